@@ -1,0 +1,1 @@
+"""Deciding what to try next."""

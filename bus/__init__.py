@@ -1,0 +1,1 @@
+"""How events travel: the only folder that knows NATS."""

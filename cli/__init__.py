@@ -1,0 +1,1 @@
+"""Who asks: commands that parse, call and print."""

@@ -1,0 +1,1 @@
+"""Where candidates run: pools, platforms, languages, the evaluation harness."""

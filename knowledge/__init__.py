@@ -1,0 +1,1 @@
+"""What is known: corpus, retrieval, skills."""

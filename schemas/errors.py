@@ -1,0 +1,48 @@
+"""What can go wrong, as one small tree.
+
+KernelswarmError            anything this package raises on purpose
+├── InputError              the user gave something unusable: the message names the value and the way out (exit 2)
+│   ├── ProblemError        a problem file cannot be searched on this pool
+│   └── PoolError           an unknown pool, or one this machine cannot serve
+├── BusError                the event bus cannot be reached or refused
+├── StoreError              the log cannot be opened, read or written
+│   └── LogCorrupted        the log's chain does not verify: the first bad event is named
+├── HarnessError            the evaluation harness itself (not the candidate) failed
+└── SynthesisError          a synthesizer backend could not produce a candidate
+"""
+
+
+class KernelswarmError(Exception):
+    """Base of every error this package raises on purpose; its message says what was wrong and what to do."""
+
+
+class InputError(KernelswarmError):
+    """The user gave something unusable. Nothing was changed; the command line exits with 2."""
+
+
+class ProblemError(InputError):
+    """A problem file cannot be searched: it does not import, lacks ``reference``, is not deterministic, …"""
+
+
+class PoolError(InputError):
+    """The pool is unknown, or this machine cannot serve it."""
+
+
+class BusError(KernelswarmError):
+    """The event bus cannot be reached, or refused what was asked."""
+
+
+class StoreError(KernelswarmError):
+    """The event log cannot be opened, read or written."""
+
+
+class LogCorrupted(StoreError):
+    """The log's hash chain does not verify."""
+
+
+class HarnessError(KernelswarmError):
+    """The evaluation harness itself failed; the candidate is not to blame."""
+
+
+class SynthesisError(KernelswarmError):
+    """A synthesizer backend could not produce a candidate; the message becomes the SynthesisFailed event's reason."""

@@ -1,0 +1,64 @@
+"""Every event that can be said, one family per file. Adding one means adding a file and naming it here."""
+
+from .base import Event
+from .baseline import BaselinesMeasured
+from .candidate import CandidateProposed, Recipe, SynthesisFailed
+from .compilation import CandidateCompiled, CompilationFailed
+from .diagnosis import NodeDiagnosed
+from .model import ModelCalled
+from .plan import ConfirmationPlanned, Intent, MemoryOperator, NodePlanned
+from .profile import CandidateProfiled, ProfilingFailed
+from .session import Origin, SessionClosed, SessionOpened, StopRequested
+from .skill import Skill, SkillDistilled
+from .verification import CandidateVerified, VerificationFailed
+
+EVENTS: dict[str, type[Event]] = {
+    str(kind.__struct_config__.tag): kind
+    for kind in (
+        SessionOpened,
+        StopRequested,
+        SessionClosed,
+        BaselinesMeasured,
+        NodePlanned,
+        ConfirmationPlanned,
+        CandidateProposed,
+        SynthesisFailed,
+        ModelCalled,
+        CandidateCompiled,
+        CompilationFailed,
+        CandidateVerified,
+        VerificationFailed,
+        CandidateProfiled,
+        ProfilingFailed,
+        NodeDiagnosed,
+        SkillDistilled,
+    )
+}
+"""Event types by tag."""
+
+__all__ = [
+    "EVENTS",
+    "BaselinesMeasured",
+    "CandidateCompiled",
+    "CandidateProfiled",
+    "CandidateProposed",
+    "CandidateVerified",
+    "CompilationFailed",
+    "ConfirmationPlanned",
+    "Event",
+    "Intent",
+    "MemoryOperator",
+    "ModelCalled",
+    "NodeDiagnosed",
+    "NodePlanned",
+    "Origin",
+    "ProfilingFailed",
+    "Recipe",
+    "SessionClosed",
+    "SessionOpened",
+    "Skill",
+    "SkillDistilled",
+    "StopRequested",
+    "SynthesisFailed",
+    "VerificationFailed",
+]

@@ -1,0 +1,26 @@
+"""The analyst's answer, to success and failure alike."""
+
+from ..diagnosis import Advice, Bottleneck, Finding
+from ..measurement import Interval, Verdict
+from .base import Event
+
+
+class NodeDiagnosed(Event, frozen=True, kw_only=True, tag="node.diagnosed.v1"):
+    """What a node is worth, why, and what to try next."""
+
+    verdict: Verdict
+    """``correct`` or what is wrong."""
+    fitness: float
+    """Median speedup against the best baseline; 0 if wrong."""
+    bottleneck: Bottleneck
+    summary: str
+    """One sentence for people."""
+    speedup: Interval | None = None
+    against: str = ""
+    roofline_fraction: float | None = None
+    evidence: tuple[Finding, ...] = ()
+    advice: tuple[Advice, ...] = ()
+    confirmation: bool = False
+    """Whether it speaks of a confirmation run."""
+    exhausted: bool = False
+    """The synthesizer has nothing new to propose."""

@@ -1,0 +1,25 @@
+"""A language model was asked."""
+
+from .base import Event
+
+
+class ModelCalled(Event, frozen=True, kw_only=True, tag="model.called.v1"):
+    """One request to a model and what came back: replay needs no network because of it."""
+
+    backend: str
+    model: str
+    request: str
+    """The request as JSON, without secrets."""
+    completion: str
+    """Text of the answer; empty if there was none."""
+    stop_reason: str
+    """As the provider says it; ``error`` if the call failed."""
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    latency_ms: float = 0.0
+    error: str = ""
+    """Kind and message of a failure."""
+    attempt: int = 1
+    """Which try, from 1."""

@@ -1,0 +1,50 @@
+"""The planner's decisions."""
+
+from enum import StrEnum
+
+from ..diagnosis import Advice
+from .base import Event
+
+
+class MemoryOperator(StrEnum):
+    """What a new node remembers of the graph (KernelEvolve, section 4)."""
+
+    clean_slate = "clean_slate"
+    inherit = "inherit"
+    """The parent's trajectory."""
+    siblings = "siblings"
+    """What the parent's other children tried."""
+    combine = "combine"
+    """Both."""
+
+
+class Intent(StrEnum):
+    """What the universal operator is asked for."""
+
+    draft = "draft"
+    improve = "improve"
+    repair = "repair"
+
+
+class NodePlanned(Event, frozen=True, kw_only=True, tag="node.planned.v1"):
+    """A node of the search graph is to be made; the envelope's ``node`` names it."""
+
+    parent: str
+    """Node it starts from; empty for a draft."""
+    intent: Intent
+    memory: MemoryOperator
+    advice: tuple[Advice, ...] = ()
+    """From the parent's diagnosis, as the planner chose it."""
+    draw: int = 0
+    """Random 63-bit number for the synthesizer, drawn by the planner: the only randomness a backend may use."""
+    number: int = 0
+    """Position among the session's nodes, from 1."""
+    synthesizer: str = "playbook"
+    """Backend that is to make it."""
+
+
+class ConfirmationPlanned(Event, frozen=True, kw_only=True, tag="node.confirmation_planned.v1"):
+    """A finalist is to be timed once more, longer: the best of many noisy measurements is too good to be true."""
+
+    rank: int
+    """1 for the best so far."""

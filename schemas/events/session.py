@@ -1,0 +1,75 @@
+"""A session begins, is asked to stop, and ends."""
+
+from ..base import Schema
+from ..measurement import Interval
+from ..pool import HardwareFacts, Pool
+from ..problem import Problem, ProblemFacts
+from .base import Event
+
+
+class Origin(Schema, frozen=True, kw_only=True):
+    """Where a forked session came from."""
+
+    session: str
+    node: str
+
+
+class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
+    """A user asked for a search. Everything a replay needs to know is in here."""
+
+    problem: Problem
+    facts: ProblemFacts
+    """What admission found; capture included."""
+    pool: Pool
+    hardware: HardwareFacts
+    budget: int
+    """Candidates to spend, at least 1."""
+    seed: int
+    """Of the planner's random generator."""
+    policy: str = "greedy"
+    policy_options: dict[str, int | float | str] = {}
+    minutes: float | None = None
+    """Wall-clock budget; a timer publishes StopRequested when it is spent."""
+    target: float | None = None
+    """Speedup over the best baseline at which the search may stop."""
+    synthesizer: str = "playbook"
+    """Backend that plans go to."""
+    model: str = ""
+    """Model of a language-model backend; empty for the playbook."""
+    language: str = "cpp"
+    origin: Origin | None = None
+    """Set on a fork."""
+    seeds: tuple[str, ...] = ()
+    """Sessions whose kernels seed this search."""
+    version: str = ""
+    """Version of kernelswarm that opened it."""
+
+
+class StopRequested(Event, frozen=True, kw_only=True, tag="session.stop_requested.v1"):
+    """Somebody or a timer wants the session to end: what is under way is finished, nothing new is planned."""
+
+    reason: str
+    """``minutes``, ``interrupted`` or ``user``."""
+
+
+class SessionClosed(Event, frozen=True, kw_only=True, tag="session.closed.v1"):
+    """The planner ended the session."""
+
+    reason: str
+    """``budget``, ``target``, ``stall``, ``floor``, ``minutes``, ``interrupted``, ``exhausted`` or ``failed``."""
+    best: str = ""
+    """Node of the best correct candidate; empty if there is none."""
+    win: bool = False
+    """Whether the best candidate's confirmed interval lies above 1 against the best baseline."""
+    speedup: Interval | None = None
+    """Of the best candidate against the best baseline, from its confirmation run where there was one."""
+    against: str = ""
+    """Name of that baseline."""
+    candidates: int = 0
+    """Nodes planned."""
+    correct: int = 0
+    """Of them: verified and timed."""
+    wins: int = 0
+    """Of them: interval above 1."""
+    detail: str = ""
+    """One sentence for people."""

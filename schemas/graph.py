@@ -1,0 +1,112 @@
+"""A PyTorch operator as data: the captured ATen graph, with symbolic shapes, free of torch."""
+
+from .base import Schema
+
+Dim = int | str
+"""A size: a number, or a Python expression over the graph's symbols (``"s0"``, ``"(s1 + 1)//2"``)."""
+
+
+class Ref(Schema, frozen=True, kw_only=True, tag="ref"):
+    """An argument that is another node's value."""
+
+    name: str
+    """Name of the node."""
+
+
+class Expr(Schema, frozen=True, kw_only=True, tag="expr"):
+    """An argument that is a symbolic integer."""
+
+    value: str
+    """Python expression over the graph's symbols."""
+
+
+class DType(Schema, frozen=True, kw_only=True, tag="dtype"):
+    """An argument that is a dtype."""
+
+    name: str
+    """As torch spells it, without the module: ``float32``, ``int64``, ``bool``."""
+
+
+class SpecialFloat(Schema, frozen=True, kw_only=True, tag="float"):
+    """A float that JSON cannot write."""
+
+    value: str
+    """``inf``, ``-inf`` or ``nan``."""
+
+
+class Items(Schema, frozen=True, kw_only=True, tag="list"):
+    """An argument that is a list of arguments."""
+
+    items: "tuple[Arg, ...]" = ()
+    """In order."""
+
+
+Arg = None | bool | int | float | str | Ref | Expr | DType | SpecialFloat | Items
+"""An argument of a node, as JSON can hold it."""
+
+
+class TensorMeta(Schema, frozen=True, kw_only=True):
+    """What is known of a tensor without running."""
+
+    shape: tuple[Dim, ...]
+    """Symbolic sizes, outermost first."""
+
+    dtype: str
+    """As torch spells it: ``float32``, ``int64``, ``bool``."""
+
+    example: tuple[int, ...] = ()
+    """Sizes at the main shape; empty where they depend on the data."""
+
+    strides: tuple[Dim, ...] = ()
+    """Symbolic strides in elements."""
+
+
+class Node(Schema, frozen=True, kw_only=True):
+    """One step of the graph."""
+
+    name: str
+    """Unique in the graph."""
+
+    op: str
+    """``input`` (argument), ``param`` (weight, buffer or constant), ``call``, ``size`` (a symbolic integer) or ``output``."""
+
+    target: str = ""
+    """What is called: ``aten.mul.Tensor``, ``operator.getitem``; for ``param`` its qualified name."""
+
+    args: tuple[Arg, ...] = ()
+    """Positional arguments."""
+
+    kwargs: dict[str, Arg] = {}
+    """Keyword arguments."""
+
+    values: tuple[TensorMeta, ...] = ()
+    """Result: one tensor, or several for an operator that returns a tuple; empty for a ``size``."""
+
+    expr: str | None = None
+    """The value of a ``size`` node, as an expression over the symbols."""
+
+
+class SymbolSource(Schema, frozen=True, kw_only=True):
+    """Where a symbol's value is read from at run time."""
+
+    input: str
+    """Name of the ``input`` node."""
+
+    dim: int
+    """Dimension whose size it is; -1 if the input is itself an integer."""
+
+    example: int
+    """Its value at the main shape."""
+
+
+class Graph(Schema, frozen=True, kw_only=True):
+    """A captured operator in the order of execution."""
+
+    nodes: tuple[Node, ...]
+    """Inputs first, one ``output`` last."""
+
+    symbols: dict[str, SymbolSource] = {}
+    """Every symbol that occurs in a shape and can be read from an input. Others depend on the data."""
+
+    guards: tuple[str, ...] = ()
+    """Boolean Python expressions over the symbols under which the graph is valid."""

@@ -1,0 +1,240 @@
+"""What was measured of a candidate: verdicts, evidence, times, and how they compare."""
+
+from enum import StrEnum
+
+from .base import Schema
+
+
+class Verdict(StrEnum):
+    """Terminal status of a candidate. Everything but ``correct`` names what is wrong."""
+
+    correct = "correct"
+    compile_error = "compile_error"
+    """The compiler refused it."""
+    load_error = "load_error"
+    """It does not import, or lacks ``kernel`` / ``ModelNew``."""
+    wrong_type = "wrong_type"
+    """An output is not a plain tensor of the reference's dtype, or the number of outputs differs."""
+    wrong_shape = "wrong_shape"
+    wrong_numbers = "wrong_numbers"
+    incomplete_output = "incomplete_output"
+    """Part of an output was never written (the poison shows)."""
+    input_mutated = "input_mutated"
+    not_deterministic = "not_deterministic"
+    """Two runs on the same input differ by more than the error bound."""
+    stale_output = "stale_output"
+    """An output changed after it was handed over, or shares memory with another call's."""
+    tampering = "tampering"
+    """Its own clock disagrees with the supervisor's, or the harness was touched."""
+    runtime_error = "runtime_error"
+    """It raised."""
+    timeout = "timeout"
+    crash = "crash"
+    """Its process died."""
+    out_of_memory = "out_of_memory"
+    harness_error = "harness_error"
+    """Not the candidate's fault: the step was given up after several tries."""
+
+
+class Evidence(Schema, frozen=True, kw_only=True):
+    """Why a verdict fell: enough to see it with one's own eyes."""
+
+    message: str
+    """One sentence for people."""
+
+    shape: str = ""
+    """Name of the problem's shape it happened on."""
+
+    seed: int | None = None
+    """Seed of the inputs."""
+
+    output: int | None = None
+    """Which output, from 0."""
+
+    element: tuple[int, ...] = ()
+    """Index of the worst element."""
+
+    expected: str = ""
+    """Value there by the oracle, as text (it may not be finite)."""
+
+    got: str = ""
+    """Value there by the candidate, as text."""
+
+    log: str = ""
+    """Traceback, signal, or the end of its output."""
+
+
+class CaseResult(Schema, frozen=True, kw_only=True):
+    """One input set on which a candidate was compared with the oracle."""
+
+    shape: str
+    """Name of the problem's shape."""
+
+    seed: int
+    """Seed of the inputs, private until now."""
+
+    error: float
+    """Candidate's error: max over elements of |got - oracle| / (|oracle| + rms(oracle)); 0 for equal integers."""
+
+    reference_error: float
+    """The reference's own error in its own precision, same measure."""
+
+    bound: float
+    """What was allowed."""
+
+
+class Interval(Schema, frozen=True, kw_only=True):
+    """A ratio with its bootstrap interval (95 %)."""
+
+    median: float
+    low: float
+    high: float
+
+    @property
+    def is_win(self) -> bool:
+        """Whether the whole interval lies above 1."""
+        return self.low > 1.0
+
+
+class Series(Schema, frozen=True, kw_only=True):
+    """Raw samples of one implementation in one run."""
+
+    name: str
+    """``eager``, ``compile``, ``max_autotune`` or ``candidate``."""
+
+    samples_ns: tuple[int, ...]
+    """Time of one call, nanoseconds, one sample a round; sample i of every series was taken in round i."""
+
+    calls: int
+    """Calls that one sample is the mean of."""
+
+
+class Timing(Schema, frozen=True, kw_only=True):
+    """An interleaved run: in every round each implementation was timed once."""
+
+    series: tuple[Series, ...]
+    """Baselines and candidate."""
+
+    speedup: dict[str, Interval]
+    """Ratio of medians, by baseline's name: above 1 the candidate is faster."""
+
+    best: str
+    """Name of the fastest baseline in this run: the one that counts."""
+
+    median_ms: dict[str, float]
+    """Median time by name, milliseconds."""
+
+
+class BaselineStatus(Schema, frozen=True, kw_only=True):
+    """How a baseline came to be, or why there is none."""
+
+    name: str
+    """``eager``, ``compile`` or ``max_autotune``."""
+
+    ok: bool
+    """Whether it is timed."""
+
+    seconds: float
+    """Time to compile it, seconds."""
+
+    detail: str = ""
+    """Why it is missing."""
+
+
+class Counters(Schema, frozen=True, kw_only=True):
+    """Hardware counters over the timed calls, where the machine permits them."""
+
+    source: str
+    """``perf`` or another profiler's name."""
+
+    values: dict[str, float]
+    """Counts per call: ``instructions``, ``cycles``, ``cache_misses``, …"""
+
+
+class Roofline(Schema, frozen=True, kw_only=True):
+    """How close to the machine's limit."""
+
+    floor_ms: float
+    """max(bytes / copy bandwidth, operations / peak): no implementation is faster."""
+
+    fraction: float
+    """floor / candidate's median; 1 is the machine's limit."""
+
+    limit: str
+    """``memory`` or ``compute``: which term the floor comes from."""
+
+
+class Artifact(Schema, frozen=True, kw_only=True):
+    """Something large, stored by its content."""
+
+    sha256: str
+    size: int
+    """Bytes."""
+    media_type: str
+    name: str = ""
+    """File name a user would see."""
+
+
+class Diagnostic(Schema, frozen=True, kw_only=True):
+    """One message of a compiler."""
+
+    severity: str
+    """``error`` or ``warning``."""
+
+    message: str
+    line: int = 0
+    """Line in the native source, from 1; 0 if unknown."""
+
+    column: int = 0
+
+
+class CompileReport(Schema, frozen=True, kw_only=True):
+    """What a language's toolchain made of a candidate."""
+
+    ok: bool
+    language: str
+    compiler: str
+    """Name and version; empty if nothing had to be compiled."""
+    flags: tuple[str, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
+    log: str = ""
+    """End of the compiler's output."""
+    seconds: float = 0.0
+    cached: bool = False
+    """Whether the artifact was there already."""
+
+
+class VerifyReport(Schema, frozen=True, kw_only=True):
+    """What the verifier's harness found."""
+
+    verdict: Verdict
+    isolation: str
+    """Level in force, as ``process+rlimits+netns``."""
+    cases: tuple[CaseResult, ...] = ()
+    evidence: Evidence | None = None
+    seconds: float = 0.0
+
+
+class ProfileReport(Schema, frozen=True, kw_only=True):
+    """What the profiler's harness measured. ``timing`` is None unless the verdict is correct."""
+
+    verdict: Verdict
+    isolation: str
+    timing: Timing | None = None
+    roofline: Roofline | None = None
+    counters: Counters | None = None
+    evidence: Evidence | None = None
+    seconds: float = 0.0
+
+
+class BaselineReport(Schema, frozen=True, kw_only=True):
+    """The baselines of a problem on a pool, compiled once and kept."""
+
+    statuses: tuple[BaselineStatus, ...]
+    median_ms: dict[str, float]
+    """Quick first timing by name; what counts is timed with every candidate."""
+    best: str
+    roofline: Roofline
+    """Of the best baseline."""
+    seconds: float = 0.0

@@ -1,0 +1,71 @@
+"""A pool: one kind of hardware that candidates are searched for, and what is known of it."""
+
+from .base import Schema
+
+
+class HardwareFacts(Schema, frozen=True, kw_only=True):
+    """What detection found and measured on a machine that serves the pool. Measured once and kept with the pool."""
+
+    device: str
+    """Readable name: the processor's or accelerator's model."""
+
+    cores: int
+    """Cores this process may run on."""
+
+    isa: tuple[str, ...]
+    """Instruction sets that code generation looks at, sorted: ``avx2``, ``avx512f``, ``fma``, ``neon``."""
+
+    vector_bytes: int
+    """Widest vector register in bytes."""
+
+    l2_bytes: int
+    """Second-level cache of one core; 0 if unknown."""
+
+    l3_bytes: int
+    """Last-level cache; 0 if unknown."""
+
+    memory_bytes: int
+    """Main memory that this process may use."""
+
+    copy_gbps: float
+    """Measured copy bandwidth with all cores, 10^9 bytes a second, read plus written."""
+
+    peak_gflops: float
+    """Measured fp32 multiply-add peak with all cores, 10^9 operations a second."""
+
+    huge_pages: str = "unknown"
+    """Transparent huge pages: ``always``, ``madvise``, ``never`` or ``unknown``."""
+
+    compilers: tuple[str, ...] = ()
+    """Native compilers found, as ``g++ 12.2.0``; the first is used."""
+
+    torch: str = ""
+    """Version of torch that baselines and candidates run under."""
+
+
+class Pool(Schema, frozen=True, kw_only=True):
+    """A pool as its TOML file describes it."""
+
+    name: str
+    """``[a-z0-9-]+``; the subject token and the file's stem."""
+
+    platform: str
+    """``cpu`` (others come with their platform files)."""
+
+    languages: tuple[str, ...]
+    """Languages candidates may be written in, preferred first: ``cpp``."""
+
+    description: str = ""
+    """One line for ``kernelswarm pools``."""
+
+    compiler: str = ""
+    """Compiler to use; empty: the first found."""
+
+    threads: int = 0
+    """Threads a candidate may use; 0: all cores."""
+
+    candidate_seconds: float = 60.0
+    """Wall-clock limit for everything one candidate does in one step, seconds."""
+
+    candidate_memory_bytes: int = 0
+    """Address-space limit of a candidate's process; 0: half of the machine's memory."""

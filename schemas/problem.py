@@ -1,0 +1,105 @@
+"""A problem: the PyTorch reference to beat, and what admission found out about it."""
+
+from enum import StrEnum
+
+from .base import Schema
+from .graph import Graph
+
+
+class ProblemFormat(StrEnum):
+    """How a problem file is written."""
+
+    function = "function"
+    """``shapes``, ``inputs(generator, **shape)`` and ``reference(*inputs)``."""
+
+    kernelbench = "kernelbench"
+    """``Model(nn.Module)``, ``get_inputs()`` and ``get_init_inputs()``."""
+
+
+class Problem(Schema, frozen=True, kw_only=True):
+    """A problem file, whole: what is searched is this text, not a path that may change."""
+
+    name: str
+    """Short and readable, ``[a-z0-9_]+``; the file's stem."""
+
+    format: ProblemFormat
+    """Which contract the source follows."""
+
+    source: str
+    """The file's text."""
+
+    sha256: str
+    """Hash of the source: the identity under which baselines are kept."""
+
+
+class InputFact(Schema, frozen=True, kw_only=True):
+    """One input of the reference at one shape."""
+
+    name: str
+    """Parameter name in the reference's signature."""
+
+    kind: str
+    """``tensor``, ``int``, ``float``, ``bool`` or ``other``."""
+
+    shape: tuple[int, ...] = ()
+    """Sizes of a tensor."""
+
+    dtype: str = ""
+    """dtype of a tensor, as torch spells it."""
+
+
+class ShapeFacts(Schema, frozen=True, kw_only=True):
+    """What one named shape of the problem asks for."""
+
+    name: str
+    """Key in the problem's ``shapes``; ``main`` for a KernelBench file."""
+
+    inputs: tuple[InputFact, ...]
+    """The reference's inputs."""
+
+    outputs: tuple[InputFact, ...]
+    """The reference's outputs (flattened)."""
+
+
+class Work(Schema, frozen=True, kw_only=True):
+    """What the operator must do at the main shape, counted from the reference: the floor of any implementation."""
+
+    read_bytes: int
+    """Bytes of all inputs that must be read once."""
+
+    write_bytes: int
+    """Bytes of all outputs that must be written once."""
+
+    flops: int
+    """Arithmetic operations, a multiply-add as two, a transcendental as one."""
+
+
+class ProblemFacts(Schema, frozen=True, kw_only=True):
+    """What admission found: the search relies on it, and replay needs no torch because of it."""
+
+    signature: tuple[str, ...]
+    """Parameter names of the reference (or of ``Model.forward``), in order."""
+
+    shapes: tuple[ShapeFacts, ...]
+    """Every checking shape; the first is the one that is timed."""
+
+    graph: Graph | None
+    """The captured ATen graph; None where the reference cannot be captured (``capture_error`` says why)."""
+
+    work: Work
+    """Counted at the main shape."""
+
+    dtype: str
+    """Precision to match: the dtype of the first floating output, else of the first output."""
+
+    float64_oracle: bool
+    """Whether the reference also runs in float64. If not, it is its own oracle at its own precision."""
+
+    capture_error: str = ""
+    """Why there is no graph."""
+
+    parameters: dict[str, InputFact] = {}
+    """Weights and buffers of a KernelBench ``Model``, by qualified name."""
+
+    operators: tuple[str, ...] = ()
+    """ATen operators of the graph, sorted and unique: what similarity between problems looks at."""
