@@ -1,8 +1,24 @@
 """What is said: events and the records they carry. Read this folder and you know the system. No I/O."""
 
-from .base import Schema, decode, encode, sha256
-from .diagnosis import Advice, AdviceAction, Bottleneck, Finding
-from .envelope import Envelope, decode_envelope, event_id, event_tag, seal
+from .base import (
+    Schema,
+    decode,
+    encode,
+    sha256,
+)
+from .diagnosis import (
+    Advice,
+    AdviceAction,
+    Bottleneck,
+    Finding,
+)
+from .envelope import (
+    Envelope,
+    decode_envelope,
+    event_id,
+    event_tag,
+    seal,
+)
 from .errors import (
     BusError,
     HarnessError,
@@ -14,8 +30,77 @@ from .errors import (
     StoreError,
     SynthesisError,
 )
-from .events import *  # noqa: F403
-from .events import __all__ = [
+from .events import (
+    EVENTS,
+    BaselinesMeasured,
+    CandidateCompiled,
+    CandidateProfiled,
+    CandidateProposed,
+    CandidateVerified,
+    CompilationFailed,
+    ConfirmationPlanned,
+    Event,
+    Intent,
+    MemoryOperator,
+    ModelCalled,
+    NodeDiagnosed,
+    NodePlanned,
+    Origin,
+    ProfilingFailed,
+    Recipe,
+    SessionClosed,
+    SessionOpened,
+    Skill,
+    SkillDistilled,
+    StopRequested,
+    SynthesisFailed,
+    VerificationFailed,
+)
+from .graph import (
+    Arg,
+    Dim,
+    DType,
+    Expr,
+    Graph,
+    Items,
+    Node,
+    Ref,
+    SpecialFloat,
+    SymbolSource,
+    TensorMeta,
+)
+from .measurement import (
+    Artifact,
+    BaselineReport,
+    BaselineStatus,
+    CaseResult,
+    CompileReport,
+    Counters,
+    Diagnostic,
+    Evidence,
+    Interval,
+    ProfileReport,
+    Roofline,
+    Series,
+    Timing,
+    Verdict,
+    VerifyReport,
+)
+from .pool import (
+    HardwareFacts,
+    Pool,
+)
+from .problem import (
+    InputFact,
+    Problem,
+    ProblemFacts,
+    ProblemFormat,
+    ShapeFacts,
+    Work,
+)
+
+__all__ = [
+    "EVENTS",
     "Advice",
     "AdviceAction",
     "Arg",
@@ -37,7 +122,6 @@ from .events import __all__ = [
     "DType",
     "Diagnostic",
     "Dim",
-    "EVENTS",
     "Envelope",
     "Event",
     "Evidence",

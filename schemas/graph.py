@@ -68,7 +68,7 @@ class Node(Schema, frozen=True, kw_only=True):
     """Unique in the graph."""
 
     op: str
-    """``input`` (argument), ``param`` (weight, buffer or constant), ``call``, ``size`` (a symbolic integer) or ``output``."""
+    """``input`` (argument), ``param`` (weight, buffer, constant), ``call``, ``size`` (symbolic integer), ``output``."""
 
     target: str = ""
     """What is called: ``aten.mul.Tensor``, ``operator.getitem``; for ``param`` its qualified name."""
