@@ -1,0 +1,137 @@
+"""What a synthesizer backend is asked and what it answers: one operation (draft, repair, improve) with different context.
+
+The playbook is one backend, a language model another. A backend is found by its name in :data:`BACKENDS`; its module is
+imported only when it is used, because a model's libraries take seconds to import.
+"""
+
+from importlib import import_module
+from typing import Protocol, runtime_checkable
+
+from ...schemas import (
+    CandidateProposed,
+    HardwareFacts,
+    InputError,
+    ModelCalled,
+    NodeDiagnosed,
+    NodePlanned,
+    Pool,
+    Problem,
+    ProblemFacts,
+    Recipe,
+    Schema,
+    Skill,
+    SynthesisFailed,
+    Verdict,
+)
+
+
+class Attempt(Schema, frozen=True, kw_only=True):
+    """A node that was made before, with everything that is known of it by now."""
+
+    node: str
+    """Its name in the search graph."""
+    source: str = ""
+    """The whole candidate file; empty if its synthesis failed."""
+    recipe: Recipe = {}
+    """Knob settings, where its backend has knobs."""
+    rationale: str = ""
+    """Why it was thought to be faster."""
+    verdict: Verdict | None = None
+    """What became of it; None while it is still under way."""
+    fitness: float = 0.0
+    """Median speedup against the best baseline; 0 if wrong or unknown."""
+    diagnosis: NodeDiagnosed | None = None
+    """The analyst's word on it; None while it is under way."""
+    diagnostics: str = ""
+    """The compiler's messages, one a line."""
+    evidence: str = ""
+    """What the verifier or the profiler saw: message, values, end of the candidate's output."""
+
+
+class Request(Schema, frozen=True, kw_only=True):
+    """Everything a backend may know. The answer must depend on nothing else (and, for a model, on its completions)."""
+
+    problem: Problem
+    facts: ProblemFacts
+    pool: Pool
+    hardware: HardwareFacts
+    plan: NodePlanned
+    node: str
+    """Name of the node to be made."""
+    language: str
+    """Language of the native code: ``cpp``."""
+    lineage: tuple[Attempt, ...] = ()
+    """The parent and its ancestors, nearest first; empty for a draft."""
+    siblings: tuple[Attempt, ...] = ()
+    """The parent's other children, oldest first."""
+    tried: tuple[Attempt, ...] = ()
+    """Everything in the session, oldest first."""
+    skills: tuple[Skill, ...] = ()
+    """What earlier sessions taught on like problems, nearest first."""
+    model: str = ""
+    """Model of a language-model backend; empty for the others."""
+
+
+class Answer(Schema, frozen=True, kw_only=True):
+    """Exactly one of ``candidate`` and ``failed`` is set."""
+
+    candidate: CandidateProposed | None = None
+    failed: SynthesisFailed | None = None
+    calls: tuple[ModelCalled, ...] = ()
+    """Every request to a model that led to this, in order, failures included."""
+
+    def __post_init__(self) -> None:
+        if (self.candidate is None) == (self.failed is None):
+            raise ValueError("an answer is either a candidate or a failure")
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """Turns a request into a candidate."""
+
+    name: str
+    """Key in :data:`BACKENDS`; travels in the events."""
+
+    def check(self, model: str) -> None:
+        """Find out, before a session opens, whether the backend can work at all. Cheap: no import, no network.
+
+        Raises:
+            InputError: it cannot (no key, no model); the sentence says what to do.
+        """
+
+    async def synthesize(self, request: Request) -> Answer:
+        """Answer a request. Whatever goes wrong outside is an answer with ``failed``, not an exception."""
+
+    async def close(self) -> None:
+        """Release connections. The backend is not used afterwards."""
+
+
+BACKENDS: dict[str, tuple[str, str]] = {
+    "playbook": (".playbook.backend", "PlaybookBackend"),
+    "anthropic": (".anthropic", "AnthropicBackend"),
+}
+"""Module (relative to this package) and class of every backend, by name."""
+
+
+def open_backend(name: str) -> Backend:
+    """Import the backend ``name`` and make one.
+
+    Raises:
+        InputError: no backend has that name.
+    """
+    if name not in BACKENDS:
+        known = ", ".join(sorted(BACKENDS))
+        raise InputError(f"unknown synthesizer {name!r}: choose one of {known}")
+    module, attribute = BACKENDS[name]
+    kind = getattr(import_module(module, __package__), attribute)
+    backend: Backend = kind()
+    return backend
+
+
+def check_backend(name: str, model: str = "") -> None:
+    """Find out before a session opens whether the backend ``name`` can work with ``model``.
+
+    Raises:
+        InputError: it cannot; the sentence says what to do.
+    """
+    open_backend(name).check(model)
