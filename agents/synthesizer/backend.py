@@ -1,4 +1,4 @@
-"""What a synthesizer backend is asked and what it answers: one operation (draft, repair, improve) with different context.
+"""What a synthesizer backend is asked and what it answers: draft, repair and improve are one operation.
 
 The playbook is one backend, a language model another. A backend is found by its name in :data:`BACKENDS`; its module is
 imported only when it is used, because a model's libraries take seconds to import.
