@@ -9,6 +9,8 @@ class Verdict(StrEnum):
     """Terminal status of a candidate. Everything but ``correct`` names what is wrong."""
 
     correct = "correct"
+    synthesis_failed = "synthesis_failed"
+    """No candidate was made."""
     compile_error = "compile_error"
     """The compiler refused it."""
     load_error = "load_error"

@@ -5,6 +5,7 @@ from ..measurement import Interval
 from ..pool import HardwareFacts, Pool
 from ..problem import Problem, ProblemFacts
 from .base import Event
+from .skill import Skill
 
 
 class Origin(Schema, frozen=True, kw_only=True):
@@ -41,6 +42,8 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     """Set on a fork."""
     seeds: tuple[str, ...] = ()
     """Sessions whose kernels seed this search."""
+    skills: tuple[Skill, ...] = ()
+    """What earlier sessions on like problems taught, most similar first: retrieved once, so that replay needs no log."""
     version: str = ""
     """Version of kernelswarm that opened it."""
 

@@ -1,0 +1,34 @@
+"""The last word of a session: what was found, and why it ended."""
+
+from ...schemas import SessionClosed
+from .state import PlannedNode, PlannerState
+
+
+def closing(state: PlannerState) -> SessionClosed:
+    """SessionClosed as it follows from the state. A win needs an interval above 1, confirmed where it could be."""
+    correct = state.correct()
+    confirmed = [node for node in correct if node.confirmed]
+    best = next(iter(confirmed or correct), None)
+    wins = sum(node.is_win for node in correct)
+    win = best is not None and best.is_win and (best.confirmed or not confirmed)
+    return SessionClosed(
+        reason=state.finishing or "budget",
+        best=best.name if best else "",
+        win=win,
+        speedup=best.speedup if best else None,
+        against=best.against if best else "",
+        candidates=len(state.nodes),
+        correct=len(correct),
+        wins=wins,
+        detail=_sentence(best, win),
+    )
+
+
+def _sentence(best: PlannedNode | None, win: bool) -> str:
+    if best is None or best.speedup is None:
+        return "no win found: no candidate was right"
+    shown = f"{best.speedup.median:.2f}x ({best.speedup.low:.2f} to {best.speedup.high:.2f})"
+    if not win:
+        return f"no win found: the best candidate stands at {shown} of {best.against or 'the best baseline'}"
+    surely = "" if best.confirmed else ", not confirmed by a second run"
+    return f"{best.name} is {shown} as fast as {best.against}{surely}"

@@ -1,0 +1,170 @@
+"""The planner as a pure state machine: ``decide(state, event) -> decisions``.
+
+No clock, no I/O, no global random state. It folds only what it answers (SessionOpened, NodeDiagnosed, StopRequested),
+so the same log gives the same decisions; time comes in as a StopRequested that a timer published.
+"""
+
+from dataclasses import dataclass
+from random import Random
+
+from ...schemas import (
+    ConfirmationPlanned,
+    Event,
+    KernelswarmError,
+    NodeDiagnosed,
+    NodePlanned,
+    SessionOpened,
+    StopRequested,
+    Verdict,
+)
+from .closing import closing
+from .policies import POLICIES
+from .state import PlannedNode, PlannerState
+
+WIDTH = 3
+"""Nodes under way at once: one compiles, one is verified, one is timed."""
+
+STALL = 16
+"""Diagnosed nodes without progress after which the search stops, by default."""
+
+PROGRESS = 1.01
+"""Factor by which the best must grow to count as progress: less is noise."""
+
+AT_FLOOR = 0.97
+"""Roofline fraction at which nothing is left to win."""
+
+FINALISTS = 3
+"""Candidates that are timed once more before the session closes."""
+
+WITHIN = 0.93
+"""A finalist's first measurement is at least this share of the best one's: others cannot win."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One event the planner wants said, and the node it speaks of."""
+
+    event: Event
+    node: str = ""
+
+
+def decide(state: PlannerState, event: Event, node: str = "") -> list[Decision]:
+    """Fold ``event`` (about ``node``) into ``state`` and say what follows.
+
+    Raises:
+        KernelswarmError: the session names a policy that this version does not have.
+    """
+    state.inputs += 1
+    if state.closed:
+        return []
+    match event:
+        case SessionOpened():
+            state.opened = event
+        case NodeDiagnosed() if event.confirmation:
+            _confirmed(state, node, event)
+        case NodeDiagnosed():
+            _diagnosed(state, node, event)
+        case StopRequested():
+            state.finishing = state.finishing or event.reason
+            if event.reason == "interrupted":
+                return [_close(state)]
+        case _:
+            return []
+    return _next(state) if state.opened is not None else []
+
+
+def _diagnosed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
+    node = state.nodes.get(name)
+    if node is None or name not in state.in_flight:
+        return
+    state.in_flight.discard(name)
+    node.verdict, node.fitness, node.speedup = event.verdict, event.fitness, event.speedup
+    node.against, node.roofline_fraction, node.advice = event.against, event.roofline_fraction, event.advice
+    node.synthesis_failed = event.verdict is Verdict.synthesis_failed
+    if node.is_correct and node.fitness > state.best_seen * PROGRESS:
+        state.best_seen, state.since_progress = node.fitness, 0
+    else:
+        state.since_progress += 1
+    if not state.finishing:
+        state.finishing = _reason_to_finish(state, event)
+
+
+def _confirmed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
+    if name in state.confirming:
+        state.confirming.remove(name)
+        node = state.nodes[name]
+        node.confirmed, node.verdict, node.fitness = True, event.verdict, event.fitness
+        node.speedup, node.against = event.speedup, event.against or node.against
+
+
+def _reason_to_finish(state: PlannerState, event: NodeDiagnosed) -> str:
+    opened = state.opened
+    assert opened is not None
+    drafts = int(opened.policy_options.get("drafts", 10))
+    if event.exhausted:
+        return "exhausted"
+    if opened.target is not None and event.speedup is not None and event.speedup.low >= opened.target:
+        return "target"
+    if event.roofline_fraction is not None and event.roofline_fraction >= AT_FLOOR:
+        return "floor"
+    if len(state.nodes) > drafts and state.since_progress >= int(opened.policy_options.get("stall", STALL)):
+        return "stall"
+    return ""
+
+
+def _next(state: PlannerState) -> list[Decision]:
+    """Plan more, or confirm, or close."""
+    assert state.opened is not None
+    decisions: list[Decision] = []
+    if not state.finishing:
+        width = int(state.opened.policy_options.get("width", WIDTH))
+        while len(state.in_flight) < width and len(state.nodes) < state.opened.budget:
+            decisions.append(_plan(state, len(decisions)))
+        if len(state.nodes) >= state.opened.budget and not state.in_flight:
+            state.finishing = "budget"
+    if state.finishing and not state.in_flight and not state.confirming:
+        return [*decisions, *_finish(state)]
+    return decisions
+
+
+def _plan(state: PlannerState, index: int) -> Decision:
+    opened = state.opened
+    assert opened is not None
+    if opened.policy not in POLICIES:
+        known = ", ".join(sorted(POLICIES))
+        raise KernelswarmError(f"policy {opened.policy!r} is not known to this version; known: {known}")
+    rng = Random(f"{opened.seed}/{state.inputs}/{index}")
+    choice = POLICIES[opened.policy](opened.policy_options).choose(state, rng)
+    number = len(state.nodes) + 1
+    plan = NodePlanned(
+        parent=choice.parent,
+        intent=choice.intent,
+        memory=choice.memory,
+        advice=choice.advice,
+        draw=rng.getrandbits(63),
+        number=number,
+        synthesizer=opened.synthesizer,
+    )
+    name = f"n{number:03d}"
+    state.nodes[name] = PlannedNode(name, plan)
+    state.in_flight.add(name)
+    if choice.parent:
+        state.nodes[choice.parent].children.append(name)
+    return Decision(plan, name)
+
+
+def _finish(state: PlannerState) -> list[Decision]:
+    """Confirm the finalists once; after that, close."""
+    correct = state.correct()
+    already = any(node.confirmed for node in state.nodes.values())
+    if correct and not already:
+        best = correct[0].fitness
+        finalists = [node for node in correct if node.fitness >= WITHIN * best][:FINALISTS]
+        state.confirming = [node.name for node in finalists]
+        return [Decision(ConfirmationPlanned(rank=i + 1), node.name) for i, node in enumerate(finalists)]
+    return [_close(state)]
+
+
+def _close(state: PlannerState) -> Decision:
+    state.closed = True
+    return Decision(closing(state))

@@ -1,0 +1,32 @@
+"""What a policy is asked."""
+
+from dataclasses import dataclass
+from random import Random
+from typing import ClassVar, Protocol
+
+from ....schemas import Advice, Intent, MemoryOperator
+from ..state import PlannerState
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Where the next node starts from, and what it is for."""
+
+    parent: str
+    intent: Intent
+    memory: MemoryOperator
+    advice: tuple[Advice, ...] = ()
+
+
+class Policy(Protocol):
+    """Picks the next node. Pure: the state and the generator are all it may look at."""
+
+    name: ClassVar[str]
+
+    def __init__(self, options: dict[str, int | float | str]) -> None:
+        """Take the session's ``policy_options``; unknown ones are ignored so that old logs replay."""
+        ...
+
+    def choose(self, state: PlannerState, rng: Random) -> Choice:
+        """The next node to plan."""
+        ...

@@ -1,0 +1,70 @@
+"""Draft many without feedback, then deepen the best (KernelEvolve's greedy policy, with a little doubt).
+
+Source: KernelEvolve, section 4: phases draft and expansion; the share of doubt is ours, because a greedy step follows a
+noisy measurement.
+"""
+
+from random import Random
+from typing import ClassVar
+
+from ....schemas import Advice, Intent, MemoryOperator
+from ..state import PlannedNode, PlannerState
+from .base import Choice
+
+REPAIRABLE_SHARE = 0.5
+"""How often a broken draft is repaired rather than the best deepened, while there is nothing correct yet: always."""
+
+
+class Greedy:
+    """Options: ``drafts`` (nodes without feedback), ``doubt`` (share of steps that deepen a runner-up)."""
+
+    name: ClassVar[str] = "greedy"
+
+    def __init__(self, options: dict[str, int | float | str]) -> None:
+        self._drafts = int(options.get("drafts", 10))
+        self._doubt = float(options.get("doubt", 0.2))
+
+    def choose(self, state: PlannerState, rng: Random) -> Choice:
+        """Draft until the draft phase is over, then repair what is broken or deepen what is good."""
+        assert state.opened is not None
+        drafts = min(self._drafts, max(1, state.opened.budget // 3))
+        if len(state.nodes) < drafts:
+            return Choice("", Intent.draft, MemoryOperator.clean_slate)
+        broken = _first_unrepaired(state)
+        correct = state.correct()
+        if broken is not None and (not correct or rng.random() < REPAIRABLE_SHARE):
+            return Choice(broken.name, Intent.repair, MemoryOperator.inherit, broken.advice)
+        if not correct:
+            return Choice("", Intent.draft, MemoryOperator.clean_slate)
+        parent = correct[self._rank(len(correct), rng)]
+        return Choice(parent.name, Intent.improve, _memory(parent, state, rng), _drawn(parent.advice, rng))
+
+    def _rank(self, count: int, rng: Random) -> int:
+        if count > 1 and rng.random() < self._doubt:
+            return rng.randrange(1, min(count, 4))
+        return 0
+
+
+def _first_unrepaired(state: PlannerState) -> PlannedNode | None:
+    """A broken node with source, no child yet, that is not itself a failed repair of a failed repair."""
+    for node in state.nodes.values():
+        if node.verdict is None or node.is_correct or node.synthesis_failed or node.children:
+            continue
+        parent = state.nodes.get(node.plan.parent)
+        if node.plan.intent is Intent.repair and parent is not None and parent.plan.intent is Intent.repair:
+            continue
+        return node
+    return None
+
+
+def _memory(parent: PlannedNode, state: PlannerState, rng: Random) -> MemoryOperator:
+    """Look at siblings once the parent has some that did not help; combine when they are many."""
+    failed = [name for name in parent.children if state.nodes[name].fitness <= parent.fitness]
+    if not failed:
+        return MemoryOperator.inherit
+    return MemoryOperator.combine if len(failed) > 2 or rng.random() < 0.5 else MemoryOperator.siblings
+
+
+def _drawn(advice: tuple[Advice, ...], rng: Random) -> tuple[Advice, ...]:
+    """The advice in random order by weight (Efraimidis and Spirakis 2006), so that siblings try different things."""
+    return tuple(sorted(advice, key=lambda item: rng.random() ** (1.0 / max(item.weight, 1e-6)), reverse=True))

@@ -1,0 +1,226 @@
+"""How an agent lives: it takes deliveries, folds the session's history, answers with events, acknowledges last.
+
+Delivery is at least once; ids are deterministic, so effect is exactly once. What a dead agent held is redelivered to another worker of the role; after :data:`GIVE_UP_AFTER` deliveries the step fails with an event of its own.
+"""
+
+import asyncio
+import os
+import socket
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from ..bus import Bus, Delivery
+from ..schemas import Envelope, Event, KernelswarmError, SessionOpened, event_tag, seal
+from .graph import SearchGraph
+
+GIVE_UP_AFTER = 4
+"""Deliveries of one event after which a role stops trying and says so."""
+
+IN_PROGRESS_EVERY_S = 10.0
+"""How often a long step tells the server that it is alive; a third of the consumer's acknowledgement wait."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Work:
+    """One event to answer."""
+
+    envelope: Envelope
+    event: Event
+    graph: SearchGraph
+    """The session up to and including this event."""
+    seq: int
+    """Stream sequence of the event."""
+
+    @property
+    def opened(self) -> SessionOpened:
+        """The session's first event.
+
+        Raises:
+            KernelswarmError: the stream no longer holds it.
+        """
+        if self.graph.opened is None:
+            raise KernelswarmError(f"session {self.envelope.session}: its opening event is no longer on the bus")
+        return self.graph.opened
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An event an agent wants said, and the node it speaks of (by default the one that was asked about)."""
+
+    event: Event
+    node: str | None = None
+
+
+class Agent(Protocol):
+    """What a role must offer. Adding an agent means adding a file and naming it in ``agents/registry.py``."""
+
+    role: str
+    consumes: tuple[type[Event], ...]
+
+    async def handle(self, work: Work) -> Sequence[Answer]:
+        """Answer one event. An exception counts as a failed try, not as an answer."""
+        ...
+
+    def give_up(self, work: Work, reason: str) -> Sequence[Answer]:
+        """What to say when the step failed on every try."""
+        ...
+
+    async def close(self) -> None:
+        """Release what the agent holds."""
+        ...
+
+
+class Histories:
+    """Decoded events by session, fetched once per process and shared by its agents."""
+
+    def __init__(self, bus: Bus) -> None:
+        self._bus = bus
+        self._events: dict[str, list[tuple[int, Envelope, Event | None]]] = defaultdict(list)
+        self._read_to: dict[str, int] = defaultdict(int)
+        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def read(self, session: str, until: int) -> list[tuple[int, Envelope, Event | None]]:
+        """All events of ``session`` with stream sequence up to ``until``, in order."""
+        async with self._locks[session]:
+            if self._read_to[session] < until:
+                fresh = await self._bus.history(session, after=self._read_to[session], until=until)
+                self._events[session].extend((seq, envelope, envelope.event()) for seq, envelope in fresh)
+                self._read_to[session] = until
+        return [entry for entry in self._events[session] if entry[0] <= until]
+
+    def forget(self, session: str) -> None:
+        """Drop a finished session."""
+        self._events.pop(session, None)
+        self._read_to.pop(session, None)
+
+
+class Folds:
+    """One worker's search graphs, advanced as deliveries come; an older delivery gets a graph folded anew."""
+
+    def __init__(self, histories: Histories) -> None:
+        self._histories = histories
+        self._graphs: dict[str, tuple[int, SearchGraph]] = {}
+
+    async def at(self, session: str, seq: int) -> SearchGraph:
+        """The session's graph exactly as of stream sequence ``seq``."""
+        entries = await self._histories.read(session, seq)
+        reached, graph = self._graphs.get(session, (0, SearchGraph(session)))
+        if reached > seq:
+            reached, graph = 0, SearchGraph(session)
+        for at, envelope, event in entries:
+            if at > reached and event is not None:
+                graph.apply(envelope, event)
+        self._graphs[session] = (seq, graph)
+        return graph
+
+
+def worker_name(role: str, number: int) -> str:
+    """``host.pid.role.n``: names a worker in envelopes and presence, decides nothing."""
+    return f"{socket.gethostname().split('.')[0]}.{os.getpid()}.{role}.{number}"
+
+
+class Worker:
+    """One worker of a role."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        bus: Bus,
+        pool: str,
+        histories: Histories,
+        *,
+        number: int = 1,
+        clock_ns: Callable[[], int] = time.time_ns,
+        give_up_after: int = GIVE_UP_AFTER,
+    ) -> None:
+        self.agent = agent
+        self.name = worker_name(agent.role, number)
+        self.busy_with = ""
+        self._bus = bus
+        self._pool = pool
+        self._folds = Folds(histories)
+        self._clock_ns = clock_ns
+        self._give_up_after = give_up_after
+
+    async def run(self) -> None:
+        """Take and answer deliveries until cancelled."""
+        async for delivery in self._bus.consume(self._pool, self.agent.role, self.agent.consumes):
+            await self._take(delivery)
+
+    async def _take(self, delivery: Delivery) -> None:
+        envelope = delivery.envelope
+        event = envelope.event()
+        if event is None:
+            await delivery.ack()
+            return
+        self.busy_with = f"{envelope.session}/{envelope.node}" if envelope.node else envelope.session
+        try:
+            await _kept_alive(delivery, self._answer(delivery, envelope, event))
+        except KernelswarmError as error:
+            log.warning("step failed", worker=self.name, node=envelope.node, error=str(error))
+            await delivery.nak(min(2.0 ** (delivery.deliveries - 1), 10.0))
+        finally:
+            self.busy_with = ""
+
+    async def _answer(self, delivery: Delivery, envelope: Envelope, event: Event) -> None:
+        graph = await self._folds.at(envelope.session, delivery.seq)
+        work = Work(envelope, event, graph, delivery.seq)
+        if delivery.deliveries > self._give_up_after:
+            reason = f"{self.agent.role} gave up after {delivery.deliveries - 1} tries"
+            answers = self.agent.give_up(work, reason)
+        else:
+            answers = await self._handle(work, last_try=delivery.deliveries == self._give_up_after)
+        await self._bus.publish_many(self.sealed(envelope, answers))
+        await delivery.ack()
+
+    async def _handle(self, work: Work, *, last_try: bool) -> Sequence[Answer]:
+        try:
+            return await self.agent.handle(work)
+        except Exception as error:
+            # A defect in an agent must cost one step, not the session: it is tried again, then said in an event.
+            if not last_try:
+                log.warning("step raised", worker=self.name, node=work.envelope.node, exc_info=error)
+                raise KernelswarmError(f"{type(error).__name__}: {error}") from error
+            return self.agent.give_up(work, f"{type(error).__name__}: {error}")
+
+    def sealed(self, cause: Envelope, answers: Sequence[Answer]) -> list[Envelope]:
+        """Envelopes with the deterministic ids that ``cause`` gives to ``answers``."""
+        counts: dict[str, int] = defaultdict(int)
+        out = []
+        for answer in answers:
+            tag = event_tag(type(answer.event))
+            out.append(
+                seal(
+                    answer.event,
+                    session=cause.session,
+                    pool=cause.pool,
+                    node=cause.node if answer.node is None else answer.node,
+                    cause=cause.id,
+                    agent=self.agent.role,
+                    worker=self.name,
+                    at_ns=self._clock_ns(),
+                    index=counts[tag],
+                )
+            )
+            counts[tag] += 1
+        return out
+
+
+async def _kept_alive(delivery: Delivery, step: Awaitable[None]) -> None:
+    async def pulse() -> None:
+        while True:
+            await asyncio.sleep(IN_PROGRESS_EVERY_S)
+            await delivery.in_progress()
+
+    beat = asyncio.ensure_future(pulse())
+    try:
+        await step
+    finally:
+        beat.cancel()

@@ -1,0 +1,135 @@
+"""The synthesizer on the bus: gathers what a backend may know and hands its answer on."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+
+from ...schemas import (
+    CandidateProposed,
+    Event,
+    Evidence,
+    MemoryOperator,
+    NodePlanned,
+    SynthesisFailed,
+    Verdict,
+)
+from ..graph import NodeRecord, SearchGraph
+from ..runtime import Answer, Work
+from .backend import Attempt, Backend, Request, open_backend
+
+
+class Synthesizer:
+    """Turns plans into candidates through the backend that the plan names."""
+
+    role = "synthesizer"
+    consumes: tuple[type[Event], ...] = (NodePlanned,)
+
+    def __init__(self) -> None:
+        self._backends: dict[str, Backend] = {}
+        self._fresh: dict[str, dict[str, Attempt]] = defaultdict(dict)
+        self._lock = asyncio.Lock()
+
+    async def handle(self, work: Work) -> Sequence[Answer]:
+        """Answer one plan."""
+        plan = work.event
+        assert isinstance(plan, NodePlanned)
+        async with self._lock:
+            answer = await self._backend(plan.synthesizer).synthesize(self._request(work, plan))
+            if answer.candidate is not None:
+                self._remember(work.envelope.session, work.envelope.node, answer.candidate)
+        said: list[Event] = [*answer.calls]
+        said.append(answer.candidate or answer.failed or _nothing(plan))
+        return [Answer(event) for event in said]
+
+    def _backend(self, name: str) -> Backend:
+        if name not in self._backends:
+            self._backends[name] = open_backend(name)
+        return self._backends[name]
+
+    def _remember(self, session: str, node: str, candidate: CandidateProposed) -> None:
+        # Nodes are planned several at a time: what was proposed a moment ago is not in this plan's history yet.
+        self._fresh[session][node] = Attempt(
+            node=node, source=candidate.source, recipe=candidate.recipe, rationale=candidate.rationale
+        )
+
+    def _request(self, work: Work, plan: NodePlanned) -> Request:
+        graph, opened = work.graph, work.opened
+        known = {name: attempt_of(record) for name, record in graph.nodes.items() if record.candidate}
+        tried = {**self._fresh[work.envelope.session], **known}
+        memory = plan.memory
+        parent = graph.nodes.get(plan.parent)
+        lineage = [attempt_of(record) for record in graph.lineage(plan.parent)]
+        sees_siblings = memory in (MemoryOperator.siblings, MemoryOperator.combine)
+        return Request(
+            problem=opened.problem,
+            facts=opened.facts,
+            pool=opened.pool,
+            hardware=opened.hardware,
+            plan=plan,
+            node=work.envelope.node,
+            language=opened.language,
+            # The parent's own source is what a step starts from, whatever it may remember beyond it.
+            lineage=tuple(lineage if memory in (MemoryOperator.inherit, MemoryOperator.combine) else lineage[:1]),
+            siblings=tuple(_siblings(graph, parent)) if sees_siblings else (),
+            tried=tuple(tried[name] for name in sorted(tried)),
+            skills=opened.skills,
+            model=opened.model,
+        )
+
+    def give_up(self, work: Work, reason: str) -> Sequence[Answer]:
+        """The plan stays unanswered; the analyst will say so."""
+        plan = work.event
+        assert isinstance(plan, NodePlanned)
+        return [Answer(SynthesisFailed(backend=plan.synthesizer, reason=reason))]
+
+    async def close(self) -> None:
+        """Close the backends."""
+        for backend in self._backends.values():
+            await backend.close()
+
+
+def attempt_of(record: NodeRecord) -> Attempt:
+    """What is known of a node, as a backend sees it."""
+    candidate = record.candidate
+    report = record.compile_report
+    return Attempt(
+        node=record.name,
+        source=candidate.source if candidate else "",
+        recipe=candidate.recipe if candidate else {},
+        rationale=candidate.rationale if candidate else "",
+        verdict=_verdict(record),
+        fitness=record.fitness,
+        diagnosis=record.diagnosis,
+        diagnostics="\n".join(f"{d.line}:{d.column}: {d.severity}: {d.message}" for d in report.diagnostics)
+        if report
+        else "",
+        evidence=_evidence(record),
+    )
+
+
+def _verdict(record: NodeRecord) -> Verdict | None:
+    return record.diagnosis.verdict if record.diagnosis else None
+
+
+def _evidence(record: NodeRecord) -> str:
+    for report in (record.verify_report, record.profile_report):
+        if report is not None and report.evidence is not None:
+            return _sentence(report.evidence)
+    return ""
+
+
+def _sentence(evidence: Evidence) -> str:
+    parts = [evidence.message]
+    if evidence.expected or evidence.got:
+        parts.append(f"at {list(evidence.element)} expected {evidence.expected}, got {evidence.got}")
+    if evidence.log:
+        parts.append(evidence.log)
+    return "\n".join(parts)
+
+
+def _siblings(graph: SearchGraph, parent: NodeRecord | None) -> list[Attempt]:
+    return [attempt_of(child) for child in graph.children(parent.name) if child.candidate] if parent else []
+
+
+def _nothing(plan: NodePlanned) -> SynthesisFailed:
+    return SynthesisFailed(backend=plan.synthesizer, reason="the backend answered nothing")

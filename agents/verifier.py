@@ -1,0 +1,67 @@
+"""The verifier: is it right, and is it honest?"""
+
+from collections.abc import Sequence
+
+from ..bus import Bus
+from ..hardware.device import Device
+from ..schemas import (
+    CandidateCompiled,
+    CandidateVerified,
+    CompileReport,
+    Event,
+    Evidence,
+    KernelswarmError,
+    Verdict,
+    VerificationFailed,
+    VerifyReport,
+)
+from .runtime import Answer, Work
+
+
+async def source_of(work: Work) -> str:
+    """Source of the candidate that ``work`` speaks of.
+
+    Raises:
+        KernelswarmError: the session's history does not hold it.
+    """
+    record = work.graph.nodes.get(work.envelope.node)
+    if record is None or record.candidate is None:
+        raise KernelswarmError(f"node {work.envelope.node} of {work.envelope.session} has no candidate on the bus")
+    return record.candidate.source
+
+
+async def installed(report: CompileReport, device: Device, bus: Bus) -> None:
+    """Bring the artifacts of ``report`` to this host, unless they are here."""
+    for artifact in report.artifacts:
+        if not device.has(artifact):
+            await device.install(artifact, await bus.get_artifact(artifact.sha256))
+
+
+class Verifier:
+    """Runs candidates against the reference's float64 oracle, in processes apart."""
+
+    role = "verifier"
+    consumes: tuple[type[Event], ...] = (CandidateCompiled,)
+
+    def __init__(self, device: Device, bus: Bus) -> None:
+        self._device = device
+        self._bus = bus
+
+    async def handle(self, work: Work) -> Sequence[Answer]:
+        """Verify one candidate."""
+        compiled = work.event
+        assert isinstance(compiled, CandidateCompiled)
+        await installed(compiled.report, self._device, self._bus)
+        source = await source_of(work)
+        report = await self._device.verify(work.opened.problem, source, compiled.report)
+        if report.verdict is Verdict.correct:
+            return [Answer(CandidateVerified(report=report))]
+        return [Answer(VerificationFailed(report=report))]
+
+    def give_up(self, work: Work, reason: str) -> Sequence[Answer]:
+        """Say that the step was abandoned."""
+        report = VerifyReport(verdict=Verdict.harness_error, isolation="", evidence=Evidence(message=reason))
+        return [Answer(VerificationFailed(report=report))]
+
+    async def close(self) -> None:
+        """Nothing of its own to release."""
