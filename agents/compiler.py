@@ -26,9 +26,7 @@ class Compiler:
         if not report.ok:
             return [Answer(CompilationFailed(report=report))]
         for artifact in report.artifacts:
-            await self._bus.put_artifact(
-                artifacts[artifact.sha256], name=artifact.name, media_type=artifact.media_type
-            )
+            await self._bus.put_artifact(artifacts[artifact.sha256], name=artifact.name, media_type=artifact.media_type)
         return [Answer(CandidateCompiled(report=report))]
 
     def give_up(self, work: Work, reason: str) -> Sequence[Answer]:

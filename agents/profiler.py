@@ -18,8 +18,8 @@ from ..schemas import (
     SessionOpened,
     Verdict,
 )
+from .candidates import installed, source_of
 from .runtime import Answer, Work
-from .verifier import installed, source_of
 
 
 class Profiler:

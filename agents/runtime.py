@@ -1,6 +1,7 @@
 """How an agent lives: it takes deliveries, folds the session's history, answers with events, acknowledges last.
 
-Delivery is at least once; ids are deterministic, so effect is exactly once. What a dead agent held is redelivered to another worker of the role; after :data:`GIVE_UP_AFTER` deliveries the step fails with an event of its own.
+Delivery is at least once; ids are deterministic, so effect is exactly once. What a dead agent held goes to another
+worker of the role; after :data:`GIVE_UP_AFTER` deliveries the step fails with an event of its own.
 """
 
 import asyncio

@@ -1,0 +1,56 @@
+"""The findings a diagnosis rests on, in words and numbers a person can check."""
+
+from collections.abc import Iterator
+
+from ...schemas import Finding, Recipe
+from ..graph import NodeRecord, SearchGraph
+from .limits import Limits
+
+
+def of_limits(limits: Limits) -> Iterator[Finding]:
+    """What the counters and the roofline say."""
+    if limits.fraction is not None and limits.floor_ms is not None:
+        yield Finding(
+            name="roofline_fraction",
+            value=f"{limits.fraction:.2f}",
+            meaning=f"{limits.limit} floor {limits.floor_ms:.4f} ms, the candidate takes {limits.median_ms:.4f} ms",
+        )
+    if limits.page_faults >= 1:
+        yield Finding(
+            name="page_faults",
+            value=f"{limits.page_faults:.0f} a call",
+            meaning=f"at least {limits.fault_share:.0%} of the time goes into mapping fresh memory",
+        )
+    if limits.cores_used is not None:
+        yield Finding(
+            name="cores_used",
+            value=f"{limits.cores_used:.2f} of {limits.cores}",
+            meaning=f"{limits.idle_share:.0%} of the cores stand idle",
+        )
+    if limits.ipc is not None:
+        yield Finding(
+            name="instructions_per_cycle",
+            value=f"{limits.ipc:.2f}",
+            meaning="below 1 the cores wait, mostly for memory" if limits.ipc < 1 else "the cores are busy",
+        )
+
+
+def of_family(graph: SearchGraph, node: str, fitness: float) -> Iterator[Finding]:
+    """What the change from the parent did, knob by knob where a recipe tells."""
+    record = graph.nodes.get(node)
+    parent = graph.nodes.get(record.parent) if record else None
+    if record is None or parent is None or parent.fitness <= 0 or record.candidate is None:
+        return
+    changed = ", ".join(_changes(parent, record.candidate.recipe)) or "its source"
+    yield Finding(
+        name="parent",
+        value=f"{fitness / parent.fitness:.2f}x of {parent.name}",
+        meaning=f"{changed} {'helped' if fitness > parent.fitness else 'did not help'}",
+    )
+
+
+def _changes(parent: NodeRecord, recipe: Recipe) -> Iterator[str]:
+    before = parent.candidate.recipe if parent.candidate else {}
+    for knob in sorted({*before, *recipe}):
+        if before.get(knob) != recipe.get(knob):
+            yield f"{knob} {before.get(knob)} → {recipe.get(knob)}"

@@ -1,0 +1,87 @@
+"""Diagnoses of what does not work: which fault, shown by what, and how to mend it."""
+
+from collections.abc import Iterator
+
+from ...schemas import (
+    Advice,
+    AdviceAction,
+    Bottleneck,
+    CompilationFailed,
+    Evidence,
+    Finding,
+    NodeDiagnosed,
+    ProfilingFailed,
+    SynthesisFailed,
+    Verdict,
+    VerificationFailed,
+)
+from ..graph import SearchGraph
+
+
+def synthesis(event: SynthesisFailed) -> NodeDiagnosed:
+    """No candidate came."""
+    return NodeDiagnosed(
+        verdict=Verdict.synthesis_failed,
+        fitness=0.0,
+        bottleneck=Bottleneck.fault,
+        summary=f"{event.backend} made no candidate: {event.reason}",
+        evidence=(Finding(name="backend", value=event.backend, meaning=event.reason),),
+        exhausted=event.exhausted,
+    )
+
+
+def compilation(event: CompilationFailed) -> NodeDiagnosed:
+    """The compiler refused it; the first errors say why."""
+    errors = [d for d in event.report.diagnostics if d.severity == "error"][:3]
+    first = errors[0].message if errors else (event.report.log.strip().splitlines() or ["no message"])[-1]
+    verdict = Verdict.harness_error if event.given_up else Verdict.compile_error
+    return NodeDiagnosed(
+        verdict=verdict,
+        fitness=0.0,
+        bottleneck=Bottleneck.fault,
+        summary=f"{verdict.replace('_', ' ')}: {first}",
+        evidence=tuple(Finding(name="compiler", value=f"line {error.line}", meaning=error.message) for error in errors),
+        advice=(Advice(action=AdviceAction.repair, reason=first),),
+    )
+
+
+def verification(graph: SearchGraph, node: str, event: VerificationFailed) -> NodeDiagnosed:
+    """It is wrong, or not honest."""
+    told = event.report.evidence or Evidence(message=str(event.report.verdict))
+    return _fault(event.report.verdict, told, event.confirmation)
+
+
+def profiling(event: ProfilingFailed) -> NodeDiagnosed:
+    """It could not be timed."""
+    told = event.report.evidence or Evidence(message=str(event.report.verdict))
+    return _fault(event.report.verdict, told, event.confirmation)
+
+
+def _fault(verdict: Verdict, told: Evidence, confirmation: bool) -> NodeDiagnosed:
+    return NodeDiagnosed(
+        verdict=verdict,
+        fitness=0.0,
+        bottleneck=Bottleneck.fault,
+        summary=f"{verdict.replace('_', ' ')}: {told.message}",
+        evidence=tuple(_findings(verdict, told)),
+        advice=tuple(_mend(verdict, told)),
+        confirmation=confirmation,
+    )
+
+
+def _findings(verdict: Verdict, told: Evidence) -> Iterator[Finding]:
+    where = f"shape {told.shape}" if told.shape else "verifier"
+    yield Finding(name=str(verdict), value=where, meaning=told.message)
+    if told.expected or told.got:
+        yield Finding(
+            name="element",
+            value=f"output {told.output} at {list(told.element)}",
+            meaning=f"{told.got}, not {told.expected}",
+        )
+
+
+def _mend(verdict: Verdict, told: Evidence) -> Iterator[Advice]:
+    if verdict in (Verdict.wrong_numbers, Verdict.not_deterministic):
+        yield Advice(action=AdviceAction.more_accurate_math, reason=told.message, weight=2.0)
+    yield Advice(action=AdviceAction.repair, reason=told.message)
+    yield Advice(action=AdviceAction.simplify, reason=f"the fault is {verdict.replace('_', ' ')}", weight=0.5)

@@ -1,0 +1,176 @@
+"""Which resource limits a candidate: thresholds over what was measured, each with its reason.
+
+The roofline is Williams, Waterman and Patterson (2009); page faults and fixed costs are outside of it, and on a CPU
+they are often the larger part.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...schemas import Advice, AdviceAction, Bottleneck, ProfileReport
+from ..graph import SearchGraph
+
+AT_FLOOR = 0.9
+"""Roofline fraction above which only noise is left to win."""
+
+BANDWIDTH = 0.6
+"""Roofline fraction above which the memory system is busy with bytes that are really needed."""
+
+OVERHEAD_MS = 0.06
+"""Below this, starting threads (5 to 20 µs), the call's glue and the allocation are a large part of the time."""
+
+FAULT_US = 0.25
+"""Cost of a minor page fault with zeroing, µs: a low estimate, so that what is claimed is at least true."""
+
+FAULT_SHARE = 0.15
+"""Share of the time in page faults that makes them worth naming."""
+
+LOOKUPS = ("bucketize", "searchsorted", "gather", "index", "embedding")
+TRANSCENDENTAL = ("exp", "log", "tanh", "erf", "sigmoid", "sin", "cos", "pow", "gelu", "silu", "softmax")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a diagnosis looks at."""
+
+    median_ms: float
+    fraction: float | None
+    floor_ms: float | None
+    limit: str
+    """``memory`` or ``compute``; empty if unknown."""
+    page_faults: float
+    """Minor page faults a call; 0 if unknown."""
+    cores_used: float | None
+    """CPU time over wall time; None if unknown."""
+    cores: int
+    lookups: bool
+    transcendental: bool
+    outputs_bytes: int
+    ipc: float | None
+    """Instructions a cycle; None where the machine does not permit the counters."""
+
+    @staticmethod
+    def of(graph: SearchGraph, node: str, report: ProfileReport) -> "Limits":
+        """Gather from the session's facts and the node's profile."""
+        opened = graph.opened
+        assert opened is not None and report.timing is not None
+        counters = report.counters.values if report.counters else {}
+        names = " ".join(opened.facts.operators)
+        median = report.timing.median_ms["candidate"]
+        cpu_ns = counters.get("cpu_ns")
+        cycles = counters.get("cycles", 0.0)
+        return Limits(
+            median_ms=median,
+            fraction=report.roofline.fraction if report.roofline else None,
+            floor_ms=report.roofline.floor_ms if report.roofline else None,
+            limit=report.roofline.limit if report.roofline else "",
+            page_faults=counters.get("page_faults", 0.0),
+            cores_used=cpu_ns / (median * 1e6) if cpu_ns and median > 0 else None,
+            cores=opened.pool.threads or opened.hardware.cores,
+            lookups=any(word in names for word in LOOKUPS),
+            transcendental=any(word in names for word in TRANSCENDENTAL),
+            outputs_bytes=opened.facts.work.write_bytes,
+            ipc=counters["instructions"] / cycles if cycles and "instructions" in counters else None,
+        )
+
+    @property
+    def fault_share(self) -> float:
+        """Share of the time that page faults cost at least."""
+        return self.page_faults * FAULT_US / (self.median_ms * 1e3) if self.median_ms > 0 else 0.0
+
+    @property
+    def idle_share(self) -> float:
+        """Share of the cores that stand idle; 0 if unknown."""
+        if self.cores_used is None or self.cores <= 1:
+            return 0.0
+        return max(0.0, 1.0 - self.cores_used / self.cores)
+
+
+def bottleneck(limits: Limits) -> Bottleneck:
+    """The one word for it; the first that applies."""
+    fraction = limits.fraction
+    if fraction is not None and fraction >= AT_FLOOR:
+        return Bottleneck.at_floor
+    if limits.median_ms < OVERHEAD_MS:
+        return Bottleneck.overhead
+    if limits.fault_share >= FAULT_SHARE:
+        return Bottleneck.memory_traffic
+    if limits.idle_share >= 0.3:
+        return Bottleneck.parallelism
+    if limits.limit == "memory" and fraction is not None and fraction >= BANDWIDTH:
+        return Bottleneck.memory_bandwidth
+    if limits.lookups:
+        return Bottleneck.latency
+    if limits.limit == "compute" or limits.transcendental:
+        return Bottleneck.compute
+    return Bottleneck.memory_traffic
+
+
+def advise(limits: Limits, named: Bottleneck) -> Iterator[Advice]:
+    """What to try, strongest first. Several things, because a bottleneck named is not a cause proven."""
+    if limits.fault_share >= FAULT_SHARE / 2:
+        share = f"{limits.page_faults:.0f} page faults a call, at least {limits.fault_share:.0%} of the time"
+        yield Advice(action=AdviceAction.avoid_page_faults, reason=share, weight=4.0)
+    yield from _BY_BOTTLENECK[named](limits)
+    if limits.idle_share >= 0.2 and named is not Bottleneck.parallelism:
+        yield Advice(action=AdviceAction.more_parallelism, reason=f"{limits.idle_share:.0%} of the cores idle")
+
+
+def _bandwidth(limits: Limits) -> Iterator[Advice]:
+    told = f"{limits.fraction:.0%} of the copy bandwidth" if limits.fraction is not None else "memory bound"
+    yield Advice(
+        action=AdviceAction.stream_stores, reason=f"{told}: stores that bypass the cache save a read", weight=2.0
+    )
+    yield Advice(action=AdviceAction.reduce_traffic, reason=told)
+    yield Advice(action=AdviceAction.vectorize, reason="more loads under way at once")
+
+
+def _traffic(limits: Limits) -> Iterator[Advice]:
+    told = f"floor {limits.floor_ms:.3f} ms of {limits.median_ms:.3f} ms" if limits.floor_ms else "far from the floor"
+    yield Advice(action=AdviceAction.reduce_traffic, reason=told, weight=2.0)
+    yield Advice(action=AdviceAction.avoid_page_faults, reason=f"{limits.outputs_bytes} bytes of fresh output a call")
+    yield Advice(action=AdviceAction.vectorize, reason=told)
+    yield Advice(action=AdviceAction.split_kernels, reason="a fusion may recompute or spill", weight=0.5)
+
+
+def _latency(limits: Limits) -> Iterator[Advice]:
+    yield Advice(action=AdviceAction.faster_lookup, reason="dependent loads of a search or gather", weight=3.0)
+    yield Advice(action=AdviceAction.vectorize, reason="gathers of several lanes hide latency")
+    yield Advice(action=AdviceAction.more_parallelism, reason="finer grain balances uneven searches", weight=0.5)
+
+
+def _compute(limits: Limits) -> Iterator[Advice]:
+    told = f"{limits.ipc:.2f} instructions a cycle" if limits.ipc is not None else "arithmetic outweighs the bytes"
+    yield Advice(action=AdviceAction.cheaper_math, reason=told, weight=2.0 if limits.transcendental else 1.0)
+    yield Advice(action=AdviceAction.vectorize, reason=told, weight=2.0)
+    yield Advice(action=AdviceAction.reduce_traffic, reason="fewer passes also compute less")
+
+
+def _parallelism(limits: Limits) -> Iterator[Advice]:
+    yield Advice(
+        action=AdviceAction.more_parallelism, reason=f"{limits.idle_share:.0%} of the cores stand idle", weight=3.0
+    )
+    yield Advice(action=AdviceAction.less_overhead, reason="coarser grain may keep threads busy", weight=0.5)
+
+
+def _overhead(limits: Limits) -> Iterator[Advice]:
+    told = f"{limits.median_ms * 1e3:.0f} µs a call"
+    yield Advice(action=AdviceAction.less_overhead, reason=told, weight=3.0)
+    if limits.lookups:
+        yield Advice(action=AdviceAction.faster_lookup, reason=told, weight=2.0)
+    yield Advice(action=AdviceAction.vectorize, reason=told)
+
+
+def _at_floor(limits: Limits) -> Iterator[Advice]:
+    yield Advice(action=AdviceAction.stream_stores, reason="near the floor: little is left", weight=0.5)
+
+
+_BY_BOTTLENECK = {
+    Bottleneck.memory_bandwidth: _bandwidth,
+    Bottleneck.memory_traffic: _traffic,
+    Bottleneck.latency: _latency,
+    Bottleneck.compute: _compute,
+    Bottleneck.parallelism: _parallelism,
+    Bottleneck.overhead: _overhead,
+    Bottleneck.at_floor: _at_floor,
+}

@@ -1,0 +1,25 @@
+"""What every agent that runs a candidate needs first: its source, and its artifacts on this host."""
+
+from ..bus import Bus
+from ..hardware.device import Device
+from ..schemas import CompileReport, KernelswarmError
+from .runtime import Work
+
+
+async def source_of(work: Work) -> str:
+    """Source of the candidate that ``work`` speaks of.
+
+    Raises:
+        KernelswarmError: the session's history does not hold it.
+    """
+    record = work.graph.nodes.get(work.envelope.node)
+    if record is None or record.candidate is None:
+        raise KernelswarmError(f"node {work.envelope.node} of {work.envelope.session} has no candidate on the bus")
+    return record.candidate.source
+
+
+async def installed(report: CompileReport, device: Device, bus: Bus) -> None:
+    """Bring the artifacts of ``report`` to this host, unless they are here."""
+    for artifact in report.artifacts:
+        if not device.has(artifact):
+            await device.install(artifact, await bus.get_artifact(artifact.sha256))

@@ -1,0 +1,175 @@
+"""A session from the outside: how it is opened, stopped and read."""
+
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..bus import Bus
+from ..schemas import (
+    Envelope,
+    Event,
+    HardwareFacts,
+    InputError,
+    Interval,
+    Pool,
+    Problem,
+    ProblemFacts,
+    Schema,
+    SessionOpened,
+    Skill,
+    StopRequested,
+    seal,
+)
+from .graph import NodeRecord, SearchGraph
+from .planner.policies import POLICIES
+
+SUFFIX_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
+"""Without letters that are read as digits: session ids are typed by people."""
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How to search. Every field travels in the session's first event."""
+
+    budget: int = 40
+    minutes: float | None = None
+    target: float | None = None
+    seed: int = 0
+    policy: str = "greedy"
+    policy_options: dict[str, int | float | str] = field(default_factory=dict)
+    synthesizer: str = "playbook"
+    model: str = ""
+    language: str = "cpp"
+
+    def check(self) -> None:
+        """Refuse what cannot be searched with.
+
+        Raises:
+            InputError: a value is out of range; the sentence names it.
+        """
+        if self.budget < 1:
+            raise InputError(f"budget {self.budget}: a search needs at least 1 candidate")
+        if self.minutes is not None and self.minutes <= 0:
+            raise InputError(f"minutes {self.minutes:g}: give a time above 0, or none for no limit")
+        if self.target is not None and self.target <= 0:
+            raise InputError(f"target {self.target:g}: a speedup is above 0; 2.0 means twice as fast")
+        if self.policy not in POLICIES:
+            raise InputError(f"unknown policy {self.policy!r}: choose one of {', '.join(sorted(POLICIES))}")
+
+
+class SearchResult(Schema, frozen=True, kw_only=True):
+    """What a session came to."""
+
+    session: str
+    problem: str
+    pool: str
+    reason: str
+    """Why it ended, as in SessionClosed."""
+    detail: str
+    """One sentence for people."""
+    win: bool
+    """Whether the best candidate's confirmed interval lies above 1 against the best baseline."""
+    best: str = ""
+    """Node of the best correct candidate; empty if there is none."""
+    source: str = ""
+    """Its file: self-contained, needs only torch and a C++ compiler."""
+    speedup: Interval | None = None
+    against: str = ""
+    times_ms: dict[str, float] = {}
+    """Median milliseconds by name, baselines and ``candidate``, all from one interleaved run."""
+    speedups: dict[str, Interval] = {}
+    """By baseline's name."""
+    roofline_fraction: float | None = None
+    candidates: int = 0
+    correct: int = 0
+    wins: int = 0
+    seconds: float = 0.0
+    """From the session's opening to its close."""
+    path: str = ""
+    """Where the best kernel was written; empty if nowhere."""
+
+
+def new_session_id(problem: str) -> str:
+    """A short readable id: the problem's name and five random letters."""
+    return f"{problem[:32]}-{''.join(secrets.choice(SUFFIX_LETTERS) for _ in range(5))}"
+
+
+async def open_session(
+    bus: Bus,
+    session: str,
+    problem: Problem,
+    facts: ProblemFacts,
+    pool: Pool,
+    hardware: HardwareFacts,
+    options: SearchOptions,
+    *,
+    skills: Sequence[Skill] = (),
+    version: str = "",
+) -> tuple[int, Envelope]:
+    """Publish the session's first event; its stream sequence and envelope."""
+    event = SessionOpened(
+        problem=problem,
+        facts=facts,
+        pool=pool,
+        hardware=hardware,
+        budget=options.budget,
+        seed=options.seed,
+        policy=options.policy,
+        policy_options=options.policy_options,
+        minutes=options.minutes,
+        target=options.target,
+        synthesizer=options.synthesizer,
+        model=options.model,
+        language=options.language,
+        skills=tuple(skills),
+        version=version,
+    )
+    envelope = said_by_user(event, session, pool.name)
+    return await bus.publish(envelope), envelope
+
+
+async def request_stop(bus: Bus, session: str, pool: str, opened_id: str, reason: str) -> None:
+    """Ask a session to end: ``minutes`` lets it confirm its finalists, ``interrupted`` ends it at once."""
+    await bus.publish(said_by_user(StopRequested(reason=reason), session, pool, cause=f"{opened_id}/{reason}"))
+
+
+def said_by_user(event: Event, session: str, pool: str, cause: str = "") -> Envelope:
+    """An event that comes from outside the ring."""
+    return seal(
+        event, session=session, pool=pool, node="", cause=cause, agent="user", worker="user", at_ns=time.time_ns()
+    )
+
+
+def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> SearchResult:
+    """What a closed session came to.
+
+    Raises:
+        ValueError: the session is not closed.
+    """
+    closed, opened = graph.closed, graph.opened
+    if closed is None or opened is None:
+        raise ValueError(f"session {graph.session} is still open")
+    node = graph.nodes.get(closed.best, NodeRecord(""))
+    profile = node.confirmation if node.confirmation and node.confirmation.timing else node.profile_report
+    timing = profile.timing if profile else None
+    return SearchResult(
+        session=graph.session,
+        problem=opened.problem.name,
+        pool=pool,
+        reason=closed.reason,
+        detail=closed.detail,
+        win=closed.win,
+        best=closed.best,
+        source=node.candidate.source if node.candidate else "",
+        speedup=closed.speedup,
+        against=closed.against,
+        times_ms=dict(timing.median_ms) if timing else {},
+        speedups=dict(timing.speedup) if timing else {},
+        roofline_fraction=profile.roofline.fraction if profile and profile.roofline else None,
+        candidates=closed.candidates,
+        correct=closed.correct,
+        wins=closed.wins,
+        seconds=seconds,
+        path=path,
+    )

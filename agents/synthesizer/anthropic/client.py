@@ -1,0 +1,286 @@
+"""AutoGen's model client over the Anthropic SDK as it is today; every try becomes a ModelCalled record."""
+
+import asyncio
+import json
+import math
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from anthropic import AsyncAnthropic
+from anthropic.types import Message
+from autogen_core import CancellationToken
+from autogen_core.models import (
+    AssistantMessage,
+    ChatCompletionClient,
+    CreateResult,
+    LLMMessage,
+    ModelFamily,
+    ModelInfo,
+    RequestUsage,
+    SystemMessage,
+    UserMessage,
+)
+from autogen_core.tools import Tool, ToolSchema
+from pydantic import BaseModel
+
+from ....schemas import ModelCalled
+from .faults import Fault, MalformedAnswer, ModelFault, classify
+from .settings import Settings
+
+Sleep = Callable[[float], Awaitable[object]]
+"""``asyncio.sleep``, or a test's."""
+
+_CACHED = {"type": "ephemeral"}
+_FINISH: dict[str, Literal["stop", "length", "content_filter"]] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+
+
+class MessagesClient(ChatCompletionClient):
+    """One conversation's way to a model. Text only: tools and structured output are not offered.
+
+    Every try, also a failed one, is handed to ``record`` before anything else happens with it.
+    """
+
+    component_type = "model"
+
+    def __init__(
+        self,
+        sdk: AsyncAnthropic,
+        model: str,
+        settings: Settings,
+        record: Callable[[ModelCalled], None],
+        *,
+        backend: str = "anthropic",
+        sleep: Sleep = asyncio.sleep,
+        jitter: float = 0.5,
+    ) -> None:
+        """``sdk`` must not retry by itself; ``jitter`` in [0, 1) spreads the pauses of many workers."""
+        self._sdk, self._model, self._settings = sdk, model, settings
+        self._record, self._backend, self._sleep, self._jitter = record, backend, sleep, jitter
+        self._total = RequestUsage(prompt_tokens=0, completion_tokens=0)
+        self._last = RequestUsage(prompt_tokens=0, completion_tokens=0)
+
+    async def create(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Sequence[Tool | ToolSchema] = (),
+        tool_choice: Tool | Literal["auto", "required", "none"] = "auto",
+        json_output: bool | type[BaseModel] | None = None,
+        extra_create_args: Mapping[str, Any] = {},  # noqa: B006 (AutoGen's signature)
+        cancellation_token: CancellationToken | None = None,
+    ) -> CreateResult:
+        """Ask the model, with pauses and further tries where they can help.
+
+        Raises:
+            ModelFault: no usable answer came.
+            ValueError: tools or structured output were asked for.
+        """
+        if tools or json_output:
+            raise ValueError("this client speaks text only: no tools, no structured output")
+        body = {**request_body(messages, self._model, self._settings), **extra_create_args}
+        task = asyncio.ensure_future(self._ask(body))
+        if cancellation_token is not None:
+            cancellation_token.link_future(task)
+        message = await task
+        usage = RequestUsage(prompt_tokens=_prompt_tokens(message), completion_tokens=message.usage.output_tokens)
+        self._last = usage
+        self._total = RequestUsage(
+            prompt_tokens=self._total.prompt_tokens + usage.prompt_tokens,
+            completion_tokens=self._total.completion_tokens + usage.completion_tokens,
+        )
+        finish = _FINISH.get(message.stop_reason or "", "unknown")
+        return CreateResult(finish_reason=finish, content=answer_text(message), usage=usage, cached=False)
+
+    async def create_stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Sequence[Tool | ToolSchema] = (),
+        tool_choice: Tool | Literal["auto", "required", "none"] = "auto",
+        json_output: bool | type[BaseModel] | None = None,
+        extra_create_args: Mapping[str, Any] = {},  # noqa: B006 (AutoGen's signature)
+        cancellation_token: CancellationToken | None = None,
+    ) -> AsyncGenerator[str | CreateResult, None]:
+        """The whole answer as one chunk, then the result. Raises what :meth:`create` raises."""
+        result = await self.create(
+            messages,
+            tools=tools,
+            json_output=json_output,
+            extra_create_args=extra_create_args,
+            cancellation_token=cancellation_token,
+        )
+        yield str(result.content)
+        yield result
+
+    async def _ask(self, body: dict[str, Any]) -> Message:
+        for attempt in range(1, self._settings.attempts + 1):
+            outcome = await self._try(body, attempt)
+            if isinstance(outcome, Message):
+                return outcome
+            pause = pause_before(attempt + 1, outcome, self._jitter)
+            last = attempt == self._settings.attempts
+            if last or not outcome.retryable or pause > self._settings.longest_wait_s:
+                raise ModelFault(outcome)
+            await self._sleep(pause)
+        raise AssertionError("at least one attempt is made")
+
+    async def _try(self, body: dict[str, Any], attempt: int) -> Message | Fault:
+        begin = time.perf_counter()
+        try:
+            message = _checked(await self._sdk.messages.create(**body))
+        except Exception as error:
+            fault = classify(error, self._model, self._settings)
+            if fault is None:
+                raise
+            self._record(self._failed_call(body, attempt, _since(begin), fault))
+            return fault
+        self._record(self._call(body, attempt, _since(begin), message))
+        return message
+
+    def _call(self, body: dict[str, Any], attempt: int, latency_ms: float, message: Message) -> ModelCalled:
+        usage = message.usage
+        return ModelCalled(
+            backend=self._backend,
+            model=self._model,
+            request=self._settings.redact(canonical(body)),
+            completion=self._settings.redact(answer_text(message)),
+            stop_reason=message.stop_reason or "",
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cache_read_tokens=usage.cache_read_input_tokens or 0,
+            cache_write_tokens=usage.cache_creation_input_tokens or 0,
+            latency_ms=latency_ms,
+            attempt=attempt,
+        )
+
+    def _failed_call(self, body: dict[str, Any], attempt: int, latency_ms: float, fault: Fault) -> ModelCalled:
+        return ModelCalled(
+            backend=self._backend,
+            model=self._model,
+            request=self._settings.redact(canonical(body)),
+            completion="",
+            stop_reason="error",
+            input_tokens=0,
+            output_tokens=0,
+            latency_ms=latency_ms,
+            error=f"{fault.kind}: {fault.message}",
+            attempt=attempt,
+        )
+
+    async def close(self) -> None:
+        """Nothing: the SDK's client belongs to the backend."""
+
+    def actual_usage(self) -> RequestUsage:
+        """Tokens of the last answer."""
+        return self._last
+
+    def total_usage(self) -> RequestUsage:
+        """Tokens of all answers."""
+        return self._total
+
+    def count_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()) -> int:
+        """An estimate (three characters a token): the exact count needs a request."""
+        return math.ceil(len(canonical(request_body(messages, self._model, self._settings))) / 3)
+
+    def remaining_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()) -> int:
+        """What is left of a context of 200,000 tokens, by :meth:`count_tokens`."""
+        return 200_000 - self.count_tokens(messages)
+
+    @property
+    def capabilities(self) -> ModelInfo:  # type: ignore[override]
+        """AutoGen's older name of :attr:`model_info`."""
+        return self.model_info
+
+    @property
+    def model_info(self) -> ModelInfo:
+        """What AutoGen may ask of this client: text in several blocks, nothing else."""
+        # Vision is claimed because AutoGen otherwise joins a message's blocks into one, and the cache mark needs them.
+        return ModelInfo(
+            vision=True,
+            function_calling=False,
+            json_output=False,
+            family=ModelFamily.UNKNOWN,
+            structured_output=False,
+            multiple_system_messages=False,
+        )
+
+
+def request_body(messages: Sequence[LLMMessage], model: str, settings: Settings) -> dict[str, Any]:
+    """The Messages request: texts only, no identifier or time stamp of AutoGen's.
+
+    What stays the same over a session (the system prompt, the first block of the first message) is marked for caching.
+    """
+    system = [{"type": "text", "text": m.content, "cache_control": _CACHED} for m in messages if _is_system(m)]
+    turns = [turn for m in messages if not _is_system(m) and (turn := _turn(m)) is not None]
+    if turns and len(turns[0]["content"]) > 1:
+        turns[0]["content"][0]["cache_control"] = _CACHED
+    body: dict[str, Any] = {"model": model, "max_tokens": settings.max_tokens, "system": system, "messages": turns}
+    return body if settings.temperature is None else {**body, "temperature": settings.temperature}
+
+
+def canonical(body: dict[str, Any]) -> str:
+    """``body`` as JSON that is the same for the same request."""
+    return json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def pause_before(attempt: int, fault: Fault, jitter: float) -> float:
+    """Seconds to wait before try number ``attempt`` (2, 3, …): what the server said, else 1, 2, 4, … spread by jitter."""
+    if fault.wait_s is not None:
+        return fault.wait_s
+    return float(min(2 ** (attempt - 2), 30) * (0.75 + 0.5 * jitter))
+
+
+def answer_text(message: Message) -> str:
+    """The text of an answer, thinking left out."""
+    return "".join(block.text for block in message.content if block.type == "text")
+
+
+def _is_system(message: LLMMessage) -> bool:
+    return isinstance(message, SystemMessage)
+
+
+def _turn(message: LLMMessage) -> dict[str, Any] | None:
+    if isinstance(message, UserMessage):
+        texts = [message.content] if isinstance(message.content, str) else [str(part) for part in message.content]
+        return {"role": "user", "content": [{"type": "text", "text": text} for text in texts if text]}
+    if isinstance(message, AssistantMessage) and isinstance(message.content, str):
+        # The API refuses an empty block, and an empty answer is what a second try follows.
+        text = message.content.rstrip()
+        return {"role": "assistant", "content": [{"type": "text", "text": text}]} if text else None
+    raise ValueError(f"this client speaks text only, not {type(message).__name__}")
+
+
+def _checked(message: object) -> Message:
+    """The SDK builds a Message from whatever JSON came: hold its parts against what is used here.
+
+    Raises:
+        MalformedAnswer: it is not a message.
+    """
+    if not isinstance(message, Message):
+        raise MalformedAnswer(f"{type(message).__name__} instead of a message")
+    usage = getattr(message, "usage", None)
+    numbers = [getattr(usage, name, None) for name in ("input_tokens", "output_tokens")]
+    blocks = getattr(message, "content", None)
+    if not isinstance(blocks, list) or not all(hasattr(block, "type") for block in blocks):
+        raise MalformedAnswer("no list of content blocks")
+    if not all(isinstance(number, int) for number in numbers):
+        raise MalformedAnswer("no token usage")
+    if not all(isinstance(getattr(block, "text", None), str) for block in blocks if block.type == "text"):
+        raise MalformedAnswer("a text block without text")
+    return message
+
+
+def _prompt_tokens(message: Message) -> int:
+    usage = message.usage
+    return usage.input_tokens + (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
+
+
+def _since(begin: float) -> float:
+    return round((time.perf_counter() - begin) * 1000, 3)

@@ -1,0 +1,192 @@
+"""The planner as a specification: given events, when one more comes, then these decisions."""
+
+import given
+import pytest
+from hypothesis import given as for_all
+from hypothesis import settings
+from hypothesis import strategies as st
+from kernelswarm.agents.planner.machine import FINALISTS, WIDTH, Decision, decide
+from kernelswarm.agents.planner.state import PlannerState
+from kernelswarm.schemas import (
+    ConfirmationPlanned,
+    Event,
+    Intent,
+    KernelswarmError,
+    NodePlanned,
+    SessionClosed,
+    StopRequested,
+    Verdict,
+)
+
+
+class Ring:
+    """Plays the other agents: answers every plan with the next fitness, keeps every decision."""
+
+    def __init__(self, **opened: object) -> None:
+        self.state = PlannerState()
+        self.said: list[Decision] = []
+        self.inputs: list[tuple[Event, str]] = []
+        self.tell(given.opened(**opened))
+
+    def tell(self, event: Event, node: str = "") -> list[Decision]:
+        self.inputs.append((event, node))
+        decisions = decide(self.state, event, node)
+        self.said += decisions
+        return decisions
+
+    def plans(self) -> list[tuple[str, NodePlanned]]:
+        return [(d.node, d.event) for d in self.said if isinstance(d.event, NodePlanned)]
+
+    def closed(self) -> SessionClosed | None:
+        return next((d.event for d in self.said if isinstance(d.event, SessionClosed)), None)
+
+    def run(self, fitness: "list[float]", confirm: float = 1.0) -> SessionClosed:
+        """Answer until it closes; node i gets ``fitness[i % len]``, 0 meaning wrong; confirmations scale it."""
+        answered = 0
+        while self.closed() is None:
+            assert answered < len(self.said), "the planner waits although nothing is under way"
+            decision = self.said[answered]
+            answered += 1
+            number = int(decision.node[1:]) - 1 if decision.node else 0
+            value = fitness[number % len(fitness)]
+            match decision.event:
+                case NodePlanned():
+                    verdict = Verdict.correct if value else Verdict.wrong_numbers
+                    self.tell(given.diagnosed(value, verdict), decision.node)
+                case ConfirmationPlanned():
+                    self.tell(given.diagnosed(value * confirm, confirmation=True), decision.node)
+        closed = self.closed()
+        assert closed is not None
+        return closed
+
+
+def test_opening_plans_drafts_side_by_side() -> None:
+    ring = Ring()
+    assert [plan.intent for _, plan in ring.plans()] == [Intent.draft] * WIDTH
+    assert [node for node, _ in ring.plans()] == ["n001", "n002", "n003"]
+    assert len({plan.draw for _, plan in ring.plans()}) == WIDTH
+
+
+def test_budget_is_never_exceeded_and_is_spent() -> None:
+    ring = Ring(budget=12)
+    closed = ring.run([1.0, 1.1, 0.0, 1.2])
+    assert len(ring.plans()) == closed.candidates == 12
+    assert closed.reason == "budget"
+
+
+def test_after_the_drafts_the_best_is_deepened() -> None:
+    ring = Ring(budget=30, policy_options={"doubt": 0.0, "drafts": 4})
+    ring.run([1.0, 3.0, 1.5, 1.2, 2.0])
+    improved = [plan.parent for _, plan in ring.plans() if plan.intent is Intent.improve]
+    assert improved and improved[0] == "n002"
+
+
+def test_a_broken_node_is_repaired_once_and_its_repair_once_more() -> None:
+    ring = Ring(budget=30)
+    ring.run([0.0])
+    repairs = [(node, plan.parent) for node, plan in ring.plans() if plan.intent is Intent.repair]
+    assert repairs
+    parents = [parent for _, parent in repairs]
+    assert len(parents) == len(set(parents))
+    second = {node for node, parent in repairs if any(parent == other for other, _ in repairs)}
+    assert not second & set(parents)
+
+
+def test_the_target_ends_the_search_with_a_confirmation() -> None:
+    ring = Ring(budget=40, target=2.0)
+    closed = ring.run([1.0, 2.5])
+    assert closed.reason == "target" and closed.win and closed.best == "n002"
+    assert any(isinstance(d.event, ConfirmationPlanned) for d in ring.said)
+
+
+def test_a_win_that_does_not_survive_its_confirmation_is_no_win() -> None:
+    closed = Ring(budget=6).run([1.1], confirm=0.9)
+    assert not closed.win
+    assert closed.detail.startswith("no win found")
+
+
+def test_the_confirmed_number_is_the_one_reported() -> None:
+    closed = Ring(budget=6).run([2.0], confirm=0.95)
+    assert closed.speedup is not None and closed.speedup.median == pytest.approx(1.9)
+
+
+def test_only_finalists_near_the_best_are_confirmed() -> None:
+    ring = Ring(budget=6)
+    ring.run([1.0, 2.0, 1.99, 1.98, 1.97, 1.0])
+    confirmed = [d.node for d in ring.said if isinstance(d.event, ConfirmationPlanned)]
+    assert confirmed == ["n002", "n003", "n004"] and len(confirmed) == FINALISTS
+
+
+def test_nothing_right_closes_without_a_win() -> None:
+    closed = Ring(budget=5).run([0.0])
+    assert (closed.win, closed.best, closed.correct) == (False, "", 0)
+
+
+def test_no_progress_ends_the_search() -> None:
+    closed = Ring(budget=400).run([1.5])
+    assert closed.reason == "stall" and closed.candidates < 60
+
+
+def test_the_floor_ends_the_search() -> None:
+    ring = Ring(budget=40)
+    ring.tell(given.diagnosed(1.2, roofline_fraction=0.99), "n001")
+    assert ring.state.finishing == "floor"
+
+
+def test_exhaustion_lets_what_is_under_way_finish() -> None:
+    ring = Ring(budget=40)
+    assert ring.tell(given.diagnosed(verdict=Verdict.synthesis_failed, exhausted=True), "n001") == []
+    assert ring.tell(given.diagnosed(1.5), "n002") == []
+    assert [type(d.event) for d in ring.tell(given.diagnosed(1.4), "n003")] == [ConfirmationPlanned] * 2
+
+
+def test_an_interruption_closes_at_once() -> None:
+    ring = Ring()
+    ring.tell(given.diagnosed(1.5), "n001")
+    decisions = ring.tell(StopRequested(reason="interrupted"))
+    assert [type(d.event) for d in decisions] == [SessionClosed]
+    assert ring.tell(given.diagnosed(9.0), "n002") == []
+
+
+def test_spent_minutes_plan_nothing_new_but_confirm() -> None:
+    ring = Ring()
+    assert ring.tell(StopRequested(reason="minutes")) == []
+    plans = len(ring.plans())
+    ring.tell(given.diagnosed(1.5), "n001")
+    ring.tell(given.diagnosed(1.5), "n002")
+    last = ring.tell(given.diagnosed(1.5), "n003")
+    assert len(ring.plans()) == plans
+    assert all(isinstance(d.event, ConfirmationPlanned) for d in last)
+
+
+def test_a_diagnosis_that_comes_twice_changes_nothing() -> None:
+    ring = Ring()
+    ring.tell(given.diagnosed(1.5), "n001")
+    before = dict(ring.state.nodes)
+    assert ring.tell(given.diagnosed(7.0), "n001") == []
+    assert ring.state.nodes == before and ring.state.nodes["n001"].fitness == 1.5
+
+
+def test_an_unknown_policy_is_named() -> None:
+    with pytest.raises(KernelswarmError, match=r"'gready'.*greedy"):
+        Ring(policy="gready")
+
+
+@settings(max_examples=60, deadline=None)
+@for_all(
+    seed=st.integers(0, 2**31),
+    budget=st.integers(1, 30),
+    fitness=st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.3, 4.0]), min_size=1, max_size=9),
+)
+def test_the_same_log_gives_the_same_decisions_and_every_session_ends(
+    seed: int, budget: int, fitness: list[float]
+) -> None:
+    ring = Ring(seed=seed, budget=budget)
+    closed = ring.run(fitness)
+    fresh = PlannerState()
+    again = [decision for event, node in ring.inputs for decision in decide(fresh, event, node)]
+    assert again == ring.said
+    assert closed.candidates <= budget
+    names = [node for node, _ in ring.plans()]
+    assert len(names) == len(set(names))
+    assert all(plan.parent in ("", *names) for _, plan in ring.plans())
