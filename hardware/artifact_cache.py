@@ -1,0 +1,78 @@
+"""Keeps compiled artifacts by key: whole or not at all, and only for the machine that they were built for."""
+
+import shutil
+import time
+from pathlib import Path
+
+import msgspec
+
+from ..schemas import Artifact, CompileReport, Schema, decode, encode, sha256
+
+SHARED_OBJECT = "application/x-sharedlib"
+ABANDONED_SECONDS = 3600
+"""A build folder this old belongs to a process that was killed."""
+
+
+class _Kept(Schema, frozen=True, kw_only=True):
+    """What is written beside an artifact."""
+
+    report: CompileReport
+    machine: list[str]
+    """Compiler and processor: ``-march=native`` makes code that another machine may not run."""
+
+
+class ArtifactCache:
+    """A folder of ``<key>.so`` files, each with ``<key>.json`` beside it."""
+
+    BUILDING = ".build-"
+    """Prefix of the folders in which artifacts are made before they are renamed into place."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def find(self, key: str, machine: list[str]) -> tuple[CompileReport, dict[str, Path]] | None:
+        """Report and artifact of an earlier build for the same ``machine``, if the file is still what it was.
+
+        Raises:
+            OSError: the folder cannot be made.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._sweep()
+        path = self.folder / f"{key}.so"
+        try:
+            kept = decode((self.folder / f"{key}.json").read_bytes(), _Kept)
+            data = path.read_bytes()
+        except (FileNotFoundError, msgspec.DecodeError):
+            return None
+        (artifact,) = kept.report.artifacts
+        if kept.machine != machine or artifact.sha256 != sha256(data):
+            return None
+        return msgspec.structs.replace(kept.report, cached=True), {artifact.sha256: path}
+
+    def keep(
+        self, key: str, built: Path, report: CompileReport, machine: list[str]
+    ) -> tuple[CompileReport, dict[str, Path]]:
+        """Move ``built`` (inside a folder of this cache) into place; returns the report with its artifact.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        data = built.read_bytes()
+        path = self.folder / f"{key}.so"
+        artifact = Artifact(sha256=sha256(data), size=len(data), media_type=SHARED_OBJECT, name=path.name)
+        report = msgspec.structs.replace(report, artifacts=(artifact,))
+        note = built.with_suffix(".json")
+        note.write_bytes(encode(_Kept(report=report, machine=machine)))
+        # The artifact first: a note without its artifact would be believed until the hash is compared.
+        built.replace(path)
+        note.replace(path.with_suffix(".json"))
+        return report, {artifact.sha256: path}
+
+    def _sweep(self) -> None:
+        for folder in self.folder.glob(f"{self.BUILDING}*"):
+            try:
+                abandoned = time.time() - folder.stat().st_mtime > ABANDONED_SECONDS
+            except FileNotFoundError:
+                continue
+            if abandoned:
+                shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,174 @@
+"""C++ with OpenMP behind a plain C ABI, compiled with the pool's ``g++`` or ``clang++``.
+
+A candidate carries its native code in the literals ``CPP_SOURCE`` and ``CPP_FLAGS`` and loads it with :data:`LOADER`.
+"""
+
+import asyncio
+import errno
+import hashlib
+import json
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+from ...schemas import CompileReport, Diagnostic, HardwareFacts, InputError, Pool
+from ..artifact_cache import ArtifactCache
+from ..compilers import Compiler, find_compiler
+from ..diagnostics import read_diagnostics
+from ..limited_command import Finished, Limits, run_limited
+from ..native_source import NativeSource, Refused, check_flags, native_source
+from ._cpp_loader import BASE_FLAGS, LOADER
+
+NAME = "cpp"
+SOURCE_FILE = "kernel.cpp"
+LOG_CHARACTERS = 8000
+LARGEST_ARTIFACT = 256 << 20
+"""Bytes: a static array with initialisers could otherwise fill the disk."""
+MOST_COMPILER_MEMORY = 4 << 30
+
+ALLOWED_FLAGS = re.compile(
+    r"-O[0-3sg]?|-g[0-3]?|-w|-pthread|-pipe"
+    r"|-std=(c|gnu)\+\+(11|14|17|20|23|2a|2b)"
+    r"|-[DU][A-Za-z_]\w*(=[\w.+-]*)?"
+    r"|-l(m|dl|rt|pthread|gomp|omp|atomic|mvec)"
+    r"|-W(no-)?[a-z][a-z0-9+-]*(=\d+)?"
+    r"|-m(no-)?(?!daz|llvm)[a-z0-9][a-z0-9._-]*(=[A-Za-z0-9._+-]+)?"
+    r"|--param=[a-z0-9-]+=\d+"
+    r"|-f(no-)?("
+    r"math-errno|trapping-math|finite-math-only|signed-zeros|associative-math|reciprocal-math|rounding-math"
+    r"|signaling-nans|fp-contract=(fast|on|off)|excess-precision=(fast|standard)|single-precision-constant"
+    r"|cx-limited-range|cx-fortran-rules|omit-frame-pointer|unroll(-all)?-loops|peel-loops|split-loops|unswitch-loops"
+    r"|loop-[a-z-]+|tree-[a-z-]+|ipa-[a-z-]+|inline(-[a-z-]+)?(=\d+)?|(slp-)?vectorize|(vect|simd)-cost-model=\w+"
+    r"|prefetch-loop-arrays|strict-aliasing|strict-overflow|wrapv|builtin|gcse[a-z-]*|sched-[a-z0-9-]+"
+    r"|schedule-insns2?|modulo-sched[a-z-]*|rename-registers|variable-expansion-in-unroller|split-paths|web"
+    r"|align-(functions|loops|jumps|labels)(=\d+(:\d+)*)?|reorder-[a-z-]+|openmp(-simd)?|exceptions|rtti|plt|PIC|pic"
+    r"|semantic-interposition|visibility=(hidden|default)|stack-protector|merge-constants|threadsafe-statics"
+    r")"
+)
+"""What ``CPP_FLAGS`` may hold. An allow-list: some other flags run programs, read files or write them."""
+
+_FLUSHES = (
+    "it makes the whole process flush denormals once the library is loaded (crtfastmath.o); name what you need: "
+    "-fassociative-math -fno-signed-zeros -freciprocal-math -ffinite-math-only"
+)
+REFUSED_WITH_REASON = dict.fromkeys(("-ffast-math", "-Ofast", "-funsafe-math-optimizations", "-mdaz-ftz"), _FLUSHES)
+
+
+def artifact_key(text: str, flags: tuple[str, ...]) -> str:
+    """Name of the artifact without ``.so``: sha256 of the canonical JSON of language, source and flags."""
+    canonical = json.dumps([NAME, text, list(flags)], separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+async def compile(
+    source: str, *, pool: Pool, hardware: HardwareFacts, cache: Path
+) -> tuple[CompileReport, dict[str, Path]]:
+    """Compile the candidate file ``source``; its artifact is ``cache/<artifact_key>.so``.
+
+    Safe to call at once from several tasks and processes with the same cache; cancelling kills the compiler.
+
+    Returns:
+        The report, and the artifact's path by its sha256 (empty for a candidate without ``CPP_SOURCE``).
+
+    Raises:
+        PoolError: no compiler is installed.
+        InputError: the cache cannot be written, or its disk is full.
+    """
+    try:
+        native = native_source(source, "CPP")
+        if native is not None:
+            check_flags(native.flags, ALLOWED_FLAGS, REFUSED_WITH_REASON)
+    except Refused as refused:
+        return _failed("", (), (refused.diagnostic,)), {}
+    if native is None:
+        return CompileReport(ok=True, language=NAME, compiler=""), {}
+    compiler = await asyncio.to_thread(find_compiler, pool)
+    try:
+        return await _compile(native, compiler, pool, hardware, ArtifactCache(cache))
+    except OSError as error:
+        raise InputError(_unwritable(cache, error)) from error
+
+
+async def _compile(
+    native: NativeSource, compiler: Compiler, pool: Pool, hardware: HardwareFacts, cache: ArtifactCache
+) -> tuple[CompileReport, dict[str, Path]]:
+    key = artifact_key(native.text, native.flags)
+    machine = [str(compiler), compiler.path, hardware.device, *hardware.isa]
+    kept = await asyncio.to_thread(cache.find, key, machine)
+    if kept is not None:
+        return kept
+    folder = Path(await asyncio.to_thread(_fresh_folder, cache.folder, native.text))
+    try:
+        finished = await run_limited(
+            [compiler.path, *BASE_FLAGS, *native.flags, "-o", "kernel.so", SOURCE_FILE],
+            cwd=folder,
+            limits=_limits(pool, hardware),
+        )
+        report = _report(finished, compiler, native, pool)
+        if not report.ok:
+            return report, {}
+        return await asyncio.to_thread(cache.keep, key, folder / "kernel.so", report, machine)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fresh_folder(cache: Path, text: str) -> str:
+    folder = tempfile.mkdtemp(prefix=ArtifactCache.BUILDING, dir=cache)
+    Path(folder, SOURCE_FILE).write_text(text, encoding="utf-8", errors="replace")
+    return folder
+
+
+def _limits(pool: Pool, hardware: HardwareFacts) -> Limits:
+    memory = pool.candidate_memory_bytes or hardware.memory_bytes // 2
+    return Limits(pool.candidate_seconds, min(memory, MOST_COMPILER_MEMORY), LARGEST_ARTIFACT)
+
+
+def _report(finished: Finished, compiler: Compiler, native: NativeSource, pool: Pool) -> CompileReport:
+    if "No space left on device" in finished.output:
+        # Not the candidate's fault, and it would be every candidate's.
+        raise OSError(errno.ENOSPC, "No space left on device")
+    diagnostics = read_diagnostics(finished.output, SOURCE_FILE)
+    flags = BASE_FLAGS + native.flags
+    if finished.timed_out:
+        late = f"the compiler was stopped after {pool.candidate_seconds:g} s (candidate_seconds of pool {pool.name!r})"
+        diagnostics = (Diagnostic(severity="error", message=late), *diagnostics)
+    elif finished.returncode != 0 and not any(d.severity == "error" for d in diagnostics):
+        diagnostics = (_unexplained(finished), *diagnostics)
+    if finished.timed_out or finished.returncode != 0:
+        return _failed(str(compiler), flags, diagnostics, finished)
+    return CompileReport(
+        ok=True,
+        language=NAME,
+        compiler=str(compiler),
+        flags=flags,
+        diagnostics=diagnostics,
+        log=finished.output[-LOG_CHARACTERS:],
+        seconds=finished.seconds,
+    )
+
+
+def _failed(
+    compiler: str, flags: tuple[str, ...], diagnostics: tuple[Diagnostic, ...], finished: Finished | None = None
+) -> CompileReport:
+    return CompileReport(
+        ok=False,
+        language=NAME,
+        compiler=compiler,
+        flags=flags,
+        diagnostics=diagnostics,
+        log="" if finished is None else finished.output[-LOG_CHARACTERS:],
+        seconds=0.0 if finished is None else finished.seconds,
+    )
+
+
+def _unexplained(finished: Finished) -> Diagnostic:
+    last = next((line for line in reversed(finished.output.splitlines()) if line.strip()), "it printed nothing")
+    return Diagnostic(severity="error", message=f"the compiler ended with status {finished.returncode}: {last.strip()}")
+
+
+def _unwritable(cache: Path, error: OSError) -> str:
+    return f"cannot compile into {cache}: {error.strerror or error}; free space there or set KERNELSWARM_HOME elsewhere"
+
+
+__all__ = ["ALLOWED_FLAGS", "BASE_FLAGS", "LOADER", "NAME", "artifact_key", "compile"]

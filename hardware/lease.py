@@ -1,0 +1,156 @@
+"""Who may use the machine now: compiling and verifying share it, timing has it alone.
+
+Two lock files per platform and host under ``home/"leases"``. A holder has the *room* locked, shared or exclusive.
+Whoever wants in first takes the *turnstile*, alone, and keeps it while waiting for the room: so a waiter for the
+exclusive lease stops the stream of sharers behind it and cannot starve. ``flock`` ends with the process, however
+it ends. (Courtois, Heymans, Parnas: Concurrent Control with "Readers" and "Writers", CACM 1971, with the turnstile.)
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import socket
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from ..schemas import InputError, Pool
+
+
+class Lease:
+    """The lease on this host's hardware for ``pool``'s platform.
+
+    By platform, not by pool: two pools of one machine disturb each other's timing just as two sessions of one do.
+    """
+
+    def __init__(self, pool: Pool, home: Path) -> None:
+        stem = f"{pool.platform}.{socket.gethostname()}"
+        self._folder = home / "leases"
+        self._room = self._folder / f"{stem}.room"
+        self._turnstile = self._folder / f"{stem}.turnstile"
+
+    @contextlib.asynccontextmanager
+    async def shared(self) -> AsyncIterator[None]:
+        """Hold the machine together with other sharers. Waits without blocking the loop; can be cancelled.
+
+        Raises:
+            InputError: the lock files cannot be made.
+        """
+        async with self._held(fcntl.LOCK_SH):
+            yield
+
+    @contextlib.asynccontextmanager
+    async def exclusive(self) -> AsyncIterator[None]:
+        """Hold the machine alone. Waits without blocking the loop; can be cancelled. Not to be asked for inside shared.
+
+        Raises:
+            InputError: the lock files cannot be made.
+        """
+        async with self._held(fcntl.LOCK_EX):
+            yield
+
+    @contextlib.asynccontextmanager
+    async def _held(self, mode: int) -> AsyncIterator[None]:
+        attempt = self._attempt(mode)
+        try:
+            if not attempt.at_once():
+                await attempt.wait()
+            yield
+        finally:
+            attempt.give_up()
+
+    def _attempt(self, mode: int) -> "_Attempt":
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            return _Attempt(self._turnstile, self._room, mode)
+        except OSError as error:
+            raise InputError(
+                f"cannot make the lock files in {self._folder}: {error.strerror}; set KERNELSWARM_HOME to a folder "
+                "that can be written"
+            ) from error
+
+
+class _Attempt:
+    """One way in, from the turnstile to the end of holding the room."""
+
+    def __init__(self, turnstile: Path, room: Path, mode: int) -> None:
+        self._mode = mode
+        self._guard = threading.Lock()
+        self._turnstile = os.open(turnstile, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            self._room = os.open(room, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError:
+            os.close(self._turnstile)
+            raise
+        self._in_queue = False
+        self._given_up = False
+
+    def at_once(self) -> bool:
+        """Go in if nobody is in the way."""
+        try:
+            fcntl.flock(self._turnstile, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        try:
+            fcntl.flock(self._room, self._mode | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            fcntl.flock(self._turnstile, fcntl.LOCK_UN)
+        return True
+
+    async def wait(self) -> None:
+        """Go in when it is our turn."""
+        loop = asyncio.get_running_loop()
+        entered: asyncio.Future[None] = loop.create_future()
+
+        def tell(error: OSError | None) -> None:
+            if entered.done():
+                return
+            if error is None:
+                entered.set_result(None)
+            else:
+                entered.set_exception(error)
+
+        def block() -> None:
+            error = self._block()
+            # The loop may be closed when a waiter that was cancelled comes to its turn.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(tell, error)
+
+        # A daemon: a waiter that was cancelled must not hold up the end of the process.
+        self._in_queue = True
+        threading.Thread(target=block, name="lease", daemon=True).start()
+        await entered
+
+    def give_up(self) -> None:
+        """Leave the room, or the queue for it. The thread of a cancelled waiter ends at its turn, holding nothing."""
+        with self._guard:
+            self._given_up = True
+            # Unlocked by name, not by closing alone: a child forked meanwhile shares the locks until it execs. And a
+            # cancelled waiter has to let those behind it through now, although its thread still waits for the room.
+            fcntl.flock(self._turnstile, fcntl.LOCK_UN)
+            fcntl.flock(self._room, fcntl.LOCK_UN)
+            if not self._in_queue:
+                self._close()
+
+    def _block(self) -> OSError | None:
+        error = None
+        try:
+            fcntl.flock(self._turnstile, fcntl.LOCK_EX)
+            if not self._given_up:
+                fcntl.flock(self._room, self._mode)
+        except OSError as caught:
+            error = caught
+        with self._guard:
+            self._in_queue = False
+            fcntl.flock(self._turnstile, fcntl.LOCK_UN)
+            if self._given_up:
+                fcntl.flock(self._room, fcntl.LOCK_UN)
+                self._close()
+        return error
+
+    def _close(self) -> None:
+        os.close(self._room)
+        os.close(self._turnstile)
