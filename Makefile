@@ -1,0 +1,44 @@
+# Two commands do everything: `make demo` and `make test`. Both set up what they need in .venv first.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check
+
+.PHONY: demo test lint check-python install dev clean help
+.DEFAULT_GOAL := help
+
+help: ## Show this list.
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+demo: install ## Set up and run one real search on the CPU: compile, verify, time, win.
+	$(BIN)/kernelswarm optimize problems/rmsnorm.py --pool cpu --budget 16 --minutes 1.2 --out kernelswarm-out
+
+test: dev lint ## Set up, check style and types, and run the tests.
+	$(BIN)/pytest
+
+lint: dev ## Style and types only.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy .
+
+install: $(VENV)/.installed ## Set up .venv with what running needs.
+
+dev: $(VENV)/.installed-dev ## Set up .venv with what testing needs.
+
+check-python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed; $$($(PYTHON) --version 2>&1) was found. Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+
+$(VENV)/bin/python: | check-python
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml setup.py constraints.txt | $(VENV)/bin/python
+	$(PIP) install -q -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP) install -q -c constraints.txt -e ".[dev]"
+	@touch $@
+
+clean: ## Remove .venv and caches; what searches found stays.
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache
