@@ -1,14 +1,14 @@
 """SwiGLU gating: ``silu(gate) * up``.
 
-Source: Shazeer 2020, arXiv:2002.05202; written as in Llama's ``LlamaMLP`` between the projections (Llama 3 8B, width
-14336).
+Source: Shazeer 2020, arXiv:2002.05202; written as in Llama's ``LlamaMLP`` between the projections (Llama 3 8B, 1024 tokens,
+width 14336).
 """
 
 import torch
 import torch.nn.functional as F
 
 shapes = {
-    "main": {"rows": 512, "cols": 14336},
+    "main": {"rows": 1024, "cols": 14336},
     "ragged": {"rows": 37, "cols": 1000},
     "odd": {"rows": 5, "cols": 333},
     "one_column": {"rows": 129, "cols": 1},
