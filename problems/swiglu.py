@@ -1,7 +1,7 @@
 """SwiGLU gating: ``silu(gate) * up``.
 
-Source: Shazeer 2020, arXiv:2002.05202; written as in Llama's ``LlamaMLP`` between the projections (Llama 3 8B, 1024 tokens,
-width 14336).
+Source: Shazeer 2020, arXiv:2002.05202; written as in Llama's ``LlamaMLP`` between the projections (Llama 3 8B, 1024
+tokens, width 14336).
 """
 
 import torch
