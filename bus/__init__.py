@@ -1,1 +1,26 @@
 """How events travel: the only folder that knows NATS."""
+
+from .client import Bus
+from .consumer import Consumer, Delivery
+from .local import embedded
+from .options import ConnectOptions
+from .publisher import IN_FLIGHT
+from .reader import Tail
+from .rpc import NobodyServes, Service
+from .server import MAX_PAYLOAD, server_binary
+from .subjects import ANY
+
+__all__ = [
+    "ANY",
+    "IN_FLIGHT",
+    "MAX_PAYLOAD",
+    "Bus",
+    "ConnectOptions",
+    "Consumer",
+    "Delivery",
+    "NobodyServes",
+    "Service",
+    "Tail",
+    "embedded",
+    "server_binary",
+]

@@ -1,0 +1,142 @@
+"""The bus as everybody else sees it."""
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+
+from ..schemas import Artifact, Envelope, Event
+from ..schemas.presence import WorkerPresence
+from . import rpc
+from .artifacts import Artifacts
+from .consumer import Consumer
+from .link import PATIENCE_SECONDS, Link
+from .options import ConnectOptions
+from .presence import Presence
+from .publisher import Publisher
+from .reader import Reader, Tail, read_until
+from .stream import SESSION_CONSUMER_SECONDS, consumer_config, ensure_stream
+from .subjects import durable_name, role_filters, session_filter
+
+
+class Bus:
+    """One connection to the event bus. Make it with :meth:`connect`, end it with :meth:`close` or ``async with``.
+
+    Everything on it lives through restarts of the server. Once the server has been away for ``patience`` seconds,
+    whatever waits for it raises BusError.
+    """
+
+    def __init__(self, link: Link, options: ConnectOptions) -> None:
+        self._link = link
+        self._publisher = Publisher(link)
+        self._artifacts = Artifacts(link, options.replicas)
+        self._presence = Presence(link)
+        self._open: set[Consumer | Tail | rpc.Service] = set()
+
+    @classmethod
+    async def connect(
+        cls, url: str, *, name: str, options: ConnectOptions | None = None, patience: float = PATIENCE_SECONDS
+    ) -> "Bus":
+        """Connect to the server (or servers, with commas between them) at ``url`` and make sure of the stream.
+
+        ``name`` is what the server's operator sees. ``options`` default to the environment's (:class:`ConnectOptions`).
+
+        Raises:
+            InputError: the URL or a credential is not usable.
+            BusError: nobody answers within five seconds, or the stream there is not ours to use.
+        """
+        options = options or ConnectOptions.from_environment()
+        link = await Link.open(url, name=name, options=options, patience=patience)
+        try:
+            await ensure_stream(link, options.replicas)
+        except BaseException:
+            await link.close()
+            raise
+        return cls(link, options)
+
+    @property
+    def url(self) -> str:
+        """Where it is connected, without credentials."""
+        return self._link.url
+
+    async def publish(self, envelope: Envelope) -> int:
+        """Store one event, once; its stream sequence. Errors: :meth:`Publisher.publish`."""
+        return await self._publisher.publish(envelope)
+
+    async def publish_many(self, envelopes: Iterable[Envelope]) -> list[int]:
+        """Store several, up to 256 on their way at a time; their sequences. Errors: :meth:`Publisher.publish`."""
+        return await self._publisher.publish_many(envelopes)
+
+    def consume(
+        self, pool: str, role: str, kinds: Sequence[type[Event]], *, max_in_flight: int = 1, session: str | None = None
+    ) -> Consumer:
+        """Deliveries of ``kinds`` (none: every tag) for ``pool`` (``"*"``: every pool).
+
+        All workers that ask with the same pool, role and session share them out among themselves. The consumer is
+        durable and begins with the stream's first event. With ``session`` it hears that session alone, and is
+        forgotten a day after its last worker.
+
+        Raises:
+            InputError: a name cannot be part of a subject.
+        """
+        name = durable_name(pool, role, session)
+        idle = None if session is None else SESSION_CONSUMER_SECONDS
+        config = consumer_config(name, role_filters(pool, kinds, session), ephemeral_seconds=idle)
+        consumer = Consumer(self._link, config, max_in_flight, self._open.discard)
+        self._open.add(consumer)
+        return consumer
+
+    async def history(
+        self, session: str | None, *, after: int = 0, until: int | None = None
+    ) -> list[tuple[int, Envelope]]:
+        """Events of ``session`` (None: of all) above sequence ``after``, up to and with ``until``, in stream order."""
+        return await read_until(Reader(self._link, session_filter(session), after), until)
+
+    def tail(self, *, session: str | None = None, after: int = 0) -> Tail:
+        """Events above sequence ``after`` in stream order: the past ones, then the live ones, without end."""
+        tail = Tail(Reader(self._link, session_filter(session), after), self._open.discard)
+        self._open.add(tail)
+        return tail
+
+    async def request(self, name: str, payload: bytes, timeout: float) -> bytes:
+        """Ask whoever serves ``name``; errors as :func:`kernelswarm.bus.rpc.request`."""
+        return await rpc.request(self._link, name, payload, timeout)
+
+    async def serve(self, name: str, handler: rpc.Handler) -> rpc.Service:
+        """Answer requests for ``name`` until the returned service, or the bus, is closed."""
+        service = rpc.Service(self._link, name, handler)
+        await service.start()
+        self._open.add(service)
+        return service
+
+    async def put_artifact(self, data: bytes, *, name: str, media_type: str) -> Artifact:
+        """Store something large; what an event says of it."""
+        return await self._artifacts.put(data, name=name, media_type=media_type)
+
+    async def get_artifact(self, sha256: str) -> bytes:
+        """Something large by its hash."""
+        return await self._artifacts.get(sha256)
+
+    async def heartbeat(self, presence: WorkerPresence) -> None:
+        """Say that a worker lives; from now on it also answers :meth:`workers`, with what it said last."""
+        await self._presence.heartbeat(presence)
+
+    def leave(self, worker: str) -> None:
+        """A worker has ended: it is no longer there."""
+        self._presence.leave(worker)
+
+    async def workers(self, timeout: float = 0.5) -> list[WorkerPresence]:
+        """Who is there: everyone that answers within ``timeout`` seconds, sorted by name."""
+        return await self._presence.workers(timeout)
+
+    async def close(self) -> None:
+        """Close everything that was opened through it. What was delivered and not settled goes to other workers."""
+        for opened in list(self._open):
+            await opened.aclose()
+        await self._link.close()
+
+    async def __aenter__(self) -> "Bus":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

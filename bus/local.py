@@ -1,0 +1,219 @@
+"""The embedded server of a home folder: the first process starts it, the others join it.
+
+In ``home/nats`` lie the server's store and three small files. ``lock`` is held (flock) by the owner *and* inherited
+by its server, so whoever gets it knows that both are gone. ``guests`` is held shared by every process that joined; the
+owner takes it alone before it shuts the server down. ``run.json`` says where the server listens.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ..schemas import BusError, InputError, Schema, decode, encode
+from .server import Server
+
+MIN_FREE_BYTES = 64 * 1024 * 1024
+"""Free disk space without which no server is started."""
+
+RESTARTS = 5
+"""How often a server that died under a living owner is started again."""
+
+JOIN_SECONDS = 30.0
+_POLL_SECONDS = 0.02
+_WATCH_SECONDS = 0.25
+
+
+class _Run(Schema, frozen=True, kw_only=True):
+    url: str
+    owner: int
+    server: int
+
+
+@contextlib.asynccontextmanager
+async def embedded(
+    home: Path, *, on_wait: Callable[[str], None] | None = None, min_free_bytes: int = MIN_FREE_BYTES
+) -> AsyncIterator[str]:
+    """The URL of the server of ``home``: a child of this process, or one that another process runs already.
+
+    The child listens on a free loopback port, keeps its data under ``home/"nats"`` and dies with this process, also on
+    SIGKILL; if it dies alone it is started again on the same port. On leaving, an owner waits until no other process
+    uses the server; ``on_wait`` is told so once, in a sentence. Enter from a thread that lives as long as the context
+    does: the kernel ties the child to the thread that started it.
+
+    Raises:
+        InputError: the home cannot be written, its disk is full, or no nats-server is installed.
+        BusError: the server does not start; or (raised out of the ``async with`` body, which is cancelled) it died for
+            good, or the process that ran it for us ended.
+    """
+    folder = _prepare(home, min_free_bytes)
+    lock, guests = _open(folder / "lock"), _open(folder / "guests")
+    try:
+        if await _own_or_join(folder, lock, guests):
+            scope = _owned(folder, lock, guests, on_wait)
+        else:
+            scope = _joined(folder, lock)
+        async with scope as url:
+            yield url
+    finally:
+        os.close(guests)
+        os.close(lock)
+
+
+def _prepare(home: Path, min_free_bytes: int) -> Path:
+    folder = home.absolute() / "nats"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise InputError(
+            f"cannot use {folder}: {error.strerror}; set KERNELSWARM_HOME to a folder that can be written"
+        ) from error
+    if free < min_free_bytes:
+        raise InputError(
+            f"the disk of {folder} is full: {free >> 20} MB are free, {min_free_bytes >> 20} MB are needed; "
+            "free some, or set KERNELSWARM_HOME to another disk"
+        )
+    return folder
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise InputError(
+            f"cannot write {path}: {error.strerror}; set KERNELSWARM_HOME to a folder that can be written"
+        ) from error
+
+
+def _try_lock(fd: int, how: int) -> bool:
+    try:
+        fcntl.flock(fd, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+async def _own_or_join(folder: Path, lock: int, guests: int) -> bool:
+    """True once ``lock`` is ours, False once ``guests`` is shared with a live owner."""
+    for _ in range(int(JOIN_SECONDS / _POLL_SECONDS)):
+        if _try_lock(lock, fcntl.LOCK_EX):
+            return True
+        if _try_lock(guests, fcntl.LOCK_SH):
+            # Looked at after taking the lock: an owner that is leaving has removed the file before it lets us in.
+            if _live_run(folder) is not None:
+                return False
+            fcntl.flock(guests, fcntl.LOCK_UN)
+        await asyncio.sleep(_POLL_SECONDS)
+    raise BusError(
+        f"{folder / 'lock'} is held by another process that runs no server that can be reached: "
+        "end that process, or set KERNELSWARM_HOME"
+    )
+
+
+def _live_run(folder: Path) -> _Run | None:
+    try:
+        run = decode((folder / "run.json").read_bytes(), _Run)
+        os.kill(run.owner, 0)
+        os.kill(run.server, 0)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    except PermissionError:
+        pass
+    except ValueError as error:
+        raise BusError(
+            f"{folder / 'run.json'} is not readable ({error}): end the process that uses it and delete the file"
+        ) from error
+    return run
+
+
+@contextlib.asynccontextmanager
+async def _owned(folder: Path, lock: int, guests: int, on_wait: Callable[[str], None] | None) -> AsyncIterator[str]:
+    run_file = folder / "run.json"
+    run_file.unlink(missing_ok=True)
+    server = Server(folder, lock)
+    await server.start()
+    try:
+        _write_run(run_file, server)
+        async with _while_alive(_keep_running(server, run_file)):
+            yield server.url
+        await _last_guest(guests, on_wait)
+    finally:
+        run_file.unlink(missing_ok=True)
+        await server.stop()
+
+
+@contextlib.asynccontextmanager
+async def _joined(folder: Path, lock: int) -> AsyncIterator[str]:
+    run = _live_run(folder)
+    if run is None:
+        raise BusError(f"the server of {folder} ended just now: run the command again")
+    async with _while_alive(_owner_ends(run, lock)):
+        yield run.url
+
+
+@contextlib.asynccontextmanager
+async def _while_alive(watch: Awaitable[BusError]) -> AsyncIterator[None]:
+    """Run the body; cancel it when ``watch`` returns an error, and raise that error in its place."""
+    body = asyncio.current_task()
+    assert body is not None
+
+    async def guard() -> BusError:
+        error = await watch
+        body.cancel()
+        return error
+
+    watcher = asyncio.create_task(guard(), name="embedded-server-watch")
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not watcher.done() or watcher.cancelled():
+            raise
+        body.uncancel()
+        raise watcher.result() from None
+    finally:
+        watcher.cancel()
+        await asyncio.wait([watcher])
+
+
+async def _keep_running(server: Server, run_file: Path) -> BusError:
+    for _ in range(RESTARTS):
+        await server.ended()
+        try:
+            await server.start()
+            _write_run(run_file, server)
+        except (BusError, InputError) as error:
+            return BusError(f"the embedded nats-server died and does not start again: {error}")
+    await server.ended()
+    return BusError(f"the embedded nats-server died {RESTARTS + 1} times: {server.log_tail()}")
+
+
+async def _owner_ends(run: _Run, lock: int) -> BusError:
+    while not _try_lock(lock, fcntl.LOCK_SH):  # noqa: ASYNC110
+        await asyncio.sleep(_WATCH_SECONDS)  # flock has no event to wait for
+    fcntl.flock(lock, fcntl.LOCK_UN)
+    where = urlsplit(run.url)
+    return BusError(
+        f"process {run.owner}, which ran the event bus at {where.hostname}:{where.port} for this one, has ended: "
+        "run the command again"
+    )
+
+
+async def _last_guest(guests: int, on_wait: Callable[[str], None] | None) -> None:
+    if _try_lock(guests, fcntl.LOCK_EX):
+        return
+    if on_wait is not None:
+        on_wait("another process still uses the event bus of this one: waiting for it to finish (Ctrl-C ends both)")
+    while not _try_lock(guests, fcntl.LOCK_EX):  # noqa: ASYNC110
+        await asyncio.sleep(_WATCH_SECONDS)
+
+
+def _write_run(path: Path, server: Server) -> None:
+    fresh = path.with_suffix(".new")
+    fresh.touch(mode=0o600)
+    fresh.write_bytes(encode(_Run(url=server.url, owner=os.getpid(), server=server.pid)))
+    fresh.replace(path)

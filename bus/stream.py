@@ -1,0 +1,111 @@
+"""The stream and its consumers as they have to be: created explicitly, compared and updated when they exist."""
+
+from typing import Any
+
+from nats.js import api
+from nats.js.errors import NotFoundError
+
+from ..schemas import BusError
+from .link import Link
+from .subjects import STREAM, STREAM_SUBJECT
+
+ACK_WAIT_SECONDS = 30.0
+"""A delivery that is neither acknowledged nor renewed for so long goes to another worker."""
+
+DUPLICATE_WINDOW_SECONDS = 600.0
+"""How long the stream remembers event ids; the log remembers them forever."""
+
+MAX_AGE_SECONDS = 30 * 86400.0
+"""How long the stream keeps events; the log keeps them forever."""
+
+SESSION_CONSUMER_SECONDS = 86400.0
+"""After so long without a worker the server forgets a consumer that belongs to one session."""
+
+
+async def ensure_stream(link: Link, replicas: int) -> None:
+    """Create the stream, or hold the existing one against what is needed.
+
+    Raises:
+        BusError: it differs in a way that cannot be changed, or the server refuses.
+    """
+    wanted = api.StreamConfig(
+        name=STREAM,
+        subjects=[STREAM_SUBJECT],
+        retention=api.RetentionPolicy.LIMITS,
+        storage=api.StorageType.FILE,
+        duplicate_window=DUPLICATE_WINDOW_SECONDS,
+        max_age=MAX_AGE_SECONDS,
+        allow_direct=True,
+        num_replicas=replicas,
+    )
+    try:
+        info = await link.retried("describe its stream", lambda: link.js.stream_info(STREAM))
+    except NotFoundError:
+        await link.retried("create its stream", lambda: link.js.add_stream(wanted))
+        return
+    # Age, size and replicas are the operator's to choose: only what we rely on is compared.
+    changes = _differences(wanted, info.config, ("subjects", "retention", "storage", "duplicate_window"))
+    if changes:
+        await _update(
+            f"change its stream {STREAM}", changes, link, lambda: link.js.update_stream(info.config.evolve(**changes))
+        )
+
+
+def consumer_config(name: str, filters: list[str], *, ephemeral_seconds: float | None = None) -> api.ConsumerConfig:
+    """The configuration of the durable ``name``."""
+    return api.ConsumerConfig(
+        name=name,
+        durable_name=name,
+        filter_subjects=filters,
+        deliver_policy=api.DeliverPolicy.ALL,
+        ack_policy=api.AckPolicy.EXPLICIT,
+        ack_wait=ACK_WAIT_SECONDS,
+        max_deliver=-1,
+        max_ack_pending=10_000,
+        inactive_threshold=ephemeral_seconds,
+    )
+
+
+async def ensure_consumer(link: Link, wanted: api.ConsumerConfig) -> None:
+    """Create the durable consumer, or hold the existing one against ``wanted`` and update it.
+
+    Raises:
+        BusError: it differs in a way that cannot be changed (the difference is named), or the server refuses.
+    """
+    name = wanted.durable_name or ""
+    try:
+        info = await link.retried(f"describe consumer {name}", lambda: link.js.consumer_info(STREAM, name))
+    except NotFoundError:
+        await link.retried(f"create consumer {name}", lambda: link.js.add_consumer(STREAM, wanted))
+        return
+    fields = ("filter_subjects", "deliver_policy", "ack_policy", "ack_wait", "max_deliver", "max_ack_pending")
+    changes = _differences(wanted, _one_spelling(info.config), fields)
+    if changes:
+        await _update(f"change consumer {name}", changes, link, lambda: link.js.add_consumer(STREAM, wanted))
+
+
+async def _update(what: str, changes: dict[str, Any], link: Link, request: Any) -> None:
+    named = ", ".join(f"{field} to {value!r}" for field, value in changes.items())
+    try:
+        await link.retried(f"{what} ({named})", request)
+    except NotFoundError as error:
+        raise BusError(f"somebody deleted it while it was asked to {what}: try again") from error
+
+
+def _one_spelling(config: api.ConsumerConfig) -> api.ConsumerConfig:
+    # The server hands a single filter back in the other field.
+    if config.filter_subject and not config.filter_subjects:
+        return config.evolve(filter_subjects=[config.filter_subject], filter_subject=None)
+    return config
+
+
+def _differences(wanted: Any, found: Any, fields: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        field: getattr(wanted, field)
+        for field in fields
+        if _plain(getattr(wanted, field)) != _plain(getattr(found, field))
+    }
+
+
+def _plain(value: Any) -> Any:
+    return sorted(value) if isinstance(value, list) else value
