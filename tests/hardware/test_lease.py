@@ -1,0 +1,199 @@
+"""The lease: sharers together, timing alone, nobody starves, and it ends with the process."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from kernelswarm.hardware.lease import Lease
+from kernelswarm.schemas import InputError, Pool
+
+POOL = Pool(name="cpu", platform="cpu", languages=("cpp",))
+
+HOLDER = """
+import asyncio, sys
+from pathlib import Path
+from kernelswarm.hardware.lease import Lease
+from kernelswarm.schemas import Pool
+
+async def main(home, mode):
+    lease = Lease(Pool(name="other", platform="cpu", languages=("cpp",)), Path(home))
+    print("asking", flush=True)
+    async with getattr(lease, mode)():
+        print("in", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+    print("out", flush=True)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+class Holder:
+    """Another process that asks for the lease and holds it until it is told to go."""
+
+    def __init__(self, process):
+        self.process = process
+
+    async def says(self) -> str:
+        return (await self.process.stdout.readline()).decode().strip()
+
+    async def leave(self) -> None:
+        self.process.stdin.write(b"\n")
+        await self.process.stdin.drain()
+        assert await self.says() == "out"
+        await self.process.wait()
+
+
+@pytest.fixture
+async def holder(tmp_path):
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def start(mode: str) -> Holder:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", HOLDER, str(tmp_path), mode, stdin=-1, stdout=-1
+            )
+            stack.push_async_callback(end, process)
+            found = Holder(process)
+            assert await found.says() == "asking"
+            return found
+
+        async def end(process) -> None:
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()
+
+        yield start
+
+
+async def waits(task: asyncio.Task) -> bool:
+    """Whether ``task`` is blocked: a few turns of the loop, with real locks probed in between, do not finish it."""
+    for _ in range(20):
+        await asyncio.to_thread(os.sched_yield)
+    return not task.done()
+
+
+async def hold(manager, entered: asyncio.Event, leave: asyncio.Event) -> None:
+    async with manager:
+        entered.set()
+        await leave.wait()
+
+
+def ask(manager) -> tuple[asyncio.Task, asyncio.Event, asyncio.Event]:
+    entered, leave = asyncio.Event(), asyncio.Event()
+    return asyncio.create_task(hold(manager, entered, leave)), entered, leave
+
+
+async def test_sharers_of_two_processes_hold_it_together(tmp_path, holder):
+    other = await holder("shared")
+    assert await other.says() == "in"
+    async with Lease(POOL, tmp_path).shared():
+        await other.leave()
+
+
+async def test_exclusive_waits_for_a_sharer_of_another_process(tmp_path, holder):
+    other = await holder("shared")
+    assert await other.says() == "in"
+    task, entered, leave = ask(Lease(POOL, tmp_path).exclusive())
+    assert await waits(task) and not entered.is_set()
+    await other.leave()
+    await entered.wait()
+    leave.set()
+    await task
+
+
+async def test_nobody_comes_in_beside_an_exclusive_holder(tmp_path, holder):
+    async with Lease(POOL, tmp_path).exclusive():
+        other = await holder("shared")
+        said = asyncio.create_task(other.says())
+        assert await waits(said)
+    assert await said == "in"
+    await other.leave()
+
+
+async def test_a_killed_holder_lets_the_next_one_in(tmp_path, holder):
+    other = await holder("exclusive")
+    assert await other.says() == "in"
+    task, entered, leave = ask(Lease(POOL, tmp_path).shared())
+    assert await waits(task)
+    other.process.send_signal(signal.SIGKILL)
+    await entered.wait()
+    leave.set()
+    await task
+
+
+async def test_a_stream_of_sharers_does_not_starve_an_exclusive_waiter(tmp_path, holder):
+    lease = Lease(POOL, tmp_path)
+    first, first_in, first_leave = ask(lease.shared())
+    await first_in.wait()
+    timing = await holder("exclusive")
+    said = asyncio.create_task(timing.says())
+    assert await waits(said)
+    # The first one is still in the room, so by the room alone the second could enter at once. Once the waiter stands
+    # in the turnstile it may not; until then sharers come and go.
+    while True:
+        second, second_in, second_leave = ask(lease.shared())
+        if await waits(second) and not second_in.is_set():
+            break
+        second_leave.set()
+        await second
+    first_leave.set()
+    await first
+    assert await said == "in" and not second_in.is_set()
+    await timing.leave()
+    await second_in.wait()
+    second_leave.set()
+    await second
+
+
+async def test_a_cancelled_waiter_stands_in_nobodys_way(tmp_path):
+    lease = Lease(POOL, tmp_path)
+    async with lease.shared():
+        waiter, entered, _ = ask(lease.exclusive())
+        assert await waits(waiter)
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        assert not entered.is_set()
+        async with lease.shared():
+            pass
+    async with lease.exclusive():
+        pass
+
+
+async def test_a_cancelled_holder_gives_it_back(tmp_path):
+    lease = Lease(POOL, tmp_path)
+    task, entered, _ = ask(lease.exclusive())
+    await entered.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with lease.exclusive():
+        pass
+
+
+async def test_exclusive_holders_are_alone_and_no_descriptor_is_left(tmp_path):
+    lease, inside = Lease(POOL, tmp_path), []
+
+    async def once() -> None:
+        async with lease.exclusive():
+            inside.append(1)
+            assert len(inside) == 1
+            await asyncio.sleep(0)
+            inside.pop()
+
+    def locks() -> int:
+        links = list(Path("/proc/self/fd").iterdir())
+        return sum(os.path.realpath(link).startswith(str(tmp_path)) for link in links)
+
+    await asyncio.gather(*(once() for _ in range(30)))
+    assert locks() == 0
+
+
+async def test_a_home_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "home").write_text("")
+    with pytest.raises(InputError, match="KERNELSWARM_HOME"):
+        async with Lease(POOL, tmp_path / "home").shared():
+            pass
