@@ -5,6 +5,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from ..bus import Bus
 from ..schemas import (
     Envelope,
@@ -19,6 +21,7 @@ from ..schemas import (
     SessionOpened,
     Skill,
     StopRequested,
+    Verdict,
     seal,
 )
 from .graph import NodeRecord, SearchGraph
@@ -41,6 +44,8 @@ class SearchOptions:
     synthesizer: str = "playbook"
     model: str = ""
     language: str = "cpp"
+    candidates: tuple[str, ...] = ()
+    """Candidate files to judge, for the synthesizer ``given``."""
 
     def check(self) -> None:
         """Refuse what cannot be searched with.
@@ -90,6 +95,36 @@ class SearchResult(Schema, frozen=True, kw_only=True):
     """Where the best kernel was written; empty if nowhere."""
 
 
+class Speedup(Schema, frozen=True, kw_only=True):
+    """Ratio to the best baseline, with its interval."""
+
+    median: float
+    low: float
+    high: float
+    against: str
+    """Name of that baseline."""
+
+
+class Evaluation(Schema, frozen=True, kw_only=True):
+    """A verdict on one candidate, as ``kernelswarm evaluate --json`` prints it."""
+
+    verdict: Verdict
+    correct: bool
+    win: bool
+    """Whether the interval's low end is above 1 against the best baseline."""
+    reason: str | None
+    """What is wrong, in a sentence; null if nothing is."""
+    evidence: dict[str, object]
+    """Cases it was compared on, or the fault: which input, which element, expected, got."""
+    isolation: str
+    """Isolation in force while it ran."""
+    pool: str
+    speedup: Speedup | None
+    times_ms: dict[str, float]
+    roofline_fraction: float | None
+    session: str
+
+
 def new_session_id(problem: str) -> str:
     """A short readable id: the problem's name and five random letters."""
     return f"{problem[:32]}-{''.join(secrets.choice(SUFFIX_LETTERS) for _ in range(5))}"
@@ -123,6 +158,7 @@ async def open_session(
         model=options.model,
         language=options.language,
         skills=tuple(skills),
+        candidates=options.candidates,
         version=version,
     )
     envelope = said_by_user(event, session, pool.name)
@@ -173,3 +209,45 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
         seconds=seconds,
         path=path,
     )
+
+
+def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
+    """The verdict of a closed session that judged one candidate.
+
+    Raises:
+        ValueError: the session is not closed, or judged nothing.
+    """
+    result = result_of(graph, pool, 0.0)
+    node = next(iter(graph.nodes.values()), None)
+    told = (node.confirmation_diagnosis or node.diagnosis) if node else None
+    if node is None or told is None:
+        raise ValueError(f"session {graph.session} judged nothing")
+    verified, profiled = node.verify_report, node.confirmation or node.profile_report
+    correct = told.verdict is Verdict.correct
+    speedup = told.speedup if correct else None
+    shown = speedup and Speedup(median=speedup.median, low=speedup.low, high=speedup.high, against=told.against)
+    isolations = [report.isolation for report in (profiled, verified) if report is not None and report.isolation]
+    return Evaluation(
+        verdict=told.verdict,
+        correct=correct,
+        win=correct and result.win,
+        reason=None if correct else told.summary,
+        evidence=_evidence(node, correct),
+        isolation=isolations[0] if isolations else "none: it never ran",
+        pool=pool,
+        speedup=shown or None,
+        times_ms=result.times_ms if correct else {},
+        roofline_fraction=told.roofline_fraction if correct else None,
+        session=graph.session,
+    )
+
+
+def _evidence(node: NodeRecord, correct: bool) -> dict[str, object]:
+    if correct and node.verify_report:
+        return {"cases": msgspec.to_builtins(node.verify_report.cases)}
+    for report in (node.confirmation, node.profile_report, node.verify_report):
+        if report is not None and report.evidence is not None:
+            return dict(msgspec.to_builtins(report.evidence))
+    if node.compile_report is not None:
+        return {"diagnostics": msgspec.to_builtins(node.compile_report.diagnostics), "log": node.compile_report.log}
+    return {"message": node.synthesis_failure.reason if node.synthesis_failure else "no evidence"}

@@ -17,7 +17,7 @@ class Expr(Schema, frozen=True, kw_only=True, tag="expr"):
     """An argument that is a symbolic integer."""
 
     value: str
-    """Python expression over the graph's symbols."""
+    """Python expression over the graph's symbols; an integer, or a float if it uses ``/`` or ``math.``."""
 
 
 class DType(Schema, frozen=True, kw_only=True, tag="dtype"):
@@ -68,7 +68,8 @@ class Node(Schema, frozen=True, kw_only=True):
     """Unique in the graph."""
 
     op: str
-    """``input`` (argument), ``param`` (weight, buffer, constant), ``call``, ``size`` (symbolic integer), ``output``."""
+    """``input`` (argument), ``param`` (weight or buffer), ``constant`` (a small tensor the reference made for itself),
+    ``call``, ``size`` (symbolic integer), ``output``."""
 
     target: str = ""
     """What is called: ``aten.mul.Tensor``, ``operator.getitem``; for ``param`` its qualified name."""
@@ -83,7 +84,11 @@ class Node(Schema, frozen=True, kw_only=True):
     """Result: one tensor, or several for an operator that returns a tuple; empty for a ``size``."""
 
     expr: str | None = None
-    """The value of a ``size`` node, as an expression over the symbols."""
+    """The value of a ``size`` node, or of a call that returns a number, as an expression over the symbols."""
+
+    literal: Arg = None
+    """Of a ``constant``: its elements, flat, in C order. Of an ``input`` that is no tensor: the number that capture
+    saw; if it is not symbolic, the graph is valid for this value only."""
 
 
 class SymbolSource(Schema, frozen=True, kw_only=True):

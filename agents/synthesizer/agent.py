@@ -74,6 +74,7 @@ class Synthesizer:
             tried=tuple(tried[name] for name in sorted(tried)),
             skills=opened.skills,
             model=opened.model,
+            given=opened.candidates,
         )
 
     def give_up(self, work: Work, reason: str) -> Sequence[Answer]:

@@ -70,6 +70,8 @@ class Request(Schema, frozen=True, kw_only=True):
     """What earlier sessions taught on like problems, nearest first."""
     model: str = ""
     """Model of a language-model backend; empty for the others."""
+    given: tuple[str, ...] = ()
+    """Candidate files that the user handed in; only the backend ``given`` looks at them."""
 
 
 class Answer(Schema, frozen=True, kw_only=True):
@@ -108,6 +110,7 @@ class Backend(Protocol):
 
 BACKENDS: dict[str, tuple[str, str]] = {
     "playbook": (".playbook.backend", "PlaybookBackend"),
+    "given": (".given", "GivenBackend"),
     "anthropic": (".anthropic", "AnthropicBackend"),
 }
 """Module (relative to this package) and class of every backend, by name."""

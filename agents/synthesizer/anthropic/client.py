@@ -1,7 +1,6 @@
 """AutoGen's model client over the Anthropic SDK as it is today; every try becomes a ModelCalled record."""
 
 import asyncio
-import json
 import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -11,27 +10,24 @@ from anthropic import AsyncAnthropic
 from anthropic.types import Message
 from autogen_core import CancellationToken
 from autogen_core.models import (
-    AssistantMessage,
     ChatCompletionClient,
     CreateResult,
     LLMMessage,
     ModelFamily,
     ModelInfo,
     RequestUsage,
-    SystemMessage,
-    UserMessage,
 )
 from autogen_core.tools import Tool, ToolSchema
 from pydantic import BaseModel
 
 from ....schemas import ModelCalled
-from .faults import Fault, MalformedAnswer, ModelFault, classify
+from .faults import Fault, ModelFault, classify
+from .messages import answer_text, canonical, checked, prompt_tokens, request_body
 from .settings import Settings
 
 Sleep = Callable[[float], Awaitable[object]]
 """``asyncio.sleep``, or a test's."""
 
-_CACHED = {"type": "ephemeral"}
 _FINISH: dict[str, Literal["stop", "length", "content_filter"]] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -73,7 +69,7 @@ class MessagesClient(ChatCompletionClient):
         tools: Sequence[Tool | ToolSchema] = (),
         tool_choice: Tool | Literal["auto", "required", "none"] = "auto",
         json_output: bool | type[BaseModel] | None = None,
-        extra_create_args: Mapping[str, Any] = {},  # noqa: B006 (AutoGen's signature)
+        extra_create_args: Mapping[str, Any] = {},
         cancellation_token: CancellationToken | None = None,
     ) -> CreateResult:
         """Ask the model, with pauses and further tries where they can help.
@@ -89,7 +85,7 @@ class MessagesClient(ChatCompletionClient):
         if cancellation_token is not None:
             cancellation_token.link_future(task)
         message = await task
-        usage = RequestUsage(prompt_tokens=_prompt_tokens(message), completion_tokens=message.usage.output_tokens)
+        usage = RequestUsage(prompt_tokens=prompt_tokens(message), completion_tokens=message.usage.output_tokens)
         self._last = usage
         self._total = RequestUsage(
             prompt_tokens=self._total.prompt_tokens + usage.prompt_tokens,
@@ -105,7 +101,7 @@ class MessagesClient(ChatCompletionClient):
         tools: Sequence[Tool | ToolSchema] = (),
         tool_choice: Tool | Literal["auto", "required", "none"] = "auto",
         json_output: bool | type[BaseModel] | None = None,
-        extra_create_args: Mapping[str, Any] = {},  # noqa: B006 (AutoGen's signature)
+        extra_create_args: Mapping[str, Any] = {},
         cancellation_token: CancellationToken | None = None,
     ) -> AsyncGenerator[str | CreateResult, None]:
         """The whole answer as one chunk, then the result. Raises what :meth:`create` raises."""
@@ -134,7 +130,7 @@ class MessagesClient(ChatCompletionClient):
     async def _try(self, body: dict[str, Any], attempt: int) -> Message | Fault:
         begin = time.perf_counter()
         try:
-            message = _checked(await self._sdk.messages.create(**body))
+            message = checked(await self._sdk.messages.create(**body))
         except Exception as error:
             fault = classify(error, self._model, self._settings)
             if fault is None:
@@ -212,74 +208,11 @@ class MessagesClient(ChatCompletionClient):
         )
 
 
-def request_body(messages: Sequence[LLMMessage], model: str, settings: Settings) -> dict[str, Any]:
-    """The Messages request: texts only, no identifier or time stamp of AutoGen's.
-
-    What stays the same over a session (the system prompt, the first block of the first message) is marked for caching.
-    """
-    system = [{"type": "text", "text": m.content, "cache_control": _CACHED} for m in messages if _is_system(m)]
-    turns = [turn for m in messages if not _is_system(m) and (turn := _turn(m)) is not None]
-    if turns and len(turns[0]["content"]) > 1:
-        turns[0]["content"][0]["cache_control"] = _CACHED
-    body: dict[str, Any] = {"model": model, "max_tokens": settings.max_tokens, "system": system, "messages": turns}
-    return body if settings.temperature is None else {**body, "temperature": settings.temperature}
-
-
-def canonical(body: dict[str, Any]) -> str:
-    """``body`` as JSON that is the same for the same request."""
-    return json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-
-
 def pause_before(attempt: int, fault: Fault, jitter: float) -> float:
     """Seconds to wait before try number ``attempt`` (2, 3, …): what the server said, else 1, 2, 4, … spread by jitter."""
     if fault.wait_s is not None:
         return fault.wait_s
     return float(min(2 ** (attempt - 2), 30) * (0.75 + 0.5 * jitter))
-
-
-def answer_text(message: Message) -> str:
-    """The text of an answer, thinking left out."""
-    return "".join(block.text for block in message.content if block.type == "text")
-
-
-def _is_system(message: LLMMessage) -> bool:
-    return isinstance(message, SystemMessage)
-
-
-def _turn(message: LLMMessage) -> dict[str, Any] | None:
-    if isinstance(message, UserMessage):
-        texts = [message.content] if isinstance(message.content, str) else [str(part) for part in message.content]
-        return {"role": "user", "content": [{"type": "text", "text": text} for text in texts if text]}
-    if isinstance(message, AssistantMessage) and isinstance(message.content, str):
-        # The API refuses an empty block, and an empty answer is what a second try follows.
-        text = message.content.rstrip()
-        return {"role": "assistant", "content": [{"type": "text", "text": text}]} if text else None
-    raise ValueError(f"this client speaks text only, not {type(message).__name__}")
-
-
-def _checked(message: object) -> Message:
-    """The SDK builds a Message from whatever JSON came: hold its parts against what is used here.
-
-    Raises:
-        MalformedAnswer: it is not a message.
-    """
-    if not isinstance(message, Message):
-        raise MalformedAnswer(f"{type(message).__name__} instead of a message")
-    usage = getattr(message, "usage", None)
-    numbers = [getattr(usage, name, None) for name in ("input_tokens", "output_tokens")]
-    blocks = getattr(message, "content", None)
-    if not isinstance(blocks, list) or not all(hasattr(block, "type") for block in blocks):
-        raise MalformedAnswer("no list of content blocks")
-    if not all(isinstance(number, int) for number in numbers):
-        raise MalformedAnswer("no token usage")
-    if not all(isinstance(getattr(block, "text", None), str) for block in blocks if block.type == "text"):
-        raise MalformedAnswer("a text block without text")
-    return message
-
-
-def _prompt_tokens(message: Message) -> int:
-    usage = message.usage
-    return usage.input_tokens + (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
 
 
 def _since(begin: float) -> float:

@@ -1,0 +1,188 @@
+"""One search from end to end: admit the problem, join a bus, record, serve the ring, follow it to its close."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+import structlog
+
+from ..bus import Bus, embedded
+from ..hardware import detect, load_pools, pool_named
+from ..hardware.device import Device
+from ..knowledge import relevant_skills
+from ..schemas import (
+    Envelope,
+    Event,
+    HardwareFacts,
+    Pool,
+    Problem,
+    ProblemFacts,
+    SessionClosed,
+    Skill,
+    SkillDistilled,
+    StoreError,
+)
+from ..store import Recorder, recording, skills_of
+from .graph import SearchGraph
+from .registry import ALL_ROLES
+from .session import SearchOptions, SearchResult, new_session_id, open_session, request_stop, result_of
+from .swarm import Swarm, serving
+from .synthesizer.backend import check_backend
+
+SKILL_WAIT_S = 10.0
+"""How long a closed session waits for its skill; it is recorded later if it comes later."""
+
+log = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def joined_bus(
+    home: Path, nats: str = "", on_notice: Callable[[str], None] = lambda _: None
+) -> AsyncIterator[Bus]:
+    """A connection to the cluster at ``nats``, or to the embedded server of ``home``; a recorder runs somewhere.
+
+    Where nobody records yet, this process does, into the log of ``home``.
+
+    Raises:
+        BusError: the cluster cannot be reached.
+        InputError: the home cannot be written.
+    """
+    async with AsyncExitStack() as stack:
+        url = nats or await stack.enter_async_context(embedded(home, on_wait=on_notice))
+        bus = await Bus.connect(url, name="kernelswarm")
+        stack.push_async_callback(bus.close)
+        await stack.enter_async_context(recording(home, bus))
+        yield bus
+
+
+class Search:
+    """A running search. Iterate over :meth:`events` to its end, then ask for :meth:`result`."""
+
+    def __init__(self, session: str, pool: str, bus: Bus, swarm: Swarm | None, opened_id: str, after: int) -> None:
+        self.session = session
+        self.graph = SearchGraph(session)
+        self.swarm = swarm
+        self._pool = pool
+        self._bus = bus
+        self._opened_id = opened_id
+        self._after = after
+        self._started = time.monotonic()
+        self._seconds: float | None = None
+
+    async def events(self) -> AsyncIterator[tuple[Envelope, Event]]:
+        """Every event of the session, folded into :attr:`graph` as it comes; ends after the close and its skill."""
+        deadline: float | None = None
+        tail = self._bus.tail(session=self.session, after=self._after)
+        async with contextlib.aclosing(tail):
+            while True:
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                try:
+                    async with asyncio.timeout(left):
+                        _, envelope = await anext(tail)
+                except (TimeoutError, StopAsyncIteration):
+                    return
+                event = envelope.event()
+                if event is None:
+                    continue
+                self.graph.apply(envelope, event)
+                yield envelope, event
+                if isinstance(event, SessionClosed):
+                    self._seconds = time.monotonic() - self._started
+                    if event.correct == 0:
+                        return
+                    deadline = time.monotonic() + SKILL_WAIT_S
+                if isinstance(event, SkillDistilled):
+                    return
+
+    async def stop(self, reason: str) -> None:
+        """Ask the session to end; ``interrupted`` closes it at once, anything else confirms its finalists first."""
+        await request_stop(self._bus, self.session, self._pool, self._opened_id, reason)
+
+    def result(self, path: str = "") -> SearchResult:
+        """What it came to.
+
+        Raises:
+            ValueError: it is still open.
+        """
+        seconds = self._seconds if self._seconds is not None else time.monotonic() - self._started
+        return result_of(self.graph, self._pool, seconds, path)
+
+
+@asynccontextmanager
+async def searching(
+    problem: Problem,
+    pool_name: str,
+    options: SearchOptions,
+    *,
+    home: Path,
+    nats: str = "",
+    roles: Mapping[str, int] = ALL_ROLES,
+    on_notice: Callable[[str], None] = lambda _: None,
+) -> AsyncIterator[Search]:
+    """Open a session for ``problem`` and serve it with ``roles`` in this process (none: others must be there).
+
+    ``on_notice`` is told in a few words what is happening before the first event.
+
+    Raises:
+        InputError: the problem, the pool or an option cannot be used; no session exists then.
+        BusError: the bus cannot be reached.
+    """
+    options.check()
+    check_backend(options.synthesizer, options.model)
+    pool = pool_named(load_pools(home), pool_name)
+    on_notice(f"looking at the hardware of pool {pool.name}")
+    hardware = await asyncio.to_thread(detect, pool, home)
+    async with AsyncExitStack() as stack:
+        device = await stack.enter_async_context(Device(pool, hardware, home))
+        on_notice(f"admitting {problem.name}: importing, checking, capturing")
+        facts = await device.admit(problem)
+        on_notice("starting the bus")
+        bus = await stack.enter_async_context(joined_bus(home, nats, on_notice))
+        swarm = None
+        if roles:
+            swarm = await stack.enter_async_context(serving(bus, pool, hardware, home, roles, device=device))
+        skills = await _skills_for(home, bus, facts, pool)
+        search = await _opened(bus, problem, facts, pool, hardware, options, skills, swarm)
+        if options.minutes is not None:
+            timer = asyncio.create_task(_stop_after(search, options.minutes), name="minutes")
+            stack.callback(timer.cancel)
+        yield search
+
+
+async def _opened(
+    bus: Bus,
+    problem: Problem,
+    facts: ProblemFacts,
+    pool: Pool,
+    hardware: HardwareFacts,
+    options: SearchOptions,
+    skills: list[Skill],
+    swarm: Swarm | None,
+) -> Search:
+    session = new_session_id(problem.name)
+    seq, envelope = await open_session(
+        bus, session, problem, facts, pool, hardware, options, skills=skills, version=version("kernelswarm")
+    )
+    return Search(session, pool.name, bus, swarm, envelope.id, seq - 1)
+
+
+async def _skills_for(home: Path, bus: Bus, facts: ProblemFacts, pool: Pool) -> list[Skill]:
+    """What earlier sessions on like problems taught; a log that cannot be read costs the head start, not the search."""
+    try:
+        known = await skills_of(home, bus=bus)
+    except StoreError as error:
+        log.warning("no skills: the log cannot be read", reason=str(error))
+        return []
+    return relevant_skills(known, facts, pool)
+
+
+async def _stop_after(search: Search, minutes: float) -> None:
+    await asyncio.sleep(minutes * 60)
+    await search.stop("minutes")
+
+
+__all__ = ["Recorder", "Search", "joined_bus", "searching"]

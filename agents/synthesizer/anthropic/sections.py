@@ -1,0 +1,140 @@
+"""The parts of a prompt as text: problem, machine, attempts, skills."""
+
+from collections.abc import Sequence
+
+from ....schemas import HardwareFacts, InputFact, NodeDiagnosed, Pool, Problem, ProblemFacts, Skill
+from ..backend import Attempt
+from .extract import without_loader
+
+_LOG_CHARACTERS = 4_000
+"""Most of a compiler's or a candidate's output that a prompt carries: its first lines tell, and its last."""
+_SOURCE_CHARACTERS = 60_000
+_MOST_ATTEMPTS = 8
+
+
+def problem(given: Problem, facts: ProblemFacts) -> str:
+    """The reference, its shapes, and what must be matched."""
+    lines = [f"`{given.name}`, format {given.format.value}:", fenced(given.source, "python"), "Shapes checked:"]
+    lines += [f"- {shape.name}: {_tensors(shape.inputs)} -> {_tensors(shape.outputs)}" for shape in facts.shapes]
+    lines.append(f"Precision to match: {facts.dtype}. Only the first shape is timed.")
+    if facts.parameters:
+        lines.append("Parameters and buffers: " + _tensors(list(facts.parameters.values())))
+    if facts.operators:
+        lines.append("As ATen operators: " + ", ".join(facts.operators))
+    return "\n".join(lines)
+
+
+def machine(pool: Pool, hardware: HardwareFacts, facts: ProblemFacts) -> str:
+    """What the candidate runs on, and the least time the work can take there."""
+    moved, computed = floors_ms(hardware, facts)
+    work = facts.work
+    return "\n".join(
+        [
+            f"Pool {pool.name} ({pool.platform}): {hardware.device}, {pool.threads or hardware.cores} threads.",
+            f"Instruction sets: {', '.join(hardware.isa) or 'unknown'}; widest vector {hardware.vector_bytes} bytes.",
+            f"L2 {_bytes(hardware.l2_bytes)} a core, last-level cache {_bytes(hardware.l3_bytes)}.",
+            f"Measured with all cores: copy {hardware.copy_gbps:.1f} GB/s, {hardware.peak_gflops:.0f} GFLOP/s in fp32.",
+            f"Transparent huge pages: {hardware.huge_pages}. Compilers: {', '.join(hardware.compilers) or 'unknown'}. "
+            f"PyTorch {hardware.torch or 'unknown'}.",
+            f"Work at the timed shape: {work.read_bytes} bytes read, {work.write_bytes} written, {work.flops} operations: "
+            f"at least {moved:.4g} ms for memory and {computed:.4g} ms for arithmetic.",
+        ]
+    )
+
+
+def floors_ms(hardware: HardwareFacts, facts: ProblemFacts) -> tuple[float, float]:
+    """Least time for moving the bytes and for the arithmetic, milliseconds; 0 where the machine was not measured."""
+    moved = facts.work.read_bytes + facts.work.write_bytes
+    memory = moved / (hardware.copy_gbps * 1e6) if hardware.copy_gbps > 0 else 0.0
+    compute = facts.work.flops / (hardware.peak_gflops * 1e6) if hardware.peak_gflops > 0 else 0.0
+    return memory, compute
+
+
+def parent(attempt: Attempt) -> str:
+    """The source to start from and all that is known of it."""
+    parts = [outcome(attempt), fenced(shortened(without_loader(attempt.source), _SOURCE_CHARACTERS), "python")]
+    if attempt.diagnosis is not None:
+        parts.append(diagnosis(attempt.diagnosis))
+    if attempt.diagnostics:
+        parts.append("The compiler says:\n" + fenced(shortened(attempt.diagnostics, _LOG_CHARACTERS)))
+    if attempt.evidence:
+        parts.append("Evidence:\n" + fenced(shortened(attempt.evidence, _LOG_CHARACTERS)))
+    return "\n\n".join(parts)
+
+
+def history(attempts: Sequence[Attempt]) -> str:
+    """Attempts in a line or two each: what was meant, what came out. Of many, the ends and the best say most."""
+    return "\n".join(f"- {outcome(a)}{_meant(a)}{_learned(a)}" for a in _telling(attempts))
+
+
+def outcome(attempt: Attempt) -> str:
+    """``n7: correct, 1.42x``."""
+    if attempt.verdict is None:
+        return f"{attempt.node}: still being evaluated"
+    speed = f", {attempt.fitness:.3g}x the best baseline's speed" if attempt.fitness > 0 else ""
+    return f"{attempt.node}: {attempt.verdict.value}{speed}"
+
+
+def diagnosis(given: NodeDiagnosed) -> str:
+    """The analyst's word, with its evidence and advice."""
+    lines = [f"Diagnosis: {given.bottleneck.value}. {given.summary}"]
+    if given.roofline_fraction is not None:
+        lines.append(f"- share of the machine's limit: {given.roofline_fraction:.2f}")
+    lines += [f"- {finding.name} = {finding.value}: {finding.meaning}" for finding in given.evidence]
+    lines += [f"- advice: {advice.action.value}: {advice.reason}" for advice in given.advice]
+    return "\n".join(lines)
+
+
+def skills(given: Sequence[Skill]) -> str:
+    """The skills' documents, without their heads."""
+    return "\n\n".join(_body(skill.text) for skill in given)
+
+
+def fenced(text: str, tag: str = "") -> str:
+    """``text`` in a fence that nothing in it can close."""
+    ticks = "```"
+    while ticks in text:
+        ticks += "`"
+    return f"{ticks}{tag}\n{text.rstrip()}\n{ticks}"
+
+
+def shortened(text: str, characters: int) -> str:
+    """Beginning and end of ``text`` if it is longer than ``characters``."""
+    if len(text) <= characters:
+        return text
+    half = characters // 2
+    return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+
+
+def _telling(attempts: Sequence[Attempt]) -> list[Attempt]:
+    if len(attempts) <= _MOST_ATTEMPTS:
+        return list(attempts)
+    best = sorted(attempts, key=lambda attempt: (-attempt.fitness, attempt.node))[: _MOST_ATTEMPTS // 2]
+    latest = [attempt for attempt in attempts if attempt not in best][-(_MOST_ATTEMPTS - len(best)) :]
+    return [attempt for attempt in attempts if attempt in best or attempt in latest]
+
+
+def _meant(attempt: Attempt) -> str:
+    if attempt.rationale:
+        return f"; idea: {' '.join(attempt.rationale.split())}"
+    knobs = ", ".join(f"{name}={value}" for name, value in sorted(attempt.recipe.items()))
+    return f"; {knobs}" if knobs else ""
+
+
+def _learned(attempt: Attempt) -> str:
+    return f"; {attempt.diagnosis.summary}" if attempt.diagnosis else ""
+
+
+def _tensors(facts: Sequence[InputFact]) -> str:
+    return ", ".join(
+        f"{f.name} {f.dtype}{list(f.shape)}" if f.kind == "tensor" else f"{f.name} ({f.kind})" for f in facts
+    )
+
+
+def _bytes(size: int) -> str:
+    return f"{size >> 10} KiB" if size > 0 else "unknown"
+
+
+def _body(text: str) -> str:
+    head, _, body = text.partition("\n---\n")
+    return body.strip() if head.startswith("---") else text.strip()

@@ -1,0 +1,32 @@
+"""Candidates that a user wrote: handed in as they are, one for each plan."""
+
+from ...schemas import CandidateProposed, SynthesisFailed, sha256
+from .backend import Answer, Request
+
+
+class GivenBackend:
+    """Answers the n-th plan with the n-th file the session was opened with."""
+
+    name = "given"
+
+    def check(self, model: str) -> None:
+        """Nothing can be missing."""
+
+    async def synthesize(self, request: Request) -> Answer:
+        """Hand in the next file, or say that there is none left."""
+        index = request.plan.number - 1
+        if index >= len(request.given):
+            return Answer(failed=SynthesisFailed(backend=self.name, reason="no file left to judge", exhausted=True))
+        source = request.given[index]
+        return Answer(
+            candidate=CandidateProposed(
+                source=source,
+                sha256=sha256(source),
+                language=request.language,
+                backend=self.name,
+                rationale="handed in by the user",
+            )
+        )
+
+    async def close(self) -> None:
+        """Nothing to release."""

@@ -1,0 +1,73 @@
+"""``kernelswarm evaluate``: judge a kernel that somebody wrote."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from ..agents.home import kernelswarm_home
+from ..agents.registry import ALL_ROLES
+from ..agents.search import searching
+from ..agents.session import Evaluation, SearchOptions, evaluation_of
+from ..hardware.problem_files import load_problem
+from ..schemas import InputError, encode
+from .live import open_display
+from .options import Json, Nats, Pool
+from .terminal import out
+
+EXAMPLES = (
+    "kernelswarm evaluate problems/mapid.py my_kernel.py --pool cpu",
+    "kernelswarm evaluate problem.py best.py --json | jq .verdict",
+)
+
+
+def evaluate(
+    problem: Annotated[Path, typer.Argument(help="Problem file.")],
+    candidate: Annotated[Path, typer.Argument(help="Candidate file: `kernel(...)` or `class ModelNew`.")],
+    pool: Pool = "cpu",
+    nats: Nats = "",
+    json: Json = False,
+) -> int:
+    """Judge a kernel: verdict, reason, speedup. Exit status 0 only if it is correct."""
+    home = kernelswarm_home()
+    loaded, source = load_problem(problem), _read(candidate)
+    options = SearchOptions(budget=1, synthesizer="given", candidates=(source,))
+
+    async def run() -> Evaluation:
+        with open_display(quiet=json) as display:
+            async with searching(
+                loaded, pool, options, home=home, nats=nats, roles=ALL_ROLES, on_notice=display.notice
+            ) as search:
+                display.opened(search)
+                async for envelope, event in search.events():
+                    display.show(envelope, event)
+                return evaluation_of(search.graph, pool)
+
+    evaluation = asyncio.run(run())
+    if json:
+        out.print(encode(evaluation).decode(), markup=False)
+    else:
+        _print(evaluation)
+    return 0 if evaluation.correct else 1
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise InputError(f"candidate file {path} does not exist") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"candidate file {path} cannot be read as text: {error}") from error
+
+
+def _print(evaluation: Evaluation) -> None:
+    colour = "green" if evaluation.correct else "red"
+    out.print(f"[bold {colour}]{evaluation.verdict}[/]  {escape(evaluation.reason or '')}")
+    if evaluation.speedup is not None:
+        speedup = evaluation.speedup
+        mark = "win" if evaluation.win else "no win"
+        out.print(f"{mark}: {speedup.median:.2f}x ({speedup.low:.2f} to {speedup.high:.2f}) against {speedup.against}")
+        out.print(", ".join(f"{name} {value:.3f} ms" for name, value in evaluation.times_ms.items()))
+    out.print(f"isolation {evaluation.isolation}; session {evaluation.session}")

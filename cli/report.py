@@ -1,0 +1,39 @@
+"""What a finished session leaves in a folder: ``best.py`` if it is a win, and ``result.json``."""
+
+from pathlib import Path
+
+import msgspec
+
+from ..agents.session import SearchResult
+from ..schemas import InputError, encode
+
+
+def write_result(result: SearchResult, folder: Path) -> SearchResult:
+    """Write the result into ``folder``; the result with the kernel's path filled in.
+
+    Raises:
+        InputError: the folder cannot be written; the kernel is still in the log.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if result.win:
+            path = folder / "best.py"
+            path.write_text(_header(result) + result.source)
+            result = msgspec.structs.replace(result, path=str(path))
+        (folder / "result.json").write_bytes(msgspec.json.format(encode(result), indent=2) + b"\n")
+    except OSError as error:
+        raise InputError(
+            f"cannot write in {folder}: {error.strerror}; nothing is lost: "
+            f"kernelswarm show {result.session} --node {result.best} --source"
+        ) from error
+    return result
+
+
+def _header(result: SearchResult) -> str:
+    speedup = result.speedup
+    assert speedup is not None
+    return (
+        f"# {result.problem}: {speedup.median:.2f}x ({speedup.low:.2f} to {speedup.high:.2f}) against {result.against} "
+        f"on pool {result.pool}.\n# Found by kernelswarm in session {result.session}, node {result.best}. "
+        "Needs torch and a C++ compiler, not kernelswarm.\n"
+    )

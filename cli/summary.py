@@ -1,0 +1,55 @@
+"""The table at the end of a search."""
+
+from rich.markup import escape
+from rich.table import Table
+
+from ..agents.session import SearchResult
+from ..schemas import Interval
+from .terminal import out
+
+NAMES = {"eager": "eager", "compile": "torch.compile", "max_autotune": "max-autotune", "candidate": "best kernel"}
+
+
+def print_summary(result: SearchResult) -> None:
+    """Print what was found, where it is, and how to look further."""
+    if result.times_ms:
+        out.print(_times(result))
+    mark = "[bold green]win[/]" if result.win else "[yellow]no win found[/]"
+    out.print(f"{mark}  {escape(result.detail)}")
+    out.print(
+        f"{result.candidates} candidates, {result.correct} correct, {result.wins} wins "
+        f"in {result.seconds:.0f} s; ended by {result.reason}"
+    )
+    if result.path:
+        out.print(f"kernel   [bold]{escape(result.path)}[/]")
+    out.print(f"session  {result.session}")
+    out.print(f"look     kernelswarm show {result.session}", markup=False)
+    out.print(
+        f'         kernelswarm sql "SELECT node, verdict, speedup, bottleneck FROM nodes '
+        f"WHERE session = '{result.session}' ORDER BY speedup DESC\"",
+        markup=False,
+    )
+
+
+def _times(result: SearchResult) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(result.problem)
+    table.add_column("ms", justify="right")
+    table.add_column("best kernel is", justify="right")
+    table.add_column("95 % interval", justify="right")
+    table.add_column("roofline", justify="right")
+    for key, name in NAMES.items():
+        if key not in result.times_ms:
+            continue
+        own = key == "candidate"
+        fraction = f"{result.roofline_fraction:.0%}" if own and result.roofline_fraction is not None else ""
+        ratio, interval = _ratio(result.speedups.get(key))
+        style = "bold" if own else ("cyan" if key == result.against else "")
+        table.add_row(name, f"{result.times_ms[key]:.3f}", ratio, interval, fraction, style=style)
+    return table
+
+
+def _ratio(speedup: Interval | None) -> tuple[str, str]:
+    if speedup is None:
+        return "", ""
+    return f"{speedup.median:.2f}x", f"{speedup.low:.2f} to {speedup.high:.2f}"
