@@ -12,6 +12,7 @@ from autogen_core import CancellationToken
 from autogen_core.models import (
     ChatCompletionClient,
     CreateResult,
+    FinishReasons,
     LLMMessage,
     ModelFamily,
     ModelInfo,
@@ -28,7 +29,7 @@ from .settings import Settings
 Sleep = Callable[[float], Awaitable[object]]
 """``asyncio.sleep``, or a test's."""
 
-_FINISH: dict[str, Literal["stop", "length", "content_filter"]] = {
+_FINISH: dict[str, FinishReasons] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "max_tokens": "length",
@@ -190,7 +191,7 @@ class MessagesClient(ChatCompletionClient):
         return 200_000 - self.count_tokens(messages)
 
     @property
-    def capabilities(self) -> ModelInfo:  # type: ignore[override]
+    def capabilities(self) -> ModelInfo:
         """AutoGen's older name of :attr:`model_info`."""
         return self.model_info
 
@@ -209,7 +210,7 @@ class MessagesClient(ChatCompletionClient):
 
 
 def pause_before(attempt: int, fault: Fault, jitter: float) -> float:
-    """Seconds to wait before try number ``attempt`` (2, 3, …): what the server said, else 1, 2, 4, … spread by jitter."""
+    """Seconds before try number ``attempt`` (2, 3, …): what the server said, else 1, 2, 4, … spread by jitter."""
     if fault.wait_s is not None:
         return fault.wait_s
     return float(min(2 ** (attempt - 2), 30) * (0.75 + 0.5 * jitter))

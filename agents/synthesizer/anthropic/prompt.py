@@ -6,14 +6,15 @@ from ..backend import Attempt, Request
 from . import sections
 
 _ROLE = """\
-You are one of several engineers who search for the fastest correct kernel for a PyTorch operator on one machine. You get
-the reference, facts about the machine, what was tried and measured, and one task. You answer with one candidate file. It
-is compiled, verified on private inputs against a float64 reference, and timed in alternation with eager PyTorch and
-torch.compile; its speedup over the better of them is its worth, and a wrong or dishonest candidate is worth nothing.
+You are one of several engineers who search for the fastest correct kernel for a PyTorch operator on one machine. You
+get the reference, facts about the machine, what was tried and measured, and one task. You answer with one candidate
+file. It is compiled, verified on private inputs against a float64 reference, and timed in alternation with eager
+PyTorch and torch.compile; its speedup over the better of them is its worth. A wrong or dishonest candidate is worth
+nothing.
 
 # How to answer
-First one or two sentences: the idea, and why it should be faster. Then the complete file in exactly one ```python block.
-Nothing after the block. Always the whole file, never a part or a patch."""
+First one or two sentences: the idea, and why it should be faster. Then the complete file in exactly one ```python
+block. Nothing after the block. Always the whole file, never a part or a patch."""
 
 _EMPHASES = (
     "the fewest bytes moved: fuse everything that can share a pass",
@@ -26,8 +27,8 @@ _EMPHASES = (
 
 _TASKS = {
     Intent.draft: "Draft a candidate from the reference. Look first at {emphasis}.",
-    Intent.improve: "Improve on node {parent}: make it faster by acting on its diagnosis. Change one thing that matters.",
-    Intent.repair: "Repair node {parent}: it does not work. Keep its idea, find the fault that the evidence shows, fix it.",
+    Intent.improve: "Improve on node {parent}: act on its diagnosis and make it faster. Change one thing that matters.",
+    Intent.repair: "Repair node {parent}: it does not work. Keep its idea and fix the fault that the evidence shows.",
 }
 
 

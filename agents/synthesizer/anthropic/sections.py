@@ -36,8 +36,8 @@ def machine(pool: Pool, hardware: HardwareFacts, facts: ProblemFacts) -> str:
             f"Measured with all cores: copy {hardware.copy_gbps:.1f} GB/s, {hardware.peak_gflops:.0f} GFLOP/s in fp32.",
             f"Transparent huge pages: {hardware.huge_pages}. Compilers: {', '.join(hardware.compilers) or 'unknown'}. "
             f"PyTorch {hardware.torch or 'unknown'}.",
-            f"Work at the timed shape: {work.read_bytes} bytes read, {work.write_bytes} written, {work.flops} operations: "
-            f"at least {moved:.4g} ms for memory and {computed:.4g} ms for arithmetic.",
+            f"Work at the timed shape: {work.read_bytes} bytes read, {work.write_bytes} written, {work.flops} "
+            f"operations: at least {moved:.4g} ms for memory and {computed:.4g} ms for arithmetic.",
         ]
     )
 

@@ -1,0 +1,156 @@
+"""What a finished session taught: which knob settings mattered, and which recipes to try first next time. Pure."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+
+from ..schemas import Interval, Recipe, Schema, Verdict
+
+Value = str | int | float | bool | None
+"""Setting of a knob; None where the recipe does not have it."""
+
+
+class Trial(Schema, frozen=True, kw_only=True):
+    """A node of the session, reduced to what can be learned from it."""
+
+    node: str
+    parent: str = ""
+    recipe: Recipe = {}
+    verdict: Verdict = Verdict.correct
+    speedup: float = 0.0
+    """Median against the best baseline; 0 if it is wrong or was not timed."""
+    interval: Interval | None = None
+    """Of the confirmation run where there was one."""
+    bottleneck: str = ""
+    """What the analyst found to limit it."""
+    rationale: str = ""
+    evidence: tuple[str, ...] = ()
+    """Ids of the events that its numbers rest on."""
+
+
+class Effect(Schema, frozen=True, kw_only=True):
+    """What one knob did, from pairs of correct trials that differ in that knob alone."""
+
+    knob: str
+    better: Value
+    worse: Value
+    ratio: float
+    """Geometric mean of speedup(better) / speedup(worse); above 1."""
+    low: float
+    """Least of the pairs' ratios."""
+    high: float
+    """Greatest of them."""
+    pairs: int
+    parents: int
+    """How many of the pairs are children of one parent."""
+
+
+class Failure(Schema, frozen=True, kw_only=True):
+    """A setting that never worked in this session."""
+
+    knob: str
+    value: Value
+    verdict: Verdict
+    """The most frequent of its verdicts."""
+    count: int
+
+
+def knob_effects(trials: Iterable[Trial], *, at_least: float = 1.02) -> tuple[Effect, ...]:
+    """Effects of single knobs, the strongest first; those under ``at_least`` are noise and left out.
+
+    Only trials whose recipes are equal but for one knob are compared, so no other difference is mistaken for an effect.
+    """
+    ratios: dict[tuple[str, str, str], list[tuple[float, bool]]] = defaultdict(list)
+    values: dict[tuple[str, str], Value] = {}
+    for a, b in combinations(_timed(trials), 2):
+        knob = _only_difference(a.recipe, b.recipe)
+        if knob is None:
+            continue
+        first, second = sorted((a, b), key=lambda trial: _key(trial.recipe.get(knob)))
+        one, other = first.recipe.get(knob), second.recipe.get(knob)
+        values[knob, _key(one)], values[knob, _key(other)] = one, other
+        same_parent = bool(a.parent) and a.parent == b.parent
+        ratios[knob, _key(one), _key(other)].append((first.speedup / second.speedup, same_parent))
+    effects = [
+        _effect(knob, values[knob, one], values[knob, other], found) for (knob, one, other), found in ratios.items()
+    ]
+    strong = [effect for effect in effects if effect.ratio >= at_least]
+    return tuple(sorted(strong, key=lambda e: (-e.ratio, e.knob, _key(e.better), _key(e.worse))))
+
+
+def best_trials(trials: Iterable[Trial], *, limit: int = 3) -> tuple[Trial, ...]:
+    """The fastest trials that are also diverse: each differs from every one before it in at least two knobs.
+
+    One knob is enough where recipes have no more to differ in. Trials slower than the best baseline are left out.
+    """
+    ranked = sorted((t for t in _timed(trials) if t.speedup > 1 and t.recipe), key=lambda t: (-t.speedup, t.node))
+    chosen: list[Trial] = []
+    for distance in (2, 1):
+        for trial in ranked:
+            if len(chosen) < limit and all(_distance(trial.recipe, other.recipe) >= distance for other in chosen):
+                chosen.append(trial)
+    return tuple(sorted(chosen, key=lambda t: (-t.speedup, t.node)))
+
+
+def failures(trials: Sequence[Trial], *, at_least: int = 2) -> tuple[Failure, ...]:
+    """Settings that failed in every trial that had them, ``at_least`` times, while the knob's other settings worked."""
+    judged = [trial for trial in trials if trial.recipe and trial.verdict is not Verdict.harness_error]
+    worked = {(k, _key(v)) for t in judged if t.verdict is Verdict.correct for k, v in t.recipe.items()}
+    usable = {knob for knob, _ in worked}
+    verdicts: dict[tuple[str, str], Counter[Verdict]] = defaultdict(Counter)
+    values: dict[tuple[str, str], Value] = {}
+    for trial in judged:
+        for knob, value in trial.recipe.items():
+            if knob in usable and (knob, _key(value)) not in worked:
+                verdicts[knob, _key(value)][trial.verdict] += 1
+                values[knob, _key(value)] = value
+    found = [
+        Failure(knob=knob, value=values[knob, key], verdict=_most_frequent(counts), count=counts.total())
+        for (knob, key), counts in verdicts.items()
+        if counts.total() >= at_least
+    ]
+    return tuple(sorted(found, key=lambda failure: (-failure.count, failure.knob, _key(failure.value))))
+
+
+def _timed(trials: Iterable[Trial]) -> list[Trial]:
+    return [trial for trial in trials if trial.verdict is Verdict.correct and trial.speedup > 0]
+
+
+def _only_difference(a: Recipe, b: Recipe) -> str | None:
+    different = _differences(a, b)
+    return different[0] if len(different) == 1 else None
+
+
+def _differences(a: Recipe, b: Recipe) -> list[str]:
+    return [knob for knob in sorted({*a, *b}) if _key(a.get(knob)) != _key(b.get(knob))]
+
+
+def _distance(a: Recipe, b: Recipe) -> int:
+    return len(_differences(a, b))
+
+
+def _key(value: Value) -> str:
+    """Tells 1 from True and from "1", which dictionaries and comparisons may not."""
+    return f"{type(value).__name__}:{value!r}"
+
+
+def _effect(knob: str, one: Value, other: Value, found: list[tuple[float, bool]]) -> Effect:
+    ratios = [ratio for ratio, _ in found]
+    mean = math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
+    if mean < 1:
+        one, other, mean, ratios = other, one, 1 / mean, [1 / ratio for ratio in ratios]
+    return Effect(
+        knob=knob,
+        better=one,
+        worse=other,
+        ratio=mean,
+        low=min(ratios),
+        high=max(ratios),
+        pairs=len(ratios),
+        parents=sum(same for _, same in found),
+    )
+
+
+def _most_frequent(counts: Counter[Verdict]) -> Verdict:
+    return min(counts, key=lambda verdict: (-counts[verdict], verdict))
