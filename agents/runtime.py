@@ -138,6 +138,7 @@ class Worker:
         histories: Histories,
         *,
         number: int = 1,
+        session: str | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
         give_up_after: int = GIVE_UP_AFTER,
     ) -> None:
@@ -146,14 +147,17 @@ class Worker:
         self.busy_with = ""
         self._bus = bus
         self._pool = pool
+        self._session = session
         self._folds = Folds(histories)
         self._clock_ns = clock_ns
         self._give_up_after = give_up_after
 
     async def run(self) -> None:
         """Take and answer deliveries until cancelled."""
-        async for delivery in self._bus.consume(self._pool, self.agent.role, self.agent.consumes):
-            await self._take(delivery)
+        consumer = self._bus.consume(self._pool, self.agent.role, self.agent.consumes, session=self._session)
+        async with consumer:
+            async for delivery in consumer:
+                await self._take(delivery)
 
     async def _take(self, delivery: Delivery) -> None:
         envelope = delivery.envelope

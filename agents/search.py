@@ -26,7 +26,7 @@ from ..schemas import (
     SkillDistilled,
     StoreError,
 )
-from ..store import Recorder, recording, skills_of
+from ..store import recording, skills_of
 from .graph import SearchGraph
 from .registry import ALL_ROLES
 from .session import SearchOptions, SearchResult, new_session_id, open_session, request_stop, result_of
@@ -133,6 +133,7 @@ async def searching(
     """
     options.check()
     check_backend(options.synthesizer, options.model)
+    session = new_session_id(problem.name)
     pool = pool_named(load_pools(home), pool_name)
     on_notice(f"looking at the hardware of pool {pool.name}")
     hardware = await asyncio.to_thread(detect, pool, home)
@@ -144,30 +145,21 @@ async def searching(
         bus = await stack.enter_async_context(joined_bus(home, nats, on_notice))
         swarm = None
         if roles:
-            swarm = await stack.enter_async_context(serving(bus, pool, hardware, home, roles, device=device))
+            # On a server of our own we serve our own session: one that a killed process left open waits to be resumed
+            # and takes no core from this one. On a cluster the pool's workers share whatever is there.
+            only = None if nats else session
+            swarm = await stack.enter_async_context(
+                serving(bus, pool, hardware, home, roles, device=device, session=only)
+            )
         skills = await _skills_for(home, bus, facts, pool)
-        search = await _opened(bus, problem, facts, pool, hardware, options, skills, swarm)
+        seq, opened = await open_session(
+            bus, session, problem, facts, pool, hardware, options, skills=skills, version=version("kernelswarm")
+        )
+        search = Search(session, pool.name, bus, swarm, opened.id, seq - 1)
         if options.minutes is not None:
             timer = asyncio.create_task(_stop_after(search, options.minutes), name="minutes")
             stack.callback(timer.cancel)
         yield search
-
-
-async def _opened(
-    bus: Bus,
-    problem: Problem,
-    facts: ProblemFacts,
-    pool: Pool,
-    hardware: HardwareFacts,
-    options: SearchOptions,
-    skills: list[Skill],
-    swarm: Swarm | None,
-) -> Search:
-    session = new_session_id(problem.name)
-    seq, envelope = await open_session(
-        bus, session, problem, facts, pool, hardware, options, skills=skills, version=version("kernelswarm")
-    )
-    return Search(session, pool.name, bus, swarm, envelope.id, seq - 1)
 
 
 async def _skills_for(home: Path, bus: Bus, facts: ProblemFacts, pool: Pool) -> list[Skill]:
@@ -183,6 +175,3 @@ async def _skills_for(home: Path, bus: Bus, facts: ProblemFacts, pool: Pool) -> 
 async def _stop_after(search: Search, minutes: float) -> None:
     await asyncio.sleep(minutes * 60)
     await search.stop("minutes")
-
-
-__all__ = ["Recorder", "Search", "joined_bus", "searching"]

@@ -1,7 +1,6 @@
 """Workers of a pool in one process: started together, stopped together, present on the bus."""
 
 import asyncio
-import contextlib
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping
@@ -29,6 +28,7 @@ class Swarm:
         self.workers = workers
         self._pool = pool
         self._bus = bus
+        self._task: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Serve until cancelled. A worker that breaks ends the whole, loudly: a ring with a gap only looks alive."""
@@ -40,6 +40,21 @@ class Swarm:
     def doing(self) -> dict[str, str]:
         """What each busy worker works on, by worker name."""
         return {worker.name: worker.busy_with for worker in self.workers if worker.busy_with}
+
+    async def until(self, stopped: asyncio.Event) -> None:
+        """Wait for ``stopped``, or raise what broke the swarm."""
+        assert self._task is not None, "the swarm is not being served"
+        waiting = asyncio.ensure_future(stopped.wait())
+        done, _ = await asyncio.wait({waiting, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if self._task in done:
+            self._task.result()
+
+    def start(self) -> "asyncio.Task[None]":
+        """Begin to serve."""
+        self._task = asyncio.create_task(self.run(), name="swarm")
+        self._task.add_done_callback(_say_if_broken)
+        return self._task
 
     async def _presence(self) -> None:
         host, pid = socket.gethostname(), os.getpid()
@@ -60,11 +75,18 @@ class Swarm:
 
 @asynccontextmanager
 async def serving(
-    bus: Bus, pool: Pool, hardware: HardwareFacts, home: Path, roles: Mapping[str, int], *, device: Device | None = None
+    bus: Bus,
+    pool: Pool,
+    hardware: HardwareFacts,
+    home: Path,
+    roles: Mapping[str, int],
+    *,
+    device: Device | None = None,
+    session: str | None = None,
 ) -> AsyncIterator[Swarm]:
     """Run workers of ``roles`` (counts by role) for ``pool`` while the context is open.
 
-    ``device`` is used if given, else one is opened if a role needs it.
+    ``device`` is used if given, else one is opened if a role needs it. With ``session`` they serve that session alone.
     """
     async with AsyncExitStack() as stack:
         if device is None:
@@ -77,16 +99,16 @@ async def serving(
             for number in range(1, count + 1):
                 agent = ROLES[role].make(device, bus)
                 stack.push_async_callback(agent.close)
-                workers.append(Worker(agent, bus, pool.name, histories, number=number))
+                workers.append(Worker(agent, bus, pool.name, histories, number=number, session=session))
         swarm = Swarm(workers, pool.name, bus)
-        task = asyncio.create_task(swarm.run(), name="swarm")
-        task.add_done_callback(_say_if_broken)
+        task = swarm.start()
         try:
             yield swarm
         finally:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await asyncio.wait([task])
+            for worker in workers:
+                bus.leave(worker.name)
 
 
 def _say_if_broken(task: "asyncio.Task[None]") -> None:

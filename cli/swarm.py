@@ -1,0 +1,53 @@
+"""``kernelswarm swarm``: workers that join a pool."""
+
+import asyncio
+import signal
+from contextlib import AsyncExitStack
+from typing import Annotated
+
+import typer
+
+from ..agents.home import kernelswarm_home
+from ..agents.registry import ALL_ROLES, parse_roles
+from ..agents.swarm import serving
+from ..bus import Bus
+from ..hardware import detect, load_pools, pool_named
+from ..schemas import InputError
+from .options import Nats, Pool
+from .terminal import err
+
+EXAMPLES = (
+    "kernelswarm swarm --pool cpu --roles compiler=2,verifier=1,profiler=1 --nats nats://10.0.0.1:4222",
+    "kernelswarm swarm --pool cpu --nats nats://10.0.0.1:4222    # one of every role",
+)
+
+
+def swarm(
+    pool: Pool = "cpu",
+    roles: Annotated[
+        str, typer.Option(help="Roles and how many workers of each: compiler=2,verifier=1.", show_default=False)
+    ] = "",
+    nats: Nats = "",
+) -> int:
+    """Join workers to a pool; they serve every session of the pool until Ctrl-C, which hands their work back."""
+    if not nats:
+        raise InputError("swarm needs --nats URL: without a cluster there is nobody to work for")
+    counts = parse_roles(roles) if roles else dict(ALL_ROLES)
+    home = kernelswarm_home()
+    found = pool_named(load_pools(home), pool)
+
+    async def run() -> None:
+        stopped = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        hardware = await asyncio.to_thread(detect, found, home)
+        async with AsyncExitStack() as stack:
+            bus = await stack.enter_async_context(await Bus.connect(nats, name="kernelswarm swarm"))
+            served = await stack.enter_async_context(serving(bus, found, hardware, home, counts))
+            told = ", ".join(f"{role}={count}" for role, count in counts.items())
+            err.print(f"serving pool {found.name} with {told} at {bus.url}; Ctrl-C leaves", markup=False)
+            await served.until(stopped)
+        err.print("left; unfinished work goes to other workers", markup=False)
+
+    asyncio.run(run())
+    return 0
