@@ -11,7 +11,8 @@ from pathlib import Path
 import structlog
 
 from ..bus import Bus, embedded
-from ..hardware import detect, load_pools, pool_named
+from ..hardware.detection import detect
+from ..hardware.pool_files import find_pool
 from ..hardware.device import Device
 from ..knowledge import relevant_skills
 from ..schemas import (
@@ -134,7 +135,7 @@ async def searching(
     options.check()
     check_backend(options.synthesizer, options.model)
     session = new_session_id(problem.name)
-    pool = pool_named(load_pools(home), pool_name)
+    pool = find_pool(pool_name, home)
     on_notice(f"looking at the hardware of pool {pool.name}")
     hardware = await asyncio.to_thread(detect, pool, home)
     async with AsyncExitStack() as stack:

@@ -11,7 +11,8 @@ from ..agents.home import kernelswarm_home
 from ..agents.registry import ALL_ROLES, parse_roles
 from ..agents.swarm import serving
 from ..bus import Bus
-from ..hardware import detect, load_pools, pool_named
+from ..hardware.detection import detect
+from ..hardware.pool_files import find_pool
 from ..schemas import InputError
 from .options import Nats, Pool
 from .terminal import err
@@ -34,7 +35,7 @@ def swarm(
         raise InputError("swarm needs --nats URL: without a cluster there is nobody to work for")
     counts = parse_roles(roles) if roles else dict(ALL_ROLES)
     home = kernelswarm_home()
-    found = pool_named(load_pools(home), pool)
+    found = find_pool(pool, home)
 
     async def run() -> None:
         stopped = asyncio.Event()

@@ -1,0 +1,1 @@
+"""The playbook: C++ kernels from loop descriptions, without a network."""
