@@ -69,7 +69,7 @@ def entry(problem: Path, budget: int, seed: int) -> dict[str, Any]:
 
 def ratio_over(result: dict[str, Any], baseline: str) -> float | None:
     """Measured speedup of the best kernel over a baseline, below 1 where it is slower; None where nothing was timed."""
-    times = result["times_ms"]
+    times = result.get("times_ms", {})
     return times[baseline] / times["candidate"] if times.get("candidate") and times.get(baseline) else None
 
 
@@ -78,7 +78,7 @@ def row(name: str, kept: dict[str, Any]) -> tuple[str, ...]:
     result = kept["result"]
     if result is None:
         return (name, *["-"] * (len(HEADER) - 2), f"error: {kept['error']}")
-    times, speedup = result["times_ms"], result.get("speedup")
+    times, speedup = result.get("times_ms", {}), result.get("speedup")
     eager = ratio_over(result, "eager")
     fraction = result.get("roofline_fraction")
     return (
