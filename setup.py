@@ -19,7 +19,7 @@ setup(
     packages=["kernelswarm", *(f"kernelswarm.{name}" for name in find_packages(exclude=OUTSIDE))],
     package_data={
         "kernelswarm": ["py.typed"],
-        "kernelswarm.hardware": ["pools/*.toml"],
+        "kernelswarm.hardware": ["pools/*.toml", "peaks.cpp"],
         "kernelswarm.knowledge": ["corpus/**/*.md"],
         "kernelswarm.store": ["*.sql", "**/*.sql"],
     },

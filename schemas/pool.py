@@ -42,6 +42,10 @@ class HardwareFacts(Schema, frozen=True, kw_only=True):
     torch: str = ""
     """Version of torch that baselines and candidates run under."""
 
+    bandwidths: tuple[tuple[int, float], ...] = ()
+    """Measured bandwidth by working set: (bytes, 10^9 bytes a second read plus written), sets ascending, bandwidths
+    falling. ``copy_gbps`` is the last one's. What fits in a cache has a lower floor than main memory gives."""
+
 
 class Pool(Schema, frozen=True, kw_only=True):
     """A pool as its TOML file describes it."""

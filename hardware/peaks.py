@@ -1,0 +1,170 @@
+"""Measures what the machine can do at best, once, and keeps it under ``home/"pools"``.
+
+A figure that is too low would end searches early, so everything here errs upward: best of many repetitions, patterns
+and runs, per working set, because 16 MB in a last-level cache move faster than 512 MB in memory. What was measured on
+a busy machine is measured again on later calls, up to :data:`MOST_RUNS` times, and only ever raised.
+"""
+
+import fcntl
+import os
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from ..schemas import HardwareFacts, InputError, Pool, PoolError, Schema, decode, encode, sha256
+from .compilers import Compiler, find_compiler
+
+PROGRAM = Path(__file__).parent / "peaks.cpp"
+FLAGS = ("-O3", "-march=native", "-std=gnu++17", "-fopenmp", "-ffp-contract=fast")
+MOST_RUNS = 3
+LARGEST_SET = 512 << 20
+SECONDS = 60.0
+"""Limit for the compiler and for the program; together they take about two seconds."""
+
+
+class Peaks(Schema, frozen=True, kw_only=True):
+    """Ceilings of one machine with one compiler and a number of threads."""
+
+    bandwidths: tuple[tuple[int, float], ...]
+    """Working set in bytes and best bandwidth in it, 10^9 bytes a second read plus written; sets ascending."""
+
+    peak_gflops: float
+    """fp32 multiply-add, 10^9 operations a second."""
+
+    @property
+    def copy_gbps(self) -> float:
+        """Bandwidth of the largest working set: main memory."""
+        return self.bandwidths[-1][1]
+
+
+class _Kept(Schema, frozen=True, kw_only=True):
+    machine: tuple[str, ...]
+    """What the figures hold for, readable; the file's name has its hash."""
+    peaks: Peaks
+    runs: int
+    """How often it was measured."""
+    quiet: bool
+    """Whether nothing else ran in the last run."""
+
+
+def measured_peaks(pool: Pool, facts: HardwareFacts, home: Path, *, refresh: bool = False) -> Peaks:
+    """The peaks of this machine for ``pool``, kept or measured now.
+
+    Raises:
+        PoolError: no compiler is installed, or the program that measures does not build or run.
+        InputError: ``home`` cannot be written.
+    """
+    compiler = find_compiler(pool)
+    threads = pool.threads or facts.cores
+    machine = (
+        socket.gethostname(),
+        facts.device,
+        *facts.isa,
+        str(threads),
+        str(compiler),
+        sha256(PROGRAM.read_bytes()),
+    )
+    path = home / "pools" / f"{pool.name}.{sha256(encode(machine))[:12]}.json"
+    try:
+        with _alone(path.parent):
+            kept = None if refresh else _read(path)
+            if kept is not None and (kept.quiet or kept.runs >= MOST_RUNS):
+                return kept.peaks
+            quiet = os.getloadavg()[0] < 0.25 * facts.cores
+            peaks = measure(compiler, threads, working_sets(facts, threads))
+            if kept is not None:
+                peaks = higher(kept.peaks, peaks)
+            runs = 1 if kept is None else kept.runs + 1
+            _write(path, _Kept(machine=machine, peaks=peaks, runs=runs, quiet=quiet))
+            return peaks
+    except OSError as error:
+        raise InputError(
+            f"cannot keep measured peaks in {path.parent}: {error.strerror or error}; free space there or set "
+            "KERNELSWARM_HOME to a folder that can be written"
+        ) from error
+
+
+def working_sets(facts: HardwareFacts, threads: int) -> tuple[int, ...]:
+    """Working sets to measure, bytes, ascending: from half of the private caches to main memory."""
+    private = (facts.l2_bytes or 1 << 20) * threads
+    largest = min(max(LARGEST_SET, 8 * private), facts.memory_bytes // 8)
+    return (*(size for factor in (1, 2, 4, 8, 16, 64) if (size := private * factor // 2) < largest), largest)
+
+
+def measure(compiler: Compiler, threads: int, sets: tuple[int, ...]) -> Peaks:
+    """Measure now, about a second.
+
+    Raises:
+        PoolError: the program does not build or run.
+        OSError: its temporary folder cannot be written.
+    """
+    with tempfile.TemporaryDirectory(prefix="kernelswarm-peaks-") as folder:
+        program = str(Path(folder, "peaks"))
+        _run([compiler.path, *FLAGS, str(PROGRAM), "-o", program], "compile")
+        output = _run([program, str(threads), str(sets[-1]), *map(str, sets)], "run")
+    bandwidths, peak = [], 0.0
+    for name, *values in map(str.split, output.splitlines()):
+        if name == "bandwidth":
+            bandwidths.append((int(values[0]), float(values[1]) / 1e9))
+        elif name == "fma":
+            peak = float(values[0]) / 1e9
+    return Peaks(bandwidths=_falling(bandwidths), peak_gflops=peak)
+
+
+def higher(one: Peaks, other: Peaks) -> Peaks:
+    """The higher figure of two runs, everywhere; ``other``'s working sets if they differ."""
+    before = dict(one.bandwidths)
+    return Peaks(
+        bandwidths=tuple((size, max(speed, before.get(size, 0.0))) for size, speed in other.bandwidths),
+        peak_gflops=max(one.peak_gflops, other.peak_gflops),
+    )
+
+
+def _falling(bandwidths: list[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+    """A smaller working set is at least as fast as a larger one: where it is not, the run was disturbed."""
+    best, falling = 0.0, []
+    for size, speed in sorted(bandwidths, reverse=True):
+        best = max(best, speed)
+        falling.append((size, best))
+    return tuple(reversed(falling))
+
+
+def _run(command: list[str], what: str) -> str:
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise PoolError(f"cannot {what} the program that measures this machine: no end after {SECONDS:g} s") from error
+    if result.returncode != 0:
+        first = next(iter(result.stderr.splitlines()), f"exit status {result.returncode}")
+        raise PoolError(
+            f"cannot {what} the program that measures this machine ({first}); the compiler {command[0]} has to support "
+            "OpenMP (`apt-get install g++`, or `libomp-dev` for clang)"
+        )
+    return result.stdout
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    # Two measurements at once would each see half of the machine.
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".measuring").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _read(path: Path) -> _Kept | None:
+    try:
+        return decode(path.read_bytes(), _Kept)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None
+
+
+def _write(path: Path, kept: _Kept) -> None:
+    beside = path.with_suffix(f".{os.getpid()}.tmp")
+    beside.write_bytes(msgspec.json.format(encode(kept), indent=1))
+    beside.replace(path)
