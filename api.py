@@ -1,8 +1,8 @@
 """The public API: search for a faster kernel for a live function, a module or a problem file."""
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -135,21 +135,8 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work)
-    outcome: list[T] = []
-    failure: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            outcome.append(asyncio.run(work))
-        except BaseException as error:  # carried over to the caller's thread, whatever it is
-            failure.append(error)
-
-    thread = threading.Thread(target=run, name="kernelswarm")
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return outcome[0]
+    with ThreadPoolExecutor(1, thread_name_prefix="kernelswarm") as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 __all__ = ["Optimized", "optimize"]

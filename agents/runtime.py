@@ -171,6 +171,10 @@ class Worker:
         except KernelswarmError as error:
             log.warning("step failed", worker=self.name, node=envelope.node, error=str(error))
             await delivery.nak(min(2.0 ** (delivery.deliveries - 1), 10.0))
+        except asyncio.CancelledError:
+            # We leave in the middle of a step: another worker may have it at once, not after the server's patience.
+            await delivery.nak()
+            raise
         finally:
             self.busy_with = ""
 

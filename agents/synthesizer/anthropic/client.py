@@ -77,11 +77,11 @@ class MessagesClient(ChatCompletionClient):
 
         Raises:
             ModelFault: no usable answer came.
-            ValueError: tools or structured output were asked for.
+            ValueError: tools, structured output or other arguments were asked for.
         """
-        if tools or json_output:
-            raise ValueError("this client speaks text only: no tools, no structured output")
-        body = {**request_body(messages, self._model, self._settings), **extra_create_args}
+        if tools or json_output or extra_create_args:
+            raise ValueError("this client speaks text only: no tools, no structured output, no other arguments")
+        body = request_body(messages, self._model, self._settings)
         task = asyncio.ensure_future(self._ask(body))
         if cancellation_token is not None:
             cancellation_token.link_future(task)
@@ -93,7 +93,9 @@ class MessagesClient(ChatCompletionClient):
             completion_tokens=self._total.completion_tokens + usage.completion_tokens,
         )
         finish = _FINISH.get(message.stop_reason or "", "unknown")
-        return CreateResult(finish_reason=finish, content=answer_text(message), usage=usage, cached=False)
+        return CreateResult(
+            finish_reason=finish, content=self._settings.redact(answer_text(message)), usage=usage, cached=False
+        )
 
     async def create_stream(
         self,
@@ -131,7 +133,7 @@ class MessagesClient(ChatCompletionClient):
     async def _try(self, body: dict[str, Any], attempt: int) -> Message | Fault:
         begin = time.perf_counter()
         try:
-            message = checked(await self._sdk.messages.create(**body))
+            message = checked(await self._send(body))
         except Exception as error:
             fault = classify(error, self._model, self._settings)
             if fault is None:
@@ -140,6 +142,17 @@ class MessagesClient(ChatCompletionClient):
             return fault
         self._record(self._call(body, attempt, _since(begin), message))
         return message
+
+    async def _send(self, body: dict[str, Any]) -> object:
+        # The SDK has no parameter for a temperature any more; servers that take one read it from the body.
+        extra = {name: body[name] for name in ("temperature",) if name in body}
+        return await self._sdk.messages.create(
+            model=body["model"],
+            max_tokens=body["max_tokens"],
+            system=body["system"],
+            messages=body["messages"],
+            extra_body=extra or None,
+        )
 
     def _call(self, body: dict[str, Any], attempt: int, latency_ms: float, message: Message) -> ModelCalled:
         usage = message.usage

@@ -1,0 +1,145 @@
+"""The runtime on a real server: at least once delivered, exactly once said."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import asynccontextmanager
+
+import given
+from kernelswarm.agents.runtime import Answer, Folds, Histories, Work, Worker
+from kernelswarm.bus import Bus
+from kernelswarm.schemas import (
+    CandidateProposed,
+    Envelope,
+    Event,
+    Intent,
+    MemoryOperator,
+    NodePlanned,
+    SessionOpened,
+    SynthesisFailed,
+    event_id,
+)
+
+
+class Planning:
+    """Answers an opened session with two plans."""
+
+    role = "planner"
+    consumes = (SessionOpened,)
+
+    async def handle(self, work: Work) -> Sequence[Answer]:
+        plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
+        return [Answer(plan, "n001"), Answer(plan, "n002")]
+
+    def give_up(self, work: Work, reason: str) -> Sequence[Answer]:
+        raise AssertionError("not reached")
+
+    async def close(self) -> None:
+        pass
+
+
+class Failing:
+    """Never manages."""
+
+    role = "synthesizer"
+    consumes = (NodePlanned,)
+
+    def __init__(self) -> None:
+        self.tries = 0
+
+    async def handle(self, work: Work) -> Sequence[Answer]:
+        self.tries += 1
+        raise ValueError("a defect")
+
+    def give_up(self, work: Work, reason: str) -> Sequence[Answer]:
+        return [Answer(SynthesisFailed(backend="test", reason=reason))]
+
+    async def close(self) -> None:
+        pass
+
+
+@asynccontextmanager
+async def running(*workers: Worker):
+    tasks = [asyncio.create_task(worker.run()) for worker in workers]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+async def heard(bus: Bus, kind: type[Event], count: int, session: str = "s-test1") -> list[Envelope]:
+    """The first ``count`` events of ``kind``."""
+    found: list[Envelope] = []
+    async with asyncio.timeout(30):
+        async for _, envelope in bus.tail(session=session):
+            if isinstance(envelope.event(), kind):
+                found.append(envelope)
+            if len(found) == count:
+                return found
+    raise AssertionError
+
+
+def opening() -> Envelope:
+    return given.said(given.opened())
+
+
+async def test_answers_carry_cause_node_and_deterministic_ids(bus: Bus) -> None:
+    opened = opening()
+    async with running(Worker(Planning(), bus, "cpu", Histories(bus))):
+        await bus.publish(opened)
+        plans = await heard(bus, NodePlanned, 2)
+    assert [plan.node for plan in plans] == ["n001", "n002"]
+    assert {plan.cause for plan in plans} == {opened.id}
+    assert [plan.id for plan in plans] == [event_id("s-test1", opened.id, "node.planned.v1", i) for i in (0, 1)]
+
+
+async def test_an_input_handled_twice_is_answered_once(bus: Bus) -> None:
+    opened = opening()
+    await bus.publish(opened)
+    worker = Worker(Planning(), bus, "cpu", Histories(bus))
+    answers = await Planning().handle(Work(opened, given.opened(), None, 1))  # type: ignore[arg-type]
+    first = await bus.publish_many(worker.sealed(opened, answers))
+    assert await bus.publish_many(worker.sealed(opened, answers)) == first
+    assert len(await bus.history("s-test1")) == 3
+
+
+async def test_a_step_that_always_raises_ends_in_an_event(bus: Bus) -> None:
+    agent = Failing()
+    await bus.publish(opening())
+    plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
+    await bus.publish(given.said(plan, node="n001", cause="x"))
+    async with running(Worker(agent, bus, "cpu", Histories(bus), give_up_after=2)):
+        (failed,) = await heard(bus, SynthesisFailed, 1)
+    event = failed.event()
+    assert isinstance(event, SynthesisFailed)
+    assert event.reason == "ValueError: a defect"
+    assert (failed.node, agent.tries) == ("n001", 2)
+
+
+async def test_a_worker_that_leaves_hands_its_step_to_another_at_once(bus: Bus) -> None:
+    started = asyncio.Event()
+
+    class Endless(Planning):
+        async def handle(self, work: Work) -> Sequence[Answer]:
+            started.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    await bus.publish(opening())
+    async with running(Worker(Endless(), bus, "cpu", Histories(bus))):
+        await asyncio.wait_for(started.wait(), 20)
+    async with running(Worker(Planning(), bus, "cpu", Histories(bus), number=2)):
+        plans = await heard(bus, NodePlanned, 2)
+    assert {plan.worker.rpartition(".")[2] for plan in plans} == {"2"}
+
+
+async def test_a_graph_is_as_of_its_event_also_when_asked_for_the_past(bus: Bus) -> None:
+    await bus.publish(opening())
+    first = await bus.publish(given.said(given.candidate(), node="n001", cause="a"))
+    later = await bus.publish(given.said(given.diagnosed(), node="n001", cause="b"))
+    folds = Folds(Histories(bus))
+    assert (await folds.at("s-test1", later)).nodes["n001"].diagnosis is not None
+    past = await folds.at("s-test1", first)
+    assert isinstance(past.nodes["n001"].candidate, CandidateProposed)
+    assert past.nodes["n001"].diagnosis is None
