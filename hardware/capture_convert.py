@@ -1,0 +1,248 @@
+"""Turns a traced ``fx.GraphModule`` into the torch-free :class:`Graph`."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..schemas import Arg, DType, Expr, Graph, Items, Node, ProblemError, Ref, SpecialFloat, SymbolSource, TensorMeta
+
+_CONSTANT_LIMIT = 4096
+_ASSERTIONS = ("_assert", "sym_constrain_range")
+
+
+def convert(
+    module: Any, target: Callable[..., Any], inputs: Sequence[Any], labels: Sequence[str], traced: Sequence[int]
+) -> Graph:
+    """Convert ``module``, traced from ``target`` with ``inputs``; ``traced`` are the positions that are placeholders.
+
+    Raises:
+        ProblemError: the graph holds something that is neither a tensor nor a number, or a large constant.
+    """
+    module.graph.eliminate_dead_code()
+    return _Converter(module, target, inputs, labels, traced).graph()
+
+
+class _Converter:
+    def __init__(
+        self,
+        module: Any,
+        target: Callable[..., Any],
+        inputs: Sequence[Any],
+        labels: Sequence[str],
+        traced: Sequence[int],
+    ) -> None:
+        self.module = module
+        self.inputs = inputs
+        self.labels = labels
+        self.traced = list(traced)
+        self.parameters = _parameters(target)
+        self.names: dict[str, str] = {}
+        self.symbols: dict[str, SymbolSource] = {}
+        self.shape_env: Any = None
+
+    def graph(self) -> Graph:
+        """The whole graph: every argument of the reference first, used or not."""
+        fx_nodes = list(self.module.graph.nodes)
+        placeholders = [node for node in fx_nodes if node.op == "placeholder"]
+        nodes = self._inputs(placeholders)
+        for node in fx_nodes:
+            if node.op != "placeholder":
+                nodes.extend(self._node(node))
+        return Graph(nodes=tuple(nodes), symbols=self.symbols, guards=self._guards())
+
+    def _inputs(self, placeholders: list[Any]) -> list[Node]:
+        by_position = dict(zip(self.traced, placeholders, strict=True))
+        nodes = []
+        for position, label in enumerate(self.labels):
+            value = self.inputs[position]
+            fx_node = by_position.get(position)
+            if fx_node is None:
+                nodes.append(Node(name=label, op="input", literal=_literal(value)))
+                continue
+            self.names[fx_node.name] = label
+            meta = fx_node.meta.get("val", value)
+            nodes.append(self._input(label, meta, value))
+        return nodes
+
+    def _input(self, label: str, meta: Any, value: Any) -> Node:
+        if not hasattr(meta, "shape"):
+            expr = self._dim(meta)
+            if isinstance(expr, str) and expr.isidentifier():
+                self.symbols.setdefault(expr, SymbolSource(input=label, dim=-1, example=int(value)))
+                return Node(name=label, op="input", expr=expr, literal=int(value))
+            return Node(name=label, op="input", literal=_literal(value))
+        for dim, size in enumerate(meta.shape):
+            expr = self._dim(size)
+            if isinstance(expr, str) and expr.isidentifier():
+                example = int(value.shape[dim])
+                self.symbols.setdefault(expr, SymbolSource(input=label, dim=dim, example=example))
+        return Node(name=label, op="input", values=(self._meta(meta),))
+
+    def _node(self, node: Any) -> list[Node]:
+        if node.op == "output":
+            flat = node.args[0] if isinstance(node.args[0], list | tuple) else [node.args[0]]
+            return [Node(name="output", op="output", args=tuple(self._arg(item) for item in flat))]
+        if node.op == "get_attr":
+            return [self._attribute(node)]
+        if node.op != "call_function":
+            raise ProblemError(f"the captured graph holds {node.op} {node.target}, which cannot be searched")
+        target = _target(node.target)
+        if any(part in target for part in _ASSERTIONS):
+            return []
+        name = self._unique(node.name)
+        value = node.meta.get("val")
+        if _is_number(value):
+            op = "call" if "_local_scalar_dense" in target else "size"
+            return [Node(name=name, op=op, target=target, args=self._args(node), expr=str(self._dim(value)))]
+        return [
+            Node(
+                name=name,
+                op="call",
+                target=target,
+                args=self._args(node),
+                kwargs={key: self._arg(item) for key, item in node.kwargs.items() if _keep(key)},
+                values=self._values(value),
+            )
+        ]
+
+    def _attribute(self, node: Any) -> Node:
+        value = self.module
+        for part in str(node.target).split("."):
+            value = getattr(value, part)
+        name = self._unique(node.name)
+        known = self.parameters.get(id(value)) or _same_storage(value, self.parameters)
+        if known:
+            return Node(name=name, op="param", target=known, values=(self._meta(value),))
+        if not hasattr(value, "numel") or value.numel() > _CONSTANT_LIMIT:
+            raise ProblemError(f"the reference uses a large constant that is no parameter ({node.target}); register it")
+        items = tuple(_literal(item) for item in value.detach().cpu().flatten().tolist())
+        return Node(name=name, op="constant", values=(self._meta(value),), literal=Items(items=items))
+
+    def _unique(self, name: str) -> str:
+        new = name
+        while new in self.labels or new in self.names.values():
+            new = f"{new}_"
+        self.names[name] = new
+        return new
+
+    def _args(self, node: Any) -> tuple[Arg, ...]:
+        return tuple(self._arg(item) for item in node.args)
+
+    def _arg(self, value: Any) -> Arg:
+        import torch
+        from torch.fx import Node as FxNode
+
+        if isinstance(value, FxNode):
+            meta = value.meta.get("val")
+            if _is_number(meta):
+                dim = self._dim(meta)
+                return Expr(value=dim) if isinstance(dim, str) else dim
+            return Ref(name=self.names.get(value.name, value.name))
+        if isinstance(value, list | tuple):
+            return Items(items=tuple(self._arg(item) for item in value))
+        if isinstance(value, torch.dtype):
+            return DType(name=str(value).removeprefix("torch."))
+        if isinstance(value, torch.SymInt | torch.SymFloat):
+            dim = self._dim(value)
+            return Expr(value=dim) if isinstance(dim, str) else dim
+        return _literal(value)
+
+    def _values(self, value: Any) -> tuple[TensorMeta, ...]:
+        if value is None:
+            return ()
+        if isinstance(value, list | tuple):
+            return tuple(self._meta(item) for item in value if item is not None)
+        return (self._meta(value),)
+
+    def _meta(self, value: Any) -> TensorMeta:
+        if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+            raise ProblemError(f"the captured graph holds a {type(value).__name__}, which cannot be searched")
+        shape = tuple(self._dim(size) for size in value.shape)
+        strides = tuple(self._dim(size) for size in value.stride())
+        return TensorMeta(
+            shape=shape,
+            dtype=str(value.dtype).removeprefix("torch."),
+            example=self._example(shape),
+            strides=strides,
+        )
+
+    def _example(self, shape: tuple[int | str, ...]) -> tuple[int, ...]:
+        known = {name: source.example for name, source in self.symbols.items()}
+        sizes = []
+        for size in shape:
+            try:
+                sizes.append(size if isinstance(size, int) else int(eval(size, {"math": math}, dict(known))))
+            except NameError:
+                return ()
+        return tuple(sizes)
+
+    def _dim(self, size: Any) -> int | str:
+        if isinstance(size, int | float):
+            return size  # type: ignore[return-value]
+        node = size.node
+        self.shape_env = self.shape_env or node.shape_env
+        expr = node.expr
+        if expr.is_Integer:
+            return int(expr)
+        return python_text(expr)
+
+    def _guards(self) -> tuple[str, ...]:
+        if self.shape_env is None:
+            return ()
+        import sympy
+
+        found = []
+        for guard in self.shape_env.guards:
+            expr = self.shape_env.simplify(guard.expr)
+            if expr == sympy.true or not {str(s) for s in expr.free_symbols} <= set(self.symbols):
+                continue
+            found.append(python_text(expr))
+        return tuple(dict.fromkeys(found))
+
+
+def python_text(expr: Any) -> str:
+    """A sympy expression of torch's shape environment as Python."""
+    from torch.utils._sympy.printers import PythonPrinter
+
+    return str(PythonPrinter().doprint(expr))
+
+
+def _parameters(target: Any) -> dict[int, str]:
+    import torch
+
+    if not isinstance(target, torch.nn.Module):
+        return {}
+    found = {id(value): name for name, value in target.named_buffers()}
+    return found | {id(value): name for name, value in target.named_parameters()}
+
+
+def _same_storage(value: Any, parameters: dict[int, str]) -> str | None:
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool | int | float | bool)
+
+
+def _keep(key: str) -> bool:
+    return key not in ("layout", "device", "pin_memory")
+
+
+def _target(target: Any) -> str:
+    name = getattr(target, "_name", None)
+    if name is not None and hasattr(target, "_schema"):
+        namespace, rest = str(name).split("::")
+        base, _, overload = rest.partition(".")
+        return f"{namespace}.{base}.{overload or 'default'}"
+    module = "operator" if getattr(target, "__module__", "") in ("_operator", "operator") else target.__module__
+    return f"{module}.{target.__name__}"
+
+
+def _literal(value: Any) -> Arg:
+    if isinstance(value, float) and not math.isfinite(value):
+        return SpecialFloat(value=str(value))
+    if isinstance(value, list | tuple):
+        return Items(items=tuple(_literal(item) for item in value))
+    return value if isinstance(value, bool | int | float | str) else None
