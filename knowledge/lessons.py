@@ -137,7 +137,8 @@ def _key(value: Value) -> str:
 
 def _effect(knob: str, one: Value, other: Value, found: list[tuple[float, bool]]) -> Effect:
     ratios = [ratio for ratio, _ in found]
-    mean = math.exp(sum(math.log(ratio) for ratio in ratios) / len(ratios))
+    # fsum: the same to the last bit in whatever order the trials come.
+    mean = math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
     if mean < 1:
         one, other, mean, ratios = other, one, 1 / mean, [1 / ratio for ratio in ratios]
     return Effect(

@@ -7,6 +7,7 @@ A document whose platform or language is another one is out. The rest scores
     1  for ``any`` as its bottleneck, and 1 for ``any`` as its phase
     2  for each of its operators that the problem has, as a name or a word of one (``norm`` in ``native_layer_norm``);
        at most 6
+   -3  it names operators and the problem has none of them: it is about something else
 
 and is out if neither its bottleneck nor an operator of it is met, unless it names neither. Ties go by path. Rules
 (``constraints/``) are not retrieved: they always hold, :func:`constraints` gives them.
@@ -61,7 +62,8 @@ def score(document: Document, query: Query) -> int:
     hits = len(set(document.operators) & _names(query.operators))
     if not bottleneck and not hits and (ANY not in document.bottleneck or document.operators):
         return 0
-    points = 4 * bottleneck + 2 * (query.phase in document.phase) + min(2 * hits, 6)
+    elsewhere = bool(document.operators) and not hits
+    points = 4 * bottleneck - 3 * elsewhere + 2 * (query.phase in document.phase) + min(2 * hits, 6)
     return points + (ANY in document.bottleneck) + (ANY in document.phase)
 
 

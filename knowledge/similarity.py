@@ -73,8 +73,8 @@ def similarity(a: Traits, b: Traits) -> float:
 
 def relevant_skills(
     skills: Iterable[Skill], facts: ProblemFacts, pool: Pool, *, limit: int = 3, at_least: float = 0.6
-) -> tuple[Skill, ...]:
-    """The skills worth showing to a search on ``facts`` in ``pool``: nearest first, then the larger speedup, then by id.
+) -> list[Skill]:
+    """The skills worth showing to a search on ``facts`` in ``pool``: nearest first, then the faster, then by id.
 
     0.6 is out of reach for a problem that shares no operator, whatever else it shares.
     """
@@ -82,7 +82,7 @@ def relevant_skills(
     scored = [(similarity(traits_of_skill(skill), here), skill) for skill in {s.id: s for s in skills}.values()]
     near = [item for item in scored if item[0] >= at_least]
     near.sort(key=lambda item: (-round(item[0], 6), -item[1].speedup, item[1].id))
-    return tuple(skill for _, skill in near[:limit])
+    return [skill for _, skill in near[:limit]]
 
 
 def _bare(operators: Sequence[str]) -> frozenset[str]:

@@ -1,0 +1,60 @@
+"""Which documents are found, and in which order."""
+
+from typing import Any
+
+import pytest
+from kernelswarm.knowledge import Document, Query, corpus, retrieve
+from kernelswarm.knowledge.retrieval import score
+
+
+def document(path: str, **fields: Any) -> Document:
+    default = {"platform": ("any",), "language": ("any",), "bottleneck": ("any",), "phase": ("any",)}
+    return Document(path=path, title=path, text="x" * 100, **{**default, **fields})
+
+
+def query(**fields: Any) -> Query:
+    return Query(**{"platform": "cpu", "language": "cpp", "bottleneck": "latency", "phase": "improve", **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "points"),
+    [
+        ({}, 2),
+        ({"bottleneck": ("latency",)}, 5),
+        ({"bottleneck": ("latency", "compute"), "phase": ("improve",)}, 6),
+        ({"phase": ("improve",)}, 3),
+        ({"bottleneck": ("compute",)}, 0),
+        ({"bottleneck": ("compute",), "operators": ("norm",)}, 3),
+        ({"bottleneck": ("latency",), "operators": ("norm", "exp", "mul", "sum")}, 11),
+        ({"operators": ("conv",)}, 0),
+        ({"bottleneck": ("latency",), "operators": ("conv",)}, 2),
+        ({"platform": ("gpu",), "bottleneck": ("latency",)}, 0),
+        ({"language": ("triton",), "bottleneck": ("latency",)}, 0),
+        ({"platform": ("gpu", "cpu"), "language": ("cpp",), "bottleneck": ("latency",)}, 5),
+    ],
+)
+def test_points(fields, points):
+    operators = ("aten.native_layer_norm.default", "aten.exp.default", "aten.mul.Tensor", "aten.sum.dim_IntList")
+    assert score(document("a.md", **fields), query(operators=operators)) == points
+
+
+def test_best_first_then_by_path_and_rules_never():
+    pool = [
+        document("b.md"),
+        document("a.md"),
+        document("constraints/c.md", bottleneck=("latency",)),
+        document("z.md", bottleneck=("latency",)),
+    ]
+    assert [found.path for found in retrieve(query(), documents=pool)] == ["z.md", "a.md", "b.md"]
+
+
+def test_limits_of_number_and_length():
+    pool = [document(f"{name}.md") for name in "abcdef"]
+    assert len(retrieve(query(), documents=pool, limit=3)) == 3
+    assert len(retrieve(query(), documents=pool, characters=250)) == 2
+
+
+def test_the_order_of_the_corpus_does_not_matter():
+    asked = query(operators=("aten.bucketize.Tensor",))
+    assert retrieve(asked) == retrieve(asked, documents=corpus()[::-1])
+    assert retrieve(asked)[0].path == "hardware/cpu/lookups.md"
