@@ -6,9 +6,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-import pytest
-
 import kernelswarm
+import pytest
 
 ROOT = Path(kernelswarm.__file__).parent
 
