@@ -1,12 +1,10 @@
 """Large things by their content: the bus's object store."""
 
-import asyncio
 import io
 import re
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import nats.errors
 from nats.js import api
 from nats.js.errors import NotFoundError
 from nats.js.object_store import ObjectStore
@@ -19,6 +17,7 @@ T = TypeVar("T")
 
 _BUCKET = "ks-artifacts"
 _ATTEMPT_SECONDS = 20.0
+# The client's ordered consumer may wait forever for a chunk that a restart has swallowed.
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -91,12 +90,4 @@ class Artifacts:
         return self._store
 
     async def _tried(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-        async def bounded() -> T:
-            # The client's ordered consumer may wait forever for a chunk that a restart has swallowed.
-            try:
-                async with asyncio.timeout(_ATTEMPT_SECONDS):
-                    return await attempt()
-            except TimeoutError as error:
-                raise nats.errors.TimeoutError from error
-
-        return await self._link.retried(what, bounded)
+        return await self._link.retried(what, attempt, seconds=_ATTEMPT_SECONDS)

@@ -13,7 +13,7 @@ from .options import ConnectOptions
 from .presence import Presence
 from .publisher import Publisher
 from .reader import Reader, Tail, read_until
-from .stream import SESSION_CONSUMER_SECONDS, consumer_config, ensure_stream
+from .stream import ACK_WAIT_SECONDS, SESSION_CONSUMER_SECONDS, consumer_config, ensure_stream
 from .subjects import durable_name, role_filters, session_filter
 
 
@@ -66,20 +66,30 @@ class Bus:
         return await self._publisher.publish_many(envelopes)
 
     def consume(
-        self, pool: str, role: str, kinds: Sequence[type[Event]], *, max_in_flight: int = 1, session: str | None = None
+        self,
+        pool: str,
+        role: str,
+        kinds: Sequence[type[Event]],
+        *,
+        max_in_flight: int = 1,
+        session: str | None = None,
+        ack_wait_s: float = ACK_WAIT_SECONDS,
     ) -> Consumer:
         """Deliveries of ``kinds`` (none: every tag) for ``pool`` (``"*"``: every pool).
 
         All workers that ask with the same pool, role and session share them out among themselves. The consumer is
         durable and begins with the stream's first event. With ``session`` it hears that session alone, and is
-        forgotten a day after its last worker.
+        forgotten a day after its last worker. What is not settled or renewed within ``ack_wait_s`` goes to another.
 
         Raises:
             InputError: a name cannot be part of a subject.
         """
-        name = durable_name(pool, role, session)
-        idle = None if session is None else SESSION_CONSUMER_SECONDS
-        config = consumer_config(name, role_filters(pool, kinds, session), ephemeral_seconds=idle)
+        config = consumer_config(
+            durable_name(pool, role, session),
+            role_filters(pool, kinds, session),
+            ack_wait_s=ack_wait_s,
+            idle_s=None if session is None else SESSION_CONSUMER_SECONDS,
+        )
         consumer = Consumer(self._link, config, max_in_flight, self._open.discard)
         self._open.add(consumer)
         return consumer

@@ -22,6 +22,9 @@ CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 30.0
 """How long a lost server is waited for before everything that needs it fails."""
 
+ANSWER_SECONDS = 5.0
+"""How long the answer to one request is waited for before it is asked again."""
+
 RETRY_SECONDS = 0.1
 """Pause before a refused request is sent again."""
 
@@ -38,9 +41,10 @@ class Link:
         self.url = shown(url)
         self.patience = patience
         self.nc = Client()
-        self.js: JetStreamContext = self.nc.jetstream(timeout=2.0)
+        self.js: JetStreamContext = self.nc.jetstream(timeout=ANSWER_SECONDS)
         self._connected = asyncio.Event()
         self._watchers: set[Callable[[], None]] = set()
+        self._attempts: set[asyncio.Timeout] = set()
         self._lost: BusError | None = None
         self._last_error: Exception | None = None
         self._closing = False
@@ -59,10 +63,15 @@ class Link:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await link._connect(addresses, name, arguments)
-        except (TimeoutError, nats.errors.Error, OSError, ValueError) as error:
+        except (nats.errors.Error, ValueError) as error:
+            # Raised before anything is opened (a broken credentials file); all else is retried within the client.
+            raise BusError(f"cannot connect to the event bus at {link.url}: {error}") from error
+        except BaseException as error:
             await link.close()
+            if not isinstance(error, OSError):
+                raise
             raise BusError(
-                f"no NATS server answers at {link.url} ({link._last_error or error}): start one there, "
+                f"no NATS server answers at {link.url} ({link._last_error or 'it stays silent'}): start one there, "
                 "or leave --nats away to use the embedded server"
             ) from error
         link._connected.set()
@@ -111,8 +120,10 @@ class Link:
             await self._connected.wait()
         self.check()
 
-    async def retried(self, what: str, request: Callable[[], Awaitable[T]]) -> T:
+    async def retried(self, what: str, request: Callable[[], Awaitable[T]], *, seconds: float = ANSWER_SECONDS) -> T:
         """Do an idempotent request, again while the server is away, restarting or electing, until patience ends.
+
+        One attempt may take ``seconds``; it is given up at once when the connection broke under it.
 
         Raises:
             BusError: the server refused it, or patience ended; ``what`` says what was asked.
@@ -122,15 +133,23 @@ class Link:
         while True:
             await self.connected()
             try:
-                return await request()
+                return await self._attempt(request, seconds)
             except nats.js.errors.NotFoundError:
                 raise
-            except (nats.errors.Error, nats.js.errors.Error) as error:
+            except (nats.errors.Error, TimeoutError) as error:
                 self.check()
                 if not _passing(error) or asyncio.get_running_loop().time() > deadline:
                     raise BusError(f"the event bus at {self.url} did not {what}: {_reason(error)}") from error
-                if not isinstance(error, nats.errors.TimeoutError):
+                if not isinstance(error, TimeoutError):
                     await asyncio.sleep(RETRY_SECONDS)
+
+    async def _attempt(self, request: Callable[[], Awaitable[T]], seconds: float) -> T:
+        async with asyncio.timeout(seconds) as limit:
+            self._attempts.add(limit)
+            try:
+                return await request()
+            finally:
+                self._attempts.discard(limit)
 
     async def close(self) -> None:
         """Send what is waiting, then close. Never raises for a server that is gone."""
@@ -166,6 +185,9 @@ class Link:
             self._timer = None
         self._lost = None
         self._connected.set()
+        # What was asked over the broken connection is never answered: ask again now, not after a timeout.
+        for limit in self._attempts:
+            limit.reschedule(0)
         self._wake()
 
     async def _on_closed(self) -> None:
@@ -189,7 +211,7 @@ def _passing(error: Exception) -> bool:
         )
     return isinstance(
         error,
-        nats.errors.TimeoutError
+        TimeoutError
         | nats.errors.NoRespondersError
         | nats.errors.OutboundBufferLimitError
         | nats.errors.ConnectionReconnectingError
@@ -205,4 +227,6 @@ def _reason(error: Exception) -> str:
         return error.description
     if isinstance(error, nats.js.errors.NoStreamResponseError | nats.errors.NoRespondersError):
         return "JetStream does not answer there (is it switched on, and is there space on its disk?)"
+    if isinstance(error, TimeoutError):
+        return "the server does not answer (is its disk full, or its cluster without a majority?)"
     return str(error)

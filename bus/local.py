@@ -1,7 +1,8 @@
 """The embedded server of a home folder: the first process starts it, the others join it.
 
-In ``home/nats`` lie the server's store and three small files. ``lock`` is held (flock) by the owner *and* inherited
-by its server, so whoever gets it knows that both are gone. ``guests`` is held shared by every process that joined; the
+In ``home/nats`` lie the server's store and four small files. ``owner`` is locked (flock) by the process that runs the
+server. ``store.lock`` is inherited by the server itself, so whoever gets it knows that no server writes there any
+more, not even one whose owner was killed a moment ago. ``guests`` is held shared by every process that joined; the
 owner takes it alone before it shuts the server down. ``run.json`` says where the server listens.
 """
 
@@ -51,17 +52,15 @@ async def embedded(
             good, or the process that ran it for us ended.
     """
     folder = _prepare(home, min_free_bytes)
-    lock, guests = _open(folder / "lock"), _open(folder / "guests")
-    try:
-        if await _own_or_join(folder, lock, guests):
-            scope = _owned(folder, lock, guests, on_wait)
+    with contextlib.ExitStack() as files:
+        owner, guests, store = (_open(files, folder / name) for name in ("owner", "guests", "store.lock"))
+        if await _own_or_join(folder, owner, guests):
+            await _locked(store, folder / "store.lock")
+            scope = _owned(folder, store, guests, on_wait)
         else:
-            scope = _joined(folder, lock)
+            scope = _joined(folder, owner)
         async with scope as url:
             yield url
-    finally:
-        os.close(guests)
-        os.close(lock)
 
 
 def _prepare(home: Path, min_free_bytes: int) -> Path:
@@ -81,13 +80,16 @@ def _prepare(home: Path, min_free_bytes: int) -> Path:
     return folder
 
 
-def _open(path: Path) -> int:
+def _open(files: contextlib.ExitStack, path: Path) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise InputError(
             f"cannot write {path}: {error.strerror}; set KERNELSWARM_HOME to a folder that can be written"
         ) from error
+
+    files.callback(os.close, fd)
+    return fd
 
 
 def _try_lock(fd: int, how: int) -> bool:
@@ -98,10 +100,10 @@ def _try_lock(fd: int, how: int) -> bool:
     return True
 
 
-async def _own_or_join(folder: Path, lock: int, guests: int) -> bool:
-    """True once ``lock`` is ours, False once ``guests`` is shared with a live owner."""
+async def _own_or_join(folder: Path, owner: int, guests: int) -> bool:
+    """True once ``owner`` is ours, False once ``guests`` is shared with a live owner."""
     for _ in range(int(JOIN_SECONDS / _POLL_SECONDS)):
-        if _try_lock(lock, fcntl.LOCK_EX):
+        if _try_lock(owner, fcntl.LOCK_EX):
             return True
         if _try_lock(guests, fcntl.LOCK_SH):
             # Looked at after taking the lock: an owner that is leaving has removed the file before it lets us in.
@@ -110,36 +112,53 @@ async def _own_or_join(folder: Path, lock: int, guests: int) -> bool:
             fcntl.flock(guests, fcntl.LOCK_UN)
         await asyncio.sleep(_POLL_SECONDS)
     raise BusError(
-        f"{folder / 'lock'} is held by another process that runs no server that can be reached: "
+        f"{folder / 'owner'} is locked by another process, but no server can be reached there: "
         "end that process, or set KERNELSWARM_HOME"
     )
 
 
+async def _locked(fd: int, path: Path) -> None:
+    for _ in range(int(JOIN_SECONDS / _POLL_SECONDS)):
+        if _try_lock(fd, fcntl.LOCK_EX):
+            return
+        await asyncio.sleep(_POLL_SECONDS)
+    raise BusError(f"{path} is still locked by the nats-server of a process that ended: end that server")
+
+
 def _live_run(folder: Path) -> _Run | None:
+    run = _read_run(folder)
+    if run is None:
+        return None
     try:
-        run = decode((folder / "run.json").read_bytes(), _Run)
         os.kill(run.owner, 0)
         os.kill(run.server, 0)
-    except (FileNotFoundError, ProcessLookupError):
+    except ProcessLookupError:
         return None
     except PermissionError:
-        pass
+        pass  # it lives, as another user's
+    return run
+
+
+def _read_run(folder: Path) -> _Run | None:
+    try:
+        return decode((folder / "run.json").read_bytes(), _Run)
+    except FileNotFoundError:
+        return None
     except ValueError as error:
         raise BusError(
             f"{folder / 'run.json'} is not readable ({error}): end the process that uses it and delete the file"
         ) from error
-    return run
 
 
 @contextlib.asynccontextmanager
-async def _owned(folder: Path, lock: int, guests: int, on_wait: Callable[[str], None] | None) -> AsyncIterator[str]:
+async def _owned(folder: Path, store: int, guests: int, on_wait: Callable[[str], None] | None) -> AsyncIterator[str]:
     run_file = folder / "run.json"
     run_file.unlink(missing_ok=True)
-    server = Server(folder, lock)
+    server = Server(folder, store)
     await server.start()
     try:
         _write_run(run_file, server)
-        async with _while_alive(_keep_running(server, run_file)):
+        async with _while_alive(lambda: _keep_running(server, run_file)):
             yield server.url
         await _last_guest(guests, on_wait)
     finally:
@@ -148,22 +167,22 @@ async def _owned(folder: Path, lock: int, guests: int, on_wait: Callable[[str], 
 
 
 @contextlib.asynccontextmanager
-async def _joined(folder: Path, lock: int) -> AsyncIterator[str]:
+async def _joined(folder: Path, owner: int) -> AsyncIterator[str]:
     run = _live_run(folder)
     if run is None:
         raise BusError(f"the server of {folder} ended just now: run the command again")
-    async with _while_alive(_owner_ends(run, lock)):
+    async with _while_alive(lambda: _owner_ends(folder, run, owner)):
         yield run.url
 
 
 @contextlib.asynccontextmanager
-async def _while_alive(watch: Awaitable[BusError]) -> AsyncIterator[None]:
+async def _while_alive(watch: Callable[[], Awaitable[BusError]]) -> AsyncIterator[None]:
     """Run the body; cancel it when ``watch`` returns an error, and raise that error in its place."""
     body = asyncio.current_task()
     assert body is not None
 
     async def guard() -> BusError:
-        error = await watch
+        error = await watch()
         body.cancel()
         return error
 
@@ -192,10 +211,13 @@ async def _keep_running(server: Server, run_file: Path) -> BusError:
     return BusError(f"the embedded nats-server died {RESTARTS + 1} times: {server.log_tail()}")
 
 
-async def _owner_ends(run: _Run, lock: int) -> BusError:
-    while not _try_lock(lock, fcntl.LOCK_SH):  # noqa: ASYNC110
+async def _owner_ends(folder: Path, run: _Run, owner: int) -> BusError:
+    # Another process may become the owner before we look: then the file speaks of that one.
+    while (found := _read_run(folder)) is not None and found.owner == run.owner:
+        if _try_lock(owner, fcntl.LOCK_SH):
+            fcntl.flock(owner, fcntl.LOCK_UN)
+            break
         await asyncio.sleep(_WATCH_SECONDS)  # flock has no event to wait for
-    fcntl.flock(lock, fcntl.LOCK_UN)
     where = urlsplit(run.url)
     return BusError(
         f"process {run.owner}, which ran the event bus at {where.hostname}:{where.port} for this one, has ended: "

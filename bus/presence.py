@@ -10,7 +10,7 @@ from nats.aio.msg import Msg
 from ..schemas import decode, encode
 from ..schemas.presence import WorkerPresence
 from .link import Link
-from .subjects import LIVE_ALL, ROLL_CALL, live_subject
+from .subjects import ROLL_CALL, live_subject
 
 
 class Presence:
@@ -29,6 +29,8 @@ class Presence:
             if not self._answering:
                 await self._link.connected()
                 await self._link.nc.subscribe(ROLL_CALL, cb=self._answer)
+                with contextlib.suppress(nats.errors.Error):  # the client subscribes again when it is connected again
+                    await self._link.nc.flush()
                 self._answering = True
         with contextlib.suppress(nats.errors.Error):  # the next heartbeat says it again
             await self._link.nc.publish(live_subject(presence.pool, presence.role), encode(presence))
@@ -38,7 +40,7 @@ class Presence:
         self._mine.pop(worker, None)
 
     async def workers(self, timeout: float) -> list[WorkerPresence]:
-        """Everyone who answers or beats within ``timeout`` seconds, sorted by name.
+        """Everyone who answers within ``timeout`` seconds, sorted by name.
 
         Raises:
             BusError: the server is away.
@@ -52,14 +54,13 @@ class Presence:
                 found[presence.worker] = presence
 
         inbox = self._link.nc.new_inbox()
-        subscriptions = [await self._link.nc.subscribe(subject, cb=hear) for subject in (inbox, LIVE_ALL)]
+        subscription = await self._link.nc.subscribe(inbox, cb=hear)
         try:
             await self._link.nc.publish(ROLL_CALL, b"", reply=inbox)
             await asyncio.sleep(timeout)  # the answer's end is nowhere announced
         finally:
-            for subscription in subscriptions:
-                with contextlib.suppress(nats.errors.Error):
-                    await subscription.unsubscribe()
+            with contextlib.suppress(nats.errors.Error):
+                await subscription.unsubscribe()
         return [found[name] for name in sorted(found)]
 
     async def _answer(self, message: Msg) -> None:

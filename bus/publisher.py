@@ -13,7 +13,6 @@ from .subjects import STREAM, event_subject
 IN_FLIGHT = 256
 """Publishes that wait for their acknowledgement at a time."""
 
-_ACK_SECONDS = 2.0
 _HEADER_BYTES = 1024
 
 
@@ -44,7 +43,7 @@ class Publisher:
             try:
                 ack = await self._link.retried(
                     f"store {envelope.tag} of session {envelope.session}",
-                    lambda: self._link.js.publish(subject, data, timeout=_ACK_SECONDS, stream=STREAM, headers=headers),
+                    lambda: self._link.js.publish(subject, data, stream=STREAM, headers=headers),
                 )
             except NotFoundError as error:
                 raise BusError(f"the event bus at {self._link.url} has lost its stream {STREAM}") from error

@@ -90,12 +90,14 @@ async def request(link: Link, name: str, payload: bytes, timeout: float) -> byte
         BusError: no answer within ``timeout`` seconds, or the payload is too large.
         KernelswarmError: what the service raised.
     """
-    await link.connected()
+    subject = rpc_subject(name)
     try:
-        answer = await link.nc.request(rpc_subject(name), payload, timeout=timeout)
+        async with asyncio.timeout(timeout):
+            await link.connected()
+            answer = await link.nc.request(subject, payload, timeout=timeout)
     except nats.errors.NoRespondersError as error:
         raise NobodyServes(f"nobody serves {name!r} on the event bus at {link.url}") from error
-    except nats.errors.TimeoutError as error:
+    except TimeoutError as error:
         raise BusError(f"{name!r} did not answer within {timeout:g} s") from error
     except nats.errors.Error as error:
         raise BusError(f"{name!r} cannot be asked: {error}") from error

@@ -68,7 +68,7 @@ def _wheel_files() -> Iterator[Path]:
 
 
 class Server:
-    """A nats-server over one folder. The folder's lock must be held by the caller; the child inherits it."""
+    """A nats-server over one folder. The caller holds the lock of its store; the child inherits it."""
 
     def __init__(self, folder: Path, lock_fd: int) -> None:
         self._folder = folder
@@ -166,7 +166,8 @@ class Server:
         try:
             for stale in self._folder.glob("*.ports"):
                 stale.unlink()
-            self._log.unlink(missing_ok=True)
+            if self._port == -1:  # the log of a server that died under us tells why
+                self._log.unlink(missing_ok=True)
             config.touch(mode=0o600)
             config.write_text(text)
         except OSError as error:

@@ -51,18 +51,18 @@ async def ensure_stream(link: Link, replicas: int) -> None:
         )
 
 
-def consumer_config(name: str, filters: list[str], *, ephemeral_seconds: float | None = None) -> api.ConsumerConfig:
-    """The configuration of the durable ``name``."""
+def consumer_config(name: str, filters: list[str], *, ack_wait_s: float, idle_s: float | None) -> api.ConsumerConfig:
+    """The configuration of the durable ``name``; the server forgets it after ``idle_s`` seconds without a worker."""
     return api.ConsumerConfig(
         name=name,
         durable_name=name,
         filter_subjects=filters,
         deliver_policy=api.DeliverPolicy.ALL,
         ack_policy=api.AckPolicy.EXPLICIT,
-        ack_wait=ACK_WAIT_SECONDS,
+        ack_wait=ack_wait_s,
         max_deliver=-1,
         max_ack_pending=10_000,
-        inactive_threshold=ephemeral_seconds,
+        inactive_threshold=idle_s,
     )
 
 

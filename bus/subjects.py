@@ -67,16 +67,13 @@ def live_subject(pool: str, role: str) -> str:
     return f"ks.live.v1.{_token('pool', pool)}.{_token('role', role)}"
 
 
-LIVE_ALL = "ks.live.v1.>"
-"""Every heartbeat."""
-
 ROLL_CALL = "ks.rollcall.v1"
 """A question to every worker: who is there?"""
 
 
 def _tag_token(tag: str) -> str:
-    if not _TAG.fullmatch(tag):
-        raise InputError(f"event tag {tag!r} cannot travel on the bus: use lower-case words with dots between them")
+    if len(tag) > 128 or not _TAG.fullmatch(tag):
+        raise InputError(f"event tag {_shown(tag)} cannot travel: use lower-case words with dots between them")
     return tag.replace(".", "-")
 
 

@@ -1,0 +1,130 @@
+"""The whole stream in bulk, as wire bytes, for one reader that keeps its own place: the recorder."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import nats.errors
+from nats.aio.msg import Msg
+from nats.js import api
+from nats.js.errors import NotFoundError
+
+from ..schemas import BusError
+from .client import Bus
+from .local import _live_run
+from .pull import ConsumerGone, Pull
+from .stream import consumer_config
+from .subjects import ANY, STREAM, durable_name, role_filters
+
+__all__ = ["BulkConsumer", "ConsumerGone", "running", "stream_identity"]
+
+_UNACKED = 20_000
+_FORGET_SECONDS = 30 * 86400.0
+_MAX_BYTES = 16 * 1024 * 1024
+
+
+class BulkConsumer:
+    """A durable consumer of every event of every pool; one acknowledgement settles all that was handed over.
+
+    The reader knows where it is (``after``: the last sequence it has kept). If the durable's place at the server is
+    further on, because what was kept got lost or was put back from a copy, the durable is made anew from ``after``.
+    """
+
+    def __init__(self, bus: Bus, role: str, after: int) -> None:
+        self._link = bus._link
+        self._name = durable_name(ANY, role)
+        self._after = after
+        self._pull: Pull | None = None
+        self._last: Msg | None = None
+
+    async def open(self) -> None:
+        """Make sure of the durable, and begin to listen.
+
+        Raises:
+            BusError: the server refuses or stays away.
+        """
+        js = self._link.js
+        with contextlib.suppress(NotFoundError):
+            info = await self._link.retried("look up the recorder", lambda: js.consumer_info(STREAM, self._name))
+            floor = info.ack_floor.stream_seq if info.ack_floor else 0
+            if floor <= self._after:
+                await self._listen()
+                return
+            await self._link.retried("begin the recorder anew", lambda: js.delete_consumer(STREAM, self._name))
+        config = self._config()
+        await self._link.retried("create the recorder's consumer", lambda: js.add_consumer(STREAM, config))
+        await self._listen()
+
+    async def batch(self, limit: int, wait_s: float) -> list[tuple[int, bytes]]:
+        """At least one message (however long that takes), then what comes within ``wait_s``, up to ``limit``.
+
+        Pairs of stream sequence and wire bytes, in stream order save for redeliveries. May be cancelled.
+
+        Raises:
+            ConsumerGone: the durable or its stream is not there any more: begin anew.
+            BusError: the server stayed away for too long, or refuses.
+        """
+        assert self._pull is not None
+        found = [await self._next(limit)]
+        size = len(found[0][1])
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while len(found) < limit and size < _MAX_BYTES:
+                    found.append(await self._next(limit))
+                    size += len(found[-1][1])
+        return found
+
+    async def ack(self) -> None:
+        """Everything handed over so far is kept."""
+        if self._last is not None:
+            last, self._last = self._last, None
+            self._after = max(self._after, last.metadata.sequence.stream)
+            with contextlib.suppress(nats.errors.Error):  # means redelivery, which the reader can tell
+                await last.ack()
+
+    async def aclose(self) -> None:
+        """Stop listening; the durable keeps its place at the server."""
+        if self._pull is not None:
+            await self._pull.stop()
+
+    def _config(self) -> api.ConsumerConfig:
+        return consumer_config(self._name, role_filters(ANY, []), ephemeral_seconds=_FORGET_SECONDS).evolve(
+            deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE,
+            opt_start_seq=self._after + 1,
+            ack_policy=api.AckPolicy.ALL,
+            max_ack_pending=_UNACKED,
+        )
+
+    async def _listen(self) -> None:
+        self._pull = Pull(self._link, self._name)
+        await self._pull.start()
+
+    async def _next(self, limit: int) -> tuple[int, bytes]:
+        assert self._pull is not None
+        # More is asked for than a batch holds, so that the next one arrives while this one is being written.
+        message = await self._pull.get(4 * limit)
+        self._last = message
+        return message.metadata.sequence.stream, message.data
+
+
+async def stream_identity(bus: Bus) -> str:
+    """Name of the stream and when it was created: a stream that was deleted and made anew counts from 1 again.
+
+    Raises:
+        BusError: the stream is not there.
+    """
+    try:
+        info = await bus._link.retried("describe its stream", lambda: bus._link.js.stream_info(STREAM))
+    except NotFoundError as error:
+        raise BusError(f"the event bus at {bus.url} has lost its stream {STREAM}") from error
+    return f"{STREAM}@{info.created.isoformat() if info.created else ''}"
+
+
+def running(home: Path) -> str | None:
+    """URL of the embedded server that a process runs for ``home`` right now; None if there is none.
+
+    Raises:
+        BusError: its file is not readable.
+    """
+    run = _live_run(Path(home).absolute() / "nats")
+    return None if run is None else run.url

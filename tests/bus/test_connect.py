@@ -1,0 +1,66 @@
+import asyncio
+import socket
+
+import pytest
+from kernelswarm.bus import Bus, ConnectOptions
+from kernelswarm.bus.options import servers, shown
+from kernelswarm.schemas import BusError, InputError
+
+
+def closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+async def test_nobody_there():
+    with pytest.raises(BusError, match=r"no NATS server answers at nats://127\.0\.0\.1:\d+ .*--nats"):
+        await asyncio.wait_for(Bus.connect(f"nats://127.0.0.1:{closed_port()}", name="test"), 20)
+
+
+async def test_something_else_is_there(monkeypatch):
+    monkeypatch.setattr("kernelswarm.bus.link.CONNECT_SECONDS", 0.5)
+    silent = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    with pytest.raises(BusError, match="no NATS server answers"):
+        await asyncio.wait_for(Bus.connect(f"nats://127.0.0.1:{port}", name="test"), 20)
+    silent.close()
+    await silent.wait_closed()
+
+
+@pytest.mark.parametrize("url", ["", "localhost:4222", "http://x:1", "nats://", "nats://x:port", "nats://a:1,nonsense"])
+async def test_an_address_that_is_none(url):
+    with pytest.raises(InputError, match="NATS server"):
+        await Bus.connect(url, name="test")
+
+
+def test_several_servers_of_a_cluster():
+    assert servers("nats://a:1, nats://b:2") == ["nats://a:1", "nats://b:2"]
+
+
+@pytest.mark.parametrize("url", ["nats://user:secret@host:4222", "nats://secret@host:4222"])
+def test_passwords_are_not_shown(url):
+    assert shown(url) == "nats://host:4222"
+
+
+def test_options_come_from_the_environment():
+    options = ConnectOptions.from_environment({"KERNELSWARM_NATS_CA": "ca.pem", "KERNELSWARM_NATS_REPLICAS": "3"})
+    assert options == ConnectOptions(ca="ca.pem", replicas=3)
+    with pytest.raises(InputError, match="REPLICAS is '2'"):
+        ConnectOptions.from_environment({"KERNELSWARM_NATS_REPLICAS": "2"})
+
+
+async def test_credentials_that_are_not_there(tmp_path):
+    for options in (
+        ConnectOptions(credentials=str(tmp_path / "no.creds")),
+        ConnectOptions(ca=str(tmp_path / "no.pem")),
+        ConnectOptions(key=str(tmp_path / "no.key")),
+    ):
+        with pytest.raises(InputError, match="not a file"):
+            await Bus.connect("nats://127.0.0.1:1", name="test", options=options)
+
+
+async def test_tls_files_that_are_none(tmp_path):
+    (tmp_path / "ca.pem").write_text("not a certificate")
+    with pytest.raises(InputError, match="TLS"):
+        await Bus.connect("tls://127.0.0.1:1", name="test", options=ConnectOptions(ca=str(tmp_path / "ca.pem")))

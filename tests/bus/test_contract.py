@@ -1,0 +1,254 @@
+"""What everybody may rely on, held against the real server."""
+
+import asyncio
+
+import nats
+import pytest
+from kernelswarm.bus import ANY, Bus
+from kernelswarm.schemas import BusError, InputError, SessionClosed, StopRequested, decode_envelope
+from nats.js import api
+
+STOP = [StopRequested]
+
+
+async def within(awaitable):
+    """A limit for what would otherwise hang; far above anything real, below the 30 s of a redelivery."""
+    return await asyncio.wait_for(awaitable, 20)
+
+
+async def raw_client(url):
+    return await nats.connect(url)
+
+
+async def test_events_come_back_in_the_order_they_were_published(bus, event):
+    events = [event() for _ in range(300)]
+    sequences = await bus.publish_many(events)
+    assert sequences == list(range(1, 301))
+    assert await bus.history("s1") == list(zip(sequences, events, strict=True))
+
+
+async def test_the_same_event_twice_is_stored_once(bus, event):
+    one, other = event(), event()
+    first = await bus.publish(one)
+    assert await bus.publish(one) == first
+    assert await bus.publish_many([one, other, one]) == [first, first + 1, first]
+    assert len(await bus.history("s1")) == 2
+
+
+async def test_history_keeps_to_its_session_and_its_bounds(bus, event):
+    await bus.publish_many([event(session=name) for name in ("s1", "s10", "s1", "s2", "s1")])
+    assert [seq for seq, _ in await bus.history("s1")] == [1, 3, 5]
+    assert [seq for seq, _ in await bus.history("s1", after=1)] == [3, 5]
+    assert [seq for seq, _ in await bus.history("s1", until=3)] == [1, 3]
+    assert [seq for seq, _ in await bus.history("s1", until=4)] == [1, 3]
+    assert [seq for seq, _ in await bus.history("s1", after=1, until=2)] == []
+    assert [seq for seq, _ in await bus.history(None, after=3)] == [4, 5]
+    assert await bus.history("nobody") == []
+
+
+async def test_a_tail_gives_the_past_and_then_what_is_said_next(bus, event):
+    before, after = [event() for _ in range(3)], [event() for _ in range(3)]
+    await bus.publish_many(before)
+    async with bus.tail(session="s1", after=1) as tail:
+        heard = [await within(anext(tail)) for _ in range(2)]
+        waiting = asyncio.create_task(anext(tail))
+        await bus.publish_many([event(session="other"), *after])
+        heard += [await within(waiting), await within(anext(tail)), await within(anext(tail))]
+    assert [envelope for _, envelope in heard] == before[1:] + after
+    assert [seq for seq, _ in heard] == [2, 3, 5, 6, 7]
+
+
+async def test_a_role_hears_its_kinds_of_its_pool_only(bus, event):
+    mine = event()
+    await bus.publish_many([event(pool="gpu"), event(SessionClosed(reason="budget")), mine])
+    async with bus.consume("cpu", "compiler", STOP) as consumer:
+        delivery = await within(anext(consumer))
+    assert (delivery.envelope, delivery.seq, delivery.deliveries) == (mine, 3, 1)
+    assert decode_envelope(delivery.data) == mine
+
+
+async def test_a_recorder_hears_every_pool_and_tag(bus, event):
+    await bus.publish_many([event(pool="gpu"), event(SessionClosed(reason="budget"))])
+    async with bus.consume(ANY, "recorder", [], max_in_flight=100) as consumer:
+        assert [(await within(anext(consumer))).seq for _ in range(2)] == [1, 2]
+
+
+async def test_a_consumer_of_one_session_hears_no_other(bus, event):
+    mine = event(session="mine")
+    await bus.publish_many([event(session="theirs"), mine])
+    async with bus.consume("cpu", "compiler", STOP, session="mine") as consumer:
+        assert (await within(anext(consumer))).envelope == mine
+
+
+async def test_acknowledged_work_is_done_for_good(bus, event):
+    await bus.publish_many([event(), event()])
+    async with bus.consume("cpu", "compiler", STOP) as consumer:
+        await (await within(anext(consumer))).ack()
+    async with bus.consume("cpu", "compiler", STOP) as consumer:
+        assert (await within(anext(consumer))).seq == 2
+
+
+async def test_refused_work_comes_again_and_says_so(bus, event):
+    await bus.publish(event())
+    async with bus.consume("cpu", "compiler", STOP) as consumer:
+        await (await within(anext(consumer))).nak()
+        again = await within(anext(consumer))
+        assert (again.seq, again.deliveries) == (1, 2)
+        await again.nak(0.01)
+        assert (await within(anext(consumer))).deliveries == 3
+
+
+async def test_settling_twice_does_nothing(bus, event):
+    await bus.publish_many([event(), event()])
+    async with bus.consume("cpu", "compiler", STOP) as consumer:
+        delivery = await within(anext(consumer))
+        await delivery.ack()
+        await delivery.nak()
+        await delivery.in_progress()
+        await delivery.ack()
+        assert (await within(anext(consumer))).seq == 2
+
+
+async def test_workers_of_a_role_share_the_work_out(bus, url, event):
+    await bus.publish_many([event() for _ in range(40)])
+    seen: list[int] = []
+
+    async def work(consumer) -> None:
+        async for delivery in consumer:
+            seen.append(delivery.seq)
+            await delivery.ack()
+            if len(seen) == 40:
+                await asyncio.gather(*(one.aclose() for one in consumers))
+
+    async with await Bus.connect(url, name="second") as other:
+        consumers = [on.consume("cpu", "compiler", STOP, max_in_flight=4) for on in (bus, other)]
+        await within(asyncio.gather(*map(work, consumers)))
+    assert sorted(seen) == list(range(1, 41))
+
+
+async def test_no_more_is_handed_out_than_may_be_in_flight(bus, event):
+    await bus.publish_many([event() for _ in range(3)])
+    async with bus.consume("cpu", "compiler", STOP, max_in_flight=2) as consumer:
+        first, _ = await within(anext(consumer)), await within(anext(consumer))
+        third = asyncio.create_task(anext(consumer))
+        await bus.history("s1")
+        assert not third.done()
+        await first.ack()
+        assert (await within(third)).seq == 3
+
+
+async def test_waiting_may_be_cancelled_without_losing_anything(bus, event):
+    async with bus.consume("cpu", "compiler", STOP) as consumer:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(consumer), 0.05)
+        await bus.publish(event())
+        assert (await within(anext(consumer))).deliveries == 1
+
+
+async def test_what_a_leaving_worker_did_not_take_goes_to_another_at_once(bus, event):
+    async with bus.consume("cpu", "compiler", STOP, max_in_flight=8) as leaving:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(anext(leaving), 0.05)
+        await bus.publish_many([event() for _ in range(4)])
+        await (await within(anext(leaving))).ack()
+    async with bus.consume("cpu", "compiler", STOP, max_in_flight=8) as staying:
+        assert sorted([(await within(anext(staying))).seq for _ in range(3)]) == [2, 3, 4]
+
+
+async def test_closing_ends_an_iteration(bus):
+    async with bus.consume("cpu", "compiler", STOP) as consumer:
+        waiting = asyncio.create_task(anext(consumer, None))
+        await bus.history("s1")
+        await consumer.aclose()
+        assert await within(waiting) is None
+        assert await consumer.batch(10, 0.01) == []
+
+
+async def test_a_batch_takes_what_is_there(bus, event):
+    await bus.publish_many([event() for _ in range(30)])
+    async with bus.consume(ANY, "recorder", [], max_in_flight=100) as consumer:
+        first = await within(consumer.batch(20, 5))
+        rest = await within(consumer.batch(20, 0.05))
+    assert [delivery.seq for delivery in first + rest] == list(range(1, 31))
+
+
+async def test_a_role_that_learns_a_new_kind_hears_it(bus, event):
+    await bus.consume("cpu", "compiler", STOP).start()
+    closed = event(SessionClosed(reason="budget"))
+    await bus.publish(closed)
+    async with bus.consume("cpu", "compiler", [*STOP, SessionClosed]) as consumer:
+        assert (await within(anext(consumer))).envelope == closed
+
+
+async def test_a_consumer_that_cannot_be_made_right_is_named_with_the_difference(bus, url):
+    client = await raw_client(url)
+    wrong = api.ConsumerConfig(durable_name="cpu_compiler", ack_policy=api.AckPolicy.NONE)
+    await client.jetstream().add_consumer("EVENTS", wrong)
+    await client.close()
+    with pytest.raises(BusError, match=r"cpu_compiler.*ack_policy"):
+        await bus.consume("cpu", "compiler", STOP).start()
+
+
+async def test_a_stream_of_an_older_version_is_brought_up_to_date(url):
+    client = await raw_client(url)
+    await client.jetstream().add_stream(name="EVENTS", subjects=["ks.v1.>"], duplicate_window=60, max_age=1000)
+    async with await Bus.connect(url, name="test"):
+        config = (await client.jetstream().stream_info("EVENTS")).config
+    await client.close()
+    assert (config.duplicate_window, config.max_age) == (600, 1000)
+
+
+async def test_a_stream_that_is_not_ours_is_refused(url):
+    client = await raw_client(url)
+    await client.jetstream().add_stream(name="EVENTS", subjects=["ks.v1.>"], storage=api.StorageType.MEMORY)
+    await client.close()
+    with pytest.raises(BusError, match="storage"):
+        await Bus.connect(url, name="test")
+
+
+async def test_something_that_is_no_event_stops_nobody(bus, url, event, caplog):
+    client = await raw_client(url)
+    await client.jetstream().publish("ks.v1.s1.cpu.session-stop_requested-v1", b"{not an event")
+    await client.close()
+    good = event()
+    await bus.publish(good)
+    async with bus.consume("cpu", "compiler", STOP) as consumer:
+        assert (await within(anext(consumer))).envelope == good
+    assert await bus.history("s1") == [(2, good)]
+    assert "not an event" in caplog.text
+
+
+async def test_an_event_that_is_too_large_is_refused_with_the_way_out(bus, event):
+    with pytest.raises(BusError, match=r"session\.stop_requested\.v1 of session s1 is 9,000,\d+ bytes.*artifact"):
+        await bus.publish(event(StopRequested(reason="x" * 9_000_000)))
+    assert await bus.history("s1") == []
+
+
+async def test_a_large_event_travels(bus, event):
+    large = event(StopRequested(reason="x" * 8_000_000))
+    await bus.publish(large)
+    assert await bus.history("s1") == [(1, large)]
+
+
+@pytest.mark.parametrize("name", ["*", ">", "a.b", "", "a b"])
+async def test_hostile_names_reach_no_server(bus, event, name):
+    for attempt in (event(session=name), event(pool=name)):
+        with pytest.raises(InputError, match="not a usable name"):
+            await bus.publish(attempt)
+    with pytest.raises(InputError):
+        await bus.history(name)
+    with pytest.raises(InputError):
+        bus.tail(session=name)
+    with pytest.raises(InputError):
+        bus.consume("cpu", "compiler", STOP, session=name)
+    assert await bus.history(None) == []
+
+
+async def test_a_closed_bus_says_so(url, event):
+    bus = await Bus.connect(url, name="test")
+    await bus.close()
+    await bus.close()
+    with pytest.raises(BusError, match="closed"):
+        await bus.publish(event())
+    with pytest.raises(BusError, match="closed"):
+        await bus.history("s1")
