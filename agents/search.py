@@ -11,14 +11,13 @@ from pathlib import Path
 import structlog
 
 from ..bus import Bus, embedded
-from ..hardware.detection import detect
-from ..hardware.pool_files import find_pool
 from ..hardware.device import Device
+from ..hardware.platforms import detect
+from ..hardware.pool_files import find_pool
 from ..knowledge import relevant_skills
 from ..schemas import (
     Envelope,
     Event,
-    HardwareFacts,
     Pool,
     Problem,
     ProblemFacts,
@@ -29,6 +28,7 @@ from ..schemas import (
 )
 from ..store import recording, skills_of
 from .graph import SearchGraph
+from .planner.machine import WIDTH
 from .registry import ALL_ROLES
 from .session import SearchOptions, SearchResult, new_session_id, open_session, request_stop, result_of
 from .swarm import Swarm, serving
@@ -146,6 +146,9 @@ async def searching(
         bus = await stack.enter_async_context(joined_bus(home, nats, on_notice))
         swarm = None
         if roles:
+            if options.synthesizer == "anthropic":
+                # A model answers in seconds to minutes: ask for every planned node at once.
+                roles = {**roles, "synthesizer": max(WIDTH, roles.get("synthesizer", 0))}
             # On a server of our own we serve our own session: one that a killed process left open waits to be resumed
             # and takes no core from this one. On a cluster the pool's workers share whatever is there.
             only = None if nats else session

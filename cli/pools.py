@@ -6,7 +6,7 @@ import typer
 from rich.table import Table
 
 from ..agents.home import kernelswarm_home
-from ..hardware.detection import detect
+from ..hardware.platforms import detect
 from ..hardware.pool_files import load_pools
 from ..schemas import HardwareFacts, Pool, PoolError, Schema, encode
 from .options import Json

@@ -11,7 +11,7 @@ from ..agents.home import kernelswarm_home
 from ..agents.registry import ALL_ROLES, parse_roles
 from ..agents.swarm import serving
 from ..bus import Bus
-from ..hardware.detection import detect
+from ..hardware.platforms import detect
 from ..hardware.pool_files import find_pool
 from ..schemas import InputError
 from .options import Nats, Pool

@@ -90,6 +90,9 @@ from .pool import (
     HardwareFacts,
     Pool,
 )
+from .presence import (
+    WorkerPresence,
+)
 from .problem import (
     InputFact,
     Problem,
@@ -173,6 +176,7 @@ __all__ = [
     "VerificationFailed",
     "VerifyReport",
     "Work",
+    "WorkerPresence",
     "decode",
     "decode_envelope",
     "encode",

@@ -1,6 +1,5 @@
 """The synthesizer on the bus: gathers what a backend may know and hands its answer on."""
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -27,16 +26,14 @@ class Synthesizer:
     def __init__(self) -> None:
         self._backends: dict[str, Backend] = {}
         self._fresh: dict[str, dict[str, Attempt]] = defaultdict(dict)
-        self._lock = asyncio.Lock()
 
     async def handle(self, work: Work) -> Sequence[Answer]:
         """Answer one plan."""
         plan = work.event
         assert isinstance(plan, NodePlanned)
-        async with self._lock:
-            answer = await self._backend(plan.synthesizer).synthesize(self._request(work, plan))
-            if answer.candidate is not None:
-                self._remember(work.envelope.session, work.envelope.node, answer.candidate)
+        answer = await self._backend(plan.synthesizer).synthesize(self._request(work, plan))
+        if answer.candidate is not None:
+            self._remember(work.envelope.session, work.envelope.node, answer.candidate)
         said: list[Event] = [*answer.calls]
         said.append(answer.candidate or answer.failed or _nothing(plan))
         return [Answer(event) for event in said]

@@ -31,19 +31,17 @@ KS_INLINE float ks_exp_accurate(float x) {
 """
 
 _EXP_FAST = """\
-KS_INLINE float ks_exp_fast(float x) {
-  float c = x < -86.9f ? -86.9f : x;
-  c = c > 88.722839f ? 88.722839f : c;
-  float t = ks_fma(c, 0x1.715476p+0f, 0x1.8p23f);
-  float r = ks_fma(t - 0x1.8p23f, -0x1.62e43p-1f, c);
-  float p = 0x1.5224180p-4f;  // twice the polynomial times 2^(n-1): n reaches 128
-  p = ks_fma(p, r, 0x1.571d94p-2f);
-  p = ks_fma(p, r, 0x1.0006bcp+0f);
-  p = ks_fma(p, r, 2.0f);
-  p = ks_fma(p, r, 2.0f);
-  float y = p * ks_from_bits((ks_bits(t) + 126u) << 23);
-  y = x < -86.9f ? 0.0f : y;
-  return x > 88.722839f ? INFINITY : y;
+KS_INLINE float ks_exp_fast(float x) {  // the ends are reached through the scale itself: 2^-127 reads as 0, 2^128 as inf
+  x = x < -88.0f ? -88.0f : x;
+  x = x > 88.6f ? 88.6f : x;
+  float t = ks_fma(x, 0x1.715476p+0f, 0x1.8p23f);
+  float r = ks_fma(t - 0x1.8p23f, -0x1.62e43p-1f, x);
+  float p = 0x1.522418p-5f;
+  p = ks_fma(p, r, 0x1.571d94p-3f);
+  p = ks_fma(p, r, 0x1.0006bcp-1f);
+  p = ks_fma(p, r, 1.0f);
+  p = ks_fma(p, r, 1.0f);
+  return p * ks_from_bits((ks_bits(t) + 127u) << 23);
 }
 """
 
@@ -70,18 +68,16 @@ KS_INLINE float ks_exp2_accurate(float x) {
 
 _EXP2_FAST = """\
 KS_INLINE float ks_exp2_fast(float x) {
-  float c = x < -125.0f ? -125.0f : x;
-  c = c > 127.99999f ? 127.99999f : c;
-  float t = c + 0x1.8p23f;
-  float r = c - (t - 0x1.8p23f);
-  float p = 0x1.3a0224p-6f;
-  p = ks_fma(p, r, 0x1.c9fdeep-4f);
-  p = ks_fma(p, r, 0x1.ec038p-2f);
-  p = ks_fma(p, r, 0x1.62e12ap+0f);
-  p = ks_fma(p, r, 2.0f);
-  float y = p * ks_from_bits((ks_bits(t) + 126u) << 23);
-  y = x < -125.0f ? 0.0f : y;
-  return x >= 128.0f ? INFINITY : y;
+  x = x < -127.0f ? -127.0f : x;
+  x = x > 128.0f ? 128.0f : x;
+  float t = x + 0x1.8p23f;
+  float r = x - (t - 0x1.8p23f);
+  float p = 0x1.3a0224p-7f;
+  p = ks_fma(p, r, 0x1.c9fdeep-5f);
+  p = ks_fma(p, r, 0x1.ec038p-3f);
+  p = ks_fma(p, r, 0x1.62e12ap-1f);
+  p = ks_fma(p, r, 1.0f);
+  return p * ks_from_bits((ks_bits(t) + 127u) << 23);
 }
 """
 
@@ -109,8 +105,8 @@ KS_INLINE float ks_expm1_accurate(float x) {
 
 SNIPPETS: dict[tuple[str, Level], Snippet] = {
     ("exp", "accurate"): Snippet(_EXP, 1.1),
-    ("exp", "fast"): Snippet(_EXP_FAST, 110.0, note="0 below -86.9; error grows to 9e-6 with |x|"),
+    ("exp", "fast"): Snippet(_EXP_FAST, 110.0, note="-87 < x < 88.3; 0 and inf beyond"),
     ("exp2", "accurate"): Snippet(_EXP2, 1.1),
-    ("exp2", "fast"): Snippet(_EXP2_FAST, 50.0, note="0 below -125"),
+    ("exp2", "fast"): Snippet(_EXP2_FAST, 50.0, note="-126 < x < 127.4; 0 and inf beyond"),
     ("expm1", "accurate"): Snippet(_EXPM1, 1.5),
 }

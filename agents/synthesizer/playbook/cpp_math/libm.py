@@ -7,8 +7,9 @@ from .base import Level, Snippet
 __all__ = ["SNIPPETS", "TWO_ARGUMENTS"]
 
 _DIRECT = (
-    "acos acosh asin asinh atan atanh cbrt cos cosh erf erfc exp exp2 expm1 lgamma log log10 log1p log2 sin sinh tan tanh"
-).split()
+    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1"),
+    *("lgamma", "log", "log10", "log1p", "log2", "sin", "sinh", "tan", "tanh"),
+)
 
 _ONE = {
     **{name: f"std::{name}(x)" for name in _DIRECT},

@@ -78,7 +78,7 @@ KS_INLINE float ks_erfc_far(float a) {  // 1 - erf(a), a >= 0.92, to float's las
   p = ks_fma(p, a, 0x1.527c66p-12f);
   p = ks_fma(p, a, -0x1.dd6cd6p-9f);
   p = ks_fma(p, a, 0x1.85515ep-6f);
-  p = ks_fma(p, a, -0x1.b33252p-4f);
+  p = ks_fma(p, a, -0x1.b32574p-4f);
   p = ks_fma(p, a, -0x1.45328ep-1f);
   p = ks_fma(p, a, -0x1.20ef1cp+0f);
   return ks_exp_accurate(p * a);
