@@ -13,7 +13,7 @@ from ..schemas import BusError
 from .client import Bus
 from .local import _live_run
 from .pull import ConsumerGone, Pull
-from .stream import consumer_config
+from .stream import ACK_WAIT_SECONDS
 from .subjects import ANY, STREAM, durable_name, role_filters
 
 __all__ = ["BulkConsumer", "ConsumerGone", "running", "stream_identity"]
@@ -88,11 +88,17 @@ class BulkConsumer:
             await self._pull.stop()
 
     def _config(self) -> api.ConsumerConfig:
-        return consumer_config(self._name, role_filters(ANY, []), ephemeral_seconds=_FORGET_SECONDS).evolve(
+        return api.ConsumerConfig(
+            name=self._name,
+            durable_name=self._name,
+            filter_subjects=role_filters(ANY, []),
             deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE,
             opt_start_seq=self._after + 1,
             ack_policy=api.AckPolicy.ALL,
+            ack_wait=ACK_WAIT_SECONDS,
+            max_deliver=-1,
             max_ack_pending=_UNACKED,
+            inactive_threshold=_FORGET_SECONDS,
         )
 
     async def _listen(self) -> None:

@@ -187,7 +187,8 @@ class Link:
         self._connected.set()
         # What was asked over the broken connection is never answered: ask again now, not after a timeout.
         for limit in self._attempts:
-            limit.reschedule(0)
+            if not limit.expired():
+                limit.reschedule(0)
         self._wake()
 
     async def _on_closed(self) -> None:
