@@ -1,0 +1,118 @@
+"""One message as one row of the log, and the hash that chains the rows. Pure."""
+
+import hashlib
+import re
+from typing import NamedTuple
+
+import msgspec
+
+from ..schemas import EVENTS, Envelope, decode_envelope
+
+GENESIS = "0" * 64
+"""What the first event is chained to."""
+
+_ENCODER = msgspec.json.Encoder()
+_VERSION = re.compile(r"\.v(\d{1,9})$")
+
+
+class Row(NamedTuple):
+    """A row of ``events``, in the table's column order."""
+
+    seq: int
+    id: str
+    session: str
+    pool: str
+    node: str
+    tag: str
+    agent: str
+    worker: str
+    cause: str
+    at_ns: int
+    schema_version: int
+    body: str
+    hash: str
+    wire: str
+
+    @property
+    def message(self) -> bytes:
+        """The exact bytes that were on the wire."""
+        return self.wire.encode() if self.wire else spell(self)
+
+
+def read_message(data: bytes) -> Row:
+    """Turn wire bytes into a row without position and hash (0 and empty).
+
+    Raises:
+        ValueError: not an envelope, or its body is not what its tag promises; the message says why.
+            Such a message is nothing an agent could act on, and one of them would break every view.
+    """
+    text = data.decode()
+    envelope = decode_envelope(data)
+    if not 0 <= envelope.at_ns < 2**63:
+        raise ValueError(f"at_ns is {envelope.at_ns}, not a time in nanoseconds")
+    tag = envelope.tag
+    kind = EVENTS.get(tag)
+    msgspec.json.decode(envelope.body, type=dict if kind is None else kind)
+    row = _row(envelope, tag)
+    return row if spell(row) == data else row._replace(wire=text)
+
+
+def spell(row: Row) -> bytes:
+    """The message as this program spells it: the columns and the body in an envelope."""
+    return _ENCODER.encode(
+        Envelope(
+            id=row.id,
+            session=row.session,
+            pool=row.pool,
+            node=row.node,
+            cause=row.cause,
+            agent=row.agent,
+            worker=row.worker,
+            at_ns=row.at_ns,
+            body=msgspec.Raw(row.body.encode()),
+        )
+    )
+
+
+def link(row: Row, seq: int, previous: str) -> Row:
+    """Give ``row`` its position and chain it to the hash ``previous``."""
+    placed = row._replace(seq=seq)
+    return placed._replace(hash=chain_hash(placed, previous))
+
+
+def chain_hash(row: Row, previous: str) -> str:
+    """Hex sha256 over the previous hash, every typed column, and the wire bytes, each on a line."""
+    columns = _ENCODER.encode(row[:11])
+    return hashlib.sha256(b"\n".join((previous.encode(), columns, row.message))).hexdigest()
+
+
+def disagreement(row: Row) -> str:
+    """Name the typed column that says something else than the wire bytes; empty if all agree."""
+    try:
+        said = read_message(row.message)
+    except (ValueError, msgspec.MsgspecError) as error:
+        return f"its bytes are no event: {error}"
+    for name, column, wire in zip(Row._fields[1:12], row[1:12], said[1:12], strict=True):
+        if column != wire:
+            return f"column {name} is {column!r:.80}, its bytes say {wire!r:.80}"
+    return ""
+
+
+def _row(envelope: Envelope, tag: str) -> Row:
+    version = _VERSION.search(tag)
+    return Row(
+        seq=0,
+        id=envelope.id,
+        session=envelope.session,
+        pool=envelope.pool,
+        node=envelope.node,
+        tag=tag,
+        agent=envelope.agent,
+        worker=envelope.worker,
+        cause=envelope.cause,
+        at_ns=envelope.at_ns,
+        schema_version=int(version[1]) if version else 0,
+        body=bytes(envelope.body).decode(),
+        hash="",
+        wire="",
+    )

@@ -1,0 +1,142 @@
+"""How the DuckDB file is opened, created and brought up to date, with errors that people understand."""
+
+import contextlib
+import re
+import time
+import uuid
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+import duckdb
+
+from ..schemas import StoreError
+from .chain import GENESIS
+from .views import VIEWS_SHA256, create_views
+
+SCHEMA_VERSION = 1
+"""Of the tables. A newer file is refused, an older one is upgraded when it is opened for writing."""
+
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": "false",
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "python_enable_replacements": "false",
+    "threads": 1,  # the recorder lives beside the search: it may not take the cores that are being measured
+    "memory_limit": "2GB",
+}
+_HOLDER = re.compile(r"\(PID (\d+)\)")
+
+
+class LogBusyError(StoreError):
+    """Somebody else has the file or the memory just now; it may be tried again."""
+
+
+def open_database(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+    """Open a log's file, creating it (and its folder) when it is opened for writing.
+
+    Raises:
+        LogBusyError: another process holds it.
+        StoreError: it is no log, it was written by a newer version, or the disk refuses.
+    """
+    if read_only and not path.exists():
+        raise StoreError(f"There is no log at {path} yet: run a search first, or set KERNELSWARM_HOME to where it is.")
+    with explained(path):
+        if not read_only:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        con = duckdb.connect(path, read_only=read_only, config=_CONFIG)
+        try:
+            _prepare(con, path, read_only=read_only)
+            con.execute("SET lock_configuration = true")
+        except BaseException:
+            con.close()
+            raise
+    return con
+
+
+def read_meta(con: duckdb.DuckDBPyConnection, key: str) -> str:
+    """A value of the ``meta`` table, empty if it is not there."""
+    row = con.execute("SELECT value FROM meta WHERE key = ?", [key]).fetchone()
+    return str(row[0]) if row else ""
+
+
+def write_meta(con: duckdb.DuckDBPyConnection, key: str, value: str) -> None:
+    """Change a value of the ``meta`` table that is there."""
+    con.execute("UPDATE meta SET value = ? WHERE key = ?", [value, key])
+
+
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turn what DuckDB and the file system say into one sentence.
+
+    Raises:
+        LogBusyError: another process holds the file, or queries hold all memory.
+        StoreError: anything else.
+    """
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise LogBusyError(f"The log at {path} has no memory left beside the queries that are running.") from error
+    except duckdb.Error as error:
+        raise _sentence(path, str(error)) from error
+    except OSError as error:
+        raise StoreError(f"The log at {path} cannot be opened or written: {error.strerror or error}.") from error
+
+
+def _prepare(con: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> None:
+    tables = {row[0] for row in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    if not tables and not read_only:
+        _create(con)
+    elif not {"events", "meta", "streams"} <= tables:
+        raise StoreError(f"{path} is a DuckDB file but not a log of kernelswarm; move it away or use another home.")
+    else:
+        _upgrade(con, path, read_only=read_only)
+
+
+def _create(con: duckdb.DuckDBPyConnection) -> None:
+    con.begin()
+    con.execute(resources.files(__package__).joinpath("schema.sql").read_text())
+    create_views(con)
+    meta = {
+        "schema_version": str(SCHEMA_VERSION),
+        "log_id": uuid.uuid4().hex,
+        "created_ns": str(time.time_ns()),
+        "views_sha256": VIEWS_SHA256,
+        "events": "0",
+        "head": GENESIS,
+    }
+    con.executemany("INSERT INTO meta VALUES (?, ?)", list(meta.items()))
+    con.commit()
+    con.execute("CHECKPOINT")
+
+
+def _upgrade(con: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> None:
+    version = read_meta(con, "schema_version")
+    if not version.isdigit() or int(version) > SCHEMA_VERSION:
+        raise StoreError(
+            f"The log at {path} has version {version or 'unknown'}, this kernelswarm knows {SCHEMA_VERSION}: "
+            "install a newer kernelswarm, or use another home."
+        )
+    if read_meta(con, "views_sha256") == VIEWS_SHA256:
+        return
+    if read_only:
+        create_views(con, temporary=True)
+        return
+    con.begin()
+    create_views(con)
+    write_meta(con, "views_sha256", VIEWS_SHA256)
+    con.commit()
+    con.execute("CHECKPOINT")
+
+
+def _sentence(path: Path, said: str) -> StoreError:
+    first = said.strip().splitlines()[0]
+    if "Could not set lock" in said or "different configuration" in said:
+        holder = _HOLDER.search(said)
+        who = f"process {holder[1]}" if holder else "this process"
+        return LogBusyError(f"The log at {path} is in use by {who}; try again when that is done.")
+    if "not a valid DuckDB database" in said:
+        return StoreError(f"{path} is not a log of kernelswarm: move it away, or use another home.")
+    if "No space left" in said or "File too large" in said:
+        return StoreError(f"The disk is full: the log at {path} cannot be written. Free some space and start again.")
+    return StoreError(f"The log at {path} cannot be opened or written: {first}")

@@ -1,0 +1,132 @@
+"""Running SQL that somebody wrote: it can read the log and nothing else, and it ends."""
+
+import contextlib
+import datetime
+import decimal
+import math
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import duckdb
+
+from ..schemas import InputError, Schema
+
+_CHUNK = 256
+_MAX_CHARACTERS = 64 * 1024 * 1024
+_ALLOWED = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+
+
+class Table(Schema, frozen=True, kw_only=True):
+    """What a query answered."""
+
+    columns: tuple[str, ...]
+    """Names."""
+
+    types: tuple[str, ...]
+    """Types, as DuckDB spells them."""
+
+    rows: tuple[tuple[Any, ...], ...]
+    """None, bool, int, float, str, list, dict. Times are ISO text, bytes hex; what JSON has no number for is text."""
+
+    truncated: bool = False
+    """Whether there was more than the limit."""
+
+    def records(self) -> list[dict[str, Any]]:
+        """The rows as dictionaries by column name."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+def guarded(con: duckdb.DuckDBPyConnection, sql: str, params: Sequence[Any], *, max_rows: int, timeout: float) -> Table:
+    """Run one reading statement on ``con``, a connection of its own, of a database without access to the outside.
+
+    Three fences, each enough for what it is there for: one statement only, and a SELECT or EXPLAIN (so that it cannot
+    end the transaction); a read-only transaction (DuckDB's SELECT may hold an INSERT in its WITH); the configuration
+    of :mod:`.database` (no files, no extensions, settings locked).
+
+    Raises:
+        InputError: it is not one reading statement, DuckDB refuses it, or it took longer than ``timeout`` seconds.
+    """
+    try:
+        statement = _one_select(con, sql)
+        con.execute("BEGIN TRANSACTION READ ONLY")
+        with _limited(con, timeout):
+            found = con.execute(statement, list(params))
+            return _fetch(found, max_rows)
+    except duckdb.InterruptException as error:
+        raise InputError(f"The query took longer than {timeout:g} s and was stopped: ask for less.") from error
+    except (duckdb.Error, UnicodeError) as error:
+        raise InputError(f"The query was refused. {str(error).strip()}") from error
+    finally:
+        # Nothing to end when the query was refused before it began.
+        with contextlib.suppress(duckdb.Error):
+            con.execute("ROLLBACK")
+
+
+def _one_select(con: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+    statements = con.extract_statements(sql)
+    if len(statements) != 1:
+        raise InputError(f"One statement at a time, please: this is {len(statements)} of them.")
+    if statements[0].type not in _ALLOWED:
+        raise InputError(f"The log can only be read: {statements[0].type.name} is not allowed, write a SELECT.")
+    return statements[0]
+
+
+@contextlib.contextmanager
+def _limited(con: duckdb.DuckDBPyConnection, timeout: float) -> Iterator[None]:
+    done = threading.Event()
+
+    def watch() -> None:
+        # Again and again: an interrupt that comes between two steps of a query is lost.
+        pause = timeout
+        while not done.wait(pause):
+            con.interrupt()
+            pause = 0.05
+
+    watcher = threading.Thread(target=watch, name="query-timeout", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _fetch(found: duckdb.DuckDBPyConnection, max_rows: int) -> Table:
+    description = found.description or []
+    rows: list[tuple[Any, ...]] = []
+    size = 0
+    # In small steps: a conversion holds the interpreter, and the agents of this process want to answer meanwhile.
+    while len(rows) <= max_rows and size < _MAX_CHARACTERS and (chunk := found.fetchmany(_CHUNK)):
+        rows.extend(tuple(map(plain, row)) for row in chunk)
+        size += sum(len(value) for row in chunk for value in row if isinstance(value, str | bytes | list))
+    return Table(
+        columns=tuple(str(column[0]) for column in description),
+        types=tuple(str(column[1]) for column in description),
+        rows=tuple(rows[:max_rows]),
+        truncated=len(rows) > max_rows or size >= _MAX_CHARACTERS,
+    )
+
+
+def plain(value: Any) -> Any:
+    """``value`` as JSON can hold it without loss of meaning, the same here and over the bus."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**64 else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, decimal.Decimal):
+        return plain(float(value))
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(sep=" ")
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, datetime.date | datetime.time | datetime.timedelta | uuid.UUID):
+        return str(value)
+    return str(value)

@@ -1,0 +1,196 @@
+"""The append-only log: one DuckDB file, one writer."""
+
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import msgspec
+import structlog
+
+from ..schemas import Envelope, decode_envelope
+from .chain import Row, link, read_message
+from .database import LogBusyError, explained, open_database, read_meta, write_meta
+from .ids import IdIndex
+from .verify import VerifyResult, verify_chain
+
+_OPEN: "weakref.WeakValueDictionary[Path, Log]" = weakref.WeakValueDictionary()
+_OPENING = threading.Lock()
+_log = structlog.get_logger(__name__)
+
+
+def log_path(home: Path) -> Path:
+    """Where the log of a home folder lies."""
+    return Path(home) / "log.duckdb"
+
+
+class Log:
+    """An open log. Its calls block; they may come from any thread."""
+
+    def __init__(self, path: Path, con: duckdb.DuckDBPyConnection, *, read_only: bool) -> None:
+        """Use :meth:`open`."""
+        self.path = path
+        self.read_only = read_only
+        self.id = read_meta(con, "log_id")
+        self._con = con
+        self._lock = threading.Lock()
+        self._head = read_meta(con, "head")
+        self._count = int(read_meta(con, "events"))
+        self._streams: dict[str, int] = dict(con.execute("SELECT identity, last_seq FROM streams").fetchall())
+        self._ids: IdIndex | None = None
+
+    @classmethod
+    def open(cls, path: Path, *, read_only: bool = False) -> "Log":
+        """Open the log at ``path``; when it is opened for writing, create it if need be.
+
+        Raises:
+            LogBusyError: another process has it open (DuckDB lets a writer in only alone).
+            StoreError: it is no log, it was written by a newer version, or the disk refuses.
+        """
+        path = Path(path).resolve()
+        with _OPENING:
+            if cls.opened_here(path) is not None:
+                # DuckDB would share its instance, and two writers would each continue the same chain.
+                raise LogBusyError(f"The log at {path} is in use by this process; use that one, or close it.")
+            log = cls(path, open_database(path, read_only=read_only), read_only=read_only)
+            if not read_only:
+                _OPEN[path] = log
+        return log
+
+    @staticmethod
+    def opened_here(path: Path) -> "Log | None":
+        """The log that this process has open for writing at ``path``: the file cannot be opened a second time."""
+        log = _OPEN.get(Path(path).resolve())
+        return log if log is not None and not log.closed else None
+
+    @property
+    def closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._con is None
+
+    @property
+    def head(self) -> str:
+        """Hash of the last event: whoever writes it down elsewhere can prove later that nothing was changed."""
+        return self._head
+
+    def __len__(self) -> int:
+        return self._count
+
+    def last_seq(self, stream: str = "") -> int:
+        """Highest sequence of ``stream`` that is written down; 0 if none is."""
+        return self._streams.get(stream, 0)
+
+    def append(self, messages: Sequence[tuple[int, bytes]], *, stream: str = "") -> int:
+        """Write messages of ``stream`` (identity: name and creation), durably, all of them or none.
+
+        ``messages`` are pairs of stream sequence and wire bytes, in stream order. What the log has
+        already (a sequence it has passed, an id it knows) is dropped; what is no event is dropped
+        with a warning. Returns how many events were written.
+
+        Raises:
+            StoreError: the disk refused; nothing was written.
+        """
+        with self._lock, explained(self.path):
+            fresh = [(seq, data) for seq, data in messages if seq > self.last_seq(stream)]
+            if not fresh:
+                return 0
+            rows = self._chain(self._new(_readable(fresh)))
+            self._write(rows, stream, last=max(seq for seq, _ in fresh))
+            return len(rows)
+
+    def read(self, *, session: str | None = None, after: int = 0, limit: int = 1000) -> list[tuple[int, Envelope]]:
+        """Events after the log's position ``after``, oldest first, at most ``limit``; of one session or of all."""
+        where = "seq > ?" + (" AND session = ?" if session is not None else "")
+        values: list[Any] = [after] + ([session] if session is not None else []) + [limit]
+        with self.cursor() as cursor, explained(self.path):
+            found = cursor.execute(f"SELECT * FROM events WHERE {where} ORDER BY seq LIMIT ?", values).fetchall()
+        return [(row.seq, decode_envelope(row.message)) for row in map(Row._make, found)]
+
+    def verify(self) -> VerifyResult:
+        """Recompute the chain from the first event; the result names the first bad one."""
+        with self.cursor() as cursor, explained(self.path):
+            return verify_chain(cursor)
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection of its own to the same database, for one query; close it."""
+        with self._lock, explained(self.path):
+            return self._con.cursor()
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        with self._lock:
+            if not self.closed:
+                self._con.close()
+                self._con = None  # type: ignore[assignment]
+
+    def __enter__(self) -> "Log":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _new(self, rows: Iterable[Row]) -> list[Row]:
+        """Those whose id the log does not have, each id once."""
+        first: dict[str, Row] = {}
+        for row in rows:
+            first.setdefault(row.id, row)
+        suspects = self._index().suspects(first)
+        if suspects:
+            found = self._con.execute("SELECT id FROM events WHERE id IN (SELECT unnest(?))", [list(suspects)])
+            for (known,) in found.fetchall():
+                del first[known]
+        return list(first.values())
+
+    def _index(self) -> IdIndex:
+        if self._ids is None:
+            self._ids = IdIndex(self._con.execute("SELECT md5_number_lower(id) AS f FROM events").fetchnumpy()["f"])
+        return self._ids
+
+    def _chain(self, rows: Iterable[Row]) -> list[Row]:
+        linked = []
+        head = self._head
+        for seq, row in enumerate(rows, self._count + 1):
+            linked.append(link(row, seq, head))
+            head = linked[-1].hash
+        return linked
+
+    def _write(self, rows: list[Row], stream: str, last: int) -> None:
+        head = rows[-1].hash if rows else self._head
+        self._con.begin()
+        try:
+            with self._con.appender("events") as appender:
+                appender.append_rows(rows)
+            write_meta(self._con, "head", head)
+            write_meta(self._con, "events", str(self._count + len(rows)))
+            self._advance(stream, last)
+            self._con.commit()
+        except duckdb.Error:
+            _roll_back(self._con)
+            raise
+        self._head, self._count = head, self._count + len(rows)
+        self._streams[stream] = last
+        self._index().add(row.id for row in rows)
+
+    def _advance(self, stream: str, last: int) -> None:
+        if stream in self._streams:
+            self._con.execute("UPDATE streams SET last_seq = ? WHERE identity = ?", [last, stream])
+        else:
+            self._con.execute("INSERT INTO streams VALUES (?, ?)", [stream, last])
+
+
+def _readable(messages: Iterable[tuple[int, bytes]]) -> Iterator[Row]:
+    for seq, data in messages:
+        try:
+            yield read_message(data)
+        except (ValueError, msgspec.MsgspecError) as error:
+            _log.warning("A message that is no event was not recorded.", stream_seq=seq, reason=str(error))
+
+
+def _roll_back(con: duckdb.DuckDBPyConnection) -> None:
+    """After a failed write DuckDB may have ended the transaction itself, or shut the database."""
+    try:
+        con.rollback()
+    except duckdb.Error as error:
+        _log.debug("There was nothing to roll back.", reason=str(error))

@@ -1,0 +1,194 @@
+"""The recorder: everything that is said on the bus, written down once, in order, by the only writer of the log."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from ..bus import Bus, NobodyServes
+from ..bus.bulk import BulkConsumer, ConsumerGone, stream_identity
+from ..schemas import StoreError, decode
+from .database import LogBusyError
+from .log import Log, log_path
+from .query import Query, answer, pack, service_name
+
+BATCH = 1000
+"""Events in one transaction at most."""
+
+LINGER_SECONDS = 0.01
+"""How long a batch waits for company."""
+
+_RETRY_SECONDS = 0.2
+_QUERIES_AT_ONCE = 2
+
+T = TypeVar("T")
+_log = structlog.get_logger(__name__)
+
+
+class Recorder:
+    """Writes what the bus carries into a log, acknowledging after the commit, and answers queries meanwhile.
+
+    ``log`` is an open :class:`Log`, or the path of one: then the recorder opens it when nobody else has it, and closes
+    it at the end. So every process of a home may run a recorder: the first one records, the next one takes over.
+    """
+
+    def __init__(self, log: Log | Path, bus: Bus) -> None:
+        self._given = log
+        self._bus = bus
+        self._changed = asyncio.Condition()
+        self._stream = ""
+        self._log: Log | None = None
+        self.started = asyncio.Event()
+        """Set once it records and answers queries."""
+
+    async def run(self) -> None:
+        """Record until cancelled. What is being written then is finished first.
+
+        Raises:
+            StoreError: the log cannot be written (a full disk). What was not written stays on the bus.
+            BusError: the server stayed away for too long.
+        """
+        with ThreadPoolExecutor(1, "recorder") as writer, ThreadPoolExecutor(_QUERIES_AT_ONCE, "queries") as readers:
+            async with self._opened(writer) as log, self._serving(log, readers):
+                while True:
+                    with contextlib.suppress(ConsumerGone):
+                        await self._follow(log, writer)
+
+    async def recorded(self, seq: int) -> None:
+        """Wait until everything up to stream sequence ``seq`` is written down durably."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._log is not None and self._log.last_seq(self._stream) >= seq)
+
+    @contextlib.asynccontextmanager
+    async def _opened(self, writer: ThreadPoolExecutor) -> AsyncIterator[Log]:
+        if isinstance(self._given, Log):
+            yield self._given
+            return
+        log = await _open_when_free(self._given, writer)
+        try:
+            yield log
+        finally:
+            await _finished(writer, log.close)
+
+    @contextlib.asynccontextmanager
+    async def _serving(self, log: Log, readers: ThreadPoolExecutor) -> AsyncIterator[None]:
+        async def sql(payload: bytes) -> bytes:
+            query = decode(payload, Query)
+            return await asyncio.get_running_loop().run_in_executor(readers, lambda: pack(answer(log, query)))
+
+        async def recorded(payload: bytes) -> bytes:
+            await self.recorded(int(payload))
+            return b""
+
+        home = log.path.parent
+        async with contextlib.AsyncExitStack() as stack:
+            for name, handler in (
+                ("sql", sql),
+                (service_name(home), sql),
+                (service_name(home, "recorded"), recorded),
+            ):
+                service = await self._bus.serve(name, handler)
+                stack.push_async_callback(service.aclose)
+            yield
+
+    async def _follow(self, log: Log, writer: ThreadPoolExecutor) -> None:
+        self._stream = await stream_identity(self._bus)
+        # The durable belongs to this log: two homes on one bus each hear everything.
+        consumer = BulkConsumer(self._bus, f"recorder-{log.id[:16]}", log.last_seq(self._stream))
+        await consumer.open()
+        self._log = log
+        await self._announce()
+        self.started.set()
+        try:
+            while True:
+                batch = await consumer.batch(BATCH, LINGER_SECONDS)
+                await self._write(log, batch, writer)
+                await consumer.ack()
+                await self._announce()
+        finally:
+            await consumer.aclose()
+
+    async def _write(self, log: Log, batch: Sequence[tuple[int, bytes]], writer: ThreadPoolExecutor) -> None:
+        batch = sorted(batch)
+        while True:
+            try:
+                await _finished(writer, lambda: log.append(batch, stream=self._stream))
+                return
+            except LogBusyError as error:
+                _log.warning("The log is busy, recording waits.", reason=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _announce(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+
+async def wait_recorded(home: Path, bus: Bus, seq: int, *, timeout: float = 30.0) -> None:
+    """Wait until the recorder of ``home``, in whichever process it runs, has written everything up to ``seq``.
+
+    Raises:
+        StoreError: it has not within ``timeout`` seconds.
+    """
+    try:
+        async with asyncio.timeout(timeout):
+            while True:
+                with contextlib.suppress(NobodyServes):
+                    await bus.request(service_name(home, "recorded"), str(seq).encode(), timeout)
+                    return
+                await asyncio.sleep(_RETRY_SECONDS)  # it may be about to start
+    except TimeoutError as error:
+        raise StoreError(
+            f"The recorder of {log_path(home)} has not written event {seq} of the stream within {timeout:g} s: "
+            "it stays on the event bus and is written when a recorder runs again."
+        ) from error
+
+
+@contextlib.asynccontextmanager
+async def recording(home: Path, bus: Bus) -> AsyncIterator[Recorder]:
+    """Run a recorder for ``home`` while the body runs; if it fails, the body is cancelled and its error raised.
+
+    Raises:
+        StoreError, BusError: as :meth:`Recorder.run`.
+    """
+    recorder = Recorder(log_path(home), bus)
+    body = asyncio.current_task()
+    assert body is not None
+    task = asyncio.create_task(recorder.run(), name="recorder")
+    task.add_done_callback(lambda done: None if done.cancelled() else body.cancel())
+    try:
+        yield recorder
+    except asyncio.CancelledError:
+        if not task.done() or task.cancelled():
+            raise
+        body.uncancel()
+        task.result()
+        raise
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _open_when_free(path: Path, writer: ThreadPoolExecutor) -> Log:
+    told = False
+    while True:
+        try:
+            return await _finished(writer, lambda: Log.open(path))
+        except LogBusyError as error:
+            if not told:
+                _log.info("Another process has the log: this one records when that one ends.", reason=str(error))
+            told = True
+            await asyncio.sleep(_RETRY_SECONDS)  # a file lock has no event to wait for
+
+
+async def _finished(writer: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    """Do blocking ``work``; a cancellation takes effect after it, because a thread cannot be stopped."""
+    running = asyncio.get_running_loop().run_in_executor(writer, work)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
