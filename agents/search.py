@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 
-from ..bus import Bus, embedded
+from ..bus import Bus, NobodyServes, embedded
 from ..hardware.device import Device
 from ..hardware.platforms import detect
 from ..hardware.pool_files import find_pool
@@ -25,8 +26,10 @@ from ..schemas import (
     Skill,
     SkillDistilled,
     StoreError,
+    encode,
 )
-from ..store import recording, skills_of
+from ..store import recording, skills_of, wait_recorded
+from ..store.query import Query
 from .graph import SearchGraph
 from .planner.machine import WIDTH
 from .registry import ALL_ROLES
@@ -40,13 +43,22 @@ SKILL_WAIT_S = 10.0
 log = structlog.get_logger(__name__)
 
 
+class Joined(NamedTuple):
+    """A bus, and where it is recorded."""
+
+    bus: Bus
+    recorded_here: bool
+    """Whether the log of our own home gets the events; else a recorder elsewhere on the cluster does."""
+
+
 @asynccontextmanager
 async def joined_bus(
     home: Path, nats: str = "", on_notice: Callable[[str], None] = lambda _: None
-) -> AsyncIterator[Bus]:
-    """A connection to the cluster at ``nats``, or to the embedded server of ``home``; a recorder runs somewhere.
+) -> AsyncIterator[Joined]:
+    """A connection to the cluster at ``nats``, or to the embedded server of ``home``; somebody records.
 
-    Where nobody records yet, this process does, into the log of ``home``.
+    Where no recorder answers on a cluster, and always on a server of our own, this process records into the log of
+    ``home``.
 
     Raises:
         BusError: the cluster cannot be reached.
@@ -54,10 +66,19 @@ async def joined_bus(
     """
     async with AsyncExitStack() as stack:
         url = nats or await stack.enter_async_context(embedded(home, on_wait=on_notice))
-        bus = await Bus.connect(url, name="kernelswarm")
-        stack.push_async_callback(bus.close)
-        await stack.enter_async_context(recording(home, bus))
-        yield bus
+        bus = await stack.enter_async_context(await Bus.connect(url, name="kernelswarm"))
+        here = not nats or not await _recorded_elsewhere(bus)
+        if here:
+            await stack.enter_async_context(recording(home, bus))
+        yield Joined(bus, here)
+
+
+async def _recorded_elsewhere(bus: Bus) -> bool:
+    try:
+        await bus.request("sql", encode(Query(sql="SELECT 1")), timeout=5.0)
+    except NobodyServes:
+        return False
+    return True
 
 
 class Search:
@@ -70,20 +91,21 @@ class Search:
         self._pool = pool
         self._bus = bus
         self._opened_id = opened_id
-        self._after = after
+        self.seen = after
+        """Stream sequence of the last event that was followed."""
         self._started = time.monotonic()
         self._seconds: float | None = None
 
     async def events(self) -> AsyncIterator[tuple[Envelope, Event]]:
         """Every event of the session, folded into :attr:`graph` as it comes; ends after the close and its skill."""
         deadline: float | None = None
-        tail = self._bus.tail(session=self.session, after=self._after)
+        tail = self._bus.tail(session=self.session, after=self.seen)
         async with contextlib.aclosing(tail):
             while True:
                 left = None if deadline is None else max(0.0, deadline - time.monotonic())
                 try:
                     async with asyncio.timeout(left):
-                        _, envelope = await anext(tail)
+                        self.seen, envelope = await anext(tail)
                 except (TimeoutError, StopAsyncIteration):
                     return
                 event = envelope.event()
@@ -143,7 +165,7 @@ async def searching(
         on_notice(f"admitting {problem.name}: importing, checking, capturing")
         facts = await device.admit(problem)
         on_notice("starting the bus")
-        bus = await stack.enter_async_context(joined_bus(home, nats, on_notice))
+        bus, recorded_here = await stack.enter_async_context(joined_bus(home, nats, on_notice))
         swarm = None
         if roles:
             if options.synthesizer == "anthropic":
@@ -164,6 +186,8 @@ async def searching(
             timer = asyncio.create_task(_stop_after(search, options.minutes), name="minutes")
             stack.callback(timer.cancel)
         yield search
+        if recorded_here:
+            await wait_recorded(home, bus, search.seen)
 
 
 async def _skills_for(home: Path, bus: Bus, facts: ProblemFacts, pool: Pool) -> list[Skill]:

@@ -43,7 +43,7 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     seeds: tuple[str, ...] = ()
     """Sessions whose kernels seed this search."""
     skills: tuple[Skill, ...] = ()
-    """What earlier sessions on like problems taught, most similar first: retrieved once, so that replay needs no log."""
+    """What earlier sessions on like problems taught, nearest first: retrieved once, so that replay needs no log."""
     candidates: tuple[str, ...] = ()
     """Candidate files handed in by the user, for the backend ``given``: each is judged once."""
     version: str = ""
