@@ -15,12 +15,14 @@ KEPT_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CPLUS_I
 KEPT_OUTPUT = 1 << 20
 """Bytes of output that are kept; the rest is read and dropped."""
 
-# The shell sets the limits and execs, so there is no process between us and the command. `timeout` ends the command
-# by itself when this process was killed and can no longer do it.
+# The shell sets the limits and execs, so there is no process between us and the command. Beside it a watcher reads from
+# a pipe whose other end is ours: when this process dies, however it does, the read ends and the group is killed.
 _LIMITS = """
+exec 3<&0 </dev/null
+( read -r _ <&3; kill -9 0 ) >/dev/null 2>&1 &
+exec 3<&-
 ulimit -v "$1" 2>/dev/null; ulimit -t "$2" 2>/dev/null; ulimit -f "$3" 2>/dev/null; ulimit -c 0 2>/dev/null
-orphaned=$4; shift 4
-if command -v timeout >/dev/null 2>&1; then exec timeout -s KILL "$orphaned" "$@"; fi
+shift 3
 exec "$@"
 """
 
@@ -61,12 +63,12 @@ async def run_limited(argv: Sequence[str], *, cwd: Path, limits: Limits) -> Fini
         *_limited(argv, limits),
         cwd=cwd,
         env=_environment(cwd),
-        stdin=asyncio.subprocess.DEVNULL,
+        stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         start_new_session=True,
     )
-    assert process.stdout is not None
+    assert process.stdin is not None and process.stdout is not None
     output, timed_out = bytearray(), False
     try:
         async with asyncio.timeout(limits.seconds):
@@ -78,15 +80,15 @@ async def run_limited(argv: Sequence[str], *, cwd: Path, limits: Limits) -> Fini
         # The group outlives its leader if a child of the compiler stayed behind, so it is killed in any case.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        process.stdin.close()
         await _reaped(process)
     text = output.decode("utf-8", errors="replace")
     return Finished(process.returncode or 0, text, timed_out, time.monotonic() - started)
 
 
 def _limited(argv: Sequence[str], limits: Limits) -> list[str]:
-    seconds = int(limits.seconds) + 1
     # POSIX counts -v in KiB and -f in blocks of 512 bytes. CPU time gets slack: the wall clock decides.
-    numbers = (limits.memory_bytes // 1024, 2 * seconds, limits.file_bytes // 512, seconds + 5)
+    numbers = (limits.memory_bytes // 1024, 2 * int(limits.seconds) + 2, limits.file_bytes // 512)
     return ["/bin/sh", "-c", _LIMITS, "limited", *map(str, numbers), *argv]
 
 

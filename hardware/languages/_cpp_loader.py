@@ -50,7 +50,7 @@ def _cache_folder():
         status = os.lstat(folder)
     except OSError:
         return tempfile.mkdtemp(prefix="kernelswarm-kernels-")
-    mine = status.st_uid == os.getuid() and not status.st_mode & 0o022 and os.path.realpath(folder) == folder
+    mine = status.st_uid == os.getuid() and not status.st_mode & 0o022
     return folder if mine and os.access(folder, os.W_OK) else tempfile.mkdtemp(prefix="kernelswarm-kernels-")
 
 

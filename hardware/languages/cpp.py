@@ -25,7 +25,8 @@ SOURCE_FILE = "kernel.cpp"
 LOG_CHARACTERS = 8000
 LARGEST_ARTIFACT = 256 << 20
 """Bytes: a static array with initialisers could otherwise fill the disk."""
-MOST_COMPILER_MEMORY = 4 << 30
+LEAST_COMPILER_MEMORY, MOST_COMPILER_MEMORY = 1 << 30, 4 << 30
+"""Bytes: a pool's limit is meant for candidates, and may be less than a compiler needs."""
 
 ALLOWED_FLAGS = re.compile(
     r"-O[0-3sg]?|-g[0-3]?|-w|-pthread|-pipe"
@@ -121,7 +122,8 @@ def _fresh_folder(cache: Path, text: str) -> str:
 
 def _limits(pool: Pool, hardware: HardwareFacts) -> Limits:
     memory = pool.candidate_memory_bytes or hardware.memory_bytes // 2
-    return Limits(pool.candidate_seconds, min(memory, MOST_COMPILER_MEMORY), LARGEST_ARTIFACT)
+    memory = max(LEAST_COMPILER_MEMORY, min(memory, MOST_COMPILER_MEMORY))
+    return Limits(pool.candidate_seconds, memory, LARGEST_ARTIFACT)
 
 
 def _report(finished: Finished, compiler: Compiler, native: NativeSource, pool: Pool) -> CompileReport:

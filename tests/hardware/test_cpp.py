@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import os
+import select
 import subprocess
 import sys
 import time
@@ -60,7 +61,7 @@ async def test_a_second_build_is_taken_from_the_cache_and_a_damaged_one_is_not(t
     (path,) = artifacts.values()
     path.write_bytes(b"half")
     third, _ = await build(candidate(ADD), tmp_path)
-    assert third.ok and not third.cached
+    assert third.ok and not third.cached and third.artifacts == first.artifacts
 
 
 async def test_an_artifact_of_another_processor_is_built_anew(tmp_path):
@@ -131,7 +132,9 @@ async def test_an_error_has_its_place_in_the_native_source(tmp_path):
 
 
 async def test_an_error_inside_a_header_points_to_the_line_that_led_there(tmp_path):
-    text = "#include <vector>\nstruct A { A(const A&) = delete; };\nvoid f(std::vector<A>& v, A& a) {\nv.push_back(a);\n}"
+    text = (
+        "#include <vector>\nstruct A { A(const A&) = delete; };\nvoid f(std::vector<A>& v, A& a) {\n v.push_back(a); }"
+    )
     report, _ = await build(candidate(text), tmp_path)
     assert any(d.severity == "error" and d.line == 4 for d in report.diagnostics), report.log
 
@@ -173,6 +176,28 @@ async def test_cancelling_kills_the_whole_group(tmp_path):
         await task
     os.close(end)
     assert not running_in(cache) and leftovers(cache) == []
+
+
+KILLED_WHILE_COMPILING = """
+import asyncio, sys
+from pathlib import Path
+from kernelswarm.hardware.limited_command import Limits, run_limited
+command = ["sh", "-c", "cat < fifo & cat < fifo"]
+asyncio.run(run_limited(command, cwd=Path(sys.argv[1]), limits=Limits(600.0, 1 << 30, 1 << 20)))
+"""
+
+
+def test_the_compiler_dies_with_a_supervisor_that_is_killed(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    supervisor = subprocess.Popen([sys.executable, "-c", KILLED_WHILE_COMPILING, str(tmp_path)])
+    end = os.open(tmp_path / "fifo", os.O_WRONLY)
+    readers_gone = select.poll()
+    readers_gone.register(end, select.POLLERR)
+    assert not readers_gone.poll(0)
+    supervisor.kill()
+    supervisor.wait()
+    assert readers_gone.poll(20_000)
+    os.close(end)
 
 
 async def test_a_late_compiler_is_a_diagnostic(tmp_path):

@@ -8,7 +8,9 @@ def read(output: str) -> list[tuple[str, int, int]]:
 
 
 def test_gcc():
-    output = "kernel.cpp: In function 'int f()':\nkernel.cpp:3:10: error: 'nope' was not declared in this scope\n    3 |   nope;\n"
+    output = (
+        "kernel.cpp: In function 'f':\nkernel.cpp:3:10: error: 'nope' was not declared in this scope\n  3 | nope;\n"
+    )
     assert read(output) == [("error", 3, 10)]
     assert read_diagnostics(output, "kernel.cpp")[0].message == "'nope' was not declared in this scope"
 
@@ -23,8 +25,8 @@ def test_clang():
 
 def test_an_intrinsic_for_another_target_points_to_its_call():
     output = (
-        "In file included from /usr/lib/gcc/x86_64-linux-gnu/12/include/immintrin.h:43,\n                 from kernel.cpp:1:\n"
-        "/usr/lib/gcc/x86_64-linux-gnu/12/include/avx2intrin.h:119:1: error: inlining failed in call to 'always_inline' "
+        "In file included from /usr/lib/gcc/12/include/immintrin.h:43,\n                 from kernel.cpp:1:\n"
+        "/usr/lib/gcc/12/include/avx2intrin.h:119:1: error: inlining failed in call to 'always_inline' "
         "'__m256i _mm256_add_epi32(__m256i, __m256i)': target specific option mismatch\n"
         "kernel.cpp:3:52: note: called from here\n"
     )

@@ -133,12 +133,13 @@ async def test_a_stream_of_sharers_does_not_starve_an_exclusive_waiter(tmp_path,
     assert await waits(said)
     # The first one is still in the room, so by the room alone the second could enter at once. Once the waiter stands
     # in the turnstile it may not; until then sharers come and go.
-    while True:
-        second, second_in, second_leave = ask(lease.shared())
-        if await waits(second) and not second_in.is_set():
-            break
-        second_leave.set()
-        await second
+    async with asyncio.timeout(30):
+        while True:
+            second, second_in, second_leave = ask(lease.shared())
+            if await waits(second) and not second_in.is_set():
+                break
+            second_leave.set()
+            await second
     first_leave.set()
     await first
     assert await said == "in" and not second_in.is_set()
