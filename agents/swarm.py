@@ -67,7 +67,7 @@ class Swarm:
                         pool=self._pool,
                         host=host,
                         pid=pid,
-                        busy=worker.busy_with,
+                        busy=bool(worker.busy_with),
                     )
                 )
             await asyncio.sleep(PRESENCE_EVERY_S)

@@ -57,7 +57,7 @@ class Limits:
         counters = report.counters.values if report.counters else {}
         names = " ".join(opened.facts.operators)
         median = report.timing.median_ms["candidate"]
-        cpu_ns = counters.get("cpu_ns")
+        cpu_ms = counters.get("cpu_ms")
         cycles = counters.get("cycles", 0.0)
         return Limits(
             median_ms=median,
@@ -65,7 +65,7 @@ class Limits:
             floor_ms=report.roofline.floor_ms if report.roofline else None,
             limit=report.roofline.limit if report.roofline else "",
             page_faults=counters.get("page_faults", 0.0),
-            cores_used=cpu_ns / (median * 1e6) if cpu_ns and median > 0 else None,
+            cores_used=cpu_ms / median if cpu_ms and median > 0 else None,
             cores=opened.pool.threads or opened.hardware.cores,
             lookups=any(word in names for word in LOOKUPS),
             transcendental=any(word in names for word in TRANSCENDENTAL),

@@ -62,7 +62,7 @@ def test_near_the_floor_there_is_nothing_left() -> None:
 
 
 def test_idle_cores_are_a_lack_of_parallelism() -> None:
-    told = measured(given.profile(1.0, counters={"cpu_ns": 1.05e6}))
+    told = measured(given.profile(1.0, counters={"cpu_ms": 1.05}))
     assert told.bottleneck is Bottleneck.parallelism
     assert actions(told)[0] is AdviceAction.more_parallelism
 
