@@ -5,6 +5,8 @@ The level does not matter here: there is one version, called `accurate`. Semanti
 
 from __future__ import annotations
 
+import re
+
 from .base import Level, Snippet
 
 __all__ = ["SNIPPETS"]
@@ -18,6 +20,10 @@ def _float(name: str, expression: str) -> str:
         )
         + "\n"
     )
+
+
+def _both(text: str) -> str:
+    return "".join(re.sub(r"\bT\b", kind, text) for kind in ("float", "double"))
 
 
 def _same(name: str, expression: str, arguments: str = "T a, T b") -> str:
@@ -69,32 +75,38 @@ template <typename T> KS_INLINE T ks_fmod_fast(T a, T b) { return (T)(a % b); }
 
 
 def _remainder(level: Level) -> str:
-    return f"""\
-template <typename T> KS_INLINE T ks_remainder_{level}(T a, T b) {{  // the sign of b, as in Python
+    return _both(
+        f"""\
+KS_INLINE T ks_remainder_{level}(T a, T b) {{  // the sign of b, as in Python
   T m = ks_fmod_{level}(a, b);
-  return ((m != T(0)) & ((b < T(0)) != (m < T(0)))) ? (T)(m + b) : m;
+  T shift = std::copysign(T(1), m) * b < T(0) ? b : T(0);
+  return m != T(0) ? m + shift : m;
 }}
 """
+    ) + (
+        f"template <typename T> KS_INLINE T ks_remainder_{level}(T a, T b) "
+        "{ T m = (T)(a % b); return ((m != 0) & ((b < 0) != (m < 0))) ? (T)(m + b) : m; }\n"
+    )
 
 
 def _floor_div(level: Level) -> str:
-    return f"""\
-template <typename T> KS_INLINE T ks_floor_div_real(T a, T b) {{
+    return _both(
+        f"""\
+KS_INLINE T ks_floor_div_{level}(T a, T b) {{
   T m = ks_fmod_{level}(a, b);
   T q = (a - m) / b;
-  q = ((m != T(0)) & ((b < T(0)) != (m < T(0)))) ? q - T(1) : q;
+  T shift = std::copysign(T(1), m) * b < T(0) ? T(1) : T(0);
+  q = m != T(0) ? q - shift : q;
   T f = std::floor(q);
   f = q - f > T(0.5) ? f + T(1) : f;
   f = q != T(0) ? f : std::copysign(T(0), a / b);
   return b == T(0) ? a / b : f;
 }}
-KS_INLINE float ks_floor_div_{level}(float a, float b) {{ return ks_floor_div_real(a, b); }}
-KS_INLINE double ks_floor_div_{level}(double a, double b) {{ return ks_floor_div_real(a, b); }}
-template <typename T> KS_INLINE T ks_floor_div_{level}(T a, T b) {{  // integers
-  T q = (T)(a / b);
-  return ((a % b != 0) & ((a < 0) != (b < 0))) ? (T)(q - 1) : q;
-}}
 """
+    ) + (
+        f"template <typename T> KS_INLINE T ks_floor_div_{level}(T a, T b) "
+        "{ T q = (T)(a / b); return ((a % b != 0) & ((a < 0) != (b < 0))) ? (T)(q - 1) : q; }\n"
+    )
 
 
 _FMOD_NEED: tuple[tuple[str, Level], ...] = (("fmod", "accurate"),)
@@ -106,7 +118,7 @@ SNIPPETS: dict[tuple[str, Level], Snippet] = {
     ("round", "accurate"): Snippet(_float("round", "std::nearbyint(x)"), 0.0, note="half to even"),
     ("trunc", "accurate"): Snippet(_float("trunc", "std::trunc(x)"), 0.0),
     ("sqrt", "accurate"): Snippet(_float("sqrt", "std::sqrt(x)"), 0.5),
-    ("rsqrt", "accurate"): Snippet(_float("rsqrt", "T(1) / std::sqrt(x)"), 1.0),
+    ("rsqrt", "accurate"): Snippet(_float("rsqrt", "T(1) / std::sqrt(x)"), 1.5),
     ("reciprocal", "accurate"): Snippet(_float("reciprocal", "T(1) / x"), 0.5),
     ("powi", "accurate"): Snippet(_POWI, 4.0, note="ks_powi_accurate<N>(x), |N| <= 8"),
     ("maximum", "accurate"): Snippet(_same("maximum", "((a > b) | (a != a)) ? a : b"), 0.0, note="NaN if either is"),

@@ -95,9 +95,7 @@ KS_INLINE float ks_erf_accurate(float x) {
 
 _ERF_FAST = """\
 KS_INLINE float ks_erf_fast(float x) {
-  float c = x < -3.6f ? -3.6f : x;
-  c = c > 3.6f ? 3.6f : c;
-  float s = c * c;
+  float s = x * x;
   float p = 0.000693322218f;
   p = ks_fma(p, s, 0.0422451757f);
   p = ks_fma(p, s, 0.159090608f);
@@ -106,7 +104,8 @@ KS_INLINE float ks_erf_fast(float x) {
   q = ks_fma(q, s, 0.0956571549f);
   q = ks_fma(q, s, 0.474237353f);
   q = ks_fma(q, s, 1.0f);
-  return (c * p) / q;
+  float y = (x * p) / q;
+  return std::fabs(x) < 3.6f ? y : (x != x ? x : std::copysign(1.0f, x));
 }
 """
 
@@ -143,21 +142,21 @@ _EXP_F: tuple[tuple[str, Level], ...] = (("exp", "fast"),)
 _PARTS: tuple[tuple[str, Level], ...] = (("erf_parts", "accurate"),)
 
 SNIPPETS: dict[tuple[str, Level], Snippet] = {
-    ("tanh", "accurate"): Snippet(_TANH, 1.5, _EXP_A),
-    ("tanh", "fast"): Snippet(_TANH_FAST, 40.0),
-    ("sigmoid", "accurate"): Snippet(_SIGMOID, 2.0, _EXP_A),
-    ("sigmoid", "fast"): Snippet(_SIGMOID_FAST, 110.0, _EXP_F),
-    ("silu", "accurate"): Snippet(_SILU, 2.5, _EXP_A),
-    ("silu", "fast"): Snippet(_SILU_FAST, 110.0, _EXP_F),
+    ("tanh", "accurate"): Snippet(_TANH, 1.4, _EXP_A),
+    ("tanh", "fast"): Snippet(_TANH_FAST, 37.0),
+    ("sigmoid", "accurate"): Snippet(_SIGMOID, 2.3, _EXP_A),
+    ("sigmoid", "fast"): Snippet(_SIGMOID_FAST, 75.0, _EXP_F, note="x > -87; 0 below -88.3"),
+    ("silu", "accurate"): Snippet(_SILU, 3.0, _EXP_A, note="x > -85"),
+    ("silu", "fast"): Snippet(_SILU_FAST, 95.0, _EXP_F, note="x > -85; 0 below -88"),
     ("erf_parts", "accurate"): Snippet(_ERF_PARTS, 0.0, _EXP_A, note="internal"),
-    ("erf", "accurate"): Snippet(_ERF, 1.5, _PARTS),
-    ("erf", "fast"): Snippet(_ERF_FAST, 140.0),
-    ("gelu", "accurate"): Snippet(_GELU, 2.5, _PARTS, note="absolute, relative to |x| for x < -1.3"),
-    ("gelu", "fast"): Snippet(_GELU_FAST, 140.0, (("erf", "fast"),), note="absolute, relative to |x|"),
+    ("erf", "accurate"): Snippet(_ERF, 1.3, _PARTS),
+    ("erf", "fast"): Snippet(_ERF_FAST, 135.0),
+    ("gelu", "accurate"): Snippet(_GELU, 1.7, _PARTS, note="absolute, relative to |x| for x < 0"),
+    ("gelu", "fast"): Snippet(_GELU_FAST, 65.0, (("erf", "fast"),), note="absolute, relative to |x|"),
     ("gelu_tanh", "accurate"): Snippet(
-        _gelu_tanh("accurate"), 2.5, (("sigmoid", "accurate"),), note="absolute, relative to |x| for x < 0"
+        _gelu_tanh("accurate"), 2.3, (("sigmoid", "accurate"),), note="absolute, relative to |x| for x < 0"
     ),
     ("gelu_tanh", "fast"): Snippet(
-        _gelu_tanh("fast"), 110.0, (("sigmoid", "fast"),), note="absolute, relative to |x| for x < 0"
+        _gelu_tanh("fast"), 35.0, (("sigmoid", "fast"),), note="absolute, relative to |x| for x < 0"
     ),
 }

@@ -100,8 +100,8 @@ SNIPPETS: dict[tuple[str, Level], Snippet] = {
     ("turn_value", "accurate"): Snippet(_POLYNOMIALS, 0.0, note="internal"),
     ("turn", "accurate"): Snippet(_tables() + _REDUCE, 0.0, _VALUE, note="internal"),
     ("turn", "fast"): Snippet(_REDUCE_FAST, 0.0, _VALUE, note="internal"),
-    ("sin", "accurate"): Snippet(_function("sin", "accurate", 0), 1.5, _EXACT),
-    ("cos", "accurate"): Snippet(_function("cos", "accurate", 1), 1.5, _EXACT),
-    ("sin", "fast"): Snippet(_function("sin", "fast", 0), 1.5, _SHORT, note="absolute, relative to 1, |x| < 1e5"),
-    ("cos", "fast"): Snippet(_function("cos", "fast", 1), 1.5, _SHORT, note="absolute, relative to 1, |x| < 1e5"),
+    ("sin", "accurate"): Snippet(_function("sin", "accurate", 0), 1.6, _EXACT),
+    ("cos", "accurate"): Snippet(_function("cos", "accurate", 1), 1.6, _EXACT),
+    ("sin", "fast"): Snippet(_function("sin", "fast", 0), 0.8, _SHORT, note="absolute, relative to 1, |x| < 1e5"),
+    ("cos", "fast"): Snippet(_function("cos", "fast", 1), 0.8, _SHORT, note="absolute, relative to 1, |x| < 1e5"),
 }
