@@ -189,6 +189,17 @@ async def test_a_consumer_that_cannot_be_made_right_is_named_with_the_difference
         await bus.consume("cpu", "compiler", STOP).start()
 
 
+async def test_a_consumer_that_was_deleted_is_made_again(bus, url, event):
+    async with bus.consume("cpu", "compiler", STOP) as consumer:
+        waiting = asyncio.create_task(anext(consumer))
+        await bus.history("s1")
+        client = await raw_client(url)
+        await client.jetstream().delete_consumer("EVENTS", "cpu_compiler")
+        await client.close()
+        await bus.publish(event())
+        assert (await within(waiting)).seq == 1
+
+
 async def test_a_stream_of_an_older_version_is_brought_up_to_date(url):
     client = await raw_client(url)
     await client.jetstream().add_stream(name="EVENTS", subjects=["ks.v1.>"], duplicate_window=60, max_age=1000)

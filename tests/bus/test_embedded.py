@@ -1,6 +1,7 @@
 """One server for a home, whoever starts it, and none left behind."""
 
 import asyncio
+import fcntl
 import os
 import signal
 import stat
@@ -141,6 +142,18 @@ async def test_a_home_that_cannot_be_used(tmp_path):
     with pytest.raises(InputError, match=r"file.*KERNELSWARM_HOME"):
         async with embedded(tmp_path / "file"):
             pass
+
+
+async def test_no_second_server_over_a_store_that_is_still_written(tmp_path, monkeypatch):
+    monkeypatch.setattr("kernelswarm.bus.local.JOIN_SECONDS", 0.1)
+    (tmp_path / "nats").mkdir()
+    with (tmp_path / "nats" / "store.lock").open("w") as dying:
+        fcntl.flock(dying, fcntl.LOCK_EX)
+        with pytest.raises(BusError, match="still locked"):
+            async with embedded(tmp_path):
+                pass
+    async with embedded(tmp_path):
+        pass
 
 
 async def test_a_full_disk(tmp_path):

@@ -1,0 +1,103 @@
+"""The connection breaks while the server lives on: what was on its way is lost, and is read again."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import pytest
+from kernelswarm.bus import Bus
+from kernelswarm.schemas import StopRequested
+
+
+class Wire:
+    """A TCP connection through us, that can swallow what the server says, and be cut."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self._pumps: set[asyncio.Task] = set()
+        self._writers: list[asyncio.StreamWriter] = []
+        self._swallow = False
+
+    def swallow(self) -> None:
+        self._swallow = True
+
+    def cut(self) -> None:
+        self._swallow = False
+        writers, self._writers = self._writers, []
+        for writer in writers:
+            writer.transport.abort()
+
+    async def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(*self._target)
+        self._writers += [writer, back]
+        for source, sink, swallowed in ((reader, back, False), (there, writer, True)):
+            task = asyncio.create_task(self._pump(source, sink, swallowed))
+            self._pumps.add(task)
+            task.add_done_callback(self._pumps.discard)
+
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, swallowed: bool) -> None:
+        try:
+            while data := await source.read(65536):
+                if not (swallowed and self._swallow):
+                    sink.write(data)
+        except ConnectionError:
+            pass
+        sink.close()
+
+    async def close(self) -> None:
+        self.cut()
+        await asyncio.gather(*self._pumps)
+
+
+@pytest.fixture
+async def wire(url: str) -> AsyncIterator[tuple[Wire, str]]:
+    parts = urlsplit(url)
+    wire = Wire(parts.hostname, parts.port)
+    server = await asyncio.start_server(wire.connect, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    yield wire, f"nats://{parts.username}:{parts.password}@127.0.0.1:{port}"
+    server.close()
+    await wire.close()
+    await server.wait_closed()
+
+
+async def within(awaitable):
+    return await asyncio.wait_for(awaitable, 30)
+
+
+async def test_a_tail_reads_again_what_a_broken_connection_lost(bus, wire, event):
+    cable, through = wire
+    async with await Bus.connect(through, name="far") as far, far.tail() as tail:
+        await bus.publish(event())
+        heard = [(await within(anext(tail)))[0]]
+        cable.swallow()
+        await bus.publish_many([event() for _ in range(50)])
+        cable.cut()
+        heard += [(await within(anext(tail)))[0] for _ in range(50)]
+    assert heard == list(range(1, 52))
+
+
+async def test_an_event_whose_acknowledgement_was_lost_is_stored_once(bus, wire, event):
+    cable, through = wire
+    one = event()
+    async with await Bus.connect(through, name="far") as far, bus.tail() as tail:
+        cable.swallow()
+        publishing = asyncio.create_task(far.publish(one))
+        assert (await within(anext(tail)))[1] == one
+        cable.cut()
+        assert await within(publishing) == 1
+    assert len(await bus.history("s1")) == 1
+
+
+async def test_a_worker_is_served_over_a_new_connection(bus, wire, event):
+    cable, through = wire
+    async with (
+        await Bus.connect(through, name="far") as far,
+        far.consume("cpu", "compiler", [StopRequested], ack_wait_s=1) as consumer,
+    ):
+        waiting = asyncio.create_task(anext(consumer))
+        await far.history("s1")
+        cable.swallow()
+        await bus.publish(event())
+        cable.cut()
+        assert (await within(waiting)).seq == 1
