@@ -32,7 +32,8 @@ def _watch(command: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: child.terminate())
 
     def parent_is_gone() -> None:
-        sys.stdin.buffer.read()
+        while os.read(0, 4096):  # unbuffered: a buffer's lock would be held when this process ends first
+            pass
         child.terminate()
 
     threading.Thread(target=parent_is_gone, daemon=True).start()
