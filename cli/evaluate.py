@@ -1,6 +1,5 @@
 """``kernelswarm evaluate``: judge a kernel that somebody wrote."""
 
-import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -12,10 +11,13 @@ from ..agents.registry import ALL_ROLES
 from ..agents.search import searching
 from ..agents.session import Evaluation, SearchOptions, evaluation_of
 from ..hardware.problem_files import load_problem
-from ..schemas import InputError, encode
+from ..schemas import InputError
+from .completion import python_files
+from .following import follow, is_interrupted
+from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from .live import open_display
-from .options import Json, Nats, Pool
-from .terminal import out
+from .options import Json, Nats, Pool, ProblemFile
+from .terminal import out, print_json
 
 EXAMPLES = (
     "kernelswarm evaluate problems/mapid.py my_kernel.py --pool cpu",
@@ -24,8 +26,11 @@ EXAMPLES = (
 
 
 def evaluate(
-    problem: Annotated[Path, typer.Argument(help="Problem file.")],
-    candidate: Annotated[Path, typer.Argument(help="Candidate file: `kernel(...)` or `class ModelNew`.")],
+    problem: ProblemFile,
+    candidate: Annotated[
+        Path,
+        typer.Argument(help="Candidate file: `kernel(...)` or `class ModelNew`.", autocompletion=python_files),
+    ],
     pool: Pool = "cpu",
     nats: Nats = "",
     json: Json = False,
@@ -35,19 +40,19 @@ def evaluate(
     loaded, source = load_problem(problem), _read(candidate)
     options = SearchOptions(budget=1, synthesizer="given", candidates=(source,))
 
-    async def run() -> Evaluation:
+    async def run(interrupts: Interrupts) -> Evaluation | None:
         with open_display(quiet=json) as display:
             async with searching(
                 loaded, pool, options, home=home, nats=nats, roles=ALL_ROLES, on_notice=display.notice
             ) as search:
-                display.opened(search)
-                async for envelope, event in search.events():
-                    display.show(envelope, event)
-                return evaluation_of(search.graph, pool)
+                await follow(search, display, interrupts)
+                return None if is_interrupted(search) else evaluation_of(search.graph, pool)
 
-    evaluation = asyncio.run(run())
+    evaluation = run_interruptible(run)
+    if evaluation is None:
+        return EXIT_INTERRUPTED
     if json:
-        out.print(encode(evaluation).decode(), markup=False)
+        print_json(evaluation)
     else:
         _print(evaluation)
     return 0 if evaluation.correct else 1

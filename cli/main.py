@@ -1,31 +1,31 @@
 """``kernelswarm``: the command line. Commands stand in files of their own; here errors become exits."""
 
-import os
-import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from click.exceptions import Abort, ClickException
+from rich.markup import escape
 
 from ..schemas import BusError, InputError, KernelswarmError, StoreError
 from . import doctor, evaluate, optimize, pools, record, sessions, show, sql, swarm
+from .interrupts import EXIT_INTERRUPTED
 from .terminal import configure_logging, err
 
 EXIT_NO = 1
 EXIT_BAD_INPUT = 2
-EXIT_INTERRUPTED = 130
+
+UsageError: Any = typer.BadParameter.__base__
+"""What the command line's grammar refuses. It is click's; newer typers carry click inside, under a private name."""
 
 app = typer.Typer(
     name="kernelswarm",
     help="Find faster kernels with a swarm of agents; every number can be replayed and asked about.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for module in (optimize, evaluate, swarm, record, pools, doctor, sessions, show, sql):
     name = module.__name__.rpartition(".")[2]
-    examples = "\n\n".join(["[bold]Examples[/]", *module.EXAMPLES])
+    examples = "\n\n".join(["[bold]Examples[/]", *map(escape, module.EXAMPLES)])
     app.command(name, epilog=examples)(getattr(module, name))
 
 
@@ -47,38 +47,53 @@ def _main(
     configure_logging(verbose)
 
 
-def main() -> None:
-    """Run a command; exit 0 done, 1 it ran and the answer is no, 2 bad input, 130 interrupted."""
-    sys.exit(run(sys.argv[1:]))
-
-
 def run(arguments: list[str]) -> int:
-    """Run the command line and return its exit status."""
+    """Run the command line and return its exit status; what is nobody's fault but ours is raised."""
+    command = typer.main.get_command(app)
     try:
-        status = app(arguments, standalone_mode=False)
-    except ClickException as error:
-        error.show()
-        return error.exit_code
-    except (InputError, BusError, StoreError) as error:
-        return _say(error, EXIT_BAD_INPUT)
-    except KernelswarmError as error:
-        return _say(error, EXIT_NO)
-    except (KeyboardInterrupt, Abort):
+        status = command.main(arguments or ["--help"], prog_name="kernelswarm", standalone_mode=False)
+    except KeyboardInterrupt:
+        status = EXIT_INTERRUPTED
+    except UsageError as error:
+        return _refuse(error)
+    except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001 - what has no sentence of its own is raised again
+        status = _status(plain(error))
+    if status == EXIT_INTERRUPTED:
         err.print("interrupted")
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output went away (`| head`): nothing is wrong with us.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     return status if isinstance(status, int) else 0
 
 
-def _say(error: KernelswarmError, status: int) -> int:
-    err.print(f"[bold red]error[/]: {_escaped(str(error))}")
+def plain(error: BaseException) -> BaseException:
+    """What went wrong first inside the groups that concurrent tasks wrap errors in; a user's mistake before others."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    leaves = [plain(inner) for inner in error.exceptions]
+    return next((leaf for leaf in leaves if isinstance(leaf, KernelswarmError | KeyboardInterrupt)), leaves[0])
+
+
+def _status(error: BaseException) -> int:
+    match error:
+        case InputError() | BusError() | StoreError():
+            return _say(str(error), EXIT_BAD_INPUT)
+        case KernelswarmError():
+            return _say(str(error), EXIT_NO)
+        case KeyboardInterrupt() | typer.Abort():
+            return EXIT_INTERRUPTED
+        case OSError() if error.filename or error.errno:
+            # A disk that fills up or a folder that is taken away, wherever it is noticed first.
+            where = f"{error.filename}: " if error.filename else ""
+            return _say(f"{where}{error.strerror}; KERNELSWARM_HOME chooses another disk or folder", EXIT_BAD_INPUT)
+        case _:
+            raise error
+
+
+def _refuse(error: Any) -> int:
+    _say(error.format_message(), EXIT_BAD_INPUT)
+    if error.ctx is not None:
+        err.print(f"{error.ctx.command_path} --help shows what there is", markup=False, style="dim")
+    return EXIT_BAD_INPUT
+
+
+def _say(sentence: str, status: int) -> int:
+    err.print(f"[bold red]error[/]: {escape(sentence)}")
     return status
-
-
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

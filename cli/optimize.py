@@ -1,10 +1,5 @@
 """``kernelswarm optimize``: search for a faster kernel."""
 
-import asyncio
-import signal
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -12,15 +7,17 @@ import typer
 
 from ..agents.home import kernelswarm_home
 from ..agents.registry import ALL_ROLES
-from ..agents.search import Search, searching
+from ..agents.search import searching
 from ..agents.session import SearchOptions, SearchResult
 from ..hardware.problem_files import load_problem
-from ..schemas import InputError, encode
-from .live import Display, open_display
-from .options import Json, Nats, Pool
-from .report import write_result
+from ..schemas import InputError
+from .following import follow
+from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
+from .live import open_display
+from .options import Json, Nats, Pool, ProblemFile
+from .report import make_folder, write_result
 from .summary import print_summary
-from .terminal import out
+from .terminal import print_json
 
 EXAMPLES = (
     "kernelswarm optimize problems/mapid.py --pool cpu --budget 40",
@@ -31,7 +28,7 @@ EXAMPLES = (
 
 
 def optimize(
-    problem: Annotated[Path, typer.Argument(help="Problem file: a KernelBench file or a function file.")],
+    problem: ProblemFile,
     pool: Pool = "cpu",
     budget: Annotated[int, typer.Option(help="Candidates to spend.")] = 40,
     minutes: Annotated[float | None, typer.Option(help="Stop planning after so many minutes.")] = None,
@@ -62,51 +59,21 @@ def optimize(
         raise InputError("--no-workers needs --nats URL: without a cluster nobody else could do the work")
     home = kernelswarm_home()
     loaded = load_problem(problem)
+    if out_dir is not None:
+        make_folder(out_dir)
 
-    async def run() -> SearchResult:
+    async def run(interrupts: Interrupts) -> SearchResult:
         with open_display(quiet=json) as display:
             roles = ALL_ROLES if workers else {}
             async with searching(
                 loaded, pool, options, home=home, nats=nats, roles=roles, on_notice=display.notice
             ) as search:
-                await _follow(search, display)
+                await follow(search, display, interrupts)
                 return write_result(search.result(), out_dir or home / "sessions" / search.session)
 
-    result = asyncio.run(run())
+    result = run_interruptible(run)
     if json:
-        out.print(encode(result).decode(), markup=False, soft_wrap=True)
+        print_json(result)
     else:
         print_summary(result)
-    return 130 if result.reason == "interrupted" else 0
-
-
-async def _follow(search: Search, display: Display) -> None:
-    display.opened(search)
-    with _on_interrupt(search, display):
-        async for envelope, event in search.events():
-            display.show(envelope, event)
-
-
-@contextmanager
-def _on_interrupt(search: Search, display: Display) -> Iterator[None]:
-    """The first Ctrl-C closes the session, the second gives up waiting for that."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    asked: list[float] = []
-    pending: set[asyncio.Task[None]] = set()
-
-    def interrupted() -> None:
-        if asked and task is not None:
-            task.cancel()
-            return
-        asked.append(time.monotonic())
-        display.notice("closing the session (Ctrl-C again to leave at once)")
-        pending.add(asyncio.ensure_future(search.stop("interrupted")))
-
-    handled = (signal.SIGINT, signal.SIGTERM)
-    for number in handled:
-        loop.add_signal_handler(number, interrupted)
-    try:
-        yield
-    finally:
-        for number in handled:
-            loop.remove_signal_handler(number)
+    return EXIT_INTERRUPTED if result.reason == "interrupted" else 0

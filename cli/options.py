@@ -1,10 +1,16 @@
 """Options that several commands share."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-Pool = Annotated[str, typer.Option("--pool", "-p", help="Hardware pool; `kernelswarm pools` lists them.")]
+from .completion import pool_names, python_files, session_ids
+
+Pool = Annotated[
+    str,
+    typer.Option("--pool", "-p", help="Hardware pool; `kernelswarm pools` lists them.", autocompletion=pool_names),
+]
 Nats = Annotated[
     str,
     typer.Option(
@@ -14,4 +20,11 @@ Nats = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON value, for programs.")]
+ProblemFile = Annotated[
+    Path,
+    typer.Argument(help="Problem file: a KernelBench file or a function file.", autocompletion=python_files),
+]
+SessionId = Annotated[
+    str, typer.Argument(help="Session; `kernelswarm sessions` lists them.", autocompletion=session_ids)
+]

@@ -8,9 +8,9 @@ from rich.table import Table
 from ..agents.home import kernelswarm_home
 from ..hardware.platforms import detect
 from ..hardware.pool_files import load_pools
-from ..schemas import HardwareFacts, Pool, PoolError, Schema, encode
+from ..schemas import HardwareFacts, Pool, PoolError, Schema
 from .options import Json
-from .terminal import out
+from .terminal import print_json, print_wide
 
 EXAMPLES = ("kernelswarm pools", "kernelswarm pools --refresh    # measure the peaks again")
 
@@ -37,9 +37,9 @@ def pools(
         except PoolError as error:
             found.append(PoolStatus(pool=pool, hardware=None, problem=str(error)))
     if json:
-        out.print(encode(found).decode(), markup=False)
+        print_json(found)
     else:
-        out.print(_table(found))
+        print_wide(_table(found))
     return 0
 
 

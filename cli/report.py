@@ -1,11 +1,26 @@
 """What a finished session leaves in a folder: ``best.py`` if it is a win, and ``result.json``."""
 
+import tempfile
 from pathlib import Path
 
 import msgspec
 
 from ..agents.session import SearchResult
 from ..schemas import InputError, encode
+
+
+def make_folder(folder: Path) -> None:
+    """Make sure that ``folder`` can take a result, before hours are spent on one.
+
+    Raises:
+        InputError: it is a file, or it cannot be made or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f"cannot write in {folder}: {error.strerror}; choose another folder with --out") from error
 
 
 def write_result(result: SearchResult, folder: Path) -> SearchResult:

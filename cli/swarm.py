@@ -1,7 +1,6 @@
 """``kernelswarm swarm``: workers that join a pool."""
 
 import asyncio
-import signal
 from contextlib import AsyncExitStack
 from typing import Annotated
 
@@ -14,6 +13,7 @@ from ..bus import Bus
 from ..hardware.platforms import detect
 from ..hardware.pool_files import find_pool
 from ..schemas import InputError
+from .interrupts import Interrupts, run_interruptible
 from .options import Nats, Pool
 from .terminal import err
 
@@ -37,18 +37,17 @@ def swarm(
     home = kernelswarm_home()
     found = find_pool(pool, home)
 
-    async def run() -> None:
+    async def run(interrupts: Interrupts) -> None:
         stopped = asyncio.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
         hardware = await asyncio.to_thread(detect, found, home)
         async with AsyncExitStack() as stack:
             bus = await stack.enter_async_context(await Bus.connect(nats, name="kernelswarm swarm"))
             served = await stack.enter_async_context(serving(bus, found, hardware, home, counts))
             told = ", ".join(f"{role}={count}" for role, count in counts.items())
             err.print(f"serving pool {found.name} with {told} at {bus.url}; Ctrl-C leaves", markup=False)
-            await served.until(stopped)
+            with interrupts.politely(stopped.set):
+                await served.until(stopped)
         err.print("left; unfinished work goes to other workers", markup=False)
 
-    asyncio.run(run())
+    run_interruptible(run)
     return 0

@@ -1,29 +1,89 @@
 """What every command prints through: colours only on a terminal, results on stdout, everything else on stderr."""
 
 import logging
+import os
 import sys
+from typing import Any
 
 import structlog
 from rich.console import Console
+from rich.table import Table
+from rich.tree import Tree
 
-out = Console(soft_wrap=True, highlight=False)
-"""Results."""
+from ..schemas import KernelswarmError, encode
 
-err = Console(stderr=True, soft_wrap=True, highlight=False)
+WIDE = 4096
+"""Columns to lay out for where nobody looks at a screen: what a program reads is never cut."""
+
+
+class _Results(Console):
+    """Goes quiet when whoever read the results has left (``| head``): the command's own exit status stands."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        _reader_left()
+
+
+out = _Results(soft_wrap=True, highlight=False, emoji=False)
+"""Results for people."""
+
+err = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 """Progress, notices and errors."""
+
+
+def print_json(value: Any) -> None:
+    """Print ``value`` as one line of JSON, exactly."""
+    write(encode(value).decode() + "\n")
+
+
+def print_wide(picture: Table | Tree) -> None:
+    """Print a table or a tree, as wide as the terminal, or as it wants to be where there is none."""
+    out.print(picture, width=None if out.is_terminal else WIDE, soft_wrap=False)
+
+
+def write(text: str) -> None:
+    """Print ``text`` exactly as it is.
+
+    Raises:
+        KernelswarmError: stdout cannot take it (a full disk).
+    """
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _reader_left()
+    except OSError as error:
+        _reader_left()
+        raise KernelswarmError(f"cannot write the result to stdout: {error.strerror}") from error
+
+
+def _reader_left() -> None:
+    """What is still buffered goes nowhere, silently."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def is_screen() -> bool:
+    """Whether stderr is a screen that pictures can be drawn on again and again."""
+    return sys.stderr.isatty() and err.is_terminal and not err.is_dumb_terminal
 
 
 def configure_logging(verbosity: int) -> None:
     """Send structlog to stderr: warnings by default, more with ``-v`` and ``-vv``."""
     level = {0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG)
-    logging.basicConfig(stream=sys.stderr, level=max(level, logging.WARNING), format="%(name)s: %(message)s")
+    logging.basicConfig(handlers=[_ToStderr()], level=max(level, logging.WARNING), format="%(name)s: %(message)s")
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(level),
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty() and not err.no_color),
         ],
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        # Looked up for every line: a live display puts itself in stderr's place.
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
+
+
+class _ToStderr(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        err.print(self.format(record), markup=False)

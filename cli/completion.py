@@ -1,0 +1,51 @@
+"""What the shell offers on Tab: pools, sessions, problem files. Quick and silent; nothing to offer is an answer too."""
+
+import asyncio
+from pathlib import Path
+
+from ..agents.home import kernelswarm_home
+from ..hardware.pool_files import load_pools
+from ..schemas import KernelswarmError
+from ..store import log_path, run_sql
+
+LATEST = 50
+"""Sessions that are offered."""
+
+TIMEOUT_S = 1.0
+
+
+def pool_names(incomplete: str) -> list[str]:
+    """Pools whose name begins with ``incomplete``."""
+    try:
+        return [name for name in load_pools(kernelswarm_home()) if name.startswith(incomplete)]
+    except KernelswarmError:
+        return []
+
+
+def session_ids(incomplete: str) -> list[str]:
+    """The latest sessions whose id begins with ``incomplete``, newest first."""
+    # The opening events alone: the view would add up every session's measurements for this.
+    query = """SELECT session FROM events WHERE tag = 'session.opened.v1' AND starts_with(session, ?)
+        ORDER BY seq DESC LIMIT ?"""
+    try:
+        home = kernelswarm_home()
+        if not log_path(home).exists():
+            return []
+        table = asyncio.run(run_sql(home, query, params=(incomplete, LATEST), timeout=TIMEOUT_S))
+    except KernelswarmError:
+        return []
+    return [row[0] for row in table.rows]
+
+
+def python_files(incomplete: str) -> list[str]:
+    """Folders and Python files whose path begins with ``incomplete``."""
+    folder, _, stem = incomplete.rpartition("/")
+    start = folder + "/" if folder or incomplete.startswith("/") else ""
+    try:
+        found = sorted(path for path in Path(start or ".").iterdir() if path.name.startswith(stem))
+    except OSError:
+        return []
+    shown = [path for path in found if stem.startswith(".") or not path.name.startswith(".")]
+    return [f"{start}{path.name}/" for path in shown if path.is_dir() and path.name != "__pycache__"] + [
+        f"{start}{path.name}" for path in shown if path.suffix == ".py"
+    ]

@@ -1,0 +1,26 @@
+"""Follows a search to its close, and closes it when the user has had enough."""
+
+import asyncio
+
+from ..agents.search import Search
+from .interrupts import Interrupts
+from .live import Display
+
+
+async def follow(search: Search, display: Display, interrupts: Interrupts) -> None:
+    """Show every event of ``search``. The first Ctrl-C closes the session, the second gives up waiting for that."""
+    display.opened(search)
+    asked: set[asyncio.Task[None]] = set()
+
+    def stop() -> None:
+        display.notice("closing the session (Ctrl-C again to leave at once)")
+        asked.add(asyncio.ensure_future(search.stop("interrupted")))
+
+    with interrupts.politely(stop):
+        async for envelope, event in search.events():
+            display.show(envelope, event)
+
+
+def is_interrupted(search: Search) -> bool:
+    """Whether the session was closed because the user had enough."""
+    return search.graph.closed is not None and search.graph.closed.reason == "interrupted"

@@ -1,0 +1,71 @@
+"""``kernelswarm sessions``: what was searched for, and what came of it."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from .. import store
+from ..agents.home import kernelswarm_home
+from ..store import SessionRow
+from .options import Json, Nats
+from .reading import asked_bus, say_nothing_yet
+from .terminal import print_json, print_wide
+
+EXAMPLES = (
+    "kernelswarm sessions",
+    "kernelswarm sessions --limit 5 --json | jq '.[] | [.session, .speedup]'",
+)
+
+
+def sessions(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
+    nats: Nats = "",
+    json: Json = False,
+) -> int:
+    """List sessions, newest first."""
+    home = kernelswarm_home()
+
+    async def read() -> list[SessionRow]:
+        async with asked_bus(nats) as bus:
+            return await store.sessions(home, bus=bus, limit=limit)
+
+    found = asyncio.run(read())
+    if json:
+        print_json(found)
+    elif found:
+        print_wide(_table(found))
+    if not found:
+        say_nothing_yet(home)
+    return 0
+
+
+def _table(found: list[SessionRow]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("session", "problem", "pool", "status"):
+        table.add_column(column, no_wrap=True)
+    for column in ("candidates", "speedup"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("95 % interval", no_wrap=True)
+    table.add_column("against", no_wrap=True)
+    table.add_column("started (UTC)", no_wrap=True)
+    for row in found:
+        status = row.status if row.status == "open" else (row.reason or row.status)
+        table.add_row(
+            *map(escape, (row.session, row.problem, row.pool, status)),
+            f"{row.candidates}/{row.budget}",
+            *speedup_cells(row.speedup, row.speedup_low, row.speedup_high),
+            escape(row.against or ""),
+            row.at[:16],
+            style="green" if row.win else "",
+        )
+    return table
+
+
+def speedup_cells(median: float | None, low: float | None, high: float | None) -> tuple[str, str]:
+    """A speedup and its interval for people; empty where there is none."""
+    if median is None or low is None or high is None:
+        return "", ""
+    return f"{median:.2f}x", f"{low:.2f} to {high:.2f}"

@@ -1,0 +1,87 @@
+"""``kernelswarm show``: one session with its graph, or one node with everything that is known of it."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.syntax import Syntax
+
+from .. import store
+from ..agents.home import kernelswarm_home
+from ..bus import Bus
+from ..schemas import InputError
+from ..store import NodeReport, SessionReport
+from .options import Json, Nats, SessionId
+from .reading import asked_bus, nearest, nothing_yet
+from .show_node import print_node
+from .show_session import print_session
+from .terminal import out, print_json, write
+
+EXAMPLES = (
+    "kernelswarm show mapid-7kq2m",
+    "kernelswarm show mapid-7kq2m --node n012",
+    "kernelswarm show mapid-7kq2m --source > best.py    # of its best node",
+    "kernelswarm show mapid-7kq2m --json | jq '.nodes[] | [.node, .speedup]'",
+)
+
+MANY = 10_000
+"""Sessions that a misspelt id is compared with."""
+
+
+def show(
+    session: SessionId,
+    node: Annotated[str, typer.Option("--node", "-n", help="One node of it.", show_default=False)] = "",
+    source: Annotated[bool, typer.Option("--source", help="Just the candidate's file, exactly.")] = False,
+    nats: Nats = "",
+    json: Json = False,
+) -> int:
+    """Show a session: problem, baselines, graph, best. With --node: plan, candidate, timings, diagnoses."""
+    if source and json:
+        raise InputError("--source prints a file, --json an object: choose one")
+    home = kernelswarm_home()
+    if nothing_yet(home, nats):
+        return 0
+    report = asyncio.run(_read(home, nats, session, node, source))
+    if json:
+        print_json(report)
+    elif isinstance(report, SessionReport):
+        print_session(report)
+    elif source:
+        _print_source(report)
+    else:
+        print_node(report)
+    return 0
+
+
+async def _read(home: Path, nats: str, session: str, node: str, source: bool) -> SessionReport | NodeReport:
+    async with asked_bus(nats) as bus:
+        try:
+            report = await store.show(home, session, bus=bus)
+        except InputError as error:
+            raise await _unknown_session(home, session, bus) from error
+        if source and not node and not (node := report.session.best or ""):
+            raise InputError(f"session {session} has no correct candidate yet: name a node with --node")
+        if not node:
+            return report
+        if node not in (names := [row.node for row in report.nodes]):
+            hint = nearest(node, names) or f"; there is {names[0]} to {names[-1]}" if names else "; it has none yet"
+            raise InputError(f"session {session} has no node {node!r}{hint}")
+        return await store.node(home, session, node, bus=bus)
+
+
+async def _unknown_session(home: Path, session: str, bus: Bus | None) -> InputError:
+    known = [row.session for row in await store.sessions(home, bus=bus, limit=MANY)]
+    hint = nearest(session, known) or "; `kernelswarm sessions` lists them"
+    return InputError(f"there is no session {session!r}{hint}")
+
+
+def _print_source(report: NodeReport) -> None:
+    where = report.node
+    if not report.source:
+        raise InputError(f"node {where.node} of session {where.session} has no candidate: {where.state}")
+    if sys.stdout.isatty():
+        out.print(Syntax(report.source, "python", background_color="default", word_wrap=True))
+    else:
+        write(report.source if report.source.endswith("\n") else report.source + "\n")

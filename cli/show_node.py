@@ -1,0 +1,88 @@
+"""A node as text: where it came from, what was tried, how it did, why, and what was advised."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from ..store import DiagnosisRow, MeasurementRow, NodeReport
+from .sessions import speedup_cells
+from .summary import NAMES
+from .terminal import out, print_wide
+
+
+def print_node(report: NodeReport) -> None:
+    """Print it whole, but for its source."""
+    for line in _head(report):
+        out.print(line)
+    for run in (False, True):
+        rows = [row for row in report.measurements if row.confirmation is run]
+        if rows:
+            out.print(f"\n[bold]{'confirmation' if run else 'timings'}[/]")
+            print_wide(_timings(rows))
+    for diagnosis in report.diagnoses:
+        out.print()
+        for line in _diagnosis(diagnosis):
+            out.print(line)
+    for line in _fault(report.evidence):
+        out.print(line)
+    if report.source:
+        out.print(f"\nlook  kernelswarm show {report.node.session} --node {report.node.node} --source", markup=False)
+
+
+def _head(report: NodeReport) -> Iterator[str]:
+    node = report.node
+    origin = f"{node.intent} of {node.parent}" if node.parent else node.intent
+    verdict = f": {node.verdict.replace('_', ' ')}" if node.verdict else ""
+    yield f"[bold]{escape(node.node)}[/] of {escape(node.session)}  {escape(origin)}, {node.state}{escape(verdict)}"
+    made = [f"memory {node.memory}"] + [f"{node.language} by {node.backend}"] * bool(node.language)
+    made += [f"{node.seconds:.1f} s from plan to diagnosis"] * (node.seconds is not None)
+    yield escape(", ".join(made))
+    if report.rationale:
+        yield f"why      {escape(report.rationale)}"
+    if report.recipe:
+        yield "recipe   " + escape(", ".join(f"{knob}={value}" for knob, value in report.recipe.items()))
+
+
+def _timings(rows: list[MeasurementRow]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("implementation")
+    for column in ("ms", "candidate is", "95 % interval", "roofline", "samples"):
+        table.add_column(column, justify="right")
+    for row in rows:
+        table.add_row(
+            NAMES.get(row.series, row.series) if row.series != "candidate" else "this candidate",
+            "" if row.median_ms is None else f"{row.median_ms:.3f}",
+            *speedup_cells(row.speedup, row.speedup_low, row.speedup_high),
+            "" if row.roofline_fraction is None else f"{row.roofline_fraction:.0%}",
+            f"{row.rounds} x {row.calls}",
+            style="bold" if row.series == "candidate" else ("cyan" if row.best else ""),
+        )
+    return table
+
+
+def _diagnosis(told: DiagnosisRow) -> Iterator[str]:
+    again = " of the confirmation" if told.confirmation else ""
+    yield f"[bold]diagnosis{again}[/]  {escape(told.bottleneck.replace('_', ' '))}: {escape(told.summary)}"
+    for finding in told.evidence:
+        yield f"  {escape(finding.name)} {escape(finding.value)}: {escape(finding.meaning)}"
+    for advice in told.advice:
+        yield f"  try {escape(advice.action.replace('_', ' '))}: {escape(advice.reason)}"
+
+
+def _fault(report: dict[str, Any]) -> Iterator[str]:
+    """What the step that failed reported, as far as people want to read it."""
+    evidence = report.get("evidence") or {}
+    facts = [f"{key} {evidence[key]}" for key in ("shape", "seed", "output", "element", "expected", "got")
+             if evidence.get(key) not in (None, "", [])]  # fmt: skip
+    message = report.get("reason") or evidence.get("message")
+    if message:
+        yield f"\n[bold]fault[/]  {escape(str(message))}"
+    if facts:
+        yield "  " + escape(", ".join(facts))
+    for diagnostic in report.get("diagnostics") or []:
+        yield escape(f"  line {diagnostic.get('line', 0)}: {diagnostic.get('severity')}: {diagnostic.get('message')}")
+    log = evidence.get("log") or ("" if report.get("diagnostics") else report.get("log", ""))
+    if log:
+        yield "[dim]" + escape("\n".join(f"  {line}" for line in log.rstrip().splitlines())) + "[/]"
