@@ -1,0 +1,199 @@
+"""The device: everything the agents ask of a pool's hardware on this host, behind one object."""
+
+import asyncio
+import secrets
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ..schemas import (
+    Artifact,
+    BaselineReport,
+    CompileReport,
+    HardwareFacts,
+    InputError,
+    Pool,
+    Problem,
+    ProblemFacts,
+    ProfileReport,
+    Verdict,
+    VerifyReport,
+    sha256,
+)
+from .harness import profiling, verification
+from .harness.admitting import admit
+from .harness.case_host import CaseHost
+from .harness.launcher import Launcher
+from .harness.timing_host import BASELINES, TimingHost
+from .languages import find_language
+from .lease import Lease
+
+
+class Device:
+    """A pool's hardware on this host.
+
+    Every method can be cancelled. What is wrong with a candidate is a verdict in a report, what is wrong with a
+    problem is a ProblemError; a HarnessError says that the harness itself failed.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        hardware: HardwareFacts,
+        home: Path,
+        *,
+        baselines: Sequence[str] = BASELINES,
+        secret: str | None = None,
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+            pool: What to run on.
+            hardware: What this machine is.
+            home: Folder for caches and leases.
+            baselines: Which to compare with, of ``eager``, ``compile``, ``max_autotune``.
+            secret: What seeds are derived from; by default nobody knows it.
+        """
+        self._pool = pool
+        self._hardware = hardware
+        self._baselines = baselines
+        self._secret = secret or secrets.token_hex(16)
+        self._artifacts = home / "artifacts"
+        self._lease = Lease(pool, home)
+        self._launcher = Launcher(pool, hardware, home)
+        self._cases: dict[str, CaseHost] = {}
+        self._timing: dict[str, TimingHost] = {}
+
+    async def __aenter__(self) -> Self:
+        try:
+            self._artifacts.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"cannot make {self._artifacts}: {error.strerror}; set KERNELSWARM_HOME to a folder that can be written"
+            ) from error
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await asyncio.shield(self._close())
+
+    async def admit(self, problem: Problem) -> ProblemFacts:
+        """Import, check, capture and count a problem.
+
+        Raises:
+            ProblemError: it cannot be searched on this pool; one sentence.
+        """
+        async with self._lease.shared():
+            return await admit(self._launcher, problem)
+
+    async def baselines(self, problem: Problem, facts: ProblemFacts | None = None) -> BaselineReport:
+        """Compile the baselines and time them once; later calls return the same report."""
+        facts = facts or await self.admit(problem)
+        return await self._timing_of(problem).prepare(facts, self._lease)
+
+    async def compile(self, source: str, language: str) -> tuple[CompileReport, dict[str, bytes]]:
+        """Compile a candidate for this pool.
+
+        Returns:
+            The report, and the artifacts' bytes by sha256.
+
+        Raises:
+            PoolError: no such language, or no toolchain for it here.
+        """
+        async with self._lease.shared():
+            report, paths = await find_language(language).compile(
+                source, pool=self._pool, hardware=self._hardware, cache=self._artifacts
+            )
+        return report, {digest: await asyncio.to_thread(path.read_bytes) for digest, path in paths.items()}
+
+    def has(self, artifact: Artifact) -> bool:
+        """Whether the local cache holds ``artifact``, byte for byte."""
+        try:
+            return sha256((self._artifacts / artifact.name).read_bytes()) == artifact.sha256
+        except OSError:
+            return False
+
+    async def install(self, artifact: Artifact, data: bytes) -> None:
+        """Put an artifact that was compiled elsewhere into the local cache.
+
+        Raises:
+            InputError: ``data`` is not what ``artifact`` says, its name is no plain file name, or the disk is full.
+        """
+        if sha256(data) != artifact.sha256:
+            raise InputError(f"artifact {artifact.name} arrived damaged: its sha256 is not {artifact.sha256}")
+        if not artifact.name or Path(artifact.name).name != artifact.name:
+            raise InputError(f"artifact name {artifact.name!r} is not a file name")
+        try:
+            await asyncio.to_thread(_write_whole, self._artifacts / artifact.name, data)
+        except OSError as error:
+            raise InputError(
+                f"cannot write into {self._artifacts}: {error.strerror}; free space there or set KERNELSWARM_HOME"
+            ) from error
+
+    async def verify(self, problem: Problem, source: str, compile_report: CompileReport) -> VerifyReport:
+        """Judge a candidate on every case of the problem."""
+        if not compile_report.ok:
+            return VerifyReport(
+                verdict=Verdict.compile_error, isolation="none", evidence=verification.not_compiled(compile_report)
+            )
+        async with self._lease.shared():
+            return await verification.verify(
+                self._launcher, self._cases_of(problem), problem, source, self._pool.candidate_seconds
+            )
+
+    async def profile(
+        self,
+        problem: Problem,
+        facts: ProblemFacts,
+        source: str,
+        compile_report: CompileReport,
+        *,
+        thorough: bool = False,
+    ) -> ProfileReport:
+        """Time a candidate against the baselines, interleaved, with the machine for itself."""
+        if not compile_report.ok:
+            return ProfileReport(
+                verdict=Verdict.compile_error, isolation="none", evidence=verification.not_compiled(compile_report)
+            )
+        timing = self._timing_of(problem)
+        await timing.prepare(facts, self._lease)
+        return await profiling.profile(
+            self._launcher,
+            self._cases_of(problem),
+            timing,
+            self._lease,
+            problem,
+            facts,
+            self._hardware,
+            source,
+            seconds=self._pool.candidate_seconds,
+            thorough=thorough,
+        )
+
+    def _cases_of(self, problem: Problem) -> CaseHost:
+        if problem.sha256 not in self._cases:
+            self._cases[problem.sha256] = CaseHost(self._launcher, problem, self._secret)
+        return self._cases[problem.sha256]
+
+    def _timing_of(self, problem: Problem) -> TimingHost:
+        if problem.sha256 not in self._timing:
+            cases = self._cases_of(problem)
+            self._timing[problem.sha256] = TimingHost(self._launcher, cases, problem, self._baselines, self._hardware)
+        return self._timing[problem.sha256]
+
+    async def _close(self) -> None:
+        for timing in self._timing.values():
+            await timing.close()
+        for cases in self._cases.values():
+            await cases.close()
+        await self._launcher.close()
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".install-", delete=False) as file:
+        file.write(data)
+    Path(file.name).replace(path)

@@ -1,0 +1,207 @@
+"""The admission's process: finds out whether a problem can be searched, and all that the search must know of it."""
+
+import socket
+from typing import Any
+
+import torch
+
+from ...schemas import Graph, InputFact, ProblemError, ProblemFacts, ShapeFacts, Work
+from . import values
+from .answering import Refused, attempt, serve_commands
+from .bounds import read_tolerance
+from .compare import Target
+from .messages import Admit, Admitted, Open, Spawn
+from .reference import prepare_process, reference_outputs, targets_of
+from .subject import Subject, open_subject
+
+_FIXED_SEEDS = (1, 2)
+"""Admission draws from known seeds: nothing that it draws is used to judge a candidate."""
+
+
+def serve(channel: socket.socket, request: Spawn) -> None:
+    """Answer the supervisor until it lets go."""
+    prepare_process(request)
+    serve_commands(channel, {Admit: _admit})
+
+
+def _admit(command: Admit, descriptors: list[int]) -> Admitted:
+    problem = command.problem
+    subject = open_subject(problem)
+    _check_tolerance(subject, problem)
+    shapes: list[ShapeFacts] = []
+    float64, dtype = True, ""
+    for name in subject.shapes:
+        inputs = _draw_checked(subject, problem, name)
+        targets = targets_of(subject, problem, inputs)
+        _check_deterministic(subject, problem, name, inputs, targets)
+        if not shapes:
+            _check_discriminating(problem, name, inputs, targets)
+        float64 = float64 and all(target.float64 for target in targets)
+        dtype = dtype or _dtype_to_match(targets)
+        shapes.append(_shape_facts(subject, name, inputs, targets))
+    graph, work, capture_error = _capture(subject)
+    parameters = _parameters(subject)
+    return Admitted(
+        facts=ProblemFacts(
+            signature=subject.signature,
+            shapes=tuple(shapes),
+            graph=graph,
+            work=work or _work_by_size(shapes[0], parameters),
+            dtype=dtype,
+            float64_oracle=float64,
+            capture_error=capture_error,
+            parameters=parameters,
+            operators=_operators(graph),
+        )
+    )
+
+
+def _check_tolerance(subject: Subject, problem: Open) -> None:
+    try:
+        read_tolerance(subject.tolerance)
+    except ProblemError as error:
+        raise Refused(f"{problem.name}.py: {error}") from None
+
+
+def _draw_checked(subject: Subject, problem: Open, shape: str) -> list[Any]:
+    """Inputs at ``shape``, made sure to be ones that a candidate can be given."""
+    inputs = subject.draw(shape, _FIXED_SEEDS[0])
+    for index, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+            raise Refused(
+                f"{problem.name}.py asks for {value.device.type}, pool {problem.device} has none; make its tensors "
+                "on the cpu"
+            )
+        _check_value(problem, subject, index, value)
+    again = subject.draw(shape, _FIXED_SEEDS[0])
+    if not _same(inputs, again):
+        raise Refused(
+            f"{problem.name}.py is not deterministic: inputs at shape {shape!r} differ although the seed is the same; "
+            "draw from the given generator only"
+        )
+    return inputs
+
+
+def _check_value(problem: Open, subject: Subject, index: int, value: Any) -> None:
+    allowed = (torch.Tensor, bool, int, float, str, type(None), torch.dtype)
+    for leaf in values.leaves(value):
+        if not isinstance(leaf, allowed):
+            name = subject.signature[index] if index < len(subject.signature) else str(index)
+            raise Refused(f"{problem.name}.py: input {name} is a {type(leaf).__name__}; give tensors or numbers")
+
+
+def _same(one: list[Any], other: list[Any]) -> bool:
+    left, right = values.leaves(one), values.leaves(other)
+    if len(left) != len(right):
+        return False
+    for a, b in zip(left, right, strict=True):
+        if isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor):
+            return False
+        if isinstance(a, torch.Tensor):
+            if a.shape != b.shape or a.dtype != b.dtype or not bool(torch.all((a == b) | ((a != a) & (b != b)))):
+                return False
+        elif a != b and a == a:
+            return False
+    return True
+
+
+def _check_deterministic(subject: Subject, problem: Open, shape: str, inputs: list[Any], targets: list[Target]) -> None:
+    """Run the reference again, from another state of the global generator."""
+    torch.manual_seed(_FIXED_SEEDS[1])
+    again = reference_outputs(subject, problem, inputs)
+    for index, (target, output) in enumerate(zip(targets, again, strict=False)):
+        if len(again) != len(targets) or not target.accepts(output):
+            raise Refused(
+                f"{problem.name}.py is not deterministic: output {index} of the reference differs between two calls on "
+                f"the same inputs at shape {shape!r}; a random step must become an input"
+            )
+
+
+def _check_discriminating(problem: Open, shape: str, inputs: list[Any], targets: list[Target]) -> None:
+    """A trivial answer must be a wrong answer, for one output at least."""
+    for name, guess in _guesses(inputs):
+        if all(target.accepts(guess(target)) for target in targets):
+            raise Refused(
+                f"{problem.name}.py decides nothing at shape {shape!r}: {name} passes as the right answer; change its "
+                "inputs or its tolerance"
+            )
+
+
+def _guesses(inputs: list[Any]) -> list[tuple[str, Any]]:
+    constants = [(f"an answer of all {value}", value) for value in (0, 1)]
+    guesses: list[tuple[str, Any]] = [(name, lambda t, value=value: t.filled(value)) for name, value in constants]
+    guesses.append(("a constant (the mean)", lambda t: t.filled(t.mean())))
+    for index, tensor in enumerate(values.tensors_of(inputs)):
+        guesses.append((f"input {index} itself", lambda t, tensor=tensor: tensor if t.fits(tensor) else None))
+    return guesses
+
+
+def _shape_facts(subject: Subject, name: str, inputs: list[Any], targets: list[Target]) -> ShapeFacts:
+    outputs = tuple(
+        InputFact(name=f"output_{index}", kind=target.kind, shape=target.shape, dtype=target.dtype)
+        for index, target in enumerate(targets)
+    )
+    named = zip(_names(subject.signature, len(inputs)), inputs, strict=True)
+    return ShapeFacts(name=name, inputs=tuple(_fact(key, value) for key, value in named), outputs=outputs)
+
+
+def _names(signature: tuple[str, ...], count: int) -> list[str]:
+    """A name for each input; those of a variadic parameter are numbered."""
+    if len(signature) >= count:
+        return list(signature[:count])
+    last = signature[-1] if signature else "argument"
+    head = list(signature[:-1])
+    return head + [f"{last}_{index}" for index in range(count - len(head))]
+
+
+def _fact(name: str, value: Any) -> InputFact:
+    if isinstance(value, torch.Tensor):
+        return InputFact(name=name, kind="tensor", shape=tuple(value.shape), dtype=values.dtype_name(value.dtype))
+    kind = type(value).__name__
+    return InputFact(name=name, kind=kind if kind in ("int", "float", "bool") else "other")
+
+
+def _parameters(subject: Subject) -> dict[str, InputFact]:
+    setup = subject.setup()
+    return {} if setup is None else {name: _fact(name, tensor) for name, tensor in setup[1].items()}
+
+
+def _dtype_to_match(targets: list[Target]) -> str:
+    floating = [target.dtype or target.kind for target in targets if target.floating]
+    return floating[0] if floating else targets[0].dtype or targets[0].kind
+
+
+def _capture(subject: Subject) -> tuple[Graph | None, Work | None, str]:
+    """The graph and the work counted from it; a reference that cannot be captured is searched without."""
+    from .. import capture
+
+    inputs = subject.draw(subject.shapes[0], _FIXED_SEEDS[0])
+    names = _names(subject.signature, len(inputs))
+    try:
+        graph = attempt(lambda: capture.capture(subject.call, inputs, names))
+        return graph, attempt(lambda: capture.count_work(graph)), ""
+    except Refused as refused:
+        return None, None, str(refused)
+
+
+def _work_by_size(shape: ShapeFacts, parameters: dict[str, InputFact]) -> Work:
+    """Work where there is no graph: everything read and written once, one operation for each output element."""
+    read = sum(map(_bytes, (*shape.inputs, *parameters.values())))
+    return Work(read_bytes=read, write_bytes=sum(map(_bytes, shape.outputs)), flops=sum(map(_count, shape.outputs)))
+
+
+def _count(fact: InputFact) -> int:
+    count = 1
+    for extent in fact.shape:
+        count *= extent
+    return count
+
+
+def _bytes(fact: InputFact) -> int:
+    return _count(fact) * (getattr(torch, fact.dtype).itemsize if fact.dtype else 8)
+
+
+def _operators(graph: Graph | None) -> tuple[str, ...]:
+    if graph is None:
+        return ()
+    return tuple(sorted({node.target for node in graph.nodes if node.op == "call" and node.target.startswith("aten")}))

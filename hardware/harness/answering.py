@@ -1,0 +1,94 @@
+"""The loop every child runs: take a command, do it, answer; what user code throws becomes a :class:`Failure`."""
+
+import re
+import socket
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from . import wire
+from .messages import Answer, Command, Failure
+
+T = TypeVar("T")
+
+Handler = Callable[[Any, list[int]], "Answer | tuple[Answer, Sequence[int]]"]
+"""Gets the command and its descriptors; returns the answer, perhaps with descriptors, which are closed once sent."""
+
+Handlers = dict[Any, Handler]
+"""By the class of the command."""
+
+LOG_CHARACTERS = 6000
+_MEMORY = re.compile(
+    r"can't allocate memory|not enough memory|bad_alloc|Cannot allocate memory|Unable to allocate", re.I
+)
+_CUDA = re.compile(r"\bcuda\b|nvidia|\bhip\b", re.I)
+
+
+class Refused(Exception):
+    """User code cannot be used; the message is the sentence for its author."""
+
+    def __init__(self, message: str, *, kind: str = "problem", log: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.log = log
+
+
+def attempt(call: Callable[[], T], kind: str = "raised") -> T:
+    """Call user code.
+
+    Raises:
+        Refused: it raised, whatever it was, ``SystemExit`` included. Its kind is ``kind``, or ``memory`` or
+            ``cuda`` where that is why.
+    """
+    try:
+        return call()
+    except Refused:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the border to user code, where everything becomes data
+        raise Refused(describe(error), kind=_kind(error, kind), log=_trace(error)) from None
+
+
+def serve_commands(channel: socket.socket, handlers: Handlers) -> None:
+    """Answer commands until the supervisor lets go.
+
+    Raises:
+        EOFError: it did.
+    """
+    while True:
+        command: Command
+        command, descriptors = wire.receive(channel, Command)
+        answer, attached = _answer(handlers[type(command)], command, descriptors)
+        wire.send(channel, answer, attached)
+        wire.close_all(attached)
+
+
+def _answer(handler: Handler, command: Any, descriptors: list[int]) -> tuple[Answer, Sequence[int]]:
+    try:
+        answer = handler(command, descriptors)
+        return answer if isinstance(answer, tuple) else (answer, ())
+    except Refused as refused:
+        return Failure(kind=refused.kind, message=str(refused), log=refused.log), ()
+    except MemoryError as error:
+        return Failure(kind="memory", message=describe(error), log=_trace(error)), ()
+    except RuntimeError as error:
+        return Failure(kind=_kind(error, "harness"), message=describe(error), log=_trace(error)), ()
+    finally:
+        wire.close_all(descriptors)
+
+
+def describe(error: BaseException) -> str:
+    """The error in one line."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}"[:500] if text else type(error).__name__
+
+
+def _kind(error: BaseException, otherwise: str) -> str:
+    if isinstance(error, MemoryError) or _MEMORY.search(str(error)):
+        return "memory"
+    if isinstance(error, RuntimeError | AssertionError) and _CUDA.search(str(error)):
+        return "cuda"
+    return otherwise
+
+
+def _trace(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))[-LOG_CHARACTERS:]

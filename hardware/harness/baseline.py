@@ -1,0 +1,65 @@
+"""The baselines' process: eager, ``torch.compile`` and max-autotune of the reference, compiled once and kept warm."""
+
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from . import values
+from .answering import Handlers, Refused, attempt, serve_commands
+from .messages import Build, Built, Done, Open, Opened, Spawn, Stock, Time, Timed
+from .reference import prepare_process
+from .stopwatch import Stopwatch
+from .subject import Subject, open_subject
+
+BASELINES = ("eager", "compile", "max_autotune")
+MODES = {"compile": None, "max_autotune": "max-autotune"}
+
+
+def serve(channel: socket.socket, request: Spawn) -> None:
+    """Answer the supervisor until it lets go."""
+    prepare_process(request)
+    # One process: helper processes of the compiler would disturb the timing and outlive us.
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+    baseline = _Baseline()
+    handlers: Handlers = {Open: baseline.open, Stock: baseline.stock, Build: baseline.build, Time: baseline.time}
+    serve_commands(channel, handlers)
+
+
+class _Baseline:
+    def __init__(self) -> None:
+        self._subject: Subject | None = None
+        self._calls: dict[str, Callable[..., Any]] = {}
+        self._stopwatch = Stopwatch()
+
+    def open(self, command: Open, descriptors: list[int]) -> Opened:
+        self._subject = open_subject(command)
+        return Opened(shapes=self._subject.shapes)
+
+    def stock(self, command: Stock, descriptors: list[int]) -> Done:
+        source = values.MappedFile(descriptors[0], command.inputs.size)
+        self._stopwatch.stock(values.unpack(command.inputs, source))
+        return Done()
+
+    def build(self, command: Build, descriptors: list[int]) -> Built:
+        assert self._subject is not None
+        started = time.perf_counter()
+        call: Callable[..., Any] = self._subject.call
+        if command.name in MODES:
+            call = torch.compile(call, mode=MODES[command.name], dynamic=False)
+        try:
+            # Every copy, since sizes may depend on the data, and twice, since the first call may only record.
+            for inputs in [*self._stopwatch.copies, *self._stopwatch.copies]:
+                attempt(lambda inputs=inputs: call(*inputs))  # type: ignore[misc]
+        except Refused as refused:
+            return Built(ok=False, seconds=time.perf_counter() - started, detail=str(refused))
+        self._calls[command.name] = call
+        return Built(ok=True, seconds=time.perf_counter() - started)
+
+    def time(self, command: Time, descriptors: list[int]) -> Timed | tuple[Timed, Sequence[int]]:
+        call = self._calls[command.name]
+        timed, _ = attempt(lambda: self._stopwatch.run(call, command))
+        return timed

@@ -1,0 +1,269 @@
+"""The candidate's process: imports the candidate, feeds it inputs, hands over outputs, times calls.
+
+Whatever it uses after the import was bound before, so that a candidate cannot get between by patching a module.
+"""
+
+import contextlib
+import ctypes
+import os
+import socket
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ...schemas import ProblemFormat
+from . import values
+from .answering import Handlers, Refused, attempt, serve_commands
+from .integrity import Snapshot
+from .messages import (
+    Done,
+    Dump,
+    Dumped,
+    Load,
+    Output,
+    Ran,
+    Release,
+    Run,
+    Spawn,
+    Stock,
+    Time,
+    Timed,
+    Values,
+)
+from .stopwatch import Stopwatch
+from .user_module import import_source
+
+PROBES = 64
+"""Elements of an output that are read at once when it is handed over, from the end to the beginning."""
+
+Probe = tuple[tuple[int, bytes], ...]
+
+_M_PERTURB = -6
+_PERTURB = 0x80
+"""glibc fills fresh memory with the complement, 0x7F: huge as a float, large as an integer."""
+
+_libc = ctypes.CDLL(None)
+_memcmp = _libc.memcmp
+_memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+_memmove = ctypes.memmove
+_string_at = ctypes.string_at
+_data_ptr = torch._C.TensorBase.data_ptr
+_contiguous = torch._C.TensorBase.contiguous
+_untyped_storage = torch.Tensor.untyped_storage
+
+
+def serve(channel: socket.socket, request: Spawn) -> None:
+    """Answer the supervisor until it lets go."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(request.threads)
+    torch.set_grad_enabled(False)
+    candidate = _Candidate()
+    handlers: Handlers = {
+        Load: candidate.load,
+        Run: candidate.run,
+        Dump: candidate.dump,
+        Release: candidate.release,
+        Stock: candidate.stock,
+        Time: candidate.time,
+    }
+    serve_commands(channel, handlers)
+
+
+@dataclass
+class _Slot:
+    inputs: list[Any]
+    source: values.MappedFile
+    description: Values
+    outputs: list[Any] = field(default_factory=list)
+    probes: list[Probe] = field(default_factory=list)
+
+
+class _Candidate:
+    def __init__(self) -> None:
+        self._call: Callable[..., Any] | None = None
+        self._slots: dict[int, _Slot] = {}
+        self._stopwatch = Stopwatch()
+        self._snapshot = Snapshot()
+
+    def load(self, command: Load, descriptors: list[int]) -> Done:
+        os.environ["KERNELSWARM_ARTIFACTS"] = command.artifacts
+        self._snapshot = Snapshot()
+        module = import_source("candidate", command.source, kind="load")
+        if command.format is ProblemFormat.function:
+            self._call = getattr(module, "kernel", None)
+            if not callable(self._call):
+                raise Refused("the file defines no function `kernel`", kind="load")
+            return Done()
+        assert command.setup is not None
+        arguments, parameters = values.unpack(command.setup, _mapped(command.setup, descriptors))
+        self._call = _build_model(module, arguments, parameters)
+        return Done()
+
+    def run(self, command: Run, descriptors: list[int]) -> Ran:
+        assert self._call is not None
+        slot = self._slots[command.slot] if command.repeat else self._place(command, descriptors)
+        with _poisoned(command.poison):
+            result = attempt(lambda: self._call(*slot.inputs))  # type: ignore[misc]
+        # Read at once and backwards: a thread that still computes is caught with its work undone.
+        slot.outputs = values.leaves(result)
+        slot.probes = [_probe(output) for output in slot.outputs]
+        self._slots[command.slot] = slot
+        return Ran(
+            outputs=tuple(map(_describe, slot.outputs)),
+            mutated=_first_changed(slot),
+            touched=self._snapshot.differences(),
+        )
+
+    def _place(self, command: Run, descriptors: list[int]) -> _Slot:
+        source = _mapped(command.inputs, descriptors)
+        old = self._slots.get(command.reuse)
+        if old is None or not _same_layout(old.description, command.inputs):
+            return _Slot(values.unpack(command.inputs, source), source, command.inputs)
+        tensors = values.tensors_of(old.inputs)
+        for tensor, spec in zip(tensors, values.specs_of(command.inputs.items), strict=True):
+            _memmove(_address(tensor), source.address + spec.position, spec.size)
+        fresh = iter(tensors)
+        inputs = [_with_tensors(value, fresh) for value in values.unpack(command.inputs, source)]
+        return _Slot(inputs, source, command.inputs)
+
+    def dump(self, command: Dump, descriptors: list[int]) -> tuple[Dumped, Sequence[int]]:
+        slot = self._slots[command.slot]
+        changed = next((i for i, probe in enumerate(slot.probes) if _read_again(probe) != probe), -1)
+        file = os.memfd_create("outputs", os.MFD_CLOEXEC)
+        position = 0
+        for output in slot.outputs:
+            if type(output) is torch.Tensor:
+                whole = _contiguous(output)
+                size = whole.numel() * whole.element_size()
+                values.write_bytes(file, _data_ptr(whole), size, position)
+                position += size
+        return Dumped(changed=changed), (file,)
+
+    def release(self, command: Release, descriptors: list[int]) -> Done:
+        self._slots.clear()
+        return Done()
+
+    def stock(self, command: Stock, descriptors: list[int]) -> Done:
+        source = _mapped(command.inputs, descriptors)
+        inputs = values.unpack(command.inputs, source)
+        self._stopwatch.stock(inputs)
+        slot = _Slot(inputs, source, command.inputs)
+        self._slots[-1 - len(self._stopwatch.copies)] = slot
+        return Done()
+
+    def time(self, command: Time, descriptors: list[int]) -> Timed:
+        assert self._call is not None
+        call = self._call
+        timed, output = attempt(lambda: self._stopwatch.run(call, command))
+        if command.slot >= 0:
+            held = self._slots[-2 - timed.last]
+            outputs = values.leaves(output)
+            self._slots[command.slot] = _Slot(
+                held.inputs, held.source, held.description, outputs, list(map(_probe, outputs))
+            )
+        return timed
+
+
+def _mapped(described: Values, descriptors: list[int]) -> values.MappedFile:
+    return values.MappedFile(descriptors[0], described.size)
+
+
+def _build_model(module: Any, arguments: Any, parameters: dict[str, torch.Tensor]) -> Callable[..., Any]:
+    make = getattr(module, "ModelNew", None)
+    if not (isinstance(make, type) and issubclass(make, torch.nn.Module)):
+        raise Refused("the file defines no class `ModelNew(nn.Module)`", kind="load")
+    model = attempt(lambda: make(*arguments), "load")
+    attempt(lambda: model.load_state_dict(parameters, strict=True), "load")
+    call: Callable[..., Any] = model
+    return call
+
+
+@contextlib.contextmanager
+def _poisoned(wanted: bool) -> Iterator[None]:
+    """While open, what torch or malloc hand out fresh is filled with a pattern instead of what lay there."""
+    if not wanted:
+        yield
+        return
+    perturb = getattr(_libc, "mallopt", None)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    if perturb is not None:
+        perturb(_M_PERTURB, _PERTURB)
+    try:
+        yield
+    finally:
+        if perturb is not None:
+            perturb(_M_PERTURB, 0)
+        torch.use_deterministic_algorithms(False)
+
+
+def _describe(output: Any) -> Output:
+    kind = type(output)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    if kind is torch.Tensor:
+        storage = _untyped_storage(output)
+        return Output(
+            kind="tensor" if output.device.type == "cpu" and output.layout == torch.strided else "other",
+            type_name=name,
+            dtype=values.dtype_name(output.dtype),
+            shape=tuple(output.shape),
+            begin=storage.data_ptr(),
+            end=storage.data_ptr() + storage.nbytes(),
+        )
+    if kind in (bool, int, float):
+        return Output(kind=kind.__name__, type_name=name, value=output)
+    return Output(kind="none" if output is None else "other", type_name=name)
+
+
+def _probe(output: Any) -> Probe:
+    """Address and bytes of elements spread over the output, the last first."""
+    if type(output) is not torch.Tensor or output.numel() == 0 or output.device.type != "cpu":
+        return ()
+    size, count, start = output.element_size(), min(PROBES, output.numel()), _data_ptr(output)
+    flat = [index * (output.numel() - 1) // max(count - 1, 1) for index in range(count - 1, -1, -1)]
+    shape, stride = output.shape, output.stride()
+    addresses = [start + size * _offset(index, shape, stride) for index in flat]
+    return tuple((address, _string_at(address, size)) for address in addresses)
+
+
+def _read_again(probe: Probe) -> Probe:
+    return tuple((address, _string_at(address, len(content))) for address, content in probe)
+
+
+def _offset(flat: int, shape: Sequence[int], stride: Sequence[int]) -> int:
+    """Offset in elements of the ``flat``-th element in row-major order."""
+    offset = 0
+    for extent, step in zip(reversed(shape), reversed(stride), strict=True):
+        flat, index = divmod(flat, extent)
+        offset += index * step
+    return offset
+
+
+def _address(tensor: torch.Tensor) -> int:
+    return int(_untyped_storage(tensor).data_ptr())
+
+
+def _first_changed(slot: _Slot) -> int:
+    """Index of the first tensor among the inputs whose bytes differ from what was handed in; -1: none."""
+    specs = values.specs_of(slot.description.items)
+    for index, (tensor, spec) in enumerate(zip(values.tensors_of(slot.inputs), specs, strict=True)):
+        if _memcmp(_address(tensor), slot.source.address + spec.position, spec.size) != 0:
+            return index
+    return -1
+
+
+def _same_layout(old: Values, new: Values) -> bool:
+    return values.specs_of(old.items) == values.specs_of(new.items)
+
+
+def _with_tensors(value: Any, tensors: Iterator[torch.Tensor]) -> Any:
+    """``value`` with its tensors replaced, in order, by those of ``tensors``."""
+    if isinstance(value, torch.Tensor):
+        return next(tensors)
+    if isinstance(value, list | tuple):
+        return type(value)(_with_tensors(item, tensors) for item in value)
+    if isinstance(value, dict):
+        return {key: _with_tensors(item, tensors) for key, item in value.items()}
+    return value

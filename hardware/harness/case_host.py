@@ -1,0 +1,191 @@
+"""The reference as the supervisor holds it: one warm process for a problem, its cases made once, healed if it dies."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ...schemas import HarnessError, Problem, sha256
+from . import wire
+from .launcher import Launcher
+from .messages import CaseMade, Compare, Compared, Expected, Failure, MakeCase, Open, Opened, Output, Values
+from .worker import Worker, WorkerConfused, WorkerDied
+
+MAIN_SEEDS = 3
+OTHER_SEEDS = 2
+T = TypeVar("T")
+
+STEP_SECONDS = 300.0
+"""Limit for one step of a problem's own code."""
+TRIES = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input set, ready to be handed to a candidate."""
+
+    number: int
+    shape: str
+    seed: int
+    inputs: Values
+    file: int
+    """Descriptor of the inputs' memory file."""
+    outputs: tuple[Expected, ...]
+
+
+class CaseHost:
+    """The problem's reference process and its cases, kept for the session."""
+
+    def __init__(self, launcher: Launcher, problem: Problem, secret: str) -> None:
+        self._launcher = launcher
+        self._problem = problem
+        self._secret = secret
+        self._worker: Worker | None = None
+        self._guard = asyncio.Lock()
+        self._cases: dict[int, Case] = {}
+        self._made: set[int] = set()
+        """Cases whose oracle the present process holds."""
+        self.plan: list[tuple[str, int]] = []
+        """Shape and seed of every case by number; the last one is kept for after the timing."""
+        self.setup: Values | None = None
+        self.setup_file: int | None = None
+
+    @property
+    def command(self) -> Open:
+        """How any child opens this problem."""
+        return open_command(self._problem, self._seed("weights"), self._launcher.pool_name)
+
+    async def close(self) -> None:
+        """End the process and forget the cases."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await worker.kill()
+        self._forget()
+
+    async def shapes(self) -> list[str]:
+        """Names of the problem's shapes, the timed one first."""
+        await self._ready()
+        return list(dict.fromkeys(shape for shape, _ in self.plan))
+
+    async def cases_of(self, shape: str) -> list[Case]:
+        """The cases of ``shape`` that every candidate is checked on."""
+        await self._ready()
+        numbers = [number for number, (name, _) in enumerate(self.plan[:-1]) if name == shape]
+        return [await self.case(number) for number in numbers]
+
+    async def timed_cases(self) -> list[Case]:
+        """The copies of the main shape's inputs that timing rotates through."""
+        await self._ready()
+        return await self.cases_of(self.plan[0][0])
+
+    async def final_case(self) -> Case:
+        """A case of the main shape that candidates meet only after they were timed."""
+        await self._ready()
+        return await self.case(len(self.plan) - 1)
+
+    async def case(self, number: int) -> Case:
+        """One case; drawn, and its oracle computed, the first time.
+
+        Raises:
+            HarnessError: the reference cannot do it, although it was admitted.
+        """
+        return await self._healed(lambda worker: self._known(worker, number))
+
+    async def compare(self, case: Case, outputs: tuple[Output, ...], file: int) -> Compared:
+        """Compare what a candidate wrote into ``file`` with the oracle of ``case``.
+
+        Raises:
+            HarnessError: the reference cannot do it.
+        """
+
+        async def ask(worker: Worker) -> Compared:
+            await self._known(worker, case.number)
+            answer, _ = await ask_reference(worker, Compare(case=case.number, outputs=outputs), Compared, [file])
+            return answer
+
+        return await self._healed(ask)
+
+    async def _healed(self, ask: Callable[[Worker], Awaitable[T]]) -> T:
+        """Do ``ask`` with a living process; with another one if that dies."""
+        reason = ""
+        for _ in range(TRIES):
+            worker = await self._ready()
+            try:
+                return await ask(worker)
+            except WorkerDied as error:
+                reason = f"{error} {worker.output}".strip()
+        raise HarnessError(f"the reference of {self._problem.name} keeps dying: {reason}")
+
+    async def _known(self, worker: Worker, number: int) -> Case:
+        """The case, made in ``worker`` if that process does not hold its oracle yet."""
+        async with self._guard:
+            if number in self._made and worker is self._worker:
+                return self._cases[number]
+            shape, seed = self.plan[number]
+            made, (file,) = await ask_reference(worker, MakeCase(case=number, shape=shape, seed=seed), CaseMade)
+            self._made.add(number)
+            if number in self._cases:
+                # A process that was restarted draws the same inputs: those that are out already stay in use.
+                os.close(file)
+            else:
+                self._cases[number] = Case(number, shape, seed, made.inputs, file, made.outputs)
+            return self._cases[number]
+
+    async def _ready(self) -> Worker:
+        async with self._guard:
+            if self._worker is None or not self._worker.alive:
+                self._made.clear()
+                self._worker = await self._launcher.spawn("reference", memory_bytes=self._launcher.reference_memory)
+                await self._open(self._worker)
+            return self._worker
+
+    async def _open(self, worker: Worker) -> None:
+        try:
+            opened, descriptors = await ask_reference(worker, self.command, Opened)
+        except WorkerDied as error:
+            raise HarnessError(f"the reference of {self._problem.name} {error}: {worker.output}") from error
+        if self.setup is None and descriptors:
+            self.setup, self.setup_file = opened.setup, descriptors[0]
+        else:
+            wire.close_all(descriptors)
+        main, *others = opened.shapes
+        shapes = [main] * MAIN_SEEDS + [shape for shape in others for _ in range(OTHER_SEEDS)] + [main]
+        self.plan = [(shape, self._seed(f"case {number}")) for number, shape in enumerate(shapes)]
+
+    def _forget(self) -> None:
+        for case in self._cases.values():
+            os.close(case.file)
+        self._cases.clear()
+        if self.setup_file is not None:
+            os.close(self.setup_file)
+            self.setup_file = None
+
+    def _seed(self, purpose: str) -> int:
+        """48 bits that nobody outside this process can guess; the same again after a restart."""
+        return int(sha256(f"{self._secret}\0{self._problem.sha256}\0{purpose}")[:12], 16)
+
+
+def open_command(problem: Problem, seed: int, pool: str) -> Open:
+    """How a child opens ``problem``."""
+    return Open(name=problem.name, format=problem.format, source=problem.source, seed=seed, device=pool)
+
+
+async def ask_reference(
+    worker: Worker, command: object, kind: type[T], descriptors: Sequence[int] = ()
+) -> tuple[T, list[int]]:
+    """Ask a process that runs the problem's own code.
+
+    Raises:
+        WorkerDied: it ended.
+        HarnessError: it cannot do what admission saw it do, or took longer than :data:`STEP_SECONDS`.
+    """
+    try:
+        answer, received = await worker.ask(command, kind, descriptors, seconds=STEP_SECONDS)
+    except TimeoutError:
+        raise HarnessError(f"the reference did not end within {STEP_SECONDS:g} s") from None
+    except WorkerConfused as error:
+        raise HarnessError(f"the reference's process answered nonsense: {error}") from error
+    if isinstance(answer, Failure):
+        raise HarnessError(f"the reference failed although it was admitted: {answer.message} {answer.log}".strip())
+    return answer, received

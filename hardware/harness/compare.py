@@ -1,0 +1,251 @@
+"""Compares what a candidate wrote with what is right, chunk by chunk, in the reference's process."""
+
+import math
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from .answering import Refused
+from .bounds import Tolerance, bound_for
+from .messages import UNMEASURABLE, Compared, Expected, Output
+from .values import dtype_name
+
+CHUNK = 1 << 17
+"""Elements at once: the float64 copies of a chunk stay in the second-level cache."""
+
+
+class Target:
+    """One expected output: the oracle, and how far from it the reference itself is."""
+
+    def __init__(self, native: Any, precise: Any, tolerance: Tolerance) -> None:
+        """``native`` is the reference's output, ``precise`` the same in float64 (or None if there is no such thing)."""
+        self._tolerance = tolerance
+        self.kind = "tensor" if isinstance(native, torch.Tensor) else type(native).__name__
+        self.shape: tuple[int, ...] = ()
+        self.dtype = ""
+        if isinstance(native, torch.Tensor):
+            self.shape, self.dtype = tuple(native.shape), dtype_name(native.dtype)
+            self._dtype = native.dtype
+        elif native is None:
+            self.kind = "none"
+        elif self.kind not in ("int", "float", "bool"):
+            raise Refused(f"the reference returns a {type(native).__name__}; return tensors or numbers")
+        self.floating = self.kind == "float" or (
+            self.kind == "tensor" and (native.is_floating_point() or native.is_complex())
+        )
+        precise = precise if self.floating and _is_as_precise(precise, native) else None
+        self.float64 = precise is not None or not self.floating
+        self._oracle = _flat(native if precise is None else precise, self.floating)
+        self._prepare_special(_flat(native, self.floating))
+        self.reference_error = 0.0
+        self.reference_error = min(self.error(_chunks_of(_flat(native, False)))[0], UNMEASURABLE)
+        self.bound = bound_for(
+            self.dtype or {"float": "float32"}.get(self.kind, ""),
+            self.reference_error,
+            float64=precise is not None,
+            tolerance=tolerance,
+        )
+
+    def expected(self) -> Expected:
+        """What the supervisor may know of it."""
+        return Expected(
+            kind=self.kind, dtype=self.dtype, shape=self.shape, reference_error=self.reference_error, bound=self.bound
+        )
+
+    def accepts(self, answer: Any) -> bool:
+        """Whether ``answer`` (a tensor or number, or None for "cannot even be it") would pass."""
+        if self.kind == "none":
+            return answer is None
+        if answer is None or not self.fits(answer):
+            return False
+        return self.error(_chunks_of(_flat(answer, False)))[0] <= self.bound
+
+    def fits(self, answer: Any) -> bool:
+        """Whether ``answer`` has this output's kind, dtype and shape."""
+        if not isinstance(answer, torch.Tensor):
+            return type(answer).__name__ == self.kind
+        return self.kind == "tensor" and tuple(answer.shape) == self.shape and answer.dtype == self._dtype
+
+    def filled(self, value: float) -> Any:
+        """An answer of this output's kind that is ``value`` everywhere."""
+        if self.kind == "none":
+            return None
+        if self.kind != "tensor":
+            return {"float": float, "int": int, "bool": bool}[self.kind](value)
+        return torch.full(self.shape, value, dtype=self._dtype)
+
+    def mean(self) -> float:
+        """Mean of the oracle's elements."""
+        mean = float(self._oracle.double().mean()) if self._oracle.numel() else 0.0
+        return mean if math.isfinite(mean) and self.floating else float(round(mean)) if math.isfinite(mean) else 0.0
+
+    def _prepare_special(self, native: torch.Tensor) -> None:
+        """Where oracle or reference are not finite, either's answer will do; elsewhere the oracle's."""
+        self._rms, self._native_special, self._special = 0.0, None, None
+        if not self.floating:
+            return
+        finite = torch.isfinite(self._oracle)
+        if bool(finite.all()):
+            self._rms = float(self._oracle.square().mean().sqrt()) if self._oracle.numel() else 0.0
+            if bool(torch.isfinite(native).all()):
+                return
+        else:
+            kept = self._oracle[finite]
+            self._rms = float(kept.square().mean().sqrt()) if kept.numel() else 0.0
+        self._special = ~(finite & torch.isfinite(native))
+        self._native_special = native
+
+    def error(self, chunks: Iterator[torch.Tensor]) -> tuple[float, int]:
+        """Largest error over ``chunks`` (in the output's own dtype) and the flat index of the worst element."""
+        worst, where, begin = 0.0, 0, 0
+        for chunk in chunks:
+            errors = self._errors(chunk, begin)
+            if errors.numel():
+                largest = float(errors.max())
+                if not largest <= worst:
+                    index = int(torch.nan_to_num(errors, nan=math.inf).argmax())
+                    worst, where = (largest if math.isfinite(largest) else UNMEASURABLE), begin + index
+            if worst >= UNMEASURABLE:
+                break
+            begin += chunk.numel()
+        return worst, where
+
+    def _errors(self, got: torch.Tensor, begin: int) -> torch.Tensor:
+        oracle = self._oracle[begin : begin + got.numel()]
+        if not self.floating:
+            difference = got != oracle
+            return difference.double() * UNMEASURABLE
+        wide = got.double()
+        errors = (wide - oracle).abs_().div_(self._scale(oracle))
+        errors.masked_fill_(wide == oracle, 0.0)
+        if self._special is not None and self._native_special is not None:
+            special = self._special[begin : begin + got.numel()]
+            native = self._native_special[begin : begin + got.numel()]
+            agrees = (wide == native) | (wide.isnan() & (native.isnan() | oracle.isnan()))
+            errors.masked_fill_(special & agrees, 0.0)
+        return errors
+
+    def _scale(self, oracle: torch.Tensor) -> torch.Tensor:
+        if self._tolerance.is_absolute:
+            return oracle.abs().mul_(self._tolerance.rtol or 0.0).add_(self._tolerance.atol or 0.0)
+        return oracle.abs().add_(self._rms)
+
+    def compare(self, output: Output, file: int, position: int, index: int) -> tuple[Compared, int]:
+        """Compare one output in ``file`` at ``position``; returns the result and where the next output begins."""
+        if self.kind != "tensor":
+            return self._compare_number(output, index), position
+        error, where = self.error(self._read(file, position))
+        size = math.prod(self.shape) * self._dtype.itemsize
+        ok = error <= self.bound
+        result = Compared(
+            ok=ok,
+            error=error,
+            reference_error=self.reference_error,
+            bound=self.bound,
+            output=index,
+            unwritten=0 if ok else sum(_untouched(chunk) for chunk in self._read(file, position)),
+        )
+        return (result if ok else self._with_worst(result, file, position, where)), position + size
+
+    def _compare_number(self, output: Output, index: int) -> Compared:
+        got = torch.tensor([] if output.value is None else [output.value], dtype=torch.float64)
+        error, _ = self.error(iter([got if self.floating else got.to(self._oracle.dtype)]))
+        expected = str(self._oracle[0].item()) if self._oracle.numel() else "None"
+        return Compared(
+            ok=error <= self.bound,
+            error=error,
+            reference_error=self.reference_error,
+            bound=self.bound,
+            output=index,
+            expected=expected,
+            got=str(output.value),
+        )
+
+    def _with_worst(self, result: Compared, file: int, position: int, where: int) -> Compared:
+        per_element = 2 if self._dtype.is_complex else 1
+        width = self._dtype.itemsize // per_element
+        got = self._decode(bytearray(os.pread(file, width, position + where * width)))
+        return Compared(
+            ok=False,
+            error=result.error,
+            reference_error=result.reference_error,
+            bound=result.bound,
+            output=result.output,
+            element=_unravel(where // per_element, self.shape),
+            expected=_text(self._oracle[where]),
+            got=_text(got[0]) if got.numel() else "nothing",
+            unwritten=result.unwritten,
+        )
+
+    def _read(self, file: int, position: int) -> Iterator[torch.Tensor]:
+        count = self._oracle.numel()
+        width = self._element_width()
+        buffer = bytearray(min(CHUNK, count) * width)
+        for begin in range(0, count, CHUNK):
+            size = min(CHUNK, count - begin) * width
+            view = memoryview(buffer)[:size]
+            if os.preadv(file, [view], position + begin * width) < size:
+                view[:] = b"\xff" * size
+            yield self._decode(view)
+
+    def _decode(self, data: Any) -> torch.Tensor:
+        raw = torch.frombuffer(data, dtype=torch.uint8) if len(data) else torch.empty(0, dtype=torch.uint8)
+        if self._dtype == torch.bool:
+            return raw != 0
+        part = torch.float64 if self._dtype == torch.complex128 else torch.float32
+        return raw.view(part if self._dtype.is_complex else self._dtype)
+
+    def _element_width(self) -> int:
+        return int(self._dtype.itemsize) // (2 if self._dtype.is_complex else 1)
+
+
+def _is_as_precise(precise: Any, native: Any) -> bool:
+    if isinstance(native, torch.Tensor):
+        wide = (torch.float64, torch.complex128)
+        return isinstance(precise, torch.Tensor) and precise.shape == native.shape and precise.dtype in wide
+    return isinstance(precise, float)
+
+
+def _flat(value: Any, wide: bool) -> torch.Tensor:
+    """``value`` as a contiguous vector, complex numbers as pairs; in float64 if ``wide``."""
+    if value is None:
+        return torch.empty(0)
+    tensor = value.detach() if isinstance(value, torch.Tensor) else torch.tensor([value])
+    if isinstance(value, float):
+        tensor = tensor.double()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj().contiguous())
+    flat = tensor.resolve_neg().contiguous().reshape(-1)
+    return flat.double() if wide else flat
+
+
+def _chunks_of(flat: torch.Tensor) -> Iterator[torch.Tensor]:
+    for begin in range(0, flat.numel(), CHUNK):
+        yield flat[begin : begin + CHUNK]
+
+
+def _untouched(chunk: torch.Tensor) -> int:
+    """Elements that hold exactly what fresh memory was filled with: torch's own pattern, or malloc's byte."""
+    if chunk.dtype == torch.bool:
+        return 0
+    raw = chunk.contiguous().view(torch.uint8).reshape(chunk.numel(), -1)
+    by_torch = torch.full((1,), math.nan if chunk.is_floating_point() else torch.iinfo(chunk.dtype).max).to(chunk.dtype)
+    if not chunk.is_floating_point():
+        by_torch = torch.full((1,), torch.iinfo(chunk.dtype).max, dtype=chunk.dtype)
+    filled = (raw == by_torch.view(torch.uint8)).all(1) | (raw == 0x7F).all(1)
+    return int(filled.sum())
+
+
+def _unravel(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    index: list[int] = []
+    for extent in reversed(shape):
+        flat, position = divmod(flat, extent)
+        index.append(position)
+    return tuple(reversed(index))
+
+
+def _text(value: torch.Tensor) -> str:
+    number = value.item()
+    return f"{number:.9g}" if isinstance(number, float) else str(number)

@@ -1,0 +1,114 @@
+"""Interleaved timing: in every round each implementation is timed once, in another order. The supervisor's side."""
+
+import math
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from statistics import median
+
+from ...schemas import Interval, Series, Timing
+from .messages import Time, Timed
+from .statistics import relative_width, speedup
+
+BATCH_NS = 2_000_000
+"""A sample is the mean over a batch at least so long: the clock's and the loop's own cost vanish in it."""
+WARM_NS = 500_000
+"""After the other process ran, calls are made untimed for so long, one at least."""
+SLOW_NS = 20_000_000
+"""Calls this long are not warmed up: what another process left behind costs them nothing that counts."""
+MOST_CALLS = 20_000
+CANDIDATE = "candidate"
+
+Ask = Callable[[Time], Awaitable[Timed]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """When to stop."""
+
+    least_rounds: int
+    most_rounds: int
+    seconds: float
+    """No further round is begun after so long."""
+    width: float
+    """Stop when the interval against the best baseline is narrower than this share of its median."""
+
+
+QUICK = Plan(least_rounds=5, most_rounds=40, seconds=0.7, width=0.03)
+THOROUGH = Plan(least_rounds=15, most_rounds=150, seconds=5.0, width=0.01)
+
+
+@dataclass
+class Contestant:
+    """One implementation in the contest."""
+
+    name: str
+    ask: Ask
+    calls: int = 1
+    warm: int = 1
+    samples: list[int] = field(default_factory=list)
+
+    async def calibrate(self) -> None:
+        """Find out how many calls make a batch."""
+        timed = await self._time(1, 1)
+        for _ in range(2):
+            one = max(timed.ns / self.calls, 1.0)
+            self.calls = max(1, min(MOST_CALLS, math.ceil(BATCH_NS / one)))
+            if self.calls == 1:
+                break
+            timed = await self._time(self.calls, 0)
+        one = max(timed.ns / self.calls, 1.0)
+        self.warm = 0 if one >= SLOW_NS else max(1, min(MOST_CALLS, math.ceil(WARM_NS / one)))
+
+    async def sample(self) -> None:
+        """Time one batch."""
+        timed = await self._time(self.calls, self.warm)
+        self.samples.append(max(1, round(timed.ns / self.calls)))
+
+    async def _time(self, calls: int, warm: int) -> Timed:
+        return await self.ask(Time(calls=calls, warm=warm, name=self.name))
+
+    @property
+    def series(self) -> Series:
+        """Its samples, as they go into the event."""
+        return Series(name=self.name, samples_ns=tuple(self.samples), calls=self.calls)
+
+    @property
+    def median_ms(self) -> float:
+        """Median time of a call, milliseconds."""
+        return median(self.samples) / 1e6
+
+
+async def hold(contestants: list[Contestant], plan: Plan) -> Timing:
+    """Time ``contestants`` against each other until ``plan`` says stop; one of them is the candidate."""
+    for contestant in contestants:
+        await contestant.calibrate()
+    started = time.monotonic()
+    for turn in range(plan.most_rounds):
+        if turn >= plan.least_rounds and (time.monotonic() - started > plan.seconds or _is_clear(contestants, plan)):
+            break
+        shift = turn % len(contestants)
+        for contestant in contestants[shift:] + contestants[:shift]:
+            await contestant.sample()
+    return result(contestants)
+
+
+def result(contestants: list[Contestant]) -> Timing:
+    """What the samples say."""
+    baselines = [contestant for contestant in contestants if contestant.name != CANDIDATE]
+    candidate = next(contestant for contestant in contestants if contestant.name == CANDIDATE)
+    return Timing(
+        series=tuple(contestant.series for contestant in contestants),
+        speedup={baseline.name: _against(baseline, candidate) for baseline in baselines},
+        best=min(baselines, key=lambda baseline: baseline.median_ms).name,
+        median_ms={contestant.name: contestant.median_ms for contestant in contestants},
+    )
+
+
+def _is_clear(contestants: list[Contestant], plan: Plan) -> bool:
+    so_far = result(contestants)
+    return relative_width(so_far.speedup[so_far.best]) < plan.width
+
+
+def _against(baseline: Contestant, candidate: Contestant) -> Interval:
+    return speedup(baseline.samples, candidate.samples)

@@ -1,0 +1,72 @@
+"""What a candidate must leave as it found it: functions of torch and of the clock, the harness, global state.
+
+In one process with the candidate nothing is safe for good; this names the usual tricks. What decides are the outputs,
+which the reference compares elsewhere, and the supervisor's own clock.
+"""
+
+import builtins
+import sys
+import time
+import types
+from typing import Any
+
+import torch
+
+_WATCHED_MODULES = ("torch", "torch.nn.functional", "torch.testing", "torch.utils._pytree")
+_MISSING = object()
+
+
+class Snapshot:
+    """Taken before the candidate is imported."""
+
+    def __init__(self) -> None:
+        self._tables = [
+            (builtins.__name__, _copy(builtins.__dict__)),
+            (time.__name__, _copy(time.__dict__)),
+            *((name, _copy(sys.modules[name].__dict__)) for name in _WATCHED_MODULES if name in sys.modules),
+            *((name, _copy(module.__dict__)) for name, module in _own_modules()),
+        ]
+        self._tensor = dict(torch.Tensor.__dict__)
+        self._base = dict(torch._C.TensorBase.__dict__)
+        self._state = _state()
+
+    def differences(self) -> tuple[str, ...]:
+        """What is not what it was: qualified names of replaced functions, names of global settings."""
+        changed = [f"{name}.{key}" for name, table in self._tables for key in _replaced(sys.modules[name], table)]
+        changed += [f"torch.Tensor.{key}" for key in _replaced(torch.Tensor, self._tensor)]
+        changed += [f"torch.Tensor.{key}" for key in _replaced(torch._C.TensorBase, self._base)]
+        now = _state()
+        changed += [f"{key} ({self._state[key]} before, {now[key]} now)" for key in now if now[key] != self._state[key]]
+        return tuple(changed[:8])
+
+
+def _own_modules() -> list[tuple[str, types.ModuleType]]:
+    package = __name__.rpartition(".")[0]
+    return [(name, module) for name, module in sys.modules.items() if name.startswith(package)]
+
+
+def _copy(table: dict[str, Any]) -> dict[str, Any]:
+    """Functions and classes only: data changes in the ordinary course, and modules load more of themselves lazily."""
+    return {key: value for key, value in table.items() if callable(value)}
+
+
+def _replaced(holder: Any, before: dict[str, Any]) -> list[str]:
+    now = holder.__dict__
+    return [key for key, value in before.items() if now.get(key, _MISSING) is not value]
+
+
+def _state() -> dict[str, Any]:
+    return {
+        "default dtype": str(torch.get_default_dtype()),
+        "default device": str(torch.get_default_device()),
+        "number of threads": torch.get_num_threads(),
+        "grad mode": torch.is_grad_enabled(),
+        "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "float32 matmul precision": torch.get_float32_matmul_precision(),
+        "denormal numbers": "flushed" if sys.float_info.min * _HALF == 0.0 else "kept",
+        "trace function": sys.gettrace() is not None,
+        "profile function": sys.gettrace() is not None,
+    }
+
+
+_HALF = 0.5

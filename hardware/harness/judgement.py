@@ -1,0 +1,89 @@
+"""From what happened in a candidate's process to a verdict with evidence."""
+
+import re
+
+from ...schemas import Evidence, Verdict
+from .messages import Ended, Expected, Failure, Output
+from .worker import Worker, describe_end
+
+_MEMORY = re.compile(r"bad_alloc|annot allocate memory|can't allocate memory|MemoryError")
+
+_KINDS = {"load": Verdict.load_error, "memory": Verdict.out_of_memory}
+
+
+class Judged(Exception):
+    """The verdict has fallen and it is not ``correct``."""
+
+    def __init__(self, verdict: Verdict, evidence: Evidence) -> None:
+        self.verdict = verdict
+        self.evidence = evidence
+        super().__init__(evidence.message)
+
+
+def judged(
+    verdict: Verdict,
+    message: str,
+    *,
+    shape: str = "",
+    seed: int | None = None,
+    output: int | None = None,
+    log: str = "",
+) -> Judged:
+    """A verdict without an element to point at."""
+    return Judged(verdict, Evidence(message=message, shape=shape, seed=seed, output=output, log=log))
+
+
+def failed(failure: Failure, shape: str, seed: int | None, printed: str) -> Judged:
+    """It raised, does not load, or wants too much memory."""
+    verdict = _KINDS.get(failure.kind, Verdict.runtime_error)
+    return judged(verdict, failure.message, shape=shape, seed=seed, log=failure.log or printed)
+
+
+def died(ended: Ended, worker: Worker, shape: str, seed: int | None) -> Judged:
+    """Its process ended."""
+    how = describe_end(ended)
+    if ran_out_of_memory(worker.output):
+        return judged(
+            Verdict.out_of_memory, f"the process ran out of memory ({how})", shape=shape, seed=seed, log=worker.output
+        )
+    return judged(Verdict.crash, f"the process {_was(how)}", shape=shape, seed=seed, log=f"{how}\n{worker.output}")
+
+
+def ran_out_of_memory(printed: str) -> bool:
+    """Whether the end of a process's output says that this was why."""
+    return _MEMORY.search(printed) is not None
+
+
+def late(seconds: float, what: str, shape: str, seed: int | None, printed: str) -> Judged:
+    """It took too long."""
+    return judged(Verdict.timeout, f"{what} did not end within {seconds:g} s", shape=shape, seed=seed, log=printed)
+
+
+def check_form(outputs: tuple[Output, ...], expected: tuple[Expected, ...], shape: str, seed: int) -> None:
+    """Number, type, dtype and shape of the outputs.
+
+    Raises:
+        Judged: ``wrong_type`` or ``wrong_shape``.
+    """
+    if len(outputs) != len(expected):
+        raise judged(
+            Verdict.wrong_type,
+            f"it returns {len(outputs)} outputs, the reference {len(expected)}",
+            shape=shape,
+            seed=seed,
+        )
+    for index, (got, wanted) in enumerate(zip(outputs, expected, strict=True)):
+        if got.kind != wanted.kind or got.dtype != wanted.dtype:
+            message = f"output {index} is {_kind(got.type_name, got.dtype)}, not {_kind(wanted.kind, wanted.dtype)}"
+            raise judged(Verdict.wrong_type, message, shape=shape, seed=seed, output=index)
+        if got.shape != wanted.shape:
+            message = f"output {index} has shape {list(got.shape)}, the reference's has {list(wanted.shape)}"
+            raise judged(Verdict.wrong_shape, message, shape=shape, seed=seed, output=index)
+
+
+def _kind(name: str, dtype: str) -> str:
+    return f"a {name} of {dtype}" if dtype else f"a {name}"
+
+
+def _was(how: str) -> str:
+    return f"was {how}" if how.startswith("killed") else how

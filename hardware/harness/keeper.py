@@ -1,0 +1,77 @@
+"""Stands between zygote and child: reports how the child ended, and sees to it that nothing of it is left."""
+
+import contextlib
+import os
+import select
+import signal
+import socket
+from pathlib import Path
+from typing import NoReturn
+
+from . import linux, wire
+from .messages import Ended
+
+
+class Keeper:
+    """Made before the child is forked, so that no end of it can be missed."""
+
+    def __init__(self, leash: int) -> None:
+        self._leash = socket.socket(fileno=leash)
+        self._alarm, wake = os.pipe()
+        os.set_blocking(wake, False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        linux.adopt_orphans()
+
+    def until_the_end(self, child: int) -> NoReturn:
+        """Wait until the child ends or the leash moves, report, exit."""
+        ended: Ended | None = None
+        while ended is None:
+            ready, _, _ = select.select([self._leash.fileno(), self._alarm], [], [])
+            if self._leash.fileno() in ready:
+                _kill_group(child)
+                ended = _reap(child, wait=True)
+            else:
+                os.read(self._alarm, 4096)
+                ended = _reap(child, wait=False)
+        _kill_group(child)
+        _kill_descendants()
+        with contextlib.suppress(OSError):
+            wire.send(self._leash, ended)
+        os._exit(0)
+
+
+def _reap(child: int, *, wait: bool) -> Ended | None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, 0 if wait else os.WNOHANG)
+        except ChildProcessError:
+            return Ended(exit_code=-1, signal=signal.SIGKILL)
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            return Ended(exit_code=max(code, -1), signal=max(-code, 0))
+        if pid == 0:
+            return None
+
+
+def _kill_group(leader: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(leader, signal.SIGKILL)
+
+
+def _kill_descendants() -> None:
+    """Kill what left the group: it has become our own child, since we adopt orphans."""
+    for _ in range(1000):
+        try:
+            children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+        except OSError:
+            return
+        if not children:
+            return
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(child), signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(int(child), 0)

@@ -1,0 +1,148 @@
+"""Starts the zygote and has it fork workers; a zygote that died is replaced."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from pathlib import Path
+
+from ...schemas import HardwareFacts, HarnessError, Pool
+from . import messages
+from .channel import Channel
+from .worker import Worker
+
+START_SECONDS = 120.0
+"""How long importing torch may take on a busy machine."""
+
+KEPT_ENVIRONMENT = (
+    "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "LANG", "LC_ALL", "TZ", "CXX",
+    "PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX", "SDKROOT", "LD_PRELOAD", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT",
+)  # fmt: skip
+"""All that children get to see of our environment: no key, no token."""
+
+
+class Launcher:
+    """One zygote for one pool. Not tied to a problem."""
+
+    def __init__(self, pool: Pool, hardware: HardwareFacts, home: Path) -> None:
+        self.pool_name = pool.name
+        self.artifacts = home / "artifacts"
+        """Folder of compiled artifacts, as the candidates see it."""
+        self.reference_memory = hardware.memory_bytes
+        self._home = home
+        self.threads = pool.threads or hardware.cores
+        self.memory = pool.candidate_memory_bytes or hardware.memory_bytes // 2
+        self._process: asyncio.subprocess.Process | None = None
+        self._control: Channel | None = None
+        self._guard = asyncio.Lock()
+        self._scratch: Path | None = None
+        self._count = 0
+
+    async def close(self) -> None:
+        """End the zygote, and with it every worker."""
+        await self._end()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    async def spawn(self, role: str, *, memory_bytes: int = 0) -> Worker:
+        """Fork a worker.
+
+        Raises:
+            HarnessError: no zygote can be started, or it cannot fork.
+        """
+        reason = ""
+        for _ in range(3):
+            async with self._guard:
+                control = await self._zygote()
+                request, ends, peers = self._prepare(role, memory_bytes or self.memory)
+                try:
+                    await control.send(request, [end.fileno() for end in peers])
+                except OSError as error:
+                    reason = str(error)
+                    await self._end()
+                finally:
+                    for end in peers:
+                        end.close()
+            worker = Worker(*ends, scratch=Path(request.scratch), label=role)
+            try:
+                await worker.greet(START_SECONDS)
+                return worker
+            except (EOFError, TimeoutError, OSError) as error:
+                reason = f"{type(error).__name__} {error} {worker.output}".strip()
+                await worker.kill()
+        raise HarnessError(f"cannot start a {role} process: {reason}")
+
+    def _prepare(
+        self, role: str, memory_bytes: int
+    ) -> tuple[messages.Spawn, tuple[socket.socket, ...], tuple[socket.socket, ...]]:
+        assert self._scratch is not None
+        self._count += 1
+        scratch = self._scratch / str(self._count)
+        scratch.mkdir()
+        request = messages.Spawn(
+            role=role,
+            scratch=str(scratch),
+            memory_bytes=memory_bytes,
+            threads=self.threads,
+            confine=role == "candidate",
+        )
+        pairs = [socket.socketpair() for _ in range(3)]
+        return request, tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
+
+    async def _zygote(self) -> Channel:
+        if self._control is not None and self._process is not None and self._process.returncode is None:
+            return self._control
+        await self._end()
+        if self._scratch is None:
+            self._scratch = Path(tempfile.mkdtemp(prefix="kernelswarm-"))
+        ours, theirs = socket.socketpair()
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", f"{__package__}.zygote", str(theirs.fileno()),
+            cwd=self._scratch,
+            env=self._environment(),
+            stdin=asyncio.subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+        )  # fmt: skip
+        theirs.close()
+        self._control = Channel(ours)
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await self._control.receive(messages.Ready)
+        except (EOFError, TimeoutError, ValueError) as error:
+            await self._end()
+            raise HarnessError(
+                f"the evaluation process cannot start with {sys.executable} ({type(error).__name__}); "
+                "see the lines it printed above"
+            ) from error
+        return self._control
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+        return {
+            **kept,
+            "HOME": str(self._scratch),
+            "TMPDIR": str(self._scratch),
+            "KERNELSWARM_ARTIFACTS": str(self.artifacts),
+            "TORCHINDUCTOR_CACHE_DIR": str(self._home / "inductor"),
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
+            "OMP_NUM_THREADS": str(self.threads),
+            "MKL_NUM_THREADS": str(self.threads),
+            # numpy's own pool would be a thread in the process that forks.
+            "OPENBLAS_NUM_THREADS": "1",
+            "CUDA_VISIBLE_DEVICES": "",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+
+    async def _end(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

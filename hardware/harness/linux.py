@@ -1,0 +1,127 @@
+"""The system calls of isolation that Python does not wrap. Each raises OSError where the kernel refuses."""
+
+import ctypes
+import os
+import sys
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_SECCOMP = 22
+_SECCOMP_MODE_FILTER = 2
+_MS_REC = 0x4000
+_MS_PRIVATE = 0x40000
+_MS_NOSUID = 2
+_MS_NODEV = 4
+_SYS_MOUNT_SETATTR = 442
+_AT_FDCWD = -100
+_AT_RECURSIVE = 0x8000
+_MOUNT_ATTR_RDONLY = 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _MountAttributes(ctypes.Structure):
+    _fields_ = [
+        ("set", ctypes.c_uint64),
+        ("clear", ctypes.c_uint64),
+        ("propagation", ctypes.c_uint64),
+        ("userns", ctypes.c_uint64),
+    ]
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends. Does nothing where there is no such thing."""
+    if sys.platform == "linux":
+        parent = os.getppid()
+        _prctl(_PR_SET_PDEATHSIG, 9)
+        if os.getppid() != parent:
+            # It ended before the call, so nothing would ever kill us.
+            os._exit(1)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose parent ends, so that they can be found and killed."""
+    if sys.platform == "linux":
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def no_new_privileges() -> None:
+    """Nothing that is executed from here on gains rights; a precondition of seccomp without root."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def set_seccomp_filter(program: int) -> None:
+    """Install the ``struct sock_fprog`` at this address."""
+    _need_linux()
+    zero = ctypes.c_ulong(0)
+    mode = ctypes.c_ulong(_SECCOMP_MODE_FILTER)
+    _check(_libc.prctl(_PR_SET_SECCOMP, mode, ctypes.c_ulong(program), zero, zero), "seccomp")
+
+
+def unshare(flags: int) -> None:
+    """Leave namespaces that are shared with the parent (for ``CLONE_NEWPID``: the next child does)."""
+    _need_linux()
+    _check(_libc.unshare(flags), "unshare")
+
+
+def enter(namespace: int, flag: int) -> None:
+    """Enter the namespace behind an open file of ``/proc/*/ns``."""
+    _check(_libc.setns(namespace, flag), "setns")
+
+
+def mounts_are_private() -> None:
+    """Keep what is mounted from here on inside this mount namespace."""
+    _mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None)
+
+
+def everything_read_only() -> None:
+    """Make every mount of this mount namespace read-only."""
+    attributes = _MountAttributes(set=_MOUNT_ATTR_RDONLY)
+    _check(
+        _libc.syscall(
+            _SYS_MOUNT_SETATTR,
+            _AT_FDCWD,
+            b"/",
+            _AT_RECURSIVE,
+            ctypes.byref(attributes),
+            ctypes.sizeof(attributes),
+        ),
+        "mount_setattr",
+    )
+
+
+def mount_memory(folder: str, size: int) -> None:
+    """Mount an empty file system in memory of at most ``size`` bytes on ``folder``."""
+    _mount(b"tmpfs", os.fsencode(folder), b"tmpfs", _MS_NOSUID | _MS_NODEV, f"size={size},mode=700".encode())
+
+
+def mount_processes() -> None:
+    """Show in ``/proc`` the processes of this PID namespace only."""
+    _mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV, None)
+
+
+def _mount(source: bytes | None, target: bytes, kind: bytes | None, flags: int, data: bytes | None) -> None:
+    _check(_libc.mount(source, target, kind, ctypes.c_ulong(flags), data), f"mount on {os.fsdecode(target)}")
+
+
+def _prctl(option: int, value: int) -> None:
+    zero = ctypes.c_ulong(0)
+    _check(_libc.prctl(option, ctypes.c_ulong(value), zero, zero, zero), "prctl")
+
+
+def _need_linux() -> None:
+    if sys.platform != "linux":
+        raise OSError("namespaces need Linux")
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")

@@ -1,0 +1,346 @@
+"""What supervisor and children say to each other. Children's words are data to the supervisor, never trusted code."""
+
+from ...schemas import ProblemFacts, ProblemFormat, Schema
+
+# Values ------------------------------------------------------------------------------------------------------------
+
+
+class TensorSpec(Schema, frozen=True, kw_only=True, tag="tensor"):
+    """A tensor inside a memory file: its whole storage, and how the tensor lies in it."""
+
+    dtype: str
+    """As torch spells it: ``float32``."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    """In elements."""
+
+    storage_offset: int
+    """In elements."""
+
+    position: int
+    """Where the storage begins in the file, bytes."""
+
+    size: int
+    """Bytes of the storage."""
+
+
+class Sequence(Schema, frozen=True, kw_only=True, tag="sequence"):
+    """A list or tuple."""
+
+    items: "tuple[Value, ...]"
+    is_tuple: bool
+
+
+class Mapping(Schema, frozen=True, kw_only=True, tag="mapping"):
+    """A dictionary with text keys."""
+
+    items: "dict[str, Value]"
+
+
+class DTypeValue(Schema, frozen=True, kw_only=True, tag="dtype"):
+    """A torch.dtype."""
+
+    name: str
+
+
+Value = None | bool | int | float | str | TensorSpec | Sequence | Mapping | DTypeValue
+"""An argument as it travels."""
+
+
+class Values(Schema, frozen=True, kw_only=True):
+    """Arguments and the size of the memory file that holds their tensors (which travels beside the message)."""
+
+    items: tuple[Value, ...]
+    size: int
+    """Bytes."""
+
+
+# The zygote --------------------------------------------------------------------------------------------------------
+
+
+class Spawn(Schema, frozen=True, kw_only=True):
+    """Asks the zygote for a child. Beside it travel: channel, leash, output."""
+
+    role: str
+    """``candidate``, ``reference``, ``baseline`` or ``admission``."""
+
+    scratch: str
+    """Working folder of the child."""
+
+    memory_bytes: int
+    """How much address space it may take."""
+
+    threads: int
+    """Threads of torch's and OpenMP's pool."""
+
+    confine: bool
+    """Whether it is a stranger: read-only files, no processes of its own."""
+
+
+class Ready(Schema, frozen=True, kw_only=True):
+    """The zygote can fork."""
+
+    torch: str
+    isolation: tuple[str, ...]
+    """Names of the layers that hold for every child."""
+
+
+class Hello(Schema, frozen=True, kw_only=True):
+    """A child is up."""
+
+    isolation: tuple[str, ...]
+    """Every layer in force for it."""
+
+
+class Ended(Schema, frozen=True, kw_only=True):
+    """How a child ended, as its keeper saw it."""
+
+    exit_code: int
+    """Exit status; -1 if a signal killed it."""
+
+    signal: int
+    """The signal, or 0."""
+
+
+# Answers of any child ----------------------------------------------------------------------------------------------
+
+
+class Failure(Schema, frozen=True, kw_only=True, tag="failure"):
+    """A command did not work."""
+
+    kind: str
+    """``load``, ``raised``, ``memory``, ``problem`` (the sentence is for the user) or ``cuda``."""
+
+    message: str
+    """One sentence."""
+
+    log: str = ""
+    """Traceback."""
+
+
+class Done(Schema, frozen=True, kw_only=True, tag="done"):
+    """A command worked and has nothing to tell."""
+
+
+# The candidate -----------------------------------------------------------------------------------------------------
+
+
+class Load(Schema, frozen=True, kw_only=True, tag="load"):
+    """Import a candidate. Beside it: the memory file of ``setup``, for a KernelBench problem."""
+
+    source: str
+    format: ProblemFormat
+    artifacts: str
+    """Folder of compiled artifacts."""
+
+    setup: Values | None = None
+    """Constructor's arguments (a sequence) and parameters (a mapping)."""
+
+
+class Run(Schema, frozen=True, kw_only=True, tag="run"):
+    """Call the candidate on the inputs in the memory file beside this."""
+
+    slot: int
+    """Under which number inputs and outputs are held until ``Release``."""
+
+    inputs: Values
+    reuse: int = -1
+    """Slot whose input tensors are overwritten in place and used again; -1: fresh tensors."""
+
+    repeat: bool = False
+    """Call on the inputs that ``slot`` holds already; nothing is beside it."""
+
+    poison: bool = False
+    """Fill freshly allocated memory with a pattern first."""
+
+
+class Output(Schema, frozen=True, kw_only=True):
+    """One output as it was handed over."""
+
+    kind: str
+    """``tensor``, ``int``, ``float``, ``bool``, ``none`` or ``other``."""
+
+    type_name: str
+    """Qualified name of its Python type."""
+
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    value: float | int | bool | None = None
+    """Of a number."""
+
+    begin: int = 0
+    """Address range of its storage."""
+    end: int = 0
+
+
+class Ran(Schema, frozen=True, kw_only=True, tag="ran"):
+    """What came out of a ``Run``."""
+
+    outputs: tuple[Output, ...]
+    mutated: int = -1
+    """Index of the first input whose bytes changed; -1: none."""
+
+    touched: tuple[str, ...] = ()
+    """Global state, functions of torch, the clock or the harness that are not what they were."""
+
+
+class Dump(Schema, frozen=True, kw_only=True, tag="dump"):
+    """Write a slot's outputs, contiguous and one after the other, into a memory file."""
+
+    slot: int
+
+
+class Dumped(Schema, frozen=True, kw_only=True, tag="dumped"):
+    """Beside it: the memory file."""
+
+    changed: int = -1
+    """First output whose probed elements are not what they were when it was handed over; -1: none."""
+
+
+class Release(Schema, frozen=True, kw_only=True, tag="release"):
+    """Forget all slots."""
+
+
+class Stock(Schema, frozen=True, kw_only=True, tag="stock"):
+    """Keep these inputs as one of the copies that timing rotates through. Beside it: their memory file."""
+
+    inputs: Values
+
+
+class Time(Schema, frozen=True, kw_only=True, tag="time"):
+    """Time calls on the stocked inputs, in turn."""
+
+    calls: int
+    warm: int = 0
+    """Untimed calls before."""
+
+    name: str = ""
+    """Which baseline; ignored by a candidate."""
+
+    slot: int = -1
+    """Where a candidate keeps the last call's output; -1: nowhere."""
+
+
+class Timed(Schema, frozen=True, kw_only=True, tag="timed"):
+    """One batch."""
+
+    ns: int
+    """All timed calls together."""
+
+    whole_ns: int
+    """From the command's arrival to the answer, warm calls included."""
+
+    last: int
+    """Index of the stocked inputs that the last call got."""
+
+
+# The reference -----------------------------------------------------------------------------------------------------
+
+
+class Open(Schema, frozen=True, kw_only=True, tag="open"):
+    """Execute a problem file."""
+
+    name: str
+    format: ProblemFormat
+    source: str
+    seed: int
+    """For weights."""
+
+    device: str = "cpu"
+    """For messages: the pool's name."""
+
+
+class Opened(Schema, frozen=True, kw_only=True, tag="opened"):
+    """Beside it, for a KernelBench problem: the memory file of ``setup``."""
+
+    shapes: tuple[str, ...]
+    setup: Values | None = None
+
+
+class MakeCase(Schema, frozen=True, kw_only=True, tag="make_case"):
+    """Draw inputs, compute oracle and the reference's own error, keep them."""
+
+    case: int
+    shape: str
+    seed: int
+
+
+class Expected(Schema, frozen=True, kw_only=True):
+    """What one output must be."""
+
+    kind: str
+    dtype: str
+    shape: tuple[int, ...]
+    reference_error: float
+    bound: float
+
+
+class CaseMade(Schema, frozen=True, kw_only=True, tag="case_made"):
+    """Beside it: the memory file of the inputs."""
+
+    inputs: Values
+    outputs: tuple[Expected, ...]
+    float64: bool
+    """Whether the oracle is in float64."""
+
+
+class Compare(Schema, frozen=True, kw_only=True, tag="compare"):
+    """Compare outputs (in the memory file beside this) with a case's oracle."""
+
+    case: int
+    outputs: tuple[Output, ...]
+
+
+class Compared(Schema, frozen=True, kw_only=True, tag="compared"):
+    """How far off the worst output is."""
+
+    ok: bool
+    error: float
+    """Largest finite error; :data:`UNMEASURABLE` if something is not comparable at all."""
+
+    reference_error: float
+    bound: float
+    output: int = 0
+    element: tuple[int, ...] = ()
+    expected: str = ""
+    got: str = ""
+    unwritten: int = 0
+    """Elements that hold exactly the pattern of fresh memory."""
+
+
+UNMEASURABLE = 1e300
+"""Error of a NaN where a number belongs, and the like: events hold finite numbers only."""
+
+
+# Baselines and admission -------------------------------------------------------------------------------------------
+
+
+class Build(Schema, frozen=True, kw_only=True, tag="build"):
+    """Compile one baseline and run it on every stocked copy."""
+
+    name: str
+
+
+class Built(Schema, frozen=True, kw_only=True, tag="built"):
+    """Whether it can be timed."""
+
+    ok: bool
+    seconds: float
+    detail: str = ""
+
+
+class Admit(Schema, frozen=True, kw_only=True, tag="admit"):
+    """Find out everything about a problem."""
+
+    problem: Open
+
+
+class Admitted(Schema, frozen=True, kw_only=True, tag="admitted"):
+    """The problem can be searched."""
+
+    facts: ProblemFacts
+
+
+Command = Load | Run | Dump | Release | Stock | Time | Open | MakeCase | Compare | Build | Admit
+Answer = Failure | Done | Ran | Dumped | Timed | Opened | CaseMade | Compared | Built | Admitted

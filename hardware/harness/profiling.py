@@ -1,0 +1,158 @@
+"""How fast is it, against what? The supervisor's side of timing one candidate."""
+
+import asyncio
+import math
+import time
+from dataclasses import dataclass
+from statistics import median
+
+from ...schemas import Counters, HardwareFacts, Problem, ProblemFacts, ProfileReport, Timing, Verdict
+from ..lease import Lease
+from ..profilers import CounterSession
+from ..roofline import roofline
+from . import contest
+from .case_host import Case, CaseHost
+from .contest import Contestant, Plan
+from .judgement import Judged, judged
+from .launcher import Launcher
+from .messages import Done, Output, Run, Stock, Time, Timed
+from .timing_host import TimingHost
+from .verification import Suspect, Verification, explain_numbers, load_into, wrong
+
+CHECK_NS = 30_000_000
+"""The batch that both clocks are compared on is at least so long."""
+CLOCK_SHARE = 0.25
+CLOCK_SLACK_NS = 4_000_000
+"""Its own clock may show so much less than ours: messages and the scheduler cost time too."""
+CLOCK_TRIES = 3
+_TIMED_SLOT, _FINAL_SLOT = 1000, 1001
+
+
+@dataclass
+class Profiling:
+    """One candidate against the baselines of its problem."""
+
+    cases: CaseHost
+    timing: TimingHost
+    suspect: Suspect
+
+    async def contest(self, plan: Plan) -> tuple[Timing, Counters | None]:
+        """The interleaved run, and then a batch on which the clocks are compared and the counters read.
+
+        Raises:
+            Judged: the candidate failed, or its clock is not to be believed.
+        """
+        for case in await self.cases.timed_cases():
+            await self.suspect.ask(Stock(inputs=case.inputs), Done, (case.file,), case=case)
+        candidate = Contestant(name=contest.CANDIDATE, ask=self._time)
+        timing = await contest.hold([*self.timing.contestants(), candidate], plan)
+        return timing, await self._check_clock(max(1.0, median(candidate.samples)))
+
+    async def _time(self, command: Time) -> Timed:
+        timed, _ = await self.suspect.ask(command, Timed, case=await self._first())
+        return timed
+
+    async def _check_clock(self, call_ns: float) -> Counters | None:
+        """Compare its clock with ours; returns what the counters say of the same calls."""
+        calls = max(1, math.ceil(CHECK_NS / call_ns))
+        for _ in range(CLOCK_TRIES):
+            session = CounterSession()
+            counted = _start(session, self.suspect.worker.pid)
+            started = time.perf_counter_ns()
+            timed = await self._time(Time(calls=calls, slot=_TIMED_SLOT))
+            elapsed = time.perf_counter_ns() - started
+            counters = session.stop(calls) if counted else None
+            await self._check_timed_output(timed.last)
+            if elapsed - timed.ns <= CLOCK_SLACK_NS + CLOCK_SHARE * elapsed:
+                return counters
+        message = f"its clock shows {timed.ns / 1e6:.2f} ms for {calls} calls that took {elapsed / 1e6:.2f} ms"
+        raise judged(Verdict.tampering, message)
+
+    async def _check_timed_output(self, copy: int) -> None:
+        """What the last timed call returned must be right."""
+        case = (await self.cases.timed_cases())[copy]
+        await self._compare(_TIMED_SLOT, case, _form(case))
+
+    async def check_afterwards(self) -> None:
+        """Data it has not seen yet, at fresh addresses, now that it has been timed.
+
+        Raises:
+            Judged: it is wrong there.
+        """
+        case = await self.cases.final_case()
+        verification = Verification(self.cases, self.suspect)
+        outputs = await verification.run(Run(slot=_FINAL_SLOT, inputs=case.inputs), case, [])
+        await self._compare(_FINAL_SLOT, case, outputs)
+
+    async def _compare(self, slot: int, case: Case, outputs: tuple[Output, ...]) -> None:
+        result = await Verification(self.cases, self.suspect).compare(slot, case, outputs)
+        if not result.ok:
+            raise wrong(
+                Verdict.wrong_numbers, f"wrong while or after it was timed: {explain_numbers(result)}", case, result
+            )
+
+    async def _first(self) -> Case:
+        return (await self.cases.timed_cases())[0]
+
+
+def _form(case: Case) -> tuple[Output, ...]:
+    """Outputs as the reference has them: the answer to a timing command carries none."""
+    return tuple(
+        Output(kind=expected.kind, type_name="", dtype=expected.dtype, shape=expected.shape)
+        for expected in case.outputs
+    )
+
+
+def _start(session: CounterSession, pid: int) -> bool:
+    if not pid:
+        return False
+    try:
+        session.start(pid)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def profile(
+    launcher: Launcher,
+    cases: CaseHost,
+    timing: TimingHost,
+    lease: Lease,
+    problem: Problem,
+    facts: ProblemFacts,
+    hardware: HardwareFacts,
+    source: str,
+    *,
+    seconds: float,
+    thorough: bool,
+) -> ProfileReport:
+    """Time a candidate; the baselines must be prepared. Every fault of the candidate is a verdict.
+
+    Raises:
+        HarnessError: reference, baselines or zygote cannot be kept alive.
+    """
+    started = time.monotonic()
+    worker = await launcher.spawn("candidate")
+    profiling = Profiling(cases, timing, Suspect(worker, seconds))
+    try:
+        await load_into(profiling.suspect, launcher, cases, problem, source)
+        async with lease.exclusive():
+            result, counters = await profiling.contest(contest.THOROUGH if thorough else contest.QUICK)
+        await profiling.check_afterwards()
+    except Judged as found:
+        return ProfileReport(
+            verdict=found.verdict,
+            isolation=worker.isolation,
+            evidence=found.evidence,
+            seconds=time.monotonic() - started,
+        )
+    finally:
+        await asyncio.shield(worker.kill())
+    return ProfileReport(
+        verdict=Verdict.correct,
+        isolation=worker.isolation,
+        timing=result,
+        roofline=roofline(facts.work, hardware, result.median_ms[contest.CANDIDATE]),
+        counters=counters,
+        seconds=time.monotonic() - started,
+    )

@@ -1,0 +1,111 @@
+"""The layers around a child, outermost first; each that holds has a name that the reports carry.
+
+``userns`` and ``netns`` (no network) hold for all children; ``pidns`` (sees and signals only its own processes; all of
+them die with their keeper), ``mountns`` (files read-only outside the scratch folder), ``procfs`` (``/proc`` shows only
+its own processes) and ``seccomp`` per child. Where the kernel refuses one, the rest still hold and the name is missing
+from the list.
+"""
+
+import contextlib
+import os
+import resource
+from pathlib import Path
+
+from . import linux, seccomp
+from .messages import Spawn
+
+SCRATCH_BYTES = 1 << 30
+MOST_FILE_BYTES = 16 << 30
+"""Largest file a child may write; outputs travel in memory files, which count."""
+
+
+def leave_network() -> tuple[str, ...]:
+    """Cut this process and its children off the network; without root inside a user namespace of its own."""
+    try:
+        if os.geteuid() == 0:
+            linux.unshare(linux.CLONE_NEWNET | linux.CLONE_NEWIPC)
+            return ("netns",)
+        user, group = os.getuid(), os.getgid()
+        linux.unshare(linux.CLONE_NEWUSER | linux.CLONE_NEWNET | linux.CLONE_NEWIPC)
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    except OSError:
+        return ()
+    return ("userns", "netns")
+
+
+class ProcessSpaces:
+    """Gives each next child a PID namespace of its own, in which it is the first process."""
+
+    def __init__(self) -> None:
+        self._own: int | None = None
+        self._zygote = os.getpid()
+        with contextlib.suppress(OSError):
+            self._own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
+
+    def fork(self) -> tuple[int, bool]:
+        """Fork: the child's id (0 in the child), and whether the child has a namespace of its own."""
+        apart = self._next_apart()
+        try:
+            return os.fork(), apart
+        finally:
+            if apart and self._own is not None and os.getpid() == self._zygote:
+                linux.enter(self._own, linux.CLONE_NEWPID)
+
+    def _next_apart(self) -> bool:
+        if self._own is None:
+            return False
+        try:
+            linux.unshare(linux.CLONE_NEWPID)
+        except OSError:
+            return False
+        return True
+
+
+def separate_files(request: Spawn) -> tuple[str, ...]:
+    """Give this process and its children their own view of the file system; before they are forked.
+
+    For a stranger everything is read-only but its scratch folder, which is empty and vanishes with it.
+    """
+    try:
+        linux.unshare(linux.CLONE_NEWNS)
+        linux.mounts_are_private()
+        if request.confine:
+            linux.everything_read_only()
+            linux.mount_memory(request.scratch, SCRATCH_BYTES)
+    except OSError:
+        return ()
+    try:
+        linux.mount_processes()
+    except OSError:
+        return ("mountns",)
+    return ("mountns", "procfs")
+
+
+def limit(request: Spawn) -> tuple[str, ...]:
+    """Set the resource limits of this process, and the system call filter for a stranger. Cannot be undone."""
+    ceiling = _address_space() + request.memory_bytes
+    for kind, value in (
+        (resource.RLIMIT_AS, ceiling),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, MOST_FILE_BYTES),
+    ):
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(kind, (value, value))
+    if not request.confine:
+        return ("rlimits",)
+    try:
+        seccomp.confine()
+    except OSError:
+        return ("rlimits",)
+    return ("rlimits", "seccomp")
+
+
+def _address_space() -> int:
+    """Bytes mapped already: what torch takes is not the candidate's."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:
+        return 4 << 30
+    return pages * resource.getpagesize()

@@ -1,0 +1,138 @@
+"""The baselines as the supervisor holds them: compiled once for a problem, kept warm, healed if their process dies."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from statistics import median
+
+from ...schemas import BaselineReport, BaselineStatus, HardwareFacts, HarnessError, Problem, ProblemFacts
+from ..lease import Lease
+from ..roofline import roofline
+from .case_host import CaseHost, ask_reference
+from .contest import Contestant
+from .launcher import Launcher
+from .messages import Build, Built, Done, Failure, Opened, Stock, Time, Timed
+from .worker import Worker, WorkerConfused, WorkerDied
+
+BASELINES = ("eager", "compile", "max_autotune")
+BUILD_SECONDS = 180.0
+"""Limit for compiling one baseline. One that takes longer is reported as missing."""
+QUICK_SAMPLES = 3
+
+
+class TimingHost:
+    """The process in which a problem's baselines are timed."""
+
+    def __init__(
+        self, launcher: Launcher, cases: CaseHost, problem: Problem, wanted: Sequence[str], hardware: HardwareFacts
+    ) -> None:
+        self._launcher = launcher
+        self._cases = cases
+        self._problem = problem
+        self._wanted = wanted
+        self._hardware = hardware
+        self._guard = asyncio.Lock()
+        self._worker: Worker | None = None
+        self.report: BaselineReport | None = None
+
+    async def close(self) -> None:
+        """End the process."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await worker.kill()
+
+    async def prepare(self, facts: ProblemFacts, lease: Lease) -> BaselineReport:
+        """Compile the baselines and time them once; the second time only if their process is gone.
+
+        Raises:
+            HarnessError: not even eager can be timed.
+        """
+        async with self._guard:
+            if self.report is None or self._worker is None or not self._worker.alive:
+                started = time.monotonic()
+                statuses = await self._build_all(lease)
+                self.report = await self._measure(statuses, facts, lease, started)
+            return self.report
+
+    def contestants(self) -> list[Contestant]:
+        """The baselines that can be timed."""
+        assert self.report is not None
+        return [Contestant(name=status.name, ask=self._time) for status in self.report.statuses if status.ok]
+
+    async def _build_all(self, lease: Lease) -> list[BaselineStatus]:
+        """Every baseline's status. One that kills its process is left out of the next try."""
+        hopeless: dict[str, BaselineStatus] = {}
+        while True:
+            statuses: list[BaselineStatus] = []
+            async with lease.shared():
+                await self._restart()
+                for name in self._wanted:
+                    status = hopeless.get(name) or await self._build(name)
+                    statuses.append(status)
+                    if not (self._worker and self._worker.alive):
+                        hopeless[name] = status
+                        break
+                else:
+                    return statuses
+
+    async def _restart(self) -> None:
+        await self.close()
+        await self._cases.shapes()
+        self._worker = await self._launcher.spawn("baseline", memory_bytes=self._launcher.reference_memory)
+        try:
+            await ask_reference(self._worker, self._cases.command, Opened)
+            for case in await self._cases.timed_cases():
+                await ask_reference(self._worker, Stock(inputs=case.inputs), Done, [case.file])
+        except WorkerDied as error:
+            raise HarnessError(f"the baselines' process {error}: {self._worker.output}") from error
+
+    async def _build(self, name: str) -> BaselineStatus:
+        assert self._worker is not None
+        try:
+            built, _ = await self._worker.ask(Build(name=name), Built, seconds=BUILD_SECONDS)
+        except TimeoutError:
+            return _missing(name, BUILD_SECONDS, f"not compiled within {BUILD_SECONDS:g} s")
+        except (WorkerDied, WorkerConfused) as error:
+            return _missing(name, 0.0, f"its process {error}")
+        if isinstance(built, Failure):
+            return _missing(name, 0.0, built.message)
+        return BaselineStatus(name=name, ok=built.ok, seconds=built.seconds, detail=built.detail)
+
+    async def _measure(
+        self, statuses: list[BaselineStatus], facts: ProblemFacts, lease: Lease, started: float
+    ) -> BaselineReport:
+        if not any(status.ok for status in statuses):
+            reasons = "; ".join(f"{status.name}: {status.detail}" for status in statuses)
+            raise HarnessError(f"no baseline of {self._problem.name} can be timed: {reasons}")
+        medians: dict[str, float] = {}
+        async with lease.exclusive():
+            for status in statuses:
+                if status.ok:
+                    medians[status.name] = await self._quick(Contestant(name=status.name, ask=self._time))
+        best = min(medians, key=lambda name: medians[name])
+        return BaselineReport(
+            statuses=tuple(statuses),
+            median_ms=medians,
+            best=best,
+            roofline=roofline(facts.work, self._hardware, medians[best]),
+            seconds=time.monotonic() - started,
+        )
+
+    async def _quick(self, contestant: Contestant) -> float:
+        await contestant.calibrate()
+        for _ in range(QUICK_SAMPLES):
+            await contestant.sample()
+        return median(contestant.samples) / 1e6
+
+    async def _time(self, command: Time) -> Timed:
+        if self._worker is None:
+            raise HarnessError("the baselines' process is gone")
+        try:
+            timed, _ = await ask_reference(self._worker, command, Timed)
+        except WorkerDied as error:
+            raise HarnessError(f"the baselines' process {error}: {self._worker.output}") from error
+        return timed
+
+
+def _missing(name: str, seconds: float, why: str) -> BaselineStatus:
+    return BaselineStatus(name=name, ok=False, seconds=seconds, detail=why)

@@ -1,0 +1,158 @@
+"""Arguments on their way between processes: structure in the message, tensors in a sealed memory file."""
+
+import ctypes
+import fcntl
+import mmap
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from . import messages
+from .messages import DTypeValue, TensorSpec, Value, Values
+
+ALIGNMENT = 4096
+_SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+_LARGEST_WRITE = 1 << 30
+
+
+class Unsupported(TypeError):
+    """A value that cannot be handed to a candidate; the message names its type."""
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """``float32`` for ``torch.float32``."""
+    return str(dtype).removeprefix("torch.")
+
+
+def pack(arguments: Sequence[Any]) -> tuple[Values, int]:
+    """Write ``arguments`` into a fresh memory file that nobody can change any more.
+
+    Returns:
+        What describes them, and the file's descriptor (the caller closes it).
+
+    Raises:
+        Unsupported: a value is neither tensor, number, text, None, dtype, nor a list, tuple or dictionary of such.
+    """
+    writer = _Writer()
+    try:
+        items = tuple(writer.value(argument) for argument in arguments)
+        os.ftruncate(writer.file, writer.position)
+        fcntl.fcntl(writer.file, fcntl.F_ADD_SEALS, _SEALS)
+    except BaseException:
+        os.close(writer.file)
+        raise
+    return Values(items=items, size=writer.position), writer.file
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.file = os.memfd_create("values", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        self.position = 0
+
+    def value(self, value: Any) -> Value:
+        if isinstance(value, torch.Tensor):
+            return self._tensor(value)
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        if isinstance(value, torch.dtype):
+            return DTypeValue(name=dtype_name(value))
+        if isinstance(value, list | tuple):
+            return messages.Sequence(items=tuple(map(self.value, value)), is_tuple=isinstance(value, tuple))
+        if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+            return messages.Mapping(items={key: self.value(item) for key, item in value.items()})
+        raise Unsupported(f"a {type(value).__name__}")
+
+    def _tensor(self, tensor: torch.Tensor) -> TensorSpec:
+        if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+            raise Unsupported(f"a tensor on {tensor.device} with layout {tensor.layout}")
+        tensor = tensor.detach().resolve_conj().resolve_neg()
+        storage = tensor.untyped_storage()
+        begin, size = self.position, storage.nbytes()
+        write_bytes(self.file, storage.data_ptr(), size, begin)
+        self.position = -(-(begin + size) // ALIGNMENT) * ALIGNMENT
+        return TensorSpec(
+            dtype=dtype_name(tensor.dtype),
+            shape=tuple(tensor.shape),
+            stride=tuple(tensor.stride()),
+            storage_offset=tensor.storage_offset(),
+            position=begin,
+            size=size,
+        )
+
+
+def write_bytes(file: int, address: int, size: int, position: int) -> None:
+    """Write ``size`` bytes at ``address`` into ``file`` at ``position``."""
+    done = 0
+    while done < size:
+        step = min(size - done, _LARGEST_WRITE)
+        view = (ctypes.c_char * step).from_address(address + done)
+        done += os.pwrite(file, view, position + done)
+
+
+class MappedFile:
+    """A memory file mapped privately: reading it costs nothing, and nobody else sees a change."""
+
+    def __init__(self, file: int, size: int) -> None:
+        self._map = mmap.mmap(file, max(size, 1), flags=mmap.MAP_PRIVATE) if size else None
+        self.address = 0
+        if self._map is not None:
+            self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+
+    def __len__(self) -> int:
+        return 0 if self._map is None else len(self._map)
+
+
+def fresh_tensor(spec: TensorSpec) -> torch.Tensor:
+    """A tensor as ``spec`` says, in memory that torch allocated; its contents are undefined."""
+    dtype = getattr(torch, spec.dtype)
+    storage = torch.empty(spec.size // dtype.itemsize, dtype=dtype)
+    return storage.as_strided(spec.shape, spec.stride, spec.storage_offset)
+
+
+def unpack(values: Values, mapped: MappedFile) -> list[Any]:
+    """Arguments as described, their tensors copied into memory that torch allocated."""
+    return [_unpack(item, mapped) for item in values.items]
+
+
+def _unpack(value: Value, mapped: MappedFile) -> Any:
+    if isinstance(value, TensorSpec):
+        tensor = fresh_tensor(value)
+        ctypes.memmove(tensor.untyped_storage().data_ptr(), mapped.address + value.position, value.size)
+        return tensor
+    if isinstance(value, messages.Sequence):
+        items = [_unpack(item, mapped) for item in value.items]
+        return tuple(items) if value.is_tuple else items
+    if isinstance(value, messages.Mapping):
+        return {key: _unpack(item, mapped) for key, item in value.items.items()}
+    if isinstance(value, DTypeValue):
+        return getattr(torch, value.name)
+    return value
+
+
+def tensors_of(values: Sequence[Any]) -> list[torch.Tensor]:
+    """Every tensor in ``values``, depth first: the order in which :func:`specs_of` lists theirs."""
+    return [leaf for leaf in leaves(values) if isinstance(leaf, torch.Tensor)]
+
+
+def leaves(value: Any) -> list[Any]:
+    """``value`` flattened: what is no list, tuple or dictionary, depth first."""
+    if isinstance(value, list | tuple):
+        return [leaf for item in value for leaf in leaves(item)]
+    if isinstance(value, dict):
+        return [leaf for item in value.values() for leaf in leaves(item)]
+    return [value]
+
+
+def specs_of(values: Sequence[Value]) -> list[TensorSpec]:
+    """Every tensor description in ``values``, depth first."""
+    found: list[TensorSpec] = []
+    for value in values:
+        if isinstance(value, TensorSpec):
+            found.append(value)
+        elif isinstance(value, messages.Sequence):
+            found += specs_of(value.items)
+        elif isinstance(value, messages.Mapping):
+            found += specs_of(tuple(value.items.values()))
+    return found

@@ -1,0 +1,247 @@
+"""Is it right, and is it honest? The supervisor's side of judging one candidate."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from ...schemas import CaseResult, CompileReport, Evidence, Problem, Verdict, VerifyReport
+from . import judgement, wire
+from .case_host import Case, CaseHost
+from .judgement import Judged, judged
+from .launcher import Launcher
+from .messages import Compared, Done, Dump, Dumped, Failure, Load, Output, Ran, Release, Run
+from .worker import Worker, WorkerConfused, WorkerDied
+
+T = TypeVar("T")
+
+
+@dataclass
+class Suspect:
+    """A candidate's process, and how much time it has left."""
+
+    worker: Worker
+    seconds: float
+    """Limit for everything it does in this step."""
+    left: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.left = self.seconds
+
+    async def ask(
+        self, command: object, kind: type[T], descriptors: tuple[int, ...] = (), *, case: Case | None = None
+    ) -> tuple[T, list[int]]:
+        """Ask it; only its own time counts.
+
+        Raises:
+            Judged: it raised, died, took too long or answered nonsense.
+        """
+        shape, seed = ("", None) if case is None else (case.shape, case.seed)
+        started = time.monotonic()
+        try:
+            answer, received = await self.worker.ask(command, kind, descriptors, seconds=max(self.left, 0.001))
+        except TimeoutError:
+            what = "importing it" if isinstance(command, Load) else "the call"
+            raise judgement.late(self.seconds, what, shape, seed, self.worker.output) from None
+        except WorkerDied as error:
+            raise judgement.died(error.ended, self.worker, shape, seed) from None
+        except WorkerConfused as error:
+            message = f"its process spoke to the harness out of turn: {error}"
+            raise judged(Verdict.tampering, message, shape=shape, seed=seed) from None
+        finally:
+            self.left -= time.monotonic() - started
+        if isinstance(answer, Failure):
+            raise judgement.failed(answer, shape, seed, self.worker.output)
+        return answer, received
+
+
+@dataclass
+class Verification:
+    """One candidate on every case of a problem."""
+
+    host: CaseHost
+    suspect: Suspect
+    results: list[CaseResult] = field(default_factory=list)
+
+    async def check_everything(self) -> None:
+        """All shapes; the timed one first, and its last inputs once more at the end.
+
+        Raises:
+            Judged: something is wrong.
+        """
+        for shape in await self.host.shapes():
+            await self._check_shape(await self.host.cases_of(shape), again=shape == self.host.plan[0][0])
+
+    async def _check_shape(self, cases: list[Case], *, again: bool) -> None:
+        held: list[tuple[Case, tuple[Output, ...]]] = []
+        for index, case in enumerate(cases):
+            # Every second case goes into the tensors of the one before: same address, other contents. The rest comes
+            # at fresh addresses, the first of them with poisoned memory.
+            reuse = index - 1 if index % 2 else -1
+            command = Run(slot=index, inputs=case.inputs, reuse=reuse, poison=index % 2 == 0)
+            outputs = await self.run(command, case, held)
+            held.append((case, outputs))
+            if index % 2 or index == len(cases) - 1:
+                # Both outputs are held while the second call runs; only then is the first one read.
+                await self._settle(held, cases, first=index - 1 if index % 2 else index)
+        if again:
+            await self._check_repeat(cases[-1], len(cases) - 1)
+        await self.suspect.ask(Release(), Done)
+
+    async def run(self, command: Run, case: Case, held: list[tuple[Case, tuple[Output, ...]]]) -> tuple[Output, ...]:
+        """One call, and everything that can be told from its answer alone.
+
+        Raises:
+            Judged: it failed, or outputs or inputs are not as they must be.
+        """
+        files = () if command.repeat else (case.file,)
+        ran, _ = await self.suspect.ask(command, Ran, files, case=case)
+        if ran.touched:
+            message = f"it changed what is not its own: {', '.join(ran.touched)}"
+            raise judged(Verdict.tampering, message, shape=case.shape, seed=case.seed)
+        judgement.check_form(ran.outputs, case.outputs, case.shape, case.seed)
+        if ran.mutated >= 0:
+            message = f"input tensor {ran.mutated} is not what it was before the call"
+            raise judged(Verdict.input_mutated, message, shape=case.shape, seed=case.seed)
+        for earlier, outputs in held:
+            _check_apart(ran.outputs, outputs, case, earlier)
+        return ran.outputs
+
+    async def _settle(self, held: list[tuple[Case, tuple[Output, ...]]], cases: list[Case], first: int) -> None:
+        for slot in range(first, len(held)):
+            case, outputs = held[slot]
+            result = await self.compare(slot, case, outputs)
+            if not result.ok:
+                others = [other for other in cases if other is not case and other.outputs == case.outputs]
+                raise await self._explain(slot, case, outputs, result, others)
+
+    async def compare(self, slot: int, case: Case, outputs: tuple[Output, ...]) -> Compared:
+        """Have the candidate write a slot's outputs, and the reference compare them.
+
+        Raises:
+            Judged: they are not what they were when they were handed over.
+        """
+        dumped, files = await self.suspect.ask(Dump(slot=slot), Dumped, case=case)
+        try:
+            if dumped.changed >= 0:
+                message = f"output {dumped.changed} changed after it was handed over"
+                raise judged(Verdict.stale_output, message, shape=case.shape, seed=case.seed, output=dumped.changed)
+            result = await self.host.compare(case, outputs, files[0])
+        finally:
+            wire.close_all(files)
+        self.results.append(
+            CaseResult(
+                shape=case.shape,
+                seed=case.seed,
+                error=result.error,
+                reference_error=result.reference_error,
+                bound=result.bound,
+            )
+        )
+        return result
+
+    async def _explain(
+        self, slot: int, case: Case, outputs: tuple[Output, ...], result: Compared, others: list[Case]
+    ) -> Judged:
+        """Wrong; but in which way?"""
+        if slot % 2 == 0 and result.unwritten:
+            message = f"{result.unwritten} elements of output {result.output} were never written"
+            return wrong(Verdict.incomplete_output, message, case, result)
+        _, files = await self.suspect.ask(Dump(slot=slot), Dumped, case=case)
+        try:
+            for other in others:
+                if (await self.host.compare(other, outputs, files[0])).ok:
+                    message = "it returns the answer to other inputs than it was called with (a cached answer)"
+                    return wrong(Verdict.stale_output, message, case, result)
+        finally:
+            wire.close_all(files)
+        return wrong(Verdict.wrong_numbers, explain_numbers(result), case, result)
+
+    async def _check_repeat(self, case: Case, slot: int) -> None:
+        command = Run(slot=slot, inputs=case.inputs, repeat=True)
+        outputs = await self.run(command, case, [])
+        result = await self.compare(slot, case, outputs)
+        self.results.pop()
+        if not result.ok:
+            message = f"the second call on the same inputs is wrong, the first was not; {explain_numbers(result)}"
+            raise wrong(Verdict.not_deterministic, message, case, result)
+
+
+def explain_numbers(result: Compared) -> str:
+    """The worst element in words."""
+    where = f"[{', '.join(map(str, result.element))}]" if result.element else ""
+    return (
+        f"output {result.output}{where} is {result.got}, expected {result.expected}: error {result.error:.3g}, "
+        f"allowed {result.bound:.3g} (the reference's own is {result.reference_error:.3g})"
+    )
+
+
+def wrong(verdict: Verdict, message: str, case: Case, result: Compared) -> Judged:
+    """A verdict with the element to look at."""
+    return Judged(
+        verdict,
+        Evidence(
+            message=message,
+            shape=case.shape,
+            seed=case.seed,
+            output=result.output,
+            element=result.element,
+            expected=result.expected,
+            got=result.got,
+        ),
+    )
+
+
+def _check_apart(outputs: tuple[Output, ...], earlier: tuple[Output, ...], case: Case, earlier_case: Case) -> None:
+    for index, output in enumerate(outputs):
+        for other in earlier:
+            if max(output.begin, other.begin) < min(output.end, other.end):
+                message = (
+                    f"output {index} lies in the memory of an output of an earlier call (seed {earlier_case.seed}) "
+                    "that is still in use"
+                )
+                raise judged(Verdict.stale_output, message, shape=case.shape, seed=case.seed, output=index)
+
+
+async def load_into(suspect: Suspect, launcher: Launcher, host: CaseHost, problem: Problem, source: str) -> None:
+    """Have the candidate imported.
+
+    Raises:
+        Judged: it does not load.
+    """
+    await host.shapes()
+    command = Load(source=source, format=problem.format, artifacts=str(launcher.artifacts), setup=host.setup)
+    files = () if host.setup_file is None else (host.setup_file,)
+    await suspect.ask(command, Done, files)
+
+
+async def verify(launcher: Launcher, host: CaseHost, problem: Problem, source: str, seconds: float) -> VerifyReport:
+    """Judge a candidate. Every fault of it is a verdict.
+
+    Raises:
+        HarnessError: reference or zygote cannot be kept alive.
+    """
+    started = time.monotonic()
+    worker = await launcher.spawn("candidate")
+    verification = Verification(host, Suspect(worker, seconds))
+    verdict, evidence = Verdict.correct, None
+    try:
+        await load_into(verification.suspect, launcher, host, problem, source)
+        await verification.check_everything()
+    except Judged as found:
+        verdict, evidence = found.verdict, found.evidence
+    finally:
+        await asyncio.shield(worker.kill())
+    return VerifyReport(
+        verdict=verdict,
+        isolation=worker.isolation,
+        cases=tuple(verification.results),
+        evidence=evidence,
+        seconds=time.monotonic() - started,
+    )
+
+
+def not_compiled(report: CompileReport) -> Evidence:
+    """Evidence for a candidate that its compiler refused."""
+    message = next((d.message for d in report.diagnostics if d.severity == "error"), "it did not compile")
+    return Evidence(message=message, log=report.log)

@@ -1,0 +1,173 @@
+"""One child, as the supervisor holds it: channel, leash, and the end of what it printed."""
+
+import asyncio
+import contextlib
+import shutil
+import signal
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from . import wire
+from .channel import Channel
+from .messages import Answer, Ended, Failure, Hello
+
+T = TypeVar("T")
+
+OUTPUT_BYTES = 8192
+"""How much of the end of its output is kept."""
+KILL_SECONDS = 10.0
+
+
+class WorkerDied(Exception):
+    """The child ended while it was asked something; the message says how."""
+
+    def __init__(self, ended: Ended) -> None:
+        self.ended = ended
+        super().__init__(describe_end(ended))
+
+
+class WorkerConfused(Exception):
+    """The child answered something that is no answer."""
+
+
+def describe_end(ended: Ended) -> str:
+    """``killed by SIGSEGV`` or ``exited with status 3``."""
+    if not ended.signal:
+        return f"exited with status {ended.exit_code}"
+    try:
+        return f"killed by {signal.Signals(ended.signal).name}"
+    except ValueError:
+        return f"killed by signal {ended.signal}"
+
+
+class Worker:
+    """Asks a child one thing at a time."""
+
+    def __init__(
+        self, channel: socket.socket, leash: socket.socket, output: socket.socket, *, scratch: Path, label: str
+    ) -> None:
+        self.label = label
+        self.isolation = ""
+        """Layers in force, as reports carry them."""
+        self.pid = 0
+        """Its process id as we see it; 0 if unknown."""
+        self._channel = Channel(channel)
+        self._leash = Channel(leash)
+        self._leash_socket = leash
+        self._output = output
+        self._printed = bytearray()
+        self._scratch = scratch
+        self._turn = asyncio.Lock()
+        self._ended: Ended | None = None
+        output.setblocking(False)
+        asyncio.get_running_loop().add_reader(output, self._read_output)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it was not found dead or killed so far."""
+        return self._ended is None
+
+    @property
+    def output(self) -> str:
+        """End of what it printed."""
+        return self._printed.decode("utf-8", errors="replace")
+
+    async def greet(self, seconds: float) -> None:
+        """Wait until it is up.
+
+        Raises:
+            EOFError, TimeoutError, ValueError: it does not come up.
+        """
+        async with asyncio.timeout(seconds):
+            self.pid = await self._channel.peer_pid()
+            hello: Hello
+            hello, descriptors = await self._channel.receive(Hello)
+        wire.close_all(descriptors)
+        self.isolation = "+".join(hello.isolation)
+
+    async def ask(
+        self, command: object, kind: type[T], descriptors: Sequence[int] = (), *, seconds: float
+    ) -> tuple[T | Failure, list[int]]:
+        """Ask and wait; the descriptors that come back are the caller's. Cancelled, it lets go of the child.
+
+        Raises:
+            WorkerDied: it ended.
+            TimeoutError: it took longer than ``seconds``; it has been killed.
+            WorkerConfused: it answered something else; it has been killed.
+        """
+        async with self._turn:
+            answer, received = await self._exchange(command, descriptors, seconds)
+        if isinstance(answer, kind | Failure):
+            return answer, received
+        wire.close_all(received)
+        await self.kill()
+        raise WorkerConfused(f"{type(answer).__name__} where {kind.__name__} was asked for")
+
+    async def _exchange(self, command: object, descriptors: Sequence[int], seconds: float) -> tuple[Answer, list[int]]:
+        if self._ended is not None:
+            raise WorkerDied(self._ended)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._channel.send(command, descriptors)
+                return await self._channel.receive(Answer)
+        except TimeoutError:
+            await self.kill()
+            raise
+        except (EOFError, OSError):
+            raise WorkerDied(await self._await_end()) from None
+        except ValueError as error:
+            await self.kill()
+            raise WorkerConfused(str(error)) from error
+        except asyncio.CancelledError:
+            # The answer may still come and would be taken for that of the next command.
+            self._abandon()
+            raise
+
+    async def kill(self) -> None:
+        """End it and everything it started, and wait until that is done."""
+        if self._ended is None:
+            with contextlib.suppress(OSError):
+                self._leash_socket.send(b"k")
+            await self._await_end()
+
+    def _abandon(self) -> None:
+        """Let go without waiting: its keeper kills it."""
+        if self._ended is None:
+            self._ended = Ended(exit_code=-1, signal=signal.SIGKILL)
+            self._close()
+
+    async def _await_end(self) -> Ended:
+        if self._ended is None:
+            ended = Ended(exit_code=-1, signal=signal.SIGKILL)
+            try:
+                async with asyncio.timeout(KILL_SECONDS):
+                    ended, _ = await self._leash.receive(Ended)
+            except (EOFError, OSError, ValueError):
+                # The keeper is gone too, which only a dying zygote does to it.
+                pass
+            finally:
+                self._ended = self._ended or ended
+                self._close()
+        return self._ended
+
+    def _close(self) -> None:
+        self._read_output()
+        asyncio.get_running_loop().remove_reader(self._output)
+        for end in (self._channel, self._leash, self._output):
+            end.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _read_output(self) -> None:
+        """Take some of what it printed; a flood is taken bit by bit, between other things."""
+        for _ in range(4):
+            try:
+                chunk = self._output.recv(1 << 16)
+            except OSError:
+                return
+            if not chunk:
+                asyncio.get_running_loop().remove_reader(self._output)
+                return
+            self._printed += chunk
+            del self._printed[:-OUTPUT_BYTES]

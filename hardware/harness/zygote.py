@@ -1,0 +1,125 @@
+"""Imports torch once, then forks a child for each job: no candidate pays four seconds for its import.
+
+It never enters an OpenMP region and never touches a tensor: libgomp hangs in the child of a process that did. Each job
+gets two processes: a *keeper* (first process of a PID namespace where permitted) and the child proper. The keeper kills
+the child, and whatever the child left behind, as soon as the leash is pulled or let go, that is, also when the
+supervisor was killed. All of them end with the zygote, and the zygote ends with the supervisor.
+"""
+
+import contextlib
+import gc
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from typing import NoReturn
+
+from . import keeper, linux, sandbox, wire
+from .messages import Hello, Ready, Spawn
+
+Main = Callable[[socket.socket, Spawn], None]
+
+
+def main(descriptor: int) -> None:
+    """Serve spawn requests on the socket ``descriptor`` until its other end is gone."""
+    linux.die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Before torch: a process with threads may not leave its user namespace.
+    shared = sandbox.leave_network()
+    roles, torch_version = _load()
+    gc.collect()
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    control = socket.socket(fileno=descriptor)
+    spaces = sandbox.ProcessSpaces()
+    wire.send(control, Ready(torch=torch_version, isolation=shared))
+    while True:
+        try:
+            request, descriptors = _next(control)
+        except (EOFError, ConnectionError):
+            return
+        pid, apart = spaces.fork()
+        if pid == 0:
+            control.close()
+            _keep(roles, request, descriptors, (*shared, *(("pidns",) if apart else ())))
+        wire.close_all(descriptors)
+
+
+def _next(control: socket.socket) -> tuple[Spawn, list[int]]:
+    return wire.receive(control, Spawn)
+
+
+def _load() -> tuple[dict[str, Main], str]:
+    import torch
+
+    # Replaces functions of torch when it is first imported, which must not look like a candidate's doing.
+    import torch._dynamo
+
+    from . import admission, baseline, candidate, reference
+
+    roles: dict[str, Main] = {
+        "admission": admission.serve,
+        "baseline": baseline.serve,
+        "candidate": candidate.serve,
+        "reference": reference.serve,
+    }
+    return roles, str(torch.__version__)
+
+
+def _keep(roles: dict[str, Main], request: Spawn, descriptors: list[int], layers: tuple[str, ...]) -> NoReturn:
+    """Be the keeper: fork the child, then watch it and the leash."""
+    linux.die_with_parent()
+    channel, leash, output = descriptors
+    # A group of its own: it has to outlive the signals that it sends.
+    os.setsid()
+    layers += sandbox.separate_files(request)
+    watch = keeper.Keeper(leash)
+    pid = os.fork()
+    if pid == 0:
+        os.close(leash)
+        _be_child(roles[request.role], request, channel, output, layers)
+    os.close(channel)
+    os.close(output)
+    watch.until_the_end(pid)
+
+
+def _be_child(serve: Main, request: Spawn, channel: int, output: int, layers: tuple[str, ...]) -> NoReturn:
+    status = 1
+    try:
+        linux.die_with_parent()
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _redirect(output)
+        os.chdir(request.scratch)
+        os.environ["TMPDIR"] = request.scratch
+        layers += sandbox.limit(request)
+        connection = socket.socket(fileno=channel)
+        wire.send(connection, Hello(isolation=("process", *layers)))
+        serve(connection, request)
+        status = 0
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        # The supervisor has let go: nobody is left to answer to.
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+        raise
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+
+
+def _redirect(output: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(nothing)
+    os.close(output)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

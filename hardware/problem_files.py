@@ -1,0 +1,100 @@
+"""Reads a problem file without running it."""
+
+import ast
+import re
+from pathlib import Path
+
+from ..schemas import Problem, ProblemError, ProblemFormat, sha256
+
+FUNCTION_NAMES = ("shapes", "inputs", "reference")
+KERNELBENCH_NAMES = ("Model", "get_inputs")
+LARGEST_FILE = 1 << 20
+"""Bytes. A problem is source code; data comes from its generator."""
+
+
+def load_problem(path: Path | str) -> Problem:
+    """The problem in the Python file at ``path``, its format told by the names that it defines.
+
+    Raises:
+        ProblemError: there is no such file, it is no Python, or it follows neither format.
+    """
+    path = Path(path)
+    source = _read(path)
+    return Problem(name=_name(path), format=problem_format(source, path.name), source=source, sha256=sha256(source))
+
+
+def problem_format(source: str, file: str) -> ProblemFormat:
+    """Which contract ``source`` follows; ``file`` names it in messages.
+
+    Raises:
+        ProblemError: it is no Python, or follows neither.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        where = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
+        text = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise ProblemError(f"{file} is not Python: {text}{where}; give a Python file with a reference") from error
+    names = _names(tree)
+    if "Model" in names and "reference" not in names:
+        return _complete(ProblemFormat.kernelbench, KERNELBENCH_NAMES, names, file)
+    if names & set(FUNCTION_NAMES):
+        return _complete(ProblemFormat.function, FUNCTION_NAMES, names, file)
+    raise ProblemError(
+        f"{file} lacks `reference`: define shapes, inputs(generator, ...) and reference(...), or a KernelBench file's "
+        "Model and get_inputs()"
+    )
+
+
+def _complete(kind: ProblemFormat, wanted: tuple[str, ...], names: set[str], file: str) -> ProblemFormat:
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        found = ", ".join(name for name in wanted if name in names)
+        raise ProblemError(
+            f"{file} defines {found} but lacks `{missing[0]}`; a {kind} problem needs {', '.join(wanted)}"
+        )
+    return kind
+
+
+def _read(path: Path) -> str:
+    if path.is_dir():
+        raise ProblemError(f"{path} is a folder; name the problem's Python file in it")
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise ProblemError(f"there is no file {path}; check the path") from None
+    except OSError as error:
+        raise ProblemError(f"cannot read {path}: {error.strerror}") from error
+    if len(data) > LARGEST_FILE:
+        raise ProblemError(f"{path} has {len(data)} bytes; a problem file may have {LARGEST_FILE}")
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise ProblemError(f"{path} is not Python: it is not UTF-8 text; give a Python file with a reference") from None
+
+
+def _name(path: Path) -> str:
+    name = re.sub(r"[^a-z0-9_]+", "_", path.stem.lower()).strip("_")
+    return name or "problem"
+
+
+def _names(tree: ast.Module) -> set[str]:
+    """Names bound at module level, also below ``if`` and ``try``, by assignment, definition or import."""
+    names: set[str] = set()
+    pending: list[ast.stmt] = list(tree.body)
+    while pending:
+        statement = pending.pop()
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(statement.name)
+        elif isinstance(statement, ast.Import | ast.ImportFrom):
+            names.update((alias.asname or alias.name).split(".")[0] for alias in statement.names)
+        else:
+            names.update(_assigned(statement))
+            pending += [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.stmt)]
+    return names
+
+
+def _assigned(statement: ast.stmt) -> set[str]:
+    targets = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr)]
+    found = [node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+    return {node.id for node in found if isinstance(node.ctx, ast.Store)}
