@@ -1,0 +1,151 @@
+"""Sessions from the outside: options refused, results and verdicts read off the graph."""
+
+import re
+
+import given
+import msgspec
+import pytest
+from kernelswarm.agents.graph import SearchGraph
+from kernelswarm.agents.registry import ROLES, parse_roles
+from kernelswarm.agents.session import SearchOptions, evaluation_of, new_session_id, result_of
+from kernelswarm.schemas import (
+    CandidateCompiled,
+    CandidateProfiled,
+    CandidateVerified,
+    CaseResult,
+    CompilationFailed,
+    CompileReport,
+    Diagnostic,
+    Event,
+    Evidence,
+    InputError,
+    Intent,
+    MemoryOperator,
+    NodePlanned,
+    SessionClosed,
+    Verdict,
+    VerificationFailed,
+    VerifyReport,
+)
+
+PLAN = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
+
+
+def graph_of(*events: Event) -> SearchGraph:
+    graph = SearchGraph("rmsnorm-abcde")
+    for index, event in enumerate([given.opened(), PLAN, given.candidate("SOURCE"), *events]):
+        whole = type(event).__name__ in ("SessionOpened", "SessionClosed")
+        graph.apply(given.said(event, node="" if whole else "n001", index=index), event)
+    return graph
+
+
+def won(**changes: object) -> SearchGraph:
+    verified = VerifyReport(
+        verdict=Verdict.correct,
+        isolation="process+netns",
+        cases=(CaseResult(shape="main", seed=5, error=0.0, reference_error=0.0, bound=1e-6),),
+    )
+    closed = SessionClosed(
+        reason="budget", best="n001", win=True, speedup=given.interval(1.9), against="eager", candidates=1, correct=1
+    )
+    return graph_of(
+        CandidateVerified(report=verified),
+        CandidateProfiled(report=given.profile(1.0, 2.0)),
+        given.diagnosed(2.0, against="eager"),
+        CandidateProfiled(report=given.profile(1.0, 1.9), confirmation=True),
+        given.diagnosed(1.9, against="eager", confirmation=True),
+        msgspec.structs.replace(closed, **changes),
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (dict(budget=0), "budget 0"),
+        (dict(budget=-3), "budget -3"),
+        (dict(minutes=0.0), "minutes 0"),
+        (dict(target=-1.0), "target -1"),
+        (dict(policy="best"), "unknown policy 'best'"),
+    ],
+)
+def test_options_that_make_no_sense_are_named(options: dict[str, object], told: str) -> None:
+    with pytest.raises(InputError, match=re.escape(told)):
+        SearchOptions(**options).check()  # type: ignore[arg-type]
+
+
+def test_session_ids_are_short_readable_subject_tokens() -> None:
+    ids = {new_session_id("batch_event_truncate") for _ in range(50)}
+    assert len(ids) == 50
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,40}", session) for session in ids)
+
+
+def test_a_result_reports_the_confirmation_not_the_first_measurement() -> None:
+    result = result_of(won(), "cpu", 12.0)
+    assert result.times_ms == {"candidate": 1.0, "eager": 1.9}
+    assert result.speedups["eager"].median == pytest.approx(1.9)
+    assert (result.source, result.win, result.seconds) == ("SOURCE", True, 12.0)
+
+
+def test_an_open_session_has_no_result() -> None:
+    with pytest.raises(ValueError, match="still open"):
+        result_of(graph_of(), "cpu", 0.0)
+
+
+def test_a_verdict_on_a_correct_kernel() -> None:
+    told = evaluation_of(won(), "cpu")
+    assert (told.verdict, told.correct, told.win, told.reason) == (Verdict.correct, True, True, None)
+    assert told.speedup is not None and told.speedup.against == "eager"
+    assert told.evidence["cases"]
+
+
+def test_a_verdict_on_a_wrong_kernel_shows_where() -> None:
+    evidence = Evidence(message="2 of 4 elements differ", element=(1,), expected="1.0", got="0.0", seed=99)
+    report = VerifyReport(verdict=Verdict.wrong_numbers, isolation="process", evidence=evidence)
+    graph = graph_of(
+        VerificationFailed(report=report),
+        given.diagnosed(verdict=Verdict.wrong_numbers, summary="wrong numbers: 2 of 4 elements differ"),
+        SessionClosed(reason="budget", candidates=1),
+    )
+    told = evaluation_of(graph, "cpu")
+    assert (told.correct, told.win, told.speedup, told.times_ms) == (False, False, None, {})
+    assert told.evidence["got"] == "0.0" and told.evidence["seed"] == 99
+    assert told.reason == "wrong numbers: 2 of 4 elements differ"
+
+
+def test_a_verdict_on_what_does_not_compile_quotes_the_compiler() -> None:
+    report = CompileReport(
+        ok=False, language="cpp", compiler="g++", diagnostics=(Diagnostic(severity="error", message="no", line=3),)
+    )
+    graph = graph_of(
+        CompilationFailed(report=report),
+        given.diagnosed(verdict=Verdict.compile_error),
+        SessionClosed(reason="budget", candidates=1),
+    )
+    told = evaluation_of(graph, "cpu")
+    assert told.verdict is Verdict.compile_error
+    assert "never ran" in told.isolation
+    (diagnostic,) = told.evidence["diagnostics"]  # type: ignore[misc]
+    assert (diagnostic["message"], diagnostic["line"]) == ("no", 3)
+
+
+def test_roles_are_parsed_with_their_counts() -> None:
+    assert parse_roles("compiler=2, verifier") == {"compiler": 2, "verifier": 1}
+    assert set(parse_roles(",".join(ROLES))) == set(ROLES)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("cook=1", "'cook'"), ("compiler=0", "'0'"), ("compiler=x", "'x'"), ("", "no roles")]
+)
+def test_roles_that_are_none_are_named(text: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        parse_roles(text)
+
+
+def test_the_graph_names_every_state() -> None:
+    graph = graph_of()
+    states = [graph.nodes["n001"].state]
+    report = CompileReport(ok=True, language="cpp", compiler="g++")
+    for event in (CandidateCompiled(report=report), given.diagnosed(1.2)):
+        graph.apply(given.said(event, node="n001", index=9), event)
+        states.append(graph.nodes["n001"].state)
+    assert states == ["proposed", "compiled", "done"]

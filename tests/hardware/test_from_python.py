@@ -1,0 +1,86 @@
+"""A live operator becomes a problem file that computes the same. One subprocess: torch takes seconds to import."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+CODE = """
+import json, torch
+import torch.nn.functional as F
+from kernelswarm.hardware.from_python import trace
+from kernelswarm.schemas import ProblemError
+
+offset = torch.randn(64)
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.GELU(), torch.nn.LayerNorm(32))
+    def forward(self, x, *, scale=2.0):
+        return self.inner(x) * scale
+
+def softmax(x, weight, dim=-1):
+    return F.softmax(x + offset, dim) * weight
+
+cases = {
+    "module": (Block(), [torch.randn(8, 64)]),
+    "closure": (softmax, [torch.randn(4, 64), torch.rand(64)]),
+    "by_name": (softmax, {"weight": torch.rand(64), "x": torch.randn(4, 64)}),
+    "lambda": (lambda x, s: x * s, [torch.randn(3), 2.5]),
+    "lookup": (lambda x, b: torch.bucketize(x, b), [torch.randn(100), torch.arange(10.0)]),
+    "integers": (lambda i, t: t[i], [torch.randint(0, 5, (9,)), torch.randn(5, 3)]),
+    "tuple": (lambda x: (x.sum(-1), x > 0), [torch.randn(4, 6)]),
+}
+out = {}
+for name, (operator, inputs) in cases.items():
+    traced = trace(operator, inputs)
+    module = {}
+    exec(traced.problem.source, module)
+    by_name = isinstance(inputs, dict)
+    values = [inputs["x"], inputs["weight"]] if by_name else inputs
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    got, expected = module["reference"](*tensors, *traced.parameters), operator(*values)
+    same = all(torch.equal(a, b) for a, b in zip(*map(lambda y: y if isinstance(y, tuple) else (y,), (got, expected))))
+    drawn = module["inputs"](torch.Generator().manual_seed(1))
+    again = module["inputs"](torch.Generator().manual_seed(1))
+    module["reference"](*drawn)
+    alike = [d.shape == t.shape and d.dtype == t.dtype for d, t in zip(drawn, [*tensors, *traced.parameters])]
+    repeats = all(torch.equal(a, b) for a, b in zip(drawn, again))
+    ordered = name != "lookup" or bool((drawn[1].diff() >= 0).all())
+    out[name] = [same, all(alike), repeats, ordered, traced.problem.name]
+for name, bad in {"untraceable": (lambda x: x if x.sum() > 0 else -x, [torch.randn(3)]),
+                  "wrong_arity": (softmax, [torch.randn(3)]), "not_a_tensor": (softmax, ["x", "y"])}.items():
+    try:
+        trace(*bad)
+        out[name] = "traced"
+    except ProblemError as error:
+        out[name] = str(error)
+print(json.dumps(out))
+"""
+
+
+@pytest.fixture(scope="module")
+def outcome() -> dict[str, object]:
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", CODE], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("case", ["module", "closure", "by_name", "lambda", "lookup", "integers", "tuple"])
+def test_the_file_computes_what_the_operator_does(outcome: dict[str, list[object]], case: str) -> None:
+    same, alike, repeats, ordered, name = outcome[case]
+    assert (same, alike, repeats, ordered) == (True, True, True, True)
+    assert str(name).replace("_", "a").isalnum()
+
+
+@pytest.mark.parametrize(
+    ("case", "told"), [("wrong_arity", "does not take these inputs"), ("not_a_tensor", "'x' is a str")]
+)
+def test_what_cannot_be_traced_is_one_sentence(outcome: dict[str, str], case: str, told: str) -> None:
+    assert told in outcome[case]
+
+
+def test_control_flow_on_data_is_refused(outcome: dict[str, str]) -> None:
+    assert "cannot be traced" in outcome["untraceable"]
