@@ -30,11 +30,11 @@ def doctor(pool: Pool = "cpu", json: Json = False) -> int:
 
 def _table(checks: list[Check]) -> Table:
     table = Table(box=None, pad_edge=False, show_header=False)
-    for ratio in (None, None, 3):
-        table.add_column(ratio=ratio, overflow="fold")
+    for _ in range(3):
+        table.add_column(overflow="fold")
     for check in checks:
         style = _STYLES[check.status]
-        told = escape(check.detail) + (f"\n[dim]→ {escape(check.way_out)}[/]" if check.way_out else "")
+        told = escape(check.detail) + (f"\n[dim]{escape(check.way_out)}[/]" if check.way_out else "")
         table.add_row(f"[{style}]{check.status}[/]", escape(check.name), told)
     return table
 

@@ -6,8 +6,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from ..bus import Bus
-from ..store import log_path
-from .terminal import err
 
 
 @asynccontextmanager
@@ -24,20 +22,9 @@ async def asked_bus(nats: str) -> AsyncIterator[Bus | None]:
         yield bus
 
 
-def nothing_yet(home: Path, nats: str) -> bool:
-    """Whether there is no log to ask; says so."""
-    if nats or log_path(home).exists():
-        return False
-    say_nothing_yet(home)
-    return True
-
-
-def say_nothing_yet(home: Path) -> None:
-    """Say that no session was ever recorded, and what to do."""
-    err.print(
-        f"no sessions in {home} yet: run `kernelswarm optimize PROBLEM`, or set KERNELSWARM_HOME to where they are",
-        markup=False,
-    )
+def nothing_in(home: Path) -> str:
+    """What to say when no session was ever recorded in ``home``."""
+    return f"no sessions in {home} yet: run `kernelswarm optimize PROBLEM`, or set KERNELSWARM_HOME to where they are"
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

@@ -11,8 +11,8 @@ from .. import store
 from ..agents.home import kernelswarm_home
 from ..store import SessionRow
 from .options import Json, Nats
-from .reading import asked_bus, say_nothing_yet
-from .terminal import print_json, print_wide
+from .reading import asked_bus, nothing_in
+from .terminal import err, print_json, print_wide
 
 EXAMPLES = (
     "kernelswarm sessions",
@@ -38,7 +38,7 @@ def sessions(
     elif found:
         print_wide(_table(found))
     if not found:
-        say_nothing_yet(home)
+        err.print(nothing_in(home), markup=False)
     return 0
 
 
@@ -52,7 +52,7 @@ def _table(found: list[SessionRow]) -> Table:
     table.add_column("against", no_wrap=True)
     table.add_column("started (UTC)", no_wrap=True)
     for row in found:
-        status = row.status if row.status == "open" else (row.reason or row.status)
+        status = f"{row.status} ({row.reason})" if row.reason else row.status
         table.add_row(
             *map(escape, (row.session, row.problem, row.pool, status)),
             f"{row.candidates}/{row.budget}",

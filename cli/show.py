@@ -12,9 +12,9 @@ from .. import store
 from ..agents.home import kernelswarm_home
 from ..bus import Bus
 from ..schemas import InputError
-from ..store import NodeReport, SessionReport
+from ..store import NodeReport, SessionReport, log_path
 from .options import Json, Nats, SessionId
-from .reading import asked_bus, nearest, nothing_yet
+from .reading import asked_bus, nearest, nothing_in
 from .show_node import print_node
 from .show_session import print_session
 from .terminal import out, print_json, write
@@ -41,8 +41,8 @@ def show(
     if source and json:
         raise InputError("--source prints a file, --json an object: choose one")
     home = kernelswarm_home()
-    if nothing_yet(home, nats):
-        return 0
+    if not nats and not log_path(home).exists():
+        raise InputError(f"there is no session {session!r}: {nothing_in(home)}")
     report = asyncio.run(_read(home, nats, session, node, source))
     if json:
         print_json(report)

@@ -53,7 +53,7 @@ def _label(node: NodeRow, best: bool) -> Text:
     win = (node.speedup_low or 0.0) > 1.0
     name.append(f"{speedup} ({interval})", style="green" if win else "")
     if node.roofline_fraction is not None:
-        name.append(f"  {node.roofline_fraction:.0%} of the floor", style="dim")
+        name.append(f"  roofline {node.roofline_fraction:.0%}", style="dim")
     name.append(f"  {(node.bottleneck or '').replace('_', ' ')}", style="dim")
     return name.append("  confirmed" if node.confirmed else "", style="cyan")
 

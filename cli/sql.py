@@ -10,9 +10,9 @@ from rich.table import Table as Picture
 from rich.text import Text
 
 from ..agents.home import kernelswarm_home
-from ..store import Table, run_sql
+from ..store import Table, log_path, run_sql
 from .options import Nats
-from .reading import asked_bus, nothing_yet
+from .reading import asked_bus, nothing_in
 from .spelling import as_csv, as_json, cell
 from .terminal import err, print_wide, write
 
@@ -48,7 +48,8 @@ def sql(
     """
     home = kernelswarm_home()
     shape = format or (Format.table if sys.stdout.isatty() else Format.csv)
-    if nothing_yet(home, nats):
+    if not nats and not log_path(home).exists():
+        err.print(nothing_in(home), markup=False)
         write("[]\n" if shape is Format.json else "")
         return 0
     text = sys.stdin.read() if query == "-" else query

@@ -38,7 +38,8 @@ def print_json(value: Any) -> None:
 
 def print_wide(picture: Table | Tree) -> None:
     """Print a table or a tree, as wide as the terminal, or as it wants to be where there is none."""
-    out.print(picture, width=None if out.is_terminal else WIDE, soft_wrap=False)
+    console = out if out.is_terminal else _Results(width=WIDE, highlight=False, emoji=False)
+    console.print(picture, soft_wrap=False)
 
 
 def write(text: str) -> None:
