@@ -26,9 +26,10 @@ from ..schemas import (
     Skill,
     SkillDistilled,
     StoreError,
+    decode,
     encode,
 )
-from ..store import recording, skills_of, wait_recorded
+from ..store import recording, run_sql, wait_recorded
 from ..store.query import Query
 from .graph import SearchGraph
 from .planner.machine import WIDTH
@@ -39,6 +40,13 @@ from .synthesizer.backend import check_backend
 
 SKILL_WAIT_S = 10.0
 """How long a closed session waits for its skill; it is recorded later if it comes later."""
+
+MOST_SKILLS = 2000
+"""Newest skills that are looked through for one search."""
+
+KNOWN_SKILLS = """
+    SELECT json_extract(body, '$.skill') FROM events WHERE tag = 'skill.distilled.v1' ORDER BY seq DESC
+"""
 
 log = structlog.get_logger(__name__)
 
@@ -193,11 +201,11 @@ async def searching(
 async def _skills_for(home: Path, bus: Bus, facts: ProblemFacts, pool: Pool) -> list[Skill]:
     """What earlier sessions on like problems taught; a log that cannot be read costs the head start, not the search."""
     try:
-        known = await skills_of(home, bus=bus)
+        table = await run_sql(home, KNOWN_SKILLS, bus=bus, max_rows=MOST_SKILLS)
     except StoreError as error:
         log.warning("no skills: the log cannot be read", reason=str(error))
         return []
-    return relevant_skills(known, facts, pool)
+    return list(relevant_skills([decode(text, Skill) for (text,) in table.rows], facts, pool))
 
 
 async def _stop_after(search: Search, minutes: float) -> None:
