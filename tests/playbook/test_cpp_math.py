@@ -189,6 +189,21 @@ def test_floor_division_rounds_down(built):
     np.testing.assert_array_equal(call(built[0], "floor_div", "accurate", x, y), want)
 
 
+def test_integers_divide_as_in_python(tmp_path):
+    names = ["remainder", "floor_div", "maximum", "minimum"]
+    source = cpp_math.snippet([(name, "accurate") for name in names])
+    for name in names:
+        source += f'extern "C" int64_t whole_{name}(int64_t a, int64_t b) {{ return ks_{name}_accurate(a, b); }}\n'
+    (tmp_path / "whole.cpp").write_text(source)
+    subprocess.run(["g++", *FLAGS, tmp_path / "whole.cpp", "-o", tmp_path / "whole.so"], check=True)
+    library = ctypes.CDLL(str(tmp_path / "whole.so"))
+    for name, expected in zip(names, (lambda a, b: a % b, lambda a, b: a // b, max, min), strict=True):
+        function = getattr(library, f"whole_{name}")
+        function.argtypes, function.restype = [ctypes.c_int64] * 2, ctypes.c_int64
+        for a, b in [(7, 3), (-7, 3), (7, -3), (-7, -3), (6, 3), (-6, 3), (0, -5), (2**62, -7)]:
+            assert function(a, b) == expected(a, b), (name, a, b)
+
+
 def test_only_what_is_needed_is_emitted_and_dependencies_come_first():
     text = cpp_math.snippet([("gelu_tanh", "fast")])
     assert text.index("ks_exp_fast(float") < text.index("ks_sigmoid_fast(float") < text.index("ks_gelu_tanh_fast(float")

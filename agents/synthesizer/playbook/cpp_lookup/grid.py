@@ -99,61 +99,11 @@ static inline void ks_lookup_grid(const ks_index_grid<K>& index, const K* x, O* 
 }
 """
 
-_EYTZINGER = """\
-template <typename K> struct ks_index_eytzinger {
-  const K* table;
-  int64_t n;
-  int levels = 0;
-  std::vector<K> tree;  // breadth first from [1], filled up with the largest key to 2^levels - 1
-  ks_index_eytzinger(const K* table_, int64_t n_) : table(table_), n(n_) {
-    if (n < 1 || n > (INT32_MAX >> 2)) return;
-    while ((int64_t(1) << levels) <= n) ++levels;
-    tree.resize(size_t(1) << levels);
-    for (int level = 0; level < levels; ++level) {
-      const int64_t width = int64_t(1) << level, stride = int64_t(1) << (levels - level);
-      for (int64_t k = 0; k < width; ++k) tree[width + k] = table[std::min(k * stride + stride / 2 - 1, n - 1)];
-    }
-  }
-};
-template <bool RIGHT, typename K, typename O>
-static inline void ks_lookup_eytzinger(const ks_index_eytzinger<K>& index, const K* x, O* out, int64_t count) {
-  using P = ks_position<K>;
-  if (index.levels == 0) return ks_lookup_binary<RIGHT>(index.table, index.n, x, out, count);
-  const K* tree = index.tree.data();
-  const P n = (P)index.n, leaves = P(1) << index.levels;
-  P node[KS_TILE];
-  for (int64_t start = 0; start < count; start += KS_TILE) {
-    const K* query = x + start;
-    const int64_t m = std::min(KS_TILE, count - start);
-    for (int64_t j = 0; j < m; ++j) node[j] = 1;
-    for (int level = 0; level < index.levels; ++level) {
-#pragma omp simd
-      for (int64_t j = 0; j < m; ++j) {
-        const P k = node[j];
-        node[j] = 2 * k + (ks_before<RIGHT>(tree[k], query[j]) ? P(1) : P(0));
-      }
-    }
-#pragma omp simd
-    for (int64_t j = 0; j < m; ++j) {
-      const P place = node[j] - leaves;
-      out[start + j] = (O)(place < n ? place : n);
-    }
-  }
-}
-"""
-
 ALGORITHMS = {
     "grid": Algorithm(
         "an index of 2 cells a key leads to the few boundaries of a query's cell",
-        "batches at least as large as a table whose keys are spread out",
+        "several queries a key, or a table beyond the cache, keys spread out; 2x over tiled at 20 queries a key",
         _GRID,
-        ("binary",),
-        index=True,
-    ),
-    "eytzinger": Algorithm(
-        "the table copied in breadth-first order, 64 queries descend in step",
-        "tables beyond the cache with many times as many queries",
-        _EYTZINGER,
         ("binary",),
         index=True,
     ),
