@@ -26,8 +26,9 @@ _MAX_BYTES = 16 * 1024 * 1024
 class BulkConsumer:
     """A durable consumer of every event of every pool; one acknowledgement settles all that was handed over.
 
-    The reader knows where it is (``after``: the last sequence it has kept). If the durable's place at the server is
-    further on, because what was kept got lost or was put back from a copy, the durable is made anew from ``after``.
+    The reader knows where it is (``after``: the last sequence it has kept). Where the durable's place at the server is
+    another one it is made anew from ``after``: further on if what was kept got lost or was put back from a copy, behind
+    or with deliveries unsettled (which would come again only after 30 s) if the last reader was killed.
     """
 
     def __init__(self, bus: Bus, role: str, after: int) -> None:
@@ -46,8 +47,7 @@ class BulkConsumer:
         js = self._link.js
         with contextlib.suppress(NotFoundError):
             info = await self._link.retried("look up the recorder", lambda: js.consumer_info(STREAM, self._name))
-            floor = info.ack_floor.stream_seq if info.ack_floor else 0
-            if floor <= self._after:
+            if info.ack_floor and info.ack_floor.stream_seq == self._after and not info.num_ack_pending:
                 await self._listen()
                 return
             await self._link.retried("begin the recorder anew", lambda: js.delete_consumer(STREAM, self._name))

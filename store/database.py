@@ -60,6 +60,11 @@ def read_meta(con: duckdb.DuckDBPyConnection, key: str) -> str:
     return str(row[0]) if row else ""
 
 
+def views_fit(con: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the file's views are those of this version."""
+    return read_meta(con, "views_sha256") == VIEWS_SHA256
+
+
 def write_meta(con: duckdb.DuckDBPyConnection, key: str, value: str) -> None:
     """Change a value of the ``meta`` table that is there."""
     con.execute("UPDATE meta SET value = ? WHERE key = ?", [value, key])
@@ -117,10 +122,7 @@ def _upgrade(con: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> 
             f"The log at {path} has version {version or 'unknown'}, this kernelswarm knows {SCHEMA_VERSION}: "
             "install a newer kernelswarm, or use another home."
         )
-    if read_meta(con, "views_sha256") == VIEWS_SHA256:
-        return
-    if read_only:
-        create_views(con, temporary=True)
+    if read_only or views_fit(con):
         return
     con.begin()
     create_views(con)

@@ -14,6 +14,7 @@ import duckdb
 from ..schemas import InputError, Schema
 
 _CHUNK = 256
+_STEP_CHARACTERS = 1024 * 1024
 _MAX_CHARACTERS = 64 * 1024 * 1024
 _ALLOWED = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 
@@ -65,6 +66,7 @@ def guarded(con: duckdb.DuckDBPyConnection, sql: str, params: Sequence[Any], *, 
 
 
 def _one_select(con: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+    sql.encode()  # half of a character would only confuse the parser
     statements = con.extract_statements(sql)
     if len(statements) != 1:
         raise InputError(f"One statement at a time, please: this is {len(statements)} of them.")
@@ -97,10 +99,12 @@ def _fetch(found: duckdb.DuckDBPyConnection, max_rows: int) -> Table:
     description = found.description or []
     rows: list[tuple[Any, ...]] = []
     size = 0
+    step = 1
     # In small steps: a conversion holds the interpreter, and the agents of this process want to answer meanwhile.
-    while len(rows) <= max_rows and size < _MAX_CHARACTERS and (chunk := found.fetchmany(_CHUNK)):
+    while len(rows) <= max_rows and size < _MAX_CHARACTERS and (chunk := found.fetchmany(step)):
         rows.extend(tuple(map(plain, row)) for row in chunk)
         size += sum(len(value) for row in chunk for value in row if isinstance(value, str | bytes | list))
+        step = max(1, min(_CHUNK, _STEP_CHARACTERS * len(rows) // (size + 1)))
     return Table(
         columns=tuple(str(column[0]) for column in description),
         types=tuple(str(column[1]) for column in description),

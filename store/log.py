@@ -1,5 +1,6 @@
 """The append-only log: one DuckDB file, one writer."""
 
+import logging
 import threading
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,17 +9,17 @@ from typing import Any
 
 import duckdb
 import msgspec
-import structlog
 
 from ..schemas import Envelope, decode_envelope
 from .chain import Row, link, read_message
-from .database import LogBusyError, explained, open_database, read_meta, write_meta
+from .database import LogBusyError, explained, open_database, read_meta, views_fit, write_meta
 from .ids import IdIndex
 from .verify import VerifyResult, verify_chain
+from .views import create_views
 
 _OPEN: "weakref.WeakValueDictionary[Path, Log]" = weakref.WeakValueDictionary()
 _OPENING = threading.Lock()
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger("kernelswarm.store")
 
 
 def log_path(home: Path) -> Path:
@@ -35,6 +36,7 @@ class Log:
         self.read_only = read_only
         self.id = read_meta(con, "log_id")
         self._con = con
+        self._views_fit = views_fit(con)
         self._lock = threading.Lock()
         self._head = read_meta(con, "head")
         self._count = int(read_meta(con, "events"))
@@ -116,7 +118,10 @@ class Log:
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection of its own to the same database, for one query; close it."""
         with self._lock, explained(self.path):
-            return self._con.cursor()
+            cursor = self._con.cursor()
+            if not self._views_fit:
+                create_views(cursor, temporary=True)
+            return cursor
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
@@ -185,7 +190,7 @@ def _readable(messages: Iterable[tuple[int, bytes]]) -> Iterator[Row]:
         try:
             yield read_message(data)
         except (ValueError, msgspec.MsgspecError) as error:
-            _log.warning("A message that is no event was not recorded.", stream_seq=seq, reason=str(error))
+            _log.warning("store: message %d of the stream is no event and was not recorded: %s", seq, error)
 
 
 def _roll_back(con: duckdb.DuckDBPyConnection) -> None:
@@ -193,4 +198,4 @@ def _roll_back(con: duckdb.DuckDBPyConnection) -> None:
     try:
         con.rollback()
     except duckdb.Error as error:
-        _log.debug("There was nothing to roll back.", reason=str(error))
+        _log.debug("store: there was nothing to roll back: %s", error)

@@ -2,12 +2,11 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
-
-import structlog
 
 from ..bus import Bus, NobodyServes
 from ..bus.bulk import BulkConsumer, ConsumerGone, stream_identity
@@ -26,7 +25,7 @@ _RETRY_SECONDS = 0.2
 _QUERIES_AT_ONCE = 2
 
 T = TypeVar("T")
-_log = structlog.get_logger(__name__)
+_log = logging.getLogger("kernelswarm.store")
 
 
 class Recorder:
@@ -119,7 +118,7 @@ class Recorder:
                 await _finished(writer, lambda: log.append(batch, stream=self._stream))
                 return
             except LogBusyError as error:
-                _log.warning("The log is busy, recording waits.", reason=str(error))
+                _log.warning("store: recording waits: %s", error)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _announce(self) -> None:
@@ -179,7 +178,7 @@ async def _open_when_free(path: Path, writer: ThreadPoolExecutor) -> Log:
             return await _finished(writer, lambda: Log.open(path))
         except LogBusyError as error:
             if not told:
-                _log.info("Another process has the log: this one records when that one ends.", reason=str(error))
+                _log.info("store: this process records when another one ends: %s", error)
             told = True
             await asyncio.sleep(_RETRY_SECONDS)  # a file lock has no event to wait for
 

@@ -1,0 +1,155 @@
+"""What the readers return: rows of the views and what is put together from them."""
+
+from typing import Any
+
+from ..schemas import Schema
+
+
+class SessionRow(Schema, frozen=True, kw_only=True):
+    """A session as the view ``sessions`` has it (columns: ``views/sessions.sql``)."""
+
+    session: str
+    problem: str
+    pool: str
+    status: str
+    """``open`` or ``closed``."""
+    at: str
+    """UTC, ISO."""
+    seconds: float
+    candidates: int
+    correct: int
+    wins: int
+    win: bool
+    budget: int
+    seed: int
+    policy: str | None = None
+    synthesizer: str | None = None
+    model: str | None = None
+    language: str | None = None
+    device: str | None = None
+    reason: str | None = None
+    detail: str | None = None
+    best: str | None = None
+    """Node of the best candidate."""
+    speedup: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+    against: str | None = None
+    target: float | None = None
+    minutes: float | None = None
+    origin_session: str | None = None
+    origin_node: str | None = None
+
+
+class NodeRow(Schema, frozen=True, kw_only=True):
+    """A node as the view ``nodes`` has it (columns: ``views/nodes.sql``)."""
+
+    session: str
+    node: str
+    number: int
+    parent: str
+    intent: str
+    memory: str
+    state: str
+    confirmed: bool
+    at: str
+    backend: str | None = None
+    language: str | None = None
+    sha256: str | None = None
+    verdict: str | None = None
+    fitness: float | None = None
+    speedup: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+    against: str | None = None
+    roofline_fraction: float | None = None
+    bottleneck: str | None = None
+    summary: str | None = None
+    seconds: float | None = None
+
+
+class MeasurementRow(Schema, frozen=True, kw_only=True):
+    """One implementation in one timing run (columns: ``views/measurements.sql``)."""
+
+    series: str
+    best: bool
+    confirmation: bool
+    rounds: int
+    calls: int
+    median_ms: float | None = None
+    speedup: float | None = None
+    """The candidate's, against this series."""
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+    roofline_fraction: float | None = None
+    samples_ns: tuple[int, ...] = ()
+
+
+class FindingRow(Schema, frozen=True, kw_only=True):
+    """One piece of a diagnosis' evidence."""
+
+    name: str
+    value: str
+    meaning: str
+
+
+class AdviceRow(Schema, frozen=True, kw_only=True):
+    """One thing a diagnosis advises to try."""
+
+    action: str
+    reason: str
+    weight: float | None = 1.0
+
+
+class DiagnosisRow(Schema, frozen=True, kw_only=True):
+    """One diagnosis (columns: ``views/diagnoses.sql``)."""
+
+    verdict: str
+    fitness: float
+    bottleneck: str
+    summary: str
+    confirmation: bool
+    evidence: tuple[FindingRow, ...] = ()
+    advice: tuple[AdviceRow, ...] = ()
+
+
+class SkillRow(Schema, frozen=True, kw_only=True):
+    """A skill (columns: ``views/skills.sql``)."""
+
+    skill: str
+    session: str
+    title: str
+    pool: str
+    platform: str
+    operators: tuple[str, ...]
+    dtype: str
+    speedup: float
+    text: str
+    at: str
+
+
+class SessionReport(Schema, frozen=True, kw_only=True):
+    """A session whole."""
+
+    session: SessionRow
+    nodes: tuple[NodeRow, ...]
+    """In the order of planning."""
+    best_path: tuple[str, ...]
+    """From a draft to the best node."""
+    baselines_ms: dict[str, float]
+    """Median by baseline's name: from the best node's latest timing run, else from the session's first look."""
+
+
+class NodeReport(Schema, frozen=True, kw_only=True):
+    """A node whole."""
+
+    node: NodeRow
+    source: str
+    """Of its candidate; empty if there is none."""
+    rationale: str
+    recipe: dict[str, str | int | float | bool]
+    measurements: tuple[MeasurementRow, ...]
+    diagnoses: tuple[DiagnosisRow, ...]
+    """Oldest first."""
+    evidence: dict[str, Any]
+    """Why it failed, as the report of the step that failed says it; empty for a candidate without a fault."""

@@ -1,0 +1,83 @@
+"""What the command line asks, as typed records."""
+
+from pathlib import Path
+
+import pytest
+from kernelswarm.schemas import InputError
+from kernelswarm.store import Log, node, sessions, show, skills
+from story import story, wire
+
+
+@pytest.fixture
+def home(tmp_path: Path, log: Log) -> Path:
+    told = story("one") + story("two", close=False)
+    log.append(wire(told))
+    return tmp_path
+
+
+async def test_sessions_newest_first(home: Path) -> None:
+    found = await sessions(home)
+    assert sorted((row.session, row.status, row.speedup) for row in found) == [
+        ("one", "closed", 3.2),
+        ("two", "open", 3.2),
+    ]
+    assert len(await sessions(home, limit=1)) == 1
+
+
+async def test_a_home_without_a_log_has_no_sessions_and_no_skills(tmp_path: Path) -> None:
+    assert await sessions(tmp_path) == []
+    assert await skills(tmp_path) == []
+
+
+async def test_show(home: Path) -> None:
+    report = await show(home, "one")
+    assert (report.session.best, report.session.problem, report.session.wins) == ("n2", "rmsnorm", 2)
+    assert [row.node for row in report.nodes] == ["n1", "n2", "n3", "n4"]
+    assert report.best_path == ("n1", "n2")
+    assert report.baselines_ms == {"eager": 2.0}
+
+
+async def test_show_before_anything_was_timed(tmp_path: Path, log: Log) -> None:
+    log.append(wire(story()[:2]))
+    report = await show(tmp_path, "rmsnorm-a1")
+    assert (report.nodes, report.best_path, report.session.best) == ((), (), None)
+    assert report.baselines_ms == {"eager": 3.0, "compile": 2.0}
+
+
+async def test_show_what_is_not_there(home: Path) -> None:
+    with pytest.raises(InputError, match=r"no session 'nope' in .*log.duckdb: `kernelswarm sessions` lists them"):
+        await show(home, "nope")
+    with pytest.raises(InputError, match=r"no node 'n9' in session 'one': `kernelswarm show one` lists them"):
+        await node(home, "one", "n9")
+
+
+async def test_a_node_that_won(home: Path) -> None:
+    report = await node(home, "one", "n2")
+    assert report.source.startswith("# n2: größer")
+    assert (report.rationale, report.recipe) == ("why n2", {"threads": 2, "pass": "online"})
+    assert [(row.series, row.median_ms) for row in report.measurements] == [
+        ("candidate", 0.5),
+        ("eager", 2.0),
+        ("candidate", 0.625),
+        ("eager", 2.0),
+    ]
+    assert [row.fitness for row in report.diagnoses] == [4.0, 3.2]
+    assert report.diagnoses[0].evidence[0].meaning == "half way"
+    assert report.evidence == {}
+
+
+async def test_nodes_that_failed_say_why(home: Path) -> None:
+    assert (await node(home, "one", "n3")).evidence["diagnostics"][0]["message"] == "expected ';'"
+    assert (await node(home, "one", "n4")).evidence["evidence"]["message"] == "wrong at [0, 1]"
+
+
+async def test_a_node_that_was_only_planned(tmp_path: Path, log: Log) -> None:
+    log.append(wire(story()[:3]))
+    report = await node(tmp_path, "rmsnorm-a1", "n1")
+    assert (report.source, report.rationale, report.recipe, report.measurements) == ("", "", {}, ())
+
+
+async def test_skills_by_pool(home: Path) -> None:
+    assert [row.title for row in await skills(home)] == ["Row reductions in one pass"]
+    assert len(await skills(home, pool="cpu")) == 1
+    assert await skills(home, pool="h200") == []
