@@ -51,6 +51,8 @@ _memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
 _memmove = ctypes.memmove
 _string_at = ctypes.string_at
 _data_ptr = torch._C.TensorBase.data_ptr
+_numel = torch._C.TensorBase.numel
+_element_size = torch._C.TensorBase.element_size
 _contiguous = torch._C.TensorBase.contiguous
 _untyped_storage = torch.Tensor.untyped_storage
 
@@ -137,7 +139,7 @@ class _Candidate:
         for output in slot.outputs:
             if type(output) is torch.Tensor:
                 whole = _contiguous(output)
-                size = whole.numel() * whole.element_size()
+                size = _numel(whole) * _element_size(whole)
                 values.write_bytes(file, _data_ptr(whole), size, position)
                 position += size
         return Dumped(changed=changed), (file,)
@@ -182,13 +184,13 @@ def _build_model(module: Any, arguments: Any, parameters: dict[str, torch.Tensor
 
 
 @contextlib.contextmanager
-def _poisoned(wanted: bool) -> Iterator[None]:
+def _poisoned(wanted: str) -> Iterator[None]:
     """While open, what torch or malloc hand out fresh is filled with a pattern instead of what lay there."""
     if not wanted:
         yield
         return
     perturb = getattr(_libc, "mallopt", None)
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(wanted == "torch", warn_only=True)
     if perturb is not None:
         perturb(_M_PERTURB, _PERTURB)
     try:
@@ -219,10 +221,10 @@ def _describe(output: Any) -> Output:
 
 def _probe(output: Any) -> Probe:
     """Address and bytes of elements spread over the output, the last first."""
-    if type(output) is not torch.Tensor or output.numel() == 0 or output.device.type != "cpu":
+    if type(output) is not torch.Tensor or _numel(output) == 0 or output.device.type != "cpu":
         return ()
-    size, count, start = output.element_size(), min(PROBES, output.numel()), _data_ptr(output)
-    flat = [index * (output.numel() - 1) // max(count - 1, 1) for index in range(count - 1, -1, -1)]
+    size, count, start = _element_size(output), min(PROBES, _numel(output)), _data_ptr(output)
+    flat = [index * (_numel(output) - 1) // max(count - 1, 1) for index in range(count - 1, -1, -1)]
     shape, stride = output.shape, output.stride()
     addresses = [start + size * _offset(index, shape, stride) for index in flat]
     return tuple((address, _string_at(address, size)) for address in addresses)

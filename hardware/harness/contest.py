@@ -17,6 +17,8 @@ WARM_NS = 500_000
 SLOW_NS = 20_000_000
 """Calls this long are not warmed up: what another process left behind costs them nothing that counts."""
 MOST_CALLS = 20_000
+MOST_GROWTH = 20.0
+LONGEST_CALIBRATION_NS = 50_000_000
 CANDIDATE = "candidate"
 
 Ask = Callable[[Time], Awaitable[Timed]]
@@ -49,24 +51,24 @@ class Contestant:
     samples: list[int] = field(default_factory=list)
 
     async def calibrate(self) -> None:
-        """Find out how many calls make a batch."""
-        timed = await self._time(1, 1)
-        for _ in range(2):
-            one = max(timed.ns / self.calls, 1.0)
-            self.calls = max(1, min(MOST_CALLS, math.ceil(BATCH_NS / one)))
-            if self.calls == 1:
-                break
-            timed = await self._time(self.calls, 0)
-        one = max(timed.ns / self.calls, 1.0)
-        self.warm = 0 if one >= SLOW_NS else max(1, min(MOST_CALLS, math.ceil(WARM_NS / one)))
+        """Find out how many calls make a batch. Our own clock limits the search, should the other one lie."""
+        timed, elapsed = await self._time(1, 1)
+        while timed.ns < BATCH_NS / 2 and elapsed < LONGEST_CALIBRATION_NS and self.calls < MOST_CALLS:
+            growth = min(MOST_GROWTH, BATCH_NS / max(timed.ns, 1))
+            self.calls = min(MOST_CALLS, max(self.calls + 1, math.ceil(self.calls * growth)))
+            timed, elapsed = await self._time(self.calls, 0)
+        one = max(timed.ns / self.calls, BATCH_NS / MOST_CALLS)
+        self.warm = 0 if one >= SLOW_NS else max(1, math.ceil(WARM_NS / one))
 
     async def sample(self) -> None:
         """Time one batch."""
-        timed = await self._time(self.calls, self.warm)
+        timed, _ = await self._time(self.calls, self.warm)
         self.samples.append(max(1, round(timed.ns / self.calls)))
 
-    async def _time(self, calls: int, warm: int) -> Timed:
-        return await self.ask(Time(calls=calls, warm=warm, name=self.name))
+    async def _time(self, calls: int, warm: int) -> tuple[Timed, int]:
+        started = time.perf_counter_ns()
+        timed = await self.ask(Time(calls=calls, warm=warm, name=self.name))
+        return timed, time.perf_counter_ns() - started
 
     @property
     def series(self) -> Series:

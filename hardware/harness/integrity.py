@@ -34,6 +34,9 @@ class Snapshot:
         """What is not what it was: qualified names of replaced functions, names of global settings."""
         changed = [f"{name}.{key}" for name, table in self._tables for key in _replaced(sys.modules[name], table)]
         changed += [f"torch.Tensor.{key}" for key in _replaced(torch.Tensor, self._tensor)]
+        # New on the class is new to see only if it hides what its base has.
+        added = torch.Tensor.__dict__.keys() - self._tensor.keys()
+        changed += [f"torch.Tensor.{key}" for key in sorted(added) if hasattr(torch._C.TensorBase, key)]
         changed += [f"torch.Tensor.{key}" for key in _replaced(torch._C.TensorBase, self._base)]
         now = _state()
         changed += [f"{key} ({self._state[key]} before, {now[key]} now)" for key in now if now[key] != self._state[key]]
@@ -65,7 +68,7 @@ def _state() -> dict[str, Any]:
         "float32 matmul precision": torch.get_float32_matmul_precision(),
         "denormal numbers": "flushed" if sys.float_info.min * _HALF == 0.0 else "kept",
         "trace function": sys.gettrace() is not None,
-        "profile function": sys.gettrace() is not None,
+        "profile function": sys.getprofile() is not None,
     }
 
 

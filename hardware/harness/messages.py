@@ -151,8 +151,9 @@ class Run(Schema, frozen=True, kw_only=True, tag="run"):
     repeat: bool = False
     """Call on the inputs that ``slot`` holds already; nothing is beside it."""
 
-    poison: bool = False
-    """Fill freshly allocated memory with a pattern first."""
+    poison: str = ""
+    """What fresh memory is filled with: ``torch`` (its pattern for uninitialised tensors, else 0x7F), ``malloc`` (0x7F
+    only), or nothing."""
 
 
 class Output(Schema, frozen=True, kw_only=True):

@@ -1,0 +1,130 @@
+"""Right and honest kernels are accepted, and timed against the baselines."""
+
+import pytest
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.languages.cpp import LOADER
+from kernelswarm.schemas import Problem, ProblemFacts, Verdict, encode
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+CPP = r"""
+#include <cmath>
+extern "C" void rmsnorm(const float* x, const float* w, float* out, long rows, long cols) {
+    #pragma omp parallel for schedule(static)
+    for (long r = 0; r < rows; r++) {
+        const float* in = x + r * cols;
+        float sum = 0;
+        #pragma omp simd reduction(+:sum)
+        for (long c = 0; c < cols; c++) sum += in[c] * in[c];
+        const float scale = 1.0f / std::sqrt(sum / cols + 1e-6f);
+        #pragma omp simd
+        for (long c = 0; c < cols; c++) out[r * cols + c] = in[c] * scale * w[c];
+    }
+}
+"""
+
+CPP_KERNEL = (
+    f"import torch\nCPP_SOURCE = r'''{CPP}'''\nCPP_FLAGS = []\n"
+    + LOADER
+    + """
+_library = _load()
+
+def kernel(x, w):
+    out = torch.empty_like(x)
+    pointers = [ctypes.c_void_p(t.data_ptr()) for t in (x, w, out)]
+    _library.rmsnorm(*pointers, ctypes.c_long(x.shape[0]), ctypes.c_long(x.shape[1]))
+    return out
+"""
+)
+
+SLOW_KERNEL = """
+import torch
+
+def kernel(x, w):
+    for _ in range(20):
+        out = x.double() * torch.rsqrt(x.double().pow(2).mean(-1, keepdim=True) + 1e-6) * w
+    return out.float()
+"""
+
+KEEPS_SCRATCH = """
+import torch
+scratch = {}
+
+def kernel(x, w):
+    row = scratch.setdefault(x.shape, torch.empty(x.shape[0], 1))
+    torch.mean(x * x, dim=-1, keepdim=True, out=row)
+    return x * torch.rsqrt(row + 1e-6) * w
+"""
+
+COMPUTES_IN_A_THREAD = """
+import threading
+
+def kernel(x, w):
+    result = []
+    thread = threading.Thread(target=lambda: result.append(x / (x.square().mean(-1, keepdim=True) + 1e-6).sqrt() * w))
+    thread.start()
+    thread.join()
+    return result[0]
+"""
+
+
+@pytest.mark.parametrize("source", [CPP_KERNEL, SLOW_KERNEL, KEEPS_SCRATCH, COMPUTES_IN_A_THREAD])
+async def test_is_correct_on_every_case(device: Device, problem: Problem, source: str) -> None:
+    report, _ = await device.compile(source, "cpp")
+
+    verified = await device.verify(problem, source, report)
+
+    assert verified.verdict is Verdict.correct, verified.evidence
+    assert [case.shape for case in verified.cases] == ["main"] * 3 + ["ragged"] * 2
+    assert len({case.seed for case in verified.cases}) == 5
+    assert all(case.error <= case.bound for case in verified.cases)
+    assert verified.isolation.startswith("process+")
+
+
+async def test_a_native_kernel_finds_its_artifact_instead_of_compiling(device: Device, problem: Problem) -> None:
+    report, artifacts = await device.compile(CPP_KERNEL, "cpp")
+    (artifact,) = report.artifacts
+    assert device.has(artifact)
+    assert set(artifacts) == {artifact.sha256}
+
+    # A candidate cannot start a compiler, so it can only be correct if the artifact was where it looked.
+    assert (await device.verify(problem, CPP_KERNEL, report)).verdict is Verdict.correct
+
+
+async def test_is_timed_against_the_baseline_in_the_same_rounds(
+    device: Device, problem: Problem, facts: ProblemFacts
+) -> None:
+    report, _ = await device.compile(CPP_KERNEL, "cpp")
+
+    profiled = await device.profile(problem, facts, CPP_KERNEL, report)
+
+    assert profiled.verdict is Verdict.correct, profiled.evidence
+    assert profiled.timing is not None and profiled.roofline is not None
+    rounds = {series.name: len(series.samples_ns) for series in profiled.timing.series}
+    assert set(rounds) == {"eager", "candidate"}
+    assert rounds["eager"] == rounds["candidate"] >= 5
+    assert profiled.timing.best == "eager"
+    interval = profiled.timing.speedup["eager"]
+    assert interval.low <= interval.median <= interval.high
+    assert profiled.counters is not None and "page_faults" in profiled.counters.values
+    assert encode(profiled)
+
+
+async def test_a_slow_kernel_is_no_win(device: Device, problem: Problem, facts: ProblemFacts) -> None:
+    report, _ = await device.compile(SLOW_KERNEL, "cpp")
+
+    profiled = await device.profile(problem, facts, SLOW_KERNEL, report)
+
+    assert profiled.timing is not None
+    # Forty times the work: no disturbance makes it look fast.
+    assert not profiled.timing.speedup["eager"].is_win
+
+
+async def test_a_candidate_that_does_not_compile_is_not_run(device: Device, problem: Problem) -> None:
+    source = "CPP_SOURCE = 'int main( {'\nCPP_FLAGS = []\n"
+    report, _ = await device.compile(source, "cpp")
+
+    verified = await device.verify(problem, source, report)
+
+    assert verified.verdict is Verdict.compile_error
+    assert verified.evidence is not None and verified.evidence.message
