@@ -1,5 +1,6 @@
 """A session from the outside: how it is opened, stopped and read."""
 
+import math
 import secrets
 import time
 from collections.abc import Sequence
@@ -55,9 +56,9 @@ class SearchOptions:
         """
         if self.budget < 1:
             raise InputError(f"budget {self.budget}: a search needs at least 1 candidate")
-        if self.minutes is not None and self.minutes <= 0:
+        if self.minutes is not None and not 0 < self.minutes < math.inf:
             raise InputError(f"minutes {self.minutes:g}: give a time above 0, or none for no limit")
-        if self.target is not None and self.target <= 0:
+        if self.target is not None and not 0 < self.target < math.inf:
             raise InputError(f"target {self.target:g}: a speedup is above 0; 2.0 means twice as fast")
         if self.policy not in POLICIES:
             raise InputError(f"unknown policy {self.policy!r}: choose one of {', '.join(sorted(POLICIES))}")
