@@ -14,6 +14,8 @@ def main() -> None:
 
         status = run(sys.argv[1:])
     except KeyboardInterrupt:
+        # Before the command line took over, or after it.
+        sys.stderr.write("interrupted\n")
         status = 130
     sys.exit(status)
 

@@ -38,14 +38,16 @@ def session_ids(incomplete: str) -> list[str]:
 
 
 def python_files(incomplete: str) -> list[str]:
-    """Folders and Python files whose path begins with ``incomplete``."""
-    folder, _, stem = incomplete.rpartition("/")
-    start = folder + "/" if folder or incomplete.startswith("/") else ""
+    """Python files, and folders beside them, whose path begins with ``incomplete``.
+
+    Nothing where there are only folders: then shells complete as they always do, which goes on into the folder.
+    """
+    folder, slash, stem = incomplete.rpartition("/")
+    start = folder + slash
     try:
         found = sorted(path for path in Path(start or ".").iterdir() if path.name.startswith(stem))
     except OSError:
         return []
-    shown = [path for path in found if stem.startswith(".") or not path.name.startswith(".")]
-    return [f"{start}{path.name}/" for path in shown if path.is_dir() and path.name != "__pycache__"] + [
-        f"{start}{path.name}" for path in shown if path.suffix == ".py"
-    ]
+    files = [f"{start}{path.name}" for path in found if path.suffix == ".py"]
+    folders = [f"{start}{path.name}/" for path in found if path.is_dir() and path.name[0] not in "._"]
+    return files and files + folders

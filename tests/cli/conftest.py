@@ -71,9 +71,12 @@ def a_session() -> Iterable[tuple[Event, str]]:
     yield given.opened(budget=3), ""
     floor = Roofline(floor_ms=0.4, fraction=0.2, limit="memory")
     statuses = (BaselineStatus(name="eager", ok=True, seconds=0.1),)
-    yield BaselinesMeasured(
-        report=BaselineReport(statuses=statuses, median_ms={"eager": 2.0}, best="eager", roofline=floor)
-    ), ""
+    yield (
+        BaselinesMeasured(
+            report=BaselineReport(statuses=statuses, median_ms={"eager": 2.0}, best="eager", roofline=floor)
+        ),
+        "",
+    )
     built = CompileReport(ok=True, language="cpp", compiler="g++ 12")
     for number, (node, parent, ms) in enumerate((("n001", "", 1.6), ("n002", "n001", 1.0)), 1):
         yield planned(node, number, parent, Intent.improve if parent else Intent.draft)
@@ -86,21 +89,25 @@ def a_session() -> Iterable[tuple[Event, str]]:
     yield planned("n003", 3)
     yield given.candidate("def kernel(x, w): return 1"), "n003"
     refused = (Diagnostic(severity="error", message="expected ';' [-W]", line=7),)
-    yield CompilationFailed(
-        report=CompileReport(ok=False, language="cpp", compiler="g++ 12", diagnostics=refused)
-    ), "n003"
+    yield (
+        CompilationFailed(report=CompileReport(ok=False, language="cpp", compiler="g++ 12", diagnostics=refused)),
+        "n003",
+    )
     yield given.diagnosed(verdict=Verdict.compile_error, summary="line 7: expected ';' [-W]"), "n003"
-    yield SessionClosed(
-        reason="budget",
-        best="n002",
-        win=True,
-        speedup=given.interval(2.0),
-        against="eager",
-        candidates=3,
-        correct=2,
-        wins=2,
-        detail="n002 is 2.00x as fast as eager",
-    ), ""
+    yield (
+        SessionClosed(
+            reason="budget",
+            best="n002",
+            win=True,
+            speedup=given.interval(2.0),
+            against="eager",
+            candidates=3,
+            correct=2,
+            wins=2,
+            detail="n002 is 2.00x as fast as eager",
+        ),
+        "",
+    )
 
 
 def write_session(home: Path, session: str = SESSION, *, events: int | None = None) -> None:

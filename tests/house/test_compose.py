@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import click
 import kernelswarm
 import pytest
 import typer
@@ -20,9 +19,9 @@ def parsed(service: str) -> tuple[str, dict[str, object]]:
     """Name and parameters of a service's command, as the command line itself reads them."""
     name, *arguments = COMPOSE["services"][service]["command"]
     group = typer.main.get_command(app)
-    assert isinstance(group, click.Group)
-    command = group.commands[name]
-    return name, command.make_context(name, list(arguments)).params
+    context = group.make_context("kernelswarm", [name, *arguments])
+    command = group.get_command(context, name)  # type: ignore[attr-defined]
+    return name, command.make_context(name, list(arguments), parent=context).params
 
 
 @pytest.mark.parametrize("node", NODES)

@@ -1,0 +1,231 @@
+"""What cannot be used costs one clear sentence and exit status 2; the log stays as it was."""
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import given
+import pytest
+import pytest_asyncio
+from kernelswarm.agents import search
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.pool_files import find_pool
+from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.schemas import HardwareFacts, ProblemError, ProblemFacts
+from kernelswarm.store import log_path
+
+PROBLEM = Path(search.__file__).parent.parent / "problems" / "rmsnorm.py"
+GOOD = """
+import torch
+shapes = {"main": dict(rows=8, cols=16)}
+def inputs(generator, rows, cols):
+    return [torch.randn(rows, cols, generator=generator)]
+def reference(x):
+    return x * 2 + 1
+"""
+FRESH = """
+def fresh():
+    generator = torch.Generator()
+    generator.seed()
+    return generator
+"""
+NOWHERE = "nats://127.0.0.1:9"
+
+
+def sentence(err: str) -> str:
+    """The one line on stderr that says what is wrong; earlier lines are progress."""
+    assert "Traceback" not in err
+    *_, last = err.strip().splitlines()
+    assert last.startswith("error: ")
+    return last
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["optimize", "nowhere.py"], "no file nowhere.py"),
+        (["optimize", "{tmp}"], "is a folder"),
+        (["optimize", "{tmp}/empty.py"], "lacks `reference`"),
+        (["optimize", "{tmp}/torn.py"], "is not Python"),
+        (["optimize", "{tmp}/binary.py"], "not UTF-8"),
+        (["optimize", "{problem}", "--budget", "0"], "budget 0"),
+        (["optimize", "{problem}", "--budget", "-3"], "budget -3"),
+        (["optimize", "{problem}", "--minutes", "0"], "minutes 0"),
+        (["optimize", "{problem}", "--minutes", "nan"], "minutes nan"),
+        (["optimize", "{problem}", "--target", "-1"], "target -1"),
+        (["optimize", "{problem}", "--target", "inf"], "target inf"),
+        (["optimize", "{problem}", "--policy", "gready"], "unknown policy 'gready'"),
+        (["optimize", "{problem}", "--synthesizer", "playbok"], "unknown synthesizer 'playbok'"),
+        (["optimize", "{problem}", "--pool", "cpi"], "did you mean 'cpu'?"),
+        (["optimize", "{problem}", "--no-workers"], "--no-workers needs --nats"),
+        (["optimize", "{problem}", "--out", "{tmp}/empty.py"], "choose another folder with --out"),
+        (["evaluate", "{problem}", "nowhere.py"], "nowhere.py does not exist"),
+        (["evaluate", "{problem}", "{tmp}/binary.py"], "cannot be read as text"),
+        (["evaluate", "nowhere.py", "{tmp}/empty.py"], "no file nowhere.py"),
+        (["swarm"], "swarm needs --nats"),
+        (["swarm", "--nats", NOWHERE, "--roles", "compilor=1"], "unknown role 'compilor'"),
+        (["swarm", "--nats", NOWHERE, "--roles", "compiler=many"], "'many' is not a number"),
+        (["swarm", "--nats", NOWHERE, "--pool", "none"], "no pool is called 'none'"),
+        (["record"], "record needs --nats"),
+        (["record", "--nats", "http://127.0.0.1"], "is not the URL of a NATS server"),
+        (["sessions", "--nats", NOWHERE], "127.0.0.1:9"),
+        (["doctor", "--pool", "cpi"], "did you mean 'cpu'?"),
+        (["show", "rmsnorm-7kq2x"], "did you mean 'rmsnorm-7kq2m'?"),
+        (["show", "rmsnorm-7kq2m", "--node", "n0002"], "did you mean 'n002'?"),
+        (["show", "rmsnorm-7kq2m", "--source", "--json"], "choose one"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_is_seen_before_anything_runs(
+    arguments: list[str], said: str, recorded: Path, tmp_path: Path, kernelswarm: Callable[..., Any]
+) -> None:
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    (tmp_path / "torn.py").write_text("def reference(:\n")
+    (tmp_path / "binary.py").write_bytes(b"\xff\xfe\x00")
+    before = log_path(recorded).read_bytes()
+    ran = kernelswarm(*(text.format(tmp=tmp_path, problem=PROBLEM) for text in arguments))
+    assert said in sentence(ran.err)
+    assert ran.status == 2 and ran.out == ""
+    assert log_path(recorded).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nosuch"], ["optimize"], ["optimize", "--budget", "few", "x.py"], ["sql", "-f", "xml", "x"]]
+)
+def test_what_the_grammar_refuses_names_the_help(arguments: list[str], kernelswarm: Callable[..., Any]) -> None:
+    ran = kernelswarm(*arguments)
+    assert ran.status == 2 and ran.out == ""
+    complaint, way_out = ran.err.strip().splitlines()
+    assert complaint.startswith("error: ") and "--help" in way_out
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def device(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Device]:
+    """One warm process for all of them: admission imports torch."""
+    home = tmp_path_factory.mktemp("device")
+    pool = find_pool("cpu", home)
+    async with Device(pool, given.hardware(memory_bytes=4 << 30), home) as opened:
+        yield opened
+
+
+ADMISSION = {
+    "does not import": (GOOD.replace("import torch", "import torch, no_such_module"), "no_such_module"),
+    "returns nothing": (GOOD.replace("return x * 2 + 1", "x * 2 + 1"), "returns nothing"),
+    "is not deterministic": (GOOD.replace("x * 2 + 1", "x + torch.rand_like(x)"), "not deterministic"),
+    "counts its calls": (
+        "calls = []" + GOOD.replace("return x", "calls.append(1)\n    return x * len(calls)"),
+        "not deterministic",
+    ),
+    "draws from elsewhere": (GOOD.replace("generator=generator", "generator=fresh()") + FRESH, "not deterministic"),
+    "needs a GPU": (GOOD.replace("generator=generator)", "generator=generator).cuda()"), "cuda"),
+    "does not fit in memory": (GOOD.replace("rows=8", "rows=1 << 34"), "does not fit in memory"),
+    "raises": (GOOD.replace("x * 2 + 1", "x @ x"), "mat1 and mat2"),
+    "leaves": (GOOD.replace("return x * 2 + 1", "import os; os._exit(3)"), "ends its process"),
+}
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("what", ADMISSION)
+async def test_what_admission_finds(what: str, device: Device, tmp_path: Path) -> None:
+    source, said = ADMISSION[what]
+    (tmp_path / "problem.py").write_text(source)
+    with pytest.raises(ProblemError) as refused:
+        await device.admit(load_problem(tmp_path / "problem.py"))
+    message = str(refused.value)
+    assert said in message and "problem.py" in message
+    assert "\n" not in message and "Traceback" not in message
+
+
+def test_a_problem_that_admission_refuses_ends_the_command_with_its_sentence(
+    recorded: Path, tmp_path: Path, kernelswarm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "detect", lambda *_: given.hardware())
+    (tmp_path / "empty_handed.py").write_text(ADMISSION["returns nothing"][0])
+    before = log_path(recorded).read_bytes()
+    ran = kernelswarm("optimize", tmp_path / "empty_handed.py")
+    assert ran.status == 2 and ran.out == ""
+    assert "empty_handed.py: the reference returns nothing" in sentence(ran.err)
+    assert log_path(recorded).read_bytes() == before
+
+
+def test_without_a_compiler(
+    recorded: Path, kernelswarm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    ran = kernelswarm("optimize", PROBLEM)
+    assert ran.status == 2
+    assert "no C++ compiler found" in sentence(ran.err) and "install" in ran.err
+
+
+class Admitting:
+    """A device that has admitted the problem already: what these tests are about comes after."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None: ...
+
+    async def admit(self, _: object) -> ProblemFacts:
+        return given.facts()
+
+
+@pytest.fixture
+def admitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "Device", Admitting)
+    monkeypatch.setattr(search, "detect", lambda *_: given.hardware())
+
+
+@pytest.mark.usefixtures("admitted")
+def test_a_server_that_cannot_be_reached(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
+    before = log_path(recorded).read_bytes()
+    ran = kernelswarm("optimize", PROBLEM, "--nats", NOWHERE)
+    assert ran.status == 2 and "127.0.0.1:9" in sentence(ran.err)
+    assert log_path(recorded).read_bytes() == before
+
+
+@pytest.mark.usefixtures("admitted")
+def test_a_full_disk_before_the_search(
+    recorded: Path, kernelswarm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = shutil.disk_usage(recorded)._replace(free=1 << 20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    before = log_path(recorded).read_bytes()
+    ran = kernelswarm("optimize", PROBLEM)
+    assert ran.status == 2 and "is full" in sentence(ran.err) and "KERNELSWARM_HOME" in ran.err
+    assert log_path(recorded).read_bytes() == before
+
+
+def test_a_disk_that_fills_up_wherever_it_is_noticed(
+    home: Path, kernelswarm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> HardwareFacts:
+        raise OSError(28, "No space left on device", str(home / "pools"))
+
+    monkeypatch.setattr(search, "detect", full)
+    ran = kernelswarm("optimize", PROBLEM)
+    assert ran.status == 2
+    assert sentence(ran.err).startswith(f"error: {home / 'pools'}: No space left on device")
+
+
+def test_a_home_that_cannot_be_made(
+    tmp_path: Path, kernelswarm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("KERNELSWARM_HOME", str(tmp_path / "file" / "home"))
+    ran = kernelswarm("sessions")
+    assert ran.status == 2 and "set KERNELSWARM_HOME" in sentence(ran.err)
+
+
+def test_a_log_that_is_none(home: Path, kernelswarm: Callable[..., Any]) -> None:
+    home.mkdir()
+    log_path(home).write_bytes(os.urandom(5000))
+    ran = kernelswarm("sessions")
+    assert ran.status == 2 and "not a log of kernelswarm" in sentence(ran.err)
