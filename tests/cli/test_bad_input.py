@@ -71,7 +71,6 @@ def sentence(err: str) -> str:
         (["swarm", "--nats", NOWHERE, "--pool", "none"], "no pool is called 'none'"),
         (["record"], "record needs --nats"),
         (["record", "--nats", "http://127.0.0.1"], "is not the URL of a NATS server"),
-        (["sessions", "--nats", NOWHERE], "127.0.0.1:9"),
         (["doctor", "--pool", "cpi"], "did you mean 'cpu'?"),
         (["show", "rmsnorm-7kq2x"], "did you mean 'rmsnorm-7kq2m'?"),
         (["show", "rmsnorm-7kq2m", "--node", "n0002"], "did you mean 'n002'?"),

@@ -1,0 +1,161 @@
+"""sessions, show and sql over a log that no search is writing, and over one that is being written."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import given
+import pytest
+from kernelswarm.cli.spelling import as_csv, as_json, unique
+from kernelswarm.store import Table
+from logged import SESSION, SOURCE, write_session
+
+
+@pytest.mark.parametrize("arguments", [["sessions"], ["sql", "SELECT * FROM sessions"]])
+def test_without_a_log_there_is_a_friendly_word_and_no_failure(
+    arguments: list[str], home: Path, kernelswarm: Callable[..., Any]
+) -> None:
+    ran = kernelswarm(*arguments)
+    assert (ran.status, ran.out) == (0, "")
+    assert f"no sessions in {home} yet" in ran.err
+
+
+def test_without_a_log_json_is_still_json(home: Path, kernelswarm: Callable[..., Any]) -> None:
+    assert json.loads(kernelswarm("sessions", "--json").out) == []
+    assert json.loads(kernelswarm("sql", "SELECT 1", "--format", "json").out) == []
+
+
+def test_sessions_are_listed_newest_first(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
+    write_session(recorded, "rmsnorm-open2", events=9)
+    ran = kernelswarm("sessions")
+    header, *rows = ran.out.splitlines()
+    assert ran.status == 0 and header.startswith("session")
+    assert {row.split()[0] for row in rows} == {SESSION, "rmsnorm-open2"}
+    assert any("closed (budget)" in row and "2.00x" in row and "1.96 to 2.04" in row and "3/3" in row for row in rows)
+    assert any("open" in row and "2/3" in row for row in rows)
+    one = json.loads(kernelswarm("sessions", "--json", "--limit", "1").out)
+    assert len(one) == 1 and {"session", "problem", "pool", "status", "speedup"} <= set(one[0])
+
+
+def test_a_session_is_shown_as_a_tree(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
+    ran = kernelswarm("show", SESSION)
+    assert ran.status == 0 and ran.err == ""
+    assert "win  n002 is 2.00x as fast as eager" in ran.out
+    assert "eager 2.000 ms" in ran.out and "n001 → n002" in ran.out
+    lines = ran.out.splitlines()
+    parent = next(index for index, line in enumerate(lines) if line.startswith("n001 draft"))
+    assert lines[parent + 1].startswith("└── n002 improve 2.00x (1.96 to 2.04)")
+    assert "compile error  line 7: expected ';' [-W]" in lines[parent + 2]
+
+
+def test_an_open_session_says_how_far_it_is(home: Path, kernelswarm: Callable[..., Any]) -> None:
+    write_session(home, events=9)
+    assert "2 of 3 candidates so far" in kernelswarm("show", SESSION).out
+
+
+def test_a_node_is_shown_with_everything(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
+    shown = kernelswarm("show", SESSION, "--node", "n002").out
+    for part in ("improve of n001", "one pass", "tile=8, fuse=True", "2.00x", "far from the floor", "reduce traffic"):
+        assert part in shown
+    refused = kernelswarm("show", SESSION, "--node", "n003").out
+    assert "line 7: error: expected ';' [-W]" in refused
+
+
+def test_source_is_the_file_and_nothing_else(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
+    ran = kernelswarm("show", SESSION, "--node", "n001", "--source")
+    assert (ran.status, ran.out, ran.err) == (0, SOURCE, "")
+    assert kernelswarm("show", SESSION, "--source").out == SOURCE
+
+
+def test_json_of_show_is_one_object(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
+    session = json.loads(kernelswarm("show", SESSION, "--json").out)
+    assert session["session"]["best"] == "n002"
+    assert [node["node"] for node in session["nodes"]] == ["n001", "n002", "n003"]
+    node = json.loads(kernelswarm("show", SESSION, "--node", "n001", "--json").out)
+    assert node["source"] == SOURCE and node["recipe"] == {"tile": 8, "fuse": True}
+
+
+ODD = """SELECT NULL AS nothing, '' AS empty, 'a,"b"
+c' AS text, [1, 2] AS list, {'k': 0.1} AS struct, true AS yes, 0.1 AS tenth, 'x' AS text"""
+
+
+def test_sql_as_csv_loses_nothing(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
+    printed = kernelswarm("sql", ODD).out  # not a terminal, so CSV
+    assert printed.splitlines()[1].startswith(',"","a,""b""')
+    header, row = csv.reader(io.StringIO(printed))
+    assert header == ["nothing", "empty", "text", "list", "struct", "yes", "tenth", "text"]
+    assert row == ["", "", 'a,"b"\nc', "[1,2]", '{"k":0.1}', "true", "0.1", "x"]
+
+
+def test_sql_as_json_loses_nothing(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
+    (row,) = json.loads(kernelswarm("sql", ODD, "--format", "json").out)
+    assert row == {
+        "nothing": None,
+        "empty": "",
+        "text": 'a,"b"\nc',
+        "list": [1, 2],
+        "struct": {"k": 0.1},
+        "yes": True,
+        "tenth": 0.1,
+        "text_1": "x",
+    }
+
+
+def test_sql_as_a_table_shows_null(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
+    lines = kernelswarm("sql", "SELECT node, speedup FROM nodes ORDER BY node", "-f", "table").out.splitlines()
+    assert [line.split() for line in lines] == [["node", "speedup"], ["n001", "1.25"], ["n002", "2"], ["n003", "NULL"]]
+
+
+def test_rows_beyond_the_limit_are_announced(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
+    ran = kernelswarm("sql", "SELECT node FROM nodes ORDER BY node", "--limit", "2")
+    assert ran.out == "node\nn001\nn002\n" and "only the first 2 rows" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELECT nope FROM nodes", 'Referenced column "nope" not found'),
+        ("SELEC 1", "Parser Error"),
+        ("DELETE FROM events", "can only be read"),
+        ("SELECT 1; SELECT 2", "One statement"),
+        ("SELECT * FROM read_csv('/etc/passwd')", "refused"),
+    ],
+)
+def test_what_sql_refuses_exits_with_2_and_duckdbs_words(
+    query: str, said: str, recorded: Path, kernelswarm: Callable[..., Any]
+) -> None:
+    ran = kernelswarm("sql", query, "--format", "json")
+    assert (ran.status, ran.out) == (2, "")
+    assert said in ran.err and "Traceback" not in ran.err
+
+
+def test_sql_reads_the_question_from_stdin(
+    recorded: Path, kernelswarm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("SELECT count(*) AS n FROM nodes"))
+    assert kernelswarm("sql", "-").out == "n\n3\n"
+
+
+def test_namesakes_are_numbered_past_names_that_are_taken() -> None:
+    assert unique(("a", "a", "a_1", "a")) == ["a", "a_2", "a_1", "a_3"]
+
+
+def test_no_rows_are_an_empty_array_and_a_bare_header() -> None:
+    empty = Table(columns=("a", "b"), types=("INTEGER", "INTEGER"), rows=())
+    assert as_csv(empty) == "a,b\n" and json.loads(as_json(empty)) == []
+
+
+def test_a_finished_nodes_name_is_printed_whole_where_nobody_looks(
+    recorded: Path, kernelswarm: Callable[..., Any]
+) -> None:
+    wide = kernelswarm("sql", "SELECT repeat('x', 500) AS x", "-f", "table").out
+    assert "x" * 500 in wide and "\x1b" not in wide
+    assert (
+        given.SOURCE
+        in json.loads(
+            kernelswarm("sql", "SELECT body->>'$.problem.source' AS s FROM events LIMIT 1", "-f", "json").out
+        )[0]["s"]
+    )
