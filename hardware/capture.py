@@ -113,14 +113,14 @@ def decompositions() -> dict[Any, Any]:
         "argmax_",
     ]
     found = [getattr(aten, name) for name in wanted if hasattr(aten, name)]
-    table.update({op: rule for op, rule in get_decompositions(found).items()})
+    table.update(get_decompositions(found))
     for op in list(table):
         if any(part in str(op) for part in _WHOLE):
             del table[op]
     return table
 
 
-# Matrix products, attention and resampling have kernels that fused loops do not beat; random numbers must stay in order.
+# Matrix products, attention and resampling have kernels that loops do not beat; random numbers must stay in order.
 _WHOLE = (
     "scaled_dot_product", "convolution", "upsample", "grid_sampler", "rand", "bernoulli", "dropout", "addmm", "baddbmm",
     "repeat_interleave", "max_pool", "avg_pool", "_unsafe_index", "embedding_bag", "lstm", "gru", "rnn", "multinomial",
@@ -188,7 +188,7 @@ def _with_export(target: Callable[..., Any], inputs: list[Any], labels: list[str
 def _module_of(function: Callable[..., Any]) -> Any:
     import torch
 
-    class Wrapper(torch.nn.Module):
+    class Wrapper(torch.nn.Module):  # type: ignore[misc]
         def forward(self, *args: Any) -> Any:
             return function(*args)
 

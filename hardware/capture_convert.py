@@ -110,7 +110,7 @@ class _Converter:
         for part in str(node.target).split("."):
             value = getattr(value, part)
         name = self._unique(node.name)
-        known = self.parameters.get(id(value)) or _same_storage(value, self.parameters)
+        known = self.parameters.get(id(value))
         if known:
             return Node(name=name, op="param", target=known, values=(self._meta(value),))
         if not hasattr(value, "numel") or value.numel() > _CONSTANT_LIMIT:
@@ -189,12 +189,10 @@ class _Converter:
     def _guards(self) -> tuple[str, ...]:
         if self.shape_env is None:
             return ()
-        import sympy
-
         found = []
         for guard in self.shape_env.guards:
             expr = self.shape_env.simplify(guard.expr)
-            if expr == sympy.true or not {str(s) for s in expr.free_symbols} <= set(self.symbols):
+            if str(expr) == "True" or not {str(s) for s in expr.free_symbols} <= set(self.symbols):
                 continue
             found.append(python_text(expr))
         return tuple(dict.fromkeys(found))
@@ -214,10 +212,6 @@ def _parameters(target: Any) -> dict[int, str]:
         return {}
     found = {id(value): name for name, value in target.named_buffers()}
     return found | {id(value): name for name, value in target.named_parameters()}
-
-
-def _same_storage(value: Any, parameters: dict[int, str]) -> str | None:
-    return None
 
 
 def _is_number(value: Any) -> bool:

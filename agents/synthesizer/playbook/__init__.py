@@ -1,1 +1,5 @@
-"""The playbook: C++ kernels from loop descriptions, without a network."""
+"""Turns any captured PyTorch operator into fast, shape-generic, self-contained C++ candidates."""
+
+from .playbook import Exhausted, Playbook, Proposal
+
+__all__ = ["Exhausted", "Playbook", "Proposal"]

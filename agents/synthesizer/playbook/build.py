@@ -106,17 +106,17 @@ def round_to(value: Scalar, dtype: str) -> Scalar:
 
 def promote(operands: list[tuple[str, int]]) -> str:
     """ATen's result dtype of operands ``(dtype, category)``: 2 tensor with dimensions, 1 without, 0 Python number."""
-    best = ""
-    for level in (2, 1, 0):
-        here = [dtype for dtype, category in operands if category == level]
-        for dtype in here:
-            best = _wider(best, dtype) if _kind(dtype) > _kind(best) or level == 2 or not best else best
-        if level < 2 and here and best:
-            same = [d for d, c in operands if c == level and _kind(d) == _kind(best)]
-            if level == 1 and not any(c == 2 and _kind(d) == _kind(best) for d, c in operands):
-                for dtype in same:
-                    best = _wider(best, dtype)
-    return best
+    by_category = {2: "", 1: "", 0: ""}
+    for dtype, category in operands:
+        by_category[category] = _wider(by_category[category], dtype)
+    return _combine(by_category[2], _combine(by_category[1], by_category[0]))
+
+
+def _combine(higher: str, lower: str) -> str:
+    """A category that ranks lower changes the dtype only if its kind is higher (c10's ``combine_categories``)."""
+    if not higher or not lower or is_float(higher):
+        return higher or lower
+    return _wider(higher, lower) if higher == "bool" or is_float(lower) else higher
 
 
 def _kind(dtype: str) -> int:

@@ -28,10 +28,34 @@ Rank = Callable[[Arg], tuple[str, int]]
 
 _UNARY = {
     name: name
-    for name in (
-        "exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc sqrt "
-        "rsqrt reciprocal sigmoid lgamma"
-    ).split()
+    for name in [
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "erf",
+        "erfc",
+        "sqrt",
+        "rsqrt",
+        "reciprocal",
+        "sigmoid",
+        "lgamma",
+    ]
 }
 _ROUNDING = {"floor", "ceil", "trunc", "round"}
 _COMPARE = {"eq", "ne", "lt", "le", "gt", "ge"}
@@ -121,7 +145,9 @@ def _special(node: Node, name: str, operand: Operand, rank: Rank, dtype: str) ->
         case "leaky_relu":
             value = operand(args[0])
             slope = operand(args[1]) if len(args) > 1 else const(0.01, dtype)
-            return select(compare("gt", dtype, value, const(0, dtype)), value, binary("mul", dtype, value, slope), dtype)
+            return select(
+                compare("gt", dtype, value, const(0, dtype)), value, binary("mul", dtype, value, slope), dtype
+            )
         case "square":
             value = cast(operand(args[0]), dtype)
             return binary("mul", dtype, value, value)

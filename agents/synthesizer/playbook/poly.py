@@ -50,6 +50,11 @@ class Poly:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
+    @property
+    def is_name(self) -> bool:
+        """Whether it is just one variable or symbol."""
+        return len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1
+
     @cached_property
     def names(self) -> frozenset[str]:
         """Every variable and symbol in it, those inside opaque terms and values included."""
@@ -86,16 +91,11 @@ class Poly:
 
 def _substitute_atom(atom: Atom, values: Mapping[str, Poly], scalar: Callable[[Any], Any] | None) -> Poly:
     if isinstance(atom, str):
-        return values.get(atom) or Poly((((atom,), 1),)) if atom not in values else values[atom]
+        return values[atom] if atom in values else Poly((((atom,), 1),))
     if atom[0] == "value":
         return value_atom(scalar(atom[1]) if scalar else atom[1])
     parts = [part.substitute(values, scalar) for part in atom[1:]]
     return {"//": floordiv, "%": modulo, "max": maximum, "min": minimum}[atom[0]](*parts)
-
-
-@lru_cache(maxsize=65536)
-def _text_key(atom: str) -> str:
-    return atom
 
 
 def atom_key(atom: Atom) -> str:

@@ -48,8 +48,10 @@ class Scalar:
     def names(self) -> frozenset[str]:
         """Loop variables and size symbols it depends on; results of reductions appear as ``@name``."""
         found: set[str] = {f"@{self.data}"} if self.op == "result" else set()
-        for part in (*self.args, *self.polys):
-            found |= part.names
+        for arg in self.args:
+            found |= arg.names
+        for p in self.polys:
+            found |= p.names
         return frozenset(found)
 
     @cached_property

@@ -62,9 +62,7 @@ def broadcast(index: Index, shape: Index) -> Index:
     return tuple(ZERO if extent == ONE else position for position, extent in zip(tail, shape, strict=True))
 
 
-def source_index(
-    node: Node, name: str, base: Index, index: Index, item: int, bounds: Mapping[str, Poly]
-) -> Index:
+def source_index(node: Node, name: str, base: Index, index: Index, item: int, bounds: Mapping[str, Poly]) -> Index:
     """Index into the base (of shape ``base``) of element ``index`` of the view ``node``.
 
     Args:

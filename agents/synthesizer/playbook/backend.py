@@ -1,0 +1,58 @@
+"""The playbook as a synthesizer backend."""
+
+from ....schemas import CandidateProposed, ProblemFacts, SynthesisFailed, sha256
+from ..backend import Answer, Attempt, Request
+from .playbook import Exhausted, Playbook
+
+
+class PlaybookBackend:
+    """Answers plans without a network or a model."""
+
+    name = "playbook"
+
+    def __init__(self) -> None:
+        self._playbook = Playbook()
+
+    def check(self, model: str) -> None:
+        """Nothing can be missing."""
+
+    async def synthesize(self, request: Request) -> Answer:
+        """Propose the next recipe's candidate, or say why there is none."""
+        parent = _parent(request)
+        proposal = self._playbook.propose(
+            request.facts,
+            request.hardware,
+            request.plan,
+            parent.recipe if parent else None,
+            [attempt.recipe for attempt in request.tried if attempt.source],
+            request.skills,
+            {sha256(attempt.source) for attempt in request.tried},
+        )
+        if isinstance(proposal, Exhausted):
+            failed = SynthesisFailed(backend=self.name, reason=proposal.reason, exhausted=True)
+            return Answer(failed=failed)
+        return Answer(
+            candidate=CandidateProposed(
+                source=proposal.source,
+                sha256=sha256(proposal.source),
+                language="cpp",
+                backend=self.name,
+                rationale=proposal.rationale,
+                recipe=proposal.recipe,
+                parents=(request.plan.parent,) if parent else (),
+                skills=(proposal.skill,) if proposal.skill else (),
+            )
+        )
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+def _parent(request: Request) -> Attempt | None:
+    """The node to start from: its own backend may be another one, then its recipe means nothing here."""
+    if not request.plan.parent or not request.lineage:
+        return None
+    return request.lineage[0] if request.lineage[0].recipe else None
+
+
+__all__ = ["PlaybookBackend", "ProblemFacts"]

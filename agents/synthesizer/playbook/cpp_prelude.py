@@ -1,0 +1,110 @@
+"""C++ helpers that generated code calls; only those that a candidate needs are put into it."""
+
+from collections.abc import Iterable
+
+ALWAYS = """\
+#include <algorithm>
+#include <memory>
+#include <omp.h>
+#include <sys/mman.h>
+
+template <typename T> KS_INLINE T ks_max(T a, T b) { return a > b ? a : b; }
+template <typename T> KS_INLINE T ks_min(T a, T b) { return a < b ? a : b; }
+KS_INLINE int64_t ks_clip(int64_t x, int64_t low, int64_t high) { return ks_min(ks_max(x, low), high); }
+"""
+
+HELPERS: dict[str, str] = {
+    "ks_huge_pages": """\
+// Fresh memory is mapped page by page on first touch: with 2 MiB pages that costs a hundredth of what 4 KiB pages cost.
+static void ks_huge_pages(void* data, int64_t bytes) {
+#ifdef MADV_HUGEPAGE
+  const uintptr_t page = uintptr_t(1) << 21;
+  const uintptr_t begin = (uintptr_t(data) + page - 1) & ~(page - 1), end = (uintptr_t(data) + uintptr_t(bytes)) & ~(page - 1);
+  if (bytes >= (4 << 20) && end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+#else
+  (void)data; (void)bytes;
+#endif
+}
+""",
+    "ks_from_bfloat16": """\
+KS_INLINE float ks_from_bfloat16(uint16_t x) { return ks_from_bits(uint32_t(x) << 16); }
+""",
+    "ks_to_bfloat16": """\
+KS_INLINE uint16_t ks_to_bfloat16(float x) {  // to nearest, ties to even
+  const uint32_t u = ks_bits(x);
+  return x != x ? uint16_t(0x7fc0) : uint16_t((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
+}
+""",
+    "ks_round_bfloat16": """\
+KS_INLINE float ks_round_bfloat16(float x) { return ks_from_bfloat16(ks_to_bfloat16(x)); }
+""",
+    "ks_round_float16": """\
+KS_INLINE float ks_round_float16(float x) { return (float)(_Float16)x; }
+""",
+    "ks_isnan": "template <typename T> KS_INLINE bool ks_isnan(T x) { return x != x; }\n",
+    "ks_isinf": "template <typename T> KS_INLINE bool ks_isinf(T x) { return (x == (T)INFINITY) | (x == -(T)INFINITY); }\n",
+    "ks_isfinite": "template <typename T> KS_INLINE bool ks_isfinite(T x) { return x - x == 0; }\n",
+    "ks_signbit": "template <typename T> KS_INLINE bool ks_signbit(T x) { return std::signbit(x); }\n",
+    "ks_sign": "template <typename T> KS_INLINE T ks_sign(T x) { return (T)((x > 0) - (x < 0)); }\n",
+    "ks_abs_int": "template <typename T> KS_INLINE T ks_abs_int(T x) { return (T)(x < 0 ? -x : x); }\n",
+    "ks_remainder_int": """\
+template <typename T> KS_INLINE T ks_remainder_int(T a, T b) {  // sign of the divisor, as in Python
+  const T r = (T)(a % b);
+  return (T)(r != 0 && (r < 0) != (b < 0) ? r + b : r);
+}
+""",
+    "ks_floor_div_int": """\
+template <typename T> KS_INLINE T ks_floor_div_int(T a, T b) {
+  const T q = (T)(a / b);
+  return (T)(q * b != a && (a < 0) != (b < 0) ? q - 1 : q);
+}
+""",
+    "ks_wrap": """\
+// An index as PyTorch reads it: negative ones count from the end, others out of range are an error (reported after the loop).
+KS_INLINE int64_t ks_wrap(int64_t i, int64_t size, int64_t& bad) {
+  i = i < 0 ? i + size : i;
+  const bool out = (uint64_t)i >= (uint64_t)size;
+  bad |= (int64_t)out;
+  return out ? 0 : i;
+}
+""",
+    "ks_fold": """\
+// Folds independent accumulators pairwise: vectorisable, and rounding errors grow with the logarithm only.
+template <int N, typename T, typename F> KS_INLINE T ks_fold(T (&a)[N], F combine) {
+  for (int width = N / 2; width > 0; width /= 2)
+    for (int l = 0; l < width; ++l) a[l] = combine(a[l], a[l + width]);
+  return a[0];
+}
+""",
+    "ks_nan_max": "template <typename T> KS_INLINE T ks_nan_max(T x, T m) { return ((x > m) | (x != x)) ? x : m; }\n",
+    "ks_nan_min": "template <typename T> KS_INLINE T ks_nan_min(T x, T m) { return ((x < m) | (x != x)) ? x : m; }\n",
+    "ks_search": """\
+// Elements before x (at or before it, if Right) in a sorted table: binary search without branches; NaN sorts last.
+template <bool Right, typename T> KS_INLINE bool ks_before(T a, T x) { return Right ? !(a > x) : !(a >= x); }
+template <bool Right, typename T> KS_INLINE int64_t ks_search(T x, const T* __restrict table, int64_t n) {
+  int64_t base = 0;
+  for (int64_t size = n; size > 0;) {
+    const int64_t half = (size + 1) / 2;
+    base = ks_before<Right, T>(table[base + half - 1], x) ? base + half : base;
+    size -= half;
+  }
+  return base;
+}
+""",
+    "ks_segment": """\
+// Segment that element i of a ragged dimension lies in.
+KS_INLINE int64_t ks_segment(int64_t i, const int64_t* __restrict offsets, int64_t n) {
+  return std::upper_bound(offsets + 1, offsets + n, i) - (offsets + 1);
+}
+""",
+}
+
+_NEEDS = {"ks_round_bfloat16": ("ks_from_bfloat16", "ks_to_bfloat16")}
+
+
+def prelude(helpers: Iterable[str]) -> str:
+    """Text of the helpers named, those that they need first."""
+    wanted = set(helpers)
+    for name in list(wanted):
+        wanted.update(_NEEDS.get(name, ()))
+    return "\n".join([ALWAYS, *(text for name, text in HELPERS.items() if name in wanted)])

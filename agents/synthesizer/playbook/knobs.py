@@ -1,0 +1,134 @@
+"""The knobs: what can be set about a kernel, what it may be set to for this graph and machine, and what it means."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from ....schemas import HardwareFacts, Recipe
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One value for every knob. The defaults are what is best most often."""
+
+    fusion: str = "all"
+    """``all``; ``rows``: no reduction over all rows in a rows' kernel; ``split``: a kernel for every reduction."""
+    keep_shared: bool = False
+    """Store pointwise values with several users instead of computing them for each."""
+    variance: str = "two_pass"
+    """``two_pass``, or ``shifted``: one pass over distances from the row's first element."""
+    online: bool = False
+    """Softmax: maximum and sum in one pass over blocks, with rescaling, instead of two passes."""
+    row_buffer: str = "costly"
+    """What later passes over a row find in a thread's buffer instead of computing it again: ``none``, ``costly`` or ``all``."""
+    huge_pages: bool = True
+    """Ask for huge pages under fresh outputs of 4 MiB and more, before they are first touched."""
+    stream: bool = False
+    """Write outputs around the cache."""
+    in_place: bool = True
+    """What follows a matrix product or convolution overwrites its result instead of a second tensor."""
+    lanes: int = 64
+    """Independent accumulators of a reduction."""
+    tile: int = 256
+    """Columns that a reduction over rows handles at once."""
+    block: int = 16384
+    """Elements of a pointwise loop that are one piece of work."""
+    vector_bits: int = 0
+    """Preferred vector width; 0: the compiler's choice."""
+    unroll: bool = False
+    """Let the compiler unroll loops."""
+    threads: int = 0
+    """Threads; 0: all of PyTorch's."""
+    serial_below: int = 32768
+    """Elements under which one thread does it all."""
+    dynamic: bool = False
+    """Hand work out dynamically instead of in equal shares."""
+    math: str = "accurate"
+    """Transcendental functions: ``libm``, ``accurate`` (1 to 2 ulp) or ``fast``."""
+    double_sums: bool = False
+    """Accumulate float sums in double."""
+    search: str = "branchless"
+    """Searches in sorted tables: ``branchless``, ``standard``, ``hinted`` or another routine's name."""
+    prefetch: int = 0
+    """Fetch this many elements of a row ahead; 0: leave it to the processor."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a graph's kernels hold: which knobs matter."""
+
+    rows: bool = False
+    multi_pass: bool = False
+    shared_between_passes: bool = False
+    full: bool = False
+    columns: bool = False
+    pointwise: bool = False
+    variance: bool = False
+    softmax: bool = False
+    transcendental: bool = False
+    float_sums: bool = False
+    search: bool = False
+    externs: bool = False
+    in_place: bool = False
+    large_outputs: bool = False
+    several_anchors: bool = False
+    elements: int = 0
+    """Elements of the largest iteration space at the main shape."""
+
+
+Domain = Callable[[Traits, HardwareFacts], tuple[str | int | float | bool, ...]]
+
+
+def _when(condition: Callable[[Traits], bool], *values: str | int | float | bool) -> Domain:
+    return lambda traits, hardware: values if condition(traits) else ()
+
+
+def _vector_bits(traits: Traits, hardware: HardwareFacts) -> tuple[int, ...]:
+    return (0, 512) if hardware.vector_bytes >= 64 else ()
+
+
+def _threads(traits: Traits, hardware: HardwareFacts) -> tuple[int, ...]:
+    return (0, 1) if hardware.cores > 1 and traits.elements < 1 << 20 else ()
+
+
+DOMAINS: dict[str, Domain] = {
+    "math": _when(lambda t: t.transcendental, "accurate", "fast", "libm"),
+    "search": _when(lambda t: t.search, "branchless", "standard", "hinted"),
+    "huge_pages": lambda t, h: (True, False) if t.large_outputs and h.huge_pages != "never" else (),
+    "row_buffer": _when(lambda t: t.shared_between_passes, "costly", "none", "all"),
+    "vector_bits": _vector_bits,
+    "fusion": _when(lambda t: t.several_anchors, "all", "rows", "split"),
+    "variance": _when(lambda t: t.variance, "two_pass", "shifted"),
+    "online": _when(lambda t: t.softmax, False, True),
+    "lanes": _when(lambda t: t.rows, 64, 16, 32, 128),
+    "block": _when(lambda t: t.pointwise, 16384, 2048, 4096, 65536),
+    "tile": _when(lambda t: t.columns, 256, 64, 128, 512),
+    "in_place": _when(lambda t: t.in_place, True, False),
+    "serial_below": _when(lambda t: t.elements < 1 << 20, 32768, 4096, 262144),
+    "threads": _threads,
+    "dynamic": _when(lambda t: True, False, True),
+    "unroll": _when(lambda t: True, False, True),
+    "stream": _when(lambda t: t.large_outputs, False, True),
+    "prefetch": _when(lambda t: t.rows, 0, 512),
+    "keep_shared": _when(lambda t: t.several_anchors, False, True),
+    "double_sums": _when(lambda t: t.float_sums, False, True),
+}
+"""Values each knob may take, the default first, in the order in which they are worth trying; empty: it does not matter."""
+
+MEANINGS: dict[str, str] = {}
+
+
+def domains(traits: Traits, hardware: HardwareFacts) -> dict[str, tuple[str | int | float | bool, ...]]:
+    """The knobs that matter, with their values."""
+    found = {name: domain(traits, hardware) for name, domain in DOMAINS.items()}
+    return {name: values for name, values in found.items() if len(values) > 1}
+
+
+def settings(recipe: Recipe) -> Settings:
+    """Settings from a recipe: unknown knobs are ignored, missing ones have their default."""
+    known = {field.name: field.type for field in fields(Settings)}
+    return Settings(**{name: value for name, value in recipe.items() if name in known})  # type: ignore[arg-type]
+
+
+def recipe_of(chosen: Settings, knobs: dict[str, tuple[str | int | float | bool, ...]]) -> Recipe:
+    """The recipe of settings: only the knobs that matter, so that equal kernels have equal recipes."""
+    return {name: getattr(chosen, name) for name in knobs}

@@ -1,0 +1,132 @@
+"""LoopIR: what a generated kernel does, as loops over index variables. Language-neutral; C++ is printed from it.
+
+A :class:`Kernel` has an iteration space of dimensions with sizes. *Row* kernels reduce some of them: for every point of
+the other (outer) dimensions they make one or more passes over the reduced (inner) ones; every pass accumulates
+reductions and writes elements; between passes stand values of the row. Reductions of row values over all rows
+(``level == "full"``) come last. *Pointwise* kernels have one pass and no reductions.
+"""
+
+from dataclasses import dataclass, field
+
+from .poly import Poly, variable
+from .scalar import Scalar
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A tensor in memory, contiguous."""
+
+    name: str
+    dtype: str
+    shape: tuple[Poly, ...]
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """A reduction inside a kernel."""
+
+    name: str
+    """The node it belongs to."""
+    op: str
+    """``sum``, ``prod``, ``max``, ``min``, ``any``, ``all``, ``argmax`` or ``argmin``."""
+    body: Scalar
+    """What is accumulated at one point of the iteration space."""
+    dtype: str
+    """dtype of the accumulator."""
+    level: str
+    """``row``: over the inner dimensions; ``full``: over the outer ones, of row values."""
+
+
+@dataclass(frozen=True)
+class Store:
+    """A value that a kernel writes."""
+
+    buffer: Buffer
+    offset: Poly
+    value: Scalar
+    level: str
+    """``element`` (every point), ``row`` (every outer point) or ``full`` (once)."""
+
+
+@dataclass
+class Kernel:
+    """One generated function of the kind ``loops``."""
+
+    name: str
+    rank: int
+    """How many operators left to PyTorch come before it."""
+    dims: tuple[Poly, ...]
+    """Sizes of the iteration space, none of them the number 1."""
+    reduced: frozenset[int] | None = None
+    """Inner dimensions; None for a pointwise kernel."""
+    accumulations: dict[str, Accumulation] = field(default_factory=dict)
+    stores: dict[str, Store] = field(default_factory=dict)
+    """By node."""
+    nodes: list[str] = field(default_factory=list)
+    """Graph nodes it computes, for comments."""
+
+    @property
+    def variables(self) -> tuple[Poly, ...]:
+        """The loop variables, outermost first."""
+        return tuple(variable(f"i{d}") for d in range(len(self.dims)))
+
+    @property
+    def bounds(self) -> dict[str, Poly]:
+        """Exclusive upper bound of every loop variable."""
+        return {f"i{d}": size for d, size in enumerate(self.dims)}
+
+    @property
+    def outer(self) -> tuple[int, ...]:
+        """Dimensions that are not reduced; all of them in a pointwise kernel."""
+        return tuple(d for d in range(len(self.dims)) if d not in (self.reduced or ()))
+
+    @property
+    def inner(self) -> tuple[int, ...]:
+        """Dimensions that are reduced."""
+        return tuple(sorted(self.reduced or ()))
+
+    def pass_of(self, value: Scalar) -> int:
+        """The first pass in which ``value`` is known: one after the last row reduction it needs."""
+        needed = [a for a in self.accumulations.values() if f"@{a.name}" in value.names and a.level == "row"]
+        return max((self.pass_of(a.body) + 1 for a in needed), default=0)
+
+    def roots(self) -> list[Scalar]:
+        """Everything that is computed."""
+        return [a.body for a in self.accumulations.values()] + [s.value for s in self.stores.values()]
+
+
+@dataclass
+class SpecialKernel:
+    """A generated function that is no plain loop nest: its ``kind`` says which algorithm.
+
+    - ``scan``: running sum of ``value`` over dimension ``dims[-1]`` for every point of the others, into ``buffer``;
+    - ``offsets``: exclusive running sum of ``value`` over ``dims[0]``, the total behind it, into ``buffer``;
+    - ``compact``: ``value`` wherever ``mask`` holds, in order, into ``buffer``, whose first size is the number kept.
+    """
+
+    name: str
+    rank: int
+    kind: str
+    dims: tuple[Poly, ...]
+    value: Scalar
+    buffer: Buffer
+    mask: Scalar | None = None
+    trailing: int = 0
+    """``compact``: how many last dimensions are copied whole for a kept position."""
+    nodes: list[str] = field(default_factory=list)
+
+    def roots(self) -> list[Scalar]:
+        """Everything that is computed."""
+        return [self.value] if self.mask is None else [self.mask, self.value]
+
+
+def buffers_read(roots: list[Scalar]) -> dict[str, str]:
+    """Names and storage dtypes of the buffers that expressions load from, in order of appearance."""
+    found: dict[str, str] = {}
+    for root in roots:
+        for node in root.walk():
+            if node.op in ("load", "search"):
+                found.setdefault(node.data[0], node.data[1])
+            elif node.op == "segment":
+                found.setdefault(node.data, "int64")
+    return found

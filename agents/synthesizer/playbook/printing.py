@@ -1,0 +1,34 @@
+"""Sizes and index polynomials as text, in Python and in C++ alike."""
+
+from collections.abc import Callable
+
+from .poly import Atom, Poly
+
+
+def python_poly(p: Poly) -> str:
+    """A polynomial as a Python expression over its symbols."""
+    return text_poly(p, _python_atom)
+
+
+def _python_atom(atom: Atom) -> str:
+    if isinstance(atom, str):
+        return atom
+    parts = [python_poly(part) for part in atom[1:]]
+    if atom[0] in ("max", "min"):
+        return f"{atom[0]}({parts[0]}, {parts[1]})"
+    return f"(({parts[0]}) {atom[0]} ({parts[1]}))"
+
+
+def text_poly(p: Poly, atom_text: Callable[[Atom], str]) -> str:
+    """A polynomial as a sum of products; the same spelling is right in Python and in C++."""
+    if not p.terms:
+        return "0"
+    text = ""
+    for monomial, c in p.terms:
+        factors = [atom_text(atom) for atom in monomial]
+        if abs(c) != 1 or not factors:
+            factors.insert(0, str(abs(c)))
+        sign = "-" if c < 0 else "+"
+        term = " * ".join(factors)
+        text = f"{text} {sign} {term}" if text else (f"-{term}" if c < 0 else term)
+    return text

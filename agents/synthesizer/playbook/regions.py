@@ -1,0 +1,393 @@
+"""Partitions a graph into generated kernels and operators that are left to PyTorch.
+
+Anchors are the values that must exist: reductions, results of special steps, and whatever an operator of PyTorch or the
+caller needs. They are taken in order; each joins a kernel whose iteration space it fits, or opens a new one. Everything
+between anchors is computed in place, wherever it is used.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ....hardware.work import refs
+from ....schemas import Arg, Graph, Items, Node, Ref
+from .build import SUPPORTED, Unsupported, cast, compute_dtype
+from .loops import Accumulation, Buffer, Kernel, SpecialKernel, Store, buffers_read
+from .lower import SEARCHES, Lowering, is_lowerable
+from .normal import SEGMENT_OF, SEGMENT_OFFSETS
+from .pointwise import base_name
+from .poly import ONE, ZERO, Poly, product, variable
+from .reductions import body_of, describe, finish, is_reduction, result_dtype, source_position
+from .scalar import Scalar
+from .views import VIEWS, Index, linear, shape_of
+
+AnyKernel = Kernel | SpecialKernel
+
+
+class _Elsewhere(Exception):
+    """A value cannot be had in the kernel that asks for it."""
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """How far anchors join kernels."""
+
+    reductions: bool = True
+    """Reductions over the same rows, and what follows them, share a kernel."""
+    outer: bool = True
+    """A reduction of row values over all rows joins the rows' kernel."""
+    stores: bool = True
+    """Independent elementwise results of one shape share a kernel."""
+    keep_shared: bool = False
+    """Pointwise values with several users are stored once instead of computed for each."""
+
+
+@dataclass
+class Plan:
+    """The partition: what runs, in order."""
+
+    graph: Graph
+    nodes: dict[str, Node]
+    externs: list[Node]
+    """Operators left to PyTorch, in the graph's order."""
+    kernels: list[AnyKernel]
+    """In order of execution."""
+    rank: dict[str, int]
+    """Operators of PyTorch that a node needs first."""
+    live: set[str] = field(default_factory=set)
+
+    def kernel_of(self, name: str) -> AnyKernel | None:
+        """The kernel that stores node ``name``."""
+        for kernel in self.kernels:
+            if isinstance(kernel, Kernel) and name in kernel.stores:
+                return kernel
+            if isinstance(kernel, SpecialKernel) and kernel.buffer.name == name:
+                return kernel
+        return None
+
+
+def partition(graph: Graph, fusion: Fusion) -> Plan:
+    """Partition a normalised graph. A node that turns out not to be expressible is left to PyTorch."""
+    given_up: set[str] = set()
+    while True:
+        try:
+            return _Partition(graph, fusion, given_up).plan()
+        except Unsupported as found:
+            if found.node in given_up:
+                raise
+            given_up.add(found.node)
+
+
+def squeezed(shape: Iterable[Poly]) -> tuple[Poly, ...]:
+    """A shape without its dimensions of size 1."""
+    return tuple(s for s in shape if s != ONE)
+
+
+def is_special(node: Node, nodes: dict[str, Node]) -> bool:
+    """Whether the node is a scan, a compaction or the offsets of segments."""
+    if node.target in (SEGMENT_OFFSETS, "aten.cumsum.default"):
+        return all(meta.dtype in SUPPORTED for meta in node.values) and bool(node.values[0].shape)
+    return _is_compaction(node, nodes)
+
+
+def _is_compaction(node: Node, nodes: dict[str, Node]) -> bool:
+    if node.target != "aten.index.Tensor" or not isinstance(node.args[1], Items):
+        return False
+    items = node.args[1].items
+    if len(items) != 1 or not isinstance(items[0], Ref) or node.values[0].dtype not in SUPPORTED:
+        return False
+    return nodes[items[0].name].values[0].dtype == "bool"
+
+
+class _Partition:
+    def __init__(self, graph: Graph, fusion: Fusion, given_up: set[str]) -> None:
+        self.graph = graph
+        self.fusion = fusion
+        self.nodes = {node.name: node for node in graph.nodes}
+        self.given_up = given_up
+        self.live = _live(graph, self.nodes)
+        self.leaves = {n.name for n in graph.nodes if self._is_leaf(n)}
+        self.rank = self._ranks()
+        self.kernels: list[AnyKernel] = []
+        self.stored_in: dict[str, AnyKernel] = {}
+        self.reduced_in: dict[str, Kernel] = {}
+
+    def plan(self) -> Plan:
+        """Place every anchor, then order the kernels."""
+        needed = self._needed()
+        for node in self.graph.nodes:
+            if node.name not in self.live or node.name in self.leaves or node.op != "call":
+                continue
+            if is_special(node, self.nodes):
+                self._place_special(node)
+            elif is_reduction(node):
+                self._place_reduction(node)
+                if node.name in needed:
+                    self._materialise(node.name)
+            elif node.name in needed:
+                self._place_store(node)
+        order = sorted(range(len(self.kernels)), key=lambda i: (self.kernels[i].rank, i))
+        externs = [n for n in self.graph.nodes if n.name in self.leaves and n.op == "call" and n.name in self.live]
+        kernels = [self.kernels[i] for i in order]
+        return Plan(self.graph, self.nodes, externs, kernels, self.rank, self.live)
+
+    # What must exist
+
+    def _is_leaf(self, node: Node) -> bool:
+        """Whether the node's value is there before any kernel runs: an input, or an operator left to PyTorch."""
+        if node.op in ("input", "param"):
+            return True
+        if node.op == "constant":
+            return not (isinstance(node.literal, Items) and len(node.literal.items) == 1)
+        if node.op != "call" or not node.values:
+            return node.op == "call"
+        if node.name in self.given_up:
+            return True
+        if node.target == "operator.getitem" and isinstance(node.args[0], Ref):
+            base = self.nodes[node.args[0].name]
+            return base_name(base.target) not in VIEWS or base.name in self.given_up
+        supported = is_lowerable(node) or is_reduction(node) or is_special(node, self.nodes)
+        return not supported or any(meta.dtype not in SUPPORTED for meta in node.values)
+
+    def _ranks(self) -> dict[str, int]:
+        rank: dict[str, int] = {}
+        for node in self.graph.nodes:
+            before = max((rank[name] for name in refs((*node.args, *node.kwargs.values()))), default=0)
+            rank[node.name] = before + (node.op == "call" and node.name in self.leaves)
+        return rank
+
+    def _needed(self) -> set[str]:
+        """Nodes that must be in memory: read by PyTorch, searched in, or returned; views are taken off."""
+        wanted: list[str] = []
+        for node in self.graph.nodes:
+            if node.name not in self.live:
+                continue
+            if node.op == "output" or (node.op == "call" and node.name in self.leaves):
+                wanted += [self._viewed(name) for name in refs((*node.args, *node.kwargs.values()))]
+            elif base_name(node.target) in SEARCHES:
+                wanted += list(refs((node.args[1 if base_name(node.target) == "bucketize" else 0],)))
+        if self.fusion.keep_shared:
+            wanted += self._shared()
+        return {name for name in wanted if name not in self.leaves}
+
+    def _viewed(self, name: str) -> str:
+        """The node whose memory a view shows; a view is made by PyTorch, for free."""
+        node = self.nodes[name]
+        while name not in self.leaves and (base_name(node.target) in VIEWS or node.target == "operator.getitem"):
+            if base_name(node.target) == "repeat" or node.op != "call":
+                break
+            name = next(refs(node.args))
+            node = self.nodes[name]
+        return name
+
+    def _shared(self) -> list[str]:
+        users: dict[str, int] = {}
+        for node in self.graph.nodes:
+            if node.name in self.live:
+                for name in set(refs(node.args)):
+                    users[name] = users.get(name, 0) + 1
+        return [
+            node.name
+            for node in self.graph.nodes
+            if users.get(node.name, 0) > 1 and node.op == "call" and base_name(node.target) not in VIEWS
+            and node.values and len(squeezed(shape_of(node))) > 1 and node.target not in (SEGMENT_OF, "operator.getitem")
+        ]  # fmt: skip
+
+    # Placing
+
+    def _order(self, kernel: AnyKernel) -> tuple[int, int]:
+        return kernel.rank, self.kernels.index(kernel)
+
+    def _lowering(self, kernel: AnyKernel, bounds: dict[str, Poly], level: str) -> Lowering:
+        def stored(node: Node) -> str | None:
+            if node.name in self.leaves:
+                if node.op == "input" and not node.values:
+                    raise Unsupported(node.name, "a number")
+                if any(m.dtype not in SUPPORTED for m in node.values):
+                    raise Unsupported(node.name, "dtype")
+                return node.name
+            owner = self.stored_in.get(node.name)
+            if owner is None or owner is kernel:
+                return None
+            if self._order(owner) > self._order(kernel):
+                raise _Elsewhere
+            return node.name
+
+        def reduced(node: Node, at: Index) -> Scalar:
+            return self._reduced(kernel, node, at, level)
+
+        return Lowering(self.nodes, stored, reduced, bounds)
+
+    def _reduced(self, kernel: AnyKernel, node: Node, at: Index, level: str) -> Scalar:
+        owner = self.reduced_in.get(node.name)
+        if owner is None:
+            raise _Elsewhere
+        if owner is kernel:
+            assert isinstance(kernel, Kernel)
+            return self._own_result(kernel, node, at, level)
+        if self._order(owner) > self._order(kernel):
+            raise _Elsewhere
+        self._materialise(node.name)
+        from .build import load
+
+        return load(node.name, node.values[0].dtype, linear(at, shape_of(node)))
+
+    def _own_result(self, kernel: Kernel, node: Node, at: Index, level: str) -> Scalar:
+        accumulation = kernel.accumulations[node.name]
+        if accumulation.level == "full":
+            if level != "full":
+                raise _Elsewhere
+        else:
+            here = tuple(p for p, s in zip(at, shape_of(node), strict=True) if s != ONE)
+            if here != tuple(kernel.variables[d] for d in kernel.outer) or (not kernel.outer and level != "full"):
+                raise _Elsewhere
+        return self._result(node, accumulation)
+
+    def _result(self, node: Node, accumulation: Accumulation) -> Scalar:
+        source = self.nodes[next(refs(node.args))]
+        spec = describe(node, source)
+        count = product(shape_of(source)[d] for d in spec.dims)
+        return finish(node, Scalar("result", result_dtype(spec), data=accumulation.name), count)
+
+    def _candidates(self, rank: int) -> list[Kernel]:
+        return [k for k in reversed(self.kernels) if isinstance(k, Kernel) and k.rank == rank]
+
+    def _new_kernel(self, rank: int, dims: tuple[Poly, ...], reduced: frozenset[int] | None) -> Kernel:
+        kernel = Kernel(f"kernel{len(self.kernels)}", rank, dims, reduced)
+        self.kernels.append(kernel)
+        return kernel
+
+    def _place_reduction(self, node: Node) -> None:
+        source = self.nodes[next(refs(node.args))]
+        spec = describe(node, source)
+        shape = shape_of(source)
+        dims = squeezed(shape)
+        places = [d for d, s in enumerate(shape) if s != ONE]
+        inner = frozenset(k for k, d in enumerate(places) if d in spec.dims)
+        if not inner:
+            raise Unsupported(node.name, "nothing to reduce")
+        rank = self.rank[node.name]
+        for kernel in self._candidates(rank):
+            if self.fusion.reductions and kernel.dims == dims and kernel.reduced in (None, inner):
+                if self._join_reduction(kernel, node, inner, "row"):
+                    return
+            fits = kernel.reduced and squeezed(kernel.dims[d] for d in kernel.outer) == dims and kernel.outer
+            if self.fusion.outer and fits and len(inner) == len(dims):
+                if self._join_reduction(kernel, node, inner, "full"):
+                    return
+        if not self._join_reduction(self._new_kernel(rank, dims, inner), node, inner, "row"):
+            raise Unsupported(node.name, "a value it needs comes later")
+
+    def _join_reduction(self, kernel: Kernel, node: Node, inner: frozenset[int], level: str) -> bool:
+        source = self.nodes[next(refs(node.args))]
+        spec = describe(node, source)
+        loops = [kernel.variables[d] for d in (range(len(kernel.dims)) if level == "row" else kernel.outer)]
+        at = _spread(shape_of(source), loops)
+        before = kernel.reduced
+        if level == "row":
+            kernel.reduced = inner
+        try:
+            element = self._lowering(kernel, kernel.bounds, "element" if level == "row" else "row").element(
+                source.name, at
+            )
+        except _Elsewhere:
+            kernel.reduced = before
+            return False
+        body = body_of(spec, element)
+        dtype = "bool" if spec.accumulate in ("any", "all") else spec.dtype
+        found = Accumulation(node.name, spec.accumulate, body, dtype, level)
+        same = [a for a in kernel.accumulations.values() if (a.op, a.body, a.level) == (found.op, body, level)]
+        kernel.accumulations[node.name] = same[0] if same else found
+        kernel.nodes.append(node.name)
+        self.reduced_in[node.name] = kernel
+        return True
+
+    def _materialise(self, name: str) -> None:
+        """Have a reduction's result written by the kernel that computes it."""
+        kernel, node = self.reduced_in[name], self.nodes[name]
+        if name in kernel.stores:
+            return
+        accumulation = kernel.accumulations[name]
+        scalar_level = accumulation.level == "full" or not kernel.outer
+        loops = [] if scalar_level else [kernel.variables[d] for d in kernel.outer]
+        shape = shape_of(node)
+        buffer = Buffer(name, node.values[0].dtype, shape)
+        offset = linear(_spread(shape, loops), shape)
+        level = "full" if scalar_level else "row"
+        kernel.stores[name] = Store(buffer, offset, self._result(node, accumulation), level)
+        self.stored_in[name] = kernel
+
+    def _place_store(self, node: Node) -> None:
+        dims = squeezed(shape_of(node))
+        rank = self.rank[node.name]
+        for kernel in self._candidates(rank):
+            if kernel.dims == dims and (self.fusion.stores or kernel.accumulations):
+                if (kernel.reduced is None or self.fusion.reductions) and self._join_store(kernel, node, "element"):
+                    return
+            if kernel.reduced and self.fusion.reductions:
+                outer = tuple(kernel.dims[d] for d in kernel.outer)
+                if outer == dims and self._join_store(kernel, node, "row" if outer else "full"):
+                    return
+                if not dims and self._join_store(kernel, node, "full"):
+                    return
+        if not self._join_store(self._new_kernel(rank, dims, None), node, "element"):
+            raise Unsupported(node.name, "a value it needs comes later")
+
+    def _join_store(self, kernel: Kernel, node: Node, level: str) -> bool:
+        places = {"element": range(len(kernel.dims)), "row": kernel.outer, "full": ()}[level]
+        shape = shape_of(node)
+        at = _spread(shape, [kernel.variables[d] for d in places])
+        try:
+            value = self._lowering(kernel, kernel.bounds, level).element(node.name, at)
+        except _Elsewhere:
+            return False
+        dtype = node.values[0].dtype
+        buffer = Buffer(node.name, dtype, shape)
+        kernel.stores[node.name] = Store(buffer, linear(at, shape), cast(value, compute_dtype(dtype)), level)
+        kernel.nodes.append(node.name)
+        self.stored_in[node.name] = kernel
+        return True
+
+    def _place_special(self, node: Node) -> None:
+        kind = {SEGMENT_OFFSETS: "offsets", "aten.cumsum.default": "scan"}.get(node.target, "compact")
+        source = self.nodes[next(refs(node.args))]
+        shape = shape_of(source)
+        if kind == "scan" and int(node.args[1]) % len(shape) != len(shape) - 1:  # type: ignore[arg-type]
+            raise Unsupported(node.name, "a running sum over a dimension that is not the last")
+        variables = tuple(variable(f"i{d}") for d in range(len(shape)))
+        dtype = node.values[0].dtype
+        buffer = Buffer(node.name, dtype, shape_of(node))
+        name = f"kernel{len(self.kernels)}"
+        kernel = SpecialKernel(name, self.rank[node.name], kind, shape, Scalar("const", dtype, data=0), buffer)
+        self.kernels.append(kernel)
+        lowering = self._lowering(kernel, {f"i{d}": s for d, s in enumerate(shape)}, "element")
+        try:
+            kernel.value = cast(lowering.element(source.name, variables), compute_dtype(dtype))
+            if kind == "compact":
+                assert isinstance(node.args[1], Items)
+                mask = self.nodes[next(refs(node.args[1].items))]
+                kernel.trailing = len(shape) - len(mask.values[0].shape)
+                kernel.mask = lowering.element(mask.name, variables[: len(mask.values[0].shape)])
+        except _Elsewhere:
+            raise Unsupported(node.name, "a value it needs comes later") from None
+        kernel.nodes.append(node.name)
+        self.stored_in[node.name] = kernel
+
+
+def _spread(shape: Index, variables: Iterable[Poly]) -> Index:
+    """Loop variables on the dimensions of a shape that are not 1."""
+    rest = iter(variables)
+    return tuple(ZERO if s == ONE else next(rest) for s in shape)
+
+
+def _live(graph: Graph, nodes: dict[str, Node]) -> set[str]:
+    live: set[str] = set()
+    stack = [graph.nodes[-1].name]
+    while stack:
+        name = stack.pop()
+        if name not in live:
+            live.add(name)
+            stack.extend(refs((*nodes[name].args, *nodes[name].kwargs.values())))
+    return live
+
+
+__all__ = ["Arg", "Fusion", "Plan", "buffers_read", "partition", "source_position"]
