@@ -101,7 +101,7 @@ def _same(one: list[Any], other: list[Any]) -> bool:
         if isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor):
             return False
         if isinstance(a, torch.Tensor):
-            if a.shape != b.shape or a.dtype != b.dtype or not bool(torch.all((a == b) | ((a != a) & (b != b)))):
+            if a.shape != b.shape or a.dtype != b.dtype or not bool(((a == b) | ((a != a) & (b != b))).all()):
                 return False
         elif a != b and a == a:
             return False
@@ -140,7 +140,7 @@ def _repeats(one: Any, other: Any) -> bool:
     a, b = one.double(), other.double()
     slack = _ORDER_SLACK * torch.finfo(one.dtype).eps
     scale = float(torch.nan_to_num(a, posinf=0.0, neginf=0.0).pow(2).mean().sqrt())
-    return torch.allclose(a, b, rtol=slack, atol=slack * scale, equal_nan=True)
+    return bool(torch.allclose(a, b, rtol=slack, atol=slack * scale, equal_nan=True))
 
 
 def _check_discriminating(problem: Open, shape: str, inputs: list[Any], targets: list[Target]) -> None:

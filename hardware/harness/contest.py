@@ -58,7 +58,7 @@ class Contestant:
             self.calls = min(MOST_CALLS, max(self.calls + 1, math.ceil(self.calls * growth)))
             timed, elapsed = await self._time(self.calls, 0)
         one = max(timed.ns / self.calls, BATCH_NS / MOST_CALLS)
-        self.warm = 0 if one >= SLOW_NS else max(1, math.ceil(WARM_NS / one))
+        self.warm = 0 if one >= SLOW_NS else min(self.calls, max(1, math.ceil(WARM_NS / one)))
 
     async def sample(self) -> None:
         """Time one batch."""

@@ -21,10 +21,11 @@ from .verification import Suspect, Verification, explain_numbers, load_into, wro
 
 CHECK_NS = 30_000_000
 """The batch that both clocks are compared on is at least so long."""
-CLOCK_SHARE = 0.25
-CLOCK_SLACK_NS = 4_000_000
+CLOCK_SHARE = 0.1
+CLOCK_SLACK_NS = 3_000_000
 """Its own clock may show so much less than ours: messages and the scheduler cost time too."""
-CLOCK_TRIES = 3
+CLOCK_TRIES = 5
+MOST_DOUBTS = 3
 _TIMED_SLOT, _FINAL_SLOT = 1000, 1001
 
 
@@ -58,32 +59,28 @@ class Profiling:
         """One batch by its clock and, nanoseconds, by ours.
 
         Raises:
-            Judged: the clocks disagreed several times in a row; once may be the scheduler.
+            Judged: the clocks are far apart several times in a row; once may be the scheduler.
         """
         started = time.perf_counter_ns()
         timed, _ = await self.suspect.ask(command, Timed, case=await self._first())
         elapsed = time.perf_counter_ns() - started
-        agree = elapsed - timed.whole_ns <= CLOCK_SLACK_NS + CLOCK_SHARE * elapsed
-        self.doubts = 0 if agree else self.doubts + 1
-        if self.doubts == CLOCK_TRIES:
-            raise judged(
-                Verdict.tampering,
-                f"its clock shows {timed.whole_ns / 1e6:.2f} ms for {command.calls} calls that took {elapsed / 1e6:.2f} ms",
-            )
+        far_apart = elapsed > CHECK_NS and timed.whole_ns < elapsed / 2
+        self.doubts = self.doubts + 1 if far_apart else 0
+        if self.doubts == MOST_DOUBTS:
+            raise _lies(timed, elapsed, command.calls)
         return timed, elapsed
 
     async def _check_clock(self, calls: int) -> Counters | None:
         """Compare its clock with ours; returns what the counters say of the same calls."""
-        counters = None
         for _ in range(CLOCK_TRIES):
             session = CounterSession()
             counted = _start(session, self.suspect.worker.pid)
-            timed, _ = await self._time_twice(Time(calls=calls, slot=_TIMED_SLOT))
+            timed, elapsed = await self._time_twice(Time(calls=calls, slot=_TIMED_SLOT))
             counters = session.stop(calls) if counted else None
             await self._check_timed_output(timed.last)
-            if self.doubts == 0:
-                break
-        return counters
+            if elapsed - timed.whole_ns <= CLOCK_SLACK_NS + CLOCK_SHARE * elapsed:
+                return counters
+        raise _lies(timed, elapsed, calls)
 
     async def _check_timed_output(self, copy: int) -> None:
         """What the last timed call returned must be right."""
@@ -110,6 +107,11 @@ class Profiling:
 
     async def _first(self) -> Case:
         return (await self.cases.timed_cases())[0]
+
+
+def _lies(timed: Timed, elapsed: int, calls: int) -> Judged:
+    shown = f"{timed.whole_ns / 1e6:.2f} ms for {calls} calls that took {elapsed / 1e6:.2f} ms"
+    return judged(Verdict.tampering, f"its clock shows {shown}")
 
 
 def _checked_calls(candidate: Contestant) -> int:

@@ -101,6 +101,11 @@ def targets_of(subject: Subject, problem: Open, inputs: list[Any]) -> list[Targe
         # It does not run in float64: it is its own oracle, in its own precision (see bounds.OWN_PRECISION).
         pass
     tolerance = read_tolerance(subject.tolerance)
+    for leaf in native:
+        if not isinstance(leaf, torch.Tensor | int | float | None):
+            raise Refused(
+                f"{problem.name}.py: the reference returns a {type(leaf).__name__}; return tensors or numbers"
+            )
     return [Target(one, other, tolerance) for one, other in zip(native, precise, strict=True)]
 
 

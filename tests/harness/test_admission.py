@@ -1,0 +1,129 @@
+"""What is found out about a problem, and the sentence its author gets if it cannot be searched."""
+
+from pathlib import Path
+
+import pytest
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.schemas import Problem, ProblemError, ProblemFacts, encode
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+HEAD = "import torch\nshapes = {'main': dict(n=64)}\n"
+INPUTS = "def inputs(generator, n): return [torch.randn(n, generator=generator)]\n"
+REFERENCE = "def reference(x): return x.exp()\n"
+
+
+def _problem(folder: Path, source: str) -> Problem:
+    path = folder / "mine.py"
+    path.write_text(source)
+    return load_problem(path)
+
+
+async def test_facts_say_what_the_search_needs(facts: ProblemFacts) -> None:
+    assert facts.signature == ("x", "w")
+    assert [shape.name for shape in facts.shapes] == ["main", "ragged"]
+    x, w = facts.shapes[0].inputs
+    assert (x.name, x.kind, x.shape, x.dtype) == ("x", "tensor", (64, 512), "float32")
+    assert w.shape == (512,)
+    assert facts.shapes[1].outputs[0].shape == (7, 33)
+    assert facts.dtype == "float32"
+    assert facts.float64_oracle
+    assert facts.graph is not None, facts.capture_error
+    assert "aten.rsqrt.default" in facts.operators
+    assert facts.work.read_bytes == (64 * 512 + 512) * 4
+    assert facts.work.write_bytes == 64 * 512 * 4
+    assert encode(facts)
+
+
+BAD: dict[str, tuple[str, str]] = {
+    "does not import": (HEAD + INPUTS + REFERENCE + "import nowhere\n", "does not import: ModuleNotFoundError"),
+    "needs cuda": (
+        HEAD + "def inputs(generator, n): return [torch.randn(n, device='cuda')]\n" + REFERENCE,
+        "asks for cuda, pool cpu has none",
+    ),
+    "reference needs cuda": (HEAD + INPUTS + "def reference(x): return x.cuda().exp()\n", "asks for cuda"),
+    "returns nothing": (HEAD + INPUTS + "def reference(x): x.exp()\n", "returns nothing"),
+    "returns text": (HEAD + INPUTS + "def reference(x): return 'text'\n", "returns a str"),
+    "random reference": (
+        HEAD + INPUTS + "def reference(x): return torch.nn.functional.dropout(x, 0.5)\n",
+        "is not deterministic: output 0",
+    ),
+    "random inputs": (
+        "import torch, os\nshapes = {'main': dict(n=64)}\n"
+        "def inputs(generator, n): return [torch.full((n,), float(int.from_bytes(os.urandom(3))))]\n" + REFERENCE,
+        "is not deterministic: inputs",
+    ),
+    "too large": (
+        "import torch\nshapes = {'main': dict(n=2**40)}\n" + INPUTS + REFERENCE,
+        "does not fit in memory",
+    ),
+    "reference fails": (HEAD + INPUTS + "def reference(x): return x @ torch.ones(3, 3)\n", "fails on its own inputs"),
+    "shapes is a list": (HEAD.replace("{'main': dict(n=64)}", "[64]") + INPUTS + REFERENCE, "has no `shapes`"),
+    "inputs of another kind": (
+        HEAD + "def inputs(generator, n): return [object()]\n" + REFERENCE,
+        "input x is a object",
+    ),
+    "zeros would do": (HEAD + INPUTS + "def reference(x): return x * 0\n", "an answer of all 0 passes"),
+    "the input would do": (HEAD + INPUTS + "def reference(x): return x + 0\n", "input 0 itself passes"),
+    "everything would do": (HEAD + INPUTS + REFERENCE + "tolerance = 10.0\n", "decides nothing"),
+    "tolerance nobody understands": (HEAD + INPUTS + REFERENCE + "tolerance = 'loose'\n", "tolerance = 'loose'"),
+    "ends the process": ("import os\nos._exit(3)\n" + HEAD + INPUTS + REFERENCE, "exited with status 3"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+async def test_a_bad_problem_gets_one_sentence(device: Device, tmp_path: Path, name: str) -> None:
+    source, message = BAD[name]
+
+    with pytest.raises(ProblemError) as caught:
+        await device.admit(_problem(tmp_path, source))
+
+    assert message in str(caught.value)
+    assert "mine.py" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+async def test_integers_and_several_outputs(device: Device, tmp_path: Path) -> None:
+    source = (
+        "import torch\nshapes = {'main': dict(n=1000)}\n"
+        "def inputs(generator, n): return [torch.randint(0, 99, (n,), generator=generator), 3]\n"
+        "def reference(x, k): return (x // k, [x > k, x.float().mean()])\n"
+    )
+
+    facts = await device.admit(_problem(tmp_path, source))
+
+    assert [output.dtype for output in facts.shapes[0].outputs] == ["int64", "bool", "float32"]
+    assert facts.shapes[0].inputs[1].kind == "int"
+    assert facts.dtype == "float32"
+
+
+async def test_a_reference_that_asks_for_float32_still_gets_a_float64_oracle(device: Device, tmp_path: Path) -> None:
+    source = (
+        "import torch\nshapes = {'main': dict(n=1000)}\n"
+        "def inputs(generator, n): return [torch.randn(n, generator=generator).bfloat16()]\n"
+        "def reference(x): return (x.float() * torch.ones(1, dtype=torch.float32)).exp().to(x.dtype)\n"
+    )
+
+    facts = await device.admit(_problem(tmp_path, source))
+
+    assert facts.dtype == "bfloat16"
+    assert facts.float64_oracle
+
+
+async def test_a_reference_without_float64_is_its_own_oracle(device: Device, tmp_path: Path) -> None:
+    source = (
+        "import torch\nshapes = {'main': dict(n=1000)}\n"
+        "def inputs(generator, n): return [torch.randn(n, generator=generator)]\n"
+        "def reference(x):\n    assert x.dtype == torch.float32\n    return x.exp()\n"
+    )
+    problem = _problem(tmp_path, source)
+
+    facts = await device.admit(problem)
+    kernel = "def kernel(x): return x.exp()"
+    report, _ = await device.compile(kernel, "cpp")
+    verified = await device.verify(problem, kernel, report)
+
+    assert not facts.float64_oracle
+    assert verified.verdict == "correct"
+    assert {case.bound for case in verified.cases} == {2e-5}

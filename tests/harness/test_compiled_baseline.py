@@ -1,0 +1,25 @@
+"""torch.compile as a baseline. Slow (it compiles), hence alone."""
+
+from pathlib import Path
+
+import pytest
+from kernelswarm.hardware.device import Device
+from kernelswarm.schemas import HardwareFacts, Pool, Problem, ProblemFacts
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+async def test_a_compiled_baseline_is_kept(
+    device: Device, problem: Problem, facts: ProblemFacts, tmp_path: Path
+) -> None:
+    pool = Pool(name="cpu", platform="cpu", languages=("cpp",))
+    hardware: HardwareFacts = device._hardware
+    async with Device(pool, hardware, tmp_path, baselines=("eager", "compile")) as other:
+        report = await other.baselines(problem, facts)
+        again = await other.baselines(problem, facts)
+
+    assert [(status.name, status.ok) for status in report.statuses] == [("eager", True), ("compile", True)]
+    assert set(report.median_ms) == {"eager", "compile"}
+    assert report.best == min(report.median_ms, key=lambda name: report.median_ms[name])
+    assert again is report
+    assert any((tmp_path / "inductor").rglob("*.so")), "nothing was kept for the next session"

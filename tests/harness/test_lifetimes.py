@@ -1,0 +1,126 @@
+"""No process outlives the search, and one that dies is replaced."""
+
+import asyncio
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kernelswarm.hardware.device import Device
+from kernelswarm.schemas import Problem, Verdict
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+RIGHT = "import torch\ndef kernel(x, w): return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w\n"
+
+SUPERVISOR = """
+import asyncio, sys
+from pathlib import Path
+from kernelswarm.hardware.harness.launcher import Launcher
+from kernelswarm.schemas import HardwareFacts, Pool
+
+async def main():
+    pool = Pool(name="cpu", platform="cpu", languages=("cpp",))
+    hardware = HardwareFacts(
+        device="", cores=1, isa=(), vector_bytes=16, l2_bytes=0, l3_bytes=0, memory_bytes=8 << 30,
+        copy_gbps=1, peak_gflops=1,
+    )
+    launcher = Launcher(pool, hardware, Path(sys.argv[1]))
+    workers = [await launcher.spawn(role) for role in ("candidate", "reference")]
+    print(*(worker.pid for worker in workers), flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs pidfd_open to wait for a process that is not ours")
+async def test_kill_9_of_the_supervisor_leaves_nothing(tmp_path: Path) -> None:
+    supervisor = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SUPERVISOR, str(tmp_path), stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert supervisor.stdout is not None
+    line = await supervisor.stdout.readline()
+    handles = [os.pidfd_open(int(pid)) for pid in line.split()]
+    assert len(handles) == 2
+
+    supervisor.send_signal(signal.SIGKILL)
+    await supervisor.wait()
+
+    for handle in handles:
+        ended, _, _ = await asyncio.to_thread(select.select, [handle], [], [], 30)
+        os.close(handle)
+        assert ended, "a child outlived its supervisor"
+
+
+async def test_a_reference_that_was_killed_is_replaced_with_the_same_cases(device: Device, problem: Problem) -> None:
+    report, _ = await device.compile(RIGHT, "cpp")
+    before = await device.verify(problem, RIGHT, report)
+    worker = device._cases[problem.sha256]._worker
+    assert worker is not None
+
+    os.kill(worker.pid, signal.SIGKILL)
+    after = await device.verify(problem, RIGHT, report)
+
+    assert after.verdict is Verdict.correct, after.evidence
+    assert after.cases == before.cases
+    assert device._cases[problem.sha256]._worker is not worker
+
+
+async def test_a_zygote_that_was_killed_is_replaced(device: Device, problem: Problem) -> None:
+    report, _ = await device.compile(RIGHT, "cpp")
+    zygote = device._launcher._process
+    assert zygote is not None
+
+    zygote.kill()
+    await zygote.wait()
+
+    assert (await device.verify(problem, RIGHT, report)).verdict is Verdict.correct
+
+
+async def test_cancelling_ends_the_candidate_and_leaves_the_device_usable(device: Device, problem: Problem) -> None:
+    hanging = "def kernel(x, w):\n    while True: pass\n"
+    report, _ = await device.compile(hanging, "cpp")
+    task = asyncio.create_task(device.verify(problem, hanging, report))
+    worker = await _candidate_of(device)
+    handle = os.pidfd_open(worker)
+
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    ended, _, _ = await asyncio.to_thread(select.select, [handle], [], [], 30)
+    os.close(handle)
+    assert ended, "the candidate outlived its cancelled verification"
+    assert (await device.verify(problem, RIGHT, report)).verdict is Verdict.correct
+
+
+async def _candidate_of(device: Device) -> int:
+    """Process id of the next candidate that is started."""
+    loop = asyncio.get_running_loop()
+    found: asyncio.Future[int] = loop.create_future()
+    spawn = device._launcher.spawn
+
+    async def watched(role: str, *, memory_bytes: int = 0) -> object:
+        worker = await spawn(role, memory_bytes=memory_bytes)
+        if role == "candidate":
+            found.set_result(worker.pid)
+        return worker
+
+    device._launcher.spawn = watched  # type: ignore[method-assign, assignment]
+    try:
+        return await found
+    finally:
+        del device._launcher.spawn
+
+
+async def test_two_candidates_at_once(device: Device, problem: Problem) -> None:
+    wrong = RIGHT.replace("1e-6", "1.0")
+    report, _ = await device.compile(RIGHT, "cpp")
+
+    reports = await asyncio.gather(*(device.verify(problem, source, report) for source in (RIGHT, wrong) * 3))
+
+    assert [report.verdict for report in reports] == [Verdict.correct, Verdict.wrong_numbers] * 3

@@ -1,0 +1,55 @@
+"""A problem file is read without being run."""
+
+from pathlib import Path
+
+import pytest
+from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.schemas import ProblemError, ProblemFormat, sha256
+
+FUNCTION = "shapes = {}\ndef inputs(generator): ...\ndef reference(): ...\nraise SystemExit('it was run')\n"
+KERNELBENCH = "import torch\nif True:\n    class Model: ...\nget_inputs = get_init_inputs = list\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"), [(FUNCTION, ProblemFormat.function), (KERNELBENCH, ProblemFormat.kernelbench)]
+)
+def test_the_format_is_told_by_names(tmp_path: Path, source: str, kind: ProblemFormat) -> None:
+    path = tmp_path / "23_My-Problem.py"
+    path.write_text(source)
+
+    problem = load_problem(path)
+
+    assert problem.format is kind
+    assert problem.name == "23_my_problem"
+    assert problem.source == source
+    assert problem.sha256 == sha256(source)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (b"x = 1\n", "lacks `reference`"),
+        (b"shapes = {}\ndef inputs(): ...\n", "lacks `reference`"),
+        (b"class Model: ...\n", "lacks `get_inputs`"),
+        (b"def reference(:\n", "is not Python"),
+        (b"\x7fELF\xff\xfe", "is not Python"),
+        (b"a\0b", "is not Python"),
+        (b"", "lacks `reference`"),
+        (b"#" * (1 << 21), "a problem file may have"),
+    ],
+)
+def test_what_is_no_problem_is_refused_in_one_sentence(tmp_path: Path, source: bytes, message: str) -> None:
+    path = tmp_path / "bad.py"
+    path.write_bytes(source)
+
+    with pytest.raises(ProblemError, match=message) as caught:
+        load_problem(path)
+
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match=r"there is no file .*nowhere.py"):
+        load_problem(tmp_path / "nowhere.py")
+    with pytest.raises(ProblemError, match="is a folder"):
+        load_problem(tmp_path)

@@ -1,0 +1,67 @@
+"""The bootstrap interval covers what it says, and is the same every time."""
+
+import random
+
+import pytest
+from kernelswarm.hardware.harness.statistics import relative_width, speedup
+
+
+def test_constant_samples_have_an_exact_ratio() -> None:
+    interval = speedup([30.0] * 5, [10.0] * 5)
+
+    assert (interval.low, interval.median, interval.high) == (3.0, 3.0, 3.0)
+    assert relative_width(interval) == 0.0
+    assert interval.is_win
+
+
+def test_the_interval_covers_the_true_ratio_about_as_often_as_it_says() -> None:
+    generator = random.Random(1)
+    covered = 0
+    for _ in range(100):
+        baseline = [20 * generator.lognormvariate(0, 0.1) for _ in range(15)]
+        candidate = [10 * generator.lognormvariate(0, 0.1) for _ in range(15)]
+        interval = speedup(baseline, candidate)
+        covered += interval.low <= 2.0 <= interval.high
+
+    assert covered >= 88
+
+
+def test_equal_implementations_are_rarely_a_win() -> None:
+    generator = random.Random(2)
+    wins = sum(
+        speedup(
+            [generator.lognormvariate(0, 0.1) for _ in range(15)],
+            [generator.lognormvariate(0, 0.1) for _ in range(15)],
+        ).is_win
+        for _ in range(100)
+    )
+
+    assert wins <= 7
+
+
+def test_a_disturbance_that_hits_both_does_not_count() -> None:
+    generator = random.Random(3)
+    noise = [generator.lognormvariate(0, 1.0) for _ in range(30)]
+    paired = speedup([2 * factor for factor in noise], noise)
+    unpaired = speedup([2 * factor for factor in noise], noise[::-1])
+
+    assert paired.low == pytest.approx(2.0)
+    assert relative_width(paired) < relative_width(unpaired)
+
+
+def test_one_outlier_moves_neither_median_nor_interval_far() -> None:
+    interval = speedup([10.0] * 20 + [500.0], [5.0] * 21)
+
+    assert (interval.low, interval.median, interval.high) == (2.0, 2.0, 2.0)
+
+
+def test_it_is_deterministic() -> None:
+    samples = [random.Random(4).random() + 1 for _ in range(9)]
+
+    assert speedup(samples, samples[::-1]) == speedup(samples, samples[::-1])
+
+
+@pytest.mark.parametrize(("baseline", "candidate"), [([], []), ([1.0], [1.0, 2.0]), ([0.0], [1.0])])
+def test_samples_that_say_nothing_are_refused(baseline: list[float], candidate: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"samples|positive"):
+        speedup(baseline, candidate)
