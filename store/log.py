@@ -18,6 +18,9 @@ from .verify import VerifyResult, verify_chain
 from .views import create_views
 
 _OPEN: "weakref.WeakValueDictionary[Path, Log]" = weakref.WeakValueDictionary()
+_STEP = 100
+"""Rows handed to DuckDB at a time: it holds the interpreter, and the agents of this process want to answer meanwhile."""
+
 _OPENING = threading.Lock()
 _log = logging.getLogger("kernelswarm.store")
 
@@ -38,6 +41,9 @@ class Log:
         self._con = con
         self._views_fit = views_fit(con)
         self._lock = threading.Lock()
+        # Readers get their connections from one that never writes, so that they do not wait for a commit.
+        self._reader = con.cursor()
+        self._reader_lock = threading.Lock()
         self._head = read_meta(con, "head")
         self._count = int(read_meta(con, "events"))
         self._streams: dict[str, int] = dict(con.execute("SELECT identity, last_seq FROM streams").fetchall())
@@ -117,16 +123,17 @@ class Log:
 
     def cursor(self) -> duckdb.DuckDBPyConnection:
         """A connection of its own to the same database, for one query; close it."""
-        with self._lock, explained(self.path):
-            cursor = self._con.cursor()
+        with self._reader_lock, explained(self.path):
+            cursor = self._reader.cursor()
             if not self._views_fit:
                 create_views(cursor, temporary=True)
             return cursor
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""
-        with self._lock:
+        with self._lock, self._reader_lock:
             if not self.closed:
+                self._reader.close()
                 self._con.close()
                 self._con = None  # type: ignore[assignment]
 
@@ -166,7 +173,8 @@ class Log:
         self._con.begin()
         try:
             with self._con.appender("events") as appender:
-                appender.append_rows(rows)
+                for start in range(0, len(rows), _STEP):
+                    appender.append_rows(rows[start : start + _STEP])
             write_meta(self._con, "head", head)
             write_meta(self._con, "events", str(self._count + len(rows)))
             self._advance(stream, last)
