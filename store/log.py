@@ -19,7 +19,7 @@ from .views import create_views
 
 _OPEN: "weakref.WeakValueDictionary[Path, Log]" = weakref.WeakValueDictionary()
 _STEP = 100
-"""Rows handed to DuckDB at a time: it holds the interpreter, and the agents of this process want to answer meanwhile."""
+"""Rows handed to DuckDB at a time: it holds the interpreter, and agents in this process want to answer meanwhile."""
 
 _OPENING = threading.Lock()
 _log = logging.getLogger("kernelswarm.store")
