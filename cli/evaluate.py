@@ -17,6 +17,7 @@ from .following import follow, is_interrupted
 from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from .live import open_display
 from .options import Json, Nats, Pool, ProblemFile
+from .summary import times_text
 from .terminal import out, print_json
 
 EXAMPLES = (
@@ -74,5 +75,5 @@ def _print(evaluation: Evaluation) -> None:
         speedup = evaluation.speedup
         mark = "win" if evaluation.win else "no win"
         out.print(f"{mark}: {speedup.median:.2f}x ({speedup.low:.2f} to {speedup.high:.2f}) against {speedup.against}")
-        out.print(", ".join(f"{name} {value:.3f} ms" for name, value in evaluation.times_ms.items()))
+        out.print(times_text(evaluation.times_ms), markup=False)
     out.print(f"isolation {evaluation.isolation}; session {evaluation.session}")

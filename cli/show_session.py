@@ -6,7 +6,7 @@ from rich.tree import Tree
 
 from ..store import NodeRow, SessionReport, SessionRow
 from .sessions import speedup_cells
-from .summary import NAMES
+from .summary import times_text
 from .terminal import out, print_wide
 
 WRONG_WIDTH = 100
@@ -20,7 +20,7 @@ def print_session(report: SessionReport) -> None:
     out.print(_outcome(row))
     out.print(_asked(row), markup=False)
     if report.baselines_ms:
-        out.print("baselines  " + _times(report.baselines_ms), markup=False)
+        out.print("baselines  " + times_text(report.baselines_ms), markup=False)
     if report.best_path:
         out.print("best path  " + " → ".join(report.best_path), markup=False)
     if report.nodes:
@@ -77,7 +77,3 @@ def _asked(row: SessionRow) -> str:
     fork = f", forked from {row.origin_session} at {row.origin_node}" if row.origin_session else ""
     counts = f"{row.candidates} candidates, {row.correct} correct, {row.wins} wins"
     return f"{', '.join(limits)}, seed {row.seed}, policy {row.policy}, synthesizer {who}{fork}: {counts}"
-
-
-def _times(times: dict[str, float]) -> str:
-    return ", ".join(f"{NAMES.get(name, name)} {ms:.3f} ms" for name, ms in times.items())

@@ -10,6 +10,11 @@ from .terminal import out
 NAMES = {"eager": "eager", "compile": "torch.compile", "max_autotune": "max-autotune", "candidate": "best kernel"}
 
 
+def times_text(times: dict[str, float]) -> str:
+    """Milliseconds by name, for people."""
+    return ", ".join(f"{NAMES.get(name, name)} {ms:.3f} ms" for name, ms in times.items())
+
+
 def print_summary(result: SearchResult) -> None:
     """Print what was found, where it is, and how to look further."""
     if result.times_ms:

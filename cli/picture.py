@@ -1,0 +1,153 @@
+"""The live picture of a running search: how far it is, its best path, the latest candidates, who does what."""
+
+import time
+from collections.abc import Callable
+
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from ..agents.graph import NodeRecord, SearchGraph
+from ..agents.search import Search
+from ..schemas import BaselinesMeasured, Envelope, Event, Interval, SessionClosed, Verdict
+from .summary import times_text
+
+RECENT = 8
+"""Rows of the candidates' table."""
+
+UNDER_WAY = ("planned", "proposed", "compiled", "verified", "profiled")
+
+
+class Picture:
+    """Drawn anew four times a second, from the graph alone."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._search: Search | None = None
+        self._notice = ""
+        self._started = clock()
+        self._measured = 0.0
+        """When the baselines were there: candidates are judged from then on."""
+        self._spinner = Spinner("dots", style="dim")
+
+    def notice(self, text: str) -> None:
+        """Show it in the last line."""
+        self._notice = text
+
+    def opened(self, search: Search) -> None:
+        """Begin to show the session."""
+        self._search, self._notice = search, ""
+
+    def show(self, envelope: Envelope, event: Event) -> None:
+        """The picture is drawn from the graph; only the turning points are noted."""
+        if isinstance(event, BaselinesMeasured):
+            self._measured = self._clock()
+        elif isinstance(event, SessionClosed):
+            self._notice = "closed; writing down what was learned"
+
+    def __rich__(self) -> RenderableType:
+        """Draw."""
+        if self._search is None:
+            return self._busy(f"{self._notice or 'starting'}  {self._clock() - self._started:.0f} s")
+        graph = self._search.graph
+        return Group(self._head(graph), _baselines(graph), _path(graph), _candidates(graph), self._busy(self._doing()))
+
+    def _busy(self, text: str) -> RenderableType:
+        self._spinner.update(text=Text(text, style="dim", no_wrap=True, overflow="ellipsis"))
+        return self._spinner
+
+    def _head(self, graph: SearchGraph) -> RenderableType:
+        judged = sum(node.diagnosis is not None for node in graph.nodes.values())
+        budget = graph.opened.budget if graph.opened else 0
+        said = f"{judged}/{budget} candidates  {self._rate(judged)}{self._clock() - self._started:.0f} s"
+        head = Table.grid(padding=(0, 2))
+        head.add_row(Text(graph.session, "bold"), ProgressBar(budget or 1, judged, width=20), said, _best(graph))
+        return head
+
+    def _rate(self, judged: int) -> str:
+        seconds = self._clock() - self._measured
+        return f"{judged / seconds * 60:.0f}/min  " if self._measured and judged and seconds > 1 else ""
+
+    def _doing(self) -> str:
+        if self._notice or self._search is None:
+            return self._notice
+        doing = self._search.swarm.doing() if self._search.swarm else {}
+        shown = [f"{name.split('.')[-2]} {_subject(what)}" for name, what in doing.items()]
+        return ", ".join(shown) or "waiting for the swarm"
+
+
+def _subject(what: str) -> str:
+    """A worker is busy with ``session/node``, or with the session's baselines."""
+    return what.partition("/")[2] or "baselines"
+
+
+def _best(graph: SearchGraph) -> Text:
+    best = graph.best()
+    if best is None:
+        return Text("")
+    return Text(f"best {best.fitness:.2f}x", style="bold green" if best.fitness > 1 else "yellow")
+
+
+def _baselines(graph: SearchGraph) -> Text:
+    if graph.baselines is None:
+        return Text("baselines  being compiled", style="dim")
+    return Text("baselines  " + times_text(graph.baselines.report.median_ms), style="dim")
+
+
+def _path(graph: SearchGraph) -> Text:
+    best = graph.best()
+    if best is None:
+        return Text("best path  none yet", style="dim")
+    steps = [f"{node.name} {node.fitness:.2f}x" for node in reversed(graph.lineage(best.name))]
+    return Text("best path  " + " → ".join(steps), style="green", no_wrap=True, overflow="ellipsis")
+
+
+def _candidates(graph: SearchGraph) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for column, width in (("node", 4), ("from", 4), ("intent", 7), ("state", 13), ("speedup", 7), ("interval", 12)):
+        table.add_column(column, no_wrap=True, min_width=width)
+    table.add_column("limited by", no_wrap=True, overflow="ellipsis")
+    best = graph.best()
+    for node in list(graph.nodes.values())[-RECENT:]:
+        told = node.confirmation_diagnosis or node.diagnosis
+        speedup = told.speedup if told else None
+        cells = (
+            node.name,
+            node.parent,
+            str(node.plan.intent) if node.plan else "",
+            _state(node),
+            *_interval(speedup),
+            _why(node),
+        )
+        style = _style(speedup, node) + (" bold" if node is best else "")
+        table.add_row(*map(Text, cells), style=style.strip())
+    return table
+
+
+def _state(node: NodeRecord) -> str:
+    if node.confirmation_diagnosis:
+        return "confirmed"
+    return "timed" if node.state == "done" else node.state.replace("_", " ")
+
+
+def _why(node: NodeRecord) -> str:
+    told = node.confirmation_diagnosis or node.diagnosis
+    if told is None:
+        return ""
+    if told.verdict is Verdict.correct:
+        return told.bottleneck.replace("_", " ")
+    return next(iter(told.summary.splitlines()), "")
+
+
+def _interval(speedup: Interval | None) -> tuple[str, str]:
+    if speedup is None:
+        return "", ""
+    return f"{speedup.median:.2f}x", f"{speedup.low:.2f} to {speedup.high:.2f}"
+
+
+def _style(speedup: Interval | None, node: NodeRecord) -> str:
+    if speedup is not None:
+        return "green" if speedup.is_win else ""
+    return "" if node.state in UNDER_WAY else "red"
