@@ -6,7 +6,7 @@ from rich.tree import Tree
 
 from ..store import NodeRow, SessionReport, SessionRow
 from .sessions import speedup_cells
-from .summary import times_text
+from .summary import outcome, times_text
 from .terminal import out, print_wide
 
 WRONG_WIDTH = 100
@@ -65,8 +65,8 @@ def _device(row: SessionRow) -> str:
 def _outcome(row: SessionRow) -> str:
     if row.status == "open":
         return f"[yellow]open[/]  {row.candidates} of {row.budget} candidates so far; started {row.at[:19]} UTC"
-    mark = "[bold green]win[/]" if row.win else "[yellow]no win found[/]"
-    return f"{mark}  {escape(row.detail or '')}; ended by {escape(row.reason or '')} after {row.seconds:.0f} s"
+    told = outcome(row.win, row.detail or "")
+    return f"{told}; ended: {escape(row.reason or '')}, after {row.seconds:.0f} s"
 
 
 def _asked(row: SessionRow) -> str:

@@ -15,15 +15,20 @@ def times_text(times: dict[str, float]) -> str:
     return ", ".join(f"{NAMES.get(name, name)} {ms:.3f} ms" for name, ms in times.items())
 
 
+def outcome(win: bool, detail: str) -> str:
+    """Whether it is a win, and the session's last sentence, as markup."""
+    said = detail.removeprefix("no win found: ")
+    return f"[bold green]win[/]  {escape(said)}" if win else f"[yellow]no win found[/]  {escape(said)}"
+
+
 def print_summary(result: SearchResult) -> None:
     """Print what was found, where it is, and how to look further."""
     if result.times_ms:
         out.print(_times(result))
-    mark = "[bold green]win[/]" if result.win else "[yellow]no win found[/]"
-    out.print(f"{mark}  {escape(result.detail)}")
+    out.print(outcome(result.win, result.detail))
     out.print(
         f"{result.candidates} candidates, {result.correct} correct, {result.wins} wins "
-        f"in {result.seconds:.0f} s; ended by {result.reason}"
+        f"in {result.seconds:.0f} s; ended: {result.reason}"
     )
     if result.path:
         out.print(f"kernel   [bold]{escape(result.path)}[/]")

@@ -1,0 +1,94 @@
+"""What a running search looks like, drawn from its graph."""
+
+import io
+from types import SimpleNamespace
+
+import given
+import pytest
+from kernelswarm.agents.graph import SearchGraph
+from kernelswarm.cli import live, terminal
+from kernelswarm.cli.live import Lines, Silent, open_display
+from kernelswarm.cli.picture import Picture
+from logged import a_session
+from rich.console import Console
+
+FIRST_DIAGNOSED = 7
+"""Events of the session until its first node is judged."""
+
+
+def drawn(picture: Picture) -> str:
+    console = Console(width=110, file=io.StringIO(), record=True)
+    console.print(picture)
+    return console.export_text()
+
+
+def followed(picture: Picture, events: int | None, clock: list[float]) -> Picture:
+    """The picture after the session's first ``events`` events, one a second."""
+    graph = SearchGraph("rmsnorm-7kq2m")
+    swarm = SimpleNamespace(doing=lambda: {"host.1.profiler.1": "rmsnorm-7kq2m/n002", "host.1.verifier.1": "s"})
+    picture.opened(SimpleNamespace(session=graph.session, graph=graph, swarm=swarm))  # type: ignore[arg-type]
+    for index, (event, node) in enumerate(list(a_session())[:events]):
+        clock[0] += 1.0
+        envelope = given.said(event, node=node, cause=str(index))
+        graph.apply(envelope, event)
+        picture.show(envelope, event)
+    return picture
+
+
+def test_before_the_session_it_says_what_is_happening() -> None:
+    clock = [0.0]
+    picture = Picture(lambda: clock[0])
+    picture.notice("admitting rmsnorm")
+    clock[0] = 3.0
+    assert "admitting rmsnorm  3 s" in drawn(picture)
+
+
+def test_it_shows_progress_candidates_and_who_does_what() -> None:
+    clock = [0.0]
+    picture = followed(Picture(lambda: clock[0]), FIRST_DIAGNOSED + 1, clock)
+    shown = drawn(picture)
+    assert "1/3 candidates" in shown and "best 1.25x" in shown
+    assert "12/min" not in shown and "10/min" in shown  # counted from the baselines on: one in six seconds
+    assert "baselines  eager 2.000 ms" in shown and "best path  n001 1.25x" in shown
+    assert "profiler n002, verifier baselines" in shown
+    assert any(line.split()[:3] == ["n001", "draft", "timed"] for line in shown.splitlines())
+
+
+def test_it_shows_the_path_to_the_best_and_why_others_failed() -> None:
+    shown = drawn(followed(Picture(lambda: 0.0), None, [0.0]))
+    assert "n001 1.25x → n002 2.00x" in shown
+    assert "compile error" in shown and "expected ';' [-W]" in shown
+    assert "closed; writing down what was learned" in shown
+
+
+@pytest.mark.parametrize(("quiet", "kind"), [(True, Silent), (False, Lines)])
+def test_without_a_screen_there_are_plain_lines_or_nothing(quiet: bool, kind: type) -> None:
+    with open_display(quiet=quiet) as display:
+        assert isinstance(display, kind)
+
+
+def test_a_screen_gets_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "is_screen", lambda: True)
+    with open_display(quiet=False) as display:
+        assert isinstance(display, Picture)
+
+
+def test_lines_tell_baselines_diagnoses_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    graph = SearchGraph("rmsnorm-7kq2m")
+    lines.opened(SimpleNamespace(session=graph.session, graph=graph))  # type: ignore[arg-type]
+    for index, (event, node) in enumerate(a_session()):
+        envelope = given.said(event, node=node, cause=str(index))
+        graph.apply(envelope, event)
+        lines.show(envelope, event)
+    printed = capsys.readouterr()
+    assert printed.out == "" and "\x1b" not in printed.err
+    assert [line.split()[0] for line in printed.err.splitlines()] == ["session", "baselines:", "n001", "n002", "n003"]
+    assert "improve of n001" in printed.err
+
+
+def test_no_color_is_respected_even_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    console = type(terminal.out)(force_terminal=True, file=io.StringIO(), highlight=False)
+    console.print("[red]x[/]")
+    assert "\x1b[31m" not in console.file.getvalue()  # type: ignore[attr-defined]
