@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from ..agents.home import kernelswarm_home
@@ -50,9 +51,9 @@ def _table(found: list[PoolStatus]) -> Table:
     for status in found:
         pool, facts = status.pool, status.hardware
         measured = (
-            (facts.device, str(facts.cores), f"{facts.copy_gbps:.1f}", f"{facts.peak_gflops:.0f}")
+            (escape(facts.device), str(facts.cores), f"{facts.copy_gbps:.1f}", f"{facts.peak_gflops:.0f}")
             if facts
-            else (f"not here: {status.problem}", "", "", "")
+            else (escape(f"not here: {status.problem}"), "", "", "")
         )
         table.add_row(pool.name, pool.platform, ", ".join(pool.languages), *measured)
     return table

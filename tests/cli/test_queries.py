@@ -9,7 +9,9 @@ from typing import Any
 
 import given
 import pytest
+from kernelswarm.cli import pools
 from kernelswarm.cli.spelling import as_csv, as_json, unique
+from kernelswarm.schemas import PoolError
 from kernelswarm.store import Table
 from logged import SESSION, SOURCE, write_session
 
@@ -159,3 +161,18 @@ def test_a_finished_nodes_name_is_printed_whole_where_nobody_looks(
             kernelswarm("sql", "SELECT body->>'$.problem.source' AS s FROM events LIMIT 1", "-f", "json").out
         )[0]["s"]
     )
+
+
+def test_pools_say_what_is_known_and_why_one_is_not_served(
+    kernelswarm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pools, "detect", lambda *_, **__: given.hardware(device="test [cpu]"))
+    (found,) = json.loads(kernelswarm("pools", "--json").out)
+    assert found["pool"]["name"] == "cpu" and found["hardware"]["device"] == "test [cpu]"
+    assert "test [cpu]" in kernelswarm("pools").out
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PoolError("no C++ compiler found")
+
+    monkeypatch.setattr(pools, "detect", refuse)
+    assert "not here: no C++ compiler found" in kernelswarm("pools").out
