@@ -136,8 +136,13 @@ class CaseHost:
         async with self._guard:
             if self._worker is None or not self._worker.alive:
                 self._made.clear()
-                self._worker = await self._launcher.spawn("reference", memory_bytes=self._launcher.reference_memory)
-                await self._open(self._worker)
+                worker = await self._launcher.spawn("reference", memory_bytes=self._launcher.reference_memory)
+                try:
+                    await self._open(worker)
+                except HarnessError:
+                    await worker.kill()
+                    raise
+                self._worker = worker
             return self._worker
 
     async def _open(self, worker: Worker) -> None:

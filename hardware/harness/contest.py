@@ -1,5 +1,6 @@
 """Interleaved timing: in every round each implementation is timed once, in another order. The supervisor's side."""
 
+import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable
@@ -16,6 +17,7 @@ WARM_NS = 500_000
 """After the other process ran, calls are made untimed for so long, one at least."""
 SLOW_NS = 20_000_000
 """Calls this long are not warmed up: what another process left behind costs them nothing that counts."""
+SETTLE_SECONDS = 0.002
 MOST_CALLS = 20_000
 MOST_GROWTH = 20.0
 LONGEST_CALIBRATION_NS = 50_000_000
@@ -92,6 +94,8 @@ async def hold(contestants: list[Contestant], plan: Plan) -> Timing:
         shift = turn % len(contestants)
         for contestant in contestants[shift:] + contestants[:shift]:
             await contestant.sample()
+            # Threads of an OpenMP pool spin for about a millisecond before they sleep: not on another's time.
+            await asyncio.sleep(SETTLE_SECONDS)
     return result(contestants)
 
 

@@ -70,6 +70,9 @@ class Launcher:
             try:
                 await worker.greet(START_SECONDS)
                 return worker
+            except asyncio.CancelledError:
+                worker.abandon()
+                raise
             except (EOFError, TimeoutError, OSError) as error:
                 reason = f"{type(error).__name__} {error} {worker.output}".strip()
                 await worker.kill()
@@ -99,13 +102,17 @@ class Launcher:
         if self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="kernelswarm-"))
         ours, theirs = socket.socketpair()
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", f"{__package__}.zygote", str(theirs.fileno()),
-            cwd=self._scratch,
-            env=self._environment(),
-            stdin=asyncio.subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
-        )  # fmt: skip
+        log = self._scratch / "zygote.log"
+        with log.open("wb") as printed:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", f"{__package__}.zygote", str(theirs.fileno())),
+                cwd=self._scratch,
+                env=self._environment(),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=printed,
+                stderr=asyncio.subprocess.STDOUT,
+                pass_fds=(theirs.fileno(),),
+            )
         theirs.close()
         self._control = Channel(ours)
         try:
@@ -114,8 +121,8 @@ class Launcher:
         except (EOFError, TimeoutError, ValueError) as error:
             await self._end()
             raise HarnessError(
-                f"the evaluation process cannot start with {sys.executable} ({type(error).__name__}); "
-                "see the lines it printed above"
+                f"the evaluation process cannot start with {sys.executable} ({type(error).__name__}): "
+                f"{_last_line(log)}; run `kernelswarm doctor`"
             ) from error
         return self._control
 
@@ -146,3 +153,8 @@ class Launcher:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it printed nothing"

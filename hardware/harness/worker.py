@@ -122,7 +122,7 @@ class Worker:
             raise WorkerConfused(str(error)) from error
         except asyncio.CancelledError:
             # The answer may still come and would be taken for that of the next command.
-            self._abandon()
+            self.abandon()
             raise
 
     async def kill(self) -> None:
@@ -132,7 +132,7 @@ class Worker:
                 self._leash_socket.send(b"k")
             await self._await_end()
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
         """Let go without waiting: its keeper kills it."""
         if self._ended is None:
             self._ended = Ended(exit_code=-1, signal=signal.SIGKILL)

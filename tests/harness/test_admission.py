@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.harness.admitting import memory_needed
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import Problem, ProblemError, ProblemFacts, encode
 
@@ -127,3 +128,12 @@ async def test_a_reference_without_float64_is_its_own_oracle(device: Device, tmp
     assert not facts.float64_oracle
     assert verified.verdict == "correct"
     assert {case.bound for case in verified.cases} == {2e-5}
+
+
+async def test_what_one_call_can_hold_may_be_too_much_to_judge(facts: ProblemFacts) -> None:
+    inputs, outputs = (64 * 512 + 512) * 4, 64 * 512 * 4
+
+    candidate, machine = memory_needed(facts)
+
+    assert candidate >= 3 * (2 * inputs + outputs), "three input sets are held at once, mapped and as tensors"
+    assert machine >= candidate + 4 * inputs + 4 * 2 * outputs, "beside the cases and their oracles"
