@@ -8,10 +8,10 @@ import asyncio
 import os
 import socket
 import time
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import structlog
 
@@ -24,6 +24,11 @@ GIVE_UP_AFTER = 4
 
 IN_PROGRESS_EVERY_S = 10.0
 """How often a long step tells the server that it is alive; a third of the consumer's acknowledgement wait."""
+
+SESSIONS_KEPT = 32
+"""Sessions whose history a process holds in memory: a worker of a cluster sees any number of them."""
+
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -78,28 +83,52 @@ class Agent(Protocol):
         ...
 
 
+Entry = tuple[int, Envelope, Event | None]
+"""Stream sequence, envelope, and the typed body if this version knows the tag."""
+
+
+class _History:
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.read_to = 0
+        self.lock = asyncio.Lock()
+
+
 class Histories:
-    """Decoded events by session, fetched once per process and shared by its agents."""
+    """Decoded events by session, fetched once per process and shared by its agents.
+
+    The sessions that were asked for last are kept; an older one is fetched anew if somebody comes back to it.
+    """
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._events: dict[str, list[tuple[int, Envelope, Event | None]]] = defaultdict(list)
-        self._read_to: dict[str, int] = defaultdict(int)
-        self._locks: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._kept: LatestUsed[_History] = LatestUsed(_History)
 
-    async def read(self, session: str, until: int) -> list[tuple[int, Envelope, Event | None]]:
+    async def read(self, session: str, until: int) -> list[Entry]:
         """All events of ``session`` with stream sequence up to ``until``, in order."""
-        async with self._locks[session]:
-            if self._read_to[session] < until:
-                fresh = await self._bus.history(session, after=self._read_to[session], until=until)
-                self._events[session].extend((seq, envelope, envelope.event()) for seq, envelope in fresh)
-                self._read_to[session] = until
-        return [entry for entry in self._events[session] if entry[0] <= until]
+        history = self._kept[session]
+        async with history.lock:
+            if history.read_to < until:
+                fresh = await self._bus.history(session, after=history.read_to, until=until)
+                history.entries.extend((seq, envelope, envelope.event()) for seq, envelope in fresh)
+                history.read_to = until
+        return [entry for entry in history.entries if entry[0] <= until]
 
-    def forget(self, session: str) -> None:
-        """Drop a finished session."""
-        self._events.pop(session, None)
-        self._read_to.pop(session, None)
+
+class LatestUsed(Generic[T]):
+    """A value by session, made when first asked for; all but the last :data:`SESSIONS_KEPT` are dropped."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._values: OrderedDict[str, T] = OrderedDict()
+
+    def __getitem__(self, session: str) -> T:
+        if session not in self._values:
+            self._values[session] = self._make()
+        self._values.move_to_end(session)
+        while len(self._values) > SESSIONS_KEPT:
+            self._values.popitem(last=False)
+        return self._values[session]
 
 
 class Folds:
@@ -107,18 +136,17 @@ class Folds:
 
     def __init__(self, histories: Histories) -> None:
         self._histories = histories
-        self._graphs: dict[str, tuple[int, SearchGraph]] = {}
+        self._reached: LatestUsed[list[tuple[int, SearchGraph]]] = LatestUsed(list)
 
     async def at(self, session: str, seq: int) -> SearchGraph:
         """The session's graph exactly as of stream sequence ``seq``."""
         entries = await self._histories.read(session, seq)
-        reached, graph = self._graphs.get(session, (0, SearchGraph(session)))
-        if reached > seq:
-            reached, graph = 0, SearchGraph(session)
+        held = self._reached[session]
+        reached, graph = held[0] if held and held[0][0] <= seq else (0, SearchGraph(session))
         for at, envelope, event in entries:
             if at > reached and event is not None:
                 graph.apply(envelope, event)
-        self._graphs[session] = (seq, graph)
+        held[:] = [(seq, graph)]
         return graph
 
 

@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-import structlog
-
 from ..bus import Bus
+from ..bus.alive import running_beside
 from ..hardware.device import Device
 from ..schemas import HardwareFacts, Pool, WorkerPresence
 from .registry import ROLES
@@ -17,8 +16,6 @@ from .runtime import Histories, Worker
 
 PRESENCE_EVERY_S = 1.0
 """How often workers say that they are there."""
-
-log = structlog.get_logger(__name__)
 
 
 class Swarm:
@@ -28,10 +25,9 @@ class Swarm:
         self.workers = workers
         self._pool = pool
         self._bus = bus
-        self._task: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Serve until cancelled. A worker that breaks ends the whole, loudly: a ring with a gap only looks alive."""
+        """Serve until cancelled. A worker that breaks ends the whole: a ring with a gap only looks alive."""
         async with asyncio.TaskGroup() as group:
             for worker in self.workers:
                 group.create_task(worker.run(), name=worker.name)
@@ -40,21 +36,6 @@ class Swarm:
     def doing(self) -> dict[str, str]:
         """What each busy worker works on, by worker name."""
         return {worker.name: worker.busy_with for worker in self.workers if worker.busy_with}
-
-    async def until(self, stopped: asyncio.Event) -> None:
-        """Wait for ``stopped``, or raise what broke the swarm."""
-        assert self._task is not None, "the swarm is not being served"
-        waiting = asyncio.ensure_future(stopped.wait())
-        done, _ = await asyncio.wait({waiting, self._task}, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if self._task in done:
-            self._task.result()
-
-    def start(self) -> "asyncio.Task[None]":
-        """Begin to serve."""
-        self._task = asyncio.create_task(self.run(), name="swarm")
-        self._task.add_done_callback(_say_if_broken)
-        return self._task
 
     async def _presence(self) -> None:
         host, pid = socket.gethostname(), os.getpid()
@@ -100,17 +81,7 @@ async def serving(
                 agent = ROLES[role].make(device, bus)
                 stack.push_async_callback(agent.close)
                 workers.append(Worker(agent, bus, pool.name, histories, number=number, session=session))
+                stack.callback(bus.leave, workers[-1].name)
         swarm = Swarm(workers, pool.name, bus)
-        task = swarm.start()
-        try:
+        async with running_beside(swarm.run(), "swarm"):
             yield swarm
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
-            for worker in workers:
-                bus.leave(worker.name)
-
-
-def _say_if_broken(task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and task.exception() is not None:
-        log.error("the swarm broke", exc_info=task.exception())

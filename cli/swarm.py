@@ -42,11 +42,11 @@ def swarm(
         hardware = await asyncio.to_thread(detect, found, home)
         async with AsyncExitStack() as stack:
             bus = await stack.enter_async_context(await Bus.connect(nats, name="kernelswarm swarm"))
-            served = await stack.enter_async_context(serving(bus, found, hardware, home, counts))
+            await stack.enter_async_context(serving(bus, found, hardware, home, counts))
             told = ", ".join(f"{role}={count}" for role, count in counts.items())
             err.print(f"serving pool {found.name} with {told} at {bus.url}; Ctrl-C leaves", markup=False)
             with interrupts.politely(stopped.set):
-                await served.until(stopped)
+                await stopped.wait()
         err.print("left; unfinished work goes to other workers", markup=False)
 
     run_interruptible(run)

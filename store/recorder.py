@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..bus import Bus, NobodyServes
+from ..bus.alive import running_beside
 from ..bus.bulk import BulkConsumer, ConsumerGone, stream_identity
 from ..schemas import StoreError, decode
 from .database import LogBusyError
@@ -154,21 +155,8 @@ async def recording(home: Path, bus: Bus) -> AsyncIterator[Recorder]:
         StoreError, BusError: as :meth:`Recorder.run`.
     """
     recorder = Recorder(log_path(home), bus)
-    body = asyncio.current_task()
-    assert body is not None
-    task = asyncio.create_task(recorder.run(), name="recorder")
-    task.add_done_callback(lambda done: None if done.cancelled() else body.cancel())
-    try:
+    async with running_beside(recorder.run(), "recorder"):
         yield recorder
-    except asyncio.CancelledError:
-        if not task.done() or task.cancelled():
-            raise
-        body.uncancel()
-        task.result()
-        raise
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
 
 
 async def _open_when_free(path: Path, writer: ThreadPoolExecutor) -> Log:

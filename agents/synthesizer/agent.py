@@ -1,6 +1,5 @@
 """The synthesizer on the bus: gathers what a backend may know and hands its answer on."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 from ...schemas import (
@@ -13,7 +12,7 @@ from ...schemas import (
     Verdict,
 )
 from ..graph import NodeRecord, SearchGraph
-from ..runtime import Answer, Work
+from ..runtime import Answer, LatestUsed, Work
 from .backend import Attempt, Backend, Request, open_backend
 
 
@@ -25,7 +24,7 @@ class Synthesizer:
 
     def __init__(self) -> None:
         self._backends: dict[str, Backend] = {}
-        self._fresh: dict[str, dict[str, Attempt]] = defaultdict(dict)
+        self._fresh: LatestUsed[dict[str, Attempt]] = LatestUsed(dict)
 
     async def handle(self, work: Work) -> Sequence[Answer]:
         """Answer one plan."""

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 from contextlib import asynccontextmanager
 
 import given
-from kernelswarm.agents.runtime import Answer, Folds, Histories, Work, Worker
+import pytest
+from kernelswarm.agents.runtime import SESSIONS_KEPT, Answer, Folds, Histories, LatestUsed, Work, Worker
 from kernelswarm.bus import Bus
+from kernelswarm.bus.alive import running_beside
 from kernelswarm.schemas import (
     CandidateProposed,
     Envelope,
@@ -15,6 +17,7 @@ from kernelswarm.schemas import (
     MemoryOperator,
     NodePlanned,
     SessionOpened,
+    StoreError,
     SynthesisFailed,
     event_id,
 )
@@ -143,3 +146,32 @@ async def test_a_graph_is_as_of_its_event_also_when_asked_for_the_past(bus: Bus)
     past = await folds.at("s-test1", first)
     assert isinstance(past.nodes["n001"].candidate, CandidateProposed)
     assert past.nodes["n001"].diagnosis is None
+
+
+async def test_a_worker_that_breaks_takes_its_body_with_it(bus: Bus) -> None:
+    async def breaks() -> None:
+        raise StoreError("the disk is full")
+
+    with pytest.raises(StoreError, match="disk is full"):
+        async with running_beside(breaks(), "breaks"):
+            await asyncio.Event().wait()
+
+
+async def test_a_body_that_is_cancelled_from_outside_stays_cancelled(bus: Bus) -> None:
+    async def body() -> None:
+        async with running_beside(asyncio.Event().wait(), "forever"):  # type: ignore[arg-type]
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(body())
+    await asyncio.wait([task], timeout=0)
+    task.cancel()
+    await asyncio.wait([task])
+    assert task.cancelled()
+
+
+async def test_only_the_latest_sessions_are_kept() -> None:
+    kept: LatestUsed[list[int]] = LatestUsed(list)
+    kept["first"].append(1)
+    for number in range(SESSIONS_KEPT):
+        kept[f"s{number}"].append(number)
+    assert kept["first"] == [] and kept[f"s{SESSIONS_KEPT - 1}"] == [SESSIONS_KEPT - 1]
