@@ -1,5 +1,6 @@
 """The admission's process: finds out whether a problem can be searched, and all that the search must know of it."""
 
+import math
 import socket
 from typing import Any
 
@@ -156,7 +157,8 @@ def _check_discriminating(problem: Open, shape: str, inputs: list[Any], targets:
 def _guesses(inputs: list[Any]) -> list[tuple[str, Any]]:
     constants = [(f"an answer of all {value}", value) for value in (0, 1)]
     guesses: list[tuple[str, Any]] = [(name, lambda t, value=value: t.filled(value)) for name, value in constants]
-    guesses.append(("a constant (the mean)", lambda t: t.filled(t.mean())))
+    # The mean of a single number is that number: it says nothing about a problem that reduces to one, like a loss.
+    guesses.append(("a constant (the mean)", lambda t: t.filled(t.mean()) if math.prod(t.shape) > 1 else None))
     for index, tensor in enumerate(values.tensors_of(inputs)):
         guesses.append((f"input {index} itself", lambda t, tensor=tensor: tensor if t.fits(tensor) else None))
     return guesses
