@@ -11,7 +11,7 @@ from .cpp_prelude import prelude
 from .cpp_rows import kernel_body
 from .cpp_scope import cname
 from .cpp_special import special_functions
-from .cpp_text import CTYPE, Needs, index_text
+from .cpp_text import STORED, Needs, index_text
 from .knobs import Settings
 from .loops import Buffer, Kernel, SpecialKernel, buffers_read
 from .poly import Poly, product
@@ -125,8 +125,8 @@ def _text(
 ) -> str:
     dtypes = buffers_read(roots)
     out_types = {buffer.name: buffer.dtype for buffer in outputs}
-    arguments = [f"const {CTYPE[dtypes[name]]}* __restrict {cname(name)}" for name in function.inputs]
-    arguments += [f"{CTYPE[out_types[name]]}* __restrict {cname(name)}_out" for name in function.outputs]
+    arguments = [f"const {STORED[dtypes[name]]}* __restrict {cname(name)}" for name in function.inputs]
+    arguments += [f"{STORED[out_types[name]]}* __restrict {cname(name)}_out" for name in function.outputs]
     if function.chunked:
         arguments += ["int64_t* __restrict starts", "int64_t chunks"]
     arguments += [f"int64_t {name}" for name in function.sizes]

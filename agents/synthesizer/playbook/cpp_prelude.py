@@ -76,8 +76,18 @@ template <int N, typename T, typename F> KS_INLINE T ks_fold(T (&a)[N], F combin
   return a[0];
 }
 """,
-    "ks_nan_max": "template <typename T> KS_INLINE T ks_nan_max(T x, T m) { return ((x > m) | (x != x)) ? x : m; }\n",
-    "ks_nan_min": "template <typename T> KS_INLINE T ks_nan_min(T x, T m) { return ((x < m) | (x != x)) ? x : m; }\n",
+    "ks_nan_max": """\
+template <typename T> KS_INLINE T ks_nan_max(T x, T m) {  // NaN wins; two plain choices, which vectorise after any other
+  const T r = x > m ? x : m;
+  return x != x ? x : r;
+}
+""",
+    "ks_nan_min": """\
+template <typename T> KS_INLINE T ks_nan_min(T x, T m) {  // NaN wins; two plain choices, which vectorise after any other
+  const T r = x < m ? x : m;
+  return x != x ? x : r;
+}
+""",
     "ks_search": """\
 // Elements before x (at or before it, if Right) in a sorted table: binary search without branches; NaN sorts last.
 template <bool Right, typename T> KS_INLINE bool ks_before(T a, T x) { return Right ? !(a > x) : !(a >= x); }

@@ -30,6 +30,7 @@ class Scope:
         self.taken: set[str] = set()
         self.buffers: dict[str, str] = {}
         self.inline = False
+        self.chooses = False
 
     def level(self, value: Scalar) -> int:
         """The outermost level at which ``value`` can be computed."""
@@ -48,6 +49,7 @@ class Scope:
                 self.uses[operand.key] += 1
         for root in roots:
             self.uses[root.key] += 1
+        self.chooses = any(node.op == "select" for root in roots for node in root.walk())
 
     def reserve(self, roots: list[Scalar]) -> None:
         """Keep the names of the buffers that are read free of values."""
@@ -80,7 +82,9 @@ class Scope:
 
     def _deserves_name(self, value: Scalar, level: int) -> bool:
         if level == ELEMENT:
-            return self.uses[value.key] > 1 or value.op in ("search", "segment") or value.cost > 12
+            # A load inside a conditional expression would be conditional, and the loop no longer vectorised.
+            always = value.op in ("search", "segment") or (value.op == "load" and self.chooses)
+            return always or self.uses[value.key] > 1 or value.cost > 12
         return value.op not in ("const", "result", "cast") or self.uses[value.key] > 1
 
     def _expression(self, value: Scalar) -> str:

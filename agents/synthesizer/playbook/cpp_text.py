@@ -12,7 +12,10 @@ CTYPE = {
     "float32": "float", "float64": "double", "int64": "int64_t", "int32": "int32_t", "int16": "int16_t",
     "int8": "int8_t", "uint8": "uint8_t", "bool": "bool", "bfloat16": "uint16_t", "float16": "_Float16",
 }  # fmt: skip
-"""C++ type of a storage dtype."""
+"""C++ type of a compute dtype."""
+
+STORED = {**CTYPE, "bool": "uint8_t"}
+"""C++ type of a storage dtype: loops over ``bool`` in memory do not vectorise."""
 
 _INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
@@ -115,6 +118,8 @@ def operation(node: Scalar, args: list[str], needs: Needs) -> str:
 def load_text(buffer: str, dtype: str, offset: str, needs: Needs) -> str:
     """An element of a buffer in its compute dtype."""
     element = f"{buffer}[{offset}]"
+    if dtype == "bool":
+        return f"({element} != 0)"
     if dtype == "bfloat16":
         return f"{needs.helper('ks_from_bfloat16')}({element})"
     return f"(float){element}" if dtype == "float16" else element

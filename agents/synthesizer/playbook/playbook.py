@@ -21,7 +21,7 @@ from ....schemas import (
 )
 from .candidate import generate, plan_of
 from .knob_moves import moves
-from .knobs import Settings, domains, recipe_of, settings
+from .knobs import Knobs, Settings, complete, domains, settings
 from .traits import traits_of
 
 _LIMIT = 400
@@ -92,11 +92,11 @@ class Playbook:
         if not kernels.kernels:
             return Exhausted("nothing to fuse: every operator is left to PyTorch")
         knobs = domains(traits_of(graph, kernels), hardware)
-        start = recipe_of(settings(parent_recipe or {}), knobs)
-        seen = {_identity(recipe_of(settings(recipe), knobs)) for recipe in tried}
+        start = complete(parent_recipe or {}, knobs)
+        seen = {_identity(complete(recipe, knobs)) for recipe in tried}
         sources = tried_sources
         for recipe, why, skill in _ideas(plan, start, knobs, skills, parent_recipe is not None):
-            recipe = recipe_of(settings(recipe), knobs)
+            recipe = complete(recipe, knobs)
             if _identity(recipe) in seen:
                 continue
             if len(seen) > _LIMIT:
@@ -110,7 +110,6 @@ class Playbook:
         return Exhausted("every sensible setting of the knobs has been tried")
 
 
-Knobs = dict[str, tuple[str | int | float | bool, ...]]
 Idea = tuple[Recipe, str, str]
 
 
@@ -120,14 +119,14 @@ def _identity(recipe: Recipe) -> str:
 
 def _sources(facts: ProblemFacts, graph: Graph, tried: Sequence[Recipe], knobs: Knobs) -> set[str]:
     """Hashes of what was tried: two recipes may well mean the same code."""
-    unique = {_identity(recipe_of(settings(r), knobs)): recipe_of(settings(r), knobs) for r in tried}
+    unique = {_identity(complete(r, knobs)): complete(r, knobs) for r in tried}
     return {sha256(generate(facts, graph, settings(recipe)).source) for recipe in unique.values()}
 
 
 def _ideas(plan: NodePlanned, start: Recipe, knobs: Knobs, skills: Sequence[Skill], has_parent: bool) -> Iterator[Idea]:
     """Recipes in the order in which they are worth trying; ends after a random walk of the whole space."""
     rng = random.Random(plan.draw)
-    default = recipe_of(Settings(), knobs)
+    default = complete({}, knobs)
     if plan.intent is Intent.draft or not has_parent:
         yield from _drafts(default, knobs, skills)
     elif plan.intent is Intent.repair:

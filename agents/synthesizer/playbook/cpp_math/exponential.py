@@ -9,7 +9,8 @@ __all__ = ["SNIPPETS"]
 # 0x1.8p23 + n keeps the integer n in the low bits of the float: rounding and conversion in one addition.
 _EXP = """\
 KS_INLINE float ks_exp_accurate(float x) {
-  x = x < -104.0f ? -104.0f : x;  // comparisons are false for NaN, which therefore stays
+  const bool gone = x < -104.0f;  // masked scores: computed as exp(0), since lanes that underflow are a hundred times slower
+  x = gone ? 0.0f : x;            // comparisons are false for NaN, which therefore stays
   x = x > 89.0f ? 89.0f : x;
   float t = ks_fma(x, 0x1.715476p+0f, 0x1.8p23f);
   float n = t - 0x1.8p23f;
@@ -26,7 +27,7 @@ KS_INLINE float ks_exp_accurate(float x) {
   int32_t h = k >> 1;  // two factors: 2^k alone leaves the exponent's range at both ends
   float a = ks_from_bits((uint32_t)(h + 127) << 23);
   float b = ks_from_bits((uint32_t)(k - h + 127) << 23);
-  return (p * a) * b;
+  return gone ? 0.0f : (p * a) * b;
 }
 """
 

@@ -1,0 +1,50 @@
+"""Generated candidates against eager PyTorch: one candidate per operator, right for every shape it is given."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("operators.py")
+NAMES = [
+    line.split("(")[0].removeprefix("def ")
+    for before, line in zip(SCRIPT.read_text().splitlines(), SCRIPT.read_text().splitlines()[1:], strict=False)
+    if line.startswith("def ") and before.startswith((")", "@case"))
+]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """All operators, compiled and compared in one child process."""
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is not installed")
+    folder = tmp_path_factory.mktemp("operators")
+    results = folder / "results.json"
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(results)], capture_output=True, text=True, env=environment, timeout=300
+    )
+    assert results.exists(), done.stderr[-3000:]
+    return json.loads(results.read_text())
+
+
+@pytest.mark.parametrize("name", [*NAMES, "module"])
+def test_candidate_equals_eager(report, name):
+    assert report[name]["differences"] == []
+    assert report[name]["kernels"] > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "kernels"),
+    [("rmsnorm", 1), ("layernorm_and_input", 1), ("softmax", 1), ("cross_entropy", 1), ("rotary", 1), ("mapid", 1)],
+)
+def test_fuses_into(report, name, kernels):
+    assert report[name]["kernels"] == kernels
+
+
+def test_names_are_all_there(report):
+    assert set(report) == {*NAMES, "module"}
