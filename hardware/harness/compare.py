@@ -36,6 +36,7 @@ class Target:
         self.float64 = precise is not None or not self.floating
         self._oracle = _flat(native if precise is None else precise, self.floating)
         self._prepare_special(_flat(native, self.floating))
+        self._weight = self._weights() if self.floating else self._oracle
         self.reference_error = 0.0
         self.reference_error = min(self.error(_chunks_of(_flat(native, False)))[0], UNMEASURABLE)
         self.bound = bound_for(
@@ -80,7 +81,8 @@ class Target:
 
     def _prepare_special(self, native: torch.Tensor) -> None:
         """Where oracle or reference are not finite, either's answer will do; elsewhere the oracle's."""
-        self._rms, self._native_special, self._special = 0.0, None, None
+        self._special: torch.Tensor | None
+        self._rms, self._native_special, self._special = 0.0, self._oracle, None
         if not self.floating:
             return
         finite = torch.isfinite(self._oracle)
@@ -110,24 +112,25 @@ class Target:
         return worst, where
 
     def _errors(self, got: torch.Tensor, begin: int) -> torch.Tensor:
-        oracle = self._oracle[begin : begin + got.numel()]
+        end = begin + got.numel()
+        oracle = self._oracle[begin:end]
         if not self.floating:
-            difference = got != oracle
-            return difference.double() * UNMEASURABLE
+            return (got != oracle).double() * UNMEASURABLE
         wide = got.double()
-        errors = (wide - oracle).abs_().div_(self._scale(oracle))
-        errors.masked_fill_(wide == oracle, 0.0)
-        if self._special is not None and self._native_special is not None:
-            special = self._special[begin : begin + got.numel()]
-            native = self._native_special[begin : begin + got.numel()]
-            agrees = (wide == native) | (wide.isnan() & (native.isnan() | oracle.isnan()))
-            errors.masked_fill_(special & agrees, 0.0)
-        return errors
+        if self._special is None:
+            return wide.sub_(oracle).abs_().mul_(self._weight[begin:end])
+        native, special = self._native_special[begin:end], self._special[begin:end]
+        agrees = (wide == native) | (wide == oracle) | (wide.isnan() & (native.isnan() | oracle.isnan()))
+        errors = wide.sub_(oracle).abs_().mul_(self._weight[begin:end])
+        return errors.masked_fill_(special & agrees, 0.0)
 
-    def _scale(self, oracle: torch.Tensor) -> torch.Tensor:
+    def _weights(self) -> torch.Tensor:
+        """What a difference counts at each element: the inverse of what is allowed there, or of its size."""
         if self._tolerance.is_absolute:
-            return oracle.abs().mul_(self._tolerance.rtol or 0.0).add_(self._tolerance.atol or 0.0)
-        return oracle.abs().add_(self._rms)
+            scale = self._oracle.abs().mul_(self._tolerance.rtol or 0.0).add_(self._tolerance.atol or 0.0)
+        else:
+            scale = self._oracle.abs().add_(self._rms)
+        return scale.reciprocal_().clamp_(max=UNMEASURABLE)
 
     def compare(self, output: Output, file: int, position: int, index: int) -> tuple[Compared, int]:
         """Compare one output in ``file`` at ``position``; returns the result and where the next output begins."""

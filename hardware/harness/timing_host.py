@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from statistics import median
+from dataclasses import replace
 
 from ...schemas import BaselineReport, BaselineStatus, HardwareFacts, HarnessError, Problem, ProblemFacts
 from ..lease import Lease
@@ -33,6 +33,7 @@ class TimingHost:
         self._hardware = hardware
         self._guard = asyncio.Lock()
         self._worker: Worker | None = None
+        self._contestants: list[Contestant] = []
         self.report: BaselineReport | None = None
 
     async def close(self) -> None:
@@ -55,9 +56,8 @@ class TimingHost:
             return self.report
 
     def contestants(self) -> list[Contestant]:
-        """The baselines that can be timed."""
-        assert self.report is not None
-        return [Contestant(name=status.name, ask=self._time) for status in self.report.statuses if status.ok]
+        """The baselines that can be timed, their batches sized already, without samples."""
+        return [replace(contestant, samples=[]) for contestant in self._contestants]
 
     async def _build_all(self, lease: Lease) -> list[BaselineStatus]:
         """Every baseline's status. One that kills its process is left out of the next try."""
@@ -104,11 +104,14 @@ class TimingHost:
         if not any(status.ok for status in statuses):
             reasons = "; ".join(f"{status.name}: {status.detail}" for status in statuses)
             raise HarnessError(f"no baseline of {self._problem.name} can be timed: {reasons}")
-        medians: dict[str, float] = {}
+        self._contestants = [Contestant(name=status.name, ask=self._time) for status in statuses if status.ok]
         async with lease.exclusive():
-            for status in statuses:
-                if status.ok:
-                    medians[status.name] = await self._quick(Contestant(name=status.name, ask=self._time))
+            for contestant in self._contestants:
+                await contestant.calibrate()
+            for _ in range(QUICK_SAMPLES):
+                for contestant in self._contestants:
+                    await contestant.sample()
+        medians = {contestant.name: contestant.median_ms for contestant in self._contestants}
         best = min(medians, key=lambda name: medians[name])
         return BaselineReport(
             statuses=tuple(statuses),
@@ -117,12 +120,6 @@ class TimingHost:
             roofline=roofline(facts.work, self._hardware, medians[best]),
             seconds=time.monotonic() - started,
         )
-
-    async def _quick(self, contestant: Contestant) -> float:
-        await contestant.calibrate()
-        for _ in range(QUICK_SAMPLES):
-            await contestant.sample()
-        return median(contestant.samples) / 1e6
 
     async def _time(self, command: Time) -> Timed:
         if self._worker is None:
