@@ -18,7 +18,7 @@ from ...schemas import (
     Verdict,
 )
 from .closing import closing
-from .policies import POLICIES
+from .policies import POLICIES, draft_count
 from .state import PlannedNode, PlannerState
 
 WIDTH = 3
@@ -100,14 +100,15 @@ def _confirmed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
 def _reason_to_finish(state: PlannerState, event: NodeDiagnosed) -> str:
     opened = state.opened
     assert opened is not None
-    drafts = int(opened.policy_options.get("drafts", 10))
     if event.exhausted:
         return "exhausted"
     if opened.target is not None and event.speedup is not None and event.speedup.low >= opened.target:
         return "target"
     if event.roofline_fraction is not None and event.roofline_fraction >= AT_FLOOR:
         return "floor"
-    if len(state.nodes) > drafts and state.since_progress >= int(opened.policy_options.get("stall", STALL)):
+    if len(state.nodes) > draft_count(opened) and state.since_progress >= int(
+        opened.policy_options.get("stall", STALL)
+    ):
         return "stall"
     return ""
 
@@ -117,14 +118,21 @@ def _next(state: PlannerState) -> list[Decision]:
     assert state.opened is not None
     decisions: list[Decision] = []
     if not state.finishing:
-        width = int(state.opened.policy_options.get("width", WIDTH))
-        while len(state.in_flight) < width and len(state.nodes) < state.opened.budget:
+        while _has_room(state, state.opened):
             decisions.append(_plan(state, len(decisions)))
         if len(state.nodes) >= state.opened.budget and not state.in_flight:
             state.finishing = "budget"
     if state.finishing and not state.in_flight and not state.confirming:
         return [*decisions, *_finish(state)]
     return decisions
+
+
+def _has_room(state: PlannerState, opened: SessionOpened) -> bool:
+    """Drafts need no feedback, so all of them are planned at once: they compile while the baselines do."""
+    if len(state.nodes) >= opened.budget:
+        return False
+    width = int(opened.policy_options.get("width", WIDTH))
+    return len(state.nodes) < draft_count(opened) or len(state.in_flight) < width
 
 
 def _plan(state: PlannerState, index: int) -> Decision:

@@ -60,11 +60,22 @@ class Ring:
         return closed
 
 
-def test_opening_plans_drafts_side_by_side() -> None:
-    ring = Ring()
-    assert [plan.intent for _, plan in ring.plans()] == [Intent.draft] * WIDTH
-    assert [node for node, _ in ring.plans()] == ["n001", "n002", "n003"]
-    assert len({plan.draw for _, plan in ring.plans()}) == WIDTH
+def test_opening_plans_every_draft_at_once() -> None:
+    ring = Ring(budget=40)
+    assert [plan.intent for _, plan in ring.plans()] == [Intent.draft] * 10
+    assert [node for node, _ in ring.plans()][:3] == ["n001", "n002", "n003"]
+    assert len({plan.draw for _, plan in ring.plans()}) == 10
+
+
+def test_a_small_budget_is_not_spent_on_drafts_alone() -> None:
+    assert [plan.intent for _, plan in Ring(budget=12).plans()] == [Intent.draft] * 4
+
+
+def test_after_the_drafts_so_many_are_under_way_as_the_width_says() -> None:
+    ring = Ring(budget=12)
+    for node in ("n001", "n002"):
+        ring.tell(given.diagnosed(1.5), node)
+    assert len(ring.state.in_flight) == WIDTH
 
 
 def test_budget_is_never_exceeded_and_is_spent() -> None:
@@ -134,10 +145,12 @@ def test_the_floor_ends_the_search() -> None:
 
 
 def test_exhaustion_lets_what_is_under_way_finish() -> None:
-    ring = Ring(budget=40)
+    ring = Ring(budget=12)
     assert ring.tell(given.diagnosed(verdict=Verdict.synthesis_failed, exhausted=True), "n001") == []
     assert ring.tell(given.diagnosed(1.5), "n002") == []
-    assert [type(d.event) for d in ring.tell(given.diagnosed(1.4), "n003")] == [ConfirmationPlanned] * 2
+    ring.tell(given.diagnosed(1.4), "n003")
+    last = ring.tell(given.diagnosed(1.45), "n004")
+    assert [(type(d.event), d.node) for d in last] == [(ConfirmationPlanned, node) for node in ("n002", "n004", "n003")]
 
 
 def test_an_interruption_closes_at_once() -> None:
@@ -154,7 +167,8 @@ def test_spent_minutes_plan_nothing_new_but_confirm() -> None:
     plans = len(ring.plans())
     ring.tell(given.diagnosed(1.5), "n001")
     ring.tell(given.diagnosed(1.5), "n002")
-    last = ring.tell(given.diagnosed(1.5), "n003")
+    ring.tell(given.diagnosed(1.5), "n003")
+    last = ring.tell(given.diagnosed(1.5), "n004")
     assert len(ring.plans()) == plans
     assert all(isinstance(d.event, ConfirmationPlanned) for d in last)
 

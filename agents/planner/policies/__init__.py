@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from .base import Choice, Policy
+from .base import Choice, Policy, draft_count
 from .greedy import Greedy
 
 POLICIES: Mapping[str, type[Policy]] = {Greedy.name: Greedy}
 """Policies by name."""
 
-__all__ = ["POLICIES", "Choice", "Greedy", "Policy"]
+__all__ = ["POLICIES", "Choice", "Greedy", "Policy", "draft_count"]

@@ -4,8 +4,17 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar, Protocol
 
-from ....schemas import Advice, Intent, MemoryOperator
+from ....schemas import Advice, Intent, MemoryOperator, SessionOpened
 from ..state import PlannerState
+
+
+DRAFTS = 10
+"""Nodes without feedback at a session's start (KernelEvolve drafts ten)."""
+
+
+def draft_count(opened: SessionOpened) -> int:
+    """How many nodes are drafts: the option ``drafts``, but at most a third of the budget."""
+    return min(int(opened.policy_options.get("drafts", DRAFTS)), max(1, opened.budget // 3))
 
 
 @dataclass(frozen=True)

@@ -9,26 +9,24 @@ from typing import ClassVar
 
 from ....schemas import Advice, Intent, MemoryOperator
 from ..state import PlannedNode, PlannerState
-from .base import Choice
+from .base import Choice, draft_count
 
 REPAIRABLE_SHARE = 0.5
 """How often a broken draft is repaired rather than the best deepened, while there is nothing correct yet: always."""
 
 
 class Greedy:
-    """Options: ``drafts`` (nodes without feedback), ``doubt`` (share of steps that deepen a runner-up)."""
+    """Option: ``doubt``, the share of steps that deepen a runner-up instead of the best."""
 
     name: ClassVar[str] = "greedy"
 
     def __init__(self, options: dict[str, int | float | str]) -> None:
-        self._drafts = int(options.get("drafts", 10))
         self._doubt = float(options.get("doubt", 0.2))
 
     def choose(self, state: PlannerState, rng: Random) -> Choice:
         """Draft until the draft phase is over, then repair what is broken or deepen what is good."""
         assert state.opened is not None
-        drafts = min(self._drafts, max(1, state.opened.budget // 3))
-        if len(state.nodes) < drafts:
+        if len(state.nodes) < draft_count(state.opened):
             return Choice("", Intent.draft, MemoryOperator.clean_slate)
         broken = _first_unrepaired(state)
         correct = state.correct()
