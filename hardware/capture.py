@@ -114,10 +114,29 @@ def decompositions() -> dict[Any, Any]:
     ]
     found = [getattr(aten, name) for name in wanted if hasattr(aten, name)]
     table.update(get_decompositions(found))
+    table[aten.native_group_norm.default] = _group_norm
     for op in list(table):
         if any(part in str(op) for part in _WHOLE):
             del table[op]
     return table
+
+
+def _group_norm(
+    x: Any, weight: Any, bias: Any, n: Any, c: Any, size: Any, group: int, eps: float
+) -> tuple[Any, Any, Any]:
+    """Group norm in four dimensions throughout, so that the scale needs no other shape than the statistics."""
+    import torch
+
+    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    rows = wide.reshape(n, group, c // group, size)
+    variance, mean = torch.var_mean(rows, dim=(2, 3), correction=0, keepdim=True)
+    scale = torch.rsqrt(variance + eps)
+    result = (rows - mean) * scale
+    if weight is not None:
+        result = result * weight.reshape(1, group, c // group, 1)
+    if bias is not None:
+        result = result + bias.reshape(1, group, c // group, 1)
+    return result.to(x.dtype).reshape(x.shape), mean.reshape(n, group), scale.reshape(n, group)
 
 
 # Matrix products, attention and resampling have kernels that loops do not beat; random numbers must stay in order.

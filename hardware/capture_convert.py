@@ -111,8 +111,8 @@ class _Converter:
         value = self.module
         for part in str(node.target).split("."):
             value = getattr(value, part)
-        name = self._unique(node.name)
         known = self.parameters.get(id(value))
+        name = self._unique(node.name, known.replace(".", "_") if known else node.name)
         if known:
             return Node(name=name, op="param", target=known, values=(self._meta(value),))
         if not hasattr(value, "numel") or value.numel() > _CONSTANT_LIMIT:
@@ -120,8 +120,8 @@ class _Converter:
         items = tuple(_literal(item) for item in value.detach().cpu().flatten().tolist())
         return Node(name=name, op="constant", values=(self._meta(value),), literal=Items(items=items))
 
-    def _unique(self, name: str) -> str:
-        new = name
+    def _unique(self, name: str, wanted: str = "") -> str:
+        new = wanted or name
         while new in self.labels or new in self.names.values():
             new = f"{new}_"
         self.names[name] = new

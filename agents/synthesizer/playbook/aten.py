@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ....schemas import Arg, DType, Expr, Graph, Items, Node, Ref, SpecialFloat
 
 _TAKEN = {"torch", "ctypes", "math", "max", "min", "self", "kernel", "float", "int", "len", "os", "json", "platform",
-          "hashlib", "shutil", "subprocess", "tempfile", "functools", "bool"}  # fmt: skip
+          "hashlib", "shutil", "subprocess", "tempfile", "functools", "bool", "chunks", "starts", "kept"}  # fmt: skip
 
 
 def pyname(name: str) -> str:

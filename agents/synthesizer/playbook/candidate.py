@@ -35,7 +35,7 @@ def plan_of(graph: Graph, settings: Settings) -> Plan:
 def generate(facts: ProblemFacts, graph: Graph, settings: Settings) -> Candidate:
     """The candidate file for ``graph`` with ``settings``."""
     plan = plan_of(graph, settings)
-    printed = library(plan.kernels, plan.nodes, settings)
+    printed = library(plan, settings)
     parts = [
         f'"""{_docstring(plan)}"""',
         "",

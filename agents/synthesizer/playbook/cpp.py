@@ -2,19 +2,22 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ....schemas import Node
+from .cpp_lookup import snippet as lookup_snippet
 from .cpp_math import snippet
-from .cpp_passes import indent
+from .cpp_passes_types import indent
 from .cpp_prelude import prelude
 from .cpp_rows import kernel_body
 from .cpp_scope import cname
 from .cpp_special import special_functions
 from .cpp_text import STORED, Needs, index_text
 from .knobs import Settings
+from .in_place import overwritten
 from .loops import Buffer, Kernel, SpecialKernel, buffers_read
 from .poly import Poly, product
+from .regions import Plan
 from .scalar import Scalar
 
 AnyKernel = Kernel | SpecialKernel
@@ -35,6 +38,8 @@ class Function:
     """Python expressions over the symbols, as ``double``."""
     checked: bool
     """Whether a result other than 0 means that an index was out of range."""
+    in_place: dict[str, str] = field(default_factory=dict)
+    """Outputs that overwrite an input, by output: they need no memory of their own."""
     chunked: bool = False
     """Whether it takes ``starts`` and ``chunks`` after its outputs."""
 
@@ -47,21 +52,25 @@ class Library:
     functions: dict[str, tuple[Function, ...]]
 
 
-def library(kernels: list[AnyKernel], nodes: Mapping[str, Node], settings: Settings) -> Library:
+def library(plan: Plan, settings: Settings) -> Library:
     """Print all kernels of a plan."""
+    kernels, nodes = plan.kernels, plan.nodes
     needs = Needs(settings.math)
     texts: list[str] = []
     functions: dict[str, tuple[Function, ...]] = {}
     for kernel in kernels:
-        printed = _kernel(kernel, nodes, settings, needs)
+        reused = overwritten(plan, kernel) if settings.in_place and isinstance(kernel, Kernel) else {}
+        printed = _kernel(kernel, nodes, settings, needs, reused)
         functions[kernel.name] = tuple(function for function, _ in printed)
         texts += [text for _, text in printed]
     head = [snippet(sorted(needs.math)), prelude(needs.helpers)]  # type: ignore[arg-type]
+    if needs.lookups:
+        head.append(lookup_snippet(sorted(needs.lookups)))
     return Library("\n".join([*head, *texts]), functions)
 
 
 def _kernel(
-    kernel: AnyKernel, nodes: Mapping[str, Node], settings: Settings, needs: Needs
+    kernel: AnyKernel, nodes: Mapping[str, Node], settings: Settings, needs: Needs, reused: dict[str, str]
 ) -> list[tuple[Function, str]]:
     needs.floats = {}
     if isinstance(kernel, Kernel):
@@ -80,8 +89,9 @@ def _kernel(
             outputs=() if counting else tuple(buffer.name for buffer in outputs),
             sizes=_sizes(kernel, roots),
             floats=tuple(needs.floats),
-            checked=any("ks_wrap" in line for line in body),
+            checked=any("ks_wrap" in line or "bad |=" in line for line in body),
             chunked=bool(suffix),
+            in_place=reused,
         )
         huge = [] if counting or not settings.huge_pages else _huge_pages(kernel, outputs, needs)
         printed.append((function, _text(function, roots, outputs, [*huge, *body], kernel, nodes)))
@@ -125,8 +135,9 @@ def _text(
 ) -> str:
     dtypes = buffers_read(roots)
     out_types = {buffer.name: buffer.dtype for buffer in outputs}
-    arguments = [f"const {STORED[dtypes[name]]}* __restrict {cname(name)}" for name in function.inputs]
-    arguments += [f"{STORED[out_types[name]]}* __restrict {cname(name)}_out" for name in function.outputs]
+    shared = {*function.in_place, *function.in_place.values()}
+    arguments = [f"const {STORED[dtypes[n]]}*{_restrict(n, shared)} {cname(n)}" for n in function.inputs]
+    arguments += [f"{STORED[out_types[n]]}*{_restrict(n, shared)} {cname(n)}_out" for n in function.outputs]
     if function.chunked:
         arguments += ["int64_t* __restrict starts", "int64_t chunks"]
     arguments += [f"int64_t {name}" for name in function.sizes]
@@ -140,6 +151,10 @@ def _text(
             "",
         ]
     )
+
+
+def _restrict(name: str, shared: set[str]) -> str:
+    return "" if name in shared else " __restrict"
 
 
 def _comment(kernel: AnyKernel, roots: list[Scalar], nodes: Mapping[str, Node]) -> str:

@@ -1,6 +1,7 @@
-"""Reductions over dimensions before the last: tiles of columns are reduced together, so that vectors run along memory."""
+"""Reductions over dimensions before the last: tiles of columns together, so that vectors run along memory."""
 
-from .cpp_passes import Item, combine_text, indent, start_value, store_line
+from .cpp_passes import combine_text, start_value, store_line
+from .cpp_passes_types import Item, indent
 from .cpp_scope import ELEMENT, FUNCTION, ROW, Scope, cname
 from .cpp_text import Needs, ctype, index_text
 from .knobs import Settings

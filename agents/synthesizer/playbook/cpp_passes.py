@@ -1,11 +1,11 @@
 """The passes of a kernel as C++ loops: accumulators in lanes, loops split where a concatenation changes its source."""
 
-from dataclasses import dataclass
-
 from .build import is_float
+from .cpp_passes_types import Item, Range, indent
 from .cpp_scope import ELEMENT, ROW, Scope, cname
 from .cpp_text import Needs, constant, ctype, index_text, store_text
 from .loops import Accumulation, Store
+from .lookups import BLOCK, Staged, stage
 from .poly import Poly
 from .scalar import Scalar, rewrite
 
@@ -42,26 +42,6 @@ def combine_text(a: Accumulation, new: str, old: str, needs: Needs) -> str:
         case "all":
             return f"{old} & {new}"
     return f"{needs.helper('ks_nan_max' if 'max' in a.op else 'ks_nan_min')}<{ctype(a.dtype)}>({new}, {old})"
-
-
-@dataclass(frozen=True)
-class Item:
-    """Something done at every point of a pass: accumulate, write, or keep in the row's buffer."""
-
-    value: Scalar
-    accumulation: Accumulation | None = None
-    store: Store | None = None
-    keep: str = ""
-    """Buffer of the row that it is kept in."""
-
-
-@dataclass(frozen=True)
-class Range:
-    """The innermost loop: variable and bounds, as C++."""
-
-    variable: str
-    low: str
-    high: str
 
 
 class PassWriter:
@@ -117,9 +97,31 @@ class PassWriter:
     def _loop(self, items: list[Item], where: Range) -> list[str]:
         if any(item.accumulation for item in items):
             return self._lane_loop(items, where)
+        staged = stage(items, where, self.scope, self.scope.search)
+        if staged is not None:
+            return self._staged_loop(staged, where)
         body = self._body(items, where, "")
         head = f"for (int64_t {where.variable} = {where.low}; {where.variable} < {where.high}; ++{where.variable}) {{"
         return [*_simd(items), head, *indent(body), "}"]
+
+    def _staged_loop(self, staged: Staged, where: Range) -> list[str]:
+        """Blocks of elements: first their searches, then the rest."""
+        name = where.variable
+        rest: list[str] = []
+        if staged.items:
+            body = self._body(staged.items, where, "")
+            rest = [
+                *_simd(staged.items),
+                f"for (int64_t {name} = {name}_block; {name} < {name}_block + {name}_width; ++{name}) {{",
+                *indent(body),
+                "}",
+            ]
+        return [
+            f"for (int64_t {name}_block = {where.low}; {name}_block < {where.high}; {name}_block += {BLOCK}) {{",
+            f"  const int64_t {name}_width = ks_min<int64_t>({BLOCK}, {where.high} - {name}_block);",
+            *indent([*staged.lines, *rest]),
+            "}",
+        ]
 
     def _lane_loop(self, items: list[Item], where: Range) -> list[str]:
         """Full blocks of ``lanes`` elements, whose accumulators stay in registers, then the rest."""
@@ -196,11 +198,6 @@ def store_line(store: Store, text: str, scope: Scope) -> str:
     """Write a value to its buffer."""
     offset = index_text(store.offset, scope.text)
     return f"{cname(store.buffer.name)}_out[{offset}] = {store_text(store.buffer.dtype, text, scope.needs)};"
-
-
-def indent(lines: list[str]) -> list[str]:
-    """Lines two spaces further in."""
-    return [f"  {line}" if line else line for line in lines]
 
 
 def _simd(items: list[Item]) -> list[str]:

@@ -88,23 +88,22 @@ template <typename T> KS_INLINE T ks_nan_min(T x, T m) {  // NaN wins; two plain
   return x != x ? x : r;
 }
 """,
-    "ks_search": """\
-// Elements before x (at or before it, if Right) in a sorted table: binary search without branches; NaN sorts last.
-template <bool Right, typename T> KS_INLINE bool ks_before(T a, T x) { return Right ? !(a > x) : !(a >= x); }
-template <bool Right, typename T> KS_INLINE int64_t ks_search(T x, const T* __restrict table, int64_t n) {
-  int64_t base = 0;
-  for (int64_t size = n; size > 0;) {
-    const int64_t half = (size + 1) / 2;
-    base = ks_before<Right, T>(table[base + half - 1], x) ? base + half : base;
-    size -= half;
-  }
-  return base;
-}
-""",
     "ks_segment": """\
 // Segment that element i of a ragged dimension lies in.
 KS_INLINE int64_t ks_segment(int64_t i, const int64_t* __restrict offsets, int64_t n) {
   return std::upper_bound(offsets + 1, offsets + n, i) - (offsets + 1);
+}
+""",
+    "ks_segments": """\
+// Segments of the positions from begin on: one search, then runs.
+template <typename O>
+static void ks_segments(const int64_t* __restrict offsets, int64_t n, int64_t begin, int64_t width, O* __restrict out) {
+  int64_t s = ks_segment(begin, offsets, n);
+  for (int64_t i = begin; i < begin + width;) {
+    while (s + 2 < n && offsets[s + 1] <= i) ++s;
+    const int64_t end = s + 2 < n ? ks_min(offsets[s + 1], begin + width) : begin + width;
+    for (; i < end; ++i) out[i - begin] = (O)s;
+  }
 }
 """,
 }

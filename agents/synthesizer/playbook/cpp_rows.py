@@ -4,11 +4,14 @@ from dataclasses import replace
 
 from .build import is_float
 from .collapse import collapse
-from .cpp_passes import Item, PassWriter, Range, combine_text, indent, start_value, store_line
+from .cpp_passes import PassWriter, combine_text, start_value, store_line
+from .cpp_passes_types import Item, Range, indent
 from .cpp_scope import FUNCTION, ROW, Scope, cname
 from .cpp_text import Needs, ctype, index_text
+from .cpp_online import online_lines
 from .knobs import Settings
 from .loops import Accumulation, Kernel, Store
+from .online import OnlinePair, online_pairs
 from .poly import Poly, product
 from .row_buffer import kept_values
 from .scalar import Scalar
@@ -62,7 +65,11 @@ class _Rows:
         self.acc_type = {a.name: self._acc_type(a) for a in unique.values()}
         self.passes = PassWriter(self.scope, settings.lanes, self.acc_type)
         self.passes.prefetch = settings.prefetch
+        self.pairs = online_pairs(kernel) if settings.online and len(kernel.inner) == 1 and self.outer else []
         self.kept = kept_values(kernel, settings.row_buffer) if not pointwise else []
+        # A block's exponentials are taken before the row's maximum is known: later passes cannot use them.
+        early = {f"@{pair.maximum.name}" for pair in self.pairs}
+        self.kept = [k for k in self.kept if not k.value.names & early]
         for name in unique:
             self.scope.results[name] = cname(name)
 
@@ -92,7 +99,8 @@ class _Rows:
         return [a.body for a in self.rows] + stores
 
     def _pass(self, number: int) -> list[str]:
-        accumulations = [a for a in self.rows if self.kernel.pass_of(a.body) == number]
+        paired = {a.name for pair in self.pairs for a in (pair.maximum, pair.total)}
+        accumulations = [a for a in self.rows if self.kernel.pass_of(a.body) == number and a.name not in paired]
         stores = [
             s for s in self.kernel.stores.values() if s.level == "element" and self.kernel.pass_of(s.value) == number
         ]
@@ -101,10 +109,18 @@ class _Rows:
         items += [Item(a.body, accumulation=a) for a in accumulations]
         items += [Item(s.value, store=s) for s in stores]
         items = [self._with_kept(item, number) for item in items]
+        online = [line for p in self.pairs if self.kernel.pass_of(p.maximum.body) == number for line in self._online(p)]
+        if not items:
+            return online
         head = [line for a in accumulations for line in self._declare(a)]
         loops = self._nest(items)
         before, self.scope.lines[ROW] = self.scope.lines[ROW], []
-        return [*before, *head, *loops, *[line for a in accumulations for line in self._fold(a)]]
+        return [*online, *before, *head, *loops, *[line for a in accumulations for line in self._fold(a)]]
+
+    def _online(self, pair: OnlinePair) -> list[str]:
+        size = self._size(self.kernel.inner[-1])
+        name = self.inner[-1]
+        return online_lines(pair, size, name, self.scope, self.passes, self.needs, self._declare, self._fold)
 
     def _with_kept(self, item: Item, number: int) -> Item:
         from .row_buffer import read_kept

@@ -10,9 +10,14 @@ from .scalar import Scalar
 FUNCTION, ROW, ELEMENT = 0, 1, 2
 """Levels: once a call, once for every outer point, at every point."""
 
-_CPP_WORDS = {"and", "or", "not", "xor", "bool", "float", "double", "int", "div", "exp", "log", "sin", "cos", "tan",
-              "abs", "pow", "min", "max", "floor", "ceil", "round", "long", "short", "char", "auto", "new", "delete",
-              "default", "switch", "case", "this", "class", "union", "register", "template", "operator", "bad", "n"}  # fmt: skip
+_CPP_WORDS = set(
+    "and or not xor bool float double int div exp log sin cos tan abs pow min max floor ceil round long short char auto new "
+    "delete default switch case this class union register template operator struct static const void for while if else do "
+    "return break continue goto signed unsigned public private protected virtual friend inline typedef typename using "
+    "namespace try catch throw enum extern sizeof volatile mutable explicit export asm final override std main true false "
+    # names that generated functions use themselves
+    "bad chunk chunks starts kept total low high begin end sum here keep where count left width tiles at p q x y".split()
+)
 
 
 class Scope:
@@ -31,6 +36,7 @@ class Scope:
         self.buffers: dict[str, str] = {}
         self.inline = False
         self.chooses = False
+        self.stages = 0
 
     def level(self, value: Scalar) -> int:
         """The outermost level at which ``value`` can be computed."""
@@ -124,13 +130,14 @@ class Scope:
         return text
 
     def _search(self, value: Scalar) -> str:
+        """One element alone; loops that can look up many at once do so (:mod:`.lookups`)."""
         buffer = cname(value.data[0])
         what, row = self.text(value.args[0]), index_text(value.polys[0], self.text)
         length = index_text(value.polys[1], self.text)
         table = buffer if row == "0" else f"{buffer} + {row}"
-        self.needs.helper("ks_search")
+        self.needs.lookups.add("binary")
         side = "true" if value.flag else "false"
-        return f"ks_search<{side}, {ctype(value.args[0].dtype)}>({what}, {table}, {length})"
+        return f"ks_lookup_one<{side}, {ctype(value.args[0].dtype)}>({table}, {length}, {what})"
 
     def _name(self, value: Scalar) -> str:
         base = value.label[0] if value.label else "t"

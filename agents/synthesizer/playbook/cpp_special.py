@@ -1,11 +1,12 @@
 """Running sums, segment offsets and compactions as C++ functions."""
 
-from .cpp_passes import indent
+from .cpp_passes_types import Item, Range, indent
 from .cpp_scope import ELEMENT, FUNCTION, ROW, Scope, cname
 from .cpp_text import Needs, ctype, index_text, store_text
 from .knobs import Settings
 from .loops import SpecialKernel
-from .poly import Poly, product
+from .lookups import BLOCK, stage
+from .poly import product, variable
 from .scalar import Scalar, rewrite
 
 
@@ -30,7 +31,7 @@ def _scan(kernel: SpecialKernel, settings: Settings, needs: Needs) -> list[str]:
     body = scope.lines[ELEMENT]
     stored = store_text(kernel.buffer.dtype, "sum", needs)
     if kernel.kind == "offsets":
-        body = [f"{out}[{last}] = sum;", *body, f"sum += {text};"]
+        body = [f"{out}[{last}] = sum;", *body, f"bad |= {text} < 0;", f"sum += {text};"]
     else:
         body = [*body, f"sum += {text};", f"{out}[{row}{last}] = {stored};"]
     lines = [
@@ -56,7 +57,7 @@ def _scan(kernel: SpecialKernel, settings: Settings, needs: Needs) -> list[str]:
 
 
 class _Compact:
-    """Two functions: ``count`` counts what is kept for every chunk of positions, ``fill`` writes from the chunks' starts.
+    """Two functions: ``count`` counts what is kept in every chunk of positions, ``fill`` writes from the chunks' starts.
 
     The mask is computed twice instead of stored: it is a comparison most of the time. Where it depends on the position
     only through its segment of a ragged dimension, whole segments are counted and copied.
@@ -67,116 +68,151 @@ class _Compact:
         self.kernel = kernel
         self.needs = needs
         self.settings = settings
-        count = len(kernel.dims) - kernel.trailing
-        self.positions = [f"i{d}" for d in range(count)]
-        self.segments = self._segments(kernel.mask) if count == 1 and not kernel.trailing else None
+        self.places = len(kernel.dims) - kernel.trailing
+        self.mask, self.value = kernel.mask, kernel.value
+        self.segment = self._segment() if self.places == 1 and not kernel.trailing else None
+        if self.segment is not None:
+            self.mask, self.value = self._over_segments(self.mask), self._over_segments(self.value)
 
-    def _segments(self, mask: Scalar) -> Scalar | None:
-        found = [n for n in mask.walk() if n.op == "segment" and n.polys[0] == Poly(((("i0",), 1),))]
-        if not found:
-            return None
-        marker = Scalar("result", "int64", data="segment")
-        rest = rewrite(mask, lambda n: marker if n.key == found[0].key else None)
-        return found[0] if "i0" not in rest.names else None
+    def _segment(self) -> Scalar | None:
+        found = [n for n in self.mask.walk() if n.op == "segment" and n.polys[0] == variable("i0")]
+        for segment in found:
+            rest = rewrite(self.mask, lambda n, key=segment.key: _SEGMENT if n.key == key else None)  # type: ignore[misc]
+            if "i0" not in rest.names:
+                return segment
+        return None
+
+    def _over_segments(self, value: Scalar) -> Scalar:
+        assert self.segment is not None
+        key = self.segment.key
+        return rewrite(value, lambda n: _SEGMENT if n.key == key else None)
 
     def functions(self) -> dict[str, list[str]]:
         """Bodies of ``count`` and ``fill``."""
-        if self.segments is not None:
-            return {"_count": self._by_segment(False), "_fill": self._by_segment(True)}
-        return {"_count": self._by_position(False), "_fill": self._by_position(True)}
+        return {"_count": self._function(False), "_fill": self._function(True)}
 
-    def _scope(self, inner: set[str]) -> Scope:
+    def _function(self, fill: bool) -> list[str]:
+        name = _SEGMENT_NAME if self.segment is not None else "i0" if self.places == 1 else "p"
+        inner = {f"i{d}" for d in range(len(self.kernel.dims))} | {name}
         scope = Scope(self.needs, inner, set(), self.settings.search)
         scope.reserve(self.kernel.roots())
-        scope.taken |= {"chunk", "chunks", "kept", "total", "low", "high"}
-        return scope
+        scope.taken |= {"chunk", "chunks", "kept", "total", "low", "high", "keep", "where", "count", "begin", "end"}
+        block = self._block(scope, Range(name, "low", "high"), fill)
+        loop = [
+            f"for (int64_t {name}_block = low; {name}_block < high; {name}_block += {BLOCK}) {{",
+            f"  const int64_t {name}_width = ks_min<int64_t>({BLOCK}, high - {name}_block);",
+            *indent(block),
+            "}",
+        ]
+        return self._chunks(scope, self._total(scope), loop, fill)
 
-    def _by_position(self, fill: bool) -> list[str]:
-        kernel = self.kernel
-        assert kernel.mask is not None
-        names = {f"i{d}" for d in range(len(kernel.dims))}
-        scope = self._scope(names)
-        total = index_text(product(kernel.dims[: len(self.positions)]), scope.text)
-        body = self._place(scope)
-        scope.count([kernel.mask, kernel.value] if fill else [kernel.mask])
+    def _total(self, scope: Scope) -> str:
+        if self.segment is not None:
+            return index_text(self.segment.polys[1] - 1, scope.text)
+        return index_text(product(self.kernel.dims[: self.places]), scope.text)
+
+    def _block(self, scope: Scope, where: Range, fill: bool) -> list[str]:
+        """Which of a block's positions are kept, then what follows from it."""
+        name = where.variable
+        staged = stage([Item(self.mask)], where, scope, scope.search)
+        mask = staged.items[0].value if staged else self.mask
         scope.enter_elements()
-        mask = scope.text(kernel.mask)
-        body += scope.lines[ELEMENT]
-        if not fill:
-            body.append(f"kept += {mask};")
-        else:
-            scope.enter_elements()
-            scope.inline = bool(kernel.trailing)
-            body += self._write(scope, mask)
-        simd = [] if fill or len(self.positions) > 1 else ["#pragma omp simd reduction(+:kept)" + self._checked(body)]
-        loop = [*simd, "for (int64_t p = low; p < high; ++p) {", *indent(body), "}"]
-        return self._chunks(scope, total, loop, fill)
-
-    def _checked(self, body: list[str]) -> str:
-        return " reduction(|:bad)" if any("ks_wrap" in line for line in body) else ""
-
-    def _place(self, scope: Scope) -> list[str]:
-        """The index of position ``p``."""
-        if len(self.positions) == 1:
-            return [f"const int64_t {self.positions[0]} = p;"]
-        lines, rest = [], "p"
-        for d in range(len(self.positions) - 1, 0, -1):
-            size = index_text(self.kernel.dims[d], scope.text)
-            lines.append(f"const int64_t {self.positions[d]} = {rest} % ({size});")
-            rest = f"({rest} / ({size}))"
-        return [*lines, f"const int64_t {self.positions[0]} = {rest};"]
-
-    def _write(self, scope: Scope, mask: str) -> list[str]:
-        kernel = self.kernel
-        out = f"{cname(kernel.buffer.name)}_out"
-        dtype = kernel.buffer.dtype
-        if not kernel.trailing:
-            text = store_text(dtype, scope.text(kernel.value), self.needs)
-            return [f"if ({mask}) {{", *indent(scope.lines[ELEMENT]), f"  {out}[kept++] = {text};", "}"]
-        text = store_text(dtype, scope.text(kernel.value), self.needs)
-        inner = [f"{out}[at++] = {text};"]
-        for d in range(len(kernel.dims) - 1, len(self.positions) - 1, -1):
-            size = index_text(kernel.dims[d], scope.text)
-            inner = [f"for (int64_t i{d} = 0; i{d} < {size}; ++i{d}) {{", *indent(inner), "}"]
-        width = index_text(product(kernel.dims[len(self.positions) :]), scope.text)
-        return [f"if ({mask}) {{", f"  int64_t at = kept++ * ({width});", *indent(inner), "}"]
-
-    def _by_segment(self, fill: bool) -> list[str]:
-        kernel, segment = self.kernel, self.segments
-        assert segment is not None
-        assert kernel.mask is not None
-        scope = self._scope({"i0", "@segment"})
-        scope.results["segment"] = "s"
-        marker = Scalar("result", "int64", data="segment")
-        mask = rewrite(kernel.mask, lambda n: marker if n.key == segment.key else None)
-        value = rewrite(kernel.value, lambda n: marker if n.key == segment.key else None)
-        offsets = cname(segment.data)
-        count = index_text(segment.polys[1] - 1, scope.text)
         scope.count([mask])
         text = scope.text(mask)
-        body = [*scope.lines[ELEMENT], f"if (!({text})) continue;" if fill else ""]
-        length = f"({offsets}[s + 1] - {offsets}[s])"
-        if not fill:
-            body = [*scope.lines[ELEMENT], f"kept += {text} ? {length} : 0;"]
-        else:
-            body += self._copy(scope, value, offsets)
-        loop = ["for (int64_t s = low; s < high; ++s) {", *indent(body), "}"]
-        return self._chunks(scope, count, loop, fill)
-
-    def _copy(self, scope: Scope, value: Scalar, offsets: str) -> list[str]:
-        scope.enter_elements()
-        scope.count([value])
-        text = store_text(self.kernel.buffer.dtype, scope.text(value), self.needs)
-        out = f"{cname(self.kernel.buffer.name)}_out"
-        # A segment may be shorter than a vector or much longer: the loop is left to the compiler.
-        return [
-            f"const int64_t begin = {offsets}[s], end = {offsets}[s + 1];",
-            "#pragma omp simd" + self._checked(scope.lines[ELEMENT]),
-            "for (int64_t i0 = begin; i0 < end; ++i0) {",
-            *indent(scope.lines[ELEMENT]),
-            f"  {out}[kept + i0 - begin] = {text};",
+        checked = " reduction(|:bad)" if any("ks_wrap" in line for line in [*scope.lines[ELEMENT], text]) else ""
+        lines = [
+            *(staged.lines if staged else []),
+            f"uint8_t keep[{BLOCK}];",
+            f"#pragma omp simd{checked}",
+            f"for (int64_t {name} = {name}_block; {name} < {name}_block + {name}_width; ++{name}) {{",
+            *indent([*self._place(scope), *scope.lines[ELEMENT]]),
+            f"  keep[{name} - {name}_block] = {text};",
             "}",
-            "kept += end - begin;",
+        ]
+        if self.segment is not None:
+            return [*lines, *(self._copy_segments(scope, name) if fill else self._count_segments(name))]
+        if fill:
+            return [*lines, *self._write(scope, name)]
+        return [*lines, f"for (int64_t l = 0; l < {name}_width; ++l) kept += keep[l];"]
+
+    def _place(self, scope: Scope) -> list[str]:
+        """The index of position ``p``, where it has several dimensions."""
+        if self.places == 1:
+            return []
+        lines, rest = [], "p"
+        for d in range(self.places - 1, 0, -1):
+            size = index_text(self.kernel.dims[d], scope.text)
+            lines.append(f"const int64_t i{d} = {rest} % ({size});")
+            rest = f"({rest} / ({size}))"
+        return [*lines, f"const int64_t i0 = {rest};"]
+
+    def _write(self, scope: Scope, name: str) -> list[str]:
+        """First the kept positions, without branches; then their values, in one loop without holes."""
+        kernel = self.kernel
+        out, dtype = f"{cname(kernel.buffer.name)}_out", kernel.buffer.dtype
+        scope.enter_elements()
+        scope.count([self.value])
+        scope.inline = bool(kernel.trailing)
+        text = store_text(dtype, scope.text(self.value), self.needs)
+        scope.inline = False
+        checked = any("ks_wrap" in line for line in [*scope.lines[ELEMENT], text])
+        body = [*self._place(scope), *scope.lines[ELEMENT]]
+        if kernel.trailing:
+            width = index_text(product(kernel.dims[self.places :]), scope.text)
+            inner = [f"{out}[at++] = {text};"]
+            for d in range(len(kernel.dims) - 1, self.places - 1, -1):
+                size = index_text(kernel.dims[d], scope.text)
+                inner = [f"for (int64_t i{d} = 0; i{d} < {size}; ++i{d}) {{", *indent(inner), "}"]
+            body += [f"int64_t at = (kept + k) * ({width});", *inner]
+        else:
+            body.append(f"{out}[kept + k] = {text};")
+        simd = [] if kernel.trailing or checked else ["#pragma omp simd"]
+        return [
+            f"int32_t where[{BLOCK} + 1];",
+            "int64_t count = 0;",
+            f"for (int64_t l = 0; l < {name}_width; ++l) {{",
+            "  where[count] = (int32_t)l;",
+            "  count += keep[l];",
+            "}",
+            *simd,
+            "for (int64_t k = 0; k < count; ++k) {",
+            f"  const int64_t {name} = {name}_block + where[k];",
+            *indent(body),
+            "}",
+            "kept += count;",
+        ]
+
+    def _count_segments(self, name: str) -> list[str]:
+        assert self.segment is not None
+        offsets = cname(self.segment.data)
+        here = f"{name}_block + l"
+        return [
+            f"for (int64_t l = 0; l < {name}_width; ++l)",
+            f"  kept += keep[l] ? {offsets}[{here} + 1] - {offsets}[{here}] : 0;",
+        ]
+
+    def _copy_segments(self, scope: Scope, name: str) -> list[str]:
+        """Neighbouring segments that are kept are copied as one."""
+        assert self.segment is not None
+        offsets = cname(self.segment.data)
+        scope.enter_elements()
+        scope.count([self.value])
+        text = store_text(self.kernel.buffer.dtype, scope.text(self.value), self.needs)
+        checked = any("ks_wrap" in line for line in [*scope.lines[ELEMENT], text])
+        merge = [] if name in self.value.names else [f"  while (l + 1 < {name}_width && keep[l + 1]) ++l;"]
+        return [
+            f"for (int64_t l = 0; l < {name}_width; ++l) {{",
+            "  if (!keep[l]) continue;",
+            f"  const int64_t {name} = {name}_block + l, begin = {offsets}[{name}];",
+            *merge,
+            f"  const int64_t end = {offsets}[{name}_block + l + 1];",
+            *([] if checked else ["  #pragma omp simd"]),
+            "  for (int64_t i0 = begin; i0 < end; ++i0) {",
+            *indent(indent(scope.lines[ELEMENT])),
+            f"    {cname(self.kernel.buffer.name)}_out[kept + i0 - begin] = {text};",
+            "  }",
+            "  kept += end - begin;",
+            "}",
         ]
 
     def _chunks(self, scope: Scope, total: str, loop: list[str], fill: bool) -> list[str]:
@@ -206,3 +242,8 @@ class _Compact:
             "}",
             "return bad ? -1 : sum;",
         ]
+
+
+_SEGMENT_NAME = "i99"
+_SEGMENT = Scalar("index", "int64", polys=(variable(_SEGMENT_NAME),))
+"""The loop variable over segments, in place of the segment of a position."""

@@ -34,6 +34,7 @@ class Needs:
         self.level = level
         self.math: set[tuple[str, str]] = set()
         self.helpers: set[str] = set()
+        self.lookups: set[str] = set()
         self.floats: dict[str, str] = {}
         """Arguments that the glue computes from sizes: their names by Python expression."""
 

@@ -83,6 +83,12 @@ class Glue:
         self.lines.append(f"{pyname(name)} = torch.empty(({shape}{comma}), dtype=torch.{meta.dtype})")
         self.present.add(name)
 
+    def _overwrite(self, name: str, source: str) -> None:
+        """The result takes the memory of an operator's result, which nobody reads afterwards."""
+        self._pointer(source)
+        self.lines.append(f"{pyname(name)} = {self.contiguous[source]}")
+        self.present.add(name)
+
     def _arguments(self, function: Function) -> str:
         parts = [self._pointer(name) for name in function.inputs]
         parts += [f"{pyname(name)}.data_ptr()" for name in function.outputs]
@@ -93,14 +99,17 @@ class Glue:
     def _call(self, function: Function) -> None:
         text = f"_{function.name}({self._arguments(function)})"
         if function.checked:
-            self.lines += [f"if {text}:", '    raise IndexError("index out of range")']
+            self.lines += [f"if {text}:", '    raise IndexError("an index or a length is out of range")']
         else:
             self.lines.append(text)
 
     def _kernel(self, kernel: "Kernel | SpecialKernel") -> None:
         (function,) = self.library.functions[kernel.name]
         for name in function.outputs:
-            self._allocate(name)
+            if name in function.in_place:
+                self._overwrite(name, function.in_place[name])
+            else:
+                self._allocate(name)
         self._call(function)
         if isinstance(kernel, SpecialKernel) and kernel.kind == "offsets":
             self._segment_total(kernel)
@@ -132,7 +141,7 @@ class Glue:
         self.known.add(size)
         self.lines.append(f"{target} = _{count.name}({self._arguments(count)})")
         if count.checked:
-            self.lines += [f"if {target} < 0:", '    raise IndexError("index out of range")']
+            self.lines += [f"if {target} < 0:", '    raise IndexError("an index or a length is out of range")']
         if not fresh:
             self.lines += [f"if kept != {size}:", '    raise ValueError("masks keep different numbers of elements")']
         self._allocate(name)

@@ -10,7 +10,7 @@ MOVES: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
         ("in_place", (True,)), ("keep_shared", (False,)), ("huge_pages", (True,)),
     ),
     AdviceAction.avoid_page_faults: (("huge_pages", (True,)), ("in_place", (True,)), ("keep_shared", (False,))),
-    AdviceAction.stream_stores: (("stream", (True,)), ("huge_pages", (True,))),
+    AdviceAction.stream_stores: (("huge_pages", (True,)), ("in_place", (True,)), ("block", (65536,))),
     AdviceAction.more_parallelism: (
         ("threads", (0,)), ("serial_below", (4096, 32768)), ("block", (4096, 2048)), ("tile", (64, 128)),
         ("dynamic", (True,)),
@@ -30,17 +30,17 @@ MOVES: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
         ("vector_bits", (512, 0)), ("lanes", (128, 32, 16)), ("unroll", (True,)), ("row_buffer", ("none", "costly", "all")),
     ),
     AdviceAction.faster_lookup: (
-        ("search", ("tiled", "hinted", "branchless", "standard")), ("block", (4096,)), ("prefetch", (512,)),
+        ("search", ("branchless_tiled", "grid", "linear_count", "binary")), ("block", (4096,)), ("prefetch", (512,)),
         ("vector_bits", (512,)),
     ),
     AdviceAction.split_kernels: (("fusion", ("rows", "split")), ("keep_shared", (True,)), ("row_buffer", ("all", "none"))),
     AdviceAction.repair: (
-        ("math", ("accurate", "libm")), ("variance", ("two_pass",)), ("online", (False,)), ("stream", (False,)),
-        ("in_place", (False,)), ("search", ("branchless", "standard")), ("fusion", ("rows", "split")),
+        ("math", ("accurate", "libm")), ("variance", ("two_pass",)), ("online", (False,)),
+        ("in_place", (False,)), ("search", ("branchless_tiled", "binary")), ("fusion", ("rows", "split")),
         ("row_buffer", ("none",)), ("double_sums", (True,)),
     ),
     AdviceAction.simplify: (
-        ("search", ("branchless",)), ("online", (False,)), ("stream", (False,)), ("prefetch", (0,)), ("unroll", (False,)),
+        ("search", ("branchless_tiled",)), ("online", (False,)), ("prefetch", (0,)), ("unroll", (False,)),
         ("dynamic", (False,)), ("row_buffer", ("none",)), ("keep_shared", (False,)),
     ),
 }  # fmt: skip

@@ -22,8 +22,6 @@ class Settings:
     """What later passes over a row find in a thread's buffer instead of computing it again: ``none``, ``costly`` or ``all``."""
     huge_pages: bool = True
     """Ask for huge pages under fresh outputs of 4 MiB and more, before they are first touched."""
-    stream: bool = False
-    """Write outputs around the cache."""
     in_place: bool = True
     """What follows a matrix product or convolution overwrites its result instead of a second tensor."""
     lanes: int = 32
@@ -46,8 +44,8 @@ class Settings:
     """Transcendental functions: ``libm``, ``accurate`` (1 to 2 ulp) or ``fast``."""
     double_sums: bool = False
     """Accumulate float sums in double."""
-    search: str = "branchless"
-    """Searches in sorted tables: ``branchless``, ``standard``, ``hinted`` or another routine's name."""
+    search: str = "branchless_tiled"
+    """Searches in sorted tables: the name of a look-up algorithm."""
     prefetch: int = 0
     """Fetch this many elements of a row ahead; 0: leave it to the processor."""
 
@@ -93,7 +91,7 @@ def _threads(traits: Traits, hardware: HardwareFacts) -> tuple[int, ...]:
 
 DOMAINS: dict[str, Domain] = {
     "math": _when(lambda t: t.transcendental, "accurate", "fast", "libm"),
-    "search": _when(lambda t: t.search, "branchless", "standard", "hinted"),
+    "search": _when(lambda t: t.search, "branchless_tiled", "grid", "linear_count", "binary", "hinted"),
     "huge_pages": lambda t, h: (True, False) if t.large_outputs and h.huge_pages != "never" else (),
     "row_buffer": _when(lambda t: t.shared_between_passes, "costly", "none", "all"),
     "vector_bits": _vector_bits,
@@ -108,14 +106,11 @@ DOMAINS: dict[str, Domain] = {
     "threads": _threads,
     "dynamic": _when(lambda t: True, False, True),
     "unroll": _when(lambda t: True, False, True),
-    "stream": _when(lambda t: t.large_outputs, False, True),
     "prefetch": _when(lambda t: t.rows, 0, 512),
     "keep_shared": _when(lambda t: t.several_anchors, False, True),
     "double_sums": _when(lambda t: t.float_sums, False, True),
 }
 """Values each knob may take, the default first, in the order in which they are worth trying; empty: it does not matter."""
-
-MEANINGS: dict[str, str] = {}
 
 
 def domains(traits: Traits, hardware: HardwareFacts) -> dict[str, tuple[str | int | float | bool, ...]]:

@@ -8,6 +8,7 @@ from .build import SUPPORTED, Unsupported, binary, cast, compute_dtype, const, i
 from .normal import SEGMENT_OF
 from .pointwise import base_name, is_pointwise, literal_operand, literal_rank, pointwise
 from .poly import ZERO, Poly, poly, value_atom
+from .ranges import surely_inside
 from .reductions import is_reduction
 from .scalar import Scalar
 from .views import VIEWS, Index, broadcast, linear, shape_of, sizes, source_index
@@ -22,8 +23,8 @@ PIECES = {"cat", "constant_pad_nd"}
 class Lowering:
     """Lowers nodes of one graph for one kernel.
 
-    ``stored`` says under which buffer name a node can be loaded (None: compute it in place); ``reduced`` gives the value
-    of a reduction at an index. Both may raise to say that the node cannot be had in this kernel.
+    ``stored`` says under which buffer name a node can be loaded (None: compute it in place); ``reduced`` gives the
+    value of a reduction at an index. Both may raise to say that the node cannot be had in this kernel.
     """
 
     nodes: Mapping[str, Node]
@@ -148,6 +149,8 @@ class Lowering:
                 if value.op == "segment"
                 else poly(value.data)
             )
+        if surely_inside(value, extent):
+            return value_atom(cast(value, "int64"))
         return value_atom(Scalar("wrap", "int64", (cast(value, "int64"),), (extent,)))
 
     def _search(self, node: Node, name: str, at: Index) -> Scalar:
@@ -158,6 +161,8 @@ class Lowering:
         buffer = self.stored(table)
         if buffer is None:
             raise Unsupported(node.name, "the sorted sequence is not stored")
+        if table.values[0].dtype in ("bfloat16", "float16", "bool"):
+            raise Unsupported(node.name, "dtype of the sorted sequence")
         shape = shape_of(table)
         value = self._operand(node, node.args[second], at if isinstance(node.args[second], Ref) else ())
         common = (

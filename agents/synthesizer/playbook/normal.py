@@ -1,4 +1,4 @@
-"""Rewrites a captured graph into fewer kinds of nodes: variance into sums, ``addmm`` into product and sum, ragged steps."""
+"""Rewrites a captured graph into fewer kinds of nodes: variance into sums, ``addmm`` into product and sum, …"""
 
 from collections.abc import Callable
 

@@ -139,7 +139,10 @@ def variable(name: str) -> Poly:
 
 
 def value_atom(scalar: Any) -> Poly:
-    """An integer computed at run time (a :class:`Scalar`), as an opaque term."""
+    """An integer computed at run time (a :class:`Scalar`), as an opaque term; an index is what it is."""
+    if scalar.op == "index":
+        index: Poly = scalar.polys[0]
+        return index
     return Poly((((("value", scalar),), 1),))
 
 

@@ -1,4 +1,4 @@
-"""Reductions of ATen in terms of six accumulations: sum, product, maximum, minimum, and, or; and positions of extremes."""
+"""Reductions of ATen in terms of sum, product, maximum, minimum, and, or; and positions of extremes."""
 
 from dataclasses import dataclass
 

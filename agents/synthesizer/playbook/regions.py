@@ -18,7 +18,7 @@ from .pointwise import base_name
 from .poly import ONE, ZERO, Poly, product, variable
 from .reductions import body_of, describe, finish, is_reduction, result_dtype, source_position
 from .scalar import Scalar
-from .views import VIEWS, Index, linear, shape_of
+from .views import VIEWS, Index, linear, reshape_index, shape_of
 
 AnyKernel = Kernel | SpecialKernel
 
@@ -323,6 +323,8 @@ class _Partition:
             if kernel.dims == dims and (self.fusion.stores or kernel.accumulations):
                 if (kernel.reduced is None or self.fusion.reductions) and self._join_store(kernel, node, "element"):
                     return
+            if kernel.reduced and self.fusion.reductions and self._join_reshaped(kernel, node):
+                return
             if kernel.reduced and self.fusion.reductions:
                 outer = tuple(kernel.dims[d] for d in kernel.outer)
                 if outer == dims and self._join_store(kernel, node, "row" if outer else "full"):
@@ -332,10 +334,20 @@ class _Partition:
         if not self._join_store(self._new_kernel(rank, dims, None), node, "element"):
             raise Unsupported(node.name, "a value it needs comes later")
 
-    def _join_store(self, kernel: Kernel, node: Node, level: str) -> bool:
+    def _join_reshaped(self, kernel: Kernel, node: Node) -> bool:
+        """Join a kernel whose rows are the same elements in another shape: group norm reduces (n, groups, rest)."""
+        shape = shape_of(node)
+        if squeezed(shape) == kernel.dims or product(shape) != product(kernel.dims):
+            return False
+        at = reshape_index(kernel.variables, kernel.dims, shape, kernel.bounds)
+        if any(isinstance(atom, tuple) for p in at for monomial, _ in p.terms for atom in monomial):
+            return False
+        return self._join_store(kernel, node, "element", at)
+
+    def _join_store(self, kernel: Kernel, node: Node, level: str, at: Index | None = None) -> bool:
         places = {"element": range(len(kernel.dims)), "row": kernel.outer, "full": ()}[level]
         shape = shape_of(node)
-        at = _spread(shape, [kernel.variables[d] for d in places])
+        at = _spread(shape, [kernel.variables[d] for d in places]) if at is None else at
         try:
             value = self._lowering(kernel, kernel.bounds, level).element(node.name, at)
         except _Elsewhere:

@@ -44,8 +44,19 @@ def kept_values(kernel: Kernel, policy: str) -> list[Kept]:
         for below in node.walk():
             if below.key != node.key and below.key in worth and worth[below.key][1] <= passes:
                 covered.add(below.key)
-    chosen = [entry for key, entry in worth.items() if key not in covered]
+    chosen = _worth_their_own([e for key, e in worth.items() if key not in covered], _WORTH[policy])
     return [Kept(f"row{n}", node, min(passes)) for n, (node, passes) in enumerate(chosen)]
+
+
+def _worth_their_own(entries: list[tuple[Scalar, set[int]]], threshold: int) -> list[tuple[Scalar, set[int]]]:
+    """Without those that are cheap once the others are kept."""
+    chosen: list[tuple[Scalar, set[int]]] = []
+    for node, passes in sorted(entries, key=lambda e: e[0].cost):
+        below = {n.key for n in node.walk()}
+        saved = max((kept.cost for kept, _ in chosen if kept.key in below), default=0)
+        if node.cost - saved >= threshold:
+            chosen.append((node, passes))
+    return chosen
 
 
 def read_kept(value: Scalar, kept: list[Kept], number: int) -> Scalar:

@@ -1,4 +1,4 @@
-"""Scalar expressions: what is computed for one element. Language-neutral; printers turn them into C++ (later: Triton)."""
+"""Scalar expressions: what is computed for one element. Language-neutral; printers turn them into C++."""
 
 import hashlib
 from collections.abc import Callable, Iterator

@@ -4,6 +4,7 @@ import math
 
 from ....schemas import Graph, Node
 from .build import is_float
+from .in_place import overwritten
 from .knobs import Traits
 from .loops import Kernel, SpecialKernel
 from .regions import Plan
@@ -37,6 +38,7 @@ def traits_of(graph: Graph, plan: Plan) -> Traits:
         float_sums=any(a.op in ("sum", "prod") and is_float(a.dtype) for k in rows for a in k.accumulations.values()),
         search=any(v.op == "search" for v in values),
         externs=bool(plan.externs),
+        in_place=any(overwritten(plan, k) for k in loops),
         large_outputs=any(_bytes(plan.nodes[name]) >= _LARGE for k in loops for name in k.stores)
         or any(_elements(plan, k.nodes[0]) * 8 >= _LARGE for k in special),
         several_anchors=len(loops) > 1 or any(len(k.accumulations) + len(k.stores) > 2 for k in rows),
