@@ -3,15 +3,14 @@
 import asyncio
 import contextlib
 import os
-import shutil
 import socket
 import sys
-import tempfile
 from pathlib import Path
 
 from ...schemas import HardwareFacts, HarnessError, Pool
 from . import messages
 from .channel import Channel
+from .scratch import Scratch
 from .worker import Worker
 
 START_SECONDS = 120.0
@@ -46,14 +45,15 @@ class Launcher:
         self._process: asyncio.subprocess.Process | None = None
         self._control: Channel | None = None
         self._guard = asyncio.Lock()
-        self._scratch: Path | None = None
+        self._scratch: Scratch | None = None
         self._count = 0
 
     async def close(self) -> None:
         """End the zygote, and with it every worker."""
         await self._end()
         if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch.close()
+            self._scratch = None
 
     async def spawn(self, role: str, *, memory_bytes: int = 0) -> Worker:
         """Fork a worker.
@@ -91,7 +91,7 @@ class Launcher:
     ) -> tuple[messages.Spawn, tuple[socket.socket, ...], tuple[socket.socket, ...]]:
         assert self._scratch is not None
         self._count += 1
-        scratch = self._scratch / str(self._count)
+        scratch = self._scratch.path / str(self._count)
         scratch.mkdir()
         request = messages.Spawn(
             role=role,
@@ -108,14 +108,14 @@ class Launcher:
             return self._control
         await self._end()
         if self._scratch is None:
-            self._scratch = Path(tempfile.mkdtemp(prefix="kernelswarm-"))
+            self._scratch = Scratch()
         ours, theirs = socket.socketpair()
-        log = self._scratch / "zygote.log"
+        log = self._scratch.path / "zygote.log"
         with log.open("wb") as printed:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", f"{__package__}.zygote", str(theirs.fileno())),
-                cwd=self._scratch,
-                env=self._environment(),
+                cwd=self._scratch.path,
+                env=self._environment(self._scratch.path),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=printed,
                 stderr=asyncio.subprocess.STDOUT,
@@ -134,13 +134,13 @@ class Launcher:
             ) from error
         return self._control
 
-    def _environment(self) -> dict[str, str]:
+    def _environment(self, scratch: Path) -> dict[str, str]:
         kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
         return {
             **WAITING,
             **kept,
-            "HOME": str(self._scratch),
-            "TMPDIR": str(self._scratch),
+            "HOME": str(scratch),
+            "TMPDIR": str(scratch),
             "KERNELSWARM_ARTIFACTS": str(self.artifacts),
             "TORCHINDUCTOR_CACHE_DIR": str(self._home / "inductor"),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
