@@ -10,10 +10,10 @@ import sys
 import traceback
 import types
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-
 from kernelswarm.agents.synthesizer.playbook.candidate import generate
 from kernelswarm.agents.synthesizer.playbook.knobs import settings
 from kernelswarm.hardware.capture import capture, count_work
@@ -169,10 +169,31 @@ def searches(x, borders):
 )
 def integers(a, b, c):
     return (
-        a // b, a % b, torch.div(a, b, rounding_mode="trunc"), torch.fmod(a, b), a / b, a * c + 1, (a > b) & (c < 50), ~(a > 0),
-        a & b, a | 3, a ^ b, c << 2, a.abs(), -a, a.clamp(-2, 3), torch.where(a > 0, a, c), a.sum(), (a > 0).sum(), c.sum(), a.float().mean(),
-        (a > 0).any(), (a > -20).all(), a.max(), a.sign(),
-    )  # fmt: skip
+        a // b,
+        a % b,
+        torch.div(a, b, rounding_mode="trunc"),
+        torch.fmod(a, b),
+        a / b,
+        a * c + 1,
+        (a > b) & (c < 50),
+        ~(a > 0),
+        a & b,
+        a | 3,
+        a ^ b,
+        c << 2,
+        a.abs(),
+        -a,
+        a.clamp(-2, 3),
+        torch.where(a > 0, a, c),
+        a.sum(),
+        (a > 0).sum(),
+        c.sum(),
+        a.float().mean(),
+        (a > 0).any(),
+        (a > -20).all(),
+        a.max(),
+        a.sign(),
+    )
 
 
 @case(
@@ -195,10 +216,21 @@ def extremes(x):
 @case(lambda: [randn(2, 3, 4, 5)], lambda: [randn(1, 2, 3, 7)], lambda: [randn(3, 2, 300, 1)])
 def reductions(x):
     return (
-        x.sum((0, 2, 3)), x.mean(1), x.sum(), x.mean((1, 2), keepdim=True), x.var(0), x.std((1, 2, 3)), torch.var_mean(x, -1), x.prod(2),
-        (x - x.mean((0, 2, 3), keepdim=True)) * torch.rsqrt(x.var((0, 2, 3), keepdim=True, correction=0) + 1e-5), F.softmax(x, 1),
-        torch.linalg.vector_norm(x, dim=-1), (x - 1).pow(2).mean(), x / x.sum(), x.exp().sum(1).log().mean(),
-    )  # fmt: skip
+        x.sum((0, 2, 3)),
+        x.mean(1),
+        x.sum(),
+        x.mean((1, 2), keepdim=True),
+        x.var(0),
+        x.std((1, 2, 3)),
+        torch.var_mean(x, -1),
+        x.prod(2),
+        (x - x.mean((0, 2, 3), keepdim=True)) * torch.rsqrt(x.var((0, 2, 3), keepdim=True, correction=0) + 1e-5),
+        F.softmax(x, 1),
+        torch.linalg.vector_norm(x, dim=-1),
+        (x - 1).pow(2).mean(),
+        x / x.sum(),
+        x.exp().sum(1).log().mean(),
+    )
 
 
 @case(
@@ -394,7 +426,7 @@ def _compare(target, kernel, made, bound):
 def attempt(step):
     try:
         return step()
-    except Exception:
+    except Exception:  # noqa: BLE001 - whatever goes wrong is what the test is to see
         return [traceback.format_exc()[-3000:]]
 
 
@@ -403,7 +435,7 @@ def main(results, names):
     for name in names:
         try:
             generated[name] = check(name)
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever goes wrong is what the test is to see
             error = traceback.format_exc()[-3000:]
             generated[name] = (lambda error=error: [error]), ""
     with ThreadPoolExecutor(2) as pool:
@@ -412,8 +444,7 @@ def main(results, names):
         name: {"differences": text, "kernels": generated[name][1].count('extern "C"'), "source": generated[name][1]}
         for name, text in zip(names, found, strict=True)
     }
-    with open(results, "w") as file:
-        json.dump(report, file)
+    Path(results).write_text(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The playbook as a synthesizer backend."""
 
-from ....schemas import CandidateProposed, ProblemFacts, SynthesisFailed, sha256
+from ....schemas import CandidateProposed, SynthesisFailed, sha256
 from ..backend import Answer, Attempt, Request
 from .playbook import Exhausted, Playbook
 
@@ -53,6 +53,3 @@ def _parent(request: Request) -> Attempt | None:
     if not request.plan.parent or not request.lineage:
         return None
     return request.lineage[0] if request.lineage[0].recipe else None
-
-
-__all__ = ["PlaybookBackend", "ProblemFacts"]

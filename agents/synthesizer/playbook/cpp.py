@@ -13,8 +13,8 @@ from .cpp_rows import kernel_body
 from .cpp_scope import cname
 from .cpp_special import special_functions
 from .cpp_text import STORED, Needs, index_text
-from .knobs import Settings
 from .in_place import overwritten
+from .knobs import Settings
 from .loops import Buffer, Kernel, SpecialKernel, buffers_read
 from .poly import Poly, product
 from .regions import Plan

@@ -20,9 +20,16 @@ Lines = Callable[[Accumulation], list[str]]
 
 
 def online_lines(
-    pair: OnlinePair, size: str, name: str, scope: Scope, passes: PassWriter, needs: Needs, declare: Lines, fold: Lines
+    pair: OnlinePair,
+    size: str,
+    name: str,
+    scope: Scope,
+    passes: PassWriter,
+    needs: Needs,
+    declare: Lines,
+    fold: Lines,
 ) -> list[str]:
-    """C++ that leaves the pair's results under their names; ``name`` is the row's loop variable, ``size`` its extent."""
+    """C++ that leaves the results under their names; ``name`` is the row's loop variable, ``size`` its extent."""
     maximum, total = cname(pair.maximum.name), cname(pair.total.name)
     t, dtype = ctype(pair.maximum.dtype), pair.maximum.dtype
     where = Range(name, "first", "stop")

@@ -4,9 +4,9 @@ from .build import is_float
 from .cpp_passes_types import Item, Range, indent
 from .cpp_scope import ELEMENT, ROW, Scope, cname
 from .cpp_text import Needs, constant, ctype, index_text, store_text
-from .loops import Accumulation, Store
 from .lookups import BLOCK, Staged, stage
-from .poly import Poly
+from .loops import Accumulation, Store
+from .poly import ONE, Poly
 from .scalar import Scalar, rewrite
 
 _START = {
@@ -153,7 +153,7 @@ class PassWriter:
         found = {}
         for item in items:
             for node in item.value.walk():
-                if node.op == "load" and node.polys[0].coefficient(name) == Poly((((), 1),)):
+                if node.op == "load" and node.polys[0].coefficient(name) == ONE:
                     found[node.data[0]] = node.polys[0]
         ahead = {name: Poly((((f"{name}_block",), 1), ((), self.prefetch)))}
         return [
@@ -208,9 +208,9 @@ def _simd(items: list[Item]) -> list[str]:
 def _splittable(items: list[Item], variable: str) -> Scalar | None:
     for item in items:
         for node in item.value.walk():
-            if node.op == "piece" and node.polys[0].coefficient(variable) == Poly((((), 1),)):
-                if not any(variable in bound.names for bound in node.polys[1:]):
-                    return node
+            moves = node.op == "piece" and node.polys[0].coefficient(variable) == ONE
+            if moves and not any(variable in bound.names for bound in node.polys[1:]):
+                return node
     return None
 
 

@@ -19,7 +19,8 @@ HELPERS: dict[str, str] = {
 static void ks_huge_pages(void* data, int64_t bytes) {
 #ifdef MADV_HUGEPAGE
   const uintptr_t page = uintptr_t(1) << 21;
-  const uintptr_t begin = (uintptr_t(data) + page - 1) & ~(page - 1), end = (uintptr_t(data) + uintptr_t(bytes)) & ~(page - 1);
+  const uintptr_t begin = (uintptr_t(data) + page - 1) & ~(page - 1);
+  const uintptr_t end = (uintptr_t(data) + uintptr_t(bytes)) & ~(page - 1);
   if (bytes >= (4 << 20) && end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 #else
   (void)data; (void)bytes;
@@ -42,7 +43,9 @@ KS_INLINE float ks_round_bfloat16(float x) { return ks_from_bfloat16(ks_to_bfloa
 KS_INLINE float ks_round_float16(float x) { return (float)(_Float16)x; }
 """,
     "ks_isnan": "template <typename T> KS_INLINE bool ks_isnan(T x) { return x != x; }\n",
-    "ks_isinf": "template <typename T> KS_INLINE bool ks_isinf(T x) { return (x == (T)INFINITY) | (x == -(T)INFINITY); }\n",
+    "ks_isinf": """\
+template <typename T> KS_INLINE bool ks_isinf(T x) { return (x == (T)INFINITY) | (x == -(T)INFINITY); }
+""",
     "ks_isfinite": "template <typename T> KS_INLINE bool ks_isfinite(T x) { return x - x == 0; }\n",
     "ks_signbit": "template <typename T> KS_INLINE bool ks_signbit(T x) { return std::signbit(x); }\n",
     "ks_sign": "template <typename T> KS_INLINE T ks_sign(T x) { return (T)((x > 0) - (x < 0)); }\n",
@@ -60,7 +63,7 @@ template <typename T> KS_INLINE T ks_floor_div_int(T a, T b) {
 }
 """,
     "ks_wrap": """\
-// An index as PyTorch reads it: negative ones count from the end, others out of range are an error (reported after the loop).
+// An index as PyTorch reads it: negative ones count from the end, others out of range are an error after the loop.
 KS_INLINE int64_t ks_wrap(int64_t i, int64_t size, int64_t& bad) {
   i = i < 0 ? i + size : i;
   const bool out = (uint64_t)i >= (uint64_t)size;
@@ -77,13 +80,13 @@ template <int N, typename T, typename F> KS_INLINE T ks_fold(T (&a)[N], F combin
 }
 """,
     "ks_nan_max": """\
-template <typename T> KS_INLINE T ks_nan_max(T x, T m) {  // NaN wins; two plain choices, which vectorise after any other
+template <typename T> KS_INLINE T ks_nan_max(T x, T m) {  // NaN wins; two choices vectorise best
   const T r = x > m ? x : m;
   return x != x ? x : r;
 }
 """,
     "ks_nan_min": """\
-template <typename T> KS_INLINE T ks_nan_min(T x, T m) {  // NaN wins; two plain choices, which vectorise after any other
+template <typename T> KS_INLINE T ks_nan_min(T x, T m) {  // NaN wins; two choices vectorise best
   const T r = x < m ? x : m;
   return x != x ? x : r;
 }

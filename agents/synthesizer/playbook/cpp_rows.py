@@ -4,15 +4,15 @@ from dataclasses import replace
 
 from .build import is_float
 from .collapse import collapse
+from .cpp_online import online_lines
 from .cpp_passes import PassWriter, combine_text, start_value, store_line
 from .cpp_passes_types import Item, Range, indent
 from .cpp_scope import FUNCTION, ROW, Scope, cname
 from .cpp_text import Needs, ctype, index_text
-from .cpp_online import online_lines
 from .knobs import Settings
-from .loops import Accumulation, Kernel, Store
+from .loops import Accumulation, Kernel
 from .online import OnlinePair, online_pairs
-from .poly import Poly, product
+from .poly import product
 from .row_buffer import kept_values
 from .scalar import Scalar
 
@@ -295,6 +295,3 @@ class _Rows:
             f"for (int64_t k = 0; k < {self._partials()}; ++k) {name}_all = {text};",
             f"const {ctype(a.dtype)} {name} = ({ctype(a.dtype)}){name}_all;",
         ]
-
-
-__all__ = ["Poly", "Store", "kernel_body"]

@@ -10,14 +10,19 @@ from .scalar import Scalar
 FUNCTION, ROW, ELEMENT = 0, 1, 2
 """Levels: once a call, once for every outer point, at every point."""
 
-_CPP_WORDS = set(
-    "and or not xor bool float double int div exp log sin cos tan abs pow min max floor ceil round long short char auto new "
-    "delete default switch case this class union register template operator struct static const void for while if else do "
-    "return break continue goto signed unsigned public private protected virtual friend inline typedef typename using "
-    "namespace try catch throw enum extern sizeof volatile mutable explicit export asm final override std main true false "
-    # names that generated functions use themselves
-    "bad chunk chunks starts kept total low high begin end sum here keep where count left width tiles at p q x y".split()
+_LANGUAGE = (
+    "and or not xor bool float double int div exp log sin cos tan abs pow min max floor ceil round long short char "
+    "auto new delete default switch case this class union register template operator struct static const void for while "
+    "if else do return break continue goto signed unsigned public private protected virtual friend inline typedef "
+    "typename using namespace try catch throw enum extern sizeof volatile mutable explicit export asm final override "
+    "std main true false"
 )
+_OURS = (
+    "bad chunk chunks starts kept total low high begin end first stop sum here keep where count left width tiles at "
+    "p q x y"
+)
+_TAKEN = {*_LANGUAGE.split(), *_OURS.split()}
+"""Names that generated functions cannot give to values: C++'s own, and those of their helper variables."""
 
 
 class Scope:
@@ -153,7 +158,7 @@ class Scope:
 def cname(name: str) -> str:
     """A graph's name as a C++ identifier that is no keyword, loop variable or size."""
     clean = re.sub(r"\W", "_", name)
-    return f"{clean}_" if clean in _CPP_WORDS or re.fullmatch(r"[isuvjl]\d*", clean) else clean
+    return f"{clean}_" if clean in _TAKEN or re.fullmatch(r"[isuvjl]\d*", clean) else clean
 
 
 def _union(roots: list[Scalar]) -> list[Scalar]:

@@ -4,8 +4,8 @@ from .cpp_passes_types import Item, Range, indent
 from .cpp_scope import ELEMENT, FUNCTION, ROW, Scope, cname
 from .cpp_text import Needs, ctype, index_text, store_text
 from .knobs import Settings
-from .loops import SpecialKernel
 from .lookups import BLOCK, stage
+from .loops import SpecialKernel
 from .poly import product, variable
 from .scalar import Scalar, rewrite
 
@@ -57,7 +57,7 @@ def _scan(kernel: SpecialKernel, settings: Settings, needs: Needs) -> list[str]:
 
 
 class _Compact:
-    """Two functions: ``count`` counts what is kept in every chunk of positions, ``fill`` writes from the chunks' starts.
+    """Two functions: ``count`` counts what every chunk of positions keeps, ``fill`` writes from the chunks' starts on.
 
     The mask is computed twice instead of stored: it is a comparison most of the time. Where it depends on the position
     only through its segment of a ragged dimension, whole segments are counted and copied.

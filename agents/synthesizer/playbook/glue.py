@@ -9,8 +9,6 @@ from .cpp import Function, Library
 from .loops import Kernel, SpecialKernel
 from .normal import SEGMENT_OF
 from .pointwise import base_name
-from .poly import Poly
-from .printing import python_poly
 from .regions import Plan
 from .views import VIEWS
 
@@ -149,7 +147,7 @@ class Glue:
 
 
 def guard(graph: Graph, params: bool) -> list[str]:
-    """Conditions under which the generated code is right, as Python expressions; the sizes come after the first ones."""
+    """Conditions on dtypes, dimensions and numbers under which the generated code is right."""
     found = []
     for node in graph.nodes:
         if node.op == "input" and node.values:
@@ -180,6 +178,3 @@ def extra_guards(graph: Graph) -> list[str]:
     """Guards of the capture that say more than that sizes are not 0 or 1."""
     symbols = set(graph.symbols)
     return [g for g in graph.guards if not _TRIVIAL.search(g) and set(re.findall(r"\b[su]\d+\b", g)) <= symbols]
-
-
-__all__ = ["Glue", "Poly", "extra_guards", "guard", "python_poly", "size_conditions"]

@@ -19,7 +19,7 @@ class Settings:
     online: bool = False
     """Softmax: maximum and sum in one pass over blocks, with rescaling, instead of two passes."""
     row_buffer: str = "costly"
-    """What later passes over a row find in a thread's buffer instead of computing it again: ``none``, ``costly`` or ``all``."""
+    """What later passes find in a row's buffer instead of computing it again: ``none``, ``costly`` or ``all``."""
     huge_pages: bool = True
     """Ask for huge pages under fresh outputs of 4 MiB and more, before they are first touched."""
     in_place: bool = True
@@ -110,7 +110,7 @@ DOMAINS: dict[str, Domain] = {
     "keep_shared": _when(lambda t: t.several_anchors, False, True),
     "double_sums": _when(lambda t: t.float_sums, False, True),
 }
-"""Values each knob may take, the default first, in the order in which they are worth trying; empty: it does not matter."""
+"""Values of every knob, the default first, in the order in which they are worth trying; empty: it does not matter."""
 
 
 def domains(traits: Traits, hardware: HardwareFacts) -> dict[str, tuple[str | int | float | bool, ...]]:

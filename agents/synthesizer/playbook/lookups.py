@@ -1,4 +1,4 @@
-"""Searches in sorted tables (and in the offsets of segments), made for a block of elements at once: many algorithms gain from company."""
+"""Searches in sorted tables, and in the offsets of segments, made for a block of elements at once."""
 
 from dataclasses import dataclass, replace
 

@@ -117,7 +117,7 @@ class Lowering:
         return self._index(node, table, shape, at)
 
     def _index(self, node: Node, table: Node, shape: Index, at: Index) -> Scalar:
-        """``x[i, :, j]``: the broadcast dimensions of adjacent indices stand where the first one stood, else in front."""
+        """``x[i, :, j]``: the dimensions of adjacent indices stand where the first one stood, else in front."""
         listed = node.args[1]
         assert isinstance(listed, Items)
         places = [d for d, arg in enumerate(listed.items) if arg is not None]
@@ -268,6 +268,3 @@ def is_lowerable(node: Node) -> bool:
     known = name in VIEWS or name in CREATIONS or name in GATHERS or name in SEARCHES or name in PIECES
     fits = all(meta.dtype in SUPPORTED for meta in node.values)
     return fits and (known or is_pointwise(node.target) or node.target in ("operator.getitem", SEGMENT_OF))
-
-
-__all__ = ["CREATIONS", "GATHERS", "Lowering", "is_lowerable"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ....schemas import Arg, DType, Expr, Graph, Items, Node, Ref, TensorMeta
+from ....schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
 from .build import compute_dtype
 from .pointwise import base_name
 from .poly import product
@@ -184,5 +184,3 @@ _RULES: dict[str, Callable[[Node, dict[str, Node], str], list[Node]]] = {
     "aten.addmm.default": _addmm,
     "aten.repeat_interleave.Tensor": _repeat_interleave,
 }
-
-__all__ = ["SEGMENT_OF", "SEGMENT_OFFSETS", "DType", "normalise"]

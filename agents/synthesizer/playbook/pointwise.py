@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ....schemas import Arg, DType, Expr, Node, Ref
+from ....schemas import Arg, Expr, Node
 from .build import (
     Unsupported,
     apply,
@@ -64,10 +64,11 @@ _LOGICAL = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
 _BITWISE = {"bitwise_and": "bit_and", "bitwise_or": "bit_or", "bitwise_xor": "bit_xor"}
 _SHIFTS = {"bitwise_left_shift": "shl", "bitwise_right_shift": "shr", "__lshift__": "shl", "__rshift__": "shr"}
 _COPIES = {"clone", "alias", "detach", "lift_fresh_copy", "lift_fresh", "contiguous", "_conj", "positive"}
-_SPECIAL = {
-    "neg", "abs", "relu", "sign", "isnan", "isinf", "isfinite", "logical_not", "bitwise_not", "where", "clamp", "clamp_min", "clamp_max", "pow", "div",
-    "remainder", "floor_divide", "rsub", "_to_copy", "copy", "masked_fill", "fill", "square", "convert_element_type", "leaky_relu", "signbit",
-}  # fmt: skip
+_NAMED = (
+    "neg abs relu sign isnan isinf isfinite logical_not bitwise_not where clamp clamp_min clamp_max pow div remainder "
+    "floor_divide rsub _to_copy copy masked_fill fill square convert_element_type leaky_relu signbit"
+)
+_SPECIAL = set(_NAMED.split())
 
 
 def base_name(target: str) -> str:
@@ -251,6 +252,3 @@ def literal_rank(arg: Arg) -> tuple[str, int]:
     if isinstance(value, bool):
         return "bool", 0
     return ("int64", 0) if isinstance(value, int) else ("float32", 0)
-
-
-__all__ = ["DType", "Ref", "base_name", "is_pointwise", "literal_operand", "literal_rank", "pointwise"]

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from ....schemas import Node, Ref
-from .build import apply, binary, cast, compute_dtype, const, is_float
+from .build import binary, cast, compute_dtype, const
 from .pointwise import base_name
-from .poly import Poly, product
+from .poly import Poly
 from .scalar import Scalar
 from .views import Index, dims_of
 
@@ -102,6 +102,3 @@ def source_position(reduction: Reduction, at: Index, variables: Index) -> Index:
         else:
             found.append(next(rest))
     return tuple(found)
-
-
-__all__ = ["Reduction", "apply", "body_of", "describe", "finish", "is_float", "is_reduction", "product", "result_dtype"]

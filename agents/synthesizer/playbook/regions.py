@@ -9,16 +9,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ....hardware.work import refs
-from ....schemas import Arg, Graph, Items, Node, Ref
-from .build import SUPPORTED, Unsupported, cast, compute_dtype
-from .loops import Accumulation, Buffer, Kernel, SpecialKernel, Store, buffers_read
-from .lower import SEARCHES, Lowering, is_lowerable
-from .normal import SEGMENT_OF, SEGMENT_OFFSETS
-from .pointwise import base_name
+from ....schemas import Graph, Items, Node
+from .anchors import Anchors, is_special, squeezed
+from .build import SUPPORTED, Unsupported, cast, compute_dtype, load
+from .loops import Accumulation, Buffer, Kernel, SpecialKernel, Store
+from .lower import Lowering
+from .normal import SEGMENT_OFFSETS
 from .poly import ONE, ZERO, Poly, product, variable
-from .reductions import body_of, describe, finish, is_reduction, result_dtype, source_position
+from .reductions import body_of, describe, finish, is_reduction, result_dtype
 from .scalar import Scalar
-from .views import VIEWS, Index, linear, reshape_index, shape_of
+from .views import Index, linear, reshape_index, shape_of
 
 AnyKernel = Kernel | SpecialKernel
 
@@ -77,43 +77,20 @@ def partition(graph: Graph, fusion: Fusion) -> Plan:
             given_up.add(found.node)
 
 
-def squeezed(shape: Iterable[Poly]) -> tuple[Poly, ...]:
-    """A shape without its dimensions of size 1."""
-    return tuple(s for s in shape if s != ONE)
-
-
-def is_special(node: Node, nodes: dict[str, Node]) -> bool:
-    """Whether the node is a scan, a compaction or the offsets of segments."""
-    if node.target in (SEGMENT_OFFSETS, "aten.cumsum.default"):
-        return all(meta.dtype in SUPPORTED for meta in node.values) and bool(node.values[0].shape)
-    return _is_compaction(node, nodes)
-
-
-def _is_compaction(node: Node, nodes: dict[str, Node]) -> bool:
-    if node.target != "aten.index.Tensor" or not isinstance(node.args[1], Items):
-        return False
-    items = node.args[1].items
-    if len(items) != 1 or not isinstance(items[0], Ref) or node.values[0].dtype not in SUPPORTED:
-        return False
-    return nodes[items[0].name].values[0].dtype == "bool"
-
-
 class _Partition:
     def __init__(self, graph: Graph, fusion: Fusion, given_up: set[str]) -> None:
         self.graph = graph
         self.fusion = fusion
-        self.nodes = {node.name: node for node in graph.nodes}
-        self.given_up = given_up
-        self.live = _live(graph, self.nodes)
-        self.leaves = {n.name for n in graph.nodes if self._is_leaf(n)}
-        self.rank = self._ranks()
+        self.anchors = Anchors(graph, given_up)
+        self.nodes, self.live = self.anchors.nodes, self.anchors.live
+        self.leaves, self.rank = self.anchors.leaves, self.anchors.rank
         self.kernels: list[AnyKernel] = []
         self.stored_in: dict[str, AnyKernel] = {}
         self.reduced_in: dict[str, Kernel] = {}
 
     def plan(self) -> Plan:
         """Place every anchor, then order the kernels."""
-        needed = self._needed()
+        needed = self.anchors.needed(self.fusion.keep_shared)
         for node in self.graph.nodes:
             if node.name not in self.live or node.name in self.leaves or node.op != "call":
                 continue
@@ -129,68 +106,6 @@ class _Partition:
         externs = [n for n in self.graph.nodes if n.name in self.leaves and n.op == "call" and n.name in self.live]
         kernels = [self.kernels[i] for i in order]
         return Plan(self.graph, self.nodes, externs, kernels, self.rank, self.live)
-
-    # What must exist
-
-    def _is_leaf(self, node: Node) -> bool:
-        """Whether the node's value is there before any kernel runs: an input, or an operator left to PyTorch."""
-        if node.op in ("input", "param"):
-            return True
-        if node.op == "constant":
-            return not (isinstance(node.literal, Items) and len(node.literal.items) == 1)
-        if node.op != "call" or not node.values:
-            return node.op == "call"
-        if node.name in self.given_up:
-            return True
-        if node.target == "operator.getitem" and isinstance(node.args[0], Ref):
-            base = self.nodes[node.args[0].name]
-            return base_name(base.target) not in VIEWS or base.name in self.given_up
-        supported = is_lowerable(node) or is_reduction(node) or is_special(node, self.nodes)
-        return not supported or any(meta.dtype not in SUPPORTED for meta in node.values)
-
-    def _ranks(self) -> dict[str, int]:
-        rank: dict[str, int] = {}
-        for node in self.graph.nodes:
-            before = max((rank[name] for name in refs((*node.args, *node.kwargs.values()))), default=0)
-            rank[node.name] = before + (node.op == "call" and node.name in self.leaves)
-        return rank
-
-    def _needed(self) -> set[str]:
-        """Nodes that must be in memory: read by PyTorch, searched in, or returned; views are taken off."""
-        wanted: list[str] = []
-        for node in self.graph.nodes:
-            if node.name not in self.live:
-                continue
-            if node.op == "output" or (node.op == "call" and node.name in self.leaves):
-                wanted += [self._viewed(name) for name in refs((*node.args, *node.kwargs.values()))]
-            elif base_name(node.target) in SEARCHES:
-                wanted += list(refs((node.args[1 if base_name(node.target) == "bucketize" else 0],)))
-        if self.fusion.keep_shared:
-            wanted += self._shared()
-        return {name for name in wanted if name not in self.leaves}
-
-    def _viewed(self, name: str) -> str:
-        """The node whose memory a view shows; a view is made by PyTorch, for free."""
-        node = self.nodes[name]
-        while name not in self.leaves and (base_name(node.target) in VIEWS or node.target == "operator.getitem"):
-            if base_name(node.target) == "repeat" or node.op != "call":
-                break
-            name = next(refs(node.args))
-            node = self.nodes[name]
-        return name
-
-    def _shared(self) -> list[str]:
-        users: dict[str, int] = {}
-        for node in self.graph.nodes:
-            if node.name in self.live:
-                for name in set(refs(node.args)):
-                    users[name] = users.get(name, 0) + 1
-        return [
-            node.name
-            for node in self.graph.nodes
-            if users.get(node.name, 0) > 1 and node.op == "call" and base_name(node.target) not in VIEWS
-            and node.values and len(squeezed(shape_of(node))) > 1 and node.target not in (SEGMENT_OF, "operator.getitem")
-        ]  # fmt: skip
 
     # Placing
 
@@ -227,8 +142,6 @@ class _Partition:
         if self._order(owner) > self._order(kernel):
             raise _Elsewhere
         self._materialise(node.name)
-        from .build import load
-
         return load(node.name, node.values[0].dtype, linear(at, shape_of(node)))
 
     def _own_result(self, kernel: Kernel, node: Node, at: Index, level: str) -> Scalar:
@@ -267,13 +180,13 @@ class _Partition:
             raise Unsupported(node.name, "nothing to reduce")
         rank = self.rank[node.name]
         for kernel in self._candidates(rank):
-            if self.fusion.reductions and kernel.dims == dims and kernel.reduced in (None, inner):
-                if self._join_reduction(kernel, node, inner, "row"):
-                    return
+            same = self.fusion.reductions and kernel.dims == dims and kernel.reduced in (None, inner)
+            if same and self._join_reduction(kernel, node, inner, "row"):
+                return
             fits = kernel.reduced and squeezed(kernel.dims[d] for d in kernel.outer) == dims and kernel.outer
-            if self.fusion.outer and fits and len(inner) == len(dims):
-                if self._join_reduction(kernel, node, inner, "full"):
-                    return
+            whole = self.fusion.outer and fits and len(inner) == len(dims)
+            if whole and self._join_reduction(kernel, node, inner, "full"):
+                return
         if not self._join_reduction(self._new_kernel(rank, dims, inner), node, inner, "row"):
             raise Unsupported(node.name, "a value it needs comes later")
 
@@ -317,22 +230,28 @@ class _Partition:
         self.stored_in[name] = kernel
 
     def _place_store(self, node: Node) -> None:
-        dims = squeezed(shape_of(node))
         rank = self.rank[node.name]
-        for kernel in self._candidates(rank):
-            if kernel.dims == dims and (self.fusion.stores or kernel.accumulations):
-                if (kernel.reduced is None or self.fusion.reductions) and self._join_store(kernel, node, "element"):
-                    return
-            if kernel.reduced and self.fusion.reductions and self._join_reshaped(kernel, node):
-                return
-            if kernel.reduced and self.fusion.reductions:
-                outer = tuple(kernel.dims[d] for d in kernel.outer)
-                if outer == dims and self._join_store(kernel, node, "row" if outer else "full"):
-                    return
-                if not dims and self._join_store(kernel, node, "full"):
-                    return
-        if not self._join_store(self._new_kernel(rank, dims, None), node, "element"):
+        if any(self._take_store(kernel, node) for kernel in self._candidates(rank)):
+            return
+        kernel = self._new_kernel(rank, squeezed(shape_of(node)), None)
+        if not self._join_store(kernel, node, "element"):
             raise Unsupported(node.name, "a value it needs comes later")
+
+    def _take_store(self, kernel: Kernel, node: Node) -> bool:
+        """Have an existing kernel write ``node`` too, if it goes over the same elements or rows."""
+        dims = squeezed(shape_of(node))
+        if kernel.reduced is None:
+            return kernel.dims == dims and self.fusion.stores and self._join_store(kernel, node, "element")
+        if not self.fusion.reductions:
+            return False
+        if kernel.dims == dims and self._join_store(kernel, node, "element"):
+            return True
+        if self._join_reshaped(kernel, node):
+            return True
+        outer = tuple(kernel.dims[d] for d in kernel.outer)
+        if outer == dims and self._join_store(kernel, node, "row" if outer else "full"):
+            return True
+        return not dims and self._join_store(kernel, node, "full")
 
     def _join_reshaped(self, kernel: Kernel, node: Node) -> bool:
         """Join a kernel whose rows are the same elements in another shape: group norm reduces (n, groups, rest)."""
@@ -389,17 +308,3 @@ def _spread(shape: Index, variables: Iterable[Poly]) -> Index:
     """Loop variables on the dimensions of a shape that are not 1."""
     rest = iter(variables)
     return tuple(ZERO if s == ONE else next(rest) for s in shape)
-
-
-def _live(graph: Graph, nodes: dict[str, Node]) -> set[str]:
-    live: set[str] = set()
-    stack = [graph.nodes[-1].name]
-    while stack:
-        name = stack.pop()
-        if name not in live:
-            live.add(name)
-            stack.extend(refs((*nodes[name].args, *nodes[name].kwargs.values())))
-    return live
-
-
-__all__ = ["Arg", "Fusion", "Plan", "buffers_read", "partition", "source_position"]

@@ -107,7 +107,7 @@ def poly_values(p: Poly) -> Iterator[Scalar]:
 
 
 def rewrite(root: Scalar, change: Callable[[Scalar], Scalar | None], names: dict[str, Poly] | None = None) -> Scalar:
-    """Rebuild ``root``: ``change`` may replace a node (before its operands are looked at), ``names`` replaces variables."""
+    """Rebuild ``root``: ``change`` may replace a node before its operands are seen, ``names`` replaces variables."""
     memo: dict[str, Scalar] = {}
 
     def visit(node: Scalar) -> Scalar:

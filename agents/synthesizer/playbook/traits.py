@@ -9,12 +9,12 @@ from .knobs import Traits
 from .loops import Kernel, SpecialKernel
 from .regions import Plan
 from .row_buffer import shared_values
-from .scalar import Scalar
 
-_TRANSCENDENTAL = {
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "erf", "erfc", "sin", "cos", "tan", "pow", "sigmoid",
-    "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "atan2", "cbrt",
-}  # fmt: skip
+_COSTLY = (
+    "exp exp2 expm1 log log2 log10 log1p tanh erf erfc sin cos tan pow sigmoid asin acos atan sinh cosh asinh acosh "
+    "atanh atan2 cbrt"
+)
+_TRANSCENDENTAL = set(_COSTLY.split())
 _LARGE = 4 << 20
 
 
@@ -79,6 +79,3 @@ def _bytes(node: Node) -> int:
 
     meta = node.values[0]
     return math.prod(meta.example) * dtype_bytes(meta.dtype) if meta.example else 0
-
-
-__all__ = ["Scalar", "traits_of"]

@@ -9,7 +9,7 @@ __all__ = ["SNIPPETS"]
 # 0x1.8p23 + n keeps the integer n in the low bits of the float: rounding and conversion in one addition.
 _EXP = """\
 KS_INLINE float ks_exp_accurate(float x) {
-  const bool gone = x < -104.0f;  // masked scores: computed as exp(0), since lanes that underflow are a hundred times slower
+  const bool gone = x < -104.0f;  // masked scores: exp(0) instead, since underflow is slow
   x = gone ? 0.0f : x;            // comparisons are false for NaN, which therefore stays
   x = x > 89.0f ? 89.0f : x;
   float t = ks_fma(x, 0x1.715476p+0f, 0x1.8p23f);

@@ -1,0 +1,225 @@
+"""Partition, knobs and proposals: pure, no torch, no compiler."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import graphs
+from kernelswarm.agents.synthesizer.playbook import Exhausted, Playbook, Proposal
+from kernelswarm.agents.synthesizer.playbook.candidate import generate
+from kernelswarm.agents.synthesizer.playbook.knob_moves import MOVES, moves
+from kernelswarm.agents.synthesizer.playbook.knobs import DOMAINS, Settings, complete, domains, settings
+from kernelswarm.agents.synthesizer.playbook.normal import normalise
+from kernelswarm.agents.synthesizer.playbook.poly import divide, poly, product, variable
+from kernelswarm.agents.synthesizer.playbook.printing import python_poly
+from kernelswarm.agents.synthesizer.playbook.regions import Fusion, partition
+from kernelswarm.agents.synthesizer.playbook.traits import traits_of
+from kernelswarm.hardware.native_source import native_source
+from kernelswarm.hardware.work import count_work
+from kernelswarm.schemas import Advice, AdviceAction, Intent, MemoryOperator, NodePlanned, Skill, decode, encode
+from kernelswarm.schemas.graph import Graph
+
+
+def planned(intent=Intent.draft, number=1, advice=(), parent=""):
+    return NodePlanned(
+        parent=parent, intent=intent, memory=MemoryOperator.inherit, draw=number * 7919, number=number, advice=advice
+    )
+
+
+def plan(made, **fusion):
+    return partition(normalise(made), Fusion(**fusion))
+
+
+# Partition
+
+
+def test_softmax_is_one_kernel_of_three_passes():
+    (kernel,) = plan(graphs.softmax()).kernels
+    assert kernel.reduced == {1}
+    assert [kernel.pass_of(a.body) for a in kernel.accumulations.values()] == [0, 1]
+    assert kernel.pass_of(kernel.stores["div"].value) == 2
+
+
+def test_without_fusion_every_reduction_is_stored():
+    kernels = plan(graphs.softmax(), reductions=False, stores=False).kernels
+    assert [sorted(k.stores) for k in kernels] == [["amax"], ["total"], ["div"]]
+
+
+def test_products_are_left_to_pytorch_between_kernels():
+    made = plan(graphs.matmul_relu())
+    assert [node.name for node in made.externs] == ["mm"]
+    assert [sorted(k.stores) for k in made.kernels] == [["scaled"], ["relu"]]
+    assert [k.rank for k in made.kernels] == [0, 1]
+
+
+def test_rows_and_columns_go_apart_and_a_loss_joins_its_rows():
+    rows, columns = plan(graphs.mean_then_columns()).kernels
+    assert {a.level for a in rows.accumulations.values()} == {"row", "full"}
+    assert (rows.reduced, columns.reduced) == ({1}, {0})
+
+
+def test_reshaping_costs_nothing():
+    (kernel,) = plan(graphs.reshaped()).kernels
+    (load,) = [n for n in kernel.stores["exp"].value.walk() if n.op == "load"]
+    assert load.polys[0] == variable("i0")
+
+
+def test_graph_survives_json():
+    made = graphs.softmax()
+    assert decode(encode(made), Graph) == made
+
+
+def test_work_counts_inputs_outputs_and_products():
+    work = count_work(graphs.only_matmul())
+    assert work.flops == 2 * 2048 * 4096 * 64
+    assert work.read_bytes == 4 * (2048 * 4096 + 4096 * 64)
+    assert work.write_bytes == 4 * 2048 * 64
+
+
+# Polynomials
+
+names = st.sampled_from(["s0", "s1", "i0", "i1"])
+expressions = st.recursive(
+    names | st.integers(0, 9).map(str),
+    lambda inner: st.tuples(inner, st.sampled_from(["+", "*", "-"]), inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+    max_leaves=8,
+)
+
+
+@given(expressions, st.lists(st.integers(1, 50), min_size=4, max_size=4))
+def test_polynomials_keep_their_value(text, values):
+    known = dict(zip(["s0", "s1", "i0", "i1"], values, strict=True))
+    assert eval(python_poly(poly(text)), {}, known) == eval(text, {}, known)
+
+
+@given(st.integers(0, 30), st.integers(0, 6), st.integers(1, 7), st.integers(31, 40))
+def test_division_of_mixed_radix_digits(i, j, inner, outer):
+    j %= inner
+    sizes = {"i0": poly(outer), "i1": poly("s1")}
+    whole, rest = divide(variable("i0") * poly("s1") + variable("i1"), poly("s1"), sizes)
+    known = {"i0": i, "i1": j, "s1": inner}
+    assert (python_poly(whole), python_poly(rest)) == ("i0", "i1")
+    assert eval(python_poly(whole), {}, known) == (i * inner + j) // inner
+
+
+def test_sizes_are_compared_as_polynomials():
+    assert poly("(s0 + 1)*s1") == product([poly("s0") + 1, poly("s1")])
+    assert poly("max(1, s0)") != poly("s0")
+
+
+# Knobs and proposals
+
+
+def knobs_of(made):
+    return domains(traits_of(made, plan(made)), graphs.HARDWARE)
+
+
+def test_only_knobs_that_matter_are_offered():
+    row = knobs_of(graphs.softmax())
+    assert {"math", "row_buffer", "online", "huge_pages", "lanes"} <= set(row)
+    assert not {"search", "tile", "variance", "in_place"} & set(row)
+    assert "in_place" in knobs_of(graphs.matmul_relu())
+
+
+def test_every_knob_has_a_setting_and_every_move_a_knob():
+    assert set(DOMAINS) == set(Settings.__dataclass_fields__)
+    assert {name for steps in MOVES.values() for name, _ in steps} <= set(DOMAINS)
+    assert set(MOVES) == set(AdviceAction)
+
+
+def test_every_value_of_every_knob_changes_something_or_is_refused():
+    made = graphs.softmax()
+    knobs = knobs_of(made)
+    default = generate(graphs.facts(made), made, settings(complete({}, knobs))).source
+    changed = [
+        name
+        for name, values in knobs.items()
+        if any(
+            generate(graphs.facts(made), made, settings(complete({name: v}, knobs))).source != default for v in values
+        )
+    ]
+    assert set(knobs) - set(changed) <= {"fusion", "keep_shared"}
+
+
+@pytest.mark.parametrize("action", list(AdviceAction))
+def test_moves_stay_inside_the_domains(action):
+    knobs = knobs_of(graphs.softmax())
+    start = complete({}, knobs)
+    for recipe in moves(action, start, knobs):
+        assert recipe != start
+        assert all(recipe[name] in knobs[name] for name in recipe)
+
+
+def test_proposals_are_deterministic_distinct_and_readable_without_running():
+    facts, tried, sources = graphs.facts(graphs.softmax()), [], set()
+    for number in range(1, 31):
+        intent = Intent.draft if number < 9 else Intent.improve
+        parent = None if number < 9 else tried[0]
+        answers = [Playbook().propose(facts, graphs.HARDWARE, planned(intent, number), parent, tried) for _ in range(2)]
+        assert answers[0] == answers[1]
+        assert isinstance(answers[0], Proposal)
+        assert native_source(answers[0].source, "CPP") is not None
+        assert answers[0].rationale
+        sources.add(answers[0].source)
+        tried.append(answers[0].recipe)
+    assert len(sources) == 30
+
+
+def test_advice_is_followed_first():
+    facts = graphs.facts(graphs.softmax())
+    first = Playbook().propose(facts, graphs.HARDWARE, planned(), None, [])
+    advice = (Advice(action=AdviceAction.cheaper_math, reason="exp takes 80 % of the time"),)
+    plan_ = planned(Intent.improve, 2, advice, "n1")
+    second = Playbook().propose(facts, graphs.HARDWARE, plan_, first.recipe, [first.recipe])
+    assert second.recipe == {**first.recipe, "math": "fast"}
+    assert "exp takes 80 %" in second.rationale
+
+
+def test_repair_takes_back_what_is_suspect():
+    facts = graphs.facts(graphs.softmax())
+    knobs = knobs_of(graphs.softmax())
+    wrong = complete({"math": "fast"}, knobs)
+    answer = Playbook().propose(facts, graphs.HARDWARE, planned(Intent.repair, 3, (), "n2"), wrong, [wrong])
+    assert answer.recipe["math"] == "accurate"
+
+
+def test_a_skill_is_tried_right_after_the_default():
+    facts = graphs.facts(graphs.softmax())
+    skill = Skill(
+        id="softmax-1",
+        title="fast exponentials",
+        pool="cpu",
+        platform="cpu",
+        operators=(),
+        dtype="float32",
+        sizes=(),
+        text="",
+        recipes=({"math": "fast", "unknown": 1},),
+    )
+    first = Playbook().propose(facts, graphs.HARDWARE, planned(), None, [], [skill])
+    second = Playbook().propose(facts, graphs.HARDWARE, planned(number=2), None, [first.recipe], [skill])
+    assert (second.recipe["math"], second.skill) == ("fast", "softmax-1")
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"), [(None, "could not be captured: it sleeps"), (graphs.only_matmul(), "nothing to fuse")]
+)
+def test_nothing_to_do_is_said(made, reason):
+    answer = Playbook().propose(graphs.facts(made, "it sleeps"), graphs.HARDWARE, planned(), None, [])
+    assert isinstance(answer, Exhausted)
+    assert reason in answer.reason
+
+
+def test_the_space_ends():
+    facts, tried = graphs.facts(graphs.reshaped()), []
+    for number in range(1, 500):
+        answer = Playbook().propose(facts, graphs.HARDWARE, planned(number=number), None, tried, (), set())
+        if isinstance(answer, Exhausted):
+            break
+        tried.append(answer.recipe)
+    assert isinstance(answer, Exhausted)
