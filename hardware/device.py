@@ -26,7 +26,7 @@ from .harness import profiling, verification
 from .harness.admitting import admit
 from .harness.case_host import CaseHost
 from .harness.launcher import Launcher
-from .harness.timing_host import BASELINES, TimingHost
+from .harness.timing_host import TimingHost
 from .languages import find_language
 from .lease import Lease
 
@@ -44,7 +44,7 @@ class Device:
         hardware: HardwareFacts,
         home: Path,
         *,
-        baselines: Sequence[str] = BASELINES,
+        baselines: Sequence[str] | None = None,
         secret: str | None = None,
     ) -> None:
         """Starts nothing yet.
@@ -53,12 +53,12 @@ class Device:
             pool: What to run on.
             hardware: What this machine is.
             home: Folder for caches and leases.
-            baselines: Which to compare with, of ``eager``, ``compile``, ``max_autotune``.
+            baselines: Which to compare with, of ``eager``, ``compile``, ``max_autotune``; by default the pool's.
             secret: What seeds are derived from; by default nobody knows it.
         """
         self._pool = pool
         self._hardware = hardware
-        self._baselines = baselines
+        self._baselines = pool.baselines if baselines is None else baselines
         self._secret = secret or secrets.token_hex(16)
         self._artifacts = home / "artifacts"
         self._lease = Lease(pool, home)

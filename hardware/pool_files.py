@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ..schemas import Pool, PoolError
+from ..schemas.pool import BASELINES
 from .languages import LANGUAGES
 from .platforms import PLATFORMS
 
@@ -87,6 +88,8 @@ def _check_values(pool: Pool, path: Path) -> None:
     check(pool.platform in PLATFORMS, "platform", f"there is {', '.join(sorted(PLATFORMS))}")
     known = sorted(LANGUAGES)
     check(bool(pool.languages) and set(pool.languages) <= set(known), "languages", f"there is {', '.join(known)}")
+    told = f"of {', '.join(BASELINES)}, eager at least"
+    check("eager" in pool.baselines and set(pool.baselines) <= set(BASELINES), "baselines", told)
     check(pool.threads >= 0, "threads", "0 (all cores) or more")
     check(pool.candidate_seconds > 0, "candidate_seconds", "it must be above 0")
     check(pool.candidate_memory_bytes >= 0, "candidate_memory_bytes", "0 (half of the memory) or more")

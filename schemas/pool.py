@@ -3,6 +3,10 @@
 from .base import Schema
 
 
+BASELINES = ("eager", "compile", "max_autotune")
+"""What a candidate can be timed against."""
+
+
 class HardwareFacts(Schema, frozen=True, kw_only=True):
     """What detection found and measured on a machine that serves the pool. Measured once and kept with the pool."""
 
@@ -67,6 +71,9 @@ class Pool(Schema, frozen=True, kw_only=True):
 
     threads: int = 0
     """Threads a candidate may use; 0: all cores."""
+
+    baselines: tuple[str, ...] = BASELINES
+    """What candidates are timed against, ``eager`` among them. A win counts against the best of these."""
 
     candidate_seconds: float = 60.0
     """Wall-clock limit for everything one candidate does in one step, seconds."""

@@ -40,6 +40,10 @@ WITHIN = 0.93
 """A finalist's first measurement is at least this share of the best one's: others cannot win."""
 
 
+ANSWERED = (SessionOpened, NodeDiagnosed, StopRequested)
+"""The events that the planner answers."""
+
+
 @dataclass(frozen=True)
 class Decision:
     """One event the planner wants said, and the node it speaks of."""
@@ -54,9 +58,10 @@ def decide(state: PlannerState, event: Event, node: str = "") -> list[Decision]:
     Raises:
         KernelswarmError: the session names a policy that this version does not have.
     """
-    state.inputs += 1
-    if state.closed:
+    if state.closed or not isinstance(event, ANSWERED):
+        # What it does not answer must not move its generator either: a replay may feed it the whole log.
         return []
+    state.inputs += 1
     match event:
         case SessionOpened():
             state.opened = event
@@ -68,8 +73,6 @@ def decide(state: PlannerState, event: Event, node: str = "") -> list[Decision]:
             state.finishing = state.finishing or event.reason
             if event.reason == "interrupted":
                 return [_close(state)]
-        case _:
-            return []
     return _next(state) if state.opened is not None else []
 
 

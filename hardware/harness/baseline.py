@@ -15,7 +15,6 @@ from .reference import prepare_process
 from .stopwatch import Stopwatch
 from .subject import Subject, open_subject
 
-BASELINES = ("eager", "compile", "max_autotune")
 MODES = {"compile": None, "max_autotune": "max-autotune"}
 
 

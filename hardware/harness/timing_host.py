@@ -14,7 +14,6 @@ from .launcher import Launcher
 from .messages import Build, Built, Done, Failure, Opened, Stock, Time, Timed
 from .worker import Worker, WorkerConfused, WorkerDied
 
-BASELINES = ("eager", "compile", "max_autotune")
 BUILD_SECONDS = 180.0
 """Limit for compiling one baseline. One that takes longer is reported as missing."""
 QUICK_SAMPLES = 3

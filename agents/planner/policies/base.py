@@ -7,7 +7,6 @@ from typing import ClassVar, Protocol
 from ....schemas import Advice, Intent, MemoryOperator, SessionOpened
 from ..state import PlannerState
 
-
 DRAFTS = 10
 """Nodes without feedback at a session's start (KernelEvolve drafts ten)."""
 

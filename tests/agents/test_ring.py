@@ -1,0 +1,153 @@
+"""The whole ring: a real server, real compilers, real processes; only torch.compile is left out, for its 20 s."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import given
+import pytest
+from kernelswarm.agents.analyst import diagnose
+from kernelswarm.agents.graph import SearchGraph
+from kernelswarm.agents.planner.machine import decide
+from kernelswarm.agents.planner.state import PlannerState
+from kernelswarm.agents.search import searching
+from kernelswarm.agents.session import SearchOptions, evaluation_of
+from kernelswarm.bus import embedded
+from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.schemas import (
+    BaselinesMeasured,
+    CandidateProfiled,
+    Envelope,
+    Event,
+    NodeDiagnosed,
+    NodePlanned,
+    SessionClosed,
+    SkillDistilled,
+    StopRequested,
+)
+from kernelswarm.store import Log, log_path, run_sql
+
+OPTIONS = SearchOptions(budget=4, seed=3)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a pool that is timed against eager alone."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "pools").mkdir()
+    (home / "pools" / "bare.toml").write_text(
+        'name = "bare"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\n'
+    )
+    (home / "small.py").write_text(given.SOURCE)
+    return home
+
+
+async def search(home: Path, options: SearchOptions = OPTIONS) -> tuple[SearchGraph, list[tuple[Envelope, Event]]]:
+    async with searching(load_problem(home / "small.py"), "bare", options, home=home) as running:
+        said = [entry async for entry in running.events()]
+        return running.graph, said
+
+
+@pytest.fixture(scope="module")
+def finished(home: Path) -> tuple[SearchGraph, list[tuple[Envelope, Event]]]:
+    return asyncio.run(search(home))
+
+
+Finished = tuple[SearchGraph, list[tuple[Envelope, Event]]]
+
+
+def test_every_candidate_is_compiled_verified_timed_and_diagnosed(finished: Finished) -> None:
+    graph, said = finished
+    assert graph.closed is not None and graph.closed.candidates == len(graph.nodes) == 4
+    assert any(isinstance(event, BaselinesMeasured) for _, event in said)
+    for node in graph.nodes.values():
+        assert node.candidate and node.compile_report and node.verify_report and node.diagnosis
+        assert node.verify_report.cases and "process" in node.verify_report.isolation
+    best = graph.nodes[graph.closed.best]
+    assert best.confirmation is not None and best.confirmation.timing is not None
+    assert {series.name for series in best.confirmation.timing.series} == {"eager", "candidate"}
+
+
+def test_every_event_answers_one_that_came_before(finished: Finished) -> None:
+    _, said = finished
+    known = set()
+    for envelope, _ in said:
+        assert envelope.cause in known or envelope.agent == "user"
+        known.add(envelope.id)
+
+
+def test_a_fresh_planner_and_analyst_fed_the_log_say_the_same(finished: Finished) -> None:
+    _, said = finished
+    planner, graph, decided, planned = PlannerState(), SearchGraph("replay"), [], []
+    for envelope, event in said:
+        graph.apply(envelope, event)
+        decided += [(d.node, d.event) for d in decide(planner, event, envelope.node)]
+        if envelope.agent == "planner":
+            planned.append((envelope.node, event))
+        if isinstance(event, NodeDiagnosed):
+            cause = next(entry for entry in said if entry[0].id == envelope.cause)
+            as_of = SearchGraph("replay")
+            for past, past_event in said[: said.index(cause) + 1]:
+                as_of.apply(past, past_event)
+            assert diagnose(as_of, envelope.node, cause[1]) == event
+    assert decided == planned
+
+
+async def test_the_log_has_it_all_and_its_chain_holds(home: Path, finished: Finished) -> None:
+    graph, said = finished
+    table = await run_sql(home, "SELECT id FROM events WHERE session = ? ORDER BY seq", params=(graph.session,))
+    assert [row[0] for row in table.rows] == [envelope.id for envelope, _ in said]
+    with Log.open(log_path(home), read_only=True) as log:
+        assert log.verify().ok
+
+
+async def test_a_later_session_on_a_like_problem_tries_the_skill_first(home: Path, finished: Finished) -> None:
+    _, said = finished
+    skill = next(event.skill for _, event in said if isinstance(event, SkillDistilled))
+    graph, _ = await search(home, SearchOptions(budget=1, seed=9))
+    assert graph.opened is not None and skill.id in [known.id for known in graph.opened.skills]
+    first = graph.nodes["n001"].candidate
+    assert first is not None
+    if skill.recipes:
+        assert skill.id in first.skills and first.recipe == skill.recipes[0]
+
+
+async def test_an_interruption_closes_the_session_and_keeps_what_was_found(home: Path) -> None:
+    async with searching(load_problem(home / "small.py"), "bare", SearchOptions(budget=400), home=home) as running:
+        async for _, event in running.events():
+            if isinstance(event, CandidateProfiled):
+                await running.stop("interrupted")
+    closed = running.graph.closed
+    assert closed is not None and closed.reason == "interrupted" and closed.candidates < 400
+    assert isinstance(running.graph.stop, StopRequested)
+
+
+async def test_a_given_candidate_is_judged_by_the_same_ring(home: Path) -> None:
+    source = "import torch\ndef kernel(x, w):\n    return torch.zeros_like(x)\n"
+    graph, _ = await search(home, SearchOptions(budget=1, synthesizer="given", candidates=(source,)))
+    told = evaluation_of(graph, "bare")
+    assert (told.verdict, told.correct) == ("wrong_numbers", False)
+    assert told.evidence["expected"] != told.evidence["got"]
+
+
+async def test_a_swarm_elsewhere_does_the_work_of_a_search_without_workers(home: Path, tmp_path: Path) -> None:
+    async with embedded(tmp_path) as url:
+        command = [sys.executable, "-m", "kernelswarm.cli", "swarm", "--pool", "bare", "--nats", url]
+        environment = {**os.environ, "KERNELSWARM_HOME": str(home)}
+        swarm = await asyncio.create_subprocess_exec(*command, env=environment)
+        try:
+            async with asyncio.timeout(90):
+                async with searching(
+                    load_problem(home / "small.py"), "bare", SearchOptions(budget=2), home=tmp_path, nats=url, roles={}
+                ) as running:
+                    said = [entry async for entry in running.events()]
+        finally:
+            swarm.send_signal(signal.SIGINT)
+            await asyncio.wait_for(swarm.wait(), 30)
+    assert swarm.returncode == 0
+    assert isinstance(running.graph.closed, SessionClosed)
+    workers = {envelope.worker.split(".")[1] for envelope, _ in said if envelope.agent != "user"}
+    assert workers == {str(swarm.pid)}
+    assert [type(event) for _, event in said].count(NodePlanned) == 2
