@@ -110,8 +110,8 @@ async def test_a_later_session_on_a_like_problem_tries_the_skill_first(home: Pat
     assert graph.opened is not None and skill.id in [known.id for known in graph.opened.skills]
     first = graph.nodes["n001"].candidate
     assert first is not None
-    if skill.recipes:
-        assert skill.id in first.skills and first.recipe == skill.recipes[0]
+    assert skill.recipes, "a search against eager alone wins here"
+    assert first.skills == (skill.id,) and first.recipe == skill.recipes[0]
 
 
 async def test_an_interruption_closes_the_session_and_keeps_what_was_found(home: Path) -> None:

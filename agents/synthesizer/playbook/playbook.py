@@ -140,10 +140,10 @@ def _ideas(plan: NodePlanned, start: Recipe, knobs: Knobs, skills: Sequence[Skil
 
 
 def _drafts(default: Recipe, knobs: Knobs, skills: Sequence[Skill]) -> Iterator[Idea]:
-    yield default, "the default: everything fused, huge pages under large outputs", ""
     for skill in skills:
         for recipe in skill.recipes:
             yield {**default, **recipe}, f"what won on a like problem: {skill.title}", skill.id
+    yield default, "the default: everything fused, huge pages under large outputs", ""
     for name in _BIG:
         for value in knobs.get(name, ())[1:]:
             yield {**default, name: value}, f"the default with {name}={value}", ""
