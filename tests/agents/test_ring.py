@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -133,6 +134,7 @@ async def test_a_given_candidate_is_judged_by_the_same_ring(home: Path) -> None:
 
 
 async def test_a_swarm_elsewhere_does_the_work_of_a_search_without_workers(home: Path, tmp_path: Path) -> None:
+    shutil.copytree(home / "pools", tmp_path / "pools")
     async with embedded(tmp_path) as url:
         command = [sys.executable, "-m", "kernelswarm.cli", "swarm", "--pool", "bare", "--nats", url]
         environment = {**os.environ, "KERNELSWARM_HOME": str(home)}
