@@ -37,7 +37,7 @@ class _Columns:
     def lines(self) -> list[str]:
         """The whole function body."""
         body = self._tile()
-        tail = self._full_tail() if self.full else []
+        tail = self._full_tail() if any(s.level == "full" for s in self.kernel.stores.values()) else []
         return ["int64_t bad = 0;", *self.scope.lines[FUNCTION], *self._parallel(body), *tail, "return bad;"]
 
     def _tile(self) -> list[str]:

@@ -80,7 +80,7 @@ class _Rows:
     def lines(self) -> list[str]:
         """The whole function body."""
         body = self._row()
-        tail = self._full_tail() if self.full else []
+        tail = self._full_tail() if any(s.level == "full" for s in self.kernel.stores.values()) else []
         loops = self._parallel(body)
         return ["int64_t bad = 0;", *self.scope.lines[FUNCTION], *loops, *tail, "return bad;"]
 

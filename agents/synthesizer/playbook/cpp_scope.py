@@ -11,11 +11,11 @@ FUNCTION, ROW, ELEMENT = 0, 1, 2
 """Levels: once a call, once for every outer point, at every point."""
 
 _LANGUAGE = (
-    "and or not xor bool float double int div exp log sin cos tan abs pow min max floor ceil round long short char "
-    "auto new delete default switch case this class union register template operator struct static const void for while "
-    "if else do return break continue goto signed unsigned public private protected virtual friend inline typedef "
-    "typename using namespace try catch throw enum extern sizeof volatile mutable explicit export asm final override "
-    "std main true false"
+    "and or not xor bool float double int div exp log sin cos tan abs pow min max floor ceil round long short "
+    "char auto new delete default switch case this class union register template operator struct static const "
+    "void for while if else do return break continue goto signed unsigned public private protected virtual "
+    "friend inline typedef typename using namespace try catch throw enum extern sizeof volatile mutable "
+    "explicit export asm final override std main true false"
 )
 _OURS = (
     "bad chunk chunks starts kept total low high begin end first stop sum here keep where count left width tiles at "

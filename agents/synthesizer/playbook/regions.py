@@ -251,7 +251,8 @@ class _Partition:
         outer = tuple(kernel.dims[d] for d in kernel.outer)
         if outer == dims and self._join_store(kernel, node, "row" if outer else "full"):
             return True
-        return not dims and self._join_store(kernel, node, "full")
+        ends = not kernel.outer or any(a.level == "full" for a in kernel.accumulations.values())
+        return not dims and ends and self._join_store(kernel, node, "full")
 
     def _join_reshaped(self, kernel: Kernel, node: Node) -> bool:
         """Join a kernel whose rows are the same elements in another shape: group norm reduces (n, groups, rest)."""
