@@ -188,7 +188,7 @@ def test_repair_takes_back_what_is_suspect():
     assert answer.recipe["math"] == "accurate"
 
 
-def test_a_skill_is_tried_right_after_the_default():
+def test_a_skill_is_tried_before_the_default():
     facts = graphs.facts(graphs.softmax())
     skill = Skill(
         id="softmax-1",
@@ -203,7 +203,8 @@ def test_a_skill_is_tried_right_after_the_default():
     )
     first = Playbook().propose(facts, graphs.HARDWARE, planned(), None, [], [skill])
     second = Playbook().propose(facts, graphs.HARDWARE, planned(number=2), None, [first.recipe], [skill])
-    assert (second.recipe["math"], second.skill) == ("fast", "softmax-1")
+    assert (first.recipe["math"], first.skill) == ("fast", "softmax-1")
+    assert (second.recipe["math"], second.skill) == ("accurate", "")
 
 
 @pytest.mark.parametrize(
