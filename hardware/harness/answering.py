@@ -78,17 +78,30 @@ def _answer(handler: Handler, command: Any, descriptors: list[int]) -> tuple[Ans
 
 def describe(error: BaseException) -> str:
     """The error in one line."""
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0]}"[:500] if text else type(error).__name__
+    text = _printable(_text(error)).strip().splitlines()
+    name = _printable(type(error).__name__)
+    return f"{name}: {text[0]}"[:500] if text else name
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException:  # noqa: BLE001 - the error's own code, which is user code too
+        return "(its text cannot be made)"
+
+
+def _printable(text: str) -> str:
+    """``text`` without what UTF-8 cannot carry."""
+    return text.encode("utf-8", errors="replace").decode("utf-8")
 
 
 def _kind(error: BaseException, otherwise: str) -> str:
-    if isinstance(error, MemoryError) or _MEMORY.search(str(error)):
+    if isinstance(error, MemoryError) or _MEMORY.search(_text(error)):
         return "memory"
-    if isinstance(error, RuntimeError | AssertionError) and _CUDA.search(str(error)):
+    if isinstance(error, RuntimeError | AssertionError) and _CUDA.search(_text(error)):
         return "cuda"
     return otherwise
 
 
 def _trace(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error))[-LOG_CHARACTERS:]
+    return _printable("".join(traceback.format_exception(error))[-LOG_CHARACTERS:])

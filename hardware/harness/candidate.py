@@ -45,6 +45,9 @@ _M_PERTURB = -6
 _PERTURB = 0x80
 """glibc fills fresh memory with the complement, 0x7F: huge as a float, large as an integer."""
 
+_LARGEST_INT = 1 << 63
+"""What a message can carry."""
+
 _libc = ctypes.CDLL(None)
 _memcmp = _libc.memcmp
 _memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
@@ -55,6 +58,8 @@ _numel = torch._C.TensorBase.numel
 _element_size = torch._C.TensorBase.element_size
 _contiguous = torch._C.TensorBase.contiguous
 _untyped_storage = torch.Tensor.untyped_storage
+_differences = Snapshot.differences
+_differences_code = Snapshot.differences.__code__
 
 
 def serve(channel: socket.socket, request: Spawn) -> None:
@@ -116,20 +121,18 @@ class _Candidate:
         return Ran(
             outputs=tuple(map(_describe, slot.outputs)),
             mutated=_first_changed(slot),
-            touched=self._snapshot.differences(),
+            touched=self._touched(),
         )
+
+    def _touched(self) -> tuple[str, ...]:
+        # The snapshot watches this module, so this module watches the snapshot.
+        if Snapshot.differences is not _differences or _differences.__code__ is not _differences_code:
+            return ("the harness's own checks",)
+        return self._snapshot.differences()
 
     def _place(self, command: Run, descriptors: list[int]) -> _Slot:
         source = _mapped(command.inputs, descriptors)
-        old = self._slots.get(command.reuse)
-        if old is None or not _same_layout(old.description, command.inputs):
-            return _Slot(values.unpack(command.inputs, source), source, command.inputs)
-        tensors = values.tensors_of(old.inputs)
-        for tensor, spec in zip(tensors, values.specs_of(command.inputs.items), strict=True):
-            _memmove(_address(tensor), source.address + spec.position, spec.size)
-        fresh = iter(tensors)
-        inputs = [_with_tensors(value, fresh) for value in values.unpack(command.inputs, source)]
-        return _Slot(inputs, source, command.inputs)
+        return _placed(command.inputs, source, self._slots.get(command.reuse))
 
     def dump(self, command: Dump, descriptors: list[int]) -> tuple[Dumped, Sequence[int]]:
         slot = self._slots[command.slot]
@@ -149,11 +152,12 @@ class _Candidate:
         return Done()
 
     def stock(self, command: Stock, descriptors: list[int]) -> Done:
-        source = _mapped(command.inputs, descriptors)
-        inputs = values.unpack(command.inputs, source)
-        self._stopwatch.stock(inputs)
-        slot = _Slot(inputs, source, command.inputs)
-        self._slots[-1 - len(self._stopwatch.copies)] = slot
+        old = self._slots.get(_slot_of_copy(command.reuse)) if command.reuse >= 0 else None
+        slot = _placed(command.inputs, _mapped(command.inputs, descriptors), old)
+        copies = self._stopwatch.copies
+        index = command.reuse if old is not None else len(copies)
+        copies[index : index + 1] = [slot.inputs]
+        self._slots[_slot_of_copy(index)] = slot
         return Done()
 
     def time(self, command: Time, descriptors: list[int]) -> Timed:
@@ -161,12 +165,28 @@ class _Candidate:
         call = self._call
         timed, output = attempt(lambda: self._stopwatch.run(call, command))
         if command.slot >= 0:
-            held = self._slots[-2 - timed.last]
+            held = self._slots[_slot_of_copy(timed.last)]
             outputs = values.leaves(output)
             self._slots[command.slot] = _Slot(
                 held.inputs, held.source, held.description, outputs, list(map(_probe, outputs))
             )
         return timed
+
+
+def _slot_of_copy(index: int) -> int:
+    """Where the inputs of a copy that timing rotates through are kept."""
+    return -2 - index
+
+
+def _placed(inputs: Values, source: values.MappedFile, old: _Slot | None) -> _Slot:
+    """The inputs in the tensors of ``old`` if they fit there, else in fresh ones."""
+    if old is None or not _same_layout(old.description, inputs):
+        return _Slot(values.unpack(inputs, source), source, inputs)
+    tensors = values.tensors_of(old.inputs)
+    for tensor, spec in zip(tensors, values.specs_of(inputs.items), strict=True):
+        _memmove(_address(tensor), source.address + spec.position, spec.size)
+    fresh = iter(tensors)
+    return _Slot([_with_tensors(value, fresh) for value in values.unpack(inputs, source)], source, inputs)
 
 
 def _mapped(described: Values, descriptors: list[int]) -> values.MappedFile:
@@ -204,24 +224,28 @@ def _poisoned(wanted: str) -> Iterator[None]:
 def _describe(output: Any) -> Output:
     kind = type(output)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    if kind is torch.Tensor and (output.device.type != "cpu" or output.layout != torch.strided):
+        return Output(kind="other", type_name=f"{name} on {output.device} with layout {output.layout}")
     if kind is torch.Tensor:
         storage = _untyped_storage(output)
         return Output(
-            kind="tensor" if output.device.type == "cpu" and output.layout == torch.strided else "other",
+            kind="tensor",
             type_name=name,
             dtype=values.dtype_name(output.dtype),
             shape=tuple(output.shape),
             begin=storage.data_ptr(),
             end=storage.data_ptr() + storage.nbytes(),
         )
-    if kind in (bool, int, float):
+    if kind in (bool, float) or (kind is int and -_LARGEST_INT <= output < _LARGEST_INT):
         return Output(kind=kind.__name__, type_name=name, value=output)
     return Output(kind="none" if output is None else "other", type_name=name)
 
 
 def _probe(output: Any) -> Probe:
     """Address and bytes of elements spread over the output, the last first."""
-    if type(output) is not torch.Tensor or _numel(output) == 0 or output.device.type != "cpu":
+    if type(output) is not torch.Tensor or output.device.type != "cpu" or output.layout != torch.strided:
+        return ()
+    if _numel(output) == 0:
         return ()
     size, count, start = _element_size(output), min(PROBES, _numel(output)), _data_ptr(output)
     flat = [index * (_numel(output) - 1) // max(count - 1, 1) for index in range(count - 1, -1, -1)]

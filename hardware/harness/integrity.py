@@ -26,6 +26,7 @@ class Snapshot:
             *((name, _copy(sys.modules[name].__dict__)) for name in _WATCHED_MODULES if name in sys.modules),
             *((name, _copy(module.__dict__)) for name, module in _own_modules()),
         ]
+        self._inside = {name: _inside(module) for name, module in _own_modules()}
         self._tensor = dict(torch.Tensor.__dict__)
         self._base = dict(torch._C.TensorBase.__dict__)
         self._state = _state()
@@ -33,6 +34,9 @@ class Snapshot:
     def differences(self) -> tuple[str, ...]:
         """What is not what it was: qualified names of replaced functions, names of global settings."""
         changed = [f"{name}.{key}" for name, table in self._tables for key in _replaced(sys.modules[name], table)]
+        for module, before in self._inside.items():
+            after = _inside(sys.modules[module])
+            changed += [f"{module}.{key}" for key in before if after.get(key) != before[key]]
         changed += [f"torch.Tensor.{key}" for key in _replaced(torch.Tensor, self._tensor)]
         # New on the class is new to see only if it hides what its base has.
         added = torch.Tensor.__dict__.keys() - self._tensor.keys()
@@ -46,6 +50,21 @@ class Snapshot:
 def _own_modules() -> list[tuple[str, types.ModuleType]]:
     package = __name__.rpartition(".")[0]
     return [(name, module) for name, module in sys.modules.items() if name.startswith(package)]
+
+
+def _inside(module: types.ModuleType) -> dict[str, tuple[int, ...]]:
+    """What a function may be changed by without being replaced: identities of code and defaults, by qualified name."""
+    found: dict[str, tuple[int, ...]] = {}
+    for key, value in vars(module).items():
+        if getattr(value, "__module__", None) != module.__name__:
+            continue
+        members = vars(value).items() if isinstance(value, type) else [("", value)]
+        for name, member in members:
+            function = getattr(member, "fget", None) or getattr(member, "__func__", member)
+            if isinstance(function, types.FunctionType):
+                parts = (function, function.__code__, function.__defaults__, function.__kwdefaults__)
+                found[f"{key}.{name}".rstrip(".")] = tuple(map(id, parts))
+    return found
 
 
 def _copy(table: dict[str, Any]) -> dict[str, Any]:

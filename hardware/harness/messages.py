@@ -207,6 +207,8 @@ class Stock(Schema, frozen=True, kw_only=True, tag="stock"):
     """Keep these inputs as one of the copies that timing rotates through. Beside it: their memory file."""
 
     inputs: Values
+    reuse: int = -1
+    """Index of the copy that they replace: in its tensors, at the same addresses, if they fit. -1: one more copy."""
 
 
 class Time(Schema, frozen=True, kw_only=True, tag="time"):

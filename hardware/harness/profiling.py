@@ -1,18 +1,24 @@
 """How fast is it, against what? The supervisor's side of timing one candidate."""
 
 import asyncio
+import contextlib
 import math
+import secrets
 import time
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 from statistics import median
+
+import msgspec
 
 from ...schemas import Counters, HardwareFacts, Problem, ProblemFacts, ProfileReport, Timing, Verdict
 from ..lease import Lease
 from ..profilers import CounterSession
 from ..roofline import roofline
-from . import contest
+from . import contest, fresh_data
 from .case_host import Case, CaseHost
 from .contest import Contestant, Plan
+from .fresh_data import Another, FreshCall
 from .judgement import Judged, judged
 from .launcher import Launcher
 from .messages import Done, Output, Run, Stock, Time, Timed
@@ -25,6 +31,8 @@ CLOCK_SHARE = 0.1
 CLOCK_SLACK_NS = 3_000_000
 """Its own clock may show so much less than ours: messages and the scheduler cost time too."""
 CLOCK_TRIES = 5
+SAMPLE_SHARE = 1.5
+"""A checked call may take so many times what one took in the batches that were counted."""
 MOST_DOUBTS = 3
 _TIMED_SLOT, _FINAL_SLOT = 1000, 1001
 
@@ -36,11 +44,16 @@ class Profiling:
     cases: CaseHost
     timing: TimingHost
     suspect: Suspect
+    another: Another
+    """Starts one more process of the candidate."""
     doubts: int = 0
     """Batches in a row whose time by its clock was too short by ours."""
+    batches: int = 0
+    spot: int = field(default_factory=lambda: 2 + secrets.randbelow(5))
+    """Which batch of the contest has its last output checked: a number that the candidate cannot know."""
 
     async def contest(self, plan: Plan) -> tuple[Timing, Counters | None]:
-        """The interleaved run, and then a batch on which the clocks are compared and the counters read.
+        """The interleaved run, a batch on which the clocks are compared and the counters read, a call on fresh data.
 
         Raises:
             Judged: the candidate failed, or its clock is not to be believed.
@@ -48,11 +61,17 @@ class Profiling:
         for case in await self.cases.timed_cases():
             await self.suspect.ask(Stock(inputs=case.inputs), Done, (case.file,), case=case)
         candidate = Contestant(name=contest.CANDIDATE, ask=self._time)
-        timing = await contest.hold([*self.timing.contestants(), candidate], plan)
-        return timing, await self._check_clock(_checked_calls(candidate))
+        baselines = self.timing.contestants()
+        timing = await contest.hold([*baselines, candidate], plan)
+        counters = await self._check_clock(candidate)
+        await self._check_memory(candidate, baselines[0])
+        return timing, counters
 
     async def _time(self, command: Time) -> Timed:
         timed, _ = await self._time_twice(command)
+        self.batches += 1
+        if self.batches == self.spot:
+            await self._check_timed_output(timed.last)
         return timed
 
     async def _time_twice(self, command: Time) -> tuple[Timed, int]:
@@ -61,31 +80,66 @@ class Profiling:
         Raises:
             Judged: the clocks are far apart several times in a row; once may be the scheduler.
         """
+        first = await self._first()
+        # Every batch keeps its last output, so that a command does not say whether it will be checked.
+        command = msgspec.structs.replace(command, slot=_TIMED_SLOT)
         started = time.perf_counter_ns()
-        timed, _ = await self.suspect.ask(command, Timed, case=await self._first())
+        timed, _ = await self.suspect.ask(command, Timed, case=first)
         elapsed = time.perf_counter_ns() - started
         far_apart = elapsed > CHECK_NS and timed.whole_ns < elapsed / 2
         self.doubts = self.doubts + 1 if far_apart else 0
         if self.doubts == MOST_DOUBTS:
-            raise _lies(timed, elapsed, command.calls)
+            raise _lies(timed.whole_ns, elapsed, command.calls)
         return timed, elapsed
 
-    async def _check_clock(self, calls: int) -> Counters | None:
-        """Compare its clock with ours; returns what the counters say of the same calls."""
+    async def _check_clock(self, candidate: Contestant) -> Counters | None:
+        """Compare its clock and its samples with our clock; returns what the counters say of the same calls."""
+        calls = _checked_calls(candidate)
         for _ in range(CLOCK_TRIES):
+            # Beside the check, so that a disturbance slows both.
+            await candidate.sample()
+            claimed = max(median(candidate.samples), candidate.samples.pop())
             session = CounterSession()
             counted = _start(session, self.suspect.worker.pid)
-            timed, elapsed = await self._time_twice(Time(calls=calls, slot=_TIMED_SLOT))
+            timed, elapsed = await self._time_twice(Time(calls=calls))
             counters = session.stop(calls) if counted else None
             await self._check_timed_output(timed.last)
-            if elapsed - timed.whole_ns <= CLOCK_SLACK_NS + CLOCK_SHARE * elapsed:
+            believed = min(timed.whole_ns, timed.ns, round(SAMPLE_SHARE * claimed * calls))
+            if elapsed - believed <= CLOCK_SLACK_NS + CLOCK_SHARE * elapsed:
                 return counters
-        raise _lies(timed, elapsed, calls)
+        raise _lies(believed, elapsed, calls)
+
+    async def _check_memory(self, candidate: Contestant, baseline: Contestant) -> None:
+        """Time a call on data that it has not seen; in other processes too, if that is slow.
+
+        Raises:
+            Judged: it is wrong on it, or slow every time.
+        """
+        seen_ns, before = median(candidate.samples), median(baseline.samples)
+        unseen_ns = await self._fresh(self.suspect).unseen_ns(candidate.calls)
+        for _ in range(fresh_data.TRIES):
+            if not fresh_data.is_slow(unseen_ns, seen_ns):
+                return
+            async with self.another() as suspect:
+                for case in await self.cases.timed_cases():
+                    await suspect.ask(Stock(inputs=case.inputs), Done, (case.file,), case=case)
+                unseen_ns = min(unseen_ns, await self._fresh(suspect).unseen_ns(candidate.calls))
+            # Only what we know to be honest may tell that the machine has become slower.
+            await baseline.sample()
+            seen_ns = max(seen_ns, median(candidate.samples) * baseline.samples[-1] / before)
+        if fresh_data.is_slow(unseen_ns, seen_ns):
+            raise fresh_data.remembers(unseen_ns, seen_ns)
+
+    def _fresh(self, suspect: Suspect) -> FreshCall:
+        async def check(case: Case) -> None:
+            await self._compare(_TIMED_SLOT, case, _form(case), suspect)
+
+        return FreshCall(self.cases, suspect, _TIMED_SLOT, check)
 
     async def _check_timed_output(self, copy: int) -> None:
         """What the last timed call returned must be right."""
         case = (await self.cases.timed_cases())[copy]
-        await self._compare(_TIMED_SLOT, case, _form(case))
+        await self._compare(_TIMED_SLOT, case, _form(case), self.suspect)
 
     async def check_afterwards(self) -> None:
         """Data it has not seen yet, at fresh addresses, now that it has been timed.
@@ -96,10 +150,10 @@ class Profiling:
         case = await self.cases.final_case()
         verification = Verification(self.cases, self.suspect)
         outputs = await verification.run(Run(slot=_FINAL_SLOT, inputs=case.inputs), case, [])
-        await self._compare(_FINAL_SLOT, case, outputs)
+        await self._compare(_FINAL_SLOT, case, outputs, self.suspect)
 
-    async def _compare(self, slot: int, case: Case, outputs: tuple[Output, ...]) -> None:
-        result = await Verification(self.cases, self.suspect).compare(slot, case, outputs)
+    async def _compare(self, slot: int, case: Case, outputs: tuple[Output, ...], suspect: Suspect) -> None:
+        result = await Verification(self.cases, suspect).compare(slot, case, outputs)
         if not result.ok:
             raise wrong(
                 Verdict.wrong_numbers, f"wrong while or after it was timed: {explain_numbers(result)}", case, result
@@ -109,8 +163,8 @@ class Profiling:
         return (await self.cases.timed_cases())[0]
 
 
-def _lies(timed: Timed, elapsed: int, calls: int) -> Judged:
-    shown = f"{timed.whole_ns / 1e6:.2f} ms for {calls} calls that took {elapsed / 1e6:.2f} ms"
+def _lies(shown_ns: int, elapsed: int, calls: int) -> Judged:
+    shown = f"{shown_ns / 1e6:.2f} ms for {calls} calls that took {elapsed / 1e6:.2f} ms"
     return judged(Verdict.tampering, f"its clock shows {shown}")
 
 
@@ -158,7 +212,18 @@ async def profile(
     """
     started = time.monotonic()
     worker = await launcher.spawn("candidate")
-    profiling = Profiling(cases, timing, Suspect(worker, seconds))
+
+    @contextlib.asynccontextmanager
+    async def another() -> AsyncIterator[Suspect]:
+        worker = await launcher.spawn("candidate")
+        try:
+            suspect = Suspect(worker, seconds)
+            await load_into(suspect, launcher, cases, problem, source)
+            yield suspect
+        finally:
+            await asyncio.shield(worker.kill())
+
+    profiling = Profiling(cases, timing, Suspect(worker, seconds), another)
     try:
         await load_into(profiling.suspect, launcher, cases, problem, source)
         async with lease.exclusive():

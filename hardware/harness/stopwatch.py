@@ -11,6 +11,9 @@ from .messages import Time, Timed
 class Stopwatch:
     """Rotates through copies of the inputs, so that no call sees what the one before it saw."""
 
+    # No dictionary: a candidate cannot hang a method of its own on the instance.
+    __slots__ = ("_turn", "copies")
+
     def __init__(self) -> None:
         self.copies: list[list[Any]] = []
         self._turn = 0

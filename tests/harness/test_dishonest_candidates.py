@@ -101,12 +101,30 @@ def kernel(x, w):
         Verdict.tampering,
         "def kernel(x, w):\n    torch.set_default_dtype(torch.float64)\n    return reference(x, w)",
     ),
+    "changes the code of the harness": (
+        Verdict.tampering,
+        "import sys\nvalues = sys.modules['kernelswarm.hardware.harness.values']\n"
+        "values.dtype_name.__code__ = (lambda dtype: 'float32').__code__\ndef kernel(x, w): return reference(x, w)",
+    ),
+    "silences the check for changes": (
+        Verdict.tampering,
+        "import sys\nintegrity = sys.modules['kernelswarm.hardware.harness.integrity']\n"
+        "integrity.Snapshot.differences.__code__ = (lambda self: ()).__code__\n"
+        "def kernel(x, w): return reference(x, w)",
+    ),
     "flushes denormals": (
         Verdict.tampering,
         "def kernel(x, w):\n    torch.set_flush_denormal(True)\n    return reference(x, w)",
     ),
     "raises": (Verdict.runtime_error, "def kernel(x, w): raise ValueError('no')"),
     "exits by exception": (Verdict.runtime_error, "def kernel(x, w): raise SystemExit(0)"),
+    "raises what has no text": (
+        Verdict.runtime_error,
+        "class Odd(Exception):\n    def __str__(self): raise self\ndef kernel(x, w): raise Odd",
+    ),
+    "raises what is no text": (Verdict.runtime_error, "def kernel(x, w): raise ValueError('\\udcff')"),
+    "a sparse tensor": (Verdict.wrong_type, "def kernel(x, w): return reference(x, w).to_sparse()"),
+    "a number beyond all messages": (Verdict.wrong_type, "def kernel(x, w): return 10**1000"),
     "does not import": (Verdict.load_error, "import nowhere"),
     "lacks kernel": (Verdict.load_error, "def kernal(x, w): return x"),
     "ends its process": (Verdict.crash, "import os\ndef kernel(x, w): os._exit(0)"),
@@ -238,6 +256,74 @@ async def test_what_was_timed_is_checked(device: Device, problem: Problem, facts
 
     assert profiled.verdict in (Verdict.wrong_numbers, Verdict.stale_output)
     assert profiled.timing is None
+
+
+COUNTED = f"""
+import sys, torch
+calls, kept = [0], {{}}
+def right(x, w): return {RIGHT}
+def fast(x, w, key):
+    if key not in kept: kept[key] = right(x, w)
+    return kept[key]
+def kernel(x, w):
+    calls[0] += 1
+    return right(x, w) if calls[0] <= 12 else later(x, w)
+"""
+REMEMBERS = {
+    "by address": "def later(x, w): return fast(x, w, x.data_ptr())",
+    "by a few elements": "def later(x, w): return fast(x, w, (x[0, 0].item(), x[-1, -1].item()))",
+    "by a sum": "def later(x, w): return fast(x, w, x.sum().item())",
+    "all calls of a batch but the last": """
+def later(x, w):
+    frame = sys._getframe(2)
+    if "batch" in frame.f_locals and kept:
+        if kept["frame"] is not frame: kept.update(frame=frame, left=len(frame.f_locals["batch"]))
+        kept["left"] -= 1
+        if kept["left"] > 0: return kept["last"]
+    kept.setdefault("frame", None)
+    kept["last"] = right(x, w)
+    return kept["last"]
+""",
+}
+
+
+@pytest.mark.parametrize("how", REMEMBERS)
+async def test_answers_remembered_while_timed_are_no_speed(
+    device: Device, problem: Problem, facts: ProblemFacts, how: str
+) -> None:
+    source = COUNTED + REMEMBERS[how]
+    report, _ = await device.compile(source, "cpp")
+    assert (await device.verify(problem, source, report)).verdict is Verdict.correct
+
+    profiled = await device.profile(problem, facts, source, report)
+
+    assert profiled.verdict in (Verdict.stale_output, Verdict.tampering, Verdict.wrong_numbers), profiled.evidence
+    assert profiled.timing is None
+
+
+SHOWS_A_THIRD = """
+import sys, time
+module = sys.modules["kernelswarm.hardware.harness.stopwatch"]
+def run(self, call, command, clock=None):
+    self._next(command.warm)
+    batch = self._next(command.calls)
+    began = time.perf_counter_ns()
+    for inputs in batch: output = call(*inputs)
+    whole = time.perf_counter_ns() - began
+    return Timed(ns=whole // 3, whole_ns=whole, last=(self._turn - 1) % len(self.copies)), output
+"""
+
+
+async def test_a_stopwatch_that_shows_a_third_is_found_out(
+    device: Device, problem: Problem, facts: ProblemFacts
+) -> None:
+    source = f"{SHOWS_A_THIRD}\nmodule.Stopwatch.run.__code__ = run.__code__\nimport torch\n"
+    source += f"def kernel(x, w): return {RIGHT}\n"
+    report, _ = await device.compile(source, "cpp")
+
+    profiled = await device.profile(problem, facts, source, report)
+
+    assert profiled.verdict is Verdict.tampering, profiled.evidence
 
 
 LYING_CLOCK = f"""
