@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+
 from kernelswarm.bus import Bus, embedded
 from kernelswarm.bus.bulk import running
 from kernelswarm.schemas import Envelope, StopRequested, encode, seal

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from ..schemas import Diagnostic
 
+MOST_FLAGS_CHARACTERS = 4096
+"""All flags together: the system refuses command lines that are too long, and that would look like its fault."""
+
 
 @dataclass(frozen=True)
 class NativeSource:
@@ -48,6 +51,8 @@ def check_flags(flags: tuple[str, ...], allowed: re.Pattern[str], reasons: dict[
     Raises:
         Refused: one is not on it; ``reasons`` has a better sentence for some.
     """
+    if (length := sum(map(len, flags)) + len(flags)) > MOST_FLAGS_CHARACTERS:
+        raise Refused(f"the flags have {length} characters; more than {MOST_FLAGS_CHARACTERS} are refused")
     for flag in flags:
         if flag in reasons:
             raise Refused(f"the flag {flag!r} is refused: {reasons[flag]}")

@@ -2,7 +2,6 @@
 
 from .base import Schema
 
-
 BASELINES = ("eager", "compile", "max_autotune")
 """What a candidate can be timed against."""
 

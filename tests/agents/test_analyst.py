@@ -1,7 +1,8 @@
 """The analyst: given a profile or a fault, then a diagnosis with evidence and advice."""
 
-import given
 import pytest
+
+import given
 from kernelswarm.agents.analyst import diagnose
 from kernelswarm.agents.graph import SearchGraph
 from kernelswarm.schemas import (

@@ -1,10 +1,11 @@
 """The planner as a specification: given events, when one more comes, then these decisions."""
 
-import given
 import pytest
 from hypothesis import given as for_all
 from hypothesis import settings
 from hypothesis import strategies as st
+
+import given
 from kernelswarm.agents.planner.machine import FINALISTS, WIDTH, Decision, decide
 from kernelswarm.agents.planner.state import PlannerState
 from kernelswarm.schemas import (

@@ -7,8 +7,9 @@ import signal
 import sys
 from pathlib import Path
 
-import given
 import pytest
+
+import given
 from kernelswarm.agents.analyst import diagnose
 from kernelswarm.agents.graph import SearchGraph
 from kernelswarm.agents.planner.machine import decide

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import asynccontextmanager
 
-import given
 import pytest
+
+import given
 from kernelswarm.agents.runtime import SESSIONS_KEPT, Answer, Folds, Histories, LatestUsed, Work, Worker
 from kernelswarm.bus import Bus
 from kernelswarm.bus.alive import running_beside

@@ -2,9 +2,10 @@
 
 import re
 
-import given
 import msgspec
 import pytest
+
+import given
 from kernelswarm.agents.graph import SearchGraph
 from kernelswarm.agents.registry import ROLES, parse_roles
 from kernelswarm.agents.session import SearchOptions, evaluation_of, new_session_id, result_of

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+
 from kernelswarm.bus import Bus, embedded
 from kernelswarm.schemas import Envelope, Event, StopRequested, seal
 

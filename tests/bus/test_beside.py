@@ -4,6 +4,7 @@ import asyncio
 import os
 
 import pytest
+
 from kernelswarm.bus import Bus, NobodyServes
 from kernelswarm.schemas import BusError, InputError, StoreError, sha256
 from kernelswarm.schemas.presence import WorkerPresence

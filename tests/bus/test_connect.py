@@ -2,6 +2,7 @@ import asyncio
 import socket
 
 import pytest
+
 from kernelswarm.bus import Bus, ConnectOptions
 from kernelswarm.bus.options import servers, shown
 from kernelswarm.schemas import BusError, InputError

@@ -4,9 +4,10 @@ import asyncio
 
 import nats
 import pytest
+from nats.js import api
+
 from kernelswarm.bus import ANY, Bus
 from kernelswarm.schemas import BusError, InputError, SessionClosed, StopRequested, decode_envelope
-from nats.js import api
 
 STOP = [StopRequested]
 

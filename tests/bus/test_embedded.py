@@ -8,6 +8,7 @@ import stat
 import sys
 
 import pytest
+
 from kernelswarm.bus import Bus, embedded
 from kernelswarm.schemas import BusError, InputError, StopRequested
 

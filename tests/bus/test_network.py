@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 import pytest
+
 from kernelswarm.bus import Bus
 from kernelswarm.schemas import StopRequested
 

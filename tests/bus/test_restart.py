@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+
 from kernelswarm.bus import Bus
 from kernelswarm.bus.server import Server
 from kernelswarm.schemas import BusError, StopRequested

@@ -1,4 +1,5 @@
 import pytest
+
 from kernelswarm.bus.subjects import (
     ANY,
     durable_name,

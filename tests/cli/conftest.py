@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from kernelswarm.cli.main import run
 from logged import write_session
+
+from kernelswarm.cli.main import run
 
 
 @dataclass(frozen=True)

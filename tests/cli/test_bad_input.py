@@ -7,9 +7,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import given
 import pytest
 import pytest_asyncio
+
+import given
 from kernelswarm.agents import search
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.pool_files import find_pool

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from kernelswarm.cli import doctor
 from kernelswarm.cli.completion import python_files
 from kernelswarm.cli.interrupts import Interrupts, run_interruptible

@@ -3,14 +3,15 @@
 import io
 from types import SimpleNamespace
 
-import given
 import pytest
+from logged import a_session
+from rich.console import Console
+
+import given
 from kernelswarm.agents.graph import SearchGraph
 from kernelswarm.cli import live, terminal
 from kernelswarm.cli.live import Lines, Silent, open_display
 from kernelswarm.cli.picture import Picture
-from logged import a_session
-from rich.console import Console
 
 FIRST_DIAGNOSED = 7
 """Events of the session until its first node is judged."""

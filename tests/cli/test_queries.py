@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import given
 import pytest
+from logged import SESSION, SOURCE, write_session
+
+import given
 from kernelswarm.cli import pools
 from kernelswarm.cli.spelling import as_csv, as_json, unique
 from kernelswarm.schemas import PoolError
 from kernelswarm.store import Table
-from logged import SESSION, SOURCE, write_session
 
 
 @pytest.mark.parametrize("arguments", [["sessions"], ["sql", "SELECT * FROM sessions"]])

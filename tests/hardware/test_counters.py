@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+
 from kernelswarm.hardware.profilers import CounterSession, perf, perf_event, why_no_hardware_counters
 
 PAGES = 500

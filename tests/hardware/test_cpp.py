@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from kernelswarm.hardware.languages import find_language
 from kernelswarm.hardware.languages.cpp import LOADER, artifact_key, compile
 from kernelswarm.hardware.limited_command import Limits, run_limited

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+
 from kernelswarm.hardware import cpu_facts
 
 

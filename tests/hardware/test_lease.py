@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from kernelswarm.hardware.lease import Lease
 from kernelswarm.schemas import InputError, Pool
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+
 from kernelswarm.hardware import peaks as measuring
 from kernelswarm.hardware.peaks import Peaks, higher, measured_peaks, working_sets
 from kernelswarm.hardware.platforms import detect

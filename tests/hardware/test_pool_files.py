@@ -1,6 +1,7 @@
 """Pool files: what ships, what a user adds, and how a wrong one is named."""
 
 import pytest
+
 from kernelswarm.hardware.pool_files import find_pool, load_pools
 from kernelswarm.schemas import PoolError
 

@@ -1,9 +1,10 @@
 """The roofline's arithmetic."""
 
 import pytest
+from msgspec.structs import replace
+
 from kernelswarm.hardware.roofline import bandwidth_gbps, roofline
 from kernelswarm.schemas import HardwareFacts, Work
-from msgspec.structs import replace
 
 MACHINE = HardwareFacts(
     device="test",

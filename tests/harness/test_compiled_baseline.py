@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from kernelswarm.hardware.device import Device
 from kernelswarm.schemas import HardwareFacts, Pool, Problem, ProblemFacts
 

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 import pytest
+
 from kernelswarm.hardware.device import Device
 from kernelswarm.schemas import Problem, ProblemFacts, Verdict, VerifyReport, encode
 

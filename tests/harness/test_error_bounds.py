@@ -1,6 +1,7 @@
 """How wrong a candidate may be."""
 
 import pytest
+
 from kernelswarm.hardware.harness.bounds import Tolerance, bound_for, read_tolerance
 from kernelswarm.schemas import ProblemError
 

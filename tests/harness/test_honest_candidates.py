@@ -1,6 +1,7 @@
 """Right and honest kernels are accepted, and timed against the baselines."""
 
 import pytest
+
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.languages.cpp import LOADER
 from kernelswarm.schemas import Problem, ProblemFacts, Verdict, encode

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from kernelswarm.hardware.device import Device
 from kernelswarm.schemas import Problem, Verdict
 

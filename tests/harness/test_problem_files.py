@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import ProblemError, ProblemFormat, sha256
 

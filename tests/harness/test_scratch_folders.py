@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+
 from kernelswarm.hardware.harness.scratch import PREFIX, Scratch
 
 

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+
 from kernelswarm.hardware.harness.statistics import relative_width, speedup
 
 

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-import kernelswarm
 import pytest
 import typer
 import yaml
+
+import kernelswarm
 from kernelswarm.agents.registry import ROLES, parse_roles
 from kernelswarm.cli.main import app
 from kernelswarm.hardware.pool_files import load_pools

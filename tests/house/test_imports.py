@@ -5,8 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import kernelswarm
 import pytest
+
+import kernelswarm
 
 ROOT = Path(kernelswarm.__file__).parent
 ALLOWED = {

@@ -6,8 +6,9 @@ import sys
 import zipfile
 from pathlib import Path
 
-import kernelswarm
 import pytest
+
+import kernelswarm
 
 ROOT = Path(kernelswarm.__file__).parent
 

@@ -3,9 +3,10 @@
 import math
 from pathlib import Path
 
-import given
 import msgspec
 import pytest
+
+import given
 from kernelswarm import schemas
 from kernelswarm.schemas import EVENTS, Envelope, StopRequested, decode_envelope, encode, event_id, seal
 

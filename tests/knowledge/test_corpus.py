@@ -4,6 +4,7 @@ import re
 from importlib.resources import files
 
 import pytest
+
 from kernelswarm.knowledge import Query, constraints, corpus, retrieve
 from kernelswarm.knowledge.documents import parse
 from kernelswarm.knowledge.index import render_index

@@ -1,6 +1,7 @@
 """What a session's trials teach, and the skill made of it."""
 
 import pytest
+
 from kernelswarm.knowledge import Trial, best_trials, distill, failures, knob_effects
 from kernelswarm.knowledge import front_matter as fm
 from kernelswarm.schemas import (

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+
 from kernelswarm.knowledge import Document, Query, corpus, retrieve
 from kernelswarm.knowledge.retrieval import score
 

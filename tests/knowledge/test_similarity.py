@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from kernelswarm.knowledge import Traits, relevant_skills, similarity, traits_of_problem, traits_of_skill
 from kernelswarm.schemas import Pool, ProblemFacts, Skill, Work
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+
 from kernelswarm.agents.synthesizer.playbook.candidate import generate
 from kernelswarm.agents.synthesizer.playbook.knobs import settings
 from kernelswarm.hardware.capture import capture, count_work

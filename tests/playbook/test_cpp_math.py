@@ -7,6 +7,7 @@ import subprocess
 
 import numpy as np
 import pytest
+
 from kernelswarm.agents.synthesizer.playbook import cpp_math
 
 FLAGS = ["-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-fopenmp", "-fno-math-errno", "-fno-trapping-math"]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parent))
 
 import graphs
+
 from kernelswarm.agents.synthesizer.playbook import Exhausted, Playbook, Proposal
 from kernelswarm.agents.synthesizer.playbook.candidate import generate
 from kernelswarm.agents.synthesizer.playbook.knob_moves import MOVES, moves

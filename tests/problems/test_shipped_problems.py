@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from kernelswarm.problems import shipped
 
 ASKED_FOR = {

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+
 from kernelswarm.store import Log, log_path
 
 

@@ -3,6 +3,7 @@ import random
 import duckdb
 import numpy as np
 import pytest
+
 from kernelswarm.store import ids as ids_module
 from kernelswarm.store.ids import IdIndex, fingerprint
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from log_contract import LogContract
+from story import story, wire
+
 from given import said
 from kernelswarm.schemas import StopRequested, StoreError, encode
 from kernelswarm.store import Log, LogBusyError, log_path
-from log_contract import LogContract
-from story import story, wire
 
 
 class TestLog(LogContract):

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+from story import story, wire
+
 from kernelswarm.schemas import InputError
 from kernelswarm.store import Log, node, sessions, show, skills
-from story import story, wire
 
 
 @pytest.fixture

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from story import story
+
 from given import said
 from kernelswarm.bus import Bus, embedded
 from kernelswarm.bus.bulk import running
 from kernelswarm.schemas import BusError, Envelope, InputError, StopRequested, StoreError, encode
 from kernelswarm.store import Log, Recorder, log_path, recording, run_sql, show, wait_recorded
 from kernelswarm.store.recorder import BATCH
-from story import story
 
 numbers = itertools.count()
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import duckdb
 import pytest
+from story import story, wire
+
 from kernelswarm.schemas import InputError, StoreError, decode, encode
 from kernelswarm.store import Log, Table, log_path, run_sql
 from kernelswarm.store.query import pack
-from story import story, wire
 
 HOSTILE = [
     "INSERT INTO meta VALUES ('a', 'b')",

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import duckdb
 import pytest
+from story import story, wire
+
 from kernelswarm.schemas import LogCorrupted
 from kernelswarm.store import Log
 from kernelswarm.store.chain import Row, chain_hash
-from story import story, wire
 
 
 def tampered(log: Log, *statements: str) -> Log:

@@ -5,11 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from story import BEGIN_NS, Story, story, wire
+
 from given import candidate, opened
 from kernelswarm.schemas import Intent, Origin
 from kernelswarm.store import Log, Table, log_path, run_sql
 from kernelswarm.store.views import VIEWS
-from story import BEGIN_NS, Story, story, wire
 
 
 @pytest.fixture

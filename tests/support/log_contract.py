@@ -2,10 +2,11 @@
 
 import msgspec
 import pytest
+from story import story, wire
+
 from given import said
 from kernelswarm.schemas import Envelope, StopRequested, encode
 from kernelswarm.store import Log
-from story import story, wire
 
 SPELLED_OTHERWISE = (
     b'{ "id":"x1", "session":"s1","pool":"cpu","node":"","cause":"","agent":"user","worker":"w","at_ns":5,'

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+
 from kernelswarm.agents.synthesizer.anthropic import AnthropicBackend
 from kernelswarm.agents.synthesizer.anthropic.settings import Settings
 from kernelswarm.agents.synthesizer.backend import Request

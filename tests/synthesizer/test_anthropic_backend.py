@@ -10,6 +10,7 @@ import anthropic.types
 import msgspec
 import pytest
 from autogen_core.models import ChatCompletionClient
+
 from kernelswarm.agents.synthesizer.anthropic.client import MessagesClient
 from kernelswarm.agents.synthesizer.anthropic.settings import DEFAULT_MODEL
 from kernelswarm.agents.synthesizer.backend import Attempt

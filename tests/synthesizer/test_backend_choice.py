@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+
 from kernelswarm.agents.synthesizer.backend import Answer, Backend, check_backend, open_backend
 from kernelswarm.schemas import InputError
 

@@ -5,6 +5,7 @@ import sys
 import textwrap
 
 import pytest
+
 from kernelswarm.agents.synthesizer.anthropic.extract import Rejected, candidate_in, with_loader, without_loader
 from kernelswarm.hardware.languages.cpp import LOADER
 from kernelswarm.hardware.native_source import native_source

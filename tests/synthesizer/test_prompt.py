@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+
 from kernelswarm.agents.synthesizer.anthropic.prompt import compose
 from kernelswarm.agents.synthesizer.anthropic.sections import fenced, history, shortened
 from kernelswarm.agents.synthesizer.backend import Attempt
