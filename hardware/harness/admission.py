@@ -4,6 +4,7 @@ import math
 import socket
 from typing import Any
 
+import msgspec
 import torch
 
 from ...schemas import Graph, InputFact, ProblemError, ProblemFacts, ShapeFacts, Work
@@ -50,7 +51,7 @@ def _admit(command: Admit, descriptors: list[int]) -> Admitted:
             signature=subject.signature,
             shapes=tuple(shapes),
             graph=graph,
-            work=work or _work_by_size(shapes[0], parameters),
+            work=_counted(work, shapes[0], parameters),
             dtype=dtype,
             float64_oracle=float64,
             capture_error=capture_error,
@@ -210,6 +211,12 @@ def _capture(subject: Subject) -> tuple[Graph | None, Work | None, str]:
         return graph, attempt(lambda: capture.count_work(graph)), ""
     except Refused as refused:
         return None, None, str(refused)
+
+
+def _counted(work: Work | None, shape: ShapeFacts, parameters: dict[str, InputFact]) -> Work:
+    """What the graph says, but outputs as they came out: where a size depends on the data the graph knows a limit only."""
+    by_size = _work_by_size(shape, parameters)
+    return by_size if work is None else msgspec.structs.replace(work, write_bytes=by_size.write_bytes)
 
 
 def _work_by_size(shape: ShapeFacts, parameters: dict[str, InputFact]) -> Work:
