@@ -56,6 +56,10 @@ class SearchOptions:
         """
         if self.budget < 1:
             raise InputError(f"budget {self.budget}: a search needs at least 1 candidate")
+        # The log keeps both as 64 bits; what it cannot hold it would read back as nothing.
+        for name, value in (("budget", self.budget), ("seed", self.seed)):
+            if not -(2**63) <= value < 2**63:
+                raise InputError(f"{name} {value}: give a number that 64 bits hold")
         if self.minutes is not None and not 0 < self.minutes < math.inf:
             raise InputError(f"minutes {self.minutes:g}: give a time above 0, or none for no limit")
         if self.target is not None and not 0 < self.target < math.inf:

@@ -10,7 +10,7 @@ from ..agents.home import kernelswarm_home
 from ..agents.registry import ALL_ROLES
 from ..agents.search import searching
 from ..agents.session import Evaluation, SearchOptions, evaluation_of
-from ..hardware.problem_files import load_problem
+from ..hardware.problem_files import LARGEST_FILE, load_problem
 from ..schemas import InputError
 from .completion import python_files
 from .following import follow, is_interrupted
@@ -61,6 +61,10 @@ def evaluate(
 
 def _read(path: Path) -> str:
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise InputError(f"candidate file {path} is no plain file; give a Python file")
+        if path.exists() and path.stat().st_size > LARGEST_FILE:
+            raise InputError(f"{path} has {path.stat().st_size} bytes; a candidate file may have {LARGEST_FILE}")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise InputError(f"candidate file {path} does not exist") from error

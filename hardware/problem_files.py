@@ -57,6 +57,8 @@ def _complete(kind: ProblemFormat, wanted: tuple[str, ...], names: set[str], fil
 
 
 def _read(path: Path) -> str:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ProblemError(f"{path} is no plain file; give a Python file with a reference")
     if path.is_dir():
         raise ProblemError(f"{path} is a folder; name the problem's Python file in it")
     try:

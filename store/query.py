@@ -12,7 +12,7 @@ from typing import Any
 
 from ..bus import Bus, NobodyServes
 from ..bus.bulk import running
-from ..schemas import Schema, decode, encode
+from ..schemas import InputError, Schema, decode, encode
 from .database import LogBusyError
 from .guard import Table, guarded
 from .log import Log, log_path
@@ -55,6 +55,10 @@ async def run_sql(
         StoreError: there is no log, it is not usable, or its holder does not let go of it within ``timeout``.
         BusError: the recorder did not answer.
     """
+    try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        raise InputError("The query is not text: it holds bytes that are not UTF-8.") from error
     query = Query(sql=sql, params=tuple(params), max_rows=max_rows, timeout=timeout)
     deadline = time.monotonic() + timeout
     while True:

@@ -65,6 +65,12 @@ def sentence(err: str) -> str:
         (["optimize", "{problem}", "--out", "{tmp}/empty.py"], "choose another folder with --out"),
         (["evaluate", "{problem}", "nowhere.py"], "nowhere.py does not exist"),
         (["evaluate", "{problem}", "{tmp}/binary.py"], "cannot be read as text"),
+        (["evaluate", "{problem}", "/dev/zero"], "is no plain file"),
+        (["evaluate", "/dev/zero", "{tmp}/empty.py"], "is no plain file"),
+        (["evaluate", "{problem}", "{tmp}/huge.py"], "a candidate file may have"),
+        (["optimize", "{problem}", "--seed", str(2**63)], f"seed {2**63}"),
+        (["optimize", "{problem}", "--budget", str(2**63)], f"budget {2**63}"),
+        (["sql", "SELECT '\udcff'"], "not UTF-8"),
         (["evaluate", "nowhere.py", "{tmp}/empty.py"], "no file nowhere.py"),
         (["swarm"], "swarm needs --nats"),
         (["swarm", "--nats", NOWHERE, "--roles", "compilor=1"], "unknown role 'compilor'"),
@@ -85,6 +91,7 @@ def test_what_is_seen_before_anything_runs(
     (tmp_path / "empty.py").write_text("x = 1\n")
     (tmp_path / "torn.py").write_text("def reference(:\n")
     (tmp_path / "binary.py").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "huge.py").write_text("x" * (1 << 21))
     before = log_path(recorded).read_bytes()
     ran = kernelswarm(*(text.format(tmp=tmp_path, problem=PROBLEM) for text in arguments))
     assert said in sentence(ran.err)

@@ -119,6 +119,11 @@ async def test_flags_that_do_more_than_optimise_are_refused(tmp_path, flag):
     assert not report.ok and "is refused" in report.diagnostics[0].message and not list(tmp_path.iterdir())
 
 
+async def test_flags_beyond_a_command_line_are_refused(tmp_path):
+    report, _ = await build(candidate(ADD, ["-DX=" + "1" * 300_000]), tmp_path)
+    assert not report.ok and "are refused" in report.diagnostics[0].message
+
+
 async def test_flags_that_optimise_pass(tmp_path):
     flags = ["-O2", "-fno-signed-zeros", "-fassociative-math", "-mprefer-vector-width=512", "-DTILE=64", "-std=c++20"]
     report, _ = await build(candidate(ADD, flags), tmp_path)
