@@ -214,7 +214,7 @@ def _capture(subject: Subject) -> tuple[Graph | None, Work | None, str]:
 
 
 def _counted(work: Work | None, shape: ShapeFacts, parameters: dict[str, InputFact]) -> Work:
-    """What the graph says, but outputs as they came out: of a size that depends on data the graph knows a limit only."""
+    """What the graph says, but outputs as they came out: of sizes that depend on data the graph knows only a limit."""
     by_size = _work_by_size(shape, parameters)
     return by_size if work is None else msgspec.structs.replace(work, write_bytes=by_size.write_bytes)
 
