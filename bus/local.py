@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -136,7 +137,17 @@ def _live_run(folder: Path) -> _Run | None:
         return None
     except PermissionError:
         pass  # it lives, as another user's
-    return run
+    return run if _listens(run) else None
+
+
+def _listens(run: _Run) -> bool:
+    """A process that was killed keeps its number until its parent has noticed; a port is closed at once."""
+    where = urlsplit(run.url)
+    try:
+        socket.create_connection((where.hostname, where.port), timeout=1.0).close()
+    except OSError:
+        return False
+    return True
 
 
 def _read_run(folder: Path) -> _Run | None:
