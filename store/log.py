@@ -1,7 +1,9 @@
 """The append-only log: one DuckDB file, one writer."""
 
+import contextlib
 import logging
 import threading
+import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -20,6 +22,9 @@ from .views import create_views
 _OPEN: "weakref.WeakValueDictionary[Path, Log]" = weakref.WeakValueDictionary()
 _STEP = 100
 """Rows handed to DuckDB at a time: it holds the interpreter, and agents in this process want to answer meanwhile."""
+
+_STOP_SECONDS, _STOP_PAUSE = 10.0, 0.02
+"""How long closing waits for queries that it has stopped, and between two looks."""
 
 _OPENING = threading.Lock()
 _log = logging.getLogger("kernelswarm.store")
@@ -44,6 +49,7 @@ class Log:
         # Readers get their connections from one that never writes, so that they do not wait for a commit.
         self._reader = con.cursor()
         self._reader_lock = threading.Lock()
+        self._cursors: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
         self._head = read_meta(con, "head")
         self._count = int(read_meta(con, "events"))
         self._streams: dict[str, int] = dict(con.execute("SELECT identity, last_seq FROM streams").fetchall())
@@ -127,15 +133,30 @@ class Log:
             cursor = self._reader.cursor()
             if not self._views_fit:
                 create_views(cursor, temporary=True)
+            self._cursors.add(cursor)
             return cursor
 
     def close(self) -> None:
-        """Close the file; a second call does nothing."""
+        """Close the file; a second call does nothing. Queries that run are stopped."""
         with self._lock, self._reader_lock:
             if not self.closed:
-                self._reader.close()
+                self._close_reader()
                 self._con.close()
                 self._con = None  # type: ignore[assignment]
+
+    def _close_reader(self) -> None:
+        deadline = time.monotonic() + _STOP_SECONDS
+        while True:
+            # Again and again: an interrupt that comes between two steps of a query is lost.
+            for cursor in list(self._cursors):
+                with contextlib.suppress(duckdb.Error):
+                    cursor.interrupt()
+            try:
+                return self._reader.close()
+            except duckdb.Error:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(_STOP_PAUSE)
 
     def __enter__(self) -> "Log":
         return self

@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -171,3 +172,28 @@ def test_a_million_ids_are_looked_up_without_a_scan(log: Log, monkeypatch: pytes
     monkeypatch.setattr(log, "_con", Spy())
     log.append([(1000, encode(said(StopRequested(reason="user"))))])
     assert asked and not [sql for sql in asked if "FROM events" in sql]
+
+
+def test_closing_stops_the_queries_that_run(tmp_path: Path) -> None:
+    log = Log.open(tmp_path / "log.duckdb")
+    cursor = log.cursor()
+    refused: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            cursor.execute("SELECT count(*) FROM range(100000000000) a, range(100000000) b").fetchall()
+        except duckdb.Error as error:
+            refused.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    while asking.is_alive():
+        # Its connection is busy only once the query runs.
+        try:
+            cursor.cursor().close()
+            cursor.execute("SELECT 1")
+        except duckdb.Error:
+            break
+    log.close()
+    asking.join(30)
+    assert not asking.is_alive() and len(refused) == 1
