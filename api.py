@@ -98,7 +98,7 @@ def optimize(
         model: of a language-model synthesizer.
         nats: URL of a cluster; without it a server of this process's own is used.
         home: where log and caches lie; by default ``KERNELSWARM_HOME`` or the user data folder.
-        on_notice: told what happens, in a few words.
+        on_notice: told what happens, in a few words; ``print`` will do.
 
     Raises:
         InputError: the operator, an input or an option cannot be used.
@@ -126,6 +126,8 @@ def _problem(operator: Callable[..., Any] | str | Path, inputs: Sequence[Any] | 
         return Traced(load_problem(Path(operator)), ())
     if inputs is None:
         raise InputError("give `inputs`: the arguments with which the operator is to be fast, for example [x, weight]")
+    if not isinstance(inputs, Sequence | Mapping):
+        raise InputError(f"`inputs` is a {type(inputs).__name__}: put the arguments into a list, for example [x]")
     return trace(operator, inputs)
 
 

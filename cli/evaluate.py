@@ -17,7 +17,7 @@ from .following import follow, is_interrupted
 from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from .live import open_display
 from .options import Json, Nats, Pool, ProblemFile
-from .summary import times_text
+from .summary import NAMES, times_text
 from .terminal import out, print_json
 
 EXAMPLES = (
@@ -74,10 +74,13 @@ def _read(path: Path) -> str:
 
 def _print(evaluation: Evaluation) -> None:
     colour = "green" if evaluation.correct else "red"
-    out.print(f"[bold {colour}]{evaluation.verdict}[/]  {escape(evaluation.reason or '')}")
+    verdict = evaluation.verdict.replace("_", " ")
+    reason = (evaluation.reason or "").removeprefix(f"{verdict}: ")
+    out.print(f"[bold {colour}]{verdict}[/]  {escape(reason)}".rstrip())
     if evaluation.speedup is not None:
         speedup = evaluation.speedup
-        mark = "win" if evaluation.win else "no win"
-        out.print(f"{mark}: {speedup.median:.2f}x ({speedup.low:.2f} to {speedup.high:.2f}) against {speedup.against}")
-        out.print(times_text(evaluation.times_ms), markup=False)
+        mark, against = "win" if evaluation.win else "no win", NAMES.get(speedup.against, speedup.against)
+        out.print(f"{mark}: {speedup.median:.2f}x ({speedup.low:.2f} to {speedup.high:.2f}) against {against}")
+        times = times_text(evaluation.times_ms).replace(NAMES["candidate"], "this candidate")
+        out.print(times, markup=False)
     out.print(f"isolation {evaluation.isolation}; session {evaluation.session}")

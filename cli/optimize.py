@@ -35,11 +35,16 @@ def optimize(
     target: Annotated[float | None, typer.Option(help="Stop at this speedup over the best baseline.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the planner's random choices.")] = 0,
     out_dir: Annotated[
-        Path | None, typer.Option("--out", help="Folder for best.py and result.json.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Folder for best.py and result.json; by default sessions/SESSION in KERNELSWARM_HOME.",
+            show_default=False,
+        ),
     ] = None,
     synthesizer: Annotated[str, typer.Option(help="Who writes candidates: playbook or anthropic.")] = "playbook",
     model: Annotated[str, typer.Option(help="Model of a language-model synthesizer.", show_default=False)] = "",
-    policy: Annotated[str, typer.Option(help="How the search graph grows.")] = "greedy",
+    policy: Annotated[str, typer.Option(help="How the search graph grows: greedy.")] = "greedy",
     nats: Nats = "",
     workers: Annotated[bool, typer.Option(help="Run workers here; --no-workers leaves the work to a swarm.")] = True,
     json: Json = False,

@@ -16,9 +16,13 @@ Nats = Annotated[
     typer.Option(
         "--nats",
         envvar="KERNELSWARM_NATS",
-        help="URL of a NATS cluster; without it a server of this program's own is used.",
+        help="URL of a NATS cluster; without it: this machine alone.",
         show_default=False,
     ),
+]
+Cluster = Annotated[
+    str,
+    typer.Option("--nats", envvar="KERNELSWARM_NATS", help="URL of the NATS cluster; needed.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value, for programs.")]
 ProblemFile = Annotated[

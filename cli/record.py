@@ -8,13 +8,13 @@ from ..bus import Bus
 from ..schemas import InputError
 from ..store import log_path, recording
 from .interrupts import Interrupts, run_interruptible
-from .options import Nats
+from .options import Cluster
 from .terminal import err
 
 EXAMPLES = ("kernelswarm record --nats nats://10.0.0.1:4222",)
 
 
-def record(nats: Nats = "") -> int:
+def record(nats: Cluster = "") -> int:
     """Write every event of a cluster into the log under KERNELSWARM_HOME, and answer `sql` from any host."""
     if not nats:
         raise InputError("record needs --nats URL: a search without a cluster records by itself")

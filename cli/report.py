@@ -45,10 +45,8 @@ def write_result(result: SearchResult, folder: Path) -> SearchResult:
 
 
 def _header(result: SearchResult) -> str:
-    speedup = result.speedup
-    assert speedup is not None
     return (
-        f"# {result.problem}: {speedup.median:.2f}x ({speedup.low:.2f} to {speedup.high:.2f}) against {result.against} "
-        f"on pool {result.pool}.\n# Found by kernelswarm in session {result.session}, node {result.best}. "
+        f"# {result.problem} on pool {result.pool}: {result.detail}.\n"
+        f"# Found by kernelswarm in session {result.session}, node {result.best}. "
         "Needs torch and a C++ compiler, not kernelswarm.\n"
     )

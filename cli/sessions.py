@@ -12,6 +12,7 @@ from ..agents.home import kernelswarm_home
 from ..store import SessionRow
 from .options import Json, Nats
 from .reading import asked_bus, nothing_in
+from .summary import NAMES
 from .terminal import err, print_json, print_wide
 
 EXAMPLES = (
@@ -57,7 +58,7 @@ def _table(found: list[SessionRow]) -> Table:
             *map(escape, (row.session, row.problem, row.pool, status)),
             f"{row.candidates}/{row.budget}",
             *speedup_cells(row.speedup, row.speedup_low, row.speedup_high),
-            escape(row.against or ""),
+            escape(NAMES.get(row.against or "", row.against or "")),
             row.at[:16],
             style="green" if row.win else "",
         )

@@ -66,9 +66,17 @@ async def _read(home: Path, nats: str, session: str, node: str, source: bool) ->
         if not node:
             return report
         if node not in (names := [row.node for row in report.nodes]):
-            hint = nearest(node, names) or f"; there is {names[0]} to {names[-1]}" if names else "; it has none yet"
+            hint = _hint(node, names)
             raise InputError(f"session {session} has no node {node!r}{hint}")
         return await store.node(home, session, node, bus=bus)
+
+
+def _hint(node: str, names: list[str]) -> str:
+    if not names:
+        return "; it has none yet"
+    # Well-formed, it is out of range: any likeness to another number means nothing.
+    ranged = f"; there is {names[0]} to {names[-1]}"
+    return ranged if len(node) == len(names[0]) else nearest(node, names) or ranged
 
 
 async def _unknown_session(home: Path, session: str, bus: Bus | None) -> InputError:

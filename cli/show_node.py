@@ -8,7 +8,7 @@ from rich.table import Table
 
 from ..store import DiagnosisRow, MeasurementRow, NodeReport
 from .sessions import speedup_cells
-from .summary import NAMES
+from .summary import NAMES, rank
 from .terminal import out, print_wide
 
 
@@ -48,9 +48,9 @@ def _head(report: NodeReport) -> Iterator[str]:
 def _timings(rows: list[MeasurementRow]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("implementation")
-    for column in ("ms", "candidate is", "95 % interval", "roofline", "samples"):
+    for column in ("ms", "candidate is", "95 % interval", "roofline", "rounds x calls"):
         table.add_column(column, justify="right")
-    for row in rows:
+    for row in sorted(rows, key=lambda row: rank(row.series)):
         table.add_row(
             NAMES.get(row.series, row.series) if row.series != "candidate" else "this candidate",
             "" if row.median_ms is None else f"{row.median_ms:.3f}",

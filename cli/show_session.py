@@ -6,7 +6,7 @@ from rich.tree import Tree
 
 from ..store import NodeRow, SessionReport, SessionRow
 from .sessions import speedup_cells
-from .summary import outcome, times_text
+from .summary import count, outcome, times_text
 from .terminal import out, print_wide
 
 WRONG_WIDTH = 100
@@ -75,5 +75,5 @@ def _asked(row: SessionRow) -> str:
     limits += [f"target {row.target:g}x"] if row.target is not None else []
     who = " ".join(filter(None, (row.synthesizer, row.model)))
     fork = f", forked from {row.origin_session} at {row.origin_node}" if row.origin_session else ""
-    counts = f"{row.candidates} candidates, {row.correct} correct, {row.wins} wins"
+    counts = f"{count(row.candidates, 'candidate')}, {row.correct} correct, {count(row.wins, 'win')}"
     return f"{', '.join(limits)}, seed {row.seed}, policy {row.policy}, synthesizer {who}{fork}: {counts}"

@@ -5,14 +5,26 @@ from rich.table import Table
 
 from ..agents.session import SearchResult
 from ..schemas import Interval
+from ..schemas.pool import BASELINE_NAMES
 from .terminal import out
 
-NAMES = {"eager": "eager", "compile": "torch.compile", "max_autotune": "max-autotune", "candidate": "best kernel"}
+NAMES = {**BASELINE_NAMES, "candidate": "best kernel"}
+"""What was timed, as people call it and in the order in which they look for it."""
 
 
 def times_text(times: dict[str, float]) -> str:
     """Milliseconds by name, for people."""
-    return ", ".join(f"{NAMES.get(name, name)} {ms:.3f} ms" for name, ms in times.items())
+    return ", ".join(f"{NAMES.get(name, name)} {times[name]:.3f} ms" for name in sorted(times, key=rank))
+
+
+def rank(name: str) -> int:
+    """Where a series stands among others: the baselines first, the candidate last."""
+    return list(NAMES).index(name) if name in NAMES else len(NAMES)
+
+
+def count(number: int, noun: str) -> str:
+    """``1 win``, ``2 wins``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def outcome(win: bool, detail: str) -> str:
@@ -27,11 +39,13 @@ def print_summary(result: SearchResult) -> None:
         out.print(_times(result))
     out.print(outcome(result.win, result.detail))
     out.print(
-        f"{result.candidates} candidates, {result.correct} correct, {result.wins} wins "
+        f"{count(result.candidates, 'candidate')}, {result.correct} correct, {count(result.wins, 'win')} "
         f"in {result.seconds:.0f} s; ended: {result.reason}"
     )
     if result.path:
         out.print(f"kernel   [bold]{escape(result.path)}[/]")
+    elif result.best:
+        out.print("kernel   no best.py: what does not win is not written; show --source prints it", markup=False)
     out.print(f"session  {result.session}")
     out.print(f"look     kernelswarm show {result.session}", markup=False)
     out.print(

@@ -14,21 +14,26 @@ from ..hardware.platforms import detect
 from ..hardware.pool_files import find_pool
 from ..schemas import InputError
 from .interrupts import Interrupts, run_interruptible
-from .options import Nats, Pool
+from .options import Cluster, Pool
 from .terminal import err
 
 EXAMPLES = (
     "kernelswarm swarm --pool cpu --roles compiler=2,verifier=1,profiler=1 --nats nats://10.0.0.1:4222",
-    "kernelswarm swarm --pool cpu --nats nats://10.0.0.1:4222    # one of every role",
+    "kernelswarm swarm --pool cpu --nats nats://10.0.0.1:4222    # every role",
 )
 
 
 def swarm(
     pool: Pool = "cpu",
     roles: Annotated[
-        str, typer.Option(help="Roles and how many workers of each: compiler=2,verifier=1.", show_default=False)
+        str,
+        typer.Option(
+            help=f"Roles and how many workers of each, as in compiler=2,verifier=1; of {', '.join(ALL_ROLES)}. "
+            "By default every role.",
+            show_default=False,
+        ),
     ] = "",
-    nats: Nats = "",
+    nats: Cluster = "",
 ) -> int:
     """Join workers to a pool; they serve every session of the pool until Ctrl-C, which hands their work back."""
     if not nats:

@@ -5,6 +5,9 @@ from .base import Schema
 BASELINES = ("eager", "compile", "max_autotune")
 """What a candidate can be timed against."""
 
+BASELINE_NAMES = {"eager": "eager", "compile": "torch.compile", "max_autotune": "max-autotune"}
+"""The same as people call them, for sentences and tables."""
+
 
 class HardwareFacts(Schema, frozen=True, kw_only=True):
     """What detection found and measured on a machine that serves the pool. Measured once and kept with the pool."""

@@ -11,6 +11,7 @@ from ...schemas import (
     SynthesisFailed,
     VerificationFailed,
 )
+from ...schemas.pool import BASELINE_NAMES
 from ..graph import SearchGraph
 from . import evidence, faults
 from .limits import Limits, advise, bottleneck
@@ -59,4 +60,4 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
 
 def _summary(speedup: float, against: str, named: Bottleneck, limits: Limits) -> str:
     share = f", {limits.fraction:.0%} of the roofline" if limits.fraction is not None else ""
-    return f"{speedup:.2f}x against {against}{share}; limited by {named.replace('_', ' ')}"
+    return f"{speedup:.2f}x against {BASELINE_NAMES.get(against, against)}{share}; limited by {named.replace('_', ' ')}"

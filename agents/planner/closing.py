@@ -1,6 +1,7 @@
 """The last word of a session: what was found, and why it ended."""
 
 from ...schemas import SessionClosed
+from ...schemas.pool import BASELINE_NAMES
 from .state import PlannedNode, PlannerState
 
 
@@ -28,7 +29,8 @@ def _sentence(best: PlannedNode | None, win: bool) -> str:
     if best is None or best.speedup is None:
         return "no win found: no candidate was right"
     shown = f"{best.speedup.median:.2f}x ({best.speedup.low:.2f} to {best.speedup.high:.2f})"
+    against = BASELINE_NAMES.get(best.against, best.against) or "the best baseline"
     if not win:
-        return f"no win found: the best candidate stands at {shown} of {best.against or 'the best baseline'}"
+        return f"no win found: the best candidate stands at {shown} of {against}"
     surely = "" if best.confirmed else ", not confirmed by a second run"
-    return f"{best.name} is {shown} as fast as {best.against}{surely}"
+    return f"{best.name} is {shown} as fast as {against}{surely}"
