@@ -51,6 +51,7 @@ def _trial(node: NodeRecord) -> Trial:
         verdict=told.verdict,
         speedup=told.fitness if told.verdict is Verdict.correct else 0.0,
         interval=told.speedup,
+        confirmed=node.confirmation_diagnosis is not None,
         bottleneck=str(told.bottleneck),
         rationale=node.candidate.rationale if node.candidate else "",
         evidence=tuple(node.event_ids[-1:]),

@@ -22,6 +22,8 @@ class Trial(Schema, frozen=True, kw_only=True):
     """Median against the best baseline; 0 if it is wrong or was not timed."""
     interval: Interval | None = None
     """Of the confirmation run where there was one."""
+    confirmed: bool = False
+    """Whether it was measured a second time: only such a number is told."""
     bottleneck: str = ""
     """What the analyst found to limit it."""
     rationale: str = ""

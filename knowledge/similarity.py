@@ -72,11 +72,11 @@ def similarity(a: Traits, b: Traits) -> float:
 
 
 def relevant_skills(
-    skills: Iterable[Skill], facts: ProblemFacts, pool: Pool, *, limit: int = 3, at_least: float = 0.6
+    skills: Iterable[Skill], facts: ProblemFacts, pool: Pool, *, limit: int = 3, at_least: float = 0.7
 ) -> list[Skill]:
     """The skills worth showing to a search on ``facts`` in ``pool``: nearest first, then the faster, then by id.
 
-    0.6 is out of reach for a problem that shares no operator, whatever else it shares.
+    0.7 is out of reach for a problem that shares no operator, whatever else it shares.
     """
     here = traits_of_problem(facts, pool.platform)
     scored = [(similarity(traits_of_skill(skill), here), skill) for skill in {s.id: s for s in skills}.values()]

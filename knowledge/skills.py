@@ -8,6 +8,9 @@ from . import front_matter
 from .lessons import Effect, Failure, Trial, Value, best_trials, failures, knob_effects
 from .similarity import sizes_of
 
+MOST_RECIPES = 3
+"""Settings that a skill hands on."""
+
 _MOST_EFFECTS = 8
 _MOST_FAILURES = 5
 
@@ -28,8 +31,11 @@ def distill(
     timed = [trial for trial in trials if trial.speedup > 0]
     if not timed:
         return None
-    best = min(timed, key=lambda trial: (-trial.speedup, trial.node))
-    recipes = best_trials(trials)
+    told = [trial for trial in timed if trial.confirmed] or timed
+    best = min(told, key=lambda trial: (-trial.speedup, trial.node))
+    # The best of many single measurements is luck in part: without a second one that holds there is nothing to repeat.
+    others = [trial for trial in best_trials(trials) if trial.node != best.node]
+    recipes = tuple([best, *others][:MOST_RECIPES]) if best.speedup > 1 and best.recipe else ()
     body = _body(problem, facts, trials, best, recipes, against or "the best baseline")
     title = _title(problem, best)
     evidence = tuple(dict.fromkeys(id for trial in (best, *recipes) for id in trial.evidence))

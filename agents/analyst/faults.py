@@ -7,6 +7,7 @@ from ...schemas import (
     AdviceAction,
     Bottleneck,
     CompilationFailed,
+    Diagnostic,
     Evidence,
     Finding,
     NodeDiagnosed,
@@ -33,7 +34,7 @@ def synthesis(event: SynthesisFailed) -> NodeDiagnosed:
 def compilation(event: CompilationFailed) -> NodeDiagnosed:
     """The compiler refused it; the first errors say why."""
     errors = [d for d in event.report.diagnostics if d.severity == "error"][:3]
-    first = errors[0].message if errors else (event.report.log.strip().splitlines() or ["no message"])[-1]
+    first = _at_line(errors[0]) if errors else (event.report.log.strip().splitlines() or ["no message"])[-1]
     verdict = Verdict.harness_error if event.given_up else Verdict.compile_error
     return NodeDiagnosed(
         verdict=verdict,
@@ -43,6 +44,10 @@ def compilation(event: CompilationFailed) -> NodeDiagnosed:
         evidence=tuple(Finding(name="compiler", value=f"line {error.line}", meaning=error.message) for error in errors),
         advice=(Advice(action=AdviceAction.repair, reason=first),),
     )
+
+
+def _at_line(error: Diagnostic) -> str:
+    return f"line {error.line}: {error.message}" if error.line else error.message
 
 
 def verification(graph: SearchGraph, node: str, event: VerificationFailed) -> NodeDiagnosed:

@@ -25,7 +25,7 @@ WIDTH = 3
 """Nodes under way at once: one compiles, one is verified, one is timed."""
 
 STALL = 16
-"""Diagnosed nodes without progress after which the search stops, by default."""
+"""Diagnosed nodes without progress after which the search stops, by default; half of the budget if that is more."""
 
 PROGRESS = 1.01
 """Factor by which the best must grow to count as progress: less is noise."""
@@ -42,6 +42,10 @@ WITHIN = 0.93
 
 ANSWERED = (SessionOpened, NodeDiagnosed, StopRequested)
 """The events that the planner answers."""
+
+
+ENOUGH = ("target", "floor")
+"""Reasons to finish that do not wait for what is under way: the search has what it was opened for."""
 
 
 @dataclass(frozen=True)
@@ -109,11 +113,13 @@ def _reason_to_finish(state: PlannerState, event: NodeDiagnosed) -> str:
         return "target"
     if event.roofline_fraction is not None and event.roofline_fraction >= AT_FLOOR:
         return "floor"
-    if len(state.nodes) > draft_count(opened) and state.since_progress >= int(
-        opened.policy_options.get("stall", STALL)
-    ):
+    if len(state.nodes) > draft_count(opened) and state.since_progress >= _patience(opened):
         return "stall"
     return ""
+
+
+def _patience(opened: SessionOpened) -> int:
+    return int(opened.policy_options.get("stall", max(STALL, opened.budget // 2)))
 
 
 def _next(state: PlannerState) -> list[Decision]:
@@ -125,7 +131,8 @@ def _next(state: PlannerState) -> list[Decision]:
             decisions.append(_plan(state, len(decisions)))
         if len(state.nodes) >= state.opened.budget and not state.in_flight:
             state.finishing = "budget"
-    if state.finishing and not state.in_flight and not state.confirming:
+    waiting = state.in_flight and state.finishing not in ENOUGH
+    if state.finishing and not waiting and not state.confirming:
         return [*decisions, *_finish(state)]
     return decisions
 

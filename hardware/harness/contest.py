@@ -37,7 +37,7 @@ class Plan:
     """Stop when the interval against the best baseline is narrower than this share of its median."""
 
 
-QUICK = Plan(least_rounds=5, most_rounds=40, seconds=0.5, width=0.03)
+QUICK = Plan(least_rounds=5, most_rounds=40, seconds=0.3, width=0.03)
 THOROUGH = Plan(least_rounds=15, most_rounds=150, seconds=5.0, width=0.01)
 
 

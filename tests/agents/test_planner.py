@@ -111,6 +111,15 @@ def test_the_target_ends_the_search_with_a_confirmation() -> None:
     assert any(isinstance(d.event, ConfirmationPlanned) for d in ring.said)
 
 
+def test_a_target_that_is_reached_does_not_wait_for_what_is_under_way() -> None:
+    ring = Ring(budget=40, target=2.0)
+    last = ring.tell(given.diagnosed(2.5), "n001")
+    assert [(type(d.event), d.node) for d in last] == [(ConfirmationPlanned, "n001")]
+    assert ring.tell(given.diagnosed(1.2), "n002") == []
+    (closing,) = ring.tell(given.diagnosed(2.4, confirmation=True), "n001")
+    assert isinstance(closing.event, SessionClosed) and closing.event.win
+
+
 def test_a_win_that_does_not_survive_its_confirmation_is_no_win() -> None:
     closed = Ring(budget=6).run([1.1], confirm=0.9)
     assert not closed.win
@@ -135,8 +144,8 @@ def test_nothing_right_closes_without_a_win() -> None:
 
 
 def test_no_progress_ends_the_search() -> None:
-    closed = Ring(budget=400).run([1.5])
-    assert closed.reason == "stall" and closed.candidates < 60
+    closed = Ring(budget=100).run([1.5])
+    assert closed.reason == "stall" and closed.candidates < 70
 
 
 def test_the_floor_ends_the_search() -> None:
