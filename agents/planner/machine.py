@@ -36,9 +36,6 @@ AT_FLOOR = 0.97
 FINALISTS = 3
 """Candidates that are timed once more before the session closes."""
 
-WITHIN = 0.93
-"""A finalist's first measurement is at least this share of the best one's: others cannot win."""
-
 
 ANSWERED = (SessionOpened, NodeDiagnosed, StopRequested)
 """The events that the planner answers."""
@@ -176,8 +173,8 @@ def _finish(state: PlannerState) -> list[Decision]:
     correct = state.correct()
     already = any(node.confirmed for node in state.nodes.values())
     if correct and not already:
-        best = correct[0].fitness
-        finalists = [node for node in correct if node.fitness >= WITHIN * best][:FINALISTS]
+        # By the interval's low end: a lucky median comes with a wide interval, and must not be the only finalist.
+        finalists = sorted(correct, key=lambda node: -(node.speedup.low if node.speedup else 0.0))[:FINALISTS]
         state.confirming = [node.name for node in finalists]
         return [Decision(ConfirmationPlanned(rank=i + 1), node.name) for i, node in enumerate(finalists)]
     return [_close(state)]
