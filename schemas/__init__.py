@@ -6,6 +6,10 @@ from .base import (
     encode,
     sha256,
 )
+from .device_profile import (
+    DeviceProfile,
+    KernelProfile,
+)
 from .diagnosis import (
     Advice,
     AdviceAction,
@@ -27,6 +31,7 @@ from .errors import (
     LogCorrupted,
     PoolError,
     ProblemError,
+    ReplayDivergence,
     StoreError,
     SynthesisError,
 )
@@ -48,6 +53,7 @@ from .events import (
     Origin,
     ProfilingFailed,
     Recipe,
+    SeedKernel,
     SessionClosed,
     SessionOpened,
     Skill,
@@ -79,6 +85,7 @@ from .measurement import (
     Diagnostic,
     Evidence,
     Interval,
+    KernelResources,
     ProfileReport,
     Roofline,
     Series,
@@ -87,6 +94,7 @@ from .measurement import (
     VerifyReport,
 )
 from .pool import (
+    Accelerator,
     HardwareFacts,
     Pool,
 )
@@ -104,6 +112,7 @@ from .problem import (
 
 __all__ = [
     "EVENTS",
+    "Accelerator",
     "Advice",
     "AdviceAction",
     "Arg",
@@ -123,6 +132,7 @@ __all__ = [
     "ConfirmationPlanned",
     "Counters",
     "DType",
+    "DeviceProfile",
     "Diagnostic",
     "Dim",
     "Envelope",
@@ -138,6 +148,8 @@ __all__ = [
     "Intent",
     "Interval",
     "Items",
+    "KernelProfile",
+    "KernelResources",
     "KernelswarmError",
     "LogCorrupted",
     "MemoryOperator",
@@ -156,8 +168,10 @@ __all__ = [
     "ProfilingFailed",
     "Recipe",
     "Ref",
+    "ReplayDivergence",
     "Roofline",
     "Schema",
+    "SeedKernel",
     "Series",
     "SessionClosed",
     "SessionOpened",

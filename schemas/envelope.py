@@ -1,5 +1,7 @@
 """The envelope: who said what, when, in answer to what. Consumers decode it before they look at the body."""
 
+from typing import Union
+
 import msgspec
 
 from .base import Schema, encode, sha256
@@ -43,8 +45,17 @@ class Envelope(Schema, frozen=True, kw_only=True):
 
     def event(self) -> Event | None:
         """The typed body, or None if this version does not know the tag."""
-        kind = EVENTS.get(self.tag)
-        return None if kind is None else msgspec.json.decode(self.body, type=kind)
+        try:
+            return _ANY_EVENT.decode(self.body)
+        except msgspec.ValidationError:
+            # A tag that this version does not know is no error; a body that is not what its tag promises is one.
+            if self.tag in EVENTS:
+                raise
+            return None
+
+
+_ANY_EVENT: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Union[tuple(EVENTS.values())])  # noqa: UP007
+"""Tag and body in one pass: replay decodes millions."""
 
 
 class _Tagged(msgspec.Struct):

@@ -7,6 +7,7 @@ KernelswarmError            anything this package raises on purpose
 ├── BusError                the event bus cannot be reached or refused
 ├── StoreError              the log cannot be opened, read or written
 │   └── LogCorrupted        the log's chain does not verify: the first bad event is named
+├── ReplayDivergence        a fresh agent, fed the log, says something else than the log holds
 ├── HarnessError            the evaluation harness itself (not the candidate) failed
 └── SynthesisError          a synthesizer backend could not produce a candidate
 """
@@ -38,6 +39,24 @@ class StoreError(KernelswarmError):
 
 class LogCorrupted(StoreError):
     """The log's hash chain does not verify."""
+
+
+class ReplayDivergence(KernelswarmError):
+    """A fresh planner, analyst or distiller, fed the recorded events, said something else than was recorded."""
+
+    def __init__(
+        self, sentence: str, *, session: str, event: str, seq: int | None, recorded: str | None, replayed: str | None
+    ) -> None:
+        super().__init__(sentence)
+        self.session = session
+        self.event = event
+        """Id of the first event that differs."""
+        self.seq = seq
+        """Its place in the history; None if it is not there."""
+        self.recorded = recorded
+        """What the log holds, as JSON; None if it holds no such event."""
+        self.replayed = replayed
+        """What the fresh agent said, as JSON; None if it said no such event."""
 
 
 class HarnessError(KernelswarmError):

@@ -3,6 +3,7 @@
 from enum import StrEnum
 
 from .base import Schema
+from .device_profile import DeviceProfile
 
 
 class Verdict(StrEnum):
@@ -190,6 +191,27 @@ class Diagnostic(Schema, frozen=True, kw_only=True):
     column: int = 0
 
 
+class KernelResources(Schema, frozen=True, kw_only=True):
+    """What one compiled kernel of an accelerator takes."""
+
+    name: str
+
+    registers: int
+    """Of one thread."""
+
+    spill_bytes: int
+    """Local memory of one thread, bytes: registers that did not fit, and arrays indexed at run time."""
+
+    shared_bytes: int
+    """Shared memory of one block, bytes; what a launch of CUDA C++ asks for beside it is not in it."""
+
+    warps: int = 0
+    """Warps of a block; 0 where the launch decides."""
+
+    stages: int = 0
+    """Depth of the software pipeline; 0 where there is none."""
+
+
 class CompileReport(Schema, frozen=True, kw_only=True):
     """What a language's toolchain made of a candidate."""
 
@@ -205,6 +227,8 @@ class CompileReport(Schema, frozen=True, kw_only=True):
     seconds: float = 0.0
     cached: bool = False
     """Whether the artifact was there already."""
+    kernels: tuple[KernelResources, ...] = ()
+    """Resources of each kernel of an accelerator, in the order of the candidate's launches."""
 
 
 class VerifyReport(Schema, frozen=True, kw_only=True):
@@ -226,6 +250,8 @@ class ProfileReport(Schema, frozen=True, kw_only=True):
     timing: Timing | None = None
     roofline: Roofline | None = None
     counters: Counters | None = None
+    device: DeviceProfile | None = None
+    """What the accelerator's profilers saw."""
     evidence: Evidence | None = None
     seconds: float = 0.0
 

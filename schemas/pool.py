@@ -9,6 +9,35 @@ BASELINE_NAMES = {"eager": "eager", "compile": "torch.compile", "max_autotune": 
 """The same as people call them, for sentences and tables."""
 
 
+class Accelerator(Schema, frozen=True, kw_only=True):
+    """One device of a pool, as its driver describes it."""
+
+    index: int
+    """Its number on this machine, in the order of the PCI bus."""
+
+    name: str
+    """Model: ``NVIDIA H200``."""
+
+    uuid: str
+    """What names it on every host and in ``CUDA_VISIBLE_DEVICES``."""
+
+    target: str
+    """What code is compiled for: ``sm_90``."""
+
+    memory_bytes: int
+    multiprocessors: int = 0
+    l2_bytes: int = 0
+    shared_bytes: int = 0
+    """Largest shared memory of one block."""
+
+    max_clock_mhz: int = 0
+    """Highest clock of the multiprocessors."""
+
+    max_memory_clock_mhz: int = 0
+    power_limit_watts: float = 0.0
+    """Enforced limit; 0 if unknown."""
+
+
 class HardwareFacts(Schema, frozen=True, kw_only=True):
     """What detection found and measured on a machine that serves the pool. Measured once and kept with the pool."""
 
@@ -50,7 +79,18 @@ class HardwareFacts(Schema, frozen=True, kw_only=True):
 
     bandwidths: tuple[tuple[int, float], ...] = ()
     """Measured bandwidth by working set: (bytes, 10^9 bytes a second read plus written), sets ascending, bandwidths
-    falling. ``copy_gbps`` is the last one's. What fits in a cache has a lower floor than main memory gives."""
+    falling. On a processor ``copy_gbps`` is the last one's. What fits in a cache has a lower floor than main memory
+    gives."""
+
+    accelerators: tuple[Accelerator, ...] = ()
+    """Devices that serve the pool, alike; empty for a processor. Peaks are those of the first."""
+
+    matmul_gflops: dict[str, float] = {}
+    """Measured peak of large matrix products by precision, 10^9 operations a second: ``fp32`` (IEEE), ``tf32``,
+    ``bf16``, ``fp16``, ``fp8``; what the device lacks is missing."""
+
+    versions: dict[str, str] = {}
+    """Versions beside torch's that timings depend on: ``driver``, ``cuda``, ``triton``."""
 
 
 class Pool(Schema, frozen=True, kw_only=True):
@@ -60,10 +100,10 @@ class Pool(Schema, frozen=True, kw_only=True):
     """``[a-z0-9-]+``; the subject token and the file's stem."""
 
     platform: str
-    """``cpu`` (others come with their platform files)."""
+    """``cpu`` or ``nvidia``."""
 
     languages: tuple[str, ...]
-    """Languages candidates may be written in, preferred first: ``cpp``."""
+    """Languages candidates may be written in, preferred first: ``cpp``, ``triton``, ``cuda``."""
 
     description: str = ""
     """One line for ``kernelswarm pools``."""
@@ -82,3 +122,9 @@ class Pool(Schema, frozen=True, kw_only=True):
 
     candidate_memory_bytes: int = 0
     """Address-space limit of a candidate's process; 0: half of the machine's memory."""
+
+    devices: tuple[int, ...] = ()
+    """Which accelerators of the machine to use, by index; empty: all that the target fits."""
+
+    target: str = ""
+    """What to compile for (``sm_90``), on machines without the accelerator too; empty: what is found."""

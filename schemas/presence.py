@@ -21,8 +21,20 @@ class WorkerPresence(Schema, frozen=True, kw_only=True):
     pid: int
     """Its process."""
 
+    device: str = ""
+    """What it runs candidates on: the processor's or accelerator's model."""
+
+    since_ns: int = 0
+    """When it came, by its wall clock, nanoseconds since the epoch; 0 if it does not say."""
+
     busy: bool = False
     """Whether it is at work on an event."""
+
+    busy_with: str = ""
+    """What it is at work on: ``session/node``, or the session alone; empty if it is idle."""
+
+    done: int = 0
+    """Events it has answered so far."""
 
     at_ns: int = 0
     """Its wall clock when it said so, nanoseconds since the epoch."""

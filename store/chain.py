@@ -98,6 +98,27 @@ def disagreement(row: Row) -> str:
     return ""
 
 
+class Chain:
+    """The hash chain as far as it was followed."""
+
+    def __init__(self) -> None:
+        self.head = GENESIS
+        self.good = 0
+        """Events that were found good, from the first."""
+
+    def follow(self, row: Row) -> str:
+        """Go on to ``row``; what is wrong with it, or nothing."""
+        if row.seq != self.good + 1:
+            return f"it stands at position {row.seq}, events before it are missing or doubled"
+        wrong = disagreement(row)
+        if wrong:
+            return wrong
+        if row.hash != chain_hash(row, self.head):
+            return "its hash does not follow from its content and the event before it"
+        self.head, self.good = row.hash, self.good + 1
+        return ""
+
+
 def _row(envelope: Envelope, tag: str) -> Row:
     version = _VERSION.search(tag)
     return Row(

@@ -12,6 +12,7 @@ import duckdb
 
 from ..schemas import StoreError
 from .chain import GENESIS
+from .typed import TYPED_SHA256, build_typed, extend_typed
 from .views import VIEWS_SHA256, create_views
 
 SCHEMA_VERSION = 1
@@ -65,6 +66,11 @@ def views_fit(con: duckdb.DuckDBPyConnection) -> bool:
     return read_meta(con, "views_sha256") == VIEWS_SHA256
 
 
+def typed_fit(con: duckdb.DuckDBPyConnection) -> bool:
+    """Whether the file's typed tables are those of this version and hold every event."""
+    return (read_meta(con, "typed_sha256"), read_meta(con, "typed_events")) == (TYPED_SHA256, read_meta(con, "events"))
+
+
 def write_meta(con: duckdb.DuckDBPyConnection, key: str, value: str) -> None:
     """Change a value of the ``meta`` table that is there."""
     con.execute("UPDATE meta SET value = ? WHERE key = ?", [value, key])
@@ -101,12 +107,15 @@ def _prepare(con: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> 
 def _create(con: duckdb.DuckDBPyConnection) -> None:
     con.begin()
     con.execute(resources.files(__package__).joinpath("schema.sql").read_text())
+    build_typed(con)
     create_views(con)
     meta = {
         "schema_version": str(SCHEMA_VERSION),
         "log_id": uuid.uuid4().hex,
         "created_ns": str(time.time_ns()),
         "views_sha256": VIEWS_SHA256,
+        "typed_sha256": TYPED_SHA256,
+        "typed_events": "0",
         "events": "0",
         "head": GENESIS,
     }
@@ -122,13 +131,24 @@ def _upgrade(con: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> 
             f"The log at {path} has version {version or 'unknown'}, this kernelswarm knows {SCHEMA_VERSION}: "
             "install a newer kernelswarm, or use another home."
         )
-    if read_only or views_fit(con):
+    if read_only or (views_fit(con) and typed_fit(con)):
         return
     con.begin()
-    create_views(con)
-    write_meta(con, "views_sha256", VIEWS_SHA256)
+    _bring_up_to_date(con)
     con.commit()
     con.execute("CHECKPOINT")
+
+
+def _bring_up_to_date(con: duckdb.DuckDBPyConnection) -> None:
+    if read_meta(con, "typed_sha256") == TYPED_SHA256:
+        extend_typed(con, int(read_meta(con, "typed_events")))  # an older program wrote the events behind these
+    else:
+        build_typed(con)
+    create_views(con)
+    marks = {"views_sha256": VIEWS_SHA256, "typed_sha256": TYPED_SHA256, "typed_events": read_meta(con, "events")}
+    for key, value in marks.items():
+        con.execute("DELETE FROM meta WHERE key = ?", [key])
+        con.execute("INSERT INTO meta VALUES (?, ?)", [key, value])
 
 
 def _sentence(path: Path, said: str) -> StoreError:

@@ -4,14 +4,15 @@ import contextlib
 import datetime
 import decimal
 import math
-import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import duckdb
 
 from ..schemas import InputError, Schema
+from .fences import check
+from .limits import Limits
 
 _CHUNK = 256
 _STEP_CHARACTERS = 1024 * 1024
@@ -39,23 +40,46 @@ class Table(Schema, frozen=True, kw_only=True):
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
-def guarded(con: duckdb.DuckDBPyConnection, sql: str, params: Sequence[Any], *, max_rows: int, timeout: float) -> Table:
+def guarded(
+    con: duckdb.DuckDBPyConnection,
+    sql: str,
+    params: Sequence[Any] | Mapping[str, Any],
+    *,
+    max_rows: int,
+    timeout: float,
+    waited: float = 0.0,
+    as_of: bool = False,
+) -> Table:
     """Run one reading statement on ``con``, a connection of its own, of a database without access to the outside.
 
-    Three fences, each enough for what it is there for: one statement only, and a SELECT or EXPLAIN (so that it cannot
-    end the transaction); a read-only transaction (DuckDB's SELECT may hold an INSERT in its WITH); the configuration
-    of :mod:`.database` (no files, no extensions, settings locked).
+    Fences, each enough for what it is there for: one statement only, and a SELECT or EXPLAIN (so that it cannot
+    end the transaction); what its syntax tree says (:mod:`.fences`); a read-only transaction (DuckDB's SELECT may hold
+    an INSERT in its WITH); the configuration of :mod:`.database` (no files, no extensions, settings locked); limits on
+    time and memory.
+
+    Args:
+        con: see above.
+        sql: the statement.
+        params: values of its ``?``, or by name of its ``$name``.
+        max_rows: rows to return at most.
+        timeout: seconds that it may take.
+        waited: seconds of them that are gone already.
+        as_of: whether ``con`` shows the log as of an earlier time (:mod:`.as_of`).
 
     Raises:
         InputError: it is not one reading statement, DuckDB refuses it, or it took longer than ``timeout`` seconds.
     """
+    limits = Limits(con, timeout - waited)
     try:
-        statement = _one_select(con, sql)
-        con.execute("BEGIN TRANSACTION READ ONLY")
-        with _limited(con, timeout):
-            found = con.execute(statement, list(params))
+        with limits:
+            statement = _one_select(con, sql)
+            check(con, sql, as_of=as_of)
+            con.execute("BEGIN TRANSACTION READ ONLY")
+            found = con.execute(statement, dict(params) if isinstance(params, Mapping) else list(params))
             return _fetch(found, max_rows)
     except duckdb.InterruptException as error:
+        if limits.greedy:
+            raise InputError("The query took too much memory and was stopped: ask for less.") from error
         raise InputError(f"The query took longer than {timeout:g} s and was stopped: ask for less.") from error
     except (duckdb.Error, UnicodeError) as error:
         raise InputError(f"The query was refused. {str(error).strip()}") from error
@@ -73,26 +97,6 @@ def _one_select(con: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
     if statements[0].type not in _ALLOWED:
         raise InputError(f"The log can only be read: {statements[0].type.name} is not allowed, write a SELECT.")
     return statements[0]
-
-
-@contextlib.contextmanager
-def _limited(con: duckdb.DuckDBPyConnection, timeout: float) -> Iterator[None]:
-    done = threading.Event()
-
-    def watch() -> None:
-        # Again and again: an interrupt that comes between two steps of a query is lost.
-        pause = timeout
-        while not done.wait(pause):
-            con.interrupt()
-            pause = 0.05
-
-    watcher = threading.Thread(target=watch, name="query-timeout", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
 
 
 def _fetch(found: duckdb.DuckDBPyConnection, max_rows: int) -> Table:

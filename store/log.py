@@ -6,6 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import duckdb
 import msgspec
 
 from ..schemas import Envelope, decode_envelope
+from .as_of import dress
 from .chain import Row, link, read_message
-from .database import LogBusyError, explained, open_database, read_meta, views_fit, write_meta
+from .database import LogBusyError, explained, open_database, read_meta, typed_fit, views_fit, write_meta
 from .ids import IdIndex
+from .typed import extend_typed
 from .verify import VerifyResult, verify_chain
-from .views import create_views
 
 _OPEN: "weakref.WeakValueDictionary[Path, Log]" = weakref.WeakValueDictionary()
 _STEP = 100
@@ -44,6 +46,7 @@ class Log:
         self.read_only = read_only
         self.id = read_meta(con, "log_id")
         self._con = con
+        self._typed_fit = typed_fit(con)
         self._views_fit = views_fit(con)
         self._lock = threading.Lock()
         # Readers get their connections from one that never writes, so that they do not wait for a commit.
@@ -68,7 +71,13 @@ class Log:
             if cls.opened_here(path) is not None:
                 # DuckDB would share its instance, and two writers would each continue the same chain.
                 raise LogBusyError(f"The log at {path} is in use by this process; use that one, or close it.")
-            log = cls(path, open_database(path, read_only=read_only), read_only=read_only)
+            con = open_database(path, read_only=read_only)
+            try:
+                with explained(path):
+                    log = cls(path, con, read_only=read_only)
+            except BaseException:
+                con.close()
+                raise
             if not read_only:
                 _OPEN[path] = log
         return log
@@ -110,9 +119,26 @@ class Log:
             fresh = [(seq, data) for seq, data in messages if seq > self.last_seq(stream)]
             if not fresh:
                 return 0
-            rows = self._chain(self._new(_readable(fresh)))
-            self._write(rows, stream, last=max(seq for seq, _ in fresh))
-            return len(rows)
+            new = self._new(_readable(fresh))
+            with self._transaction(stream) as transaction:
+                transaction.last = max(seq for seq, _ in fresh)
+                self._insert(transaction, new)
+            self._index().add(row.id for row in transaction.rows)
+            return transaction.written
+
+    def append_all(self, batches: Iterable[Sequence[tuple[int, bytes]]], *, stream: str) -> int:
+        """As :meth:`append`, batch by batch in one transaction: all of them or, if ``batches`` raises, none."""
+        with self._lock, explained(self.path):
+            try:
+                with self._transaction(stream) as transaction:
+                    for batch in batches:
+                        transaction.last = max(seq for seq, _ in batch)
+                        self._insert(transaction, self._new(_readable(batch)))
+                        self._index().add(row.id for row in transaction.rows)
+            except BaseException:
+                self._ids = None
+                raise
+            return transaction.written
 
     def read(self, *, session: str | None = None, after: int = 0, limit: int = 1000) -> list[tuple[int, Envelope]]:
         """Events after the log's position ``after``, oldest first, at most ``limit``; of one session or of all."""
@@ -127,12 +153,15 @@ class Log:
         with self.cursor() as cursor, explained(self.path):
             return verify_chain(cursor)
 
-    def cursor(self) -> duckdb.DuckDBPyConnection:
-        """A connection of its own to the same database, for one query; close it."""
+    def cursor(self, *, as_of: str = "") -> duckdb.DuckDBPyConnection:
+        """A connection of its own to the same database, for one query; close it.
+
+        With ``as_of`` (:func:`kernelswarm.store.as_of.condition`) its tables and views hold what the log held then.
+        """
         with self._reader_lock, explained(self.path):
             cursor = self._reader.cursor()
-            if not self._views_fit:
-                create_views(cursor, temporary=True)
+            if as_of or not (self._typed_fit and self._views_fit):
+                dress(cursor, typed=self._typed_fit, as_of=as_of)
             self._cursors.add(cursor)
             return cursor
 
@@ -181,37 +210,59 @@ class Log:
             self._ids = IdIndex(self._con.execute("SELECT md5_number_lower(id) AS f FROM events").fetchnumpy()["f"])
         return self._ids
 
-    def _chain(self, rows: Iterable[Row]) -> list[Row]:
-        linked = []
-        head = self._head
-        for seq, row in enumerate(rows, self._count + 1):
-            linked.append(link(row, seq, head))
-            head = linked[-1].hash
-        return linked
-
-    def _write(self, rows: list[Row], stream: str, last: int) -> None:
-        head = rows[-1].hash if rows else self._head
+    @contextlib.contextmanager
+    def _transaction(self, stream: str) -> Iterator["_Transaction"]:
+        """What is written inside is there afterwards, or after an error nothing of it."""
+        transaction = _Transaction(head=self._head, last=self.last_seq(stream))
         self._con.begin()
         try:
-            with self._con.appender("events") as appender:
-                for start in range(0, len(rows), _STEP):
-                    appender.append_rows(rows[start : start + _STEP])
-            write_meta(self._con, "head", head)
-            write_meta(self._con, "events", str(self._count + len(rows)))
-            self._advance(stream, last)
+            yield transaction
+            count = self._count + transaction.written
+            extend_typed(self._con, self._count, transaction.tags)
+            write_meta(self._con, "head", transaction.head)
+            write_meta(self._con, "typed_events", str(count))
+            write_meta(self._con, "events", str(count))
+            self._advance(stream, transaction.last)
             self._con.commit()
-        except duckdb.Error:
+        except BaseException:
             _roll_back(self._con)
             raise
-        self._head, self._count = head, self._count + len(rows)
-        self._streams[stream] = last
-        self._index().add(row.id for row in rows)
+        self._head, self._count = transaction.head, count
+        self._streams[stream] = transaction.last
+
+    def _insert(self, transaction: "_Transaction", rows: Iterable[Row]) -> None:
+        linked: list[Row] = []
+        for seq, row in enumerate(rows, self._count + transaction.written + 1):
+            linked.append(link(row, seq, transaction.head))
+            transaction.head = linked[-1].hash
+        with self._con.appender("events") as appender:
+            for start in range(0, len(linked), _STEP):
+                appender.append_rows(linked[start : start + _STEP])
+        transaction.rows = linked
+        transaction.tags.update(row.tag for row in linked)
+        transaction.written += len(linked)
 
     def _advance(self, stream: str, last: int) -> None:
         if stream in self._streams:
             self._con.execute("UPDATE streams SET last_seq = ? WHERE identity = ?", [last, stream])
         else:
             self._con.execute("INSERT INTO streams VALUES (?, ?)", [stream, last])
+
+
+@dataclass
+class _Transaction:
+    """What is written, but not yet for good."""
+
+    head: str
+    """Hash of the last event."""
+    last: int
+    """Sequence of the stream that is passed."""
+    written: int = 0
+    """Events."""
+    rows: list[Row] = field(default_factory=list)
+    """The latest of them."""
+    tags: set[str] = field(default_factory=set)
+    """Of all of them."""
 
 
 def _readable(messages: Iterable[tuple[int, bytes]]) -> Iterator[Row]:

@@ -3,10 +3,14 @@
 import asyncio
 import contextlib
 import hashlib
+import os
 import socket
+import sys
+import threading
 import time
 import zlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -24,34 +28,44 @@ TIMEOUT_SECONDS = 30.0
 """How long a query may take, unless it is told otherwise."""
 
 _RETRY_SECONDS = 0.1
+_STOP_SECONDS = 2.0
+_NICENESS = 10
+_BUSY = "Other queries kept the recorder busy: ask again, or give it more time."
 
 
 class Query(Schema, frozen=True, kw_only=True):
     """A question to a recorder."""
 
     sql: str
-    params: tuple[Any, ...] = ()
+    params: tuple[Any, ...] | dict[str, Any] = ()
+    """Values of its ``?``, or by name of its ``$name``."""
     max_rows: int = MAX_ROWS
     timeout: float = TIMEOUT_SECONDS
+    as_of: str = ""
+    """The log as it was at a position, an event or a time (:func:`kernelswarm.store.as_of.condition`)."""
 
 
 async def run_sql(
     home: Path,
     sql: str,
     *,
-    params: Sequence[Any] = (),
+    params: Sequence[Any] | Mapping[str, Any] = (),
     bus: Bus | None = None,
     max_rows: int = MAX_ROWS,
     timeout: float = TIMEOUT_SECONDS,
+    as_of: str = "",
 ) -> Table:
-    """Run one reading statement over the log of ``home``; ``?`` in it stand for ``params``.
+    """Run one reading statement over the log of ``home``; ``?`` or ``$name`` in it stand for ``params``.
 
     DuckDB lets one process have the file. If that is this one, it is asked here; if it is another one, it is asked over
-    ``bus`` (or over the embedded server that runs for ``home``); else the file is opened read-only. With a bus and
-    no log in ``home``, any recorder on that bus answers.
+    ``bus`` (or over the embedded server that runs for ``home``); else the file is opened read-only. With a bus that no
+    recorder of ``home`` is on, any recorder on it answers.
+
+    ``as_of`` asks the log as it was: a position in it, the id of an event, or a time in UTC as ISO text.
 
     Raises:
-        InputError: the statement is not one that reads, DuckDB refuses it, or it took too long.
+        InputError: the statement is not one that reads, DuckDB refuses it, it took too long, or ``as_of`` is no point
+            of the log.
         StoreError: there is no log, it is not usable, or its holder does not let go of it within ``timeout``.
         BusError: the recorder did not answer.
     """
@@ -59,7 +73,8 @@ async def run_sql(
         sql.encode()
     except UnicodeEncodeError as error:
         raise InputError("The query is not text: it holds bytes that are not UTF-8.") from error
-    query = Query(sql=sql, params=tuple(params), max_rows=max_rows, timeout=timeout)
+    values = dict(params) if isinstance(params, Mapping) else tuple(params)
+    query = Query(sql=sql, params=values, max_rows=max_rows, timeout=timeout, as_of=as_of)
     deadline = time.monotonic() + timeout
     while True:
         try:
@@ -75,10 +90,53 @@ def service_name(home: Path, what: str = "sql") -> str:
     return f"{what}-{hashlib.sha256(f'{socket.gethostname()}:{Path(home).resolve()}'.encode()).hexdigest()[:16]}"
 
 
-def answer(log: Log, query: Query) -> Table:
+def answer(log: Log, query: Query, waited: float = 0.0) -> Table:
     """Run ``query`` on an open log. Blocks. Errors: :func:`kernelswarm.store.guard.guarded`."""
-    with log.cursor() as cursor:
-        return guarded(cursor, query.sql, query.params, max_rows=query.max_rows, timeout=query.timeout)
+    with log.cursor(as_of=query.as_of) as cursor:
+        return guarded(
+            cursor,
+            query.sql,
+            query.params,
+            max_rows=query.max_rows,
+            timeout=query.timeout,
+            waited=waited,
+            as_of=bool(query.as_of),
+        )
+
+
+async def serve(log: Log, query: Query, readers: Executor) -> bytes:
+    """Answer ``query`` in one of ``readers``, in the time it has, waiting for its turn included.
+
+    Raises:
+        InputError: as :func:`answer`; or other queries kept all readers busy; or it cannot even be stopped.
+    """
+    asked = time.monotonic()
+
+    def work() -> bytes:
+        waited = time.monotonic() - asked
+        if waited >= query.timeout:
+            raise InputError(_BUSY)
+        return pack(answer(log, query, waited))
+
+    running = readers.submit(work)
+    try:
+        async with asyncio.timeout(query.timeout + _STOP_SECONDS):
+            return await asyncio.wrap_future(running)
+    except TimeoutError as error:
+        if running.cancelled():
+            raise InputError(_BUSY) from error
+        raise InputError(
+            f"The query took longer than {query.timeout:g} s and is being stopped: ask for less."
+        ) from error
+
+
+def step_back() -> None:
+    """Let the system prefer other threads to this one: whoever records and measures must not wait for questions."""
+    # Linux has a niceness for each thread; elsewhere it would be the whole process that steps back.
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            thread = threading.get_native_id()
+            os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _NICENESS)
 
 
 def pack(table: Table) -> bytes:
@@ -93,7 +151,8 @@ async def _ask_once(home: Path, query: Query, bus: Bus | None) -> Table:
         return await asyncio.to_thread(answer, here, query)
     async with _some_bus(home, bus) as found:
         if found is not None:
-            names = [service_name(home)] + ([] if path.exists() else ["sql"])
+            # On a server of this home alone, its own recorder is the only one worth asking.
+            names = [service_name(home)] + ([] if bus is None and path.exists() else ["sql"])
             for name in names:
                 with contextlib.suppress(NobodyServes):
                     return await _ask(found, name, query)

@@ -1,14 +1,13 @@
 """Whether a log is what was written: the chain recomputed from its first event."""
 
-from collections.abc import Iterator
-
 import duckdb
 
 from ..schemas import LogCorrupted, Schema
-from .chain import GENESIS, Row, chain_hash, disagreement
-from .database import read_meta
+from .chain import Chain, Row
+from .database import read_meta, typed_fit
+from .typed import differing
 
-_CHUNK = 1000
+_SPAN = 2048
 
 
 class VerifyResult(Schema, frozen=True, kw_only=True):
@@ -45,31 +44,67 @@ class VerifyResult(Schema, frozen=True, kw_only=True):
 
 def verify_chain(con: duckdb.DuckDBPyConnection) -> VerifyResult:
     """Walk the whole chain, comparing hashes, positions, and typed columns with the bytes."""
-    head, good = GENESIS, 0
-    for row in _rows(con):
-        reason = _fault(row, good + 1, head)
-        if reason:
-            return VerifyResult(ok=False, events=good, head=head, bad_seq=good + 1, bad_id=row.id, reason=reason)
-        head, good = row.hash, good + 1
-    promised = read_meta(con, "events"), read_meta(con, "head")
-    if promised != (str(good), head):
-        reason = f"the log ends after {good} events, but it was left with {promised[0]}"
-        return VerifyResult(ok=False, events=good, head=head, bad_seq=good + 1, reason=reason)
-    return VerifyResult(ok=True, events=good, head=head)
+    chain = Chain()
+    while True:
+        try:
+            rows = _rows(con, chain.good, _SPAN)
+        except duckdb.Error:
+            return _first_unreadable(con, chain)
+        for row in rows:
+            reason = chain.follow(row)
+            if reason:
+                return bad_event(chain, row.id, reason)
+        if not rows:
+            return _ended(con, chain)
 
 
-def _fault(row: Row, expected_seq: int, previous: str) -> str:
-    if row.seq != expected_seq:
-        return f"it stands at position {row.seq}, events before it are missing or doubled"
-    wrong = disagreement(row)
-    if wrong:
-        return wrong
-    if row.hash != chain_hash(row, previous):
-        return "its hash does not follow from its content and the event before it"
-    return ""
+def bad_event(chain: Chain, id: str, reason: str) -> VerifyResult:
+    """The verdict on a log whose next event after ``chain`` is bad."""
+    return VerifyResult(ok=False, events=chain.good, head=chain.head, bad_seq=chain.good + 1, bad_id=id, reason=reason)
 
 
-def _rows(con: duckdb.DuckDBPyConnection) -> Iterator[Row]:
-    found = con.execute("SELECT * FROM events ORDER BY seq")
-    while chunk := found.fetchmany(_CHUNK):
-        yield from map(Row._make, chunk)
+def ended(chain: Chain, events: str, head: str) -> VerifyResult:
+    """The verdict on a log without a bad event, that was left with ``events`` events and the hash ``head``."""
+    if (events, head) != (str(chain.good), chain.head):
+        return bad_event(chain, "", f"the log ends after {chain.good} events, but it was left with {events}")
+    return VerifyResult(ok=True, events=chain.good, head=chain.head)
+
+
+def _ended(con: duckdb.DuckDBPyConnection, chain: Chain) -> VerifyResult:
+    outside = con.execute(
+        "SELECT seq, id FROM events WHERE seq > ? OR seq < 1 ORDER BY seq LIMIT 1", [chain.good]
+    ).fetchone()
+    if outside is not None:
+        return bad_event(
+            chain, outside[1], f"it stands at position {outside[0]}, events before it are missing or doubled"
+        )
+    found = ended(chain, read_meta(con, "events"), read_meta(con, "head"))
+    wrong = differing(con) if found.ok and typed_fit(con) else None
+    if wrong is None:
+        return found
+    reason = f"the table {wrong[0]} does not hold what its body says"
+    return VerifyResult(ok=False, events=chain.good, head=chain.head, bad_seq=wrong[1], reason=reason)
+
+
+def _first_unreadable(con: duckdb.DuckDBPyConnection, chain: Chain) -> VerifyResult:
+    """Event by event through the page that DuckDB cannot read: the file lost pieces, or holds others."""
+    while True:
+        try:
+            rows = _rows(con, chain.good, 1)
+        except duckdb.Error as error:
+            said = str(error).strip().splitlines()[0]
+            return bad_event(chain, "", f"the file cannot be read there, it was cut or overwritten: {said}")
+        for row in rows:
+            reason = chain.follow(row)
+            if reason:
+                return bad_event(chain, row.id, reason)
+        if not rows:
+            return _ended(con, chain)
+
+
+def _rows(con: duckdb.DuckDBPyConnection, after: int, span: int) -> list[Row]:
+    columns = ", ".join(Row._fields)
+    found = con.execute(
+        f"SELECT {columns} FROM events WHERE seq > ? AND seq <= ? ORDER BY seq", [after, after + span]
+    ).fetchall()
+    return [Row._make(row) for row in found]

@@ -8,6 +8,7 @@ from .diagnosis import NodeDiagnosed
 from .model import ModelCalled
 from .plan import ConfirmationPlanned, Intent, MemoryOperator, NodePlanned
 from .profile import CandidateProfiled, ProfilingFailed
+from .seed import SeedKernel
 from .session import Origin, SessionClosed, SessionOpened, StopRequested
 from .skill import Skill, SkillDistilled
 from .verification import CandidateVerified, VerificationFailed
@@ -54,6 +55,7 @@ __all__ = [
     "Origin",
     "ProfilingFailed",
     "Recipe",
+    "SeedKernel",
     "SessionClosed",
     "SessionOpened",
     "Skill",

@@ -24,6 +24,8 @@ class Intent(StrEnum):
     draft = "draft"
     improve = "improve"
     repair = "repair"
+    remeasure = "remeasure"
+    """A kernel that exists, as it is: a seed, or the node that a fork goes on from."""
 
 
 class NodePlanned(Event, frozen=True, kw_only=True, tag="node.planned.v1"):
@@ -41,6 +43,10 @@ class NodePlanned(Event, frozen=True, kw_only=True, tag="node.planned.v1"):
     """Position among the session's nodes, from 1."""
     synthesizer: str = "playbook"
     """Backend that is to make it."""
+    second: str = ""
+    """Second parent, whose ideas are to be joined to the first's; empty for none."""
+    seed: int = 0
+    """Which of the session's seed kernels is measured, from 1; 0 for none."""
 
 
 class ConfirmationPlanned(Event, frozen=True, kw_only=True, tag="node.confirmation_planned.v1"):

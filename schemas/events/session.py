@@ -5,14 +5,19 @@ from ..measurement import Interval
 from ..pool import HardwareFacts, Pool
 from ..problem import Problem, ProblemFacts
 from .base import Event
+from .seed import SeedKernel
 from .skill import Skill
 
 
 class Origin(Schema, frozen=True, kw_only=True):
-    """Where a forked session came from."""
+    """Where a forked session came from. Nothing is copied: readers go through to the parent's events."""
 
     session: str
+    """The parent."""
     node: str
+    """Node of the parent that is gone on from; empty for a fork as of an event."""
+    at: str = ""
+    """Id of the last event of the parent that the fork knows; empty: the diagnosis of ``node``."""
 
 
 class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
@@ -42,6 +47,8 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     """Set on a fork."""
     seeds: tuple[str, ...] = ()
     """Sessions whose kernels seed this search."""
+    seed_kernels: tuple[SeedKernel, ...] = ()
+    """Their kernels, whole: the first nodes measure them here, and replay needs no log."""
     skills: tuple[Skill, ...] = ()
     """What earlier sessions on like problems taught, nearest first: retrieved once, so that replay needs no log."""
     candidates: tuple[str, ...] = ()

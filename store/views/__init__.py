@@ -1,21 +1,62 @@
-"""The vocabulary of users: one SQL view per file, beside this one, in the words of the search."""
+"""The vocabulary of users: one SQL view per file, beside this one, in the words of the search.
+
+A file begins with comments: what a row is, then ``--   column: what it holds`` for every column, in order. From there
+come the comments in the database (``duckdb_columns()``) and ``docs/sql.md``.
+"""
 
 import hashlib
+import re
 from importlib import resources
 
 import duckdb
 
-VIEWS = ("diagnoses", "nodes", "candidates", "measurements", "model_calls", "sessions", "lineage", "skills")
+VIEWS = (
+    "diagnoses",
+    "nodes",
+    "candidates",
+    "measurements",
+    "baselines",
+    "steps",
+    "model_calls",
+    "sessions",
+    "lineage",
+    "skills",
+)
 """In the order in which they are made: a view may stand on those before it."""
 
 _SQL = {name: resources.files(__package__).joinpath(f"{name}.sql").read_text() for name in VIEWS}
+_COLUMN = re.compile(r"^--   (\w+): (.+)$", re.MULTILINE)
 
 VIEWS_SHA256 = hashlib.sha256("\0".join(_SQL.values()).encode()).hexdigest()
 """Kept in the log: a log whose views are not these gets them when it is opened."""
 
 
 def create_views(con: duckdb.DuckDBPyConnection, *, temporary: bool = False) -> None:
-    """Make the views, or make them anew; temporary ones on a connection that may not write."""
+    """Make the views, or make them anew; temporary ones (without comments) on a connection that may not write."""
     kind = "TEMPORARY VIEW" if temporary else "VIEW"
     for name, sql in _SQL.items():
         con.execute(f"CREATE OR REPLACE {kind} {name} AS {sql}")
+        if not temporary:
+            _comment(con, f"VIEW {name}", meaning(name))
+            for column, text in columns(name).items():
+                _comment(con, f'COLUMN {name}."{column}"', text)
+
+
+def meaning(view: str) -> str:
+    """What a row of ``view`` is."""
+    lines = []
+    for line in _SQL[view].splitlines():
+        if not line.startswith("-- ") or line.startswith("--   "):
+            break
+        lines.append(line.removeprefix("-- "))
+    return " ".join(lines)
+
+
+def columns(view: str) -> dict[str, str]:
+    """What each column of ``view`` holds, by name, in order."""
+    return dict(_COLUMN.findall(_SQL[view]))
+
+
+def _comment(con: duckdb.DuckDBPyConnection, what: str, text: str) -> None:
+    quoted = text.replace("'", "''")
+    con.execute(f"COMMENT ON {what} IS '{quoted}'")

@@ -1,28 +1,41 @@
 -- One row per candidate kernel, with its source and what became of it.
-WITH proposed AS (
-    SELECT *, json_transform(body, '{
-        "source": "VARCHAR", "sha256": "VARCHAR", "language": "VARCHAR", "backend": "VARCHAR", "rationale": "VARCHAR",
-        "recipe": "JSON", "parents": ["VARCHAR"], "skills": ["VARCHAR"]}') AS b
-    FROM events WHERE tag = 'candidate.proposed.v1'
-)
+--   event: id of the event that proposed it
+--   session: session it was proposed in
+--   pool: pool of the session
+--   node: node it is the candidate of
+--   language: language it is written in
+--   backend: synthesizer that made it
+--   rationale: why it should be faster, in the synthesizer's words
+--   recipe: knob settings by name, for synthesizers that have knobs
+--   parents: nodes whose source it was made from
+--   skills: ids of the skills that were used
+--   state: how far its node got, as in nodes
+--   verdict: verdict on its node
+--   fitness: fitness of its node: speedup, 0 if wrong
+--   speedup: median speedup of its node against the best baseline
+--   sha256: hash of the source; the same for the same file
+--   source: the whole file
+--   at_ns: when it was proposed, nanoseconds since the epoch
+--   at: when it was proposed, UTC
 SELECT
-    proposed.id                               AS event,
+    events.id                                 AS event,
     proposed.session,
     proposed.pool,
     proposed.node,
-    proposed.b.language                       AS language,
-    proposed.b.backend                        AS backend,     -- the synthesizer that made it
-    proposed.b.rationale                      AS rationale,
-    coalesce(proposed.b.recipe, '{}'::JSON)   AS recipe,      -- knob settings
-    coalesce(proposed.b.parents, [])          AS parents,     -- nodes whose source it was made from
-    coalesce(proposed.b.skills, [])           AS skills,      -- ids of the skills it used
+    proposed.language,
+    proposed.backend,
+    events.body->>'$.rationale'               AS rationale,
+    proposed.recipe,
+    proposed.parents,
+    proposed.skills,
     nodes.state,
     nodes.verdict,
     nodes.fitness,
     nodes.speedup,
-    proposed.b.sha256                         AS sha256,
-    proposed.b.source                         AS source,      -- the whole file
+    proposed.sha256,
+    events.body->>'$.source'                  AS source,
     proposed.at_ns,
-    make_timestamp(proposed.at_ns // 1000)    AS at           -- UTC
-FROM proposed
-LEFT JOIN nodes USING (session, node)
+    make_timestamp(proposed.at_ns // 1000)    AS at
+FROM proposed_events AS proposed
+JOIN events ON events.seq = proposed.seq AND events.tag = 'candidate.proposed.v1'
+LEFT JOIN nodes ON nodes.session = proposed.session AND nodes.node = proposed.node

@@ -1,31 +1,44 @@
 -- One row per diagnosis: what a node is worth, why, and what to try next.
-WITH diagnosed AS (
-    SELECT *, json_transform(body, '{
-        "verdict": "VARCHAR", "fitness": "DOUBLE", "bottleneck": "VARCHAR", "summary": "VARCHAR", "against": "VARCHAR",
-        "speedup": {"low": "DOUBLE", "median": "DOUBLE", "high": "DOUBLE"}, "roofline_fraction": "DOUBLE",
-        "evidence": [{"name": "VARCHAR", "value": "VARCHAR", "meaning": "VARCHAR"}],
-        "advice": [{"action": "VARCHAR", "reason": "VARCHAR", "weight": "DOUBLE"}],
-        "confirmation": "BOOLEAN"}') AS b
-    FROM events WHERE tag = 'node.diagnosed.v1'
-)
+--   event: id of the event
+--   seq: position in the log; the latest diagnosis of a node counts
+--   session: session of the node
+--   pool: pool of the session
+--   node: node that it speaks of
+--   confirmation: whether it speaks of a confirmation run
+--   verdict: correct, or the name of what is wrong
+--   fitness: median speedup against the best baseline, 0 if wrong
+--   speedup_low: low end of the speedup's 95 % interval
+--   speedup: median speedup against the best baseline; NULL if it was not timed
+--   speedup_high: high end of the speedup's 95 % interval
+--   against: name of the best baseline
+--   roofline_fraction: floor over the candidate's time; 1 is the machine's limit
+--   bottleneck: what limits it, or fault
+--   summary: one sentence
+--   evidence: what was looked at: name, value, meaning
+--   advice: what to try: action, reason, weight
+--   at_ns: when it was diagnosed, nanoseconds since the epoch
+--   at: when it was diagnosed, UTC
 SELECT
-    id                                AS event,
-    seq,                                                    -- position in the log: the latest counts
-    session,
-    pool,
-    node,
-    coalesce(b.confirmation, false)   AS confirmation,      -- whether it speaks of a confirmation run
-    b.verdict                         AS verdict,
-    b.fitness                         AS fitness,           -- speedup, 0 if wrong
-    b.speedup.low                     AS speedup_low,
-    b.speedup.median                  AS speedup,
-    b.speedup.high                    AS speedup_high,
-    b.against                         AS against,           -- the best baseline's name
-    b.roofline_fraction               AS roofline_fraction,
-    b.bottleneck                      AS bottleneck,
-    b.summary                         AS summary,
-    coalesce(b.evidence, [])          AS evidence,
-    coalesce(b.advice, [])            AS advice,
-    at_ns,
-    make_timestamp(at_ns // 1000)     AS at                 -- UTC
-FROM diagnosed
+    events.id                               AS event,
+    diagnosed.seq,
+    diagnosed.session,
+    diagnosed.pool,
+    diagnosed.node,
+    diagnosed.confirmation,
+    diagnosed.verdict,
+    diagnosed.fitness,
+    diagnosed.speedup_low,
+    diagnosed.speedup,
+    diagnosed.speedup_high,
+    diagnosed.against,
+    diagnosed.roofline_fraction,
+    diagnosed.bottleneck,
+    diagnosed.summary,
+    coalesce(json_transform(events.body->'$.evidence', '[{"name": "VARCHAR", "value": "VARCHAR", "meaning": "VARCHAR"}]'),
+        []) AS evidence,
+    coalesce(json_transform(events.body->'$.advice', '[{"action": "VARCHAR", "reason": "VARCHAR", "weight": "DOUBLE"}]'),
+        []) AS advice,
+    diagnosed.at_ns,
+    make_timestamp(diagnosed.at_ns // 1000) AS at
+FROM diagnosed_events AS diagnosed
+JOIN events ON events.seq = diagnosed.seq AND events.tag = 'node.diagnosed.v1'

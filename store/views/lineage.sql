@@ -1,25 +1,40 @@
--- One row per node and ancestor, the node itself at depth 0. A fork's first nodes go on into the session it came from.
-WITH RECURSIVE edges AS (
-    SELECT nodes.session, nodes.node, nodes.parent,
-        if(own.node IS NULL, sessions.origin_session, nodes.session) AS parent_session
-    FROM nodes
-    LEFT JOIN nodes AS own ON own.session = nodes.session AND own.node = nodes.parent
-    LEFT JOIN sessions ON sessions.session = nodes.session
-    WHERE nodes.parent <> ''
-), ancestry AS (
-    SELECT session, node, session AS ancestor_session, node AS ancestor, 0 AS depth FROM nodes
+-- One row per node and ancestor, the node itself at depth 0. What a fork inherits is looked for in the session that it came
+-- from, and so on up to the first.
+--   session: session of the node
+--   node: the node
+--   depth: 0 for the node itself, 1 for its parent, and so on
+--   ancestor_session: session of the ancestor, another one where a fork begins
+--   ancestor: node of the ancestor
+--   intent: what the ancestor was asked for
+--   state: how far the ancestor got
+--   verdict: verdict on the ancestor
+--   fitness: fitness of the ancestor: speedup, 0 if wrong
+--   speedup: median speedup of the ancestor against the best baseline
+--   summary: diagnosis of the ancestor in one sentence
+--   at_ns: when the ancestor was planned, nanoseconds since the epoch
+--   at: when the ancestor was planned, UTC
+WITH RECURSIVE ancestry AS (
+    SELECT session, node, session AS ancestor_session, node AS ancestor, 0 AS depth, 0 AS steps FROM planned_events
     UNION ALL
-    SELECT ancestry.session, ancestry.node, edges.parent_session, edges.parent, depth + 1
-    FROM ancestry JOIN edges ON edges.session = ancestor_session AND edges.node = ancestor
-    WHERE edges.parent_session IS NOT NULL AND depth < 10000
+    SELECT
+        ancestry.session,
+        ancestry.node,
+        if(here.node IS NULL, opened.origin_session, ancestor_session),
+        if(here.node IS NULL, ancestor, here.parent),
+        if(here.node IS NULL, depth, depth + 1),
+        steps + 1
+    FROM ancestry
+    LEFT JOIN planned_events AS here ON here.session = ancestor_session AND here.node = ancestor
+    LEFT JOIN opened_events AS opened ON opened.session = ancestor_session
+    WHERE if(here.node IS NULL, opened.origin_session IS NOT NULL, here.parent <> '') AND depth < 10000 AND steps < 20000
 )
 SELECT
     ancestry.session,
     ancestry.node,
-    ancestry.depth,                  -- 0: the node itself, 1: its parent
+    ancestry.depth,
     ancestry.ancestor_session,
     ancestry.ancestor,
-    nodes.intent,                    -- of the ancestor, as all that follows
+    nodes.intent,
     nodes.state,
     nodes.verdict,
     nodes.fitness,
@@ -28,4 +43,4 @@ SELECT
     nodes.at_ns,
     nodes.at
 FROM ancestry
-LEFT JOIN nodes ON nodes.session = ancestor_session AND nodes.node = ancestor
+JOIN nodes ON nodes.session = ancestor_session AND nodes.node = ancestor

@@ -1,37 +1,55 @@
 -- One row per implementation in a timing run: the candidate and every baseline, with the raw samples.
-WITH profiled AS (
-    SELECT *, json_transform(body, '{"confirmation": "BOOLEAN", "report": {
-        "verdict": "VARCHAR", "isolation": "VARCHAR", "seconds": "DOUBLE", "counters": "JSON",
-        "roofline": {"floor_ms": "DOUBLE", "fraction": "DOUBLE", "limit": "VARCHAR"},
-        "timing": {"best": "VARCHAR", "median_ms": "MAP(VARCHAR, DOUBLE)",
-            "speedup": "MAP(VARCHAR, STRUCT(low DOUBLE, median DOUBLE, high DOUBLE))",
-            "series": [{"name": "VARCHAR", "samples_ns": ["BIGINT"], "calls": "BIGINT"}]}}}') AS b
-    FROM events WHERE tag IN ('candidate.profiled.v1', 'candidate.profiling_failed.v1')
-), series AS (
-    SELECT *, b.report AS report, b.report.timing AS timing, unnest(b.report.timing.series) AS one FROM profiled
-)
+--   event: id of the event that reported the run
+--   session: session of the candidate
+--   pool: pool of the session
+--   node: node of the candidate
+--   worker: worker that timed, host.pid.role.n
+--   confirmation: whether it was the longer run of a finalist
+--   series: eager, compile, max_autotune or candidate
+--   best: whether it is the fastest baseline of this run
+--   median_ms: median time of one call, milliseconds
+--   speedup_low: low end of the 95 % interval of the candidate's speedup against this series
+--   speedup: the candidate's median speedup against this series; NULL for the candidate
+--   speedup_high: high end of that interval
+--   rounds: samples taken
+--   calls: calls that one sample is the mean of
+--   noise: distance between the quartiles of the samples over their median; 0.02 is quiet
+--   samples_ns: time of one call in each round, nanoseconds; sample i of every series is of round i
+--   verdict: correct, or why the candidate could not be timed
+--   floor_ms: least time of any implementation on this machine, milliseconds
+--   roofline_fraction: floor over the candidate's median; NULL for baselines
+--   roofline_limit: memory or compute: where the floor comes from
+--   counters: hardware counters of the candidate, where there are any
+--   isolation: isolation that was in force
+--   seconds: time of the whole run, seconds
+--   at_ns: when it was reported, nanoseconds since the epoch
+--   at: when it was reported, UTC
 SELECT
-    id                                        AS event,
-    session,
-    pool,
-    node,
-    coalesce(b.confirmation, false)           AS confirmation,  -- the longer run of a finalist
-    one.name                                  AS series,        -- eager, compile, max_autotune or candidate
-    one.name = timing.best                    AS best,          -- the fastest baseline of this run
-    timing.median_ms[one.name]                AS median_ms,
-    timing.speedup[one.name].low              AS speedup_low,   -- the candidate's speedup against this series
-    timing.speedup[one.name].median           AS speedup,
-    timing.speedup[one.name].high             AS speedup_high,
-    len(one.samples_ns)                       AS rounds,
-    one.calls                                 AS calls,         -- that one sample is the mean of
-    one.samples_ns                            AS samples_ns,    -- one per round; sample i of every series: round i
-    report.verdict                            AS verdict,
-    report.roofline.floor_ms                  AS floor_ms,
-    if(one.name = 'candidate', report.roofline.fraction, NULL) AS roofline_fraction,
-    report.roofline.limit                     AS roofline_limit,
-    if(one.name = 'candidate', report.counters, NULL) AS counters,  -- hardware counters, where there are any
-    report.isolation                          AS isolation,
-    report.seconds                            AS seconds,       -- of the whole run
-    at_ns,
-    make_timestamp(at_ns // 1000)             AS at             -- UTC
-FROM series
+    events.id                                 AS event,
+    series.session,
+    series.pool,
+    series.node,
+    series.worker,
+    series.confirmation,
+    series.series,
+    series.best,
+    series.median_ms,
+    series.speedup_low,
+    series.speedup,
+    series.speedup_high,
+    series.rounds,
+    series.calls,
+    series.noise,
+    json_transform(events.body, '{"report": {"timing": {"series": [{"samples_ns": ["BIGINT"]}]}}}')
+        .report.timing.series[series.place].samples_ns AS samples_ns,
+    series.verdict,
+    series.floor_ms,
+    series.roofline_fraction,
+    series.roofline_limit,
+    series.counters,
+    series.isolation,
+    series.seconds,
+    series.at_ns,
+    make_timestamp(series.at_ns // 1000)      AS at
+FROM series_events AS series
+JOIN events ON events.seq = series.seq AND events.tag IN ('candidate.profiled.v1', 'candidate.profiling_failed.v1')

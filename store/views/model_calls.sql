@@ -1,28 +1,40 @@
 -- One row per request to a language model.
-WITH called AS (
-    SELECT *, json_transform(body, '{
-        "backend": "VARCHAR", "model": "VARCHAR", "request": "VARCHAR", "completion": "VARCHAR", "stop_reason": "VARCHAR",
-        "input_tokens": "BIGINT", "output_tokens": "BIGINT", "cache_read_tokens": "BIGINT", "cache_write_tokens": "BIGINT",
-        "latency_ms": "DOUBLE", "error": "VARCHAR", "attempt": "BIGINT"}') AS b
-    FROM events WHERE tag = 'model.called.v1'
-)
+--   event: id of the event
+--   session: session it was made for
+--   pool: pool of the session
+--   node: node it was made for
+--   backend: synthesizer that asked
+--   model: model that was asked
+--   stop_reason: why the answer ended, as the provider says it; error if the call failed
+--   input_tokens: tokens of the request that were not read from a cache
+--   output_tokens: tokens of the answer
+--   cache_read_tokens: tokens of the request that were read from a cache
+--   cache_write_tokens: tokens of the request that were written to a cache
+--   latency_ms: time until the answer was there, milliseconds
+--   attempt: which try it was, from 1
+--   error: kind and message of a failure, else ''
+--   request: the request as JSON, without secrets
+--   completion: text of the answer
+--   at_ns: when it was answered, nanoseconds since the epoch
+--   at: when it was answered, UTC
 SELECT
-    id                                    AS event,
-    session,
-    pool,
-    node,
-    b.backend                             AS backend,
-    b.model                               AS model,
-    b.stop_reason                         AS stop_reason,
-    b.input_tokens                        AS input_tokens,
-    b.output_tokens                       AS output_tokens,
-    coalesce(b.cache_read_tokens, 0)      AS cache_read_tokens,
-    coalesce(b.cache_write_tokens, 0)     AS cache_write_tokens,
-    coalesce(b.latency_ms, 0)             AS latency_ms,
-    coalesce(b.attempt, 1)                AS attempt,           -- from 1
-    coalesce(b.error, '')                 AS error,
-    b.request                             AS request,           -- JSON, without secrets
-    b.completion                          AS completion,
-    at_ns,
-    make_timestamp(at_ns // 1000)         AS at                 -- UTC
-FROM called
+    events.id                             AS event,
+    called.session,
+    called.pool,
+    called.node,
+    called.backend,
+    called.model,
+    called.stop_reason,
+    called.input_tokens,
+    called.output_tokens,
+    called.cache_read_tokens,
+    called.cache_write_tokens,
+    called.latency_ms,
+    called.attempt,
+    called.error,
+    events.body->>'$.request'             AS request,
+    events.body->>'$.completion'          AS completion,
+    called.at_ns,
+    make_timestamp(called.at_ns // 1000)  AS at
+FROM called_events AS called
+JOIN events ON events.seq = called.seq AND events.tag = 'model.called.v1'

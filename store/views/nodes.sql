@@ -1,43 +1,62 @@
--- One row per node of a search graph: where it came from, how far it got, what it is worth.
--- The latest diagnosis counts, so a confirmation run overrides the first timing.
-WITH planned AS (
-    SELECT session, pool, node, at_ns, json_transform(body, '{
-        "parent": "VARCHAR", "intent": "VARCHAR", "memory": "VARCHAR", "number": "BIGINT", "synthesizer": "VARCHAR"}') AS b
-    FROM events WHERE tag = 'node.planned.v1'
-), proposed AS (
-    SELECT session, node, json_transform(body, '{"sha256": "VARCHAR", "language": "VARCHAR", "backend": "VARCHAR"}') AS b
-    FROM events WHERE tag = 'candidate.proposed.v1'
-    QUALIFY row_number() OVER (PARTITION BY session, node ORDER BY seq) = 1
+-- One row per node of a search graph: where it came from, how far it got, what it is worth. The latest diagnosis counts,
+-- so a confirmation run overrides the first timing.
+--   session: session that the node belongs to
+--   pool: pool of the session
+--   node: name of the node in its session
+--   number: position in the order of planning, from 1
+--   parent: node it was made from, '' for a draft; in a fork it may be a node of the session forked from
+--   intent: what was asked for: draft, improve or repair
+--   memory: what the synthesizer was shown of the graph: clean_slate, inherit, siblings or combine
+--   advice: actions that the planner passed on from the parent's diagnosis
+--   state: last step it reached (planned, proposed, compiled, verified, profiled) or the step that failed (…_failed)
+--   verdict: correct, or the name of what is wrong; NULL until it is diagnosed
+--   fitness: median speedup against the best baseline, 0 if wrong; NULL until it is diagnosed
+--   speedup_low: low end of the speedup's 95 % interval
+--   speedup: median speedup against the best baseline; NULL if it was not timed
+--   speedup_high: high end of the speedup's 95 % interval
+--   against: name of the best baseline in that run
+--   roofline_fraction: floor of any implementation over the candidate's time; 1 is the machine's limit
+--   bottleneck: what limits it, or fault
+--   summary: the diagnosis in one sentence
+--   confirmed: whether it was timed once more, longer
+--   sha256: hash of the candidate's source; NULL if there is none
+--   language: language of the candidate
+--   backend: synthesizer that made it, or was asked to
+--   seconds: from the plan to the latest diagnosis
+--   at_ns: when it was planned, nanoseconds since the epoch
+--   at: when it was planned, UTC
+WITH proposed AS (
+    SELECT session, node, arg_min_null(sha256, seq) AS sha256, arg_min_null(language, seq) AS language,
+        arg_min_null(backend, seq) AS backend
+    FROM proposed_events GROUP BY session, node
 ), reached AS (
-    SELECT session, node, arg_max(state, rank) AS state
-    FROM (
-        SELECT session, node, unnest(CASE tag
-            WHEN 'candidate.proposed.v1' THEN [{'rank': 1, 'state': 'proposed'}]
-            WHEN 'candidate.compiled.v1' THEN [{'rank': 2, 'state': 'compiled'}]
-            WHEN 'candidate.verified.v1' THEN [{'rank': 3, 'state': 'verified'}]
-            WHEN 'candidate.profiled.v1' THEN [{'rank': 4, 'state': 'profiled'}]
-            WHEN 'candidate.synthesis_failed.v1' THEN [{'rank': 5, 'state': 'synthesis_failed'}]
-            WHEN 'candidate.compilation_failed.v1' THEN [{'rank': 5, 'state': 'compilation_failed'}]
-            WHEN 'candidate.verification_failed.v1' THEN [{'rank': 5, 'state': 'verification_failed'}]
-            WHEN 'candidate.profiling_failed.v1' THEN [{'rank': 5, 'state': 'profiling_failed'}]
-            END, recursive := true)
-        FROM events WHERE tag LIKE 'candidate.%'
-    ) GROUP BY session, node
+    SELECT session, node, max(rank) AS rank FROM step_events GROUP BY session, node
 ), judged AS (
-    SELECT *, bool_or(confirmation) OVER (PARTITION BY session, node) AS confirmed FROM diagnoses
-    QUALIFY row_number() OVER (PARTITION BY session, node ORDER BY seq DESC) = 1
+    -- A column each, so that only those are looked for that are asked for.
+    SELECT session, node, bool_or(confirmation) AS confirmed,
+        arg_max_null(verdict, seq) AS verdict, arg_max_null(fitness, seq) AS fitness,
+        arg_max_null(speedup_low, seq) AS speedup_low, arg_max_null(speedup, seq) AS speedup,
+        arg_max_null(speedup_high, seq) AS speedup_high, arg_max_null(against, seq) AS against,
+        arg_max_null(roofline_fraction, seq) AS roofline_fraction, arg_max_null(bottleneck, seq) AS bottleneck,
+        arg_max_null(summary, seq) AS summary, arg_max_null(at_ns, seq) AS at_ns
+    FROM diagnosed_events GROUP BY session, node
 )
 SELECT
     planned.session,
     planned.pool,
     planned.node,
-    planned.b.number                            AS number,      -- from 1, in the order of planning
-    planned.b.parent                            AS parent,      -- '' for a draft
-    planned.b.intent                            AS intent,      -- draft, improve, repair
-    planned.b.memory                            AS memory,
-    coalesce(reached.state, 'planned')          AS state,       -- the last step it reached, or the step that failed
-    judged.verdict,                                             -- NULL until it is diagnosed
-    judged.fitness,                                             -- speedup, 0 if wrong
+    planned.number,
+    planned.parent,
+    planned.intent,
+    planned.memory,
+    planned.advice,
+    CASE reached.rank
+        WHEN 1 THEN 'proposed' WHEN 2 THEN 'compiled' WHEN 3 THEN 'verified' WHEN 4 THEN 'profiled'
+        WHEN 5 THEN 'synthesis_failed' WHEN 6 THEN 'compilation_failed' WHEN 7 THEN 'verification_failed'
+        WHEN 8 THEN 'profiling_failed' ELSE 'planned'
+    END                                             AS state,
+    judged.verdict,
+    judged.fitness,
     judged.speedup_low,
     judged.speedup,
     judged.speedup_high,
@@ -45,14 +64,14 @@ SELECT
     judged.roofline_fraction,
     judged.bottleneck,
     judged.summary,
-    coalesce(judged.confirmed, false)           AS confirmed,   -- timed once more, longer
-    proposed.b.sha256                           AS sha256,      -- of the source
-    proposed.b.language                         AS language,
-    coalesce(proposed.b.backend, planned.b.synthesizer) AS backend,
-    (judged.at_ns - planned.at_ns) / 1e9        AS seconds,     -- from plan to latest diagnosis
+    coalesce(judged.confirmed, false)               AS confirmed,
+    proposed.sha256,
+    proposed.language,
+    coalesce(proposed.backend, planned.synthesizer) AS backend,
+    (judged.at_ns - planned.at_ns) / 1e9            AS seconds,
     planned.at_ns,
-    make_timestamp(planned.at_ns // 1000)       AS at           -- UTC
-FROM planned
+    make_timestamp(planned.at_ns // 1000)           AS at
+FROM planned_events AS planned
 LEFT JOIN proposed USING (session, node)
 LEFT JOIN reached USING (session, node)
 LEFT JOIN judged USING (session, node)

@@ -1,0 +1,19 @@
+"""What leaves the log: training data with measured rewards, events to import elsewhere, Parquet. No secrets."""
+
+from .manifest import FileEntry, LogEntry, Manifest, ProblemEntry
+from .rows import DpoRow, GrpoRow, SftRow
+from .scrub import Scrubber
+from .write import FORMATS, write_export
+
+__all__ = [
+    "FORMATS",
+    "DpoRow",
+    "FileEntry",
+    "GrpoRow",
+    "LogEntry",
+    "Manifest",
+    "ProblemEntry",
+    "Scrubber",
+    "SftRow",
+    "write_export",
+]

@@ -1,0 +1,74 @@
+"""A session's completions, each with the prompt state it answered and the reward it earned. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...schemas import Intent, Interval, Verdict
+from .prompts import Prompt, candidate_answer, prompt_sha256, request_prompt, state_prompt
+from .session import Choose, ToldNode, ToldSession
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One completion."""
+
+    node: ToldNode
+    author: str
+    """Model, or backend where no model was asked."""
+    prompt: Prompt
+    completion: str
+    reward: float
+    """Median speedup against the best baseline; 0 if wrong, or if the completion held no usable candidate."""
+    speedup: Interval | None
+    verdict: str
+
+    @cached_property
+    def state(self) -> tuple[str, str]:
+        """Completions with the same one are answers of one author to one prompt state."""
+        return self.author, prompt_sha256(self.prompt)
+
+
+def samples_of(told: ToldSession, choose: Choose, skipped: Counter[str]) -> Iterator[Sample]:
+    """Every completion of the chosen nodes; what cannot be one is counted in ``skipped``, by reason."""
+    for node in told.nodes.values():
+        if choose(node):
+            yield from node_samples(node, skipped)
+        else:
+            skipped["not selected"] += 1
+
+
+def node_samples(node: ToldNode, skipped: Counter[str]) -> Iterator[Sample]:
+    """The completions of one node: every answer of a model, or the candidate itself."""
+    reason = _no_reward(node)
+    if reason:
+        skipped[reason] += 1
+        return
+    answers = [call for call in node.calls if call.completion and not call.error]
+    for call in answers:
+        # A model is asked again if its answer held no candidate: only the last one can have earned what was measured.
+        earned = call is answers[-1] and node.candidate is not None
+        verdict = _verdict(node) if earned else Verdict.synthesis_failed.value
+        reward, speedup = (node.reward, node.speedup) if earned else (0.0, None)
+        yield Sample(node, call.model, request_prompt(call), call.completion, reward, speedup, verdict)
+    if not answers and node.candidate is not None:
+        prompt = state_prompt(node)
+        author = node.candidate.backend
+        yield Sample(node, author, prompt, candidate_answer(node), node.reward, node.speedup, _verdict(node))
+
+
+def _no_reward(node: ToldNode) -> str:
+    if node.plan.intent is Intent.remeasure:
+        return "measured again, nobody was asked for it"
+    if node.diagnosis is None:
+        return "not evaluated yet"
+    if node.diagnosis.verdict is Verdict.harness_error:
+        return "given up, not the candidate's fault"
+    if node.candidate is None and not any(call.completion and not call.error for call in node.calls):
+        return "no completion"
+    return ""
+
+
+def _verdict(node: ToldNode) -> str:
+    return node.diagnosis.verdict.value if node.diagnosis is not None else ""

@@ -1,0 +1,174 @@
+"""One session read from the log as far as an export needs it: what each node was asked, answered and worth."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+import duckdb
+import msgspec
+
+from ...schemas import (
+    EVENTS,
+    CandidateProposed,
+    Event,
+    Interval,
+    ModelCalled,
+    NodeDiagnosed,
+    NodePlanned,
+    Origin,
+    SessionClosed,
+    SessionOpened,
+    SynthesisFailed,
+    Verdict,
+    event_tag,
+)
+
+KINDS: tuple[type[Event], ...] = (
+    SessionOpened,
+    NodePlanned,
+    ModelCalled,
+    CandidateProposed,
+    SynthesisFailed,
+    NodeDiagnosed,
+    SessionClosed,
+)
+"""The events that are read."""
+
+_TAGS = [event_tag(kind) for kind in KINDS]
+_CHUNK = 64
+_DEPTH = 10_000
+
+
+@dataclass
+class ToldNode:
+    """A node."""
+
+    session: str
+    opened: SessionOpened
+    """What opened that session."""
+    name: str
+    plan: NodePlanned
+    parent: "ToldNode | None"
+    """In this session, or in the one it was forked from."""
+    parent_diagnosis: NodeDiagnosed | None
+    """The parent's, as it stood when this node was planned."""
+    calls: list[ModelCalled] = field(default_factory=list)
+    """Requests to a model for it, oldest first."""
+    candidate: CandidateProposed | None = None
+    failed: SynthesisFailed | None = None
+    diagnosis: NodeDiagnosed | None = None
+    """The latest: a confirmation overrides the first timing."""
+
+    @property
+    def reward(self) -> float:
+        """Median speedup against the best baseline; 0 if wrong."""
+        found = self.diagnosis
+        return float(found.fitness) if found is not None and found.verdict is Verdict.correct else 0.0
+
+    @property
+    def speedup(self) -> Interval | None:
+        """With its interval; None if wrong."""
+        return self.diagnosis.speedup if self.diagnosis is not None and self.reward > 0 else None
+
+
+@dataclass
+class ToldSession:
+    """A session."""
+
+    session: str
+    opened: SessionOpened
+    closed: SessionClosed | None = None
+    nodes: dict[str, ToldNode] = field(default_factory=dict)
+    inherited: dict[str, ToldNode] = field(default_factory=dict)
+    """Nodes of the sessions it was forked from."""
+
+    @property
+    def best(self) -> ToldNode | None:
+        """The node that the planner named at the end; of an open session the best so far."""
+        if self.closed is not None:
+            return self.nodes.get(self.closed.best) or self.inherited.get(self.closed.best)
+        right = [node for node in self.nodes.values() if node.reward > 0]
+        return max(right, key=lambda node: node.reward, default=None)
+
+    def path(self, node: ToldNode) -> list[ToldNode]:
+        """From its draft to ``node``, across forks."""
+        found: list[ToldNode] = []
+        step: ToldNode | None = node
+        while step is not None and len(found) < _DEPTH:
+            found.append(step)
+            step = step.parent
+        return found[::-1]
+
+
+def read_session(con: duckdb.DuckDBPyConnection, session: str) -> ToldSession | None:
+    """Fold the events of ``session``, and of the sessions it was forked from; None if its opening is not there."""
+    return _read(con, session, frozenset(), until=None)
+
+
+def _read(
+    con: duckdb.DuckDBPyConnection, session: str, above: frozenset[str], *, until: Origin | None
+) -> ToldSession | None:
+    told: ToldSession | None = None
+    for id, node, event in _events(con, session):
+        if isinstance(event, SessionOpened) and told is None:
+            told = ToldSession(session, event, inherited=_inherited(con, event, above | {session}))
+        elif told is not None:
+            _fold(told, node, event)
+        if until is not None and _is_last(until, id, node, event):
+            break
+    return told
+
+
+def _inherited(con: duckdb.DuckDBPyConnection, opened: SessionOpened, above: frozenset[str]) -> dict[str, ToldNode]:
+    origin = opened.origin
+    if origin is None or origin.session in above:
+        return {}
+    parent = _read(con, origin.session, above, until=origin)
+    return {} if parent is None else {**parent.inherited, **parent.nodes}
+
+
+def _is_last(origin: Origin, id: str, node: str, event: Event) -> bool:
+    """Whether a fork knows nothing of its parent after this event."""
+    if origin.at:
+        return id == origin.at
+    return node == origin.node and isinstance(event, NodeDiagnosed)
+
+
+def _fold(told: ToldSession, name: str, event: Event) -> None:
+    if isinstance(event, NodePlanned):
+        parent = told.nodes.get(event.parent) or told.inherited.get(event.parent)
+        diagnosis = parent.diagnosis if parent is not None else None
+        told.nodes.setdefault(name, ToldNode(told.session, told.opened, name, event, parent, diagnosis))
+        return
+    if isinstance(event, SessionClosed):
+        told.closed = told.closed or event
+        return
+    node = told.nodes.get(name)
+    if node is None:
+        if isinstance(event, NodeDiagnosed) and name in told.inherited:
+            # A fork measures what it goes on from again, maybe on other hardware.
+            told.inherited[name] = replace(told.inherited[name], diagnosis=event)
+        return
+    match event:
+        case ModelCalled():
+            node.calls.append(event)
+        case CandidateProposed():
+            node.candidate = node.candidate or event
+        case SynthesisFailed():
+            node.failed = node.failed or event
+        case NodeDiagnosed():
+            node.diagnosis = event
+
+
+def _events(con: duckdb.DuckDBPyConnection, session: str) -> Iterable[tuple[str, str, Event]]:
+    with con.cursor() as cursor:
+        found = cursor.execute(
+            "SELECT id, node, tag, body FROM events WHERE session = ? AND tag IN (SELECT unnest(?)) ORDER BY seq",
+            [session, _TAGS],
+        )
+        while chunk := found.fetchmany(_CHUNK):
+            for id, node, tag, body in chunk:
+                yield id, node, msgspec.json.decode(body, type=EVENTS[tag])
+
+
+Choose = Callable[[ToldNode], bool]
+"""Whether a node is to be exported."""

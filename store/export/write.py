@@ -1,0 +1,185 @@
+"""Exports a log: reads it once, takes secrets out, writes a folder that is there whole or not at all."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ...bus import Bus
+from ...schemas import InputError, SessionOpened, decode_envelope, encode, event_tag
+from ..chain import Row
+from ..log import Log
+from ..snapshot import snapshot
+from .events import EVENTS_FILE
+from .folder import Lines, whole_folder
+from .manifest import MANIFEST, FileEntry, LogEntry, Manifest, ProblemEntry, problem_entry
+from .parquet import write_parquet
+from .scrub import Scrubber
+from .selection import VIEWS_BY_FORMAT, check_condition, chosen_nodes, chosen_sessions, events_where, sessions_where
+from .session import ToldNode, read_session
+from .training import BUILDERS, Build
+
+FORMATS = tuple(VIEWS_BY_FORMAT)
+_SPAN = 2048
+
+
+@dataclass
+class _Job:
+    """One export under way."""
+
+    log: Log
+    folder: Path
+    where: str
+    wanted: list[str]
+    """Sessions."""
+    events: int
+    """Events of the log that count: later ones are not looked at."""
+    scrubber: Scrubber = field(default_factory=Scrubber)
+    skipped: Counter[str] = field(default_factory=Counter)
+    problems: dict[str, ProblemEntry] = field(default_factory=dict)
+    sessions: set[str] = field(default_factory=set)
+    redacted: int = 0
+
+
+async def write_export(
+    home: Path,
+    format: str,
+    out: Path,
+    *,
+    where: str = "",
+    sessions: Sequence[str] = (),
+    bus: Bus | None = None,
+) -> Manifest:
+    """Export the log of ``home`` into the folder ``out``; what it says of itself.
+
+    Args:
+        home: where the log is. If another process has it, it is copied through that process first.
+        format: one of :data:`FORMATS`.
+        out: a folder that is not there yet, or an empty one.
+        where: condition in SQL on the view that :data:`VIEWS_BY_FORMAT` names; empty: everything.
+        sessions: only these; none: all.
+        bus: of the cluster whose recorder has the log.
+
+    Raises:
+        InputError: ``out`` is not empty, the format, a session or the condition cannot be used. Nothing was changed.
+        StoreError: there is no log, it is not usable, or the disk is full. Nothing was changed.
+    """
+    if format not in FORMATS:
+        raise InputError(f"there is no format {format!r}: choose one of {', '.join(FORMATS)}")
+    with whole_folder(out) as folder:
+        async with snapshot(home, folder, bus=bus) as log:
+            return await asyncio.to_thread(_export, log, format, folder, where.strip(), sessions)
+
+
+def _export(log: Log, format: str, folder: Path, where: str, sessions: Sequence[str]) -> Manifest:
+    check_condition(log, VIEWS_BY_FORMAT[format], where)
+    with log.cursor() as cursor:
+        state = LogEntry(id=log.id, events=len(log), head=log.head)
+        job = _Job(log, folder, where, chosen_sessions(cursor, sessions), state.events)
+    files = {"events": _events, "parquet": _parquet}.get(format, _training(format))(job)
+    manifest = Manifest(
+        format=format,
+        kernelswarm=version("kernelswarm"),
+        log=state,
+        where=job.scrubber.text(where),
+        where_view=VIEWS_BY_FORMAT[format],
+        sessions=len(job.sessions),
+        rows=sum(entry.rows for entry in files),
+        files=tuple(files),
+        skipped=dict(sorted(job.skipped.items())),
+        redactions=dict(sorted(job.scrubber.found.items())),
+        redacted_events=job.redacted,
+        problems=tuple(sorted(job.problems.values(), key=lambda entry: (entry.name, entry.sha256))),
+    )
+    (folder / MANIFEST).write_bytes(msgspec.json.format(encode(manifest), indent=2) + b"\n")
+    return manifest
+
+
+def _training(format: str) -> Callable[[_Job], list[FileEntry]]:
+    def write(job: _Job) -> list[FileEntry]:
+        keys = chosen_nodes(job.log, job.where)
+
+        def choose(node: ToldNode) -> bool:
+            return keys is None or (node.session, node.name) in keys
+
+        with Lines(job.folder, f"{format}.jsonl") as lines:
+            for session in job.wanted:
+                _tell(job, session, BUILDERS[format], choose, lines)
+        return [lines.entry()]
+
+    return write
+
+
+def _tell(job: _Job, session: str, build: Build, choose: Callable[[ToldNode], bool], lines: Lines) -> None:
+    with job.log.cursor() as cursor:
+        told = read_session(cursor, session)
+    if told is None:
+        job.skipped["session whose opening is not in the log"] += 1
+        return
+    before = lines.rows
+    for row in build(told, choose, job.skipped):
+        lines.write(encode(job.scrubber.value(msgspec.to_builtins(row))))
+    if lines.rows > before:
+        job.sessions.add(session)
+        job.problems[told.opened.problem.sha256] = problem_entry(told.opened.problem)
+
+
+def _events(job: _Job) -> list[FileEntry]:
+    with Lines(job.folder, EVENTS_FILE) as lines:
+        for _, message in _messages(job, frozenset(job.wanted)):
+            lines.write(message)
+    return [lines.entry()]
+
+
+def _parquet(job: _Job) -> list[FileEntry]:
+    keys = sessions_where(job.log, job.where)
+    wanted = frozenset(job.wanted) if keys is None else keys & frozenset(job.wanted)
+    job.where = ""  # it speaks of sessions, and they are chosen
+    clean = job.folder / ".clean.duckdb"
+    with Log.open(clean) as log:
+        batch: list[tuple[int, bytes]] = []
+        for seq, message in _messages(job, wanted):
+            batch.append((seq, message))
+            if len(batch) == _SPAN:
+                log.append(batch)
+                batch = []
+        log.append(batch)
+    files = write_parquet(clean, job.folder)
+    clean.unlink()
+    return files
+
+
+def _messages(job: _Job, wanted: frozenset[str]) -> Iterator[tuple[int, bytes]]:
+    """Position and clean wire bytes of every chosen event, oldest first."""
+    for start in range(0, job.events, _SPAN):
+        until = min(start + _SPAN, job.events)
+        keys = events_where(job.log, job.where, start, until) if job.where else None
+        for row in _rows(job.log, start, until):
+            if row.session not in wanted or (keys is not None and row.seq not in keys):
+                job.skipped["not selected"] += 1
+                continue
+            message, redacted = job.scrubber.message(row.message)
+            job.redacted += redacted
+            job.sessions.add(row.session)
+            _note_problem(job, row)
+            yield row.seq, message
+
+
+def _note_problem(job: _Job, row: Row) -> None:
+    if row.tag == event_tag(SessionOpened):
+        opened: Any = decode_envelope(row.message).event()
+        job.problems[opened.problem.sha256] = problem_entry(opened.problem)
+
+
+def _rows(log: Log, after: int, until: int) -> list[Row]:
+    columns = ", ".join(Row._fields)
+    with log.cursor() as cursor:
+        found = cursor.execute(
+            f"SELECT {columns} FROM events WHERE seq > ? AND seq <= ? ORDER BY seq", [after, until]
+        ).fetchall()
+    return [Row._make(row) for row in found]

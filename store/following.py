@@ -1,0 +1,78 @@
+"""The end of the log, and what comes after it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+from ..bus import Bus
+from ..schemas import Envelope, decode_envelope
+from .chain import Row
+from .log import log_path
+from .query import run_sql
+
+_COLUMNS = ", ".join(Row._fields)
+_PAGE = 200
+_POLL_SECONDS = 0.25
+
+
+async def tail_log(
+    home: Path,
+    *,
+    bus: Bus | None = None,
+    session: str = "",
+    kind: str = "",
+    last: int = 10,
+    follow: bool = False,
+) -> AsyncGenerator[tuple[int, Envelope], None]:
+    """The latest events with their positions, oldest first; with ``follow`` also those to come, without end.
+
+    The log is asked again and again, whoever holds it: what is shown is written down for good.
+
+    Args:
+        home: where the log is; with ``follow`` there may be none yet.
+        bus: of the cluster whose recorder has the log.
+        session: only this one.
+        kind: only tags that contain this text: ``candidate``, ``node.diagnosed.v1``.
+        last: how many of the past.
+        follow: go on.
+
+    Raises:
+        StoreError, BusError: the log cannot be asked.
+    """
+    known = log_path(home).exists() or bus is not None or not follow
+    after = await _start(home, bus, session, kind, last) if known else 0
+    while True:
+        rows = [] if not known else await _page(home, bus, session, kind, after)
+        for row in rows:
+            yield row.seq, decode_envelope(row.message)
+            after = row.seq
+        if rows:
+            continue
+        if not follow:
+            return
+        await asyncio.sleep(_POLL_SECONDS)  # a log in another process has no event to wait for
+        known = known or log_path(home).exists()
+
+
+_CHOSEN = "(? = '' OR session = ?) AND contains(tag, ?)"
+
+
+async def _start(home: Path, bus: Bus | None, session: str, kind: str, last: int) -> int:
+    """The position after which the last ``last`` events stand."""
+    if last == 0:
+        table = await run_sql(home, "SELECT coalesce(max(seq), 0) FROM events", bus=bus)
+        return int(table.rows[0][0])
+    sql = f"SELECT min(seq) FROM (SELECT seq FROM events WHERE {_CHOSEN} ORDER BY seq DESC LIMIT ?)"
+    table = await run_sql(home, sql, params=(session, session, kind, last), bus=bus)
+    first = table.rows[0][0]
+    return 0 if first is None else int(first) - 1
+
+
+async def _page(home: Path, bus: Bus | None, session: str, kind: str, after: int) -> list[Row]:
+    inner = f"SELECT * FROM events WHERE seq > ? AND {_CHOSEN} ORDER BY seq LIMIT {_PAGE}"
+    sql = f"""SELECT {_COLUMNS} FROM (
+            SELECT *, sum(strlen(body) + strlen(wire) + 400) OVER (ORDER BY seq) AS so_far, row_number()
+                OVER (ORDER BY seq) AS place FROM ({inner})
+        ) WHERE so_far <= 1000000 OR place = 1 ORDER BY seq"""
+    table = await run_sql(home, sql, params=(after, session, session, kind), bus=bus)
+    return [Row._make(row) for row in table.rows]

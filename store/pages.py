@@ -1,0 +1,55 @@
+"""The log's rows in order, page by page, whoever holds the file: what backup, export and import read."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from ..bus import Bus
+from ..schemas import Schema, StoreError
+from .chain import Row
+from .query import run_sql
+
+_SPAN = 2000
+"""Positions asked for at a time."""
+
+_CHARACTERS = 2_000_000
+"""Most text in a page of more than one row: it must fit into one answer on the bus."""
+
+_COLUMNS = ", ".join(Row._fields)
+_PAGE = f"""
+    SELECT {_COLUMNS} FROM (
+        SELECT *, sum(strlen(body) + strlen(wire) + 400) OVER (ORDER BY seq) AS so_far
+        FROM events WHERE seq > ? AND seq <= ?
+    ) WHERE so_far <= {_CHARACTERS} OR seq = ? ORDER BY seq"""
+
+
+class LogState(Schema, frozen=True, kw_only=True):
+    """How far a log goes: later events do not change what is before them."""
+
+    id: str
+    events: int
+    head: str
+    """Hash of the last event."""
+
+
+async def log_state(home: Path, *, bus: Bus | None = None) -> LogState:
+    """How far the log of ``home`` goes now. Errors: :func:`run_sql`."""
+    table = await run_sql(home, "SELECT key, value FROM meta WHERE key IN ('log_id', 'events', 'head')", bus=bus)
+    known = {row[0]: row[1] for row in table.rows}
+    return LogState(id=known["log_id"], events=int(known["events"]), head=known["head"])
+
+
+async def pages(home: Path, state: LogState, *, bus: Bus | None = None) -> AsyncIterator[list[Row]]:
+    """Every row up to ``state``, in order. What the rows say is not checked.
+
+    Raises:
+        StoreError: rows are missing. Others: :func:`run_sql`.
+    """
+    after = 0
+    while after < state.events:
+        span = min(after + _SPAN, state.events)
+        table = await run_sql(home, _PAGE, params=(after, span, after + 1), bus=bus, max_rows=_SPAN + 1)
+        rows = [Row._make(row) for row in table.rows]
+        if not rows or rows[-1].seq <= after:
+            raise StoreError(f"The log has no event {after + 1}: `kernelswarm log verify` says more.")
+        yield rows
+        after = rows[-1].seq

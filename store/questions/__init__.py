@@ -1,0 +1,95 @@
+"""Questions to the log that somebody has asked before: one SQL file each, beside this one.
+
+A file begins with comments that are YAML: ``title``, ``meaning`` of the answer, ``columns`` (what each holds), and
+``parameters`` (default and meaning), which stand in the SQL as ``$name``.
+"""
+
+from collections.abc import Mapping
+from importlib import resources
+
+import yaml
+
+from ...schemas import InputError, Schema
+
+Value = str | int | float
+
+
+class Parameter(Schema, frozen=True, kw_only=True):
+    """What a question can be told."""
+
+    default: Value | None
+    """None: it has to be given."""
+    meaning: str
+
+
+class Question(Schema, frozen=True, kw_only=True):
+    """A question with the meaning of its answer."""
+
+    name: str
+    title: str
+    """The question, in a sentence."""
+    meaning: str
+    """How the answer is to be read."""
+    columns: dict[str, str]
+    """What each column of the answer holds, in order."""
+    parameters: dict[str, Parameter]
+    sql: str
+
+    def values(self, given: Mapping[str, Value]) -> dict[str, Value]:
+        """Every parameter's value: the given one, in the type of the default, else the default.
+
+        Raises:
+            InputError: there is no such parameter, one is missing, or the value is not of its type.
+        """
+        unknown = [name for name in given if name not in self.parameters]
+        if unknown:
+            there = ", ".join(self.parameters) or "none"
+            raise InputError(f"The question {self.name} has no parameter {unknown[0]!r}; it has: {there}.")
+        missing = [name for name, one in self.parameters.items() if one.default is None and name not in given]
+        if missing:
+            raise InputError(
+                f"The question {self.name} needs its parameter {missing[0]}: {self.parameters[missing[0]].meaning}."
+            )
+        return {name: _typed(name, given.get(name, one.default), one) for name, one in self.parameters.items()}
+
+
+def questions() -> list[Question]:
+    """All of them, by name."""
+    files = [file for file in resources.files(__package__).iterdir() if file.name.endswith(".sql")]
+    return [
+        _parsed(file.name[:-4], file.read_text(encoding="utf-8")) for file in sorted(files, key=lambda one: one.name)
+    ]
+
+
+def question(name: str) -> Question:
+    """The question of that name.
+
+    Raises:
+        InputError: there is none.
+    """
+    file = resources.files(__package__).joinpath(f"{name}.sql")
+    if not name.isidentifier() or not file.is_file():
+        raise InputError(f"There is no question {name!r}: `kernelswarm sql --list` shows them.")
+    return _parsed(name, file.read_text(encoding="utf-8"))
+
+
+def _parsed(name: str, text: str) -> Question:
+    lines = text.splitlines()
+    size = next(index for index, line in enumerate(lines) if not line.startswith("--"))
+    head = yaml.safe_load("\n".join(line[3:] for line in lines[:size]))
+    return Question(
+        name=name,
+        title=head["title"],
+        meaning=head["meaning"],
+        columns=head["columns"],
+        parameters={key: Parameter(**one) for key, one in head.get("parameters", {}).items()},
+        sql="\n".join(lines[size:]) + "\n",
+    )
+
+
+def _typed(name: str, value: Value | None, parameter: Parameter) -> Value:
+    kind: type[Value] = str if parameter.default is None else type(parameter.default)
+    try:
+        return kind(value)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise InputError(f"The parameter {name} is {value!r}, not a number: {parameter.meaning}.") from error

@@ -1,0 +1,20 @@
+-- title: What is the best kernel of each problem on each device?
+-- meaning: >-
+--   The best confirmed kernel by problem and device; `kernelswarm show SESSION --node NODE --source` prints its
+--   file.
+-- columns:
+--   problem: problem
+--   device: device
+--   speedup: against the best baseline
+--   speedup_low: low end of its interval
+--   against: that baseline
+--   session: session
+--   node: node
+-- parameters:
+--   problem:
+--     default: '%'
+--     meaning: problem as in LIKE
+SELECT problem, device, speedup, speedup_low, against, session, best AS node
+FROM sessions WHERE win AND problem ILIKE $problem
+QUALIFY row_number() OVER (PARTITION BY problem, device ORDER BY speedup_low DESC, session) = 1
+ORDER BY speedup DESC, problem, device

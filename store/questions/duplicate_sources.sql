@@ -1,0 +1,25 @@
+-- title: Which sources were proposed more than once?
+-- meaning: >-
+--   Files that were proposed again, letter by letter. Inside one session that is budget spent for nothing; across
+--   sessions of one problem it is knowledge that was not found.
+-- columns:
+--   sha256: hash of the source
+--   proposed: how often
+--   sessions: in how many sessions
+--   backend: synthesizer
+--   first_session: where it was first
+--   first_node: node there
+--   best_speedup: best that was measured of it
+-- parameters:
+--   most:
+--     default: 50
+--     meaning: sources to list
+WITH twins AS (
+    SELECT sha256, count(*) AS proposed FROM proposed_events GROUP BY sha256 HAVING count(*) > 1
+), judged AS (
+    SELECT session, node, max(speedup) AS speedup FROM diagnosed_events GROUP BY session, node
+)
+SELECT sha256, any_value(twins.proposed) AS proposed, count(DISTINCT session) AS sessions, any_value(backend) AS backend,
+    arg_min(session, seq) AS first_session, arg_min(node, seq) AS first_node, max(speedup) AS best_speedup
+FROM (FROM proposed_events SEMI JOIN twins USING (sha256)) JOIN twins USING (sha256) LEFT JOIN judged USING (session, node)
+GROUP BY sha256 ORDER BY proposed DESC, sha256 LIMIT $most

@@ -1,0 +1,12 @@
+-- title: Why do sessions end?
+-- meaning: >-
+--   Reasons of closed sessions, and how many are open.
+-- columns:
+--   reason: why it ended, or open
+--   sessions: sessions
+--   wins: of them, with a confirmed win
+--   median_seconds: how long they took, in the median
+--   median_candidates: candidates planned, in the median
+SELECT coalesce(reason, 'open') AS reason, count(*) AS sessions, count(*) FILTER (win) AS wins, median(seconds) AS median_seconds,
+    median(candidates) AS median_candidates
+FROM sessions GROUP BY ALL ORDER BY sessions DESC, reason

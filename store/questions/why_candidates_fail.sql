@@ -1,0 +1,17 @@
+-- title: Why do candidates fail?
+-- meaning: >-
+--   The most frequent reasons of failed steps, numbers in them replaced by #, so that like faults count together.
+-- columns:
+--   role: who found it
+--   verdict: verdict, where there is one
+--   reason: first line of the message, numbers as #
+--   failures: how often
+--   sessions: in how many sessions
+-- parameters:
+--   most:
+--     default: 50
+--     meaning: reasons to list
+SELECT role, verdict, regexp_replace(split_part(message, chr(10), 1), '[0-9]+', '#', 'g') AS reason,
+    count(*) AS failures, count(DISTINCT session) AS sessions
+FROM steps WHERE failed
+GROUP BY ALL ORDER BY failures DESC, role, reason LIMIT $most

@@ -1,0 +1,105 @@
+"""A session's events with their places in the log, quickly: what replay, resume and diff start from."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import msgspec
+
+from ..bus import Bus
+from ..schemas import Envelope, InputError, decode_envelope
+from .database import LogBusyError, explained
+from .log import Log, log_path
+from .query import run_sql
+
+_COLUMNS = "seq, id, session, pool, node, cause, agent, worker, at_ns, body, wire"
+_ROWS = 2000
+_PAGE_BYTES = 900_000
+"""Text of one page over the bus, which carries a megabyte at a time; compressed it is a fraction."""
+
+_STEP = 5000
+
+_PAGE = f"""
+    SELECT * EXCLUDE (size) FROM (
+        SELECT *, sum(strlen(body::VARCHAR) + strlen(wire) + 400) OVER (ORDER BY seq) AS size
+        FROM (SELECT {_COLUMNS} FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT {_ROWS})
+    ) WHERE size <= {_PAGE_BYTES} OR seq = (SELECT min(seq) FROM events WHERE session = ? AND seq > ?)
+    ORDER BY seq
+"""
+
+Recorded = tuple[int, Envelope]
+"""Place in the log, and the event."""
+
+
+class UnknownSession(InputError):
+    """The log has no such session."""
+
+
+async def read_recorded(home: Path, session: str, *, bus: Bus | None = None) -> list[Recorded]:
+    """Every event of ``session`` that is written down, oldest first.
+
+    The file is read directly where it can be; else its holder is asked, page by page.
+
+    Raises:
+        UnknownSession: the log has no such session.
+        StoreError, BusError: as :func:`.query.run_sql`.
+    """
+    found = await _from_file(home, session) if bus is None else None
+    if found is None:
+        found = [one async for one in _pages(home, session, bus)]
+    if not found:
+        raise UnknownSession(f"There is no session {session!r} in {log_path(home)}: `kernelswarm sessions` lists them.")
+    return found
+
+
+async def _from_file(home: Path, session: str) -> list[Recorded] | None:
+    """None if this process cannot read it: somebody else has it open, or there is none."""
+    path = log_path(home)
+    here = Log.opened_here(path)
+    if here is not None:
+        return await asyncio.to_thread(lambda: list(recorded_in(here, session)))
+    if not path.exists():
+        return None
+    with contextlib.suppress(LogBusyError):
+        return await asyncio.to_thread(_read_closed, path, session)
+    return None
+
+
+def _read_closed(path: Path, session: str) -> list[Recorded]:
+    with Log.open(path, read_only=True) as log:
+        return list(recorded_in(log, session))
+
+
+def recorded_in(log: Log, session: str) -> Iterator[Recorded]:
+    """Every event of ``session`` in an open log, oldest first. Blocks."""
+    with log.cursor() as cursor, explained(log.path):
+        found: duckdb.DuckDBPyConnection = cursor.execute(
+            f"SELECT {_COLUMNS} FROM events WHERE session = ? ORDER BY seq", [session]
+        )
+        # In steps: a conversion holds the interpreter, and the agents of this process want to answer meanwhile.
+        while rows := found.fetchmany(_STEP):
+            yield from map(_recorded, rows)
+
+
+async def _pages(home: Path, session: str, bus: Bus | None) -> AsyncIterator[Recorded]:
+    after = 0
+    while True:
+        table = await run_sql(home, _PAGE, params=(session, after, session, after), bus=bus)
+        for row in table.rows:
+            yield _recorded(row)
+        if not table.rows:
+            return
+        after = table.rows[-1][0]
+
+
+def _recorded(row: tuple[Any, ...]) -> Recorded:
+    seq, id, session, pool, node, cause, agent, worker, at_ns, body, wire = row
+    if wire:
+        return seq, decode_envelope(wire.encode())
+    raw = msgspec.Raw(body.encode())
+    return seq, Envelope(
+        id=id, session=session, pool=pool, node=node, cause=cause, agent=agent, worker=worker, at_ns=at_ns, body=raw
+    )

@@ -1,0 +1,36 @@
+-- Implementations in timing runs, without their samples.
+SELECT seq, session, pool, node, at_ns, worker,
+    coalesce(b.confirmation, false)           AS confirmation,
+    place,                                    -- of the series in the report, from 1
+    one.name                                  AS series,
+    one.name = timing.best                    AS best,
+    timing.median_ms[one.name]                AS median_ms,
+    timing.speedup[one.name].low              AS speedup_low,
+    timing.speedup[one.name].median           AS speedup,
+    timing.speedup[one.name].high             AS speedup_high,
+    len(one.samples_ns)                       AS rounds,
+    one.calls                                 AS calls,
+    (quartiles[3] - quartiles[1]) / nullif(quartiles[2], 0) AS noise,
+    b.report.verdict                          AS verdict,
+    b.report.roofline.floor_ms                AS floor_ms,
+    if(one.name = 'candidate', b.report.roofline.fraction, NULL) AS roofline_fraction,
+    b.report.roofline.limit                   AS roofline_limit,
+    if(one.name = 'candidate', b.report.counters, NULL) AS counters,
+    b.report.isolation                        AS isolation,
+    b.report.seconds                          AS seconds
+FROM (
+    SELECT *, list_aggregate(one.samples_ns, 'quantile_cont', [0.25, 0.5, 0.75]) AS quartiles
+    FROM (
+        SELECT *, b.report.timing AS timing, unnest(b.report.timing.series) AS one,
+            generate_subscripts(b.report.timing.series, 1) AS place
+        FROM (
+            SELECT *, json_transform(body, '{"confirmation": "BOOLEAN", "report": {
+                "verdict": "VARCHAR", "isolation": "VARCHAR", "seconds": "DOUBLE", "counters": "JSON",
+                "roofline": {"floor_ms": "DOUBLE", "fraction": "DOUBLE", "limit": "VARCHAR"},
+                "timing": {"best": "VARCHAR", "median_ms": "MAP(VARCHAR, DOUBLE)",
+                    "speedup": "MAP(VARCHAR, STRUCT(low DOUBLE, median DOUBLE, high DOUBLE))",
+                    "series": [{"name": "VARCHAR", "samples_ns": ["BIGINT"], "calls": "BIGINT"}]}}}') AS b
+            FROM events WHERE tag IN ('candidate.profiled.v1', 'candidate.profiling_failed.v1')
+        )
+    )
+)

@@ -1,0 +1,101 @@
+"""The log as it was at an event, a position, a time; and that no SQL gets round it."""
+
+from pathlib import Path
+
+import pytest
+from story import BEGIN_NS, SECOND, story, wire
+
+from kernelswarm.schemas import InputError
+from kernelswarm.store import Log, question, questions, run_sql
+from kernelswarm.store.typed import NAMES
+from kernelswarm.store.views import VIEWS
+
+SEQ = 13
+EVERYTHING = ("events", *NAMES, *VIEWS)
+
+
+@pytest.fixture
+def told(log: Log) -> list:
+    told = story()
+    log.append(wire(told))
+    return told
+
+
+async def test_every_view_is_what_it_was_when_the_log_ended_there(tmp_path: Path, told: list, log: Log) -> None:
+    with Log.open(tmp_path / "then" / "log.duckdb") as then:
+        then.append(wire(told[:SEQ]))
+    for name in EVERYTHING:
+        was = await run_sql(tmp_path / "then", f"FROM {name} ORDER BY ALL")
+        assert await run_sql(tmp_path, f"FROM {name} ORDER BY ALL", as_of=str(SEQ)) == was, name
+    for asked in questions():
+        values = asked.values({"session": "rmsnorm-a1", "node": "n2"} if asked.name == "ancestors" else {})
+        was = await run_sql(tmp_path / "then", asked.sql, params=values)
+        assert await run_sql(tmp_path, asked.sql, params=values, as_of=str(SEQ)) == was, asked.name
+
+
+@pytest.mark.parametrize("offset", ["", "+00:00", "Z"])
+async def test_position_event_and_time_name_the_same_point(tmp_path: Path, told: list, offset: str) -> None:
+    seconds = (BEGIN_NS + (SEQ - 1) * SECOND) // SECOND - 1_700_000_000
+    for as_of in (str(SEQ), told[SEQ - 1].id, f"2023-11-14T22:13:{20 + seconds}{offset}"):
+        assert (await run_sql(tmp_path, "SELECT max(seq) FROM events", as_of=as_of)).rows == ((SEQ,),)
+
+
+@pytest.mark.parametrize("as_of", ["0" * 32, "yesterday", "-1", "2023-99-01", "1; DROP TABLE events", "9" * 30])
+async def test_what_is_no_point_of_the_log_is_refused(tmp_path: Path, told: list, as_of: str) -> None:
+    with pytest.raises(InputError, match=r"There is no event|is no point of the log"):
+        await run_sql(tmp_path, "SELECT 1", as_of=as_of)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "FROM main.events",
+        "FROM log.events",
+        "FROM log.main.events",
+        'FROM "log"."main"."diagnosed_events"',
+        "FROM memory.main.events",
+        "SELECT (SELECT max(seq) FROM main.events)",
+        "WITH a AS (FROM main.events) FROM a",
+        "WITH events AS (FROM main.events) FROM events",
+        "SELECT 1 WHERE EXISTS (FROM log.events)",
+        "FROM query('FROM main.events')",
+        "FROM query('FROM ma' || 'in.events')",
+        "FROM query_table('main.events')",
+        "FROM query_table(['main.events'])",
+        "FROM pragma_storage_info('events')",
+        "FROM duckdb_tables()",
+        "FROM duckdb_tables",
+        "FROM information_schema.tables",
+        "FROM sqlite_master",
+        "SHOW TABLES",
+        "SUMMARIZE main.events",
+        "DESCRIBE main.events",
+        "EXPLAIN ANALYZE FROM main.events",
+        "SELECT * FROM events, main.events AS b",
+        "FROM events UNION ALL FROM main.events",
+        "FROM events JOIN log.main.events USING (seq)",
+        "PIVOT main.events ON tag",
+        "SELECT seq FROM (SELECT 1) AS t, LATERAL (FROM main.events)",
+        "VALUES ((SELECT count(*) FROM main.events))",
+    ],
+)
+async def test_no_query_sees_what_came_later(tmp_path: Path, told: list, sql: str) -> None:
+    with pytest.raises(InputError):
+        await run_sql(tmp_path, sql, as_of=str(SEQ))
+
+
+@pytest.mark.parametrize("name", ["meta", "streams", "guard"])
+async def test_the_logs_own_books_do_not_tell(tmp_path: Path, told: list, name: str) -> None:
+    table = await run_sql(tmp_path, f"FROM {name}", as_of=str(SEQ))
+    assert {row[0] for row in table.rows} <= {"log_id", "created_ns", "schema_version"}
+
+
+async def test_the_next_query_sees_everything_again(tmp_path: Path, told: list) -> None:
+    await run_sql(tmp_path, "SELECT 1", as_of="1")
+    assert (await run_sql(tmp_path, "SELECT max(seq) FROM main.events")).rows == ((len(told),),)
+
+
+async def test_a_question_as_of_then(tmp_path: Path, told: list) -> None:
+    asked = question("how_sessions_end")
+    table = await run_sql(tmp_path, asked.sql, params=asked.values({}), as_of=str(SEQ))
+    assert table.records()[0]["reason"] == "open"

@@ -1,0 +1,225 @@
+"""The library of questions: every one answers with the columns it promises; several are checked by hand."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from story import Story, story, wire
+
+from given import candidate, diagnosed, opened
+from kernelswarm.schemas import (
+    Advice,
+    AdviceAction,
+    InputError,
+    Intent,
+    MemoryOperator,
+    ModelCalled,
+    NodePlanned,
+    Origin,
+    SessionClosed,
+)
+from kernelswarm.store import Log, question, questions, run_sql
+
+ALL = {one.name: one for one in questions()}
+NEEDED = {"ancestors": {"session": "rmsnorm-a1", "node": "n4"}}
+
+
+@pytest.fixture
+def ask(tmp_path: Path, log: Log) -> Callable:
+    """Writes the events down, then asks a question."""
+
+    async def ask(told: list, name: str, **given: object) -> list[dict]:
+        log.append(wire(told, log.last_seq() + 1))
+        asked = question(name)
+        return (await run_sql(tmp_path, asked.sql, params=asked.values(given))).records()
+
+    return ask
+
+
+def test_there_are_enough_and_each_says_what_it_means() -> None:
+    assert len(ALL) >= 20
+    for one in ALL.values():
+        assert one.title.endswith("?") and one.meaning.endswith(".") and one.columns
+        assert all(one.columns.values())
+        assert all(f"${name}" in one.sql for name in one.parameters)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("sessions", [0, 2])
+async def test_every_question_answers_with_the_columns_it_promises(
+    tmp_path: Path, log: Log, name: str, sessions: int
+) -> None:
+    for number in range(sessions):
+        log.append(wire(story("rmsnorm-a1" if number else "b2", close=bool(number)), log.last_seq() + 1))
+    asked = ALL[name]
+    table = await run_sql(tmp_path, asked.sql, params=asked.values(NEEDED.get(name, {})))
+    assert table.columns == tuple(asked.columns)
+
+
+def child(told: Story, node: str, parent: str, speedup: float, action: AdviceAction, **changes: object) -> None:
+    advice = (Advice(action=action, reason="test"),)
+    number = len(told.envelopes)
+    told.say(
+        NodePlanned(
+            parent=parent,
+            intent=Intent.improve if parent else Intent.draft,
+            memory=MemoryOperator.inherit,
+            number=number,
+            advice=advice,
+        ),
+        node=node,
+    )
+    told.say(candidate(f"# {node}", **changes), node=node, agent="synthesizer")
+    told.say(diagnosed(speedup), node=node, agent="analyst")
+
+
+def family() -> Story:
+    """A draft of 1.0, from it 2.0 (vectorize) and 0.5 (simplify), from the first 3.0 (vectorize)."""
+    told = Story("family")
+    told.say(opened(), agent="user")
+    child(told, "n1", "", 1.0, AdviceAction.simplify, skills=("s1",))
+    child(told, "n2", "n1", 2.0, AdviceAction.vectorize, recipe={"threads": 2})
+    child(told, "n3", "n1", 0.5, AdviceAction.simplify, recipe={"threads": 1})
+    child(told, "n4", "n2", 3.0, AdviceAction.vectorize, recipe={"threads": 2})
+    return told
+
+
+async def test_gains_by_diagnosis(ask: Callable) -> None:
+    (row,) = await ask(family().envelopes, "gains_by_diagnosis")
+    assert row == dict(bottleneck="memory_traffic", children=3, improved=2, median_gain=1.5, best_gain=2.0)
+    assert await ask([], "gains_by_diagnosis", device="sm_90") == []
+    assert await ask([], "gains_by_diagnosis", device="TEST%") == [row]
+
+
+async def test_gains_by_advice(ask: Callable) -> None:
+    rows = await ask(family().envelopes, "gains_by_advice")
+    assert [tuple(row.values()) for row in rows] == [("vectorize", 2, 2, 2, 1.75, 2.0), ("simplify", 1, 1, 0, 0.5, 0.5)]
+
+
+async def test_productive_parents(ask: Callable) -> None:
+    first, second = await ask(family().envelopes, "productive_parents")
+    assert tuple(first.values()) == ("family", "n2", 2.0, 1, 1, "n4", 3.0)
+    assert tuple(second.values()) == ("family", "n1", 1.0, 2, 1, "n2", 2.0)
+
+
+async def test_knobs_that_win(ask: Callable) -> None:
+    rows = await ask(family().envelopes, "knobs_that_win")
+    assert [tuple(row.values()) for row in rows] == [
+        ("rmsnorm", "threads", "2", 2, 2, 2.5, 3.0),
+        ("rmsnorm", "threads", "1", 1, 0, 0.5, 0.5),
+    ]
+
+
+async def test_skills_that_helped(ask: Callable) -> None:
+    (row,) = await ask(family().envelopes, "skills_that_helped")
+    assert tuple(row.values()) == ("s1", 1, 1.0, 1.0, 1.0, 2.0)
+
+
+async def test_cost_per_win(ask: Callable) -> None:
+    told = story("won")
+    lost = Story("lost")
+    lost.say(opened(model="m-1"), agent="user")
+    call = ModelCalled(backend="anthropic", model="m-1", request="{}", completion="", stop_reason="end_turn",
+                       input_tokens=1_000_000, output_tokens=0, cache_read_tokens=1_000_000)  # fmt: skip
+    lost.say(call, agent="synthesizer", node="n1")
+    lost.say(SessionClosed(reason="budget"))
+    (row,) = await ask(told + lost.envelopes, "cost_per_win", input_price=10, output_price=1_000_000)
+    cost = (100 * 10 + 20 * 1_000_000) / 1e6 + 1.1 * 10
+    assert row == dict(model="m-1", sessions=2, wins=1, calls=2, input_tokens=2_000_100, output_tokens=20,
+                       cost=pytest.approx(cost), cost_per_win=pytest.approx(cost))  # fmt: skip
+
+
+async def test_where_and_why_candidates_fail(ask: Callable) -> None:
+    rows = await ask(story(), "where_candidates_fail")
+    assert [(row["state"], row["verdict"], row["nodes"], row["share"]) for row in rows] == [
+        ("profiled", "correct", 2, 0.5),
+        ("compilation_failed", "compile_error", 1, 0.25),
+        ("verification_failed", "wrong_numbers", 1, 0.25),
+    ]
+    rows = await ask([], "why_candidates_fail")
+    assert [tuple(row.values()) for row in rows] == [
+        ("compiler", None, "expected ';'", 1, 1),
+        ("verifier", "wrong_numbers", "wrong at [#, #]", 1, 1),
+    ]
+
+
+async def test_time_per_stage(ask: Callable) -> None:
+    rows = await ask(story(), "time_per_stage")
+    # A second between any two events; n3 asks a model before it proposes.
+    assert [(row["stage"], row["nodes"], row["median_seconds"]) for row in rows] == [
+        ("proposed", 4, 1.0),
+        ("compiled", 3, 1.0),
+        ("verified", 2, 1.0),
+        ("profiled", 2, 1.0),
+        ("failed", 2, 1.0),
+        ("diagnosed", 4, 1.0),
+    ]
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    assert rows[0]["share"] == pytest.approx(5 / 18)
+
+
+async def test_confirmation_shrinkage(ask: Callable) -> None:
+    (row,) = await ask(story(), "confirmation_shrinkage")
+    assert row == dict(pool="cpu", finalists=1, median_ratio=0.8, worst_ratio=0.8, lost=0)
+
+
+async def test_budget_to_first_win(ask: Callable) -> None:
+    (row,) = await ask(family().envelopes + Story("none").envelopes, "budget_to_first_win")
+    assert (row["sessions"], row["with_win"], row["median_candidates"], row["median_seconds"]) == (1, 1, 4, 6.0)
+
+
+async def test_duplicates_across_sessions(ask: Callable) -> None:
+    rows = await ask(story("one") + story("two"), "duplicate_sources")
+    assert len(rows) == 4
+    assert {(row["proposed"], row["sessions"], row["first_session"]) for row in rows} == {(2, 2, "one")}
+
+
+async def test_forks_and_ancestors_of_forks_of_forks(ask: Callable) -> None:
+    fork = Story("fork")
+    fork.say(opened(origin=Origin(session="rmsnorm-a1", node="n2")), agent="user")
+    child(fork, "f1", "n2", 6.4, AdviceAction.vectorize)
+    again = Story("again")
+    again.say(opened(origin=Origin(session="fork", node="n1")), agent="user")
+    child(again, "g1", "n1", 1.0, AdviceAction.vectorize)  # n1 is neither its own nor its parent session's
+    rows = await ask(story() + fork.envelopes + again.envelopes, "forks_and_seeds")
+    assert {(row["session"], row["kind"], row["gain"]) for row in rows} == {
+        ("fork", "fork", 2.0),
+        ("again", "fork", 1.0 / 6.4),
+    }
+    rows = await ask([], "ancestors", session="fork", node="f1")
+    assert [(row["session"], row["node"], row["speedup"], row["gain"]) for row in rows] == [
+        ("fork", "f1", 6.4, 2.0),
+        ("rmsnorm-a1", "n2", 3.2, 1.6),
+        ("rmsnorm-a1", "n1", 2.0, None),
+    ]
+    rows = await ask([], "ancestors", session="again", node="g1")
+    assert [(row["depth"], row["session"], row["node"]) for row in rows] == [
+        (0, "again", "g1"),
+        (1, "rmsnorm-a1", "n1"),
+    ]
+
+
+async def test_tried_on_operator(ask: Callable) -> None:
+    (row,) = await ask(story(), "tried_on_operator", operator="aten.mean%")
+    assert tuple(row.values()) == ("rmsnorm", "test cpu", "playbook", 1, 4, 2, 1, 3.2, "rmsnorm-a1")
+    assert await ask([], "tried_on_operator", operator="aten.bmm%") == []
+
+
+async def test_waiting_nodes(ask: Callable) -> None:
+    (row,) = await ask(story(close=False)[:4], "waiting_nodes")
+    assert tuple(row.values()) == ("cpu", "proposed", 1, "rmsnorm-a1", "n1", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("no_such", {}, "no question 'no_such'"),
+        ("../query", {}, "no question"),
+        ("cost_per_win", {"price": 1}, "no parameter 'price'; it has: input_price, output_price"),
+        ("cost_per_win", {"input_price": "dear"}, "is 'dear', not a number"),
+        ("ancestors", {"node": "n1"}, "needs its parameter session"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_says_why(name: str, given: dict, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        question(name).values(given)

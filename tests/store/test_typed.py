@@ -1,0 +1,77 @@
+"""Typed tables: filled with the events, made anew when they are missing, and never anything but what the events say."""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+from story import story, wire
+
+from kernelswarm.store import Log, log_path, run_sql
+from kernelswarm.store.typed import NAMES, SQL
+
+
+def edit(path: Path, *statements: str) -> None:
+    with duckdb.connect(path) as con:
+        for statement in statements:
+            con.execute(statement)
+
+
+def rows(path: Path, name: str) -> list[tuple]:
+    with Log.open(path, read_only=True) as log, log.cursor() as cursor:
+        return cursor.execute(f"FROM {name} ORDER BY ALL").fetchall()
+
+
+@pytest.fixture
+def path(tmp_path: Path, log: Log) -> Path:
+    told = wire(story())
+    for start in range(0, len(told), 5):
+        log.append(told[start : start + 5])
+    log.close()
+    return log_path(tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_batch_by_batch_they_hold_what_the_events_say(path: Path, name: str) -> None:
+    kept = rows(path, name)
+    assert kept
+    with Log.open(path, read_only=True) as log, log.cursor() as cursor:
+        assert cursor.execute(f"FROM ({SQL[name]}) ORDER BY ALL").fetchall() == kept
+
+
+def test_they_are_made_anew_where_a_log_lacks_them(path: Path) -> None:
+    before = {name: rows(path, name) for name in NAMES}
+    edit(path, *(f"DROP TABLE {name}" for name in NAMES), "DELETE FROM meta WHERE key LIKE 'typed%'")
+    assert {name: rows(path, name) for name in NAMES} == before, "read from the bodies where nobody may write"
+    Log.open(path).close()
+    with duckdb.connect(path, read_only=True) as con:
+        assert set(NAMES) <= {row[0] for row in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    assert {name: rows(path, name) for name in NAMES} == before
+
+
+async def test_what_an_older_program_wrote_is_caught_up(path: Path) -> None:
+    half = len(story()) // 2
+    before = {name: rows(path, name) for name in NAMES}
+    edit(path, *(f"DELETE FROM {name} WHERE seq > {half}" for name in NAMES),
+         f"UPDATE meta SET value = '{half}' WHERE key = 'typed_events'")  # fmt: skip
+    assert (await run_sql(path.parent, "SELECT status FROM sessions")).rows == (("closed",),)
+    Log.open(path).close()
+    assert {name: rows(path, name) for name in NAMES} == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE diagnosed_events SET speedup = 9 WHERE node = 'n2'",
+        "DELETE FROM diagnosed_events WHERE node = 'n2'",
+        "INSERT INTO diagnosed_events FROM diagnosed_events WHERE node = 'n2'",
+    ],
+)
+def test_a_table_that_was_tampered_with_is_found(path: Path, statement: str) -> None:
+    with Log.open(path) as log:
+        log.verify().check()
+        (seq,) = log.cursor().execute("SELECT min(seq) FROM diagnosed_events WHERE node = 'n2'").fetchone()
+    edit(path, statement)
+    with Log.open(path) as log:
+        found = log.verify()
+    assert not found.ok
+    assert (found.bad_seq, "diagnosed_events" in found.reason) == (seq, True)

@@ -1,0 +1,25 @@
+"""A search to be killed: says its session's id, then that it has got somewhere, and goes on."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import given
+from kernelswarm.agents.search import searching
+from kernelswarm.agents.session import SearchOptions
+from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.schemas import NodeDiagnosed
+
+
+async def search(home: Path) -> None:
+    (home / "rmsnorm.py").write_text(given.SOURCE)
+    options = SearchOptions(budget=5, seed=7)
+    async with searching(load_problem(home / "rmsnorm.py"), "bare", options, home=home) as running:
+        print(running.session, flush=True)
+        async for _, event in running.events():
+            if isinstance(event, NodeDiagnosed):
+                print("enough", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(search(Path(sys.argv[1])))
