@@ -2,8 +2,9 @@
 
 from .client import Bus
 from .consumer import Consumer, Delivery
+from .fair import FairConsumer
 from .local import embedded
-from .options import ConnectOptions
+from .options import VARIABLES, ConnectOptions, connecting_with
 from .publisher import IN_FLIGHT
 from .reader import Tail
 from .rpc import NobodyServes, Service
@@ -14,13 +15,16 @@ __all__ = [
     "ANY",
     "IN_FLIGHT",
     "MAX_PAYLOAD",
+    "VARIABLES",
     "Bus",
     "ConnectOptions",
     "Consumer",
     "Delivery",
+    "FairConsumer",
     "NobodyServes",
     "Service",
     "Tail",
+    "connecting_with",
     "embedded",
     "server_binary",
 ]

@@ -12,8 +12,8 @@ from nats.js.errors import NotFoundError
 from ..schemas import BusError
 from .client import Bus
 from .local import _live_run
+from .options import ACK_WAIT_SECONDS
 from .pull import ConsumerGone, Pull
-from .stream import ACK_WAIT_SECONDS
 from .subjects import ANY, STREAM, durable_name, role_filters
 
 __all__ = ["BulkConsumer", "ConsumerGone", "running", "stream_identity"]
@@ -37,6 +37,7 @@ class BulkConsumer:
         self._after = after
         self._pull: Pull | None = None
         self._last: Msg | None = None
+        self._expected = 1
 
     async def open(self) -> None:
         """Make sure of the durable, and begin to listen.
@@ -48,6 +49,7 @@ class BulkConsumer:
         with contextlib.suppress(NotFoundError):
             info = await self._link.retried("look up the recorder", lambda: js.consumer_info(STREAM, self._name))
             if info.ack_floor and info.ack_floor.stream_seq == self._after and not info.num_ack_pending:
+                self._expected = info.delivered.consumer_seq + 1 if info.delivered else 1
                 await self._listen()
                 return
             await self._link.retried("begin the recorder anew", lambda: js.delete_consumer(STREAM, self._name))
@@ -61,7 +63,7 @@ class BulkConsumer:
         Pairs of stream sequence and wire bytes, in stream order save for redeliveries. May be cancelled.
 
         Raises:
-            ConsumerGone: the durable or its stream is not there any more: begin anew.
+            ConsumerGone: the durable or its stream is not there any more, or a message was lost on its way: begin anew.
             BusError: the server stayed away for too long, or refuses.
         """
         assert self._pull is not None
@@ -109,8 +111,14 @@ class BulkConsumer:
         assert self._pull is not None
         # More is asked for than a batch holds, so that the next one arrives while this one is being written.
         message = await self._pull.get(4 * limit)
+        sequence = message.metadata.sequence
+        if sequence.consumer != self._expected:
+            # Sent into a connection that broke. Whoever wrote down what follows it, and acknowledged that, would have
+            # acknowledged the lost one too: nobody would ever see it again.
+            raise ConsumerGone
+        self._expected += 1
         self._last = message
-        return message.metadata.sequence.stream, message.data
+        return sequence.stream, message.data
 
 
 async def stream_identity(bus: Bus) -> str:

@@ -1,20 +1,26 @@
 """The bus as everybody else sees it."""
 
+import random
 from collections.abc import Iterable, Sequence
 from types import TracebackType
+
+from nats.js.api import ConsumerConfig
 
 from ..schemas import Artifact, Envelope, Event
 from ..schemas.presence import WorkerPresence
 from . import rpc
 from .artifacts import Artifacts
+from .board import Board
 from .consumer import Consumer
+from .fair import FairConsumer, Known
 from .link import PATIENCE_SECONDS, Link
-from .options import ConnectOptions
+from .options import ConnectOptions, default_options
 from .presence import Presence
 from .publisher import Publisher
 from .reader import Reader, Tail, read_until
-from .stream import ACK_WAIT_SECONDS, SESSION_CONSUMER_SECONDS, consumer_config, ensure_stream
+from .stream import SESSION_CONSUMER_SECONDS, consumer_config, ensure_stream
 from .subjects import durable_name, role_filters, session_filter
+from .turns import Turns
 
 
 class Bus:
@@ -26,10 +32,14 @@ class Bus:
 
     def __init__(self, link: Link, options: ConnectOptions) -> None:
         self._link = link
+        self.ack_wait_s = options.ack_wait_s
+        """Seconds after which a delivery that is neither settled nor renewed goes to another worker."""
         self._publisher = Publisher(link)
         self._artifacts = Artifacts(link, options.replicas)
         self._presence = Presence(link)
-        self._open: set[Consumer | Tail | rpc.Service] = set()
+        self._open: set[Consumer | FairConsumer | Tail | rpc.Service] = set()
+        self._boards: dict[str, Board] = {}
+        self._lanes: dict[tuple[str, str], Known] = {}
 
     @classmethod
     async def connect(
@@ -37,13 +47,13 @@ class Bus:
     ) -> "Bus":
         """Connect to the server (or servers, with commas between them) at ``url`` and make sure of the stream.
 
-        ``name`` is what the server's operator sees. ``options`` default to the environment's (:class:`ConnectOptions`).
+        ``name`` is what the server's operator sees. ``options`` default to :func:`default_options`.
 
         Raises:
             InputError: the URL or a credential is not usable.
             BusError: nobody answers within five seconds, or the stream there is not ours to use.
         """
-        options = options or ConnectOptions.from_environment()
+        options = options or default_options()
         link = await Link.open(url, name=name, options=options, patience=patience)
         try:
             await ensure_stream(link, options.replicas)
@@ -73,13 +83,14 @@ class Bus:
         *,
         max_in_flight: int = 1,
         session: str | None = None,
-        ack_wait_s: float = ACK_WAIT_SECONDS,
+        ack_wait_s: float | None = None,
     ) -> Consumer:
         """Deliveries of ``kinds`` (none: every tag) for ``pool`` (``"*"``: every pool).
 
         All workers that ask with the same pool, role and session share them out among themselves. The consumer is
         durable and begins with the stream's first event. With ``session`` it hears that session alone, and is
-        forgotten a day after its last worker. What is not settled or renewed within ``ack_wait_s`` goes to another.
+        forgotten a day after its last worker. What is not settled or renewed within ``ack_wait_s`` (by default
+        :attr:`ack_wait_s`) goes to another.
 
         Raises:
             InputError: a name cannot be part of a subject.
@@ -87,10 +98,38 @@ class Bus:
         config = consumer_config(
             durable_name(pool, role, session),
             role_filters(pool, kinds, session),
-            ack_wait_s=ack_wait_s,
+            ack_wait_s=self.ack_wait_s if ack_wait_s is None else ack_wait_s,
             idle_s=None if session is None else SESSION_CONSUMER_SECONDS,
         )
         consumer = Consumer(self._link, config, max_in_flight, self._open.discard)
+        self._open.add(consumer)
+        return consumer
+
+    def consume_in_turn(self, pool: str, role: str, kinds: Sequence[type[Event]]) -> FairConsumer:
+        """Deliveries of ``kinds`` for ``pool``, one at a time, its open sessions in turn.
+
+        All workers of a pool and a role share the work, as with :meth:`consume`; but where several sessions wait, the
+        one that was served least comes next, however much another one has asked for before.
+
+        Raises:
+            InputError: a name cannot be part of a subject.
+        """
+        filters = role_filters(pool, kinds)
+        tickets = consumer_config(
+            durable_name(pool, role), filters, ack_wait_s=self.ack_wait_s, idle_s=None, headers_only=True
+        )
+
+        def lane(session: str) -> ConsumerConfig:
+            return consumer_config(
+                durable_name(pool, role, session),
+                role_filters(pool, kinds, session),
+                ack_wait_s=self.ack_wait_s,
+                idle_s=SESSION_CONSUMER_SECONDS,
+            )
+
+        board = self._boards.setdefault(pool, Board(self._link, pool))
+        known = self._lanes.setdefault((pool, role), Known(Turns(random.random)))
+        consumer = FairConsumer(self._link, tickets, lane, board, known, self._open.discard)
         self._open.add(consumer)
         return consumer
 
@@ -141,6 +180,8 @@ class Bus:
         """Close everything that was opened through it. What was delivered and not settled goes to other workers."""
         for opened in list(self._open):
             await opened.aclose()
+        for board in self._boards.values():
+            await board.aclose()
         await self._link.close()
 
     async def __aenter__(self) -> "Bus":

@@ -12,6 +12,7 @@ from nats.aio.msg import Msg
 from nats.js import api
 
 from ..schemas import BusError, Envelope, decode_envelope
+from .cancelled import heeded
 from .link import Link
 from .pull import ConsumerGone, Pull
 from .stream import ensure_consumer
@@ -22,9 +23,11 @@ _log = logging.getLogger("kernelswarm.bus")
 class Delivery:
     """One event handed to this worker. Settle it with :meth:`ack` or :meth:`nak`: until then its place is taken."""
 
-    __slots__ = ("_message", "_settled", "data", "deliveries", "envelope", "seq")
+    __slots__ = ("_messages", "_settled", "data", "deliveries", "envelope", "seq")
 
-    def __init__(self, message: Msg, envelope: Envelope, settled: Callable[[], None]) -> None:
+    def __init__(
+        self, message: Msg, envelope: Envelope, settled: Callable[[], None], *, ticket: Msg | None = None
+    ) -> None:
         meta = message.metadata
         self.envelope = envelope
         self.data: bytes = message.data
@@ -33,23 +36,27 @@ class Delivery:
         """Its place in the stream, from 1."""
         self.deliveries: int = meta.num_delivered
         """How often it was handed out, this time included. The server never gives up; the agent does."""
-        self._message = message
+        # What entitled us to the message is settled with it, and after it.
+        self._messages = [message] if ticket is None else [message, ticket]
         self._settled: Callable[[], None] | None = settled
 
     async def ack(self) -> None:
         """It is done: publish the answer first. A second call does nothing."""
         if self._settle():
-            await _sent(self._message.ack())
+            for message in self._messages:
+                await sent(message.ack())
 
     async def nak(self, delay_s: float = 0.0) -> None:
         """Hand it to a worker again, after ``delay_s`` seconds. Does nothing once settled."""
         if self._settle():
-            await _sent(self._message.nak(delay_s or None))
+            for message in self._messages:
+                await sent(message.nak(delay_s or None))
 
     async def in_progress(self) -> None:
         """Still working: the 30 s until redelivery begin anew."""
         if self._settled is not None:
-            await _sent(self._message.in_progress())
+            for message in self._messages:
+                await sent(message.in_progress())
 
     def _settle(self) -> bool:
         settled, self._settled = self._settled, None
@@ -131,7 +138,7 @@ class Consumer(AsyncIterator[Delivery]):
         self._forget(self)
         if self._pull is not None:
             for message in await self._pull.stop():
-                await _sent(message.nak())
+                await sent(message.nak())
 
     async def __aenter__(self) -> "Consumer":
         return await self.start()
@@ -166,7 +173,7 @@ class Consumer(AsyncIterator[Delivery]):
         except msgspec.DecodeError as error:
             # Nobody can ever answer it: without this it would come back every 30 s for a month.
             _log.warning("bus: %s holds something that is not an event (%s): skipped", message.subject, error)
-            await _sent(message.term())
+            await sent(message.term())
             return None
         self._busy += 1
         return Delivery(message, envelope, self._settled)
@@ -176,7 +183,8 @@ class Consumer(AsyncIterator[Delivery]):
         self._freed.set()
 
 
-async def _sent(message: Awaitable[object]) -> None:
+async def sent(message: Awaitable[object]) -> None:
+    """Send an acknowledgement, or not."""
     # An acknowledgement that does not get through means redelivery, which is always allowed.
     with contextlib.suppress(nats.errors.Error):
-        await message
+        await heeded(message)

@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+import re
+import ssl
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 import nats.errors
 import nats.js.errors
@@ -12,7 +14,8 @@ from nats.aio.client import Client
 from nats.js import JetStreamContext
 
 from ..schemas import BusError
-from .options import ConnectOptions, servers, shown
+from .cancelled import heeded
+from .options import ConnectOptions, inbox_prefix, servers, shown
 
 T = TypeVar("T")
 
@@ -31,6 +34,21 @@ RETRY_SECONDS = 0.1
 _NOT_AVAILABLE = 10008
 """JetStream's code for "just now I cannot": starting up, or electing a leader."""
 
+_NO_ROOM = (10047, 10077, 10104)
+"""JetStream's codes for a disk without room: for resources, for a message, for a consumer. Room may come back."""
+
+_SAID_OF_NO_ROOM = ("error creating store", "no space left", "quota exceeded")
+"""What it says of a new stream or consumer then, under a code that means anything."""
+
+_VIOLATION = re.compile(r'permissions violation for (publish|subscription) to "([^"]+)"')
+"""As the client words it, which makes it all lower case."""
+
+_UNIMPORTANT = "$js.api.consumer.delete."
+"""What is asked out of politeness: the server forgets such a consumer by itself."""
+
+_ANSWERED_MEANWHILE_SECONDS = 0.5
+"""A request that may have been meant by a refusal, but was not, has its answer after so long."""
+
 _log = logging.getLogger("kernelswarm.bus")
 
 
@@ -44,7 +62,10 @@ class Link:
         self.js: JetStreamContext = self.nc.jetstream(timeout=ANSWER_SECONDS)
         self._connected = asyncio.Event()
         self._watchers: set[Callable[[], None]] = set()
-        self._attempts: set[asyncio.Timeout] = set()
+        self._attempts: dict[asyncio.Timeout, str] = {}
+        """What is being asked just now: the subject of each, if it is known."""
+        self._refusals: dict[asyncio.Timeout, str] = {}
+        self._refused: set[str] = set()
         self._lost: BusError | None = None
         self._last_error: Exception | None = None
         self._closing = False
@@ -60,9 +81,9 @@ class Link:
         """
         link = cls(url, patience)
         addresses, arguments = servers(url), options.arguments()
+        arguments["inbox_prefix"] = inbox_prefix(url).encode()
         try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                await link._connect(addresses, name, arguments)
+            await _at_most(CONNECT_SECONDS, link._connect(addresses, name, arguments))
         except (nats.errors.Error, ValueError) as error:
             # Raised before anything is opened (a broken credentials file); all else is retried within the client.
             raise BusError(f"cannot connect to the event bus at {link.url}: {error}") from error
@@ -70,10 +91,7 @@ class Link:
             await link.close()
             if not isinstance(error, OSError):
                 raise
-            raise BusError(
-                f"no NATS server answers at {link.url} ({link._last_error or 'it stays silent'}): start one there, "
-                "or leave --nats away to use the embedded server"
-            ) from error
+            raise _not_let_in(link.url, link._why()) from error
         link._connected.set()
         return link
 
@@ -93,6 +111,13 @@ class Link:
             pending_size=16 * 1024 * 1024,
             **arguments,  # type: ignore[arg-type]
         )
+
+    def _why(self) -> Exception | None:
+        # Over TLS the refused client often hears only that the server hung up, and not the server's reason.
+        hung_up = isinstance(self._last_error, BrokenPipeError | ConnectionResetError | nats.errors.UnexpectedEOF)
+        if hung_up and self.nc._server_info.get("auth_required"):
+            return nats.errors.AuthorizationError()
+        return self._last_error
 
     def watch(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` whenever the connection came back, was lost for good, or closes."""
@@ -120,10 +145,22 @@ class Link:
             await self._connected.wait()
         self.check()
 
-    async def retried(self, what: str, request: Callable[[], Awaitable[T]], *, seconds: float = ANSWER_SECONDS) -> T:
+    def may(self, subject: str) -> bool:
+        """Whether the server has not refused this user ``subject`` (or one that differs in its last token) yet."""
+        return _family(subject) not in self._refused
+
+    async def retried(
+        self,
+        what: str,
+        request: Callable[[], Awaitable[T]],
+        *,
+        seconds: float = ANSWER_SECONDS,
+        subject: str = "",
+    ) -> T:
         """Do an idempotent request, again while the server is away, restarting or electing, until patience ends.
 
-        One attempt may take ``seconds``; it is given up at once when the connection broke under it.
+        One attempt may take ``seconds``; it is given up at once when the connection broke under it, and when the server
+        refuses ``subject`` to this user.
 
         Raises:
             BusError: the server refused it, or patience ended; ``what`` says what was asked.
@@ -133,7 +170,7 @@ class Link:
         while True:
             await self.connected()
             try:
-                return await self._attempt(request, seconds)
+                return await self._attempt(request, seconds, subject)
             except nats.js.errors.NotFoundError:
                 raise
             except (nats.errors.Error, TimeoutError) as error:
@@ -143,13 +180,19 @@ class Link:
                 if not isinstance(error, TimeoutError):
                     await asyncio.sleep(RETRY_SECONDS)
 
-    async def _attempt(self, request: Callable[[], Awaitable[T]], seconds: float) -> T:
-        async with asyncio.timeout(seconds) as limit:
-            self._attempts.add(limit)
-            try:
-                return await request()
-            finally:
-                self._attempts.discard(limit)
+    async def _attempt(self, request: Callable[[], Awaitable[T]], seconds: float, subject: str) -> T:
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                self._attempts[limit] = subject
+                return await heeded(request())
+        except TimeoutError:
+            if limit in self._refusals:
+                raise BusError(self._refusals[limit]) from None
+            raise
+        finally:
+            self._attempts.pop(limit, None)
+            self._refusals.pop(limit, None)
 
     async def close(self) -> None:
         """Send what is waiting, then close. Never raises for a server that is gone."""
@@ -171,8 +214,31 @@ class Link:
             callback()
 
     async def _on_error(self, error: Exception) -> None:
-        self._last_error = error
+        # A server that refuses hangs up, too: the broken pipe must not hide why.
+        if not isinstance(self._last_error, nats.errors.AuthorizationError | ssl.SSLError):
+            self._last_error = error
         _log.debug("bus: %s", error)
+        violation = _VIOLATION.search(str(error))
+        if violation is not None:
+            self._on_violation(violation[1], violation[2])
+
+    def _on_violation(self, act: str, subject: str) -> None:
+        """The server does not say which request it refuses: those that it may mean fail, the others go on."""
+        verb = "hear" if act == "subscription" else "say"
+        sentence = (
+            f"the event bus at {self.url} does not let this user {verb} {subject}: "
+            "connect with the credentials of a role that may (docs/fleet.md)"
+        )
+        if self.may(subject) and not subject.startswith(_UNIMPORTANT):
+            _log.warning("bus: %s", sentence)
+        self._refused.add(_family(subject))
+        now = asyncio.get_running_loop().time()
+        for limit, asked in self._attempts.items():
+            if asked.lower() == subject or (not asked and subject.startswith(("$js.api.", "$o."))):
+                self._refusals[limit] = sentence
+                when = now + (0.0 if asked else _ANSWERED_MEANWHILE_SECONDS)
+                if not limit.expired() and (limit.when() or when) >= when:
+                    limit.reschedule(when)
 
     async def _on_disconnect(self) -> None:
         self._connected.clear()
@@ -205,10 +271,53 @@ class Link:
         self._wake()
 
 
+async def _at_most(seconds: float, work: Coroutine[Any, Any, None]) -> None:
+    """Do ``work``; cancel it after ``seconds``, as often as it takes: the client swallows one while it connects."""
+    task = asyncio.create_task(work, name="connect")
+    try:
+        await asyncio.wait([task], timeout=seconds)
+        if not task.done():
+            raise TimeoutError
+    finally:
+        while not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=RETRY_SECONDS)
+    task.result()
+
+
+def _not_let_in(url: str, error: Exception | None) -> BusError:
+    """Why there is no connection, and the way out."""
+    if "authorization" in str(error).lower():
+        return BusError(
+            f"the NATS server at {url} refuses these credentials: put user and password (or a token) into the URL, "
+            "or name a credentials file with --creds"
+        )
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return BusError(
+            f"the certificate of the NATS server at {url} is not trusted ({error.verify_message}): "
+            "name the authority that signed it with --tls-ca"
+        )
+    if isinstance(error, ssl.SSLError):
+        return BusError(
+            f"the NATS server at {url} ends the TLS handshake ({error.reason or error}): it may ask for a certificate "
+            "of yours, named with --tls-cert and --tls-key"
+        )
+    return BusError(
+        f"no NATS server answers at {url} ({error or 'it stays silent'}): start one there, "
+        "or leave --nats away to use the embedded server"
+    )
+
+
+def _family(subject: str) -> str:
+    return subject.lower().rpartition(".")[0]
+
+
 def _passing(error: Exception) -> bool:
     if isinstance(error, nats.js.errors.APIError):
-        return error.err_code == _NOT_AVAILABLE or (
-            isinstance(error, nats.js.errors.ServiceUnavailableError) and error.err_code is None
+        return (
+            error.err_code in (_NOT_AVAILABLE, *_NO_ROOM)
+            or any(words in (error.description or "") for words in _SAID_OF_NO_ROOM)
+            or (isinstance(error, nats.js.errors.ServiceUnavailableError) and error.err_code is None)
         )
     return isinstance(
         error,
@@ -223,7 +332,7 @@ def _passing(error: Exception) -> bool:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, nats.js.errors.APIError) and error.description:
-        if any(word in error.description for word in ("space", "resource", "storage")):
+        if any(word in error.description for word in ("space", "resource", "storage", "store")):
             return f"{error.description} (the server's disk is full: free some space there)"
         return error.description
     if isinstance(error, nats.js.errors.NoStreamResponseError | nats.errors.NoRespondersError):

@@ -12,6 +12,7 @@ import fcntl
 import os
 import shutil
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -23,11 +24,15 @@ MIN_FREE_BYTES = 64 * 1024 * 1024
 """Free disk space without which no server is started."""
 
 RESTARTS = 5
-"""How often a server that died under a living owner is started again."""
+"""How often in :data:`RESTARTS_SECONDS` a server that died under a living owner is started again."""
+
+RESTARTS_SECONDS = 600.0
 
 JOIN_SECONDS = 30.0
 _POLL_SECONDS = 0.02
 _WATCH_SECONDS = 0.25
+_FULL_SECONDS = 2.0
+"""How often the owner looks whether the server's disk is full."""
 
 
 class _Run(Schema, frozen=True, kw_only=True):
@@ -211,15 +216,33 @@ async def _while_alive(watch: Callable[[], Awaitable[BusError]]) -> AsyncIterato
 
 
 async def _keep_running(server: Server, run_file: Path) -> BusError:
-    for _ in range(RESTARTS):
-        await server.ended()
+    deaths: list[float] = []
+    while True:
+        if await _ended_or_freed(server, run_file.parent):
+            now = time.monotonic()
+            deaths = [*(at for at in deaths if now - at < RESTARTS_SECONDS), now]
+            if len(deaths) > RESTARTS:
+                return BusError(f"the embedded nats-server died {len(deaths)} times: {server.log_tail()}")
         try:
             await server.start()
             _write_run(run_file, server)
-        except (BusError, InputError) as error:
+        except (BusError, InputError, OSError) as error:
             return BusError(f"the embedded nats-server died and does not start again: {error}")
-    await server.ended()
-    return BusError(f"the embedded nats-server died {RESTARTS + 1} times: {server.log_tail()}")
+
+
+async def _ended_or_freed(server: Server, folder: Path) -> bool:
+    """True when the server died; False when it was stopped because its full disk has room again."""
+    ended = asyncio.ensure_future(server.ended())
+    try:
+        while not ended.done():
+            await asyncio.wait([ended], timeout=_FULL_SECONDS)
+            roomy = shutil.disk_usage(folder).free >= MIN_FREE_BYTES
+            if not ended.done() and roomy and await asyncio.to_thread(server.choked):
+                await server.stop()
+                return False
+    finally:
+        ended.cancel()
+    return True
 
 
 async def _owner_ends(folder: Path, run: _Run, owner: int) -> BusError:

@@ -9,6 +9,7 @@ from nats.aio.msg import Msg
 
 from ..schemas import decode, encode
 from ..schemas.presence import WorkerPresence
+from .cancelled import heeded
 from .link import Link
 from .subjects import ROLL_CALL, live_subject
 
@@ -33,7 +34,7 @@ class Presence:
                     await self._link.nc.flush()
                 self._answering = True
         with contextlib.suppress(nats.errors.Error):  # the next heartbeat says it again
-            await self._link.nc.publish(live_subject(presence.pool, presence.role), encode(presence))
+            await heeded(self._link.nc.publish(live_subject(presence.pool, presence.role), encode(presence)))
 
     def leave(self, worker: str) -> None:
         """A worker has ended: it answers no longer."""

@@ -44,6 +44,7 @@ class Publisher:
                 ack = await self._link.retried(
                     f"store {envelope.tag} of session {envelope.session}",
                     lambda: self._link.js.publish(subject, data, stream=STREAM, headers=headers),
+                    subject=subject,
                 )
             except NotFoundError as error:
                 raise BusError(f"the event bus at {self._link.url} has lost its stream {STREAM}") from error

@@ -15,6 +15,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from ..schemas import BusError
+from .cancelled import heeded
 from .link import RETRY_SECONDS, Link
 from .subjects import STREAM
 
@@ -96,9 +97,8 @@ class Pull:
             "idle_heartbeat": int(HEARTBEAT_SECONDS * _NANO),
         }
         with contextlib.suppress(nats.errors.ConnectionClosedError):  # the next check() says why
-            await self._link.nc.publish(
-                self._subject, json.dumps(body).encode(), reply=f"{self._inbox}.{self._request}"
-            )
+            reply = f"{self._inbox}.{self._request}"
+            await heeded(self._link.nc.publish(self._subject, json.dumps(body).encode(), reply=reply))
 
     async def _wait(self) -> None:
         try:

@@ -8,6 +8,7 @@ from types import TracebackType
 import msgspec
 import nats.errors
 import nats.js.errors
+from nats.aio.msg import Msg
 from nats.js import api
 
 from ..schemas import BusError, Envelope, decode_envelope
@@ -18,16 +19,17 @@ from .subjects import STREAM
 _log = logging.getLogger("kernelswarm.bus")
 
 _BATCH = 256
-_IDLE_SECONDS = 60.0
+_IDLE_SECONDS = 20.0
 """After so long without its reader the server forgets a reader's consumer."""
 
 
 class Reader:
     """Reads from a sequence on, in order and without a gap: an ephemeral consumer, made anew wherever it broke off."""
 
-    def __init__(self, link: Link, subject: str, after: int) -> None:
+    def __init__(self, link: Link, subjects: str | list[str], after: int, *, headers_only: bool = False) -> None:
         self._link = link
-        self._subject = subject
+        self._subjects = [subjects] if isinstance(subjects, str) else subjects
+        self._headers_only = headers_only
         self._after = after
         self._pull: Pull | None = None
         self._name = ""
@@ -40,6 +42,14 @@ class Reader:
         Raises:
             BusError: the server stays away, or refuses.
         """
+        while (message := await self.message(live=live)) is not None:
+            with contextlib.suppress(msgspec.DecodeError):
+                return self._after, decode_envelope(message.data)
+            _log.warning("bus: %s holds something that is not an event at %d: skipped", message.subject, self._after)
+        return None
+
+    async def message(self, *, live: bool) -> Msg | None:
+        """The next message as it is, an event or not; as :meth:`read`."""
         while True:
             pull = self._pull or await self._create()
             if not live and self._pending == 0:
@@ -54,9 +64,7 @@ class Reader:
                 await self.stop()
                 continue
             self._expected, self._pending, self._after = self._expected + 1, meta.num_pending, meta.sequence.stream
-            with contextlib.suppress(msgspec.DecodeError):
-                return self._after, decode_envelope(message.data)
-            _log.warning("bus: %s holds something that is not an event at %d: skipped", message.subject, self._after)
+            return message
 
     async def stop(self) -> None:
         """Stop listening, and let the server forget it."""
@@ -64,16 +72,16 @@ class Reader:
         if pull is None:
             return
         await pull.stop()
-        if self._link.nc.is_connected:
+        subject = f"$JS.API.CONSUMER.DELETE.{STREAM}.{self._name}"
+        if self._link.nc.is_connected and self._link.may(subject):
             # Without an answer: what goes wrong here, the idle limit puts right.
             with contextlib.suppress(nats.errors.Error):
-                await self._link.nc.publish(
-                    f"$JS.API.CONSUMER.DELETE.{STREAM}.{self._name}", b"", reply=self._link.nc.new_inbox()
-                )
+                await self._link.nc.publish(subject, b"", reply=self._link.nc.new_inbox())
 
     async def _create(self) -> Pull:
         config = api.ConsumerConfig(
-            filter_subjects=[self._subject],
+            filter_subjects=self._subjects,
+            headers_only=self._headers_only or None,
             deliver_policy=api.DeliverPolicy.BY_START_SEQUENCE,
             opt_start_seq=self._after + 1,
             ack_policy=api.AckPolicy.NONE,

@@ -39,10 +39,22 @@ class Service:
         self._answers: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Begin to serve; returns when the server knows."""
+        """Begin to serve; returns when the server knows.
+
+        Raises:
+            BusError: the server does not let this user.
+        """
         await self._link.connected()
-        self._subscription = await self._link.nc.subscribe(rpc_subject(self._name), queue="serve", cb=self._receive)
+        subject = rpc_subject(self._name)
+        self._subscription = await self._link.nc.subscribe(subject, queue="serve", cb=self._receive)
+        # The client's ping overtakes what waits in its buffer: only the second pong comes after the server's word.
         await self._link.nc.flush()
+        await self._link.nc.flush()
+        if not self._link.may(subject):
+            raise BusError(
+                f"the event bus at {self._link.url} does not let this user answer {self._name!r}: "
+                "that is the recorder's"
+            )
 
     async def aclose(self) -> None:
         """Stop serving; requests under way are given up."""

@@ -13,6 +13,9 @@ from pathlib import Path
 
 from ..schemas import BusError, InputError
 
+FULL = (b"no space left on device", b"disk quota exceeded")
+"""What the server's log says when its disk is full."""
+
 MAX_PAYLOAD = 8 * 1024 * 1024
 """Largest event in bytes."""
 
@@ -77,6 +80,8 @@ class Server:
         self._password = secrets.token_urlsafe(24)
         self._process: asyncio.subprocess.Process | None = None
         self._port = -1
+        self._log_read = 0
+        self._choked = False
 
     @property
     def pid(self) -> int:
@@ -97,6 +102,8 @@ class Server:
             BusError: the server did not come up; the end of its log is in the message.
         """
         config = self._write_config()
+        self._log_read = self._log.stat().st_size if self._log.exists() else 0
+        self._choked = False
         command = [server_binary(), "-c", str(config), "-p", str(self._port)]
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), *command),
@@ -142,6 +149,15 @@ class Server:
         finally:
             if process.stdin is not None:
                 process.stdin.close()
+
+    def choked(self) -> bool:
+        """Whether its disk was full since it started: it stores nothing more until it is started again, room or not."""
+        with contextlib.suppress(OSError), self._log.open("rb") as log:
+            log.seek(self._log_read if self._log_read <= log.seek(0, os.SEEK_END) else 0)  # it may have been rotated
+            said = log.read()
+            self._log_read = log.tell()
+            self._choked = self._choked or any(sentence in said.lower() for sentence in FULL)
+        return self._choked
 
     def log_tail(self) -> str:
         """The last lines of the server's log that are not mere information."""

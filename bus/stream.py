@@ -9,9 +9,6 @@ from ..schemas import BusError
 from .link import Link
 from .subjects import STREAM, STREAM_SUBJECT
 
-ACK_WAIT_SECONDS = 30.0
-"""A delivery that is neither acknowledged nor renewed for so long goes to another worker."""
-
 DUPLICATE_WINDOW_SECONDS = 600.0
 """How long the stream remembers event ids; the log remembers them forever."""
 
@@ -51,7 +48,9 @@ async def ensure_stream(link: Link, replicas: int) -> None:
         )
 
 
-def consumer_config(name: str, filters: list[str], *, ack_wait_s: float, idle_s: float | None) -> api.ConsumerConfig:
+def consumer_config(
+    name: str, filters: list[str], *, ack_wait_s: float, idle_s: float | None, headers_only: bool = False
+) -> api.ConsumerConfig:
     """The configuration of the durable ``name``; the server forgets it after ``idle_s`` seconds without a worker."""
     return api.ConsumerConfig(
         name=name,
@@ -63,6 +62,7 @@ def consumer_config(name: str, filters: list[str], *, ack_wait_s: float, idle_s:
         max_deliver=-1,
         max_ack_pending=10_000,
         inactive_threshold=idle_s,
+        headers_only=headers_only or None,
     )
 
 
@@ -78,7 +78,8 @@ async def ensure_consumer(link: Link, wanted: api.ConsumerConfig) -> None:
     except NotFoundError:
         await link.retried(f"create consumer {name}", lambda: link.js.add_consumer(STREAM, wanted))
         return
-    fields = ("filter_subjects", "deliver_policy", "ack_policy", "ack_wait", "max_deliver", "max_ack_pending")
+    policies = ("deliver_policy", "ack_policy", "ack_wait", "max_deliver", "max_ack_pending", "headers_only")
+    fields = ("filter_subjects", *policies)
     changes = _differences(wanted, _one_spelling(info.config), fields)
     if changes:
         await _update(f"change consumer {name}", changes, link, lambda: link.js.add_consumer(STREAM, wanted))
@@ -108,4 +109,5 @@ def _differences(wanted: Any, found: Any, fields: tuple[str, ...]) -> dict[str, 
 
 
 def _plain(value: Any) -> Any:
-    return sorted(value) if isinstance(value, list) else value
+    # The server leaves out what is false.
+    return sorted(value) if isinstance(value, list) else value or None

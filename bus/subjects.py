@@ -32,6 +32,12 @@ def event_subject(session: str, pool: str, tag: str) -> str:
     return f"ks.v1.{_token('session', session)}.{_token('pool', pool)}.{_tag_token(tag)}"
 
 
+def session_of(subject: str) -> tuple[str, str]:
+    """Session and tag token of an event's subject."""
+    parts = subject.split(".")
+    return parts[2], parts[4]
+
+
 def session_filter(session: str | None) -> str:
     """Everything said in ``session``, or in every session."""
     return STREAM_SUBJECT if session is None else f"ks.v1.{_token('session', session)}.>"

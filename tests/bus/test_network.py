@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from kernelswarm.bus import Bus
+from kernelswarm.bus.bulk import BulkConsumer, ConsumerGone
 from kernelswarm.schemas import StopRequested
 
 
@@ -102,3 +103,34 @@ async def test_a_worker_is_served_over_a_new_connection(bus, wire, event):
         await bus.publish(event())
         cable.cut()
         assert (await within(waiting)).seq == 1
+
+
+async def test_what_a_broken_connection_lost_is_not_acknowledged_with_what_follows(bus, wire, event):
+    cable, through = wire
+    async with await Bus.connect(through, name="far") as far:
+        kept: list[int] = []
+        begun = asyncio.Event()
+
+        async def record(until: int) -> None:
+            while not kept or kept[-1] < until:
+                consumer = BulkConsumer(far, "recorder-test", kept[-1] if kept else 0)
+                await consumer.open()
+                try:
+                    while not kept or kept[-1] < until:
+                        kept.extend(seq for seq, _ in await consumer.batch(10, 0.01))
+                        await consumer.ack()
+                        begun.set()
+                except ConsumerGone:
+                    pass
+                finally:
+                    await consumer.aclose()
+
+        await bus.publish(event())
+        recording = asyncio.create_task(record(41))
+        await within(begun.wait())
+        cable.swallow()
+        await bus.publish_many([event() for _ in range(20)])
+        cable.cut()
+        await bus.publish_many([event() for _ in range(20)])
+        await within(recording)
+    assert kept == list(range(1, 42))

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
-from kernelswarm.bus import Bus
+from kernelswarm.bus import Bus, embedded
 from kernelswarm.bus.server import Server
+from kernelswarm.faults.disk import Disk
 from kernelswarm.schemas import BusError, StopRequested
 
 STOP = [StopRequested]
@@ -105,3 +106,20 @@ async def test_a_server_that_stays_away_ends_everything_with_one_sentence(tmp_pa
             await within(task)
     await within(bus.close())
     lock.close()
+
+
+async def test_a_server_whose_disk_was_full_stores_again_once_there_is_room(tmp_path, event):
+    (tmp_path / "nats").mkdir()
+    with Disk.under(tmp_path / "nats") as disk:
+        if disk.reason:
+            pytest.skip(disk.reason)
+        async with embedded(tmp_path) as url, await Bus.connect(url, name="test") as bus:
+            await bus.publish(event())
+            disk.fill()
+            storing = asyncio.create_task(bus.publish(event(StopRequested(reason="x" * 100_000))))
+            log = tmp_path / "nats" / "server.log"
+            while b"no space" not in log.read_bytes():  # noqa: ASYNC110 - the server tells nobody but its log
+                await asyncio.sleep(0.05)
+            disk.free()
+            assert await asyncio.wait_for(storing, 60) > 1
+            assert len(await bus.history("s1")) == 2

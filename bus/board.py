@@ -1,0 +1,56 @@
+"""The sessions of a pool that are open, as far as this process has heard."""
+
+import asyncio
+import contextlib
+
+from ..schemas import BusError, SessionClosed, SessionOpened, event_tag
+from .link import Link
+from .reader import Reader
+from .subjects import role_filters, session_of
+
+
+class Board:
+    """Follows openings and closings of one pool, by their headers alone; shared by all workers of a connection."""
+
+    def __init__(self, link: Link, pool: str) -> None:
+        self._reader = Reader(link, role_filters(pool, [SessionOpened, SessionClosed]), 0, headers_only=True)
+        self._open: dict[str, None] = {}
+        self._closing = event_tag(SessionClosed).replace(".", "-")
+        self._starting = asyncio.Lock()
+        self._following: asyncio.Task[None] | None = None
+
+    async def sessions(self) -> list[str]:
+        """Sessions that were opened and not closed.
+
+        Raises:
+            BusError: the server stays away, or refuses.
+        """
+        async with self._starting:
+            if self._following is None:
+                while await self._next(live=False):
+                    pass
+                self._following = asyncio.create_task(self._follow(), name="board")
+        return list(self._open)
+
+    async def aclose(self) -> None:
+        """Stop following."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.wait([self._following])
+        await self._reader.stop()
+
+    async def _follow(self) -> None:
+        with contextlib.suppress(BusError):  # the bus is closed or lost: whoever waits for work hears it, too
+            while await self._next(live=True):
+                pass
+
+    async def _next(self, *, live: bool) -> bool:
+        message = await self._reader.message(live=live)
+        if message is None:
+            return False
+        session, tag = session_of(message.subject)
+        if tag == self._closing:
+            self._open.pop(session, None)
+        else:
+            self._open[session] = None
+        return True

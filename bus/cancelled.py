@@ -1,0 +1,20 @@
+"""Cancellations that the client library swallows while it flushes (nats-py 2.16, ``_flush_pending``)."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def heeded(work: Awaitable[T]) -> T:
+    """Do ``work`` and raise a cancellation that came meanwhile and was swallowed.
+
+    Without it a task that is cancelled while it sends goes on for ever, and whoever waits for its end with it.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    result = await work
+    if task is not None and task.cancelling() > before:
+        raise asyncio.CancelledError
+    return result

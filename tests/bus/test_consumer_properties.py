@@ -1,0 +1,67 @@
+"""Whatever happens between an input and its acknowledgement: one output for each, because ids follow from causes."""
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+
+from hypothesis import HealthCheck, settings
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+
+import given
+from kernelswarm.bus import Bus
+from kernelswarm.bus.consumer import Delivery
+from kernelswarm.bus.copies import publish_copy
+from kernelswarm.schemas import CandidateProposed, Envelope, StopRequested, event_id
+
+MISHAPS = ("none", "killed before the answer", "acknowledgement lost", "answered twice", "leaves and comes back")
+
+sessions = itertools.count()
+
+
+async def worked(bus: Bus, delivery: Delivery, mishap: str) -> bool:
+    """One step of a worker to whom ``mishap`` happens; whether it is settled."""
+    answer = given.said(
+        given.candidate(), node=delivery.envelope.node, cause=delivery.envelope.id, session=delivery.envelope.session
+    )
+    if mishap != "killed before the answer":
+        await bus.publish(answer)
+    if mishap == "answered twice":
+        await bus.publish(answer)
+    if mishap in ("none", "answered twice"):
+        await delivery.ack()
+        return True
+    await delivery.nak()  # what the server does of itself when it has heard nothing for long enough
+    return False
+
+
+async def serve(bus: Bus, session: str, inputs: Sequence[Envelope], mishaps: Sequence[str]) -> None:
+    happens, settled = iter(mishaps), 0
+    while settled < len(inputs):
+        async with bus.consume("cpu", "synthesizer", [StopRequested], session=session) as consumer:
+            while settled < len(inputs):
+                mishap = next(happens, "none")
+                settled += await worked(bus, await anext(consumer), mishap)
+                if mishap == "leaves and comes back":
+                    break
+
+
+@settings(max_examples=settings().max_examples // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@for_all(count=st.integers(1, 4), mishaps=st.lists(st.sampled_from(MISHAPS), max_size=10))
+async def test_every_input_has_one_output(bus: Bus, count: int, mishaps: list[str]) -> None:
+    session = f"s{next(sessions)}"
+    inputs = [given.said(StopRequested(reason="user"), index=index, session=session) for index in range(count)]
+    await bus.publish_many(inputs)
+    async with asyncio.timeout(60):
+        await serve(bus, session, inputs, mishaps)
+    said = [envelope for _, envelope in await bus.history(session) if isinstance(envelope.event(), CandidateProposed)]
+    wanted = {event_id(session, one.id, "candidate.proposed.v1", 0) for one in inputs}
+    assert sorted(one.id for one in said) == sorted(wanted)
+
+
+async def test_a_copy_is_stored_beside_the_first(bus: Bus) -> None:
+    first = given.said(StopRequested(reason="user"))
+    await bus.publish(first)
+    await bus.publish(first)
+    await publish_copy(bus, first)
+    assert [envelope.id for _, envelope in await bus.history(first.session)] == [first.id, first.id]

@@ -1,0 +1,186 @@
+"""Sessions of a pool take turns, whoever asked first; nothing is lost by it and nothing is done twice."""
+
+import asyncio
+import contextlib
+from collections import Counter
+
+import pytest
+
+from given import opened
+from kernelswarm.bus import Bus
+from kernelswarm.bus.cancelled import heeded
+from kernelswarm.bus.turns import Turns
+from kernelswarm.schemas import SessionClosed, StopRequested
+
+STOP = [StopRequested]
+
+
+async def within(awaitable, seconds: float = 30):
+    return await asyncio.wait_for(awaitable, seconds)
+
+
+async def done(consumer, count: int, *, busy_s: float = 0.0) -> list[str]:
+    """Sessions in the order in which one worker served them."""
+    served = []
+    while len(served) < count:
+        delivery = await within(anext(consumer))
+        if busy_s:
+            await asyncio.sleep(busy_s)
+        served.append(delivery.envelope.session)
+        await delivery.ack()
+    return served
+
+
+def backlog(event, session: str, count: int):
+    return [event(opened(), session=session), *(event(session=session) for _ in range(count))]
+
+
+def test_who_was_served_least_comes_next():
+    turns = Turns(lambda: 0.5)
+    for session, seconds in (("a", 3.0), ("b", 1.0), ("c", 2.0)):
+        turns.begin(session)
+        turns.end(session, seconds)
+    assert turns.order("abc") == ["b", "c", "a"]
+
+
+def test_who_is_being_served_waits_for_the_others():
+    turns = Turns(lambda: 0.5)
+    turns.begin("a")
+    assert turns.order(["a", "b"]) == ["b", "a"]
+
+
+def test_idleness_saves_up_no_claim():
+    turns = Turns(lambda: 0.5)
+    for _ in range(10):
+        turns.begin("busy")
+        turns.end("busy", 1.0)
+    served = []
+    for _ in range(6):
+        session = turns.order(["busy", "newcomer"])[0]
+        turns.begin(session)
+        turns.end(session, 1.0)
+        served.append(session)
+    assert Counter(served) == {"busy": 3, "newcomer": 3}
+
+
+async def test_a_later_session_does_not_wait_for_an_earlier_ones_backlog(bus, event):
+    await bus.publish_many(backlog(event, "early", 40))
+    await bus.publish_many(backlog(event, "late", 10))
+    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+        served = await done(worker, 50, busy_s=0.002)
+    assert Counter(served) == {"early": 40, "late": 10}
+    assert served.index("late") <= 2
+    assert Counter(served[:20])["late"] >= 8
+
+
+async def test_a_session_that_was_opened_meanwhile_gets_its_turn(bus, event):
+    await bus.publish_many(backlog(event, "early", 40))
+    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+        await done(worker, 10)
+        await bus.publish_many(backlog(event, "late", 5))
+        async with bus.tail(session="late") as tail:
+            await within(anext(tail))
+        served = await done(worker, 35)
+    assert Counter(served) == {"early": 30, "late": 5}
+    assert served[10:].count("late") == 0
+
+
+async def test_workers_share_everything_out_and_do_nothing_twice(bus, url, event):
+    names = [f"s{number}" for number in range(5)]
+    for name in names:
+        await bus.publish_many(backlog(event, name, 20))
+    seen: Counter[int] = Counter()
+
+    async def work(consumer) -> None:
+        async for delivery in consumer:
+            seen[delivery.seq] += 1
+            await delivery.ack()
+            if len(seen) == 100:
+                await asyncio.gather(*(one.aclose() for one in consumers))
+
+    async with await Bus.connect(url, name="second") as other:
+        consumers = [on.consume_in_turn("cpu", "compiler", STOP) for on in (bus, other) for _ in range(4)]
+        await within(asyncio.gather(*map(work, consumers)))
+    assert len(seen) == 100 and set(seen.values()) == {1}
+
+
+async def test_work_that_was_handed_back_comes_again(bus, event):
+    await bus.publish_many(backlog(event, "s1", 1))
+    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+        await (await within(anext(worker))).nak(0.01)
+        again = await within(anext(worker))
+        assert (again.seq, again.deliveries) == (2, 2)
+        await again.ack()
+        with pytest.raises(TimeoutError):
+            await within(anext(worker), 0.1)
+
+
+@pytest.mark.parametrize("how", ["closed", "silent"])
+async def test_what_a_worker_left_behind_goes_to_another(url, event, how, monkeypatch):
+    monkeypatch.setenv("KERNELSWARM_NATS_ACK_WAIT", "1")
+    async with await Bus.connect(url, name="one") as leaving, await Bus.connect(url, name="two") as staying:
+        await leaving.publish_many(backlog(event, "s1", 2))
+        worker = leaving.consume_in_turn("cpu", "compiler", STOP)
+        taken = await within(anext(worker))
+        if how == "closed":
+            await taken.nak()
+            await worker.aclose()
+        async with staying.consume_in_turn("cpu", "compiler", STOP) as other:
+            seen = set()
+            for _ in range(2):
+                delivery = await within(anext(other))
+                seen.add(delivery.seq)
+                await delivery.ack()
+    assert seen == {2, 3}
+
+
+async def test_leftover_work_of_a_closed_session_is_done(bus, event):
+    await bus.publish_many(backlog(event, "s1", 3))
+    await bus.publish_many([event(SessionClosed(reason="user"), session="s1"), *backlog(event, "s2", 3)])
+    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+        assert Counter(await done(worker, 6)) == {"s1": 3, "s2": 3}
+
+
+async def test_waiting_may_be_cancelled_without_losing_anything(bus, event):
+    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+        with pytest.raises(TimeoutError):
+            await within(anext(worker), 0.05)
+        await bus.publish_many(backlog(event, "s1", 1))
+        assert (await within(anext(worker))).deliveries == 1
+
+
+async def test_a_worker_lives_through_a_restart_of_the_server(bus, event, kill_server):
+    await bus.publish_many(backlog(event, "s1", 3))
+    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+        await done(worker, 1)
+        kill_server()
+        await bus.publish(event(session="s1"))
+        assert await done(worker, 3) == ["s1"] * 3
+
+
+async def test_a_ticket_that_got_lost_costs_time_and_not_the_work(bus, event, monkeypatch):
+    monkeypatch.setattr("kernelswarm.bus.fair.LOOK_AROUND_SECONDS", 0.1)
+    await bus.publish_many(backlog(event, "s1", 1))
+    async with bus.consume("cpu", "compiler", STOP) as thief:
+        await (await within(anext(thief))).ack()
+    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+        assert (await within(anext(worker))).seq == 2
+
+
+async def test_a_cancellation_that_the_client_swallows_ends_the_task_all_the_same():
+    begun = asyncio.Event()
+
+    async def flushing() -> None:
+        begun.set()
+        with contextlib.suppress(asyncio.CancelledError):  # as nats-py does
+            await asyncio.Event().wait()
+
+    async def worker() -> None:
+        while True:
+            await heeded(flushing())
+
+    task = asyncio.create_task(worker())
+    await begun.wait()
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=10)
+    assert done and task.cancelled()
