@@ -22,13 +22,15 @@ class _Kept(Schema, frozen=True, kw_only=True):
 
 
 class ArtifactCache:
-    """A folder of ``<key>.so`` files, each with ``<key>.json`` beside it."""
+    """A folder of ``<key><suffix>`` files, each with a note of the same stem beside it."""
 
     BUILDING = ".build-"
     """Prefix of the folders in which artifacts are made before they are renamed into place."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, suffix: str = ".so", media_type: str = SHARED_OBJECT) -> None:
         self.folder = folder
+        self._suffix = suffix
+        self._media_type = media_type
 
     def find(self, key: str, machine: list[str]) -> tuple[CompileReport, dict[str, Path]] | None:
         """Report and artifact of an earlier build for the same ``machine``, if the file is still what it was.
@@ -38,9 +40,9 @@ class ArtifactCache:
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         self._sweep()
-        path = self.folder / f"{key}.so"
+        path = self.folder / f"{key}{self._suffix}"
         try:
-            kept = decode((self.folder / f"{key}.json").read_bytes(), _Kept)
+            kept = decode(path.with_suffix(".json").read_bytes(), _Kept)
             data = path.read_bytes()
         except (FileNotFoundError, msgspec.DecodeError):
             return None
@@ -58,8 +60,8 @@ class ArtifactCache:
             OSError: it cannot be written.
         """
         data = built.read_bytes()
-        path = self.folder / f"{key}.so"
-        artifact = Artifact(sha256=sha256(data), size=len(data), media_type=SHARED_OBJECT, name=path.name)
+        path = self.folder / f"{key}{self._suffix}"
+        artifact = Artifact(sha256=sha256(data), size=len(data), media_type=self._media_type, name=path.name)
         report = msgspec.structs.replace(report, artifacts=(artifact,))
         note = built.with_suffix(".json")
         note.write_bytes(encode(_Kept(report=report, machine=machine)))

@@ -46,6 +46,7 @@ class Device:
         *,
         baselines: Sequence[str] | None = None,
         secret: str | None = None,
+        accelerator: int = 0,
     ) -> None:
         """Starts nothing yet.
 
@@ -55,14 +56,17 @@ class Device:
             home: Folder for caches and leases.
             baselines: Which to compare with, of ``eager``, ``compile``, ``max_autotune``; by default the pool's.
             secret: What seeds are derived from; by default nobody knows it.
+            accelerator: Which of the hardware's accelerators to run on, from 0; of no meaning for a processor.
         """
         self._pool = pool
         self._hardware = hardware
         self._baselines = pool.baselines if baselines is None else baselines
         self._secret = secret or secrets.token_hex(16)
         self._artifacts = home / "artifacts"
-        self._lease = Lease(pool, home)
-        self._launcher = Launcher(pool, hardware, home)
+        self.accelerator = next(iter(hardware.accelerators[accelerator : accelerator + 1]), None)
+        """The accelerator that candidates run on and whose lease is taken; None for a processor."""
+        self._lease = Lease(pool, home, self.accelerator.uuid if self.accelerator else "")
+        self._launcher = Launcher(pool, hardware, home, self.accelerator)
         self._cases: dict[str, CaseHost] = {}
         self._timing: dict[str, TimingHost] = {}
 
@@ -95,7 +99,7 @@ class Device:
         return await self._timing_of(problem).prepare(facts, self._lease)
 
     async def compile(self, source: str, language: str) -> tuple[CompileReport, dict[str, bytes]]:
-        """Compile a candidate for this pool.
+        """Compile a candidate for this pool; needs none of its accelerators.
 
         Returns:
             The report, and the artifacts' bytes by sha256.
@@ -103,7 +107,7 @@ class Device:
         Raises:
             PoolError: no such language, or no toolchain for it here.
         """
-        async with self._lease.shared():
+        async with self._lease.compiling():
             report, paths = await find_language(language).compile(
                 source, pool=self._pool, hardware=self._hardware, cache=self._artifacts
             )
@@ -141,7 +145,7 @@ class Device:
             )
         async with self._lease.shared():
             return await verification.verify(
-                self._launcher, self._cases_of(problem), problem, source, self._pool.candidate_seconds
+                self._launcher, self._cases_of(problem), problem, source, compile_report, self._pool.candidate_seconds
             )
 
     async def profile(
@@ -169,6 +173,7 @@ class Device:
             facts,
             self._hardware,
             source,
+            compile_report,
             seconds=self._pool.candidate_seconds,
             thorough=thorough,
         )

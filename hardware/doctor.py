@@ -7,13 +7,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from ..schemas import Pool, PoolError
+from .checks import Check, Status
 from .compilers import find_compiler
 from .cpu_facts import instruction_sets, memory_bytes, model_name, transparent_huge_pages, usable_cores
+from .gpu_doctor import examine_gpu
 from .languages.cpp import BASE_FLAGS
 from .profilers import why_no_hardware_counters
 
@@ -22,41 +22,18 @@ OLDEST_PYTHON = (3, 11)
 ENOUGH_DISK = 2 << 30
 
 
-class Status(StrEnum):
-    """How a check came out."""
-
-    ok = "ok"
-    warn = "warn"
-    """It runs, but results are worse or less certain."""
-    fail = "fail"
-    """No search runs until this is mended."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at."""
-
-    name: str
-    status: Status
-    detail: str
-    """What was found."""
-    way_out: str = ""
-    """What to do; empty if ok."""
-
-
 def examine(pool: Pool, home: Path) -> list[Check]:
-    """Look at everything a search on ``pool`` needs; takes about a second, changes nothing but an empty ``home``."""
+    """Look at everything a search on ``pool`` needs; takes seconds, changes nothing but an empty ``home``."""
     return [
         _python(),
         *map(_package, PACKAGES),
-        _compiler(pool),
+        *([_compiler(pool)] if pool.platform == "cpu" else examine_gpu(pool)),
         _nats_server(),
         _home(home),
         _isolation(),
         _processor(),
         _load(),
-        _huge_pages(),
-        _counters(),
+        *([_huge_pages(), _counters()] if pool.platform == "cpu" else []),
     ]
 
 
@@ -204,3 +181,6 @@ def _counters() -> Check:
     if not why_not:
         return Check("counters", Status.ok, "perf_event_open works")
     return Check("counters", Status.warn, why_not, "diagnoses do without instructions and cycles; nothing else suffers")
+
+
+__all__ = ["Check", "Status", "examine"]

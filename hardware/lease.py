@@ -1,8 +1,8 @@
-"""Who may use the machine now: compiling and verifying share it, timing has it alone.
+"""Who may use the machine now: verifying shares it, timing has it alone. On a processor compiling shares it too.
 
-Two lock files per platform and host under ``home/"leases"``. A holder has the *room* locked, shared or exclusive.
-Whoever wants in first takes the *turnstile*, alone, and keeps it while waiting for the room: so a waiter for the
-exclusive lease stops the stream of sharers behind it and cannot starve. ``flock`` ends with the process, however
+Two lock files per platform, host and device under ``home/"leases"``. A holder has the *room* locked, shared or
+exclusive. Whoever wants in first takes the *turnstile*, alone, and keeps it while waiting for the room: so a waiter for
+the exclusive lease stops the stream of sharers behind it and cannot starve. ``flock`` ends with the process, however
 it ends. (Courtois, Heymans, Parnas: Concurrent Control with "Readers" and "Writers", CACM 1971, with the turnstile.)
 """
 
@@ -19,13 +19,15 @@ from ..schemas import InputError, Pool
 
 
 class Lease:
-    """The lease on this host's hardware for ``pool``'s platform.
+    """The lease on this host's hardware for ``pool``'s platform, or on one ``device`` of it (its uuid).
 
     By platform, not by pool: two pools of one machine disturb each other's timing just as two sessions of one do.
+    Devices do not: what runs on one leaves the timing of another alone.
     """
 
-    def __init__(self, pool: Pool, home: Path) -> None:
-        stem = f"{pool.platform}.{socket.gethostname()}"
+    def __init__(self, pool: Pool, home: Path, device: str = "") -> None:
+        stem = ".".join(filter(None, (pool.platform, socket.gethostname(), device)))
+        self._compiling_shares = pool.platform == "cpu"
         self._folder = home / "leases"
         self._room = self._folder / f"{stem}.room"
         self._turnstile = self._folder / f"{stem}.turnstile"
@@ -38,6 +40,19 @@ class Lease:
             InputError: the lock files cannot be made.
         """
         async with self._held(fcntl.LOCK_SH):
+            yield
+
+    @contextlib.asynccontextmanager
+    async def compiling(self) -> AsyncIterator[None]:
+        """Compile: on a processor as a sharer, beside an accelerator freely, whoever times something there.
+
+        Raises:
+            InputError: the lock files cannot be made.
+        """
+        if not self._compiling_shares:
+            yield
+            return
+        async with self.shared():
             yield
 
     @contextlib.asynccontextmanager

@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,8 +52,12 @@ class Finished:
     seconds: float
 
 
-async def run_limited(argv: Sequence[str], *, cwd: Path, limits: Limits) -> Finished:
+async def run_limited(
+    argv: Sequence[str], *, cwd: Path, limits: Limits, environment: Mapping[str, str] | None = None
+) -> Finished:
     """Run ``argv`` in ``cwd`` under ``limits``; when cancelled or late, every process it started is killed.
+
+    ``environment`` is added to what it gets to see of ours.
 
     Raises:
         OSError: the command cannot be started.
@@ -62,7 +66,7 @@ async def run_limited(argv: Sequence[str], *, cwd: Path, limits: Limits) -> Fini
     process = await asyncio.create_subprocess_exec(
         *_limited(argv, limits),
         cwd=cwd,
-        env=_environment(cwd),
+        env={**_environment(cwd), **(environment or {})},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -32,9 +32,9 @@ def native_source(source: str, prefix: str) -> NativeSource | None:
     Raises:
         Refused: it is not Python, or the two are not literals assigned once at module level.
     """
-    tree = _parsed(source)
-    text = _literal(tree, f"{prefix}_SOURCE")
-    flags = _literal(tree, f"{prefix}_FLAGS")
+    tree = parsed(source)
+    text = module_literal(tree, f"{prefix}_SOURCE")
+    flags = module_literal(tree, f"{prefix}_FLAGS")
     if text is None:
         return None
     if not isinstance(text, str):
@@ -60,7 +60,12 @@ def check_flags(flags: tuple[str, ...], allowed: re.Pattern[str], reasons: dict[
             raise Refused(f"the flag {flag!r} is refused: only optimisation, target, -D, -std and warning flags pass")
 
 
-def _parsed(source: str) -> ast.Module:
+def parsed(source: str) -> ast.Module:
+    """``source`` as a tree.
+
+    Raises:
+        Refused: it is not Python.
+    """
     try:
         return ast.parse(source)
     except SyntaxError as error:
@@ -69,8 +74,12 @@ def _parsed(source: str) -> ast.Module:
         raise Refused(f"not valid Python: {error or type(error).__name__}") from error
 
 
-def _literal(tree: ast.Module, name: str) -> object:
-    """Value of the only assignment to ``name``; None if there is none."""
+def module_literal(tree: ast.Module, name: str) -> object:
+    """Value of the only assignment to ``name``; None if there is none.
+
+    Raises:
+        Refused: it is not a literal, or not assigned once at module level.
+    """
     places = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]
     stored = [node for node in places if isinstance(node.ctx, ast.Store)]
     if not stored:

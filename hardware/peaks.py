@@ -23,6 +23,9 @@ PROGRAM = Path(__file__).parent / "peaks.cpp"
 FLAGS = ("-O3", "-march=native", "-std=gnu++17", "-fopenmp", "-ffp-contract=fast")
 MOST_RUNS = 3
 LARGEST_SET = 512 << 20
+FACTORS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""Working sets, in halves of the private caches. Close together: the last-level cache that a virtual machine is shown
+need not be the one it has."""
 SECONDS = 60.0
 """Limit for the compiler and for the program; together they take about two seconds."""
 
@@ -68,10 +71,11 @@ def measured_peaks(pool: Pool, facts: HardwareFacts, home: Path, *, refresh: boo
         str(threads),
         str(compiler),
         sha256(PROGRAM.read_bytes()),
+        *map(str, FACTORS),
     )
     path = home / "pools" / f"{pool.name}.{sha256(encode(machine))[:12]}.json"
     try:
-        with _alone(path.parent):
+        with alone(path.parent):
             kept = None if refresh else _read(path)
             if kept is not None and (kept.quiet or kept.runs >= MOST_RUNS):
                 return kept.peaks
@@ -93,7 +97,7 @@ def working_sets(facts: HardwareFacts, threads: int) -> tuple[int, ...]:
     """Working sets to measure, bytes, ascending: from half of the private caches to main memory."""
     private = (facts.l2_bytes or 1 << 20) * threads
     largest = min(max(LARGEST_SET, 8 * private), facts.memory_bytes // 8)
-    return (*(size for factor in (1, 2, 4, 8, 16, 64) if (size := private * factor // 2) < largest), largest)
+    return (*(size for factor in FACTORS if (size := private * factor // 2) < largest), largest)
 
 
 def measure(compiler: Compiler, threads: int, sets: tuple[int, ...]) -> Peaks:
@@ -149,8 +153,8 @@ def _run(command: list[str], what: str) -> str:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    # Two measurements at once would each see half of the machine.
+def alone(folder: Path) -> Iterator[None]:
+    """Measure alone: two measurements at once would each see half of the machine. Makes ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".measuring").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

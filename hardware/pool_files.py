@@ -92,4 +92,6 @@ def _check_values(pool: Pool, path: Path) -> None:
     check("eager" in pool.baselines and set(pool.baselines) <= set(BASELINES), "baselines", told)
     check(pool.threads >= 0, "threads", "0 (all cores) or more")
     check(pool.candidate_seconds > 0, "candidate_seconds", "it must be above 0")
+    check(all(index >= 0 for index in pool.devices), "devices", "indices from 0")
+    check(bool(re.fullmatch(r"(sm_\d+[af]?)?", pool.target)), "target", "as sm_90, or empty")
     check(pool.candidate_memory_bytes >= 0, "candidate_memory_bytes", "0 (half of the memory) or more")

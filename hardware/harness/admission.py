@@ -13,6 +13,7 @@ from .answering import Refused, attempt, serve_commands
 from .bounds import read_tolerance
 from .compare import Target
 from .messages import Admit, Admitted, Open, Spawn
+from .place import brought
 from .reference import prepare_process, reference_outputs, targets_of
 from .subject import Subject, open_subject
 
@@ -33,10 +34,13 @@ def _admit(command: Admit, descriptors: list[int]) -> Admitted:
     problem = command.problem
     subject = open_subject(problem)
     _check_tolerance(subject, problem)
+    # In main memory: the graph names no device, and candidates put their tensors where the inputs are.
+    graph, work, capture_error = _capture(subject)
+    subject.bring()
     shapes: list[ShapeFacts] = []
     float64, dtype = True, ""
     for name in subject.shapes:
-        inputs = _draw_checked(subject, problem, name)
+        inputs = brought(_draw_checked(subject, problem, name))
         targets = targets_of(subject, problem, inputs)
         _check_deterministic(subject, problem, name, inputs)
         if not shapes:
@@ -44,7 +48,6 @@ def _admit(command: Admit, descriptors: list[int]) -> Admitted:
         float64 = float64 and all(target.float64 for target in targets)
         dtype = dtype or _dtype_to_match(targets)
         shapes.append(_shape_facts(subject, name, inputs, targets))
-    graph, work, capture_error = _capture(subject)
     parameters = _parameters(subject)
     return Admitted(
         facts=ProblemFacts(

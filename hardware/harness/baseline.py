@@ -10,9 +10,10 @@ import torch
 
 from . import values
 from .answering import Handlers, Refused, attempt, serve_commands
-from .messages import Build, Built, Done, Open, Opened, Spawn, Stock, Time, Timed
+from .messages import IDLE, Build, Built, Done, Open, Opened, Spawn, Stock, Time, Timed
+from .place import Place
 from .reference import prepare_process
-from .stopwatch import Stopwatch
+from .stopwatch import stopwatch_for
 from .subject import Subject, open_subject
 
 MODES = {"compile": None, "max_autotune": "max-autotune"}
@@ -20,22 +21,23 @@ MODES = {"compile": None, "max_autotune": "max-autotune"}
 
 def serve(channel: socket.socket, request: Spawn) -> None:
     """Answer the supervisor until it lets go."""
-    prepare_process(request)
+    there = prepare_process(request)
     # One process: helper processes of the compiler would disturb the timing and outlive us.
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
-    baseline = _Baseline()
+    baseline = _Baseline(there)
     handlers: Handlers = {Open: baseline.open, Stock: baseline.stock, Build: baseline.build, Time: baseline.time}
     serve_commands(channel, handlers)
 
 
 class _Baseline:
-    def __init__(self) -> None:
+    def __init__(self, there: Place) -> None:
         self._subject: Subject | None = None
-        self._calls: dict[str, Callable[..., Any]] = {}
-        self._stopwatch = Stopwatch()
+        self._calls: dict[str, Callable[..., Any]] = {IDLE: lambda *inputs: None}
+        self._stopwatch = stopwatch_for(there)
 
     def open(self, command: Open, descriptors: list[int]) -> Opened:
         self._subject = open_subject(command)
+        self._subject.bring()
         return Opened(shapes=self._subject.shapes)
 
     def stock(self, command: Stock, descriptors: list[int]) -> Done:

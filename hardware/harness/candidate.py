@@ -10,12 +10,14 @@ import socket
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from ...schemas import ProblemFormat
-from . import values
+from ..languages._triton_runtime import unpack, use
+from . import place, values
 from .answering import Handlers, Refused, attempt, serve_commands
 from .integrity import Snapshot
 from .messages import (
@@ -33,13 +35,14 @@ from .messages import (
     Timed,
     Values,
 )
-from .stopwatch import Stopwatch
+from .place import Place
+from .stopwatch import stopwatch_for
 from .user_module import import_source
 
 PROBES = 64
 """Elements of an output that are read at once when it is handed over, from the end to the beginning."""
 
-Probe = tuple[tuple[int, bytes], ...]
+Probe = tuple[bytes, ...]
 
 _M_PERTURB = -6
 _PERTURB = 0x80
@@ -49,14 +52,9 @@ _LARGEST_INT = 1 << 63
 """What a message can carry."""
 
 _libc = ctypes.CDLL(None)
-_memcmp = _libc.memcmp
-_memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
-_memmove = ctypes.memmove
-_string_at = ctypes.string_at
 _data_ptr = torch._C.TensorBase.data_ptr
 _numel = torch._C.TensorBase.numel
 _element_size = torch._C.TensorBase.element_size
-_contiguous = torch._C.TensorBase.contiguous
 _untyped_storage = torch.Tensor.untyped_storage
 _differences = Snapshot.differences
 _differences_code = Snapshot.differences.__code__
@@ -67,7 +65,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(request.threads)
     torch.set_grad_enabled(False)
-    candidate = _Candidate()
+    candidate = _Candidate(place.settle(request.device), Path(request.scratch))
     handlers: Handlers = {
         Load: candidate.load,
         Run: candidate.run,
@@ -89,14 +87,18 @@ class _Slot:
 
 
 class _Candidate:
-    def __init__(self) -> None:
+    def __init__(self, there: Place, scratch: Path) -> None:
+        self._place = there
+        self._scratch = scratch
         self._call: Callable[..., Any] | None = None
         self._slots: dict[int, _Slot] = {}
-        self._stopwatch = Stopwatch()
+        self._stopwatch = stopwatch_for(there)
         self._snapshot = Snapshot()
 
     def load(self, command: Load, descriptors: list[int]) -> Done:
         os.environ["KERNELSWARM_ARTIFACTS"] = command.artifacts
+        if command.ahead:
+            self._unpack(command)
         self._snapshot = Snapshot()
         module = import_source("candidate", command.source, kind="load")
         if command.format is ProblemFormat.function:
@@ -109,18 +111,25 @@ class _Candidate:
         self._call = _build_model(module, arguments, parameters)
         return Done()
 
+    def _unpack(self, command: Load) -> None:
+        """What was compiled ahead, into a cache of this process's own: launches find it and only load."""
+        cache = self._scratch / "triton"
+        use(cache)
+        for name in command.ahead:
+            unpack(Path(command.artifacts) / name, cache)
+
     def run(self, command: Run, descriptors: list[int]) -> Ran:
         assert self._call is not None
-        slot = self._slots[command.slot] if command.repeat else self._place(command, descriptors)
+        slot = self._slots[command.slot] if command.repeat else self._filled(command, descriptors)
         with _poisoned(command.poison):
             result = attempt(lambda: self._call(*slot.inputs))  # type: ignore[misc]
         # Read at once and backwards: a thread that still computes is caught with its work undone.
         slot.outputs = values.leaves(result)
-        slot.probes = [_probe(output) for output in slot.outputs]
+        slot.probes = [_probe(output, self._place) for output in slot.outputs]
         self._slots[command.slot] = slot
         return Ran(
-            outputs=tuple(map(_describe, slot.outputs)),
-            mutated=_first_changed(slot),
+            outputs=tuple(_describe(output, self._place) for output in slot.outputs),
+            mutated=_first_changed(slot, self._place),
             touched=self._touched(),
         )
 
@@ -130,18 +139,19 @@ class _Candidate:
             return ("the harness's own checks",)
         return self._snapshot.differences()
 
-    def _place(self, command: Run, descriptors: list[int]) -> _Slot:
+    def _filled(self, command: Run, descriptors: list[int]) -> _Slot:
         source = _mapped(command.inputs, descriptors)
-        return _placed(command.inputs, source, self._slots.get(command.reuse))
+        return _placed(command.inputs, source, self._slots.get(command.reuse), self._place)
 
     def dump(self, command: Dump, descriptors: list[int]) -> tuple[Dumped, Sequence[int]]:
         slot = self._slots[command.slot]
-        changed = next((i for i, probe in enumerate(slot.probes) if _read_again(probe) != probe), -1)
+        found = [_probe(output, self._place) for output in slot.outputs]
+        changed = next((i for i, (now, then) in enumerate(zip(found, slot.probes, strict=True)) if now != then), -1)
         file = os.memfd_create("outputs", os.MFD_CLOEXEC)
         position = 0
         for output in slot.outputs:
             if type(output) is torch.Tensor:
-                whole = _contiguous(output)
+                whole = self._place.on_host(output)
                 size = _numel(whole) * _element_size(whole)
                 values.write_bytes(file, _data_ptr(whole), size, position)
                 position += size
@@ -153,7 +163,7 @@ class _Candidate:
 
     def stock(self, command: Stock, descriptors: list[int]) -> Done:
         old = self._slots.get(_slot_of_copy(command.reuse)) if command.reuse >= 0 else None
-        slot = _placed(command.inputs, _mapped(command.inputs, descriptors), old)
+        slot = _placed(command.inputs, _mapped(command.inputs, descriptors), old, self._place)
         copies = self._stopwatch.copies
         index = command.reuse if old is not None else len(copies)
         copies[index : index + 1] = [slot.inputs]
@@ -168,7 +178,11 @@ class _Candidate:
             held = self._slots[_slot_of_copy(timed.last)]
             outputs = values.leaves(output)
             self._slots[command.slot] = _Slot(
-                held.inputs, held.source, held.description, outputs, list(map(_probe, outputs))
+                held.inputs,
+                held.source,
+                held.description,
+                outputs,
+                [_probe(output, self._place) for output in outputs],
             )
         return timed
 
@@ -178,13 +192,13 @@ def _slot_of_copy(index: int) -> int:
     return -2 - index
 
 
-def _placed(inputs: Values, source: values.MappedFile, old: _Slot | None) -> _Slot:
+def _placed(inputs: Values, source: values.MappedFile, old: _Slot | None, there: Place) -> _Slot:
     """The inputs in the tensors of ``old`` if they fit there, else in fresh ones."""
     if old is None or not _same_layout(old.description, inputs):
         return _Slot(values.unpack(inputs, source), source, inputs)
     tensors = values.tensors_of(old.inputs)
     for tensor, spec in zip(tensors, values.specs_of(inputs.items), strict=True):
-        _memmove(_address(tensor), source.address + spec.position, spec.size)
+        there.fill(tensor, source.address + spec.position, spec.size)
     fresh = iter(tensors)
     return _Slot([_with_tensors(value, fresh) for value in values.unpack(inputs, source)], source, inputs)
 
@@ -197,7 +211,7 @@ def _build_model(module: Any, arguments: Any, parameters: dict[str, torch.Tensor
     make = getattr(module, "ModelNew", None)
     if not (isinstance(make, type) and issubclass(make, torch.nn.Module)):
         raise Refused("the file defines no class `ModelNew(nn.Module)`", kind="load")
-    model = attempt(lambda: make(*arguments), "load")
+    model = attempt(lambda: make(*arguments).to(place.here().device), "load")
     attempt(lambda: model.load_state_dict(parameters, strict=True), "load")
     call: Callable[..., Any] = model
     return call
@@ -209,22 +223,26 @@ def _poisoned(wanted: str) -> Iterator[None]:
     if not wanted:
         yield
         return
-    perturb = getattr(_libc, "mallopt", None)
+    perturb, pattern = getattr(_libc, "mallopt", None), getattr(_libc, "ks_keep_pattern", None)
     torch.use_deterministic_algorithms(wanted == "torch", warn_only=True)
     if perturb is not None:
         perturb(_M_PERTURB, _PERTURB)
+    if pattern is not None:
+        pattern(_PERTURB ^ 0xFF)
     try:
         yield
     finally:
         if perturb is not None:
             perturb(_M_PERTURB, 0)
+        if pattern is not None:
+            pattern(0)
         torch.use_deterministic_algorithms(False)
 
 
-def _describe(output: Any) -> Output:
+def _describe(output: Any, there: Place) -> Output:
     kind = type(output)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    if kind is torch.Tensor and (output.device.type != "cpu" or output.layout != torch.strided):
+    if kind is torch.Tensor and (output.device != there.device or output.layout != torch.strided):
         return Output(kind="other", type_name=f"{name} on {output.device} with layout {output.layout}")
     if kind is torch.Tensor:
         storage = _untyped_storage(output)
@@ -241,21 +259,16 @@ def _describe(output: Any) -> Output:
     return Output(kind="none" if output is None else "other", type_name=name)
 
 
-def _probe(output: Any) -> Probe:
-    """Address and bytes of elements spread over the output, the last first."""
-    if type(output) is not torch.Tensor or output.device.type != "cpu" or output.layout != torch.strided:
+def _probe(output: Any, there: Place) -> Probe:
+    """Bytes of elements spread over the output, the last first."""
+    if type(output) is not torch.Tensor or output.device != there.device or output.layout != torch.strided:
         return ()
     if _numel(output) == 0:
         return ()
-    size, count, start = _element_size(output), min(PROBES, _numel(output)), _data_ptr(output)
+    count = min(PROBES, _numel(output))
     flat = [index * (_numel(output) - 1) // max(count - 1, 1) for index in range(count - 1, -1, -1)]
     shape, stride = output.shape, output.stride()
-    addresses = [start + size * _offset(index, shape, stride) for index in flat]
-    return tuple((address, _string_at(address, size)) for address in addresses)
-
-
-def _read_again(probe: Probe) -> Probe:
-    return tuple((address, _string_at(address, len(content))) for address, content in probe)
+    return there.read(output, [_offset(index, shape, stride) for index in flat])
 
 
 def _offset(flat: int, shape: Sequence[int], stride: Sequence[int]) -> int:
@@ -267,15 +280,11 @@ def _offset(flat: int, shape: Sequence[int], stride: Sequence[int]) -> int:
     return offset
 
 
-def _address(tensor: torch.Tensor) -> int:
-    return int(_untyped_storage(tensor).data_ptr())
-
-
-def _first_changed(slot: _Slot) -> int:
+def _first_changed(slot: _Slot, there: Place) -> int:
     """Index of the first tensor among the inputs whose bytes differ from what was handed in; -1: none."""
     specs = values.specs_of(slot.description.items)
     for index, (tensor, spec) in enumerate(zip(values.tensors_of(slot.inputs), specs, strict=True)):
-        if _memcmp(_address(tensor), slot.source.address + spec.position, spec.size) != 0:
+        if not there.holds(tensor, slot.source.address + spec.position, spec.size):
             return index
     return -1
 

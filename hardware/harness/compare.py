@@ -9,10 +9,8 @@ import torch
 
 from .bounds import Tolerance, bound_for
 from .messages import UNMEASURABLE, Compared, Expected, Output
+from .place import here
 from .values import dtype_name
-
-CHUNK = 1 << 17
-"""Elements at once: the float64 copies of a chunk stay in the second-level cache."""
 
 
 class Target:
@@ -34,11 +32,13 @@ class Target:
         )
         precise = precise if self.floating and _is_as_precise(precise, native) else None
         self.float64 = precise is not None or not self.floating
+        self._device = native.device if isinstance(native, torch.Tensor) else torch.device("cpu")
+        self._chunk = here().chunk
         self._oracle = _flat(native if precise is None else precise, self.floating)
         self._prepare_special(_flat(native, self.floating))
         self._weight = self._weights() if self.floating else self._oracle
         self.reference_error = 0.0
-        self.reference_error = min(self.error(_chunks_of(_flat(native, False)))[0], UNMEASURABLE)
+        self.reference_error = min(self.error(_chunks_of(_flat(native, False), self._chunk))[0], UNMEASURABLE)
         self.bound = bound_for(
             self.dtype or {"float": "float32"}.get(self.kind, ""),
             self.reference_error,
@@ -58,7 +58,7 @@ class Target:
             return answer is None
         if answer is None or not self.fits(answer):
             return False
-        return self.error(_chunks_of(_flat(answer, False)))[0] <= self.bound
+        return self.error(_chunks_of(_flat(answer, False), self._chunk))[0] <= self.bound
 
     def fits(self, answer: Any) -> bool:
         """Whether ``answer`` has this output's kind, dtype and shape."""
@@ -72,7 +72,7 @@ class Target:
             return None
         if self.kind != "tensor":
             return {"float": float, "int": int, "bool": bool}[self.kind](value)
-        return torch.full(self.shape, value, dtype=self._dtype)
+        return torch.full(self.shape, value, dtype=self._dtype, device=self._device)
 
     def mean(self) -> float:
         """Mean of the oracle's elements."""
@@ -150,7 +150,9 @@ class Target:
         return (result if ok else self._with_worst(result, file, position, where)), position + size
 
     def _compare_number(self, output: Output, index: int) -> Compared:
-        got = torch.tensor([] if output.value is None else [output.value], dtype=torch.float64)
+        got = torch.tensor(
+            [] if output.value is None else [output.value], dtype=torch.float64, device=self._oracle.device
+        )
         error, _ = self.error(iter([got if self.floating else got.to(self._oracle.dtype)]))
         expected = str(self._oracle[0].item()) if self._oracle.numel() else "None"
         return Compared(
@@ -182,13 +184,13 @@ class Target:
     def _read(self, file: int, position: int) -> Iterator[torch.Tensor]:
         count = self._oracle.numel()
         width = self._element_width()
-        buffer = bytearray(min(CHUNK, count) * width)
-        for begin in range(0, count, CHUNK):
-            size = min(CHUNK, count - begin) * width
+        buffer = bytearray(min(self._chunk, count) * width)
+        for begin in range(0, count, self._chunk):
+            size = min(self._chunk, count - begin) * width
             view = memoryview(buffer)[:size]
             if os.preadv(file, [view], position + begin * width) < size:
                 view[:] = b"\xff" * size
-            yield self._decode(view)
+            yield self._decode(view).to(self._device)
 
     def _decode(self, data: Any) -> torch.Tensor:
         raw = torch.frombuffer(data, dtype=torch.uint8) if len(data) else torch.empty(0, dtype=torch.uint8)
@@ -221,9 +223,9 @@ def _flat(value: Any, wide: bool) -> torch.Tensor:
     return flat.double() if wide else flat
 
 
-def _chunks_of(flat: torch.Tensor) -> Iterator[torch.Tensor]:
-    for begin in range(0, flat.numel(), CHUNK):
-        yield flat[begin : begin + CHUNK]
+def _chunks_of(flat: torch.Tensor, size: int) -> Iterator[torch.Tensor]:
+    for begin in range(0, flat.numel(), size):
+        yield flat[begin : begin + size]
 
 
 def _untouched(chunk: torch.Tensor) -> int:
@@ -234,7 +236,7 @@ def _untouched(chunk: torch.Tensor) -> int:
     by_torch = torch.full((1,), math.nan if chunk.is_floating_point() else torch.iinfo(chunk.dtype).max).to(chunk.dtype)
     if not chunk.is_floating_point():
         by_torch = torch.full((1,), torch.iinfo(chunk.dtype).max, dtype=chunk.dtype)
-    filled = (raw == by_torch.view(torch.uint8)).all(1) | (raw == 0x7F).all(1)
+    filled = (raw == by_torch.view(torch.uint8).to(raw.device)).all(1) | (raw == 0x7F).all(1)
     return int(filled.sum())
 
 

@@ -13,9 +13,13 @@ from .statistics import relative_width, speedup
 BATCH_NS = 2_000_000
 """A sample is the mean over a batch at least so long: the clock's and the loop's own cost vanish in it."""
 WARM_NS = 500_000
-"""After the other process ran, calls are made untimed for so long, one at least."""
+"""After another implementation ran, calls are made untimed for so long, and one on each copy of the inputs at least.
+
+The baselines share a process and its memory: without a call on every copy they would find in a large last-level cache
+what the one before them left there, and the candidate would not.
+"""
 SLOW_NS = 8_000_000
-"""Calls this long are not warmed up: what another process left behind costs them nothing that counts."""
+"""Calls this long are not warmed up: what another implementation left behind costs them nothing that counts."""
 MOST_CALLS = 20_000
 MOST_GROWTH = 20.0
 CALIBRATIONS = 5
@@ -47,6 +51,8 @@ class Contestant:
 
     name: str
     ask: Ask
+    copies: int = 1
+    """Copies of the inputs that its calls rotate through."""
     calls: int = 1
     warm: int = 1
     is_calibrated: bool = False
@@ -67,7 +73,7 @@ class Contestant:
             if best >= 2 * BATCH_NS or (elapsed > LONGEST_CALIBRATION_NS and timed.ns < elapsed / 2):
                 break
             self.calls = max(1, min(MOST_CALLS, math.ceil(min(BATCH_NS / best, self.calls * MOST_GROWTH))))
-        self.warm = 0 if best >= SLOW_NS else min(self.calls, max(1, math.ceil(WARM_NS / best)))
+        self.warm = 0 if best >= SLOW_NS else max(self.copies, min(self.calls, math.ceil(WARM_NS / best)))
         self.is_calibrated = True
 
     async def sample(self) -> None:

@@ -7,9 +7,11 @@ import socket
 import sys
 from pathlib import Path
 
-from ...schemas import HardwareFacts, HarnessError, Pool
+from ...schemas import Accelerator, HardwareFacts, HarnessError, Pool
 from . import messages
+from .allocator import allocator
 from .channel import Channel
+from .messages import HOST
 from .scratch import Scratch
 from .worker import Worker
 
@@ -19,6 +21,7 @@ START_SECONDS = 120.0
 KEPT_ENVIRONMENT = (
     "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "LANG", "LC_ALL", "TZ", "CXX",
     "PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX", "SDKROOT", "LD_PRELOAD", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT",
+    "CUDA_HOME", "TRITON_LIBCUDA_PATH", "MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES",
 )  # fmt: skip
 """All that children get to see of our environment: no key, no token."""
 
@@ -34,7 +37,12 @@ forty times slower looked like a win. Sleeping costs about 7 us a region, on bot
 class Launcher:
     """One zygote for one pool. Not tied to a problem."""
 
-    def __init__(self, pool: Pool, hardware: HardwareFacts, home: Path) -> None:
+    def __init__(self, pool: Pool, hardware: HardwareFacts, home: Path, accelerator: Accelerator | None = None) -> None:
+        """``accelerator`` is the one that children see, as ``cuda:0``; None: they compute in main memory."""
+        self._pool = pool
+        self._accelerator = accelerator
+        self.device = HOST if accelerator is None else "cuda:0"
+        """Where children keep their tensors."""
         self.pool_name = pool.name
         self.artifacts = home / "artifacts"
         """Folder of compiled artifacts, as the candidates see it."""
@@ -55,7 +63,7 @@ class Launcher:
             self._scratch.close()
             self._scratch = None
 
-    async def spawn(self, role: str, *, memory_bytes: int = 0) -> Worker:
+    async def spawn(self, role: str, *, memory_bytes: int = 0, programs: bool = False) -> Worker:
         """Fork a worker.
 
         Raises:
@@ -65,7 +73,7 @@ class Launcher:
         for _ in range(3):
             async with self._guard:
                 control = await self._zygote()
-                request, ends, peers = self._prepare(role, memory_bytes or self.memory)
+                request, ends, peers = self._prepare(role, memory_bytes or self.memory, programs)
                 try:
                     await control.send(request, [end.fileno() for end in peers])
                 except OSError as error:
@@ -87,7 +95,7 @@ class Launcher:
         raise HarnessError(f"cannot start a {role} process: {reason}")
 
     def _prepare(
-        self, role: str, memory_bytes: int
+        self, role: str, memory_bytes: int, programs: bool
     ) -> tuple[messages.Spawn, tuple[socket.socket, ...], tuple[socket.socket, ...]]:
         assert self._scratch is not None
         self._count += 1
@@ -99,6 +107,8 @@ class Launcher:
             memory_bytes=memory_bytes,
             threads=self.threads,
             confine=role == "candidate",
+            device=self.device,
+            programs=programs,
         )
         pairs = [socket.socketpair() for _ in range(3)]
         return request, tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
@@ -114,8 +124,9 @@ class Launcher:
         with log.open("wb") as printed:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", f"{__package__}.zygote", str(theirs.fileno())),
+                *(self._accelerator.target if self._accelerator else "", str(self._home / "triton")),
                 cwd=self._scratch.path,
-                env=self._environment(self._scratch.path),
+                env=await asyncio.to_thread(self._environment, self._scratch.path),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=printed,
                 stderr=asyncio.subprocess.STDOUT,
@@ -138,6 +149,7 @@ class Launcher:
         kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
         return {
             **WAITING,
+            **allocator(self._pool, self._home),
             **kept,
             "HOME": str(scratch),
             "TMPDIR": str(scratch),
@@ -148,7 +160,7 @@ class Launcher:
             "MKL_NUM_THREADS": str(self.threads),
             # numpy's own pool would be a thread in the process that forks.
             "OPENBLAS_NUM_THREADS": "1",
-            "CUDA_VISIBLE_DEVICES": "",
+            "CUDA_VISIBLE_DEVICES": self._accelerator.uuid if self._accelerator else "",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
 

@@ -59,6 +59,10 @@ class Values(Schema, frozen=True, kw_only=True):
 # The zygote --------------------------------------------------------------------------------------------------------
 
 
+HOST = "cpu"
+"""Main memory, as torch names it."""
+
+
 class Spawn(Schema, frozen=True, kw_only=True):
     """Asks the zygote for a child. Beside it travel: channel, leash, output."""
 
@@ -76,6 +80,12 @@ class Spawn(Schema, frozen=True, kw_only=True):
 
     confine: bool
     """Whether it is a stranger: read-only files, no processes of its own."""
+
+    device: str = HOST
+    """Where its tensors live, as torch names it: ``cpu`` or ``cuda:0``."""
+
+    programs: bool = False
+    """Whether a stranger may start programs: what was not compiled ahead has to be compiled in its process."""
 
 
 class Ready(Schema, frozen=True, kw_only=True):
@@ -136,6 +146,9 @@ class Load(Schema, frozen=True, kw_only=True, tag="load"):
 
     setup: Values | None = None
     """Constructor's arguments (a sequence) and parameters (a mapping)."""
+
+    ahead: tuple[str, ...] = ()
+    """Artifacts, by name, that go into Triton's cache before the import."""
 
 
 class Run(Schema, frozen=True, kw_only=True, tag="run"):
@@ -317,6 +330,10 @@ UNMEASURABLE = 1e300
 
 
 # Baselines and admission -------------------------------------------------------------------------------------------
+
+
+IDLE = "idle"
+"""Name under which the baselines' process times calls that do nothing: what a batch costs beside its calls."""
 
 
 class Build(Schema, frozen=True, kw_only=True, tag="build"):

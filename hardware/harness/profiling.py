@@ -11,19 +11,19 @@ from statistics import median
 
 import msgspec
 
-from ...schemas import Counters, HardwareFacts, Problem, ProblemFacts, ProfileReport, Timing, Verdict
+from ...schemas import CompileReport, Counters, HardwareFacts, Problem, ProblemFacts, ProfileReport, Timing, Verdict
 from ..lease import Lease
 from ..profilers import CounterSession
 from ..roofline import roofline
 from . import contest, fresh_data
-from .case_host import Case, CaseHost
+from .case_host import MAIN_SEEDS, Case, CaseHost
 from .contest import Contestant, Plan
 from .fresh_data import Another, FreshCall
 from .judgement import Judged, judged
 from .launcher import Launcher
-from .messages import Done, Output, Run, Stock, Time, Timed
+from .messages import Compared, Done, Output, Run, Stock, Time, Timed
 from .timing_host import TimingHost
-from .verification import Suspect, Verification, explain_numbers, load_into, wrong
+from .verification import Suspect, Taken, Verification, explain_numbers, load_into, started, wrong
 
 CHECK_NS = 30_000_000
 """The batch that both clocks are compared on is at least so long."""
@@ -51,6 +51,8 @@ class Profiling:
     batches: int = 0
     spot: int = field(default_factory=lambda: 2 + secrets.randbelow(5))
     """Which batch of the contest has its last output checked: a number that the candidate cannot know."""
+    taken: list[Taken] = field(default_factory=list)
+    """Outputs that are still to be compared."""
 
     async def contest(self, plan: Plan) -> tuple[Timing, Counters | None]:
         """The interleaved run, a batch on which the clocks are compared and the counters read, a call on fresh data.
@@ -58,9 +60,7 @@ class Profiling:
         Raises:
             Judged: the candidate failed, or its clock is not to be believed.
         """
-        for case in await self.cases.timed_cases():
-            await self.suspect.ask(Stock(inputs=case.inputs), Done, (case.file,), case=case)
-        candidate = Contestant(name=contest.CANDIDATE, ask=self._time)
+        candidate = Contestant(name=contest.CANDIDATE, ask=self._time, copies=MAIN_SEEDS)
         baselines = self.timing.contestants()
         timing = await contest.hold([*baselines, candidate], plan)
         counters = await self._check_clock(candidate)
@@ -100,11 +100,12 @@ class Profiling:
             await candidate.sample()
             claimed = max(median(candidate.samples), candidate.samples.pop())
             session = CounterSession()
-            counted = _start(session, self.suspect.worker.pid)
+            counted = self.timing.on_processor and _start(session, self.suspect.worker.pid)
             timed, elapsed = await self._time_twice(Time(calls=calls))
             counters = session.stop(calls) if counted else None
             await self._check_timed_output(timed.last)
-            believed = min(timed.whole_ns, timed.ns, round(SAMPLE_SHARE * claimed * calls))
+            beside = await self.timing.idle_ns(calls)
+            believed = min(timed.whole_ns, timed.ns + beside, round(SAMPLE_SHARE * claimed * calls) + beside)
             if elapsed - believed <= CLOCK_SLACK_NS + CLOCK_SHARE * elapsed:
                 return counters
         raise _lies(believed, elapsed, calls)
@@ -121,8 +122,7 @@ class Profiling:
             if slow is None:
                 return
             async with self.another() as suspect:
-                for case in await self.cases.timed_cases():
-                    await suspect.ask(Stock(inputs=case.inputs), Done, (case.file,), case=case)
+                await stock(self.cases, suspect)
                 # Only what we know to be honest may tell that the machine has become slower.
                 await baseline.sample()
                 seen_ns = max(seen_ns, median(candidate.samples) * baseline.samples[-1] / before)
@@ -140,14 +140,28 @@ class Profiling:
 
     def _fresh(self, suspect: Suspect) -> FreshCall:
         async def check(case: Case) -> None:
-            await self._compare(_TIMED_SLOT, case, _form(case), suspect)
+            await self._take(case, suspect)
 
         return FreshCall(self.cases, suspect, _TIMED_SLOT, check)
 
     async def _check_timed_output(self, copy: int) -> None:
         """What the last timed call returned must be right."""
-        case = (await self.cases.timed_cases())[copy]
-        await self._compare(_TIMED_SLOT, case, _form(case), self.suspect)
+        await self._take((await self.cases.timed_cases())[copy], self.suspect)
+
+    async def _take(self, case: Case, suspect: Suspect) -> None:
+        """Keep what the last call left; comparing it can wait until others may use the machine again."""
+        self.taken.append(await Verification(self.cases, suspect).take(_TIMED_SLOT, case, _form(case)))
+
+    async def check_taken(self) -> None:
+        """Compare everything that was kept while it was timed.
+
+        Raises:
+            Judged: something of it is wrong.
+        """
+        verification = Verification(self.cases, self.suspect)
+        while self.taken:
+            taken = self.taken.pop(0)
+            _must_be_right(await verification.compare_taken(taken), taken.case)
 
     async def check_afterwards(self) -> None:
         """Data it has not seen yet, at fresh addresses, now that it has been timed.
@@ -158,17 +172,22 @@ class Profiling:
         case = await self.cases.final_case()
         verification = Verification(self.cases, self.suspect)
         outputs = await verification.run(Run(slot=_FINAL_SLOT, inputs=case.inputs), case, [])
-        await self._compare(_FINAL_SLOT, case, outputs, self.suspect)
+        _must_be_right(await verification.compare(_FINAL_SLOT, case, outputs), case)
 
-    async def _compare(self, slot: int, case: Case, outputs: tuple[Output, ...], suspect: Suspect) -> None:
-        result = await Verification(self.cases, suspect).compare(slot, case, outputs)
-        if not result.ok:
-            raise wrong(
-                Verdict.wrong_numbers, f"wrong while or after it was timed: {explain_numbers(result)}", case, result
-            )
+    def close(self) -> None:
+        """Let go of what was kept."""
+        for taken in self.taken:
+            taken.close()
 
     async def _first(self) -> Case:
         return (await self.cases.timed_cases())[0]
+
+
+def _must_be_right(result: Compared, case: Case) -> None:
+    if not result.ok:
+        raise wrong(
+            Verdict.wrong_numbers, f"wrong while or after it was timed: {explain_numbers(result)}", case, result
+        )
 
 
 def _lies(shown_ns: int, elapsed: int, calls: int) -> Judged:
@@ -190,6 +209,16 @@ def _form(case: Case) -> tuple[Output, ...]:
     )
 
 
+async def stock(cases: CaseHost, suspect: Suspect) -> None:
+    """Hand the copies of the inputs over that timing rotates through.
+
+    Raises:
+        Judged: the candidate's process died of it.
+    """
+    for case in await cases.timed_cases():
+        await suspect.ask(Stock(inputs=case.inputs), Done, (case.file,), case=case)
+
+
 def _start(session: CounterSession, pid: int) -> bool:
     if not pid:
         return False
@@ -209,6 +238,7 @@ async def profile(
     facts: ProblemFacts,
     hardware: HardwareFacts,
     source: str,
+    compiled: CompileReport,
     *,
     seconds: float,
     thorough: bool,
@@ -218,39 +248,50 @@ async def profile(
     Raises:
         HarnessError: reference, baselines or zygote cannot be kept alive.
     """
-    started = time.monotonic()
-    worker = await launcher.spawn("candidate")
+    began = time.monotonic()
+    worker = await started(launcher, compiled)
 
     @contextlib.asynccontextmanager
     async def another() -> AsyncIterator[Suspect]:
-        worker = await launcher.spawn("candidate")
+        worker = await started(launcher, compiled)
         try:
             suspect = Suspect(worker, seconds)
-            await load_into(suspect, launcher, cases, problem, source)
+            await load_into(suspect, launcher, cases, problem, source, compiled)
             yield suspect
         finally:
             await asyncio.shield(worker.kill())
 
     profiling = Profiling(cases, timing, Suspect(worker, seconds), another)
     try:
-        await load_into(profiling.suspect, launcher, cases, problem, source)
-        async with lease.exclusive():
-            result, counters = await profiling.contest(contest.THOROUGH if thorough else contest.QUICK)
+        async with lease.shared():
+            await load_into(profiling.suspect, launcher, cases, problem, source, compiled)
+            await stock(cases, profiling.suspect)
+        try:
+            async with lease.exclusive():
+                result, counters = await profiling.contest(contest.THOROUGH if thorough else contest.QUICK)
+        except Judged:
+            # A wrong answer says more than what came of it.
+            await profiling.check_taken()
+            raise
+        await profiling.check_taken()
         await profiling.check_afterwards()
     except Judged as found:
         return ProfileReport(
             verdict=found.verdict,
             isolation=worker.isolation,
             evidence=found.evidence,
-            seconds=time.monotonic() - started,
+            seconds=time.monotonic() - began,
         )
     finally:
+        profiling.close()
         await asyncio.shield(worker.kill())
     return ProfileReport(
         verdict=Verdict.correct,
         isolation=worker.isolation,
         timing=result,
-        roofline=roofline(facts.work, hardware, result.median_ms[contest.CANDIDATE]),
+        roofline=roofline(
+            facts.work, hardware, result.median_ms[contest.CANDIDATE], copies=MAIN_SEEDS, dtype=facts.dtype
+        ),
         counters=counters,
-        seconds=time.monotonic() - started,
+        seconds=time.monotonic() - began,
     )

@@ -12,6 +12,7 @@ from . import values
 from .answering import Handlers, Refused, attempt, serve_commands
 from .bounds import read_tolerance
 from .compare import Target
+from .linux import LESS_URGENT
 from .messages import (
     CaseMade,
     Compare,
@@ -21,18 +22,16 @@ from .messages import (
     Opened,
     Spawn,
 )
+from .place import Place, brought, settle
 from .subject import Subject, explained, open_subject
 
 
-def prepare_process(request: Spawn) -> None:
-    """What every child that runs a problem file sets first."""
+def prepare_process(request: Spawn) -> Place:
+    """What every child that runs a problem file sets first; returns where its tensors live."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(request.threads)
     torch.set_grad_enabled(False)
-
-
-LESS_URGENT = 10
-"""Niceness of the process that compares: a tenth of a core's share beside one that everybody waits for."""
+    return settle(request.device)
 
 
 def serve(channel: socket.socket, request: Spawn) -> None:
@@ -53,6 +52,7 @@ class _Reference:
 
     def open(self, command: Open, descriptors: list[int]) -> Opened | tuple[Opened, Sequence[int]]:
         self._problem, self._subject = command, open_subject(command)
+        self._subject.bring()
         setup = self._subject.setup()
         if setup is None:
             return Opened(shapes=self._subject.shapes)
@@ -64,7 +64,7 @@ class _Reference:
         inputs = self._subject.draw(command.shape, command.seed)
         packed, file = values.pack(inputs)
         try:
-            targets = targets_of(self._subject, self._problem, inputs)
+            targets = targets_of(self._subject, self._problem, brought(inputs))
         except BaseException:
             os.close(file)
             raise

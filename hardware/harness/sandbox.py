@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import linux, seccomp
-from .messages import Spawn
+from .messages import HOST, Spawn
 
 SCRATCH_BYTES = 1 << 30
 MOST_FILE_BYTES = 16 << 30
@@ -106,9 +106,11 @@ def separate_files(request: Spawn) -> tuple[str, ...]:
 
 def limit(request: Spawn) -> tuple[str, ...]:
     """Set the resource limits of this process, and the system call filter for a stranger. Cannot be undone."""
-    ceiling = _address_space() + request.memory_bytes
+    # A driver of an accelerator reserves address space without end; what a candidate takes of memory is then bounded
+    # by what it writes to.
+    space = _address_space() + request.memory_bytes if request.device == HOST else resource.RLIM_INFINITY
     for kind, value in (
-        (resource.RLIMIT_AS, ceiling),
+        (resource.RLIMIT_AS, space),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, MOST_FILE_BYTES),
     ):
@@ -117,10 +119,10 @@ def limit(request: Spawn) -> tuple[str, ...]:
     if not request.confine:
         return ("rlimits",)
     try:
-        seccomp.confine()
+        seccomp.confine(programs=request.programs)
     except OSError:
         return ("rlimits",)
-    return ("rlimits", "seccomp")
+    return ("rlimits", "seccomp_but_programs" if request.programs else "seccomp")
 
 
 def _address_space() -> int:

@@ -51,28 +51,34 @@ class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
 
 
-def confine() -> None:
-    """Put this process and its threads behind the filter, for good.
+_STARTING = ("fork", "vfork", "execve", "execveat")
+
+
+def confine(*, programs: bool = False) -> None:
+    """Put this process and its threads behind the filter, for good; ``programs`` leaves starting programs allowed.
 
     Raises:
         OSError: the kernel or the machine has no such filter.
     """
-    code = _filter(platform.machine(), os.getpid())
+    code = _filter(platform.machine(), os.getpid(), programs)
     program = _Program(length=len(code) // 8, instructions=code)
     linux.no_new_privileges()
     linux.set_seccomp_filter(ctypes.addressof(program))
 
 
-def _filter(machine: str, pid: int) -> bytes:
+def _filter(machine: str, pid: int, programs: bool) -> bytes:
     if machine not in _MACHINES:
         raise OSError(errno.ENOSYS, f"no system call filter for {machine}")
     arch, refused, special = _MACHINES[machine]
+    if programs:
+        refused = {name: number for name, number in refused.items() if name not in _STARTING}
+    clone = [] if programs else _allowed_if(special["clone"], _ANY_BIT, _CLONE_THREAD)
     code = [
         _step(_LOAD, _ARCH), _step(_EQUAL, arch, 1, 0), _step(_RETURN, _KILL),
         _step(_LOAD, _NUMBER), _step(_AT_LEAST, _X32_BIT, 0, 1), _step(_RETURN, _ERRNO | errno.EPERM),
         # glibc falls back from clone3, whose flags lie in memory that a filter cannot read, to clone.
         _step(_EQUAL, special["clone3"], 0, 1), _step(_RETURN, _ERRNO | errno.ENOSYS),
-        *_allowed_if(special["clone"], _ANY_BIT, _CLONE_THREAD),
+        *clone,
         *_allowed_if(special["kill"], _EQUAL, pid),
         *_allowed_if(special["tgkill"], _EQUAL, pid),
         *_allowed_if(special["socket"], _EQUAL, _AF_UNIX),

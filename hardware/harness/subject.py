@@ -14,6 +14,7 @@ from ...schemas import ProblemFormat
 from .answering import Refused, attempt
 from .messages import Open
 from .oracle import in_float64
+from .place import here
 from .user_module import import_source
 
 
@@ -31,8 +32,11 @@ class Subject(Protocol):
     call: Callable[..., Any]
     """The reference: a function, or a module with its weights."""
 
+    def bring(self) -> None:
+        """Move its weights to where this process keeps its tensors."""
+
     def draw(self, shape: str, seed: int) -> list[Any]:
-        """Inputs at ``shape`` from ``seed``."""
+        """Inputs at ``shape`` from ``seed``, in main memory."""
 
     def setup(self) -> tuple[list[Any], dict[str, torch.Tensor]] | None:
         """Constructor's arguments and parameters, where candidates need them."""
@@ -69,8 +73,11 @@ class FunctionSubject:
         self.signature = tuple(inspect.signature(self.call).parameters)
         self.tolerance = getattr(module, "tolerance", None)
 
+    def bring(self) -> None:
+        """A function has no weights."""
+
     def draw(self, shape: str, seed: int) -> list[Any]:
-        """Inputs at ``shape`` from ``seed``."""
+        """Inputs at ``shape`` from ``seed``, in main memory."""
         _seed_everything(seed)
         generator = torch.Generator().manual_seed(seed)
         try:
@@ -106,6 +113,10 @@ class KernelBenchSubject:
             raise explained(refused, problem, "Model(*get_init_inputs()) fails") from None
         self.signature = tuple(inspect.signature(self.call.forward).parameters)
         self.tolerance = getattr(module, "tolerance", None)
+
+    def bring(self) -> None:
+        """Move the model to where this process keeps its tensors."""
+        self.call = self.call.to(here().device)
 
     def draw(self, shape: str, seed: int) -> list[Any]:
         """Inputs from ``seed``; KernelBench files draw from torch's global generator."""

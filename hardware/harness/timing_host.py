@@ -8,10 +8,10 @@ from dataclasses import replace
 from ...schemas import BaselineReport, BaselineStatus, HardwareFacts, HarnessError, Problem, ProblemFacts
 from ..lease import Lease
 from ..roofline import roofline
-from .case_host import CaseHost, ask_reference
+from .case_host import MAIN_SEEDS, CaseHost, ask_reference
 from .contest import Contestant
 from .launcher import Launcher
-from .messages import Build, Built, Done, Failure, Opened, Stock, Time, Timed
+from .messages import HOST, IDLE, Build, Built, Done, Failure, Opened, Stock, Time, Timed
 from .worker import Worker, WorkerConfused, WorkerDied
 
 BUILD_SECONDS = 180.0
@@ -53,6 +53,19 @@ class TimingHost:
                 statuses = await self._build_all(lease)
                 self.report = await self._measure(statuses, facts, lease, started)
             return self.report
+
+    @property
+    def on_processor(self) -> bool:
+        """Whether calls run on the processor, whose counters then tell of them."""
+        return self._launcher.device == HOST
+
+    async def idle_ns(self, calls: int) -> int:
+        """What ``calls`` cost beside the calls themselves, by our clock: the flushes between them on an accelerator."""
+        if self.on_processor:
+            return 0
+        began = time.perf_counter_ns()
+        await self._time(Time(calls=calls, name=IDLE))
+        return time.perf_counter_ns() - began
 
     def contestants(self) -> list[Contestant]:
         """The baselines that can be timed, their batches sized already, without samples."""
@@ -103,7 +116,9 @@ class TimingHost:
         if not any(status.ok for status in statuses):
             reasons = "; ".join(f"{status.name}: {status.detail}" for status in statuses)
             raise HarnessError(f"no baseline of {self._problem.name} can be timed: {reasons}")
-        self._contestants = [Contestant(name=status.name, ask=self._time) for status in statuses if status.ok]
+        self._contestants = [
+            Contestant(name=status.name, ask=self._time, copies=MAIN_SEEDS) for status in statuses if status.ok
+        ]
         async with lease.exclusive():
             for contestant in self._contestants:
                 await contestant.calibrate()
@@ -116,7 +131,7 @@ class TimingHost:
             statuses=tuple(statuses),
             median_ms=medians,
             best=best,
-            roofline=roofline(facts.work, self._hardware, medians[best]),
+            roofline=roofline(facts.work, self._hardware, medians[best], copies=MAIN_SEEDS, dtype=facts.dtype),
             seconds=time.monotonic() - started,
         )
 

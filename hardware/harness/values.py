@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from . import messages
+from . import messages, place
 from .messages import DTypeValue, TensorSpec, Value, Values
 
 ALIGNMENT = 4096
@@ -65,9 +65,9 @@ class _Writer:
         raise Unsupported(f"a {type(value).__name__}")
 
     def _tensor(self, tensor: torch.Tensor) -> TensorSpec:
-        if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+        if tensor.layout != torch.strided:
             raise Unsupported(f"a tensor on {tensor.device} with layout {tensor.layout}")
-        tensor = tensor.detach().resolve_conj().resolve_neg()
+        tensor = tensor.detach().resolve_conj().resolve_neg().cpu()
         storage = tensor.untyped_storage()
         begin, size = self.position, storage.nbytes()
         write_bytes(self.file, storage.data_ptr(), size, begin)
@@ -107,7 +107,7 @@ class MappedFile:
 def fresh_tensor(spec: TensorSpec) -> torch.Tensor:
     """A tensor as ``spec`` says, in memory that torch allocated; its contents are undefined."""
     dtype = getattr(torch, spec.dtype)
-    storage = torch.empty(spec.size // dtype.itemsize, dtype=dtype)
+    storage = torch.empty(spec.size // dtype.itemsize, dtype=dtype, device=place.here().device)
     return storage.as_strided(spec.shape, spec.stride, spec.storage_offset)
 
 
@@ -119,7 +119,7 @@ def unpack(values: Values, mapped: MappedFile) -> list[Any]:
 def _unpack(value: Value, mapped: MappedFile) -> Any:
     if isinstance(value, TensorSpec):
         tensor = fresh_tensor(value)
-        ctypes.memmove(tensor.untyped_storage().data_ptr(), mapped.address + value.position, value.size)
+        place.here().fill(tensor, mapped.address + value.position, value.size)
         return tensor
     if isinstance(value, messages.Sequence):
         items = [_unpack(item, mapped) for item in value.items]

@@ -60,6 +60,20 @@ class Suspect:
         return answer, received
 
 
+@dataclass(frozen=True)
+class Taken:
+    """Outputs as a candidate left them, in memory files that it cannot reach any more."""
+
+    case: Case
+    outputs: tuple[Output, ...]
+    files: list[int]
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        wire.close_all(self.files)
+        self.files.clear()
+
+
 @dataclass
 class Verification:
     """One candidate on every case of a problem."""
@@ -126,11 +140,24 @@ class Verification:
         Raises:
             Judged: they are not what they were when they were handed over.
         """
+        return await self.compare_taken(await self.take(slot, case, outputs))
+
+    async def take(self, slot: int, case: Case, outputs: tuple[Output, ...]) -> Taken:
+        """Have the candidate write a slot's outputs, to be compared later.
+
+        Raises:
+            Judged: they are not what they were when they were handed over.
+        """
         _, files = await self._dump(slot, case)
+        return Taken(case, outputs, files)
+
+    async def compare_taken(self, taken: Taken) -> Compared:
+        """Have the reference compare what was taken, and let go of it."""
+        case = taken.case
         try:
-            result = await self.host.compare(case, outputs, files[0])
+            result = await self.host.compare(case, taken.outputs, taken.files[0])
         finally:
-            wire.close_all(files)
+            taken.close()
         self.results.append(
             CaseResult(
                 shape=case.shape,
@@ -229,30 +256,47 @@ def _check_apart(outputs: tuple[Output, ...], earlier: tuple[Output, ...], case:
                 raise judged(Verdict.stale_output, message, shape=case.shape, seed=case.seed, output=index)
 
 
-async def load_into(suspect: Suspect, launcher: Launcher, host: CaseHost, problem: Problem, source: str) -> None:
+async def started(launcher: Launcher, compiled: CompileReport) -> Worker:
+    """A process for a candidate. It may start programs only if its kernels still have to be compiled there."""
+    programs = compiled.language == "triton" and not compiled.artifacts
+    return await launcher.spawn("candidate", programs=programs)
+
+
+async def load_into(
+    suspect: Suspect, launcher: Launcher, host: CaseHost, problem: Problem, source: str, compiled: CompileReport
+) -> None:
     """Have the candidate imported.
 
     Raises:
         Judged: it does not load.
     """
     await host.shapes()
-    command = Load(source=source, format=problem.format, artifacts=str(launcher.artifacts), setup=host.setup)
+    command = Load(
+        source=source,
+        format=problem.format,
+        artifacts=str(launcher.artifacts),
+        setup=host.setup,
+        ahead=tuple(artifact.name for artifact in compiled.artifacts if artifact.name.endswith(".triton")),
+    )
     files = () if host.setup_file is None else (host.setup_file,)
     await suspect.ask(command, Done, files)
 
 
-async def verify(launcher: Launcher, host: CaseHost, problem: Problem, source: str, seconds: float) -> VerifyReport:
+async def verify(
+    launcher: Launcher, host: CaseHost, problem: Problem, source: str, compiled: CompileReport, seconds: float
+) -> VerifyReport:
     """Judge a candidate. Every fault of it is a verdict.
 
     Raises:
         HarnessError: reference or zygote cannot be kept alive.
     """
-    started = time.monotonic()
-    worker = await launcher.spawn("candidate")
+    began = time.monotonic()
+    worker = await started(launcher, compiled)
+    worker.yield_to_others()
     verification = Verification(host, Suspect(worker, seconds))
     verdict, evidence = Verdict.correct, None
     try:
-        await load_into(verification.suspect, launcher, host, problem, source)
+        await load_into(verification.suspect, launcher, host, problem, source, compiled)
         await verification.check_everything()
     except Judged as found:
         verdict, evidence = found.verdict, found.evidence
@@ -263,7 +307,7 @@ async def verify(launcher: Launcher, host: CaseHost, problem: Problem, source: s
         isolation=worker.isolation,
         cases=tuple(verification.results),
         evidence=evidence,
-        seconds=time.monotonic() - started,
+        seconds=time.monotonic() - began,
     )
 
 

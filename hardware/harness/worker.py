@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import shutil
 import signal
 import socket
@@ -11,6 +12,7 @@ from typing import TypeVar
 
 from . import wire
 from .channel import Channel
+from .linux import LESS_URGENT
 from .messages import Answer, Ended, Failure, Hello
 
 T = TypeVar("T")
@@ -86,6 +88,12 @@ class Worker:
             hello, descriptors = await self._channel.receive(Hello)
         wire.close_all(descriptors)
         self.isolation = "+".join(hello.isolation)
+
+    def yield_to_others(self) -> None:
+        """Run it when nobody else wants the cores: judging can wait, compiling the baselines is waited for."""
+        if self.pid:
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, self.pid, LESS_URGENT)
 
     async def ask(
         self, command: object, kind: type[T], descriptors: Sequence[int] = (), *, seconds: float

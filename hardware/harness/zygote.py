@@ -14,6 +14,7 @@ import socket
 import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from . import keeper, linux, sandbox, wire
@@ -22,13 +23,21 @@ from .messages import Hello, Ready, Spawn
 Main = Callable[[socket.socket, Spawn], None]
 
 
-def main(descriptor: int) -> None:
-    """Serve spawn requests on the socket ``descriptor`` until its other end is gone."""
+def main(descriptor: int, target: str, cache: str) -> None:
+    """Serve spawn requests on the socket ``descriptor`` until its other end is gone.
+
+    With ``target`` (``sm_90``) children can launch Triton's kernels; its driver module is kept in ``cache``.
+    """
     linux.die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Before torch: a process with threads may not leave its user namespace.
     shared = sandbox.leave_network()
     roles, torch_version = _load()
+    if target:
+        from ..languages._triton_runtime import prepare
+
+        with contextlib.suppress(ImportError):
+            prepare(Path(cache), target)
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -122,4 +131,4 @@ def _redirect(output: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), *sys.argv[2:])

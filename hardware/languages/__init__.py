@@ -1,10 +1,10 @@
 """Languages that candidates are written in: one file each, named here."""
 
 from ...schemas import PoolError
-from . import cpp
+from . import cpp, cuda, triton
 from .base import Language
 
-LANGUAGES: dict[str, Language] = {cpp.NAME: cpp}
+LANGUAGES: dict[str, Language] = {cpp.NAME: cpp, triton.NAME: triton, cuda.NAME: cuda}
 """Every language by the name that pool files use."""
 
 

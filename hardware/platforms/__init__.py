@@ -3,15 +3,15 @@
 from pathlib import Path
 
 from ...schemas import HardwareFacts, Pool
-from . import cpu
+from . import cpu, nvidia
 from .base import Platform
 
-PLATFORMS: dict[str, Platform] = {cpu.NAME: cpu}
+PLATFORMS: dict[str, Platform] = {cpu.NAME: cpu, nvidia.NAME: nvidia}
 """Every platform by the name that pool files use."""
 
 
 def detect(pool: Pool, home: Path, *, refresh: bool = False) -> HardwareFacts:
-    """What this machine is to ``pool``: found on every call, measured once (about a second) and kept in ``home``.
+    """What this machine is to ``pool``: found on every call, measured once (seconds) and kept in ``home``.
 
     Blocking. Measuring wants a quiet machine: hold the exclusive lease if anything else may run.
 
@@ -22,4 +22,17 @@ def detect(pool: Pool, home: Path, *, refresh: bool = False) -> HardwareFacts:
     return PLATFORMS[pool.platform].detect(pool, home, refresh=refresh)
 
 
-__all__ = ["PLATFORMS", "Platform", "detect"]
+def known(pool: Pool, home: Path) -> HardwareFacts:
+    """What a machine has to know of ``pool`` to compile for it, or to serve roles that need no hardware.
+
+    A pool that names its target needs none of its accelerators here; any other is detected.
+
+    Raises:
+        PoolError, InputError: as :func:`detect`.
+    """
+    if pool.platform == nvidia.NAME and pool.target:
+        return nvidia.for_compiling(pool)
+    return detect(pool, home)
+
+
+__all__ = ["PLATFORMS", "Platform", "detect", "known"]

@@ -114,6 +114,25 @@ async def test_nobody_comes_in_beside_an_exclusive_holder(tmp_path, holder):
     await other.leave()
 
 
+async def test_two_devices_are_leased_apart_and_compiling_needs_neither(tmp_path):
+    pool = Pool(name="h200", platform="nvidia", languages=("triton",))
+    one, other = (Lease(pool, tmp_path, device) for device in ("GPU-1", "GPU-2"))
+    async with one.exclusive(), other.exclusive(), one.compiling():
+        waiter, entered, leave = ask(Lease(pool, tmp_path, "GPU-1").shared())
+        assert await waits(waiter) and not entered.is_set()
+    leave.set()
+    await waiter
+
+
+async def test_on_a_processor_compiling_waits_for_timing(tmp_path):
+    lease = Lease(POOL, tmp_path)
+    async with lease.exclusive():
+        waiter, entered, leave = ask(lease.compiling())
+        assert await waits(waiter) and not entered.is_set()
+    leave.set()
+    await waiter
+
+
 async def test_a_killed_holder_lets_the_next_one_in(tmp_path, holder):
     other = await holder("exclusive")
     assert await other.says() == "in"

@@ -38,6 +38,13 @@ def test_the_bandwidth_is_that_of_the_largest_set_that_is_not_larger(size, speed
     assert bandwidth_gbps(MACHINE, size) == speed
 
 
+def test_matrix_units_have_a_peak_of_their_own_by_precision():
+    gpu = replace(MACHINE, matmul_gflops={"fp32": 100.0, "tf32": 400.0, "bf16": 800.0})
+    work = Work(read_bytes=1000, write_bytes=1000, flops=8 * 10**8)
+    floors = {dtype: roofline(work, gpu, 20.0, dtype=dtype).floor_ms for dtype in ("bfloat16", "float32", "float64")}
+    assert floors == pytest.approx({"bfloat16": 1.0, "float32": 2.0, "float64": 8.0})
+
+
 def test_without_a_table_the_copy_bandwidth_counts():
     assert bandwidth_gbps(replace(MACHINE, bandwidths=()), 5) == 10.0
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -105,8 +106,8 @@ async def _candidate_of(device: Device) -> int:
     found: asyncio.Future[int] = loop.create_future()
     spawn = device._launcher.spawn
 
-    async def watched(role: str, *, memory_bytes: int = 0) -> object:
-        worker = await spawn(role, memory_bytes=memory_bytes)
+    async def watched(role: str, **options: Any) -> object:
+        worker = await spawn(role, **options)
         if role == "candidate":
             found.set_result(worker.pid)
         return worker

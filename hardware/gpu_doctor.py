@@ -1,0 +1,109 @@
+"""What a search on NVIDIA's GPUs needs beside what every search needs."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+
+from ..schemas import Pool, PoolError
+from .checks import Check, Status
+from .gpu_peaks import installed
+from .languages._cubin import find_tool
+from .languages._cuda_loader import NVRTC
+from .nvml import Found, find_devices, read_clocks
+from .platforms.nvidia import chosen
+from .profilers.ncu import find_ncu
+
+
+def examine_gpu(pool: Pool) -> list[Check]:
+    """Look at driver, devices, torch, Triton, NVRTC and profilers; takes about five seconds (importing torch)."""
+    try:
+        found = find_devices()
+    except PoolError as error:
+        way_out = "without a GPU this machine can compile for the pool, not time (`swarm --roles compiler=1`)"
+        return [Check("gpu", Status.fail, str(error), way_out), *_compilers()]
+    return [_devices(pool, found), _clocks(pool, found), _torch(), *_compilers(), _counters()]
+
+
+def _devices(pool: Pool, found: Found) -> Check:
+    try:
+        devices = chosen(found.accelerators, pool, os.environ)
+    except PoolError as error:
+        return Check("gpu", Status.fail, str(error), "use a pool whose target this machine has")
+    first = devices[0]
+    detail = f"{len(devices)} x {first.name}, {first.target}, {first.memory_bytes / 1e9:.0f} GB"
+    return Check("gpu", Status.ok, f"{detail}; driver {found.driver}, CUDA up to {found.cuda}")
+
+
+def _clocks(pool: Pool, found: Found) -> Check:
+    try:
+        device = chosen(found.accelerators, pool, os.environ)[0]
+        now = read_clocks(device.uuid)
+    except PoolError as error:
+        return Check("gpu clocks", Status.warn, str(error), "throttling will go unnoticed")
+    detail = f"{now.clock_mhz} of {device.max_clock_mhz} MHz, {now.power_watts:.0f} of {device.power_limit_watts:.0f} W"
+    if not now.throttled:
+        return Check("gpu clocks", Status.ok, f"{detail}, {now.temperature_c} degrees")
+    return Check("gpu clocks", Status.warn, f"{detail}, held down by {', '.join(now.throttled)}", "let it cool or rest")
+
+
+def _torch() -> Check:
+    code = "import torch; print(torch.__version__, torch.version.cuda, torch.cuda.is_available())"
+    said = _said([sys.executable, "-P", "-c", code])
+    if said.endswith("True"):
+        return Check("torch on the gpu", Status.ok, said.rpartition(" ")[0].replace(" ", ", CUDA "))
+    return Check("torch on the gpu", Status.fail, said, "`pip install torch` (the CUDA build that the driver runs)")
+
+
+def _compilers() -> list[Check]:
+    triton = installed("triton")
+    found = (
+        Check("triton", Status.ok, triton) if triton else _missing("triton", "not installed", "`pip install triton`")
+    )
+    return [found, _c_compiler(), _nvrtc(), _tool("cuobjdump", find_tool)]
+
+
+def _c_compiler() -> Check:
+    path = shutil.which(os.environ.get("CC") or "gcc") or shutil.which("clang")
+    if path:
+        return Check("C compiler", Status.ok, path)
+    return _missing("C compiler", "none", "`apt-get install gcc`: Triton builds its launcher with it")
+
+
+def _nvrtc() -> Check:
+    code = f"{NVRTC}\nlibrary = _nvrtc_library()\na, b = ctypes.c_int(), ctypes.c_int()\n"
+    code += "library.nvrtcVersion(ctypes.byref(a), ctypes.byref(b)); print(f'{a.value}.{b.value}')"
+    said = _said([sys.executable, "-P", "-c", code]).removeprefix("RuntimeError: ")
+    if said.replace(".", "").isdecimal():
+        return Check("nvrtc", Status.ok, said)
+    return Check("nvrtc", Status.warn, said, "`pip install nvidia-cuda-nvrtc`: without it there is no CUDA C++")
+
+
+def _tool(name: str, find: Callable[[str], str]) -> Check:
+    try:
+        return Check(name, Status.ok, find(name))
+    except PoolError as error:
+        return Check(name, Status.warn, "not found", str(error))
+
+
+def _counters() -> Check:
+    path = find_ncu()
+    if path:
+        return Check("gpu counters", Status.ok, f"{path} (whether it may read them shows when it is first used)")
+    way_out = "install Nsight Compute; without it diagnoses rest on times, launches and the roofline"
+    return Check("gpu counters", Status.warn, "ncu is not installed", way_out)
+
+
+def _missing(name: str, detail: str, way_out: str) -> Check:
+    return Check(name, Status.fail, detail, way_out)
+
+
+def _said(command: list[str]) -> str:
+    """Last line of what a command printed, errors included."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{command[0]} does not run: {error}"
+    lines = [line for line in (done.stdout if done.returncode == 0 else done.stderr).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else f"exit status {done.returncode}"

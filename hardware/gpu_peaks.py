@@ -1,0 +1,112 @@
+"""What a GPU is and can do at best: measured once in a child process, and kept under ``home/"pools"``."""
+
+import importlib.metadata
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from ..schemas import Accelerator, InputError, Pool, PoolError, Schema, decode, encode, sha256
+from .peaks import alone
+
+PROGRAM = Path(__file__).parent / "gpu_peaks_program.py"
+SECONDS = 120.0
+"""Limit for measuring; it takes about ten, five of them for importing torch and waking the GPU."""
+
+
+class GpuPeaks(Schema, frozen=True, kw_only=True):
+    """What one GPU is beyond what its driver tells without waking it, and its ceilings."""
+
+    multiprocessors: int
+    l2_bytes: int
+    shared_bytes: int
+    """Largest shared memory of one block."""
+    cuda: str
+    """CUDA that torch was built with."""
+    copy_gbps: float
+    """Largest copy, 10^9 bytes a second read plus written."""
+    bandwidths: tuple[tuple[int, float], ...]
+    """Working set in bytes and best bandwidth in it; sets ascending, bandwidths falling."""
+    matmul_gflops: dict[str, float]
+    """10^9 operations a second by precision."""
+
+
+class _Kept(Schema, frozen=True, kw_only=True):
+    machine: tuple[str, ...]
+    """What the figures hold for, readable; the file's name has its hash."""
+    peaks: GpuPeaks
+
+
+def gpu_peaks(pool: Pool, device: Accelerator, driver: str, home: Path, *, refresh: bool = False) -> GpuPeaks:
+    """Peaks of ``device``, kept or measured now; nothing else should run on it meanwhile.
+
+    Raises:
+        PoolError: torch has no CUDA here, or the program that measures does not run.
+        InputError: ``home`` cannot be written.
+    """
+    machine = (
+        socket.gethostname(),
+        device.uuid,
+        device.name,
+        f"driver {driver}",
+        f"torch {installed('torch')}",
+        sha256(PROGRAM.read_bytes()),
+    )
+    path = home / "pools" / f"{pool.name}.{sha256(encode(machine))[:12]}.json"
+    try:
+        with alone(path.parent):
+            kept = None if refresh else _read(path)
+            if kept is not None:
+                return kept.peaks
+            peaks = measure(device)
+            beside = path.with_suffix(f".{os.getpid()}.tmp")
+            beside.write_bytes(msgspec.json.format(encode(_Kept(machine=machine, peaks=peaks)), indent=1))
+            beside.replace(path)
+            return peaks
+    except OSError as error:
+        raise InputError(
+            f"cannot keep measured peaks in {path.parent}: {error.strerror or error}; free space there or set "
+            "KERNELSWARM_HOME to a folder that can be written"
+        ) from error
+
+
+def measure(device: Accelerator) -> GpuPeaks:
+    """Measure now, about ten seconds.
+
+    Raises:
+        PoolError: torch has no CUDA here, or the program does not run.
+    """
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": device.uuid}
+    command = [sys.executable, "-P", str(PROGRAM)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS, check=False, env=environment, cwd=PROGRAM.parent
+        )
+    except subprocess.TimeoutExpired as error:
+        raise PoolError(f"measuring {device.name} {device.index} did not end within {SECONDS:g} s") from error
+    try:
+        return decode(done.stdout, GpuPeaks)
+    except msgspec.DecodeError:
+        said = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "it printed nothing")
+        raise PoolError(
+            f"cannot measure {device.name} {device.index}: {said.strip()}; it needs torch built with CUDA "
+            f"(here is torch {installed('torch') or 'none'})"
+        ) from None
+
+
+def installed(package: str) -> str:
+    """Version of ``package`` by its metadata, because importing it may take seconds; empty if it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _read(path: Path) -> _Kept | None:
+    try:
+        return decode(path.read_bytes(), _Kept)
+    except (FileNotFoundError, msgspec.DecodeError):
+        return None

@@ -1,0 +1,151 @@
+"""Where the tensors of a child live: in main memory, or on one accelerator.
+
+A child settles on one place before it runs anything of a problem's or a candidate's. What it then uses of torch was
+bound here before, so that a candidate cannot get between by patching a module.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+
+from .messages import HOST
+
+_libc = ctypes.CDLL(None)
+_memcmp = _libc.memcmp
+_memcmp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+_memmove = ctypes.memmove
+_string_at = ctypes.string_at
+_data_ptr = torch._C.TensorBase.data_ptr
+_element_size = torch._C.TensorBase.element_size
+_untyped_storage = torch.Tensor.untyped_storage
+_contiguous = torch._C.TensorBase.contiguous
+_frombuffer = torch.frombuffer
+_equal = torch.equal
+_to = torch._C.TensorBase.to
+_cpu = torch.Tensor.cpu
+_copy = torch.Tensor.copy_
+_set = torch.Tensor.set_
+_index_select = torch.index_select
+_as_strided = torch._C.TensorBase.as_strided
+_tensor = torch.tensor
+_empty = torch.empty
+
+
+class Place(Protocol):
+    """What the harness does with memory there."""
+
+    device: torch.device
+    chunk: int
+    """Elements that are compared at once."""
+
+    def fill(self, tensor: torch.Tensor, address: int, size: int) -> None:
+        """Copy ``size`` bytes at ``address`` of main memory into the tensor's storage."""
+
+    def holds(self, tensor: torch.Tensor, address: int, size: int) -> bool:
+        """Whether the storage holds exactly the ``size`` bytes at ``address`` of main memory."""
+
+    def on_host(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor, contiguous, in main memory."""
+
+    def read(self, tensor: torch.Tensor, offsets: Sequence[int]) -> tuple[bytes, ...]:
+        """Bytes of the elements that lie ``offsets`` elements behind the tensor's first, in this order.
+
+        Without waiting for work that the tensor's maker left behind elsewhere: whoever reads sees what is there.
+        """
+
+
+class MainMemory:
+    """The processor's."""
+
+    device = torch.device(HOST)
+    chunk = 1 << 17
+    """The float64 copies of a chunk stay in the second-level cache."""
+
+    def fill(self, tensor: torch.Tensor, address: int, size: int) -> None:
+        """Copy bytes into the storage."""
+        _memmove(_untyped_storage(tensor).data_ptr(), address, size)
+
+    def holds(self, tensor: torch.Tensor, address: int, size: int) -> bool:
+        """Compare bytes with the storage."""
+        return bool(_memcmp(int(_untyped_storage(tensor).data_ptr()), address, size) == 0)
+
+    def on_host(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor, contiguous."""
+        return _contiguous(tensor)
+
+    def read(self, tensor: torch.Tensor, offsets: Sequence[int]) -> tuple[bytes, ...]:
+        """Elements, one by one."""
+        size, start = _element_size(tensor), _data_ptr(tensor)
+        return tuple(_string_at(start + size * offset, size) for offset in offsets)
+
+
+class Accelerator:
+    """One device, as torch names it."""
+
+    chunk = 1 << 24
+
+    def __init__(self, name: str) -> None:
+        """Starts the device's context in this process."""
+        self.device = torch.device(name)
+        _empty(1, device=self.device).fill_(0)
+        torch.cuda.synchronize(self.device)
+
+    def fill(self, tensor: torch.Tensor, address: int, size: int) -> None:
+        """Copy bytes onto the device."""
+        if size:
+            _copy(self._bytes(tensor, size), _host_bytes(address, size))
+
+    def holds(self, tensor: torch.Tensor, address: int, size: int) -> bool:
+        """Bring the bytes to the device once more, and compare there."""
+        return not size or bool(_equal(self._bytes(tensor, size), _to(_host_bytes(address, size), self.device)))
+
+    def on_host(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A copy."""
+        return _cpu(_contiguous(tensor))
+
+    def read(self, tensor: torch.Tensor, offsets: Sequence[int]) -> tuple[bytes, ...]:
+        """Elements, gathered on the current stream."""
+        size, last = _element_size(tensor), max(offsets, default=0)
+        flat = _as_strided(tensor, (last + 1,), (1,))
+        found = _cpu(_index_select(flat, 0, _tensor(list(offsets), device=self.device)))
+        raw = _string_at(_data_ptr(found), size * len(offsets))
+        return tuple(raw[begin : begin + size] for begin in range(0, len(raw), size))
+
+    def _bytes(self, tensor: torch.Tensor, size: int) -> torch.Tensor:
+        view = _set(_empty(0, dtype=torch.uint8, device=self.device), _untyped_storage(tensor))
+        return view[:size]
+
+
+def _host_bytes(address: int, size: int) -> torch.Tensor:
+    return _frombuffer((ctypes.c_char * size).from_address(address), dtype=torch.uint8)
+
+
+_settled: list[Place] = [MainMemory()]
+
+
+def settle(name: str) -> Place:
+    """Have this process keep its tensors at ``name``: ``cpu`` or ``cuda:0``.
+
+    Raises:
+        RuntimeError: torch cannot use that device.
+    """
+    _settled[0] = MainMemory() if name == HOST else Accelerator(name)
+    return _settled[0]
+
+
+def here() -> Place:
+    """Where this process keeps its tensors."""
+    return _settled[0]
+
+
+def brought(value: Any) -> Any:
+    """``value`` with its tensors here; those that are already stay the same objects."""
+    if isinstance(value, torch.Tensor):
+        return value.to(here().device)
+    if isinstance(value, list | tuple):
+        return type(value)(brought(item) for item in value)
+    if isinstance(value, dict):
+        return {key: brought(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,174 @@
+"""Triton, compiled ahead for the pool's target: on any machine, so that the process on the GPU only loads.
+
+A candidate says in the literal ``TRITON_LAUNCHES`` which launches it makes (docs/triton-candidates.md). Its artifact is
+a piece of Triton's cache. A candidate without the list is compiled by Triton itself, at its first call.
+"""
+
+import asyncio
+import hashlib
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from ...schemas import CompileReport, Diagnostic, HardwareFacts, InputError, Pool, PoolError, decode, encode
+from ..artifact_cache import ArtifactCache
+from ..limited_command import Finished, run_limited
+from ..native_source import Refused
+from . import _cubin, _triton_source
+from ._gpu import compiler_limits, misfits, target_of
+from ._triton_runtime import prepare, unpack, use
+from ._triton_source import Request, Result
+
+NAME = "triton"
+SUFFIX = ".triton"
+MEDIA_TYPE = "application/x-tar"
+LOG_CHARACTERS = 8000
+_AHEAD = f"{__package__}._triton_ahead"
+_ENVIRONMENT = ("PYTHONPATH", "CUDA_HOME", "TRITON_LIBCUDA_PATH")
+
+
+def artifact_key(source: str, target: str) -> str:
+    """Name of the artifact without ``.triton``: sha256 of the canonical JSON of language, file and target."""
+    return hashlib.sha256(json.dumps([NAME, source, target], separators=(",", ":")).encode()).hexdigest()
+
+
+async def compile(
+    source: str, *, pool: Pool, hardware: HardwareFacts, cache: Path
+) -> tuple[CompileReport, dict[str, Path]]:
+    """Compile the launches of the candidate file ``source``; its artifact is ``cache/<artifact_key>.triton``.
+
+    Nothing of the file runs but its kernels' definitions, and those in a process of their own without network, with
+    files it can only read. Safe to call at once from several tasks and processes; cancelling kills the compiler.
+
+    Returns:
+        The report, and the artifact's path by its sha256 (empty for a candidate without ``TRITON_LAUNCHES``).
+
+    Raises:
+        PoolError: Triton is not installed, or the pool has no target.
+        InputError: the cache cannot be written.
+    """
+    compiler = f"triton {_version()}"
+    try:
+        launches = _triton_source.launches_of(source)
+        if not launches:
+            return _without_launches(source, compiler), {}
+        kernels = _triton_source.kernels_only(source)
+    except Refused as refused:
+        return CompileReport(ok=False, language=NAME, compiler=compiler, diagnostics=(refused.diagnostic,)), {}
+    request = Request(target=target_of(pool, hardware), launches=launches)
+    try:
+        return await _compile(
+            source, kernels, request, compiler, pool, hardware, ArtifactCache(cache, SUFFIX, MEDIA_TYPE)
+        )
+    except OSError as error:
+        raise InputError(
+            f"cannot compile into {cache}: {error.strerror or error}; free space there or set KERNELSWARM_HOME"
+        ) from error
+
+
+def assembly(archive: Path) -> dict[str, str]:
+    """PTX and SASS of every kernel in an artifact, by file name: ``rows.1a2b3c4d.ptx``, ``rows.1a2b3c4d.sass``.
+
+    Raises:
+        OSError, tarfile.TarError: the artifact cannot be read.
+        PoolError: no ``cuobjdump`` is here.
+    """
+    texts: dict[str, str] = {}
+    with tarfile.open(archive) as packed, tempfile.TemporaryDirectory(prefix="kernelswarm-sass-") as folder:
+        packed.extractall(folder, filter="data")
+        for path in sorted(Path(folder).glob("*/*")):
+            stem = f"{path.stem}.{path.parent.name[:8].lower()}"
+            if path.suffix == ".ptx":
+                texts[f"{stem}.ptx"] = path.read_text()
+            elif path.suffix == ".cubin":
+                texts[f"{stem}.sass"] = _cubin.machine_code(path)
+    return texts
+
+
+def _without_launches(source: str, compiler: str) -> CompileReport:
+    if not _triton_source.has_kernels(source):
+        return CompileReport(ok=True, language=NAME, compiler="")
+    message = f"no {_triton_source.LAUNCHES}: its kernels are compiled at their first call, on the GPU's time"
+    return CompileReport(
+        ok=True, language=NAME, compiler=compiler, diagnostics=(Diagnostic(severity="warning", message=message),)
+    )
+
+
+async def _compile(
+    source: str,
+    kernels: str,
+    request: Request,
+    compiler: str,
+    pool: Pool,
+    hardware: HardwareFacts,
+    cache: ArtifactCache,
+) -> tuple[CompileReport, dict[str, Path]]:
+    key = artifact_key(source, request.target)
+    # Triton's keys hold its own version and files; a launcher in the artifact is for this Python.
+    machine = [compiler, request.target, platform.python_version(), platform.machine()]
+    kept = await asyncio.to_thread(cache.find, key, machine)
+    if kept is not None:
+        return kept
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=ArtifactCache.BUILDING, dir=cache.folder))
+    try:
+        (folder / "request.json").write_bytes(encode(request))
+        (folder / "candidate.py").write_text(kernels, encoding="utf-8")
+        finished = await run_limited(
+            [sys.executable, "-P", "-m", _AHEAD, str(folder)],
+            cwd=folder,
+            limits=compiler_limits(pool, hardware),
+            environment={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+        )
+        report = _report(folder / "result.json", finished, compiler, request, pool, hardware)
+        if not report.ok:
+            return report, {}
+        return await asyncio.to_thread(cache.keep, key, folder / "kernels.tar", report, machine)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _report(
+    path: Path, finished: Finished, compiler: str, request: Request, pool: Pool, hardware: HardwareFacts
+) -> CompileReport:
+    try:
+        result = decode(path.read_bytes(), Result)
+    except (OSError, msgspec.DecodeError):
+        result = Result(diagnostics=(_unexplained(finished, pool),))
+    diagnostics = (*result.diagnostics, *misfits(result.kernels, hardware))
+    return CompileReport(
+        ok=finished.returncode == 0 and not any(found.severity == "error" for found in diagnostics),
+        language=NAME,
+        compiler=compiler,
+        flags=(request.target,),
+        diagnostics=diagnostics,
+        log=finished.output[-LOG_CHARACTERS:],
+        seconds=finished.seconds,
+        kernels=result.kernels,
+    )
+
+
+def _unexplained(finished: Finished, pool: Pool) -> Diagnostic:
+    if finished.timed_out:
+        told = f"the compiler was stopped after {pool.candidate_seconds:g} s (candidate_seconds of pool {pool.name!r})"
+    else:
+        last = next((line for line in reversed(finished.output.splitlines()) if line.strip()), "it printed nothing")
+        told = f"the compiler ended with status {finished.returncode}: {last.strip()}"
+    return Diagnostic(severity="error", message=told)
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("triton")
+    except importlib.metadata.PackageNotFoundError:
+        raise PoolError("Triton is not installed: `pip install triton` (Linux only)") from None
+
+
+__all__ = ["NAME", "artifact_key", "assembly", "compile", "prepare", "unpack", "use"]

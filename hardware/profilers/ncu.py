@@ -1,0 +1,130 @@
+"""Nsight Compute: what it is asked, and what its tables say (NVIDIA, Nsight Compute documentation, "Metrics")."""
+
+import csv
+import io
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from ...schemas import KernelProfile
+
+MOST_KERNELS = 32
+SECTIONS = ("SpeedOfLight", "Occupancy", "WarpStateStats", "LaunchStats", "ComputeWorkloadAnalysis")
+"""Sections, not metrics: their names hold from one GPU generation to the next."""
+
+_COLUMNS = {
+    "memory_percent": r"gpu__compute_memory_throughput\.avg\.pct_of_peak_sustained_elapsed",
+    "dram_percent": r"(gpu__dram|dram__)_?throughput\.avg\.pct_of_peak_sustained_elapsed",
+    "compute_percent": r"sm__throughput\.avg\.pct_of_peak_sustained_elapsed",
+    "tensor_percent": r"sm__(inst_executed_)?pipe_tensor\w*\.(avg|sum)\.pct_of_peak_sustained_(elapsed|active)",
+    "occupancy_percent": r"sm__warps_active\.avg\.pct_of_peak_sustained_active",
+    "occupancy_limit_percent": r"sm__maximum_warps_per_active_cycle_pct",
+}
+_TIME = "gpu__time_duration.sum"
+_REGISTERS = "launch__registers_per_thread"
+_STALL = re.compile(r"smsp__average_warps?_(?:latency_)?issue_stalled_(\w+)_per_(?:issue_active|warp_active)\.ratio")
+_TO_US = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "ms": 1e3, "msecond": 1e3, "s": 1e6, "second": 1e6}
+
+_REASONS = (
+    ("ERR_NVGPUCTRPERM", "the driver keeps its counters to administrators: load the nvidia module with "
+     "NVreg_RestrictProfilingToAdminUsers=0, or run as root"),
+    ("LibraryNotLoaded", "Nsight Compute cannot load its library here (sandboxes such as gVisor have no counters)"),
+    ("No kernels were profiled", "the candidate launched no kernel that Nsight Compute could see"),
+    ("Cuda driver is not compatible", "this Nsight Compute does not know the driver: install its CUDA version's"),
+)  # fmt: skip
+
+
+def find_ncu() -> str:
+    """Path of ``ncu``; empty if it is not installed."""
+    places = sorted(map(str, Path("/opt/nvidia/nsight-compute").glob("*/ncu")), reverse=True)
+    home = os.environ.get("CUDA_HOME") or "/usr/local/cuda"
+    found = (shutil.which("ncu"), f"{home}/bin/ncu", *places)
+    return next((path for path in found if path and os.access(path, os.X_OK)), "")
+
+
+def command(ncu: str, program: Sequence[str]) -> list[str]:
+    """``program`` under Nsight Compute. Clocks are left alone: the machine may not be ours to set."""
+    asked = [part for section in SECTIONS for part in ("--section", section)]
+    table = ["--csv", "--page", "raw", "--print-units", "base"]
+    limits = ["--clock-control", "none", "--profile-from-start", "off", "--launch-count", str(MOST_KERNELS)]
+    return [ncu, *table, *limits, *asked, *program]
+
+
+def why_not(output: str) -> str:
+    """Why ``output`` holds no counters, as one sentence; empty if it does."""
+    if '"Kernel Name"' in output:
+        return ""
+    for mark, reason in _REASONS:
+        if mark in output:
+            return f"no counters of the GPU: {reason}"
+    errors = [line.strip() for line in output.splitlines() if "ERROR" in line]
+    return f"no counters of the GPU: {errors[0] if errors else 'Nsight Compute printed none'}"
+
+
+def read_table(output: str) -> tuple[KernelProfile, ...]:
+    """Kernels of one call from the ``raw`` page as CSV, launches of one name together, longest first.
+
+    What a GPU or a version of Nsight Compute does not give is None. Percentages of launches are weighted by time.
+    """
+    lines = output.splitlines()
+    start = next((number for number, line in enumerate(lines) if '"Kernel Name"' in line), None)
+    if start is None:
+        return ()
+    header, units, *rows = csv.reader(io.StringIO("\n".join(lines[start:])))
+    unit = dict(zip(header, units, strict=False))
+    launches: dict[str, list[KernelProfile]] = {}
+    for row in rows:
+        if len(row) == len(header):
+            found = _kernel(dict(zip(header, row, strict=True)), unit)
+            launches.setdefault(found.name, []).append(found)
+    return tuple(sorted(map(_together, launches.values()), key=lambda kernel: -kernel.time_us))
+
+
+def _kernel(row: Mapping[str, str], unit: Mapping[str, str]) -> KernelProfile:
+    values = {name: value for name, text in row.items() if (value := _number(text)) is not None}
+    percents = {field: _first(values, re.compile(pattern)) for field, pattern in _COLUMNS.items()}
+    stalls = {match[1]: value for name, value in values.items() if (match := _STALL.fullmatch(name)) and value > 0}
+    registers = values.get(_REGISTERS)
+    kernel = KernelProfile(
+        name=row["Kernel Name"],
+        time_us=values.get(_TIME, 0.0) * _TO_US.get(unit.get(_TIME, "ns"), 1e-3),
+        registers=None if registers is None else int(registers),
+        stalls={name: value for name, value in stalls.items() if not name.endswith("not_issued")},
+    )
+    return replace(kernel, **percents)
+
+
+def _first(values: Mapping[str, float], pattern: re.Pattern[str]) -> float | None:
+    return max((value for name, value in values.items() if pattern.fullmatch(name)), default=None)
+
+
+def _together(launches: Sequence[KernelProfile]) -> KernelProfile:
+    """One record of several launches of a kernel."""
+    time = sum(launch.time_us for launch in launches)
+
+    def mean(values: Sequence[float | None]) -> float | None:
+        known = [(value, launch.time_us) for value, launch in zip(values, launches, strict=True) if value is not None]
+        weight = sum(part for _, part in known)
+        return sum(value * part for value, part in known) / weight if weight else None
+
+    reasons = {reason for launch in launches for reason in launch.stalls}
+    stalls = {reason: mean([launch.stalls.get(reason, 0.0) for launch in launches]) or 0.0 for reason in reasons}
+    kernel = KernelProfile(
+        name=launches[0].name,
+        time_us=time,
+        launches=len(launches),
+        registers=max((launch.registers for launch in launches if launch.registers is not None), default=None),
+        stalls=dict(sorted(stalls.items(), key=lambda stall: -stall[1])),
+    )
+    return replace(kernel, **{field: mean([getattr(launch, field) for launch in launches]) for field in _COLUMNS})
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None

@@ -1,0 +1,339 @@
+"""Checks every piece of the NVIDIA pool on a machine with a GPU: one line each, PASS or FAIL, about two minutes.
+
+    python3 tests/device/check_nvidia.py [--only triton] [--out FOLDER]
+
+Needs torch with CUDA, Triton, nvidia-ml-py and msgspec. Exit status 0 if all passed. What a machine does not permit
+(counters) is a PASS with the reason. On a machine without a GPU, `--only compile_rate` measures compiling alone.
+"""
+
+import argparse
+import asyncio
+import importlib.util
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+CHECKS: dict[str, Callable[[Path], object]] = {}
+
+
+def check(function: Callable[[Path], object]) -> Callable[[Path], object]:
+    """Register a check; what it returns is printed beside its name."""
+    CHECKS[function.__name__] = function
+    return function
+
+
+def importable() -> None:
+    """Make ``kernelswarm`` importable here and in every child, installed or not."""
+    if importlib.util.find_spec("kernelswarm") is None:
+        folder = tempfile.mkdtemp(prefix="kernelswarm-path-")
+        Path(folder, "kernelswarm").symlink_to(ROOT)
+        sys.path.insert(0, folder)
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
+
+
+def pool_and_facts(home: Path):
+    from kernelswarm.hardware.platforms import detect, nvidia
+    from kernelswarm.hardware.pool_files import find_pool
+
+    pool = find_pool("h200", home)
+    return pool, detect(pool, home) if find_gpu() else nvidia.for_compiling(pool)
+
+
+def find_gpu() -> bool:
+    from kernelswarm.hardware.nvml import find_devices
+    from kernelswarm.schemas import PoolError
+
+    try:
+        return bool(find_devices().accelerators)
+    except PoolError:
+        return False
+
+
+def text(name: str) -> str:
+    return (HERE / name).read_text()
+
+
+def compiled(language: str, source: str, home: Path):
+    from kernelswarm.hardware.languages import find_language
+
+    pool, facts = pool_and_facts(home)
+    report, paths = asyncio.run(
+        find_language(language).compile(source, pool=pool, hardware=facts, cache=home / "artifacts")
+    )
+    assert report.ok, [found.message for found in report.diagnostics] or report.log
+    return report, next(iter(paths.values()))
+
+
+def confined(home: Path, work: Callable[[Path], dict]) -> dict:
+    """What ``work(scratch)`` returns in a forked child that may start no program: as a candidate runs in the harness.
+
+    The child is forked before CUDA is initialised, and Triton prepared before that.
+    """
+    from kernelswarm.hardware.harness import seccomp
+
+    scratch = Path(tempfile.mkdtemp(dir=home))
+    answer = scratch / "answer.json"
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            signal.alarm(60)
+            seccomp.confine()
+            answer.write_text(json.dumps(work(scratch)))
+            status = 0
+        except BaseException:  # noqa: BLE001
+            traceback.print_exc()
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, f"the confined child ended with wait status {status}; its traceback is above"
+    return json.loads(answer.read_text())
+
+
+def imported(source: str, folder: Path):
+    path = folder / "candidate.py"
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location("candidate", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["candidate"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@check
+def nvml(home: Path) -> object:
+    from kernelswarm.hardware.nvml import find_devices, read_clocks
+
+    found = find_devices()
+    now = read_clocks(found.accelerators[0].uuid)
+    assert found.accelerators[0].target.startswith("sm_") and found.accelerators[0].max_clock_mhz > 0
+    return f"{found} now {now}"
+
+
+@check
+def peaks(home: Path) -> object:
+    started = time.monotonic()
+    _, facts = pool_and_facts(home)
+    first = time.monotonic() - started
+    _, again = pool_and_facts(home)
+    second = time.monotonic() - started - first
+    assert again == facts and second < 1.0, f"kept peaks took {second:.1f} s"
+    speeds = facts.matmul_gflops
+    assert 0.3 * speeds["bf16"] < speeds["fp16"] and speeds["fp32"] < speeds["tf32"] < speeds["bf16"] < speeds["fp8"]
+    assert facts.bandwidths[0][1] >= facts.bandwidths[-1][1] >= facts.copy_gbps > 1000
+    tera = {name: round(speed / 1000, 1) for name, speed in speeds.items()}
+    sets = [(size >> 20, round(speed)) for size, speed in facts.bandwidths]
+    return f"{first:.1f} s; copy {facts.copy_gbps:.0f} GB/s; MiB, GB/s {sets}; TFLOP/s {tera}; {facts.accelerators[0]}"
+
+
+@check
+def doctor(home: Path) -> object:
+    from kernelswarm.hardware.gpu_doctor import examine_gpu
+    from kernelswarm.hardware.pool_files import find_pool
+
+    checks = examine_gpu(find_pool("h200", home))
+    told = [f"{found.status} {found.name}: {found.detail} {found.way_out}".strip() for found in checks]
+    assert not [line for line in told if line.startswith("fail")], told
+    return told
+
+
+@check
+def lease(home: Path) -> object:
+    from kernelswarm.hardware.lease import Lease
+
+    pool, facts = pool_and_facts(home)
+
+    async def run() -> float:
+        held = Lease(pool, home, facts.accelerators[0].uuid)
+        async with held.exclusive():
+            started = time.monotonic()
+            async with held.compiling():
+                return time.monotonic() - started
+
+    return f"compiling was let in after {asyncio.run(run()):.4f} s while the device was leased"
+
+
+@check
+def triton_ahead(home: Path) -> object:
+    source = text("rows_triton.py")
+    report, archive = compiled("triton", source, home)
+
+    def work(scratch: Path) -> dict:
+        import torch
+        import triton
+
+        from kernelswarm.hardware.languages.triton import unpack, use
+
+        kernels = unpack(archive, scratch / "cache")
+        use(scratch / "cache")
+        hits: list[bool] = []
+        triton.knobs.compilation.listener = lambda *, cache_hit, **_: hits.append(cache_hit)
+        module = imported(source, scratch)
+        errors, first = [], 0.0
+        for shape in ((4096, 8192), (37, 1000)):
+            x = torch.randn(shape, device="cuda", dtype=torch.bfloat16)
+            torch.cuda.synchronize()
+            started = time.perf_counter()
+            out = module.kernel(x)
+            torch.cuda.synchronize()
+            first = first or time.perf_counter() - started
+            wide = x.double()
+            exact = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)
+            errors.append(float((out.double() - exact).norm() / exact.norm()))
+        return {"kernels": kernels, "hits": hits, "errors": errors, "first_ms": round(first * 1e3, 1)}
+
+    found = confined(home, work)
+    assert found["hits"] == [True, True], f"launches must find what was compiled: {found}"
+    assert max(found["errors"]) < 5e-3, found
+    return f"compiled in {report.seconds:.1f} s, {[(k.registers, k.spill_bytes) for k in report.kernels]}; {found}"
+
+
+@check
+def triton_descriptors(home: Path) -> object:
+    from kernelswarm.hardware.languages import triton as language
+
+    source = text("product_triton.py")
+    report, archive = compiled("triton", source, home)
+    assert any("HGMMA" in code for code in language.assembly(archive).values()), "no wgmma in the machine code"
+
+    def work(scratch: Path) -> dict:
+        import torch
+
+        language.unpack(archive, scratch / "cache")
+        language.use(scratch / "cache")
+        module = imported(source, scratch)
+        a, b = (torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+        exact = a.double() @ b.double()
+        return {"error": float((module.kernel(a, b).double() - exact).norm() / exact.norm())}
+
+    found = confined(home, work)
+    assert found["error"] < 1e-2, found
+    return f"{report.kernels[0]}; {found}"
+
+
+@check
+def cuda_ahead(home: Path) -> object:
+    from kernelswarm.hardware.languages import cuda
+
+    source = cuda.LOADER + "\n\n" + text("scale_cuda.py")
+    report, artifact = compiled("cuda", source, home)
+
+    def work(scratch: Path) -> dict:
+        import torch
+
+        os.environ.update(KERNELSWARM_ARTIFACTS=str(artifact.parent), XDG_CACHE_HOME=str(scratch))
+        module = imported(source, scratch)
+        x = torch.randn(1000, 999, device="cuda", dtype=torch.bfloat16)
+        right = torch.equal(module.kernel(x), x * 2)
+        torch.cuda.synchronize()
+        started = time.perf_counter()
+        for _ in range(1000):
+            module.kernel(x)
+        issued = time.perf_counter() - started
+        torch.cuda.synchronize()
+        shipped = not (scratch / "kernelswarm-kernels").exists()
+        os.environ["KERNELSWARM_ARTIFACTS"] = ""
+        module._functions.clear()
+        alone = torch.equal(module.kernel(x), x * 2)
+        return {"right": right, "shipped": shipped, "alone": alone, "us_a_launch": round(issued * 1e3, 1)}
+
+    found = confined(home, work)
+    assert found["right"] and found["shipped"] and found["alone"], found
+    assert "code for sm_90" in next(iter(cuda.assembly(artifact).values()))
+    return f"compiled in {report.seconds:.2f} s: {report.kernels[0]}; {found}"
+
+
+@check
+def profilers(home: Path) -> object:
+    import shutil
+
+    import torch
+
+    from kernelswarm.hardware.profilers.device import Profilers
+
+    source = text("rows_triton.py")
+    _, archive = compiled("triton", source, home)
+    folder = home / "profile"
+    folder.mkdir()
+    (folder / "candidate.py").write_text(source)
+    shutil.copy(archive, folder / "kernels.triton")
+    torch.save({"inputs": [torch.randn(8192, 8192).bfloat16()]}, folder / "request.pt")
+    started = time.monotonic()
+    found = asyncio.run(Profilers().profile(folder, seconds=100.0))
+    assert found.kernels and found.kernels[0].time_us > 0, found.unavailable
+    return f"{time.monotonic() - started:.1f} s: {found}"
+
+
+@check
+def compile_rate(home: Path) -> object:
+    from kernelswarm.hardware.languages import find_language
+
+    pool, facts = pool_and_facts(home)
+    sources = [text("rows_triton.py") + f"\n# {number}\n" for number in range(32)]
+
+    async def run() -> float:
+        started = time.monotonic()
+        one = find_language("triton")
+        reports = await asyncio.gather(
+            *(one.compile(source, pool=pool, hardware=facts, cache=home / "artifacts") for source in sources)
+        )
+        assert all(report.ok for report, _ in reports)
+        return time.monotonic() - started
+
+    seconds = asyncio.run(run())
+    return f"{60 * len(sources) / seconds:.0f} candidates a minute on {facts.cores} cores (2 launches each)"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", choices=None, help="a check's name; may be given again")
+    parser.add_argument("--out", type=Path, default=os.environ.get("OUT"), help="folder for check_nvidia.json")
+    arguments = parser.parse_args()
+    importable()
+    results: dict[str, dict[str, object]] = {}
+    with tempfile.TemporaryDirectory(prefix="kernelswarm-check-") as folder:
+        home = Path(folder)
+        prepared = time.monotonic()
+        import torch  # noqa: F401 - before the forks, as in the harness
+
+        from kernelswarm.hardware.languages.triton import prepare
+
+        (home / "host").mkdir()
+        try:
+            prepare(home / "host", "sm_90")
+            print(f"PASS prepare: torch and Triton's driver in {time.monotonic() - prepared:.1f} s", flush=True)
+        except Exception:  # noqa: BLE001
+            traceback.print_exc()
+            print("FAIL prepare", flush=True)
+            results["prepare"] = {"passed": False}
+        for name, function in CHECKS.items():
+            if arguments.only and name not in arguments.only:
+                continue
+            started = time.monotonic()
+            try:
+                told, passed = function(home), True
+            except Exception as error:  # noqa: BLE001
+                traceback.print_exc()
+                told, passed = f"{type(error).__name__}: {error}", False
+            seconds = time.monotonic() - started
+            results[name] = {"passed": passed, "seconds": round(seconds, 1), "told": told}
+            print(f"{'PASS' if passed else 'FAIL'} {name} ({seconds:.1f} s): {told}", flush=True)
+    if arguments.out:
+        Path(arguments.out, "check_nvidia.json").write_text(json.dumps(results, indent=1, default=str))
+    failed = [name for name, result in results.items() if not result["passed"]]
+    print(f"{len(results) - len(failed)} passed, failed: {', '.join(failed) or 'none'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
