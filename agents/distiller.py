@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from ..knowledge import Trial, distill
-from ..schemas import Event, SessionClosed, SkillDistilled, Verdict
+from ..schemas import Event, SessionClosed, SessionOpened, SkillDistilled, Verdict
 from .graph import NodeRecord, SearchGraph
 from .runtime import Answer, Work
 
@@ -16,17 +16,9 @@ class Distiller:
 
     async def handle(self, work: Work) -> Sequence[Answer]:
         """Distill one session; one without a correct candidate teaches nothing yet."""
-        closed, opened = work.event, work.opened
-        assert isinstance(closed, SessionClosed)
-        skill = distill(
-            opened.problem,
-            opened.facts,
-            opened.pool,
-            trials_of(work.graph),
-            session=work.envelope.session,
-            against=closed.against,
-        )
-        return [] if skill is None else [Answer(SkillDistilled(skill=skill))]
+        assert isinstance(work.event, SessionClosed)
+        taught = lesson(work.opened, work.graph, work.envelope.session, work.event)
+        return [] if taught is None else [Answer(taught)]
 
     def give_up(self, work: Work, reason: str) -> Sequence[Answer]:
         """A skill that cannot be written is not written; the session stands without it."""
@@ -36,9 +28,17 @@ class Distiller:
         """Nothing to release."""
 
 
+def lesson(opened: SessionOpened, graph: SearchGraph, session: str, closed: SessionClosed) -> SkillDistilled | None:
+    """What the session taught; None if it teaches nothing yet. Pure, so that a replay can hold it against the log."""
+    skill = distill(
+        opened.problem, opened.facts, opened.pool, trials_of(graph), session=session, against=closed.against
+    )
+    return None if skill is None else SkillDistilled(skill=skill)
+
+
 def trials_of(graph: SearchGraph) -> list[Trial]:
-    """Every diagnosed node as the distiller looks at it."""
-    return [_trial(node) for node in graph.nodes.values() if node.diagnosis is not None]
+    """Every diagnosed node of the session's own, as the distiller looks at it: its parent teaches what it learned."""
+    return [_trial(node) for node in graph.own() if node.diagnosis is not None]
 
 
 def _trial(node: NodeRecord) -> Trial:

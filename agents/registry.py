@@ -10,6 +10,7 @@ from .analyst import Analyst
 from .compiler import Compiler
 from .distiller import Distiller
 from .planner.agent import Planner
+from .planner.machine import WIDTH
 from .profiler import Profiler
 from .runtime import Agent
 from .synthesizer.agent import Synthesizer
@@ -38,6 +39,13 @@ ROLES: Mapping[str, Role] = {
 
 ALL_ROLES: Mapping[str, int] = {"compiler": 2, **{role: 1 for role in ROLES if role != "compiler"}}
 """What one process runs by default: one of each, and a second compiler to keep the ring fed."""
+
+
+def widened(roles: Mapping[str, int], synthesizer: str) -> Mapping[str, int]:
+    """``roles`` for a search with ``synthesizer``: a model takes minutes, so every planned node asks it at once."""
+    if synthesizer != "anthropic" or not roles:
+        return roles
+    return {**roles, "synthesizer": max(WIDTH, roles.get("synthesizer", 0))}
 
 
 def parse_roles(text: str) -> dict[str, int]:

@@ -9,21 +9,24 @@ import os
 import socket
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 import structlog
 
-from ..bus import Bus, Delivery
+from ..bus import Bus, Consumer, Delivery, FairConsumer
 from ..schemas import Envelope, Event, KernelswarmError, SessionOpened, event_tag, seal
+from .ancestors import reader
 from .graph import SearchGraph
+from .inheritance import Told, inherited
 
 GIVE_UP_AFTER = 4
 """Deliveries of one event after which a role stops trying and says so."""
 
-IN_PROGRESS_EVERY_S = 10.0
-"""How often a long step tells the server that it is alive; a third of the consumer's acknowledgement wait."""
+PULSES_PER_ACK_WAIT = 3
+"""How often, within the bus's acknowledgement wait, a long step tells the server that it is alive."""
 
 SESSIONS_KEPT = 32
 """Sessions whose history a process holds in memory: a worker of a cluster sees any number of them."""
@@ -90,7 +93,11 @@ Entry = tuple[int, Envelope, Event | None]
 class _History:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
+        self.first: dict[str, int] = {}
+        """Stream sequence at which an event id was stored first."""
         self.read_to = 0
+        self.before: list[Told] | None = None
+        """What a fork inherited; None until somebody asked."""
         self.lock = asyncio.Lock()
 
 
@@ -100,8 +107,10 @@ class Histories:
     The sessions that were asked for last are kept; an older one is fetched anew if somebody comes back to it.
     """
 
-    def __init__(self, bus: Bus) -> None:
+    def __init__(self, bus: Bus, home: Path | None = None) -> None:
+        """``home`` is where the log may lie in which a fork's parent is read if the stream has lost it."""
         self._bus = bus
+        self._past = reader(bus, home)
         self._kept: LatestUsed[_History] = LatestUsed(_History)
 
     async def read(self, session: str, until: int) -> list[Entry]:
@@ -109,10 +118,26 @@ class Histories:
         history = self._kept[session]
         async with history.lock:
             if history.read_to < until:
-                fresh = await self._bus.history(session, after=history.read_to, until=until)
-                history.entries.extend((seq, envelope, envelope.event()) for seq, envelope in fresh)
+                for seq, envelope in await self._bus.history(session, after=history.read_to, until=until):
+                    # The stream forgets ids after its window, the log never does: a copy that came after it must
+                    # not count here either, or the agents would decide on another history than the log's.
+                    if history.first.setdefault(envelope.id, seq) == seq:
+                        history.entries.append((seq, envelope, envelope.event()))
                 history.read_to = until
         return [entry for entry in history.entries if entry[0] <= until]
+
+    async def before(self, session: str, opened: SessionOpened) -> list[Told]:
+        """What ``session`` inherited from before it was opened; nothing unless it is a fork."""
+        history = self._kept[session]
+        async with history.lock:
+            if history.before is None:
+                history.before = await inherited(opened, self._past)
+        return history.before
+
+    async def repeats(self, envelope: Envelope, seq: int) -> bool:
+        """Whether the event at ``seq`` is a copy of one that the stream stored before."""
+        await self.read(envelope.session, seq)
+        return self._kept[envelope.session].first.get(envelope.id, seq) != seq
 
 
 class LatestUsed(Generic[T]):
@@ -142,12 +167,16 @@ class Folds:
         """The session's graph exactly as of stream sequence ``seq``."""
         entries = await self._histories.read(session, seq)
         held = self._reached[session]
-        reached, graph = held[0] if held and held[0][0] <= seq else (0, SearchGraph(session))
+        reached, graph = held[0] if held and held[0][0] <= seq else (0, await self._fresh(session, entries))
         for at, envelope, event in entries:
             if at > reached and event is not None:
                 graph.apply(envelope, event)
         held[:] = [(seq, graph)]
         return graph
+
+    async def _fresh(self, session: str, entries: list[Entry]) -> SearchGraph:
+        opened = next((event for _, _, event in entries if isinstance(event, SessionOpened)), None)
+        return SearchGraph(session, () if opened is None else await self._histories.before(session, opened))
 
 
 def worker_name(role: str, number: int) -> str:
@@ -167,22 +196,32 @@ class Worker:
         *,
         number: int = 1,
         session: str | None = None,
+        answered: Collection[str] = (),
         clock_ns: Callable[[], int] = time.time_ns,
         give_up_after: int = GIVE_UP_AFTER,
     ) -> None:
+        """``answered`` are ids of events that this role has answered before: a resumed session hears them again."""
         self.agent = agent
         self.name = worker_name(agent.role, number)
         self.busy_with = ""
+        self.done = 0
+        """Events answered so far."""
         self._bus = bus
         self._pool = pool
         self._session = session
+        self._histories = histories
         self._folds = Folds(histories)
+        self._answered = answered
         self._clock_ns = clock_ns
         self._give_up_after = give_up_after
 
     async def run(self) -> None:
         """Take and answer deliveries until cancelled."""
-        consumer = self._bus.consume(self._pool, self.agent.role, self.agent.consumes, session=self._session)
+        role, kinds = self.agent.role, self.agent.consumes
+        if self._session is None:
+            consumer: Consumer | FairConsumer = self._bus.consume_in_turn(self._pool, role, kinds)
+        else:
+            consumer = self._bus.consume(self._pool, role, kinds, session=self._session)
         async with consumer:
             async for delivery in consumer:
                 await self._take(delivery)
@@ -195,7 +234,9 @@ class Worker:
             return
         self.busy_with = f"{envelope.session}/{envelope.node}" if envelope.node else envelope.session
         try:
-            await _kept_alive(delivery, self._answer(delivery, envelope, event))
+            await _kept_alive(
+                delivery, self._answer(delivery, envelope, event), self._bus.ack_wait_s / PULSES_PER_ACK_WAIT
+            )
         except KernelswarmError as error:
             log.warning("step failed", worker=self.name, node=envelope.node, error=str(error))
             await delivery.nak(min(2.0 ** (delivery.deliveries - 1), 10.0))
@@ -207,6 +248,9 @@ class Worker:
             self.busy_with = ""
 
     async def _answer(self, delivery: Delivery, envelope: Envelope, event: Event) -> None:
+        if envelope.id in self._answered or await self._histories.repeats(envelope, delivery.seq):
+            await delivery.ack()  # it has its answer, or whoever has the first copy answers it
+            return
         graph = await self._folds.at(envelope.session, delivery.seq)
         work = Work(envelope, event, graph, delivery.seq)
         if delivery.deliveries > self._give_up_after:
@@ -216,6 +260,7 @@ class Worker:
             answers = await self._handle(work, last_try=delivery.deliveries == self._give_up_after)
         await self._bus.publish_many(self.sealed(envelope, answers))
         await delivery.ack()
+        self.done += 1
 
     async def _handle(self, work: Work, *, last_try: bool) -> Sequence[Answer]:
         try:
@@ -250,10 +295,10 @@ class Worker:
         return out
 
 
-async def _kept_alive(delivery: Delivery, step: Awaitable[None]) -> None:
+async def _kept_alive(delivery: Delivery, step: Awaitable[None], every_s: float) -> None:
     async def pulse() -> None:
         while True:
-            await asyncio.sleep(IN_PROGRESS_EVERY_S)
+            await asyncio.sleep(every_s)
             await delivery.in_progress()
 
     beat = asyncio.ensure_future(pulse())

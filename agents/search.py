@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,8 @@ from ..knowledge import relevant_skills
 from ..schemas import (
     Envelope,
     Event,
+    InputError,
+    Origin,
     Pool,
     Problem,
     ProblemFacts,
@@ -31,9 +34,13 @@ from ..schemas import (
 )
 from ..store import recording, run_sql, wait_recorded
 from ..store.query import Query
+from .ancestors import reader
+from .attendance import watch_attendance
+from .fitting import Target
 from .graph import SearchGraph
-from .planner.machine import WIDTH
-from .registry import ALL_ROLES
+from .inheritance import Told, inherited_at
+from .registry import ALL_ROLES, ROLES, widened
+from .seeding import seeding
 from .session import SearchOptions, SearchResult, new_session_id, open_session, request_stop, result_of
 from .swarm import Swarm, serving
 from .synthesizer.backend import check_backend
@@ -92,10 +99,22 @@ async def _recorded_elsewhere(bus: Bus) -> bool:
 class Search:
     """A running search. Iterate over :meth:`events` to its end, then ask for :meth:`result`."""
 
-    def __init__(self, session: str, pool: str, bus: Bus, swarm: Swarm | None, opened_id: str, after: int) -> None:
+    def __init__(
+        self,
+        session: str,
+        pool: str,
+        bus: Bus,
+        swarm: Swarm | None,
+        opened_id: str,
+        after: int,
+        before: Sequence[Told] = (),
+    ) -> None:
+        """``before`` is what a fork inherited."""
         self.session = session
-        self.graph = SearchGraph(session)
+        self.graph = SearchGraph(session, before)
         self.swarm = swarm
+        self.notes: tuple[str, ...] = ()
+        """What a person should know of how it was opened, a line each."""
         self._pool = pool
         self._bus = bus
         self._opened_id = opened_id
@@ -129,6 +148,12 @@ class Search:
                 if isinstance(event, SkillDistilled):
                     return
 
+    async def attend(self, told: Callable[[str], None]) -> None:
+        """Tell (as :func:`.attendance.watch_attendance`) when the session waits for workers that are not there."""
+        here = {worker.agent.role for worker in self.swarm.workers} if self.swarm else set()
+        if here != set(ROLES):
+            await watch_attendance(self._bus, self._pool, told)
+
     async def stop(self, reason: str) -> None:
         """Ask the session to end; ``interrupted`` closes it at once, anything else confirms its finalists first."""
         await request_stop(self._bus, self.session, self._pool, self._opened_id, reason)
@@ -152,11 +177,12 @@ async def searching(
     home: Path,
     nats: str = "",
     roles: Mapping[str, int] = ALL_ROLES,
+    origin: Origin | None = None,
     on_notice: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[Search]:
     """Open a session for ``problem`` and serve it with ``roles`` in this process (none: others must be there).
 
-    ``on_notice`` is told in a few words what is happening before the first event.
+    With ``origin`` it is a fork. ``on_notice`` is told in a few words what is happening before the first event.
 
     Raises:
         InputError: the problem, the pool or an option cannot be used; no session exists then.
@@ -166,6 +192,12 @@ async def searching(
     check_backend(options.synthesizer, options.model)
     session = new_session_id(problem.name)
     pool = find_pool(pool_name, home)
+    if origin is not None and options.language not in pool.languages:
+        raise InputError(
+            f"pool {pool.name} takes {', '.join(pool.languages)}, session {origin.session} writes {options.language}: "
+            "choose another pool, or search there anew"
+        )
+    options = replace(options, language=options.language or pool.languages[0])
     on_notice(f"looking at the hardware of pool {pool.name}")
     hardware = await asyncio.to_thread(detect, pool, home)
     async with AsyncExitStack() as stack:
@@ -176,22 +208,27 @@ async def searching(
         bus, recorded_here = await stack.enter_async_context(joined_bus(home, nats, on_notice))
         swarm = None
         if roles:
-            if options.synthesizer == "anthropic":
-                # A model answers in seconds to minutes: ask for every planned node at once.
-                roles = {**roles, "synthesizer": max(WIDTH, roles.get("synthesizer", 0))}
             # On a server of our own we serve our own session: one that a killed process left open waits to be resumed
             # and takes no core from this one. On a cluster the pool's workers share whatever is there.
             only = None if nats else session
             swarm = await stack.enter_async_context(
-                serving(bus, pool, hardware, home, roles, device=device, session=only)
+                serving(bus, pool, hardware, home, widened(roles, options.synthesizer), device=device, session=only)
             )
+        before = await inherited_at(origin, reader(bus, home))
+        target = Target(problem, facts, pool, hardware)
+        seeds = await seeding(home, target, options.seed_from, options.budget, bus=bus)
         skills = await _skills_for(home, bus, facts, pool)
         seq, opened = await open_session(
-            bus, session, problem, facts, pool, hardware, options, skills=skills, version=version("kernelswarm")
+            *(bus, session, problem, facts, pool, hardware, options),
+            skills=skills,
+            origin=origin,
+            seed_kernels=seeds.kernels,
+            version=version("kernelswarm"),
         )
-        search = Search(session, pool.name, bus, swarm, opened.id, seq - 1)
+        search = Search(session, pool.name, bus, swarm, opened.id, seq - 1, before)
+        search.notes = seeds.notes
         if options.minutes is not None:
-            timer = asyncio.create_task(_stop_after(search, options.minutes), name="minutes")
+            timer = asyncio.create_task(stopping_after(search, options.minutes), name="minutes")
             stack.callback(timer.cancel)
         yield search
         if recorded_here:
@@ -208,6 +245,7 @@ async def _skills_for(home: Path, bus: Bus, facts: ProblemFacts, pool: Pool) -> 
     return list(relevant_skills([decode(text, Skill) for (text,) in table.rows], facts, pool))
 
 
-async def _stop_after(search: Search, minutes: float) -> None:
+async def stopping_after(search: Search, minutes: float) -> None:
+    """The timer of a session: asks it to end after ``minutes``."""
     await asyncio.sleep(minutes * 60)
     await search.stop("minutes")

@@ -15,10 +15,12 @@ from ..schemas import (
     HardwareFacts,
     InputError,
     Interval,
+    Origin,
     Pool,
     Problem,
     ProblemFacts,
     Schema,
+    SeedKernel,
     SessionOpened,
     Skill,
     StopRequested,
@@ -27,6 +29,9 @@ from ..schemas import (
 )
 from .graph import NodeRecord, SearchGraph
 from .planner.policies import POLICIES
+
+INJECT = 0.2
+"""Share of the expansions that a seed takes part in: some, because reuse also anchors a search (docs/seeding.md)."""
 
 SUFFIX_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 """Without letters that are read as digits: session ids are typed by people."""
@@ -44,9 +49,14 @@ class SearchOptions:
     policy_options: dict[str, int | float | str] = field(default_factory=dict)
     synthesizer: str = "playbook"
     model: str = ""
-    language: str = "cpp"
+    language: str = ""
+    """What candidates are written in; empty: what the pool prefers."""
     candidates: tuple[str, ...] = ()
     """Candidate files to judge, for the synthesizer ``given``."""
+    seed_from: tuple[str, ...] = ()
+    """Sessions whose kernels seed the search; ``auto`` stands for whatever is alike in the log."""
+    inject: float = INJECT
+    """Share of the expansions that a seed takes part in, where there are seeds."""
 
     def check(self) -> None:
         """Refuse what cannot be searched with.
@@ -64,6 +74,8 @@ class SearchOptions:
             raise InputError(f"minutes {self.minutes:g}: give a time above 0, or none for no limit")
         if self.target is not None and not 0 < self.target < math.inf:
             raise InputError(f"target {self.target:g}: a speedup is above 0; 2.0 means twice as fast")
+        if not 0 <= self.inject <= 1:
+            raise InputError(f"inject {self.inject:g}: it is a share of the expansions, from 0 to 1")
         if self.policy not in POLICIES:
             raise InputError(f"unknown policy {self.policy!r}: choose one of {', '.join(sorted(POLICIES))}")
 
@@ -145,6 +157,8 @@ async def open_session(
     options: SearchOptions,
     *,
     skills: Sequence[Skill] = (),
+    origin: Origin | None = None,
+    seed_kernels: Sequence[SeedKernel] = (),
     version: str = "",
 ) -> tuple[int, Envelope]:
     """Publish the session's first event; its stream sequence and envelope."""
@@ -156,12 +170,15 @@ async def open_session(
         budget=options.budget,
         seed=options.seed,
         policy=options.policy,
-        policy_options=options.policy_options,
+        policy_options=options.policy_options | ({"inject": options.inject} if seed_kernels else {}),
         minutes=options.minutes,
         target=options.target,
         synthesizer=options.synthesizer,
         model=options.model,
         language=options.language,
+        origin=origin,
+        seeds=tuple(dict.fromkeys(kernel.session for kernel in seed_kernels)),
+        seed_kernels=tuple(seed_kernels),
         skills=tuple(skills),
         candidates=options.candidates,
         version=version,

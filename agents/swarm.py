@@ -3,9 +3,11 @@
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from ..bus import Bus
 from ..bus.alive import running_beside
@@ -21,9 +23,11 @@ PRESENCE_EVERY_S = 1.0
 class Swarm:
     """The workers of one process."""
 
-    def __init__(self, workers: list[Worker], pool: str, bus: Bus) -> None:
+    def __init__(self, workers: list[Worker], pool: str, bus: Bus, device: str = "") -> None:
         self.workers = workers
         self._pool = pool
+        self._device = device
+        self._since_ns = time.time_ns()
         self._bus = bus
 
     async def run(self) -> None:
@@ -48,7 +52,12 @@ class Swarm:
                         pool=self._pool,
                         host=host,
                         pid=pid,
+                        device=self._device,
+                        since_ns=self._since_ns,
                         busy=bool(worker.busy_with),
+                        busy_with=worker.busy_with,
+                        done=worker.done,
+                        at_ns=time.time_ns(),
                     )
                 )
             await asyncio.sleep(PRESENCE_EVERY_S)
@@ -64,24 +73,30 @@ async def serving(
     *,
     device: Device | None = None,
     session: str | None = None,
+    answered: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> AsyncIterator[Swarm]:
     """Run workers of ``roles`` (counts by role) for ``pool`` while the context is open.
 
     ``device`` is used if given, else one is opened if a role needs it. With ``session`` they serve that session alone.
+    ``answered`` are ids of events by the role that has answered them before.
     """
     async with AsyncExitStack() as stack:
-        if device is None:
-            device = Device(pool, hardware, home)
+        devices = [device] if device is not None else []
+        if not devices:
+            # One for each accelerator; what needs none shares the first.
+            devices = [Device(pool, hardware, home, accelerator=n) for n in range(max(1, len(hardware.accelerators)))]
             if any(ROLES[role].needs_device for role in roles):
-                await stack.enter_async_context(device)
-        histories = Histories(bus)
+                for opened in devices:
+                    await stack.enter_async_context(opened)
+        histories = Histories(bus, home)
         workers = []
         for role, count in roles.items():
             for number in range(1, count + 1):
-                agent = ROLES[role].make(device, bus)
+                agent = ROLES[role].make(devices[(number - 1) % len(devices)], bus)
                 stack.push_async_callback(agent.close)
-                workers.append(Worker(agent, bus, pool.name, histories, number=number, session=session))
+                done = answered.get(role, ())
+                workers.append(Worker(agent, bus, pool.name, histories, number=number, session=session, answered=done))
                 stack.callback(bus.leave, workers[-1].name)
-        swarm = Swarm(workers, pool.name, bus)
+        swarm = Swarm(workers, pool.name, bus, hardware.device)
         async with running_beside(swarm.run(), "swarm"):
             yield swarm

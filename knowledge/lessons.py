@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
 from ..schemas import Interval, Recipe, Schema, Verdict
@@ -65,10 +65,7 @@ def knob_effects(trials: Iterable[Trial], *, at_least: float = 1.02) -> tuple[Ef
     """
     ratios: dict[tuple[str, str, str], list[tuple[float, bool]]] = defaultdict(list)
     values: dict[tuple[str, str], Value] = {}
-    for a, b in combinations(_timed(trials), 2):
-        knob = _only_difference(a.recipe, b.recipe)
-        if knob is None:
-            continue
+    for knob, a, b in _pairs(_timed(trials)):
         first, second = sorted((a, b), key=lambda trial: _key(trial.recipe.get(knob)))
         one, other = first.recipe.get(knob), second.recipe.get(knob)
         values[knob, _key(one)], values[knob, _key(other)] = one, other
@@ -119,9 +116,18 @@ def _timed(trials: Iterable[Trial]) -> list[Trial]:
     return [trial for trial in trials if trial.verdict is Verdict.correct and trial.speedup > 0]
 
 
-def _only_difference(a: Recipe, b: Recipe) -> str | None:
-    different = _differences(a, b)
-    return different[0] if len(different) == 1 else None
+def _pairs(trials: Sequence[Trial]) -> Iterator[tuple[str, Trial, Trial]]:
+    """Every pair whose recipes differ in one knob alone, with that knob; found by what they have in common."""
+    knobs = sorted({knob for trial in trials for knob in trial.recipe})
+    rows = [tuple(_key(trial.recipe.get(knob)) for knob in knobs) for trial in trials]
+    for place, knob in enumerate(knobs):
+        alike: dict[tuple[str, ...], list[tuple[str, Trial]]] = defaultdict(list)
+        for row, trial in zip(rows, trials, strict=True):
+            alike[row[:place] + row[place + 1 :]].append((row[place], trial))
+        for family in alike.values():
+            for (one, a), (other, b) in combinations(family, 2):
+                if one != other:
+                    yield knob, a, b
 
 
 def _differences(a: Recipe, b: Recipe) -> list[str]:

@@ -66,7 +66,7 @@ def similarity(a: Traits, b: Traits) -> float:
         "operators": _jaccard(_bare(a.operators), _bare(b.operators)),
         "platform": float(a.platform == b.platform),
         "dtype": float(a.dtype == b.dtype),
-        "sizes": _closeness(a.sizes, b.sizes),
+        "sizes": closeness(a.sizes, b.sizes),
     }
     return sum(share * parts[name] for name, share in _SHARES.items())
 
@@ -87,15 +87,25 @@ def relevant_skills(
 
 def _bare(operators: Sequence[str]) -> frozenset[str]:
     """``aten.mul.Tensor`` becomes ``mul``; layout operators go."""
-    names = {operator.split(".")[1] if operator.count(".") else operator for operator in operators}
-    return frozenset(names - _LAYOUT)
+    return frozenset(bare_name(operator) for operator in operators if not is_layout(operator))
+
+
+def bare_name(operator: str) -> str:
+    """``aten.mul.Tensor`` becomes ``mul``."""
+    return operator.split(".")[1] if operator.count(".") else operator
+
+
+def is_layout(operator: str) -> bool:
+    """Whether it only looks at memory in another way."""
+    return bare_name(operator) in _LAYOUT
 
 
 def _jaccard(a: frozenset[str], b: frozenset[str]) -> float:
     return len(a & b) / len(a | b) if a | b else 0.0
 
 
-def _closeness(a: Sequence[int], b: Sequence[int]) -> float:
+def closeness(a: Sequence[int], b: Sequence[int]) -> float:
+    """Of sizes: 1 minus the mean of |ln(x / y)| / ln(1000), at least 0; 0 where they cannot be compared."""
     if not a or len(a) != len(b):
         return 0.0
     # One is added so that a problem without arithmetic can be compared.

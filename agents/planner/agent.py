@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from ...schemas import Event, NodeDiagnosed, SessionClosed, SessionOpened, StopRequested
 from ..runtime import Answer, Work
+from .inheriting import begun
 from .machine import decide
-from .state import PlannerState
 
 
 class Planner:
@@ -16,7 +16,7 @@ class Planner:
 
     async def handle(self, work: Work) -> Sequence[Answer]:
         """Decide on one event."""
-        state = PlannerState()
+        state = begun(work.graph)
         decisions = []
         for node, event in work.graph.decisive:
             decisions = decide(state, event, node)

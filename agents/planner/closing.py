@@ -7,7 +7,7 @@ from .state import PlannedNode, PlannerState
 
 def closing(state: PlannerState) -> SessionClosed:
     """SessionClosed as it follows from the state. A win needs an interval above 1, confirmed where it could be."""
-    correct = state.correct()
+    correct = [node for node in state.correct() if not node.inherited]
     confirmed = [node for node in correct if node.confirmed]
     best = next(iter(confirmed or correct), None)
     wins = sum(node.is_win for node in correct)
@@ -18,7 +18,7 @@ def closing(state: PlannerState) -> SessionClosed:
         win=win,
         speedup=best.speedup if best else None,
         against=best.against if best else "",
-        candidates=len(state.nodes),
+        candidates=len(state.own()),
         correct=len(correct),
         wins=wins,
         detail=_sentence(best, win),

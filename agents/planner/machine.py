@@ -18,7 +18,8 @@ from ...schemas import (
     Verdict,
 )
 from .closing import closing
-from .policies import POLICIES, draft_count
+from .policies import POLICIES, Choice, draft_count
+from .starts import injected, starts
 from .state import PlannedNode, PlannerState
 
 WIDTH = 3
@@ -85,6 +86,7 @@ def _diagnosed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
     node.verdict, node.fitness, node.speedup = event.verdict, event.fitness, event.speedup
     node.against, node.roofline_fraction, node.advice = event.against, event.roofline_fraction, event.advice
     node.synthesis_failed = event.verdict is Verdict.synthesis_failed
+    state.judged(node)
     if node.is_correct and node.fitness > state.best_seen * PROGRESS:
         state.best_seen, state.since_progress = node.fitness, 0
     else:
@@ -99,6 +101,7 @@ def _confirmed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
         node = state.nodes[name]
         node.confirmed, node.verdict, node.fitness = True, event.verdict, event.fitness
         node.speedup, node.against = event.speedup, event.against or node.against
+        state.judged(node)
 
 
 def _reason_to_finish(state: PlannerState, event: NodeDiagnosed) -> str:
@@ -110,7 +113,7 @@ def _reason_to_finish(state: PlannerState, event: NodeDiagnosed) -> str:
         return "target"
     if event.roofline_fraction is not None and event.roofline_fraction >= AT_FLOOR:
         return "floor"
-    if len(state.nodes) > draft_count(opened) and state.since_progress >= _patience(opened):
+    if len(state.own()) > draft_count(opened) and state.since_progress >= _patience(opened):
         return "stall"
     return ""
 
@@ -126,7 +129,7 @@ def _next(state: PlannerState) -> list[Decision]:
     if not state.finishing:
         while _has_room(state, state.opened):
             decisions.append(_plan(state, len(decisions)))
-        if len(state.nodes) >= state.opened.budget and not state.in_flight:
+        if len(state.own()) >= state.opened.budget and not state.in_flight:
             state.finishing = "budget"
     waiting = state.in_flight and state.finishing not in ENOUGH
     if state.finishing and not waiting and not state.confirming:
@@ -136,10 +139,15 @@ def _next(state: PlannerState) -> list[Decision]:
 
 def _has_room(state: PlannerState, opened: SessionOpened) -> bool:
     """Drafts need no feedback, so all of them are planned at once: they compile while the baselines do."""
-    if len(state.nodes) >= opened.budget:
+    planned = state.own()
+    if len(planned) >= opened.budget:
         return False
+    if len(planned) < len(starts(state)):
+        return True
+    if opened.origin is not None and all(node.verdict is None for node in planned):
+        return False  # what a fork goes on from is to be measured here first
     width = int(opened.policy_options.get("width", WIDTH))
-    return len(state.nodes) < draft_count(opened) or len(state.in_flight) < width
+    return len(planned) < draft_count(opened) or len(state.in_flight) < width
 
 
 def _plan(state: PlannerState, index: int) -> Decision:
@@ -149,8 +157,8 @@ def _plan(state: PlannerState, index: int) -> Decision:
         known = ", ".join(sorted(POLICIES))
         raise KernelswarmError(f"policy {opened.policy!r} is not known to this version; known: {known}")
     rng = Random(f"{opened.seed}/{state.inputs}/{index}")
-    choice = POLICIES[opened.policy](opened.policy_options).choose(state, rng)
-    number = len(state.nodes) + 1
+    number = len(state.own()) + 1
+    choice = _choice(state, opened, number, rng, index)
     plan = NodePlanned(
         parent=choice.parent,
         intent=choice.intent,
@@ -159,18 +167,29 @@ def _plan(state: PlannerState, index: int) -> Decision:
         draw=rng.getrandbits(63),
         number=number,
         synthesizer=opened.synthesizer,
+        second=choice.second,
+        seed=choice.seed,
     )
-    name = f"n{number:03d}"
+    name = f"n{state.first_number + number - 1:03d}"
     state.nodes[name] = PlannedNode(name, plan)
     state.in_flight.add(name)
-    if choice.parent:
+    if choice.parent in state.nodes:
         state.nodes[choice.parent].children.append(name)
     return Decision(plan, name)
 
 
+def _choice(state: PlannerState, opened: SessionOpened, number: int, rng: Random, index: int) -> Choice:
+    first = starts(state)
+    if number <= len(first):
+        return first[number - 1]
+    choice = POLICIES[opened.policy](opened.policy_options).choose(state, rng)
+    # A generator of its own: without seeds the policy's draws must be what they always were.
+    return injected(choice, state, Random(f"{opened.seed}/{state.inputs}/{index}/inject"))
+
+
 def _finish(state: PlannerState) -> list[Decision]:
     """Confirm the finalists once; after that, close."""
-    correct = state.correct()
+    correct = [node for node in state.correct() if not node.inherited]
     already = any(node.confirmed for node in state.nodes.values())
     if correct and not already:
         # By the interval's low end: a lucky median comes with a wide interval, and must not be the only finalist.

@@ -1,6 +1,8 @@
 """What the planner knows: plain data, changed only by :mod:`.machine`."""
 
+from bisect import insort
 from dataclasses import dataclass, field
+from itertools import islice
 
 from ...schemas import Advice, Interval, NodePlanned, SessionOpened, Verdict
 
@@ -22,6 +24,8 @@ class PlannedNode:
     confirmed: bool = False
     synthesis_failed: bool = False
     """No candidate came of it, so there is no source to start from."""
+    inherited: bool = False
+    """Whether a fork has it from its parent: something to start from, not a result of its own."""
 
     @property
     def is_correct(self) -> bool:
@@ -36,7 +40,10 @@ class PlannedNode:
 
 @dataclass
 class PlannerState:
-    """Fold of the events the planner answers: SessionOpened, NodeDiagnosed, StopRequested."""
+    """Fold of the events the planner answers: SessionOpened, NodeDiagnosed, StopRequested.
+
+    A fork's state does not begin empty but with :func:`.inheriting.begun`.
+    """
 
     opened: SessionOpened | None = None
     inputs: int = 0
@@ -51,7 +58,59 @@ class PlannerState:
     since_progress: int = 0
     """Diagnosed nodes since the best one improved."""
     best_seen: float = 0.0
+    starts: tuple[str, ...] = ()
+    """Inherited nodes that a fork measures again before anything else."""
+    first_number: int = 1
+    """Number in the name of the first node of its own."""
+
+    _order: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+    _own: list[PlannedNode] = field(default_factory=list, repr=False, compare=False)
+    _correct: list[PlannedNode] = field(default_factory=list, repr=False, compare=False)
+    _broken: list[PlannedNode] = field(default_factory=list, repr=False, compare=False)
+    _placed: set[str] = field(default_factory=set, repr=False, compare=False)
+    # The five follow from `nodes`: a policy asks for them with every plan, and a session may have thousands of nodes.
+
+    def own(self) -> list[PlannedNode]:
+        """The session's own nodes in order of planning: what budgets, finalists and results speak of. Not a copy."""
+        self._catch_up()
+        return self._own
 
     def correct(self) -> list[PlannedNode]:
-        """Correct nodes, fittest first; ties in order of planning."""
-        return sorted((node for node in self.nodes.values() if node.is_correct), key=lambda node: -node.fitness)
+        """Correct nodes that may be gone on from, inherited ones included; fittest first, ties in order of planning.
+
+        Not a copy.
+        """
+        self._catch_up()
+        return self._correct
+
+    def broken(self) -> list[PlannedNode]:
+        """Nodes that were judged and are not correct, from which nothing was planned yet, in order of planning."""
+        self._catch_up()
+        self._broken = [node for node in self._broken if not node.children]
+        return self._broken
+
+    def judged(self, node: PlannedNode) -> None:
+        """``node`` has a new verdict or fitness: it finds its place again."""
+        self._catch_up()
+        if node.name in self._placed:
+            self._correct = [one for one in self._correct if one is not node]
+            self._broken = [one for one in self._broken if one is not node]
+        self._rank(node)
+
+    def _catch_up(self) -> None:
+        if len(self._order) == len(self.nodes):
+            return
+        for node in islice(self.nodes.values(), len(self._order), None):
+            self._order[node.name] = len(self._order)
+            if not node.inherited:
+                self._own.append(node)
+            self._rank(node)
+
+    def _rank(self, node: PlannedNode) -> None:
+        if node.verdict is None:
+            return
+        self._placed.add(node.name)
+        if node.is_correct:
+            insort(self._correct, node, key=lambda one: (-one.fitness, self._order[one.name]))
+        else:
+            insort(self._broken, node, key=lambda one: self._order[one.name])

@@ -6,6 +6,7 @@ from ...schemas import (
     CandidateProposed,
     Event,
     Evidence,
+    Intent,
     MemoryOperator,
     NodePlanned,
     SynthesisFailed,
@@ -14,6 +15,7 @@ from ...schemas import (
 from ..graph import NodeRecord, SearchGraph
 from ..runtime import Answer, LatestUsed, Work
 from .backend import Attempt, Backend, Request, open_backend
+from .existing import existing
 
 
 class Synthesizer:
@@ -30,6 +32,8 @@ class Synthesizer:
         """Answer one plan."""
         plan = work.event
         assert isinstance(plan, NodePlanned)
+        if plan.intent is Intent.remeasure:
+            return [Answer(existing(work.graph, work.opened, plan))]
         answer = await self._backend(plan.synthesizer).synthesize(self._request(work, plan))
         if answer.candidate is not None:
             self._remember(work.envelope.session, work.envelope.node, answer.candidate)
@@ -50,11 +54,14 @@ class Synthesizer:
 
     def _request(self, work: Work, plan: NodePlanned) -> Request:
         graph, opened = work.graph, work.opened
-        known = {name: attempt_of(record) for name, record in graph.nodes.items() if record.candidate}
+        # What was tried on other hardware was not tried here.
+        here = {name: record for name, record in graph.nodes.items() if record.candidate and not record.elsewhere}
+        known = {name: attempt_of(record) for name, record in here.items()}
         tried = {**self._fresh[work.envelope.session], **known}
         memory = plan.memory
         parent = graph.nodes.get(plan.parent)
-        lineage = [attempt_of(record) for record in graph.lineage(plan.parent)]
+        lineage = _told_once([attempt_of(record) for record in graph.lineage(plan.parent)])
+        second = graph.nodes.get(plan.second)
         sees_siblings = memory in (MemoryOperator.siblings, MemoryOperator.combine)
         return Request(
             problem=opened.problem,
@@ -67,6 +74,7 @@ class Synthesizer:
             # The parent's own source is what a step starts from, whatever it may remember beyond it.
             lineage=tuple(lineage if memory in (MemoryOperator.inherit, MemoryOperator.combine) else lineage[:1]),
             siblings=tuple(_siblings(graph, parent)) if sees_siblings else (),
+            second=attempt_of(second) if second and second.candidate else None,
             tried=tuple(tried[name] for name in sorted(tried)),
             skills=opened.skills,
             model=opened.model,
@@ -122,6 +130,12 @@ def _sentence(evidence: Evidence) -> str:
     if evidence.log:
         parts.append(evidence.log)
     return "\n".join(parts)
+
+
+def _told_once(lineage: list[Attempt]) -> list[Attempt]:
+    """Without the older of two measurements of one kernel: a fork measures what it goes on from again."""
+    pairs = zip(lineage, [None, *lineage], strict=False)
+    return [one for one, later in pairs if later is None or not one.source or one.source != later.source]
 
 
 def _siblings(graph: SearchGraph, parent: NodeRecord | None) -> list[Attempt]:

@@ -62,6 +62,8 @@ class Request(Schema, frozen=True, kw_only=True):
     """Language of the native code: ``cpp``."""
     lineage: tuple[Attempt, ...] = ()
     """The parent and its ancestors, nearest first; empty for a draft."""
+    second: Attempt | None = None
+    """A second parent, whose ideas are to be joined to the first's."""
     siblings: tuple[Attempt, ...] = ()
     """The parent's other children, oldest first."""
     tried: tuple[Attempt, ...] = ()

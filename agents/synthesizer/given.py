@@ -1,5 +1,6 @@
 """Candidates that a user wrote: handed in as they are, one for each plan."""
 
+from ...hardware.assembly import language_of
 from ...schemas import CandidateProposed, SynthesisFailed, sha256
 from .backend import Answer, Request
 
@@ -22,7 +23,7 @@ class GivenBackend:
             candidate=CandidateProposed(
                 source=source,
                 sha256=sha256(source),
-                language=request.language,
+                language=language_of(source, request.language),
                 backend=self.name,
                 rationale="handed in by the user",
             )

@@ -10,6 +10,7 @@ import given
 from kernelswarm.agents.runtime import SESSIONS_KEPT, Answer, Folds, Histories, LatestUsed, Work, Worker
 from kernelswarm.bus import Bus
 from kernelswarm.bus.alive import running_beside
+from kernelswarm.bus.copies import publish_copy
 from kernelswarm.schemas import (
     CandidateProposed,
     Envelope,
@@ -106,6 +107,19 @@ async def test_an_input_handled_twice_is_answered_once(bus: Bus) -> None:
     first = await bus.publish_many(worker.sealed(opened, answers))
     assert await bus.publish_many(worker.sealed(opened, answers)) == first
     assert len(await bus.history("s-test1")) == 3
+
+
+async def test_a_copy_that_the_stream_did_not_know_is_answered_once(bus: Bus) -> None:
+    opened = opening()
+    await bus.publish(opened)
+    async with running(Worker(Planning(), bus, "cpu", Histories(bus))):
+        await heard(bus, NodePlanned, 2)
+        await publish_copy(bus, opened)
+        later = given.said(given.opened(), session="s-test2")
+        await bus.publish(later)
+        await heard(bus, NodePlanned, 2, session="s-test2")
+    graph = await Folds(Histories(bus)).at("s-test1", 4)
+    assert len(await bus.history("s-test1")) == 4 and len(graph.decisive) == 1
 
 
 async def test_a_step_that_always_raises_ends_in_an_event(bus: Bus) -> None:

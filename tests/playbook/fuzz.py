@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import torch
-from operators import attempt, build, differences, flat
+from generated import attempt, build, differences, flat
 
 UNARY = [
     torch.tanh,
@@ -98,7 +98,7 @@ def inputs(rows, columns):
 
 RECIPES = [
     {},
-    {"fusion": "split", "row_buffer": "none", "lanes": 16},
+    {"fusion": "split", "row_buffer": "none", "lanes": 16, "stream": True},
     {"row_buffer": "all", "keep_shared": True, "online": True},
     {"math": "libm", "double_sums": True, "variance": "shifted", "tile": 64, "block": 2048, "serial_below": 1},
 ]

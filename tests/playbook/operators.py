@@ -1,24 +1,10 @@
-"""Operators that generated candidates are compared on with eager PyTorch. Run as a script, in a process of its own:
-
-    python operators.py RESULTS.json [NAME …]
+"""Operators that generated candidates are compared on with eager PyTorch, with the inputs and knobs for it.
 
 Every operator is captured at its first inputs only; the one candidate must be right for all of them.
 """
 
-import json
-import sys
-import traceback
-import types
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-
 import torch
 import torch.nn.functional as F
-
-from kernelswarm.agents.synthesizer.playbook.candidate import generate
-from kernelswarm.agents.synthesizer.playbook.knobs import settings
-from kernelswarm.hardware.capture import capture, count_work
-from kernelswarm.schemas import InputFact, ProblemFacts
 
 CASES = {}
 
@@ -68,7 +54,7 @@ def layernorm_and_input(x, w, b):
     return F.layer_norm(h, (h.shape[-1],), w, b), h
 
 
-@case(*rows(), row_buffer="all", variance="shifted", fusion="split", lanes=16)
+@case(*rows(), row_buffer="all", variance="shifted", fusion="split", lanes=16, stream=True)
 def layernorm_split(x):
     return (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + 1e-5).sqrt()
 
@@ -104,7 +90,7 @@ def rotary(q, cos, sin):
     return q * cos + torch.cat((-b, a), -1) * sin
 
 
-@case(lambda: [randn(30, 128)], lambda: [randn(3, 6)], lambda: [randn(6, 128)[:, ::2]])
+@case(lambda: [randn(30, 128)], lambda: [randn(3, 6)], lambda: [randn(6, 128)[:, ::2]], stream=True)
 def swiglu(x):
     a, b = x.chunk(2, -1)
     return F.silu(a) * b
@@ -124,7 +110,7 @@ def views(x):
     return y * 2, z + 1, x[1:, :, ::2] * 3, x[:, -1].exp(), torch.stack([x, x * 2], 1)[:, 1] - 1
 
 
-@case(lambda: [randn(6, 10), randn(4, 10)], lambda: [randn(1, 3), randn(5, 3)])
+@case(lambda: [randn(6, 10), randn(4, 10)], lambda: [randn(1, 3), randn(5, 3)], stream=True)
 def concatenations(x, y):
     a = torch.cat((x, y * 2, x + 1), 0)
     b = torch.cat((x.sum(0, keepdim=True), y), 0).relu()
@@ -159,6 +145,7 @@ def mapid(x, table):
 @case(
     lambda: [randn(5, 40), torch.sort(randn(5, 17)).values],
     lambda: [torch.tensor([[float("nan"), 1.0, -1.0]]), torch.tensor([[0.0, 1.0]])],
+    stream=True,
 )
 def searches(x, borders):
     return torch.searchsorted(borders, x, right=True), torch.searchsorted(borders, x)
@@ -238,12 +225,13 @@ def reductions(x):
     lambda: [randn(40, 300).bfloat16(), randn(300).bfloat16()],
     lambda: [randn(3, 7).bfloat16(), randn(7).bfloat16()],
     bound=2e-2,
+    stream=True,
 )
 def half_precision(x, w):
     return F.rms_norm(x, (x.shape[-1],), w), torch.softmax(x, -1), (x * 2).half() + 1, x.sum(-1), x.float() * w
 
 
-@case(lambda: [randn(40, 30, dtype=torch.float64)], lambda: [randn(3, 7, dtype=torch.float64)])
+@case(lambda: [randn(40, 30, dtype=torch.float64)], lambda: [randn(3, 7, dtype=torch.float64)], stream=True)
 def double_precision(x):
     return torch.softmax(x, -1), x.tanh().mean(), F.layer_norm(x, (x.shape[-1],))
 
@@ -342,111 +330,3 @@ class Block(torch.nn.Module):
 
 
 CASES["module"] = (Block, [lambda: [randn(20, 16)], lambda: [randn(3, 16)]], {}, None)
-
-
-def flat(value):
-    if isinstance(value, torch.Tensor):
-        return [value]
-    return [item for part in value for item in flat(part)]
-
-
-def differences(got, want, bound):
-    """What differs, in words; empty if nothing does."""
-    found = [] if len(got) == len(want) else [f"{len(got)} outputs instead of {len(want)}"]
-    for place, (g, w) in enumerate(zip(got, want, strict=False)):
-        if g.shape != w.shape or g.dtype != w.dtype:
-            found.append(f"output {place}: {tuple(g.shape)} {g.dtype} instead of {tuple(w.shape)} {w.dtype}")
-        elif not g.dtype.is_floating_point:
-            if not torch.equal(g, w):
-                found.append(f"output {place}: {int((g != w).sum())} of {g.numel()} elements differ")
-        else:
-            close = bound or {torch.float64: 1e-10, torch.bfloat16: 2e-2, torch.float16: 2e-3}.get(w.dtype, 2e-5)
-            if not torch.allclose(g.double(), w.double(), rtol=close, atol=close, equal_nan=True):
-                error = (g.double() - w.double()).abs().nan_to_num(9e9).max()
-                found.append(f"output {place}: off by {float(error):.3g}")
-    return found
-
-
-def build(function, inputs, recipe, stem):
-    """Capture at ``inputs`` and generate; the candidate's callable, not yet compiled, as a thunk."""
-    torch.manual_seed(1)
-    target = function().eval() if isinstance(function, type) else function
-    with torch.no_grad():
-        graph = capture(target, inputs)
-    state = target.state_dict() if isinstance(function, type) else {}
-    parameters = {
-        name: InputFact(name=name, kind="tensor", shape=tuple(v.shape), dtype=str(v.dtype).removeprefix("torch."))
-        for name, v in state.items()
-    }
-    facts = ProblemFacts(
-        signature=(),
-        shapes=(),
-        graph=graph,
-        work=count_work(graph),
-        dtype="float32",
-        float64_oracle=True,
-        parameters=parameters,
-    )
-    source = generate(facts, graph, settings(recipe)).source
-
-    def load():
-        module = types.ModuleType(stem)
-        exec(compile(source, stem, "exec"), module.__dict__)
-        if not state:
-            return module.kernel
-        model = module.ModelNew()
-        model.load_state_dict(state)
-        return model
-
-    return target, load, source
-
-
-def check(name):
-    """The differences found for one operator, by inputs."""
-    function, makers, recipe, bound = CASES[name]
-    torch.manual_seed(0)
-    made = [maker() for maker in makers]
-    target, load, source = build(function, made[0], recipe, name)
-    return lambda: _compare(target, load(), made, bound), source
-
-
-def _compare(target, kernel, made, bound):
-    found = []
-    with torch.no_grad():
-        for number, inputs in enumerate(made):
-            kept = [v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]
-            want = flat(target(*inputs))
-            got = flat(kernel(*inputs))
-            found += [f"inputs {number}: {text}" for text in differences(got, want, bound)]
-            for before, after in zip(kept, inputs, strict=True):
-                if isinstance(before, torch.Tensor) and not torch.equal(before.nan_to_num(), after.nan_to_num()):
-                    found.append(f"inputs {number}: an input was changed")
-    return found
-
-
-def attempt(step):
-    try:
-        return step()
-    except Exception:  # noqa: BLE001 - whatever goes wrong is what the test is to see
-        return [traceback.format_exc()[-3000:]]
-
-
-def main(results, names):
-    generated = {}
-    for name in names:
-        try:
-            generated[name] = check(name)
-        except Exception:  # noqa: BLE001 - whatever goes wrong is what the test is to see
-            error = traceback.format_exc()[-3000:]
-            generated[name] = (lambda error=error: [error]), ""
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda name: attempt(generated[name][0]), names))
-    report = {
-        name: {"differences": text, "kernels": generated[name][1].count('extern "C"'), "source": generated[name][1]}
-        for name, text in zip(names, found, strict=True)
-    }
-    Path(results).write_text(json.dumps(report))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:] or list(CASES))

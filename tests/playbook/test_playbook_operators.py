@@ -1,6 +1,7 @@
 """Generated candidates against eager PyTorch: one candidate per operator, right for every shape it is given."""
 
 import importlib.util
+import itertools
 import json
 import os
 import subprocess
@@ -9,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).with_name("operators.py")
+SCRIPT = Path(__file__).with_name("generated.py")
+OPERATORS = Path(__file__).with_name("operators.py").read_text().splitlines()
 NAMES = [
     line.split("(")[0].removeprefix("def ")
-    for before, line in zip(SCRIPT.read_text().splitlines(), SCRIPT.read_text().splitlines()[1:], strict=False)
+    for before, line in itertools.pairwise(OPERATORS)
     if line.startswith("def ") and before.startswith((")", "@case"))
 ]
 

@@ -12,7 +12,12 @@ DRAFTS = 10
 
 
 def draft_count(opened: SessionOpened) -> int:
-    """How many nodes are drafts: the option ``drafts``, but at most a third of the budget."""
+    """How many nodes, seeds among them, need no feedback: the option ``drafts``, but at most a third of the budget.
+
+    A fork has feedback already and drafts nothing.
+    """
+    if opened.origin is not None:
+        return 0
     return min(int(opened.policy_options.get("drafts", DRAFTS)), max(1, opened.budget // 3))
 
 
@@ -24,6 +29,10 @@ class Choice:
     intent: Intent
     memory: MemoryOperator
     advice: tuple[Advice, ...] = ()
+    second: str = ""
+    """Second parent; empty for none."""
+    seed: int = 0
+    """Seed kernel that is measured, from 1; 0 for none."""
 
 
 class Policy(Protocol):

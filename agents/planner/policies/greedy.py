@@ -4,6 +4,7 @@ Source: KernelEvolve, section 4: phases draft and expansion; the share of doubt 
 noisy measurement.
 """
 
+from itertools import islice
 from random import Random
 from typing import ClassVar
 
@@ -13,6 +14,9 @@ from .base import Choice, draft_count
 
 REPAIRABLE_SHARE = 0.5
 """How often a broken draft is repaired rather than the best deepened, while there is nothing correct yet: always."""
+
+MANY_FAILED = 3
+"""Siblings that did not help from which on all of them are looked at, along with the parent's trajectory."""
 
 
 class Greedy:
@@ -26,7 +30,7 @@ class Greedy:
     def choose(self, state: PlannerState, rng: Random) -> Choice:
         """Draft until the draft phase is over, then repair what is broken or deepen what is good."""
         assert state.opened is not None
-        if len(state.nodes) < draft_count(state.opened):
+        if len(state.own()) < draft_count(state.opened):
             return Choice("", Intent.draft, MemoryOperator.clean_slate)
         broken = _first_unrepaired(state)
         correct = state.correct()
@@ -45,8 +49,8 @@ class Greedy:
 
 def _first_unrepaired(state: PlannerState) -> PlannedNode | None:
     """A broken node with source, no child yet, that is not itself a failed repair of a failed repair."""
-    for node in state.nodes.values():
-        if node.verdict is None or node.is_correct or node.synthesis_failed or node.children:
+    for node in state.broken():
+        if node.synthesis_failed:
             continue
         parent = state.nodes.get(node.plan.parent)
         if node.plan.intent is Intent.repair and parent is not None and parent.plan.intent is Intent.repair:
@@ -57,10 +61,11 @@ def _first_unrepaired(state: PlannerState) -> PlannedNode | None:
 
 def _memory(parent: PlannedNode, state: PlannerState, rng: Random) -> MemoryOperator:
     """Look at siblings once the parent has some that did not help; combine when they are many."""
-    failed = [name for name in parent.children if state.nodes[name].fitness <= parent.fitness]
+    failures = (name for name in parent.children if state.nodes[name].fitness <= parent.fitness)
+    failed = sum(1 for _ in islice(failures, MANY_FAILED))
     if not failed:
         return MemoryOperator.inherit
-    return MemoryOperator.combine if len(failed) > 2 or rng.random() < 0.5 else MemoryOperator.siblings
+    return MemoryOperator.combine if failed == MANY_FAILED or rng.random() < 0.5 else MemoryOperator.siblings
 
 
 def _drawn(advice: tuple[Advice, ...], rng: Random) -> tuple[Advice, ...]:

@@ -79,7 +79,7 @@ class AnthropicBackend:
             language=request.language,
             backend=self.name,
             rationale=found.rationale,
-            parents=(request.plan.parent,) if request.plan.parent else (),
+            parents=tuple(filter(None, (request.plan.parent, request.plan.second))),
             skills=tuple(skill.id for skill in request.skills),
         )
 

@@ -71,6 +71,7 @@ def _step(request: Request) -> str:
         ("How the parent came about, latest first", sections.history(lineage[1:]) if inherits else ""),
         ("What else was tried from the same parent", sections.history(request.siblings) if compares else ""),
         ("Parent", sections.parent(lineage[0]) if lineage else ""),
+        ("Second parent", sections.parent(request.second) if request.second else ""),
         ("Task", _task(request)),
     ]
     return _join(parts)
@@ -81,6 +82,8 @@ def _task(request: Request) -> str:
     emphasis = _EMPHASES[plan.draw % len(_EMPHASES)]
     lines = [_TASKS[plan.intent].format(parent=plan.parent, emphasis=emphasis)]
     lines += [f"- {advice.action}: {advice.reason}" for advice in plan.advice]
+    if request.second is not None:
+        lines.append(f"Join to it what makes the second parent, node {plan.second}, fast.")
     entry = "`class ModelNew(nn.Module)`" if request.problem.format is ProblemFormat.kernelbench else "`def kernel`"
     lines.append(
         f"Write native code in {request.language}. The file defines {entry}. Do not hand in a file that was tried."

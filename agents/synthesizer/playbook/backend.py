@@ -2,7 +2,7 @@
 
 from ....schemas import CandidateProposed, SynthesisFailed, sha256
 from ..backend import Answer, Attempt, Request
-from .playbook import Exhausted, Playbook
+from .playbook import Exhausted, Playbook, Proposal
 
 
 class PlaybookBackend:
@@ -27,6 +27,8 @@ class PlaybookBackend:
             [attempt.recipe for attempt in request.tried if attempt.source],
             request.skills,
             {sha256(attempt.source) for attempt in request.tried},
+            (request.second.recipe or None) if request.second and parent else None,
+            request.language,
         )
         if isinstance(proposal, Exhausted):
             failed = SynthesisFailed(backend=self.name, reason=proposal.reason, exhausted=True)
@@ -35,11 +37,11 @@ class PlaybookBackend:
             candidate=CandidateProposed(
                 source=proposal.source,
                 sha256=sha256(proposal.source),
-                language="cpp",
+                language=request.language,
                 backend=self.name,
                 rationale=proposal.rationale,
                 recipe=proposal.recipe,
-                parents=(request.plan.parent,) if parent else (),
+                parents=_parents(request, proposal) if parent else (),
                 skills=(proposal.skill,) if proposal.skill else (),
             )
         )
@@ -53,3 +55,7 @@ def _parent(request: Request) -> Attempt | None:
     if not request.plan.parent or not request.lineage:
         return None
     return request.lineage[0] if request.lineage[0].recipe else None
+
+
+def _parents(request: Request, proposal: Proposal) -> tuple[str, ...]:
+    return (request.plan.parent, *((request.plan.second,) if proposal.is_crossed else ()))

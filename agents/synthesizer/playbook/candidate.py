@@ -1,5 +1,6 @@
 """A recipe and a graph to a candidate file."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....hardware.languages.cpp import LOADER
@@ -51,9 +52,9 @@ def generate(facts: ProblemFacts, graph: Graph, settings: Settings) -> Candidate
         "",
         "_LIBRARY = _load()",
         *(line for functions in printed.functions.values() for f in functions for line in _binding(f)),
-        *_constants(graph),
+        *constants(graph),
         "",
-        *_functions(facts, graph, plan, printed),
+        *functions(facts, graph, Glue(plan, printed), "is_cpu"),
     ]
     return Candidate("\n".join(parts) + "\n", plan, printed)
 
@@ -92,7 +93,8 @@ def _binding(function: Function) -> list[str]:
     ]
 
 
-def _constants(graph: Graph) -> list[str]:
+def constants(graph: Graph) -> list[str]:
+    """Small tensors that the reference made for itself."""
     lines = []
     for node in graph.nodes:
         if node.op == "constant" and isinstance(node.literal, Items):
@@ -103,15 +105,24 @@ def _constants(graph: Graph) -> list[str]:
     return lines
 
 
-def _functions(facts: ProblemFacts, graph: Graph, plan: Plan, printed: Library) -> list[str]:
+def functions(facts: ProblemFacts, graph: Graph, glue: Glue, place: str, conditions: Sequence[str] = ()) -> list[str]:
+    """The Python functions of a candidate.
+
+    Args:
+        facts: whether the reference is a module, with which parameters.
+        graph: as captured.
+        glue: prints what runs the kernels.
+        place: what must hold of every input's place: an attribute, or a comparison behind the input's name.
+        conditions: on the sizes, beyond the graph's.
+    """
     params = [node for node in graph.nodes if node.op == "param"]
     inputs = [node.name for node in graph.nodes if node.op == "input"]
     is_module = bool(facts.parameters or params)
-    body = _body(graph, plan, printed, inputs, params)
+    body = _body(graph, glue, inputs, params, place, conditions)
     plain = ["def _aten(" + ", ".join([*inputs, *(pyname(p.name) for p in params)]) + "):"]
     plain += ['    """The captured operator as plain ATen calls."""', *_indented([*_aliases(inputs), *program(graph)])]
     guards = _valid(graph)
-    decorator = ["@torch.no_grad()"] if plan.externs or params else []
+    decorator = ["@torch.no_grad()"] if glue.plan.externs or params else []
     if not is_module:
         head = [*decorator, f"def kernel({', '.join(inputs)}):"]
         return [*plain, "", "", *guards, *head, *_indented(body)]
@@ -122,20 +133,22 @@ def _aliases(inputs: list[str]) -> list[str]:
     return [f"{pyname(name)} = {name}" for name in inputs if pyname(name) != name]
 
 
-def _body(graph: Graph, plan: Plan, printed: Library, inputs: list[str], params: list[Node]) -> list[str]:
+def _body(
+    graph: Graph, glue: Glue, inputs: list[str], params: list[Node], place: str, more: Sequence[str]
+) -> list[str]:
     everything = ", ".join([*(pyname(name) for name in inputs), *(pyname(p.name) for p in params)])
     fallback = f"    return _aten({everything})"
-    lines = _aliases(inputs)
-    conditions = guard(graph, bool(params))
+    lines = [*_aliases(inputs), *glue.head(everything.split(", "))]
+    conditions = guard(graph, bool(params), place)
     if conditions:
         lines += [f"if not ({' and '.join(conditions)}):", fallback]
     lines += sizes_from_inputs(graph)
-    conditions = size_conditions(graph)
+    conditions = [*size_conditions(graph), *more]
     if extra_guards(graph):
         conditions.append(f"_valid({', '.join(graph.symbols)})")
     if conditions:
         lines += [f"if not ({' and '.join(conditions)}):", fallback]
-    return [*lines, *Glue(plan, printed).body()]
+    return [*lines, *glue.body()]
 
 
 def _valid(graph: Graph) -> list[str]:

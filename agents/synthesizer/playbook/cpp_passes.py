@@ -3,6 +3,7 @@
 from .build import is_float
 from .cpp_passes_types import Item, Range, indent
 from .cpp_scope import ELEMENT, ROW, Scope, cname
+from .cpp_stream import TILE, copies, declarations, streamable, tile_name
 from .cpp_text import Needs, constant, ctype, index_text, store_text
 from .lookups import BLOCK, Staged, stage
 from .loops import Accumulation, Store
@@ -53,6 +54,8 @@ class PassWriter:
         self.acc_type = acc_type
         self.splits = 0
         self.prefetch = 0
+        self.stream = False
+        self._streamed: set[str] = set()
 
     def loops(self, items: list[Item], where: Range) -> list[str]:
         """Loops over ``where`` that do all ``items``; one for each part of a concatenation along the variable."""
@@ -100,22 +103,45 @@ class PassWriter:
         staged = stage(items, where, self.scope, self.scope.search)
         if staged is not None:
             return self._staged_loop(staged, where)
+        stores = streamable(items, where.variable) if self.stream else []
+        if stores:
+            return self._streamed_loop(items, stores, where)
         body = self._body(items, where, "")
         head = f"for (int64_t {where.variable} = {where.low}; {where.variable} < {where.high}; ++{where.variable}) {{"
         return [*_simd(items), head, *indent(body), "}"]
+
+    def _streamed_loop(self, items: list[Item], stores: list[Store], where: Range) -> list[str]:
+        """Blocks of elements: computed into tiles, which are then streamed to memory."""
+        name = where.variable
+        return [
+            f"for (int64_t {name}_block = {where.low}; {name}_block < {where.high}; {name}_block += {TILE}) {{",
+            f"  const int64_t {name}_width = ks_min<int64_t>({TILE}, {where.high} - {name}_block);",
+            *indent(self._block_loop(items, stores, where, TILE)),
+            "}",
+        ]
+
+    def _block_loop(self, items: list[Item], stores: list[Store], where: Range, size: int) -> list[str]:
+        """One block, by way of tiles for ``stores``."""
+        name = where.variable
+        self._streamed = {store.buffer.name for store in stores}
+        body = self._body(items, where, "")
+        self._streamed = set()
+        return [
+            *declarations(stores, size),
+            *_simd(items),
+            f"for (int64_t {name} = {name}_block; {name} < {name}_block + {name}_width; ++{name}) {{",
+            *indent(body),
+            "}",
+            *copies(stores, where, self.scope),
+        ]
 
     def _staged_loop(self, staged: Staged, where: Range) -> list[str]:
         """Blocks of elements: first their searches, then the rest."""
         name = where.variable
         rest: list[str] = []
         if staged.items:
-            body = self._body(staged.items, where, "")
-            rest = [
-                *_simd(staged.items),
-                f"for (int64_t {name} = {name}_block; {name} < {name}_block + {name}_width; ++{name}) {{",
-                *indent(body),
-                "}",
-            ]
+            stores = streamable(staged.items, name) if self.stream else []
+            rest = self._block_loop(staged.items, stores, where, BLOCK)
         return [
             f"for (int64_t {name}_block = {where.low}; {name}_block < {where.high}; {name}_block += {BLOCK}) {{",
             f"  const int64_t {name}_width = ks_min<int64_t>({BLOCK}, {where.high} - {name}_block);",
@@ -174,8 +200,14 @@ class PassWriter:
             elif item.accumulation is not None:
                 lines += self._accumulate(item.accumulation, text, lane, where.variable)
             elif item.store is not None:
-                lines.append(store_line(item.store, text, self.scope))
+                lines.append(self._store(item.store, text, where))
         return lines
+
+    def _store(self, store: Store, text: str, where: Range) -> str:
+        if store.buffer.name not in self._streamed:
+            return store_line(store, text, self.scope)
+        value = store_text(store.buffer.dtype, text, self.scope.needs)
+        return f"{tile_name(store)}[{where.variable} - {where.variable}_block] = {value};"
 
     def _accumulate(self, a: Accumulation, text: str, lane: str, variable: str) -> list[str]:
         place = f"{cname(a.name)}_acc[{lane}]"

@@ -27,6 +27,43 @@ static void ks_huge_pages(void* data, int64_t bytes) {
 #endif
 }
 """,
+    "ks_stream": """\
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+// Copies past the caches: an ordinary store would first read the line it writes to.
+template <typename T> KS_INLINE void ks_stream(T* out, const T* in, int64_t count) {
+#if defined(__SSE2__)
+  int64_t k = 0;
+  for (; k < count && (uintptr_t(out + k) & 63); ++k) out[k] = in[k];
+  const int64_t step = 64 / int64_t(sizeof(T));
+  for (; k + step <= count; k += step) {
+#if defined(__AVX512F__)
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(out + k), _mm512_loadu_si512(in + k));
+#elif defined(__AVX__)
+    for (int64_t l = 0; l < step; l += step / 2)
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(out + k + l),
+                          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + k + l)));
+#else
+    for (int64_t l = 0; l < step; l += step / 4)
+      _mm_stream_si128(reinterpret_cast<__m128i*>(out + k + l),
+                       _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + k + l)));
+#endif
+  }
+  for (; k < count; ++k) out[k] = in[k];
+#else
+  std::memcpy(out, in, size_t(count) * sizeof(T));
+#endif
+}
+
+// Streamed stores are not ordered with others: to be called by each thread before its results are read.
+KS_INLINE void ks_stream_end() {
+#if defined(__SSE2__)
+  _mm_sfence();
+#endif
+}
+""",
     "ks_from_bfloat16": """\
 KS_INLINE float ks_from_bfloat16(uint16_t x) { return ks_from_bits(uint32_t(x) << 16); }
 """,

@@ -65,6 +65,7 @@ class _Rows:
         self.acc_type = {a.name: self._acc_type(a) for a in unique.values()}
         self.passes = PassWriter(self.scope, settings.lanes, self.acc_type)
         self.passes.prefetch = settings.prefetch
+        self.passes.stream = settings.stream
         self.pairs = online_pairs(kernel) if settings.online and len(kernel.inner) == 1 and self.outer else []
         self.kept = kept_values(kernel, settings.row_buffer) if not pointwise else []
         # A block's exponentials are taken before the row's maximum is known: later passes cannot use them.
@@ -262,6 +263,7 @@ class _Rows:
             *indent(scratch),
             f"  #pragma omp for{depth} schedule({schedule})",
             *indent(nest),
+            *(["  ks_stream_end();"] if any("ks_stream(" in line for line in nest) else []),
             "}",
         ]
 

@@ -26,6 +26,10 @@ class Glue:
         self.contiguous: dict[str, str] = {}
         self.known = set(plan.graph.symbols)
 
+    def head(self, tensors: list[str]) -> list[str]:
+        """Statements before everything else; ``tensors`` are the arguments and parameters."""
+        return []
+
     def body(self) -> list[str]:
         """From sizes to the ``return``."""
         for step in self._steps():
@@ -146,13 +150,13 @@ class Glue:
         self._call(fill)
 
 
-def guard(graph: Graph, params: bool) -> list[str]:
-    """Conditions on dtypes, dimensions and numbers under which the generated code is right."""
+def guard(graph: Graph, params: bool, place: str = "is_cpu") -> list[str]:
+    """Conditions on dtypes, dimensions, places and numbers under which the generated code is right."""
     found = []
     for node in graph.nodes:
         if node.op == "input" and node.values:
             meta, name = node.values[0], pyname(node.name)
-            found.append(f"{name}.dtype is torch.{meta.dtype} and {name}.ndim == {len(meta.shape)} and {name}.is_cpu")
+            found.append(f"{name}.dtype is torch.{meta.dtype} and {name}.ndim == {len(meta.shape)} and {name}.{place}")
         elif node.op == "input" and node.expr is None:
             found.append(f"{pyname(node.name)} == {argument(node.literal, pyname)}")
         elif node.op == "param" and params:

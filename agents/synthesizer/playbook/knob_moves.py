@@ -6,6 +6,7 @@ Value = str | int | float | bool
 
 MOVES: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
     AdviceAction.reduce_traffic: (
+        ("stream", (True,)),
         ("fusion", ("all",)),
         ("row_buffer", ("costly", "all", "none")),
         ("online", (True,)),
@@ -15,7 +16,12 @@ MOVES: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
         ("huge_pages", (True,)),
     ),
     AdviceAction.avoid_page_faults: (("huge_pages", (True,)), ("in_place", (True,)), ("keep_shared", (False,))),
-    AdviceAction.stream_stores: (("huge_pages", (True,)), ("in_place", (True,)), ("block", (65536,))),
+    AdviceAction.stream_stores: (
+        ("stream", (True,)),
+        ("huge_pages", (True,)),
+        ("in_place", (True,)),
+        ("block", (65536,)),
+    ),
     AdviceAction.more_parallelism: (
         ("threads", (0,)),
         ("serial_below", (4096, 32768)),
@@ -77,6 +83,7 @@ MOVES: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
         ("prefetch", (0,)),
         ("unroll", (False,)),
         ("dynamic", (False,)),
+        ("stream", (False,)),
         ("row_buffer", ("none",)),
         ("keep_shared", (False,)),
     ),

@@ -22,6 +22,8 @@ class Settings:
     """What later passes find in a row's buffer instead of computing it again: ``none``, ``costly`` or ``all``."""
     huge_pages: bool = True
     """Ask for huge pages under fresh outputs of 4 MiB and more, before they are first touched."""
+    stream: bool = False
+    """Write outputs past the caches, tile by tile: saves reading every line that is written."""
     in_place: bool = True
     """What follows a matrix product or convolution overwrites its result instead of a second tensor."""
     lanes: int = 32
@@ -92,6 +94,7 @@ def _threads(traits: Traits, hardware: HardwareFacts) -> tuple[int, ...]:
 DOMAINS: dict[str, Domain] = {
     "math": _when(lambda t: t.transcendental, "accurate", "fast", "libm"),
     "search": _when(lambda t: t.search, "branchless_tiled", "grid", "linear_count", "binary", "hinted"),
+    "stream": _when(lambda t: t.large_outputs, False, True),
     "huge_pages": lambda t, h: (True, False) if t.large_outputs and h.huge_pages != "never" else (),
     "row_buffer": _when(lambda t: t.shared_between_passes, "costly", "none", "all"),
     "vector_bits": _vector_bits,

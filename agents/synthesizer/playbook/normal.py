@@ -1,13 +1,17 @@
 """Rewrites a captured graph into fewer kinds of nodes: variance into sums, ``addmm`` into product and sum, …"""
 
+from collections import Counter
 from collections.abc import Callable
 
+from msgspec import structs
+
+from ....hardware.work import refs
 from ....schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
 from .build import compute_dtype
-from .pointwise import base_name
+from .pointwise import base_name, is_pointwise
 from .poly import product
 from .printing import python_poly
-from .views import dims_of, shape_of
+from .views import VIEWS, dims_of, shape_of
 
 SEGMENT_OFFSETS = "ks.segment_offsets"
 """Where every segment of a ragged dimension begins: exclusive running sum of its lengths, with the total at the end."""
@@ -16,23 +20,40 @@ SEGMENT_OF = "ks.segment_of"
 """Segment of every element of a ragged dimension, from the offsets: ``repeat_interleave`` of the segments' numbers."""
 
 
-def normalise(graph: Graph, variance: str = "two_pass") -> Graph:
+def normalise(graph: Graph, variance: str = "two_pass", ragged: bool = True) -> Graph:
     """The same graph with compound operators taken apart; node names that others refer to stay.
 
     Args:
         graph: captured graph.
         variance: ``two_pass`` (mean first, then squared distances) or ``shifted`` (one pass over distances from the
             first element of the row: cheaper, less accurate where that element lies far from the mean).
+        ragged: take ``repeat_interleave`` apart into offsets and segments.
     """
     rewritten: list[Node] = []
-    by_name = {node.name: node for node in graph.nodes}
-    for node in graph.nodes:
+    nodes = _out_of_place(graph.nodes)
+    by_name = {node.name: node for node in nodes}
+    for node in nodes:
         rule = _RULES.get(node.target)
-        if rule is None:
+        if rule is None or (rule is _repeat_interleave and not ragged):
             rewritten.append(node)
         else:
             rewritten.extend(rule(node, by_name, variance))
     return Graph(nodes=tuple(_link_items(rewritten)), symbols=graph.symbols, guards=graph.guards)
+
+
+def _out_of_place(nodes: tuple[Node, ...]) -> list[Node]:
+    """``add_`` on a value that nothing else reads is ``add``: a decomposition may leave such behind."""
+    users = Counter(name for node in nodes for name in set(refs((*node.args, *node.kwargs.values()))))
+    calls = {node.name for node in nodes if node.op == "call" and base_name(node.target) not in VIEWS}
+    found = []
+    for node in nodes:
+        name = base_name(node.target)
+        first = node.args[0] if node.args else None
+        fresh = isinstance(first, Ref) and first.name in calls and users[first.name] == 1
+        if name.endswith("_") and not name.endswith("__") and fresh and is_pointwise(node.target.replace("_.", ".", 1)):
+            node = structs.replace(node, target=node.target.replace("_.", ".", 1))
+        found.append(node)
+    return found
 
 
 def _link_items(nodes: list[Node]) -> list[Node]:

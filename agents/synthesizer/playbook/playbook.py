@@ -6,6 +6,7 @@ Pure and deterministic: the answer depends on the arguments only, randomness com
 import random
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from ....schemas import (
     Advice,
@@ -19,27 +20,12 @@ from ....schemas import (
     Skill,
     sha256,
 )
-from .candidate import generate, plan_of
-from .knob_moves import moves
-from .knobs import Knobs, Settings, complete, domains, settings
-from .traits import traits_of
+from .knobs import Knobs, complete
+from .transfer import crossed
+from .writers import WRITERS, Writer
 
 _LIMIT = 400
 """Recipes looked at for one proposal before the playbook says that it has nothing new."""
-
-_BIG = (
-    "search",
-    "math",
-    "row_buffer",
-    "vector_bits",
-    "fusion",
-    "variance",
-    "online",
-    "huge_pages",
-    "in_place",
-    "lanes",
-    "block",
-)
 
 
 @dataclass(frozen=True)
@@ -51,6 +37,8 @@ class Proposal:
     rationale: str
     skill: str = ""
     """Id of the skill it was taken from."""
+    is_crossed: bool = False
+    """Whether both parents' recipes went into it."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +60,8 @@ class Playbook:
         tried: Sequence[Recipe],
         skills: Sequence[Skill] = (),
         tried_sources: Collection[str] | None = None,
+        second_recipe: Recipe | None = None,
+        language: str = "cpp",
     ) -> Proposal | Exhausted:
         """The next candidate for ``plan``.
 
@@ -83,30 +73,34 @@ class Playbook:
             tried: recipes of every candidate of the session so far.
             skills: of earlier sessions on like problems, nearest first.
             tried_sources: hashes of the candidates' sources, if known; else they are generated again from ``tried``.
+            second_recipe: recipe of a second parent, to be crossed with the first's.
+            language: what the candidate is to be written in: a key of :data:`WRITERS`.
         """
         graph = facts.graph
         if graph is None:
             return Exhausted(f"the operator could not be captured: {facts.capture_error or 'no graph'}")
-        default = Settings()
-        kernels = plan_of(graph, default)
-        if not kernels.kernels:
+        writer = WRITERS[language]
+        knobs = writer.knobs(graph, hardware)
+        if knobs is None:
             return Exhausted("nothing to fuse: every operator is left to PyTorch")
-        knobs = domains(traits_of(graph, kernels), hardware)
         start = complete(parent_recipe or {}, knobs)
         seen = {_identity(complete(recipe, knobs)) for recipe in tried}
         sources = tried_sources
-        for recipe, why, skill in _ideas(plan, start, knobs, skills, parent_recipe is not None):
+        crossings = [] if second_recipe is None else list(_crossings(plan, start, second_recipe, knobs))
+        mixed = {_identity(complete(recipe, knobs)) for recipe, _, _ in crossings}
+        ideas = _ideas(writer, plan, start, knobs, skills, parent_recipe is not None)
+        for recipe, why, skill in chain(crossings, ideas):
             recipe = complete(recipe, knobs)
             if _identity(recipe) in seen:
                 continue
             if len(seen) > _LIMIT:
                 break
             seen.add(_identity(recipe))
-            source = generate(facts, graph, settings(recipe)).source
-            sources = _sources(facts, graph, tried, knobs) if sources is None else sources
+            source = writer.source(facts, graph, recipe)
+            sources = _sources(writer, facts, graph, tried, knobs) if sources is None else sources
             if sha256(source) in sources:
                 continue
-            return Proposal(source, recipe, why, skill)
+            return Proposal(source, recipe, why, skill, is_crossed=_identity(recipe) in mixed)
         return Exhausted("every sensible setting of the knobs has been tried")
 
 
@@ -117,41 +111,51 @@ def _identity(recipe: Recipe) -> str:
     return repr(sorted(recipe.items()))
 
 
-def _sources(facts: ProblemFacts, graph: Graph, tried: Sequence[Recipe], knobs: Knobs) -> set[str]:
+def _sources(writer: Writer, facts: ProblemFacts, graph: Graph, tried: Sequence[Recipe], knobs: Knobs) -> set[str]:
     """Hashes of what was tried: two recipes may well mean the same code."""
     unique = {_identity(complete(r, knobs)): complete(r, knobs) for r in tried}
-    return {sha256(generate(facts, graph, settings(recipe)).source) for recipe in unique.values()}
+    return {sha256(writer.source(facts, graph, recipe)) for recipe in unique.values()}
 
 
-def _ideas(plan: NodePlanned, start: Recipe, knobs: Knobs, skills: Sequence[Skill], has_parent: bool) -> Iterator[Idea]:
+def _ideas(
+    writer: Writer, plan: NodePlanned, start: Recipe, knobs: Knobs, skills: Sequence[Skill], has_parent: bool
+) -> Iterator[Idea]:
     """Recipes in the order in which they are worth trying; ends after a random walk of the whole space."""
     rng = random.Random(plan.draw)
     default = complete({}, knobs)
     if plan.intent is Intent.draft or not has_parent:
-        yield from _drafts(default, knobs, skills)
+        yield from _drafts(writer, default, knobs, skills)
     elif plan.intent is Intent.repair:
-        yield from _advised(plan.advice, start, knobs, rng)
-        yield from _by_action(AdviceAction.repair, start, knobs, "after a fault, without the suspect")
+        yield from _advised(writer, plan.advice, start, knobs, rng)
+        yield from _by_action(writer, AdviceAction.repair, start, knobs, "after a fault, without the suspect")
         yield default, "the plain default after a fault", ""
     else:
-        yield from _advised(plan.advice, start, knobs, rng)
+        yield from _advised(writer, plan.advice, start, knobs, rng)
         yield from _neighbours(start, knobs, rng)
     yield from _walk(start, knobs, rng)
 
 
-def _drafts(default: Recipe, knobs: Knobs, skills: Sequence[Skill]) -> Iterator[Idea]:
+def _crossings(plan: NodePlanned, start: Recipe, second: Recipe, knobs: Knobs) -> Iterator[Idea]:
+    # Seeded apart from the other ideas: a plan without a second parent draws what it always drew.
+    for recipe in crossed(start, second, knobs, random.Random(f"{plan.draw}/crossed")):
+        yield recipe, f"{plan.parent} with {_changes(start, recipe) or 'nothing'} from {plan.second}", ""
+
+
+def _drafts(writer: Writer, default: Recipe, knobs: Knobs, skills: Sequence[Skill]) -> Iterator[Idea]:
     for skill in skills:
         for recipe in skill.recipes:
             yield {**default, **recipe}, f"what won on a like problem: {skill.title}", skill.id
-    yield default, "the default: everything fused, huge pages under large outputs", ""
-    for name in _BIG:
+    yield default, f"the default: {writer.default}", ""
+    for name in writer.drafts:
         for value in knobs.get(name, ())[1:]:
             yield {**default, name: value}, f"the default with {name}={value}", ""
 
 
-def _advised(advice: Sequence[Advice], start: Recipe, knobs: Knobs, rng: random.Random) -> Iterator[Idea]:
+def _advised(
+    writer: Writer, advice: Sequence[Advice], start: Recipe, knobs: Knobs, rng: random.Random
+) -> Iterator[Idea]:
     """Moves that follow the advice, drawn by its weights; the most promising move of each first."""
-    queues = [(a, moves(a.action, start, knobs)) for a in advice]
+    queues = [(a, writer.moves(a.action, start, knobs)) for a in advice]
     while any(queue for _, queue in queues):
         live = [(a, queue) for a, queue in queues if queue]
         a, queue = rng.choices(live, [max(a.weight, 1e-6) for a, _ in live])[0]
@@ -159,8 +163,8 @@ def _advised(advice: Sequence[Advice], start: Recipe, knobs: Knobs, rng: random.
         yield recipe, f"{_changes(start, recipe)}: {a.action.value}, because {a.reason}", ""
 
 
-def _by_action(action: AdviceAction, start: Recipe, knobs: Knobs, why: str) -> Iterator[Idea]:
-    for recipe in moves(action, start, knobs):
+def _by_action(writer: Writer, action: AdviceAction, start: Recipe, knobs: Knobs, why: str) -> Iterator[Idea]:
+    for recipe in writer.moves(action, start, knobs):
         yield recipe, f"{_changes(start, recipe)}: {why}", ""
 
 

@@ -65,9 +65,9 @@ class Plan:
         return None
 
 
-def partition(graph: Graph, fusion: Fusion) -> Plan:
-    """Partition a normalised graph. A node that turns out not to be expressible is left to PyTorch."""
-    given_up: set[str] = set()
+def partition(graph: Graph, fusion: Fusion, left: Iterable[str] = ()) -> Plan:
+    """Partition a normalised graph. Nodes in ``left``, and those not expressible, are left to PyTorch."""
+    given_up: set[str] = set(left)
     while True:
         try:
             return _Partition(graph, fusion, given_up).plan()

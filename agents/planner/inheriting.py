@@ -1,0 +1,51 @@
+"""Where a fork's planner begins: with what its parent had measured, on the same hardware, by then."""
+
+from collections.abc import Iterable
+
+from ...schemas import Verdict
+from ..graph import SearchGraph
+from ..records import NodeRecord
+from .state import PlannedNode, PlannerState
+
+
+def begun(graph: SearchGraph) -> PlannerState:
+    """The state before the first event: empty, unless ``graph`` is a fork's (its opening event is folded already).
+
+    A fork at a node goes on from that node and its ancestors, a fork as of an event from every correct node. What is
+    measured again is not taken over as well: of two measurements of one kernel the newer one counts.
+    """
+    inheritance = graph.inheritance
+    state = PlannerState(starts=inheritance.starts, first_number=inheritance.last_number + 1)
+    assert graph.opened is not None or not inheritance.nodes, "what is inherited is known from the opening event on"
+    for record in _eligible(graph):
+        state.nodes[record.name] = _planned(record)
+    for node in state.nodes.values():
+        if node.plan.parent in state.nodes:
+            state.nodes[node.plan.parent].children.append(node.name)
+    return state
+
+
+def _eligible(graph: SearchGraph) -> Iterable[NodeRecord]:
+    opened, inheritance = graph.opened, graph.inheritance
+    if opened is None or opened.origin is None:
+        return []
+    family = graph.lineage(opened.origin.node) if opened.origin.node else inheritance.nodes.values()
+    names = {record.name for record in family if record.name in inheritance.nodes} - set(inheritance.starts)
+    told = (record for name, record in inheritance.nodes.items() if name in names)
+    return [r for r in told if r.diagnosis is not None and r.diagnosis.verdict is Verdict.correct]
+
+
+def _planned(record: NodeRecord) -> PlannedNode:
+    told = record.confirmation_diagnosis or record.diagnosis
+    assert told is not None and record.plan is not None
+    return PlannedNode(
+        record.name,
+        record.plan,
+        verdict=told.verdict,
+        fitness=told.fitness,
+        speedup=told.speedup,
+        against=told.against,
+        roofline_fraction=told.roofline_fraction,
+        advice=told.advice,
+        inherited=True,
+    )

@@ -1,0 +1,49 @@
+"""A session out of the log as replay, resume and diff want it: its events, and what it knew before it was opened."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..bus import Bus
+from ..schemas import Envelope, SessionOpened
+from ..store import Recorded, read_recorded
+from .graph import SearchGraph
+from .inheritance import Told, inherited
+
+
+@dataclass(frozen=True)
+class RecordedSession:
+    """A session's whole history."""
+
+    id: str
+    events: Sequence[Recorded]
+    """Its own events with their places in the log, oldest first; at least one."""
+    before: Sequence[Told] = ()
+    """What a fork inherits, oldest first."""
+
+    def graph(self) -> SearchGraph:
+        """The search as far as it went."""
+        graph = SearchGraph(self.id, self.before)
+        for _, envelope in self.events:
+            event = envelope.event()
+            if event is not None:
+                graph.apply(envelope, event)
+        return graph
+
+
+async def read_session(home: Path, session: str, *, bus: Bus | None = None) -> RecordedSession:
+    """Read ``session`` from the log of ``home``, or from the one that a recorder on ``bus`` keeps.
+
+    Raises:
+        UnknownSession: there is no such session.
+        KernelswarmError: it is a fork, and its parent is not in the log.
+        StoreError, BusError: the log cannot be read.
+    """
+
+    async def envelopes(parent: str) -> list[Envelope]:
+        return [envelope for _, envelope in await read_recorded(home, parent, bus=bus)]
+
+    events = await read_recorded(home, session, bus=bus)
+    opened = next((event for _, one in events if isinstance(event := one.event(), SessionOpened)), None)
+    before = [] if opened is None else await inherited(opened, envelopes)
+    return RecordedSession(session, events, before)

@@ -1,0 +1,194 @@
+"""An open session goes on where it was: after a kill, after a day, after its server's data is lost.
+
+The log is the truth. What the stream has lost is published again with its own ids; what was answered is not answered
+again; the planner's, analyst's and distiller's part of the log must be what fresh ones say, or the session that comes
+out would not be its own replay.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from ..bus import Bus
+from ..hardware.device import Device
+from ..hardware.platforms import detect
+from ..hardware.pool_files import find_pool
+from ..schemas import (
+    BusError,
+    Envelope,
+    HardwareFacts,
+    KernelswarmError,
+    ModelCalled,
+    ReplayDivergence,
+    SessionOpened,
+    event_tag,
+)
+from ..store import UnknownSession, read_recorded, wait_recorded
+from .ancestors import reader
+from .graph import SearchGraph
+from .inheritance import Told, inherited
+from .registry import ALL_ROLES, widened
+from .replay import Replay
+from .search import Search, joined_bus, stopping_after
+from .swarm import serving
+from .synthesizer.backend import check_backend
+
+LONGEST_STEP_S = 120.0
+"""Between two events of a session that is being served; a longer pause does not count into its minutes."""
+
+_CALL = event_tag(ModelCalled)
+
+
+class AlreadyClosed(KernelswarmError):
+    """The session has come to its end: there is nothing to resume."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a session stands."""
+
+    opened: SessionOpened
+    graph: SearchGraph
+    answered: Mapping[str, frozenset[str]]
+    """Ids of events that have their answer, by role."""
+    minutes_left: float | None
+    """None without a limit, or if the timer has spoken."""
+
+
+def standing(session: str, events: Sequence[Envelope], before: Sequence[Told] = ()) -> Standing:
+    """Replay what there is and say where it stands.
+
+    Raises:
+        AlreadyClosed: nothing is left to say.
+        KernelswarmError: this version decides otherwise than what is recorded.
+    """
+    running = Replay(session, before)
+    try:
+        for seq, envelope in enumerate(events, 1):
+            running.feed(seq, envelope, envelope.event())
+        running.finish()
+    except ReplayDivergence as error:
+        raise KernelswarmError(
+            f"session {session} cannot be resumed, this version would go on otherwise ({error}): fork it instead"
+        ) from error
+    graph, open_ends = running.graph, {(output.role, output.cause) for output in running.unsaid}
+    if graph.opened is None:
+        raise KernelswarmError(f"session {session} has no opening event: it cannot be resumed")
+    if graph.closed is not None and ("distiller" not in {role for role, _ in open_ends}):
+        raise AlreadyClosed(f"session {session} is closed: {graph.closed.detail or graph.closed.reason}")
+    answered: dict[str, set[str]] = defaultdict(set)
+    for envelope in events:
+        # A model's call is on the way to an answer; of several decisions on one event some may be missing.
+        if envelope.tag != _CALL and (envelope.agent, envelope.cause) not in open_ends:
+            answered[envelope.agent].add(envelope.cause)
+    return Standing(
+        graph.opened,
+        graph,
+        {role: frozenset(causes) for role, causes in answered.items()},
+        None if graph.stop is not None else _minutes_left(graph.opened, events),
+    )
+
+
+@asynccontextmanager
+async def resuming(
+    session: str,
+    *,
+    home: Path,
+    nats: str = "",
+    roles: Mapping[str, int] = ALL_ROLES,
+    on_notice: Callable[[str], None] = lambda _: None,
+) -> AsyncIterator[Search]:
+    """Serve an open session on to its close. What happened so far is among the search's events.
+
+    Raises:
+        UnknownSession: there is no such session.
+        InputError: its pool is not served here, or its synthesizer cannot work.
+        AlreadyClosed: it is closed.
+        KernelswarmError: it cannot be resumed; a fork of it can go on.
+        BusError: the bus cannot be reached.
+    """
+    async with AsyncExitStack() as stack:
+        on_notice("starting the bus")
+        bus, recorded_here = await stack.enter_async_context(joined_bus(home, nats, on_notice))
+        events, missing = await _everything(session, home, bus, recorded_here)
+        opened = next((event for one in events if isinstance(event := one.event(), SessionOpened)), None)
+        before = [] if opened is None else await inherited(opened, reader(bus, home))
+        now = standing(session, events, before)
+        check_backend(now.opened.synthesizer, now.opened.model)
+        pool = find_pool(now.opened.pool.name, home)
+        hardware = await asyncio.to_thread(detect, pool, home)
+        _say_if_moved(now.opened, hardware, on_notice)
+        if missing:
+            on_notice(f"publishing {len(missing)} events of the log again: the bus has lost them")
+            await bus.publish_many(missing)
+        swarm = None
+        if roles:
+            device = await stack.enter_async_context(Device(pool, hardware, home))
+            await _restore_artifacts(now.graph, device, on_notice)
+            swarm = await stack.enter_async_context(
+                serving(
+                    *(bus, pool, hardware, home, widened(roles, now.opened.synthesizer)),
+                    device=device,
+                    session=None if nats else session,
+                    answered=now.answered,
+                )
+            )
+        search = Search(session, pool.name, bus, swarm, now.graph.opened_id, 0, before)
+        if now.minutes_left is not None:
+            timer = asyncio.create_task(stopping_after(search, now.minutes_left), name="minutes")
+            stack.callback(timer.cancel)
+        yield search
+        if recorded_here:
+            await wait_recorded(home, bus, search.seen)
+
+
+async def _everything(session: str, home: Path, bus: Bus, recorded_here: bool) -> tuple[list[Envelope], list[Envelope]]:
+    """All events of the session in order, and those of them that the stream does not hold any more."""
+    streamed = await bus.history(session)
+    if recorded_here and streamed:
+        await wait_recorded(home, bus, streamed[-1][0])
+    held = list({one.id: one for _, one in streamed}.values())
+    try:
+        events = [one for _, one in await read_recorded(home, session, bus=None if recorded_here else bus)]
+    except UnknownSession:
+        if not held:
+            raise
+        events = []
+    known, ids = {one.id for one in held}, [one.id for one in events]
+    missing = [one for one in events if one.id not in known]
+    if not missing:
+        return held, []
+    if [one.id for one in held] != ids[: len(held)]:
+        raise BusError(
+            f"the event bus at {bus.url} holds only a later part of session {session}, which cannot be put in order "
+            f"any more: fork it instead"
+        )
+    return events, missing
+
+
+async def _restore_artifacts(graph: SearchGraph, device: Device, on_notice: Callable[[str], None]) -> None:
+    """Compile again what may still be run and lies neither here nor on the bus: compilers give the same bytes again."""
+    for node in graph.own():
+        report, candidate = node.compile_report, node.candidate
+        if report is None or candidate is None or not report.ok or (node.diagnosis and not node.fitness):
+            continue
+        if not all(device.has(artifact) for artifact in report.artifacts):
+            on_notice(f"compiling {node.name} again")
+            await device.compile(candidate.source, candidate.language)
+
+
+def _minutes_left(opened: SessionOpened, events: Sequence[Envelope]) -> float | None:
+    if opened.minutes is None:
+        return None
+    times = sorted(one.at_ns for one in events)
+    gaps = [(later - earlier) / 1e9 for earlier, later in pairwise(times)]
+    return max(0.0, opened.minutes - sum(min(gap, LONGEST_STEP_S) for gap in gaps) / 60)
+
+
+def _say_if_moved(opened: SessionOpened, hardware: HardwareFacts, on_notice: Callable[[str], None]) -> None:
+    if opened.hardware.device != hardware.device:
+        on_notice(f"the session began on {opened.hardware.device}; from here on it is measured on {hardware.device}")

@@ -1,0 +1,168 @@
+"""The knobs of Triton kernels: what they may be set to for a graph on a GPU, and what they mean."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from ....schemas import HardwareFacts, Recipe
+
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class GpuSettings:
+    """One value for every knob. The defaults are what is best most often; 0 means: chosen by the sizes."""
+
+    fusion: str = "all"
+    """``all``; ``rows``: no reduction over all rows in a rows' kernel; ``split``: a kernel for every reduction."""
+    keep_shared: bool = False
+    """Store pointwise values with several users instead of computing them for each."""
+    variance: str = "two_pass"
+    """``two_pass``, or ``shifted``: one pass over distances from the row's first element."""
+    row: str = "auto"
+    """``whole``: a program holds its rows in registers; ``loop``: it goes over them in blocks; ``auto``: by length."""
+    online: bool = True
+    """Softmax over blocks: maximum and sum in one pass, with rescaling, instead of two passes."""
+    block: int = 0
+    """Elements of a row that are handled at once where rows are looped over; of a pointwise kernel's program."""
+    rows: int = 0
+    """Rows of a program."""
+    warps: int = 0
+    """Warps of a program."""
+    stages: int = 0
+    """Blocks of a loop whose loads are under way at once."""
+    persistent: int = 0
+    """Programs for each multiprocessor, each with many rows; 0: one program for each group of rows."""
+    split: int = 0
+    """Parts of a long reduction; 1: never split."""
+    pointwise: str = "auto"
+    """``flat``: one index over everything; ``tile``: rows and columns."""
+    evict: bool = True
+    """Tell the caches that what is read once may go first."""
+    stream: bool = False
+    """Write past the caches."""
+    math: str = "fast"
+    """``fast``: hardware's approximations where there are some; ``accurate``: library functions."""
+    # Products
+    templates: bool = True
+    """Products, attention and convolutions in Triton where the playbook can; else all are left to PyTorch."""
+    plain: str = "narrow"
+    """Half-precision products with nothing to fuse: ``narrow``: those with a short side; ``all``; ``none``."""
+    reassociate: bool = True
+    """``A (B C)`` as ``(A B) C`` where that moves much less."""
+    tile_m: int = 0
+    tile_n: int = 0
+    tile_k: int = 0
+    """Tile of a matrix product."""
+    group: int = 8
+    """Rows of tiles that are worked on together, so that they share what the second-level cache holds."""
+    split_k: int = 1
+    """Parts of the summed dimension of a matrix product, added up in a fixed order by a second kernel."""
+    precision: str = "tf32x3"
+    """fp32 products: ``tf32x3`` (three tf32 products, nearly fp32), ``tf32`` or ``ieee``."""
+
+
+@dataclass(frozen=True)
+class GpuTraits:
+    """What a graph's kernels hold at the main shape: which knobs matter, and where they begin."""
+
+    rows: bool = False
+    loops: bool = False
+    """A row is longer than a program's registers."""
+    pointwise: bool = False
+    tiles: bool = False
+    """A pointwise kernel has several dimensions."""
+    variance: bool = False
+    softmax: bool = False
+    transcendental: bool = False
+    several_anchors: bool = False
+    full: bool = False
+    half: bool = False
+    """Everything stored in floats is in half precision: approximations cost nothing."""
+    products: bool = False
+    float32_products: bool = False
+    chains: bool = False
+    """A product of a product that can be computed in another order."""
+    row_length: int = 0
+    row_count: int = 0
+
+
+Domain = Callable[[GpuTraits, HardwareFacts], tuple[Value, ...]]
+
+
+def _when(condition: Callable[[GpuTraits], bool], *values: Value) -> Domain:
+    return lambda traits, hardware: values if condition(traits) else ()
+
+
+def _row(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    return ("auto", "loop", "whole") if traits.rows and 512 < traits.row_length <= 1 << 16 else ()
+
+
+def _rows(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    return (0, 1, 2, 4, 8, 16, 32) if traits.rows and traits.row_length <= 4096 else ()
+
+
+def _math(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    if not traits.transcendental:
+        return ()
+    return ("fast", "accurate") if traits.half else ("accurate", "fast")
+
+
+GPU_DOMAINS: dict[str, Domain] = {
+    "warps": _when(lambda t: True, 0, 4, 8, 16, 2, 32, 1),
+    "row": _row,
+    "block": _when(lambda t: t.pointwise or t.rows, 0, 1024, 2048, 4096, 8192, 512),
+    "persistent": _when(lambda t: t.rows, 0, 2, 4, 8, 1),
+    "stages": _when(lambda t: t.loops or t.products, 0, 3, 4, 2, 1, 5),
+    "tile_m": _when(lambda t: t.products, 0, 128, 64, 256, 32),
+    "tile_n": _when(lambda t: t.products, 0, 128, 256, 64, 32),
+    "tile_k": _when(lambda t: t.products, 0, 64, 32, 128),
+    "precision": _when(lambda t: t.float32_products, "tf32x3", "ieee", "tf32"),
+    "templates": _when(lambda t: t.products, True, False),
+    "plain": _when(lambda t: t.products, "narrow", "none", "all"),
+    "reassociate": _when(lambda t: t.chains, True, False),
+    "rows": _rows,
+    "math": _math,
+    "fusion": _when(lambda t: t.several_anchors, "all", "rows", "split"),
+    "online": _when(lambda t: t.softmax and t.loops, True, False),
+    "variance": _when(lambda t: t.variance, "two_pass", "shifted"),
+    "split": _when(lambda t: t.full, 0, 1, 64, 264, 1056),
+    "pointwise": _when(lambda t: t.tiles, "auto", "flat", "tile"),
+    "stream": _when(lambda t: True, False, True),
+    "evict": _when(lambda t: True, True, False),
+    "split_k": _when(lambda t: t.products, 1, 2, 4, 8),
+    "group": _when(lambda t: t.products, 8, 4, 16, 1),
+    "keep_shared": _when(lambda t: t.several_anchors, False, True),
+}
+"""Values of every knob, the default first, in the order in which they are worth trying; empty: it does not matter."""
+
+GPU_BIG = (
+    "warps",
+    "row",
+    "block",
+    "persistent",
+    "stages",
+    "tile_m",
+    "tile_n",
+    "tile_k",
+    "templates",
+    "plain",
+    "reassociate",
+    "precision",
+    "rows",
+    "math",
+    "fusion",
+    "online",
+)
+"""Knobs that drafts turn."""
+
+
+def gpu_domains(traits: GpuTraits, hardware: HardwareFacts) -> dict[str, tuple[Value, ...]]:
+    """The knobs that matter, with their values."""
+    found = {name: domain(traits, hardware) for name, domain in GPU_DOMAINS.items()}
+    return {name: values for name, values in found.items() if len(values) > 1}
+
+
+def gpu_settings(recipe: Recipe) -> GpuSettings:
+    """Settings from a recipe: unknown knobs are ignored, missing ones have their default."""
+    known = {field.name for field in fields(GpuSettings)}
+    return GpuSettings(**{name: value for name, value in recipe.items() if name in known})  # type: ignore[arg-type]

@@ -1,0 +1,46 @@
+"""What a plan's kernels hold on a GPU, so that only knobs that matter are turned."""
+
+from ....schemas import Graph
+from .loops import Kernel, SpecialKernel
+from .online import online_pairs
+from .poly import product
+from .regions import Plan
+from .scalar import COSTLY
+from .triton import TEMPLATES
+from .triton_knobs import GpuTraits
+from .triton_normal import on_gpu
+from .triton_prepare import Sizes
+from .triton_products import is_product
+
+_CHEAP = {"div", "reciprocal", "floor_div", "remainder", "trunc_div"}
+_SHORT = 8192
+"""Rows up to this length fit a program's registers in any case."""
+
+
+def gpu_traits(graph: Graph, plan: Plan) -> GpuTraits:
+    """Read the traits off a plan made with the default settings."""
+    sizes = Sizes({name: source.example for name, source in graph.symbols.items()})
+    loops = [k for k in plan.kernels if isinstance(k, Kernel)]
+    rows = [k for k in loops if k.reduced is not None]
+    values = {node.key: node for k in plan.kernels for root in k.roots() for node in root.walk()}.values()
+    lengths = [sizes.of(product(k.dims[d] for d in k.inner)) for k in rows]
+    counts = [sizes.of(product(k.dims[d] for d in k.outer)) for k in rows]
+    products = [node for node in plan.externs if is_product(node) or node.target in TEMPLATES]
+    stored = [s.buffer.dtype for k in loops for s in k.stores.values() if s.buffer.dtype.startswith(("float", "bf"))]
+    return GpuTraits(
+        rows=bool(rows),
+        loops=any(length > _SHORT for length in lengths),
+        pointwise=any(k.reduced is None for k in loops) or any(isinstance(k, SpecialKernel) for k in plan.kernels),
+        tiles=any(k.reduced is None and len(k.dims) > 1 for k in loops),
+        variance=any(n.target in ("aten.var.correction", "aten.var_mean.correction") for n in graph.nodes),
+        softmax=any(online_pairs(k) for k in rows),
+        transcendental=any(v.op in COSTLY and v.op not in _CHEAP for v in values),
+        several_anchors=len(loops) > 1 or any(len(k.accumulations) + len(k.stores) > 2 for k in rows),
+        full=any(count < 1024 for count in counts),
+        half=all(dtype in ("float16", "bfloat16") for dtype in stored),
+        products=bool(products),
+        float32_products=any(node.values[0].dtype == "float32" for node in products),
+        chains=on_gpu(graph, True) != on_gpu(graph, False),
+        row_length=max(lengths, default=0),
+        row_count=max(counts, default=0),
+    )

@@ -1,0 +1,91 @@
+"""What the playbook needs of a language: its knobs for a graph, the moves that follow an advice, and the file."""
+
+from typing import Protocol
+
+from ....schemas import AdviceAction, Graph, HardwareFacts, ProblemFacts, Recipe
+from .candidate import generate, plan_of
+from .knob_moves import moves
+from .knobs import Knobs, Settings, domains, settings
+from .traits import traits_of
+from .triton_candidate import generate_triton, gpu_plan, has_kernels
+from .triton_knobs import GPU_BIG, GpuSettings, gpu_domains, gpu_settings
+from .triton_moves import gpu_moves
+from .triton_traits import gpu_traits
+
+
+class Writer(Protocol):
+    """Writes candidates in one language."""
+
+    @property
+    def drafts(self) -> tuple[str, ...]:
+        """Knobs that drafts turn, in the order in which they are worth it."""
+
+    @property
+    def default(self) -> str:
+        """What the default does, for its rationale."""
+
+    def knobs(self, graph: Graph, hardware: HardwareFacts) -> Knobs | None:
+        """The knobs that matter; None where every operator would be left to PyTorch."""
+
+    def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
+        """The candidate file."""
+
+    def moves(self, action: AdviceAction, recipe: Recipe, knobs: Knobs) -> list[Recipe]:
+        """Recipes one knob away that follow an advice, the most promising first."""
+
+
+class CppWriter:
+    """C++ for the CPU."""
+
+    drafts = (
+        "search",
+        "stream",
+        "math",
+        "row_buffer",
+        "vector_bits",
+        "fusion",
+        "variance",
+        "online",
+        "huge_pages",
+        "in_place",
+        "lanes",
+        "block",
+    )
+    default = "everything fused, huge pages under large outputs"
+
+    def knobs(self, graph: Graph, hardware: HardwareFacts) -> Knobs | None:
+        """See :class:`Writer`."""
+        plan = plan_of(graph, Settings())
+        return domains(traits_of(graph, plan), hardware) if plan.kernels else None
+
+    def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
+        """See :class:`Writer`."""
+        return generate(facts, graph, settings(recipe)).source
+
+    def moves(self, action: AdviceAction, recipe: Recipe, knobs: Knobs) -> list[Recipe]:
+        """See :class:`Writer`."""
+        return moves(action, recipe, knobs)
+
+
+class TritonWriter:
+    """Triton for a GPU."""
+
+    drafts = GPU_BIG
+    default = "everything fused, tiles by the sizes"
+
+    def knobs(self, graph: Graph, hardware: HardwareFacts) -> Knobs | None:
+        """See :class:`Writer`."""
+        plan = gpu_plan(graph, GpuSettings())
+        return gpu_domains(gpu_traits(graph, plan), hardware) if has_kernels(plan) else None
+
+    def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
+        """See :class:`Writer`."""
+        return generate_triton(facts, graph, gpu_settings(recipe)).source
+
+    def moves(self, action: AdviceAction, recipe: Recipe, knobs: Knobs) -> list[Recipe]:
+        """See :class:`Writer`."""
+        return gpu_moves(action, recipe, knobs)
+
+
+WRITERS: dict[str, Writer] = {"cpp": CppWriter(), "triton": TritonWriter()}
+"""By language."""

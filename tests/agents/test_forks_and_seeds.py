@@ -1,0 +1,178 @@
+"""Forks and seeds on the whole ring: a real server, real compilers; only torch.compile is left out, for its 20 s."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+import given
+from kernelswarm.agents.fitting import Target
+from kernelswarm.agents.forking import fork_point
+from kernelswarm.agents.graph import SearchGraph
+from kernelswarm.agents.lineage import lineage
+from kernelswarm.agents.planner.inheriting import begun
+from kernelswarm.agents.recorded_session import RecordedSession, read_session
+from kernelswarm.agents.replay import Replay
+from kernelswarm.agents.search import searching
+from kernelswarm.agents.seeding import seeding
+from kernelswarm.agents.session import SearchOptions
+from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.schemas import InputError, Intent, NodeDiagnosed, Origin, Problem, Verdict, encode
+from kernelswarm.store import Log, log_path
+
+WIDER = given.SOURCE.replace("cols=256", "cols=512").replace("1e-6", "1e-5")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with pools that are timed against eager alone; the second counts as other hardware."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "pools").mkdir()
+    for name, more in (("bare", ""), ("single", "threads = 1\n")):
+        (home / "pools" / f"{name}.toml").write_text(
+            f'name = "{name}"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\n{more}'
+        )
+    (home / "small.py").write_text(given.SOURCE)
+    (home / "wider.py").write_text(WIDER)
+    return home
+
+
+async def search(
+    home: Path,
+    options: SearchOptions,
+    *,
+    problem: Problem | None = None,
+    pool: str = "bare",
+    origin: Origin | None = None,
+) -> SearchGraph:
+    problem = problem or load_problem(home / "small.py")
+    async with searching(problem, pool, options, home=home, origin=origin) as running:
+        async for _ in running.events():
+            pass
+        return running.graph
+
+
+@pytest.fixture(scope="module")
+def parent(home: Path) -> SearchGraph:
+    return asyncio.run(search(home, SearchOptions(budget=4, seed=3)))
+
+
+async def forked(home: Path, session: str, node: str, at: str = "", pool: str = "bare", **changes: int) -> SearchGraph:
+    point = fork_point(await read_session(home, session), node, at)
+    options = point.options(**{"budget": 3, **changes})  # type: ignore[arg-type]
+    return await search(home, options, problem=point.opened.problem, pool=pool, origin=point.origin)
+
+
+def replayed(session: RecordedSession) -> bool:
+    """Whether a fresh planner, analyst and distiller say what was recorded; a divergence raises."""
+    replay = Replay(session.id, session.before)
+    for seq, envelope in session.events:
+        replay.feed(seq, envelope, envelope.event())
+    replay.finish()
+    return True
+
+
+async def test_a_fork_goes_on_from_its_node_and_copies_nothing(home: Path, parent: SearchGraph) -> None:
+    child = await forked(home, parent.session, "n002")
+    first, *others = child.own()
+    assert child.opened is not None and child.opened.origin is not None
+    assert (child.opened.origin.session, child.opened.origin.node) == (parent.session, "n002")
+    assert (first.plan and first.plan.intent, first.parent) == (Intent.remeasure, "n002")
+    was = parent.nodes["n002"]
+    assert first.candidate and was.candidate and first.candidate.sha256 == was.candidate.sha256
+    assert first.profile_report != was.profile_report, "it is measured, not believed"
+    assert others and all(node.candidate for node in others)
+    assert "n002" in child.inheritance.nodes and not {node.name for node in child.own()} & set(child.inheritance.nodes)
+    assert (
+        child.closed is not None and child.closed.candidates == 3 and child.closed.best in {n.name for n in child.own()}
+    )
+    recorded = await read_session(home, child.session)
+    assert {envelope.session for _, envelope in recorded.events} == {child.session}
+    assert {envelope.session for envelope, _ in recorded.before} == {parent.session}
+
+
+async def test_a_fork_of_a_fork_as_of_an_event_reads_through_to_the_first(home: Path, parent: SearchGraph) -> None:
+    child = await forked(home, parent.session, "n001", budget=2)
+    recorded = await read_session(home, child.session)
+    told = [envelope for _, envelope in recorded.events if isinstance(envelope.event(), NodeDiagnosed)]
+    grandchild = await forked(home, child.session, "", told[0].id[:12], budget=2)
+    assert {"n001", told[0].node} <= set(grandchild.inheritance.nodes), "the parent's and the child's"
+    assert child.own()[-1].name not in grandchild.inheritance.nodes, "it was diagnosed later"
+    assert grandchild.own()[0].plan is not None and grandchild.own()[0].plan.intent is Intent.remeasure
+    assert replayed(await read_session(home, grandchild.session))
+    steps = await lineage(grandchild.session, grandchild.own()[0].name, lambda name: read_session(home, name))
+    assert steps[0].session == parent.session and steps[0].operation == "draft"
+    assert all(step.diagnosis for step in steps)
+    assert "fork" in [step.through for step in steps]
+
+
+async def test_an_imported_parent_is_read_from_the_log_and_nothing_measured_elsewhere_counts(
+    home: Path, parent: SearchGraph, tmp_path: Path
+) -> None:
+    shutil.copytree(home / "pools", tmp_path / "pools")
+    with Log.open(log_path(home), read_only=True) as source, Log.open(log_path(tmp_path)) as log:
+        imported = source.read(session=parent.session)
+        log.append([(seq, encode(envelope)) for seq, envelope in imported], stream="imported")
+    child = await forked(tmp_path, parent.session, "n001", pool="single", budget=1)
+    inherited = child.inheritance.nodes["n001"]
+    assert inherited.elsewhere and inherited.fitness == 0.0 and inherited.diagnosis is None
+    (measured,) = child.own()
+    assert measured.plan is not None and measured.plan.intent is Intent.remeasure
+    assert measured.verify_report is not None and measured.verify_report.verdict is Verdict.correct
+    assert not list(begun(child).nodes), "a planner must not rank by numbers of another machine"
+
+
+async def test_a_running_parent_can_be_forked(home: Path) -> None:
+    async with searching(load_problem(home / "small.py"), "bare", SearchOptions(budget=60), home=home) as running:
+        child: SearchGraph | None = None
+        async for _, event in running.events():
+            if child is None and isinstance(event, NodeDiagnosed):
+                node = next(node.name for node in running.graph.own() if node.diagnosis)
+                child = await _when_recorded(home, running.session, node)
+                await running.stop("interrupted")
+    assert child is not None and child.closed is not None and child.closed.candidates == 2
+
+
+async def _when_recorded(home: Path, session: str, node: str) -> SearchGraph:
+    while True:
+        try:
+            return await forked(home, session, node, budget=2)
+        except InputError:
+            await asyncio.sleep(0.05)  # the recorder is a moment behind the stream
+
+
+async def test_seeds_of_the_same_problem_are_measured_first_as_they_are(home: Path, parent: SearchGraph) -> None:
+    graph = await search(home, SearchOptions(budget=6, seed=9, seed_from=(parent.session,), inject=1.0))
+    assert graph.opened is not None
+    kernels = graph.opened.seed_kernels
+    assert 1 <= len(kernels) <= 2 and len({kernel.sha256 for kernel in kernels}) == len(kernels)
+    assert graph.opened.seeds == (parent.session,) and graph.opened.policy_options["inject"] == 1.0
+    first = graph.own()[: len(kernels)]
+    assert [(n.plan.intent, n.plan.seed) for n in first if n.plan] == [
+        (Intent.remeasure, i) for i in range(1, len(kernels) + 1)
+    ]
+    assert all(node.candidate and not kernel.adapted and node.candidate.source == kernel.source
+               for node, kernel in zip(first, kernels, strict=True))  # fmt: skip
+    injected = [n for n in graph.own() if n.plan and (n.plan.second or n.plan.parent) in {s.name for s in first}]
+    assert injected, "every expansion takes a seed"
+    assert replayed(await read_session(home, graph.session))
+    steps = await lineage(graph.session, first[0].name, lambda name: read_session(home, name))
+    assert steps[-1].through == "seed" and steps[-2].session == parent.session
+
+
+async def test_a_like_problem_is_seeded_with_settings_written_anew(home: Path, parent: SearchGraph) -> None:
+    wider = load_problem(home / "wider.py")
+    graph = await search(home, SearchOptions(budget=3, seed_from=("auto",)), problem=wider)
+    assert graph.opened is not None
+    (kernel,) = graph.opened.seed_kernels
+    assert kernel.adapted and 0.6 <= kernel.similarity < 1.0
+    verified = graph.own()[0].verify_report
+    assert verified is not None and verified.verdict is Verdict.correct
+
+
+async def test_a_session_that_is_not_there_seeds_nothing(home: Path, parent: SearchGraph) -> None:
+    target = Target(given.problem(), given.facts(), given.pool(), given.hardware())
+    nearly = parent.session[:-1] + "x"
+    with pytest.raises(InputError, match=f"no session '{nearly}'.*did you mean '{parent.session}'"):
+        await seeding(home, target, (nearly,), 12)

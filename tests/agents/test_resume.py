@@ -1,0 +1,154 @@
+"""Resume: an open session goes on where it was, and comes out as its own replay; real server, real processes."""
+
+import asyncio
+import shutil
+import sys
+from pathlib import Path
+
+import histories
+import msgspec
+import pytest
+
+from kernelswarm.agents.recorded_session import read_session
+from kernelswarm.agents.replay import ReplayReport, replay
+from kernelswarm.agents.resuming import AlreadyClosed, resuming, standing
+from kernelswarm.agents.session import SearchResult
+from kernelswarm.schemas import (
+    CandidateProposed,
+    Envelope,
+    KernelswarmError,
+    NodePlanned,
+    StopRequested,
+    encode,
+    seal,
+)
+from kernelswarm.store import Log, log_path
+
+ONE_SEARCH = Path(__file__).parent.parent / "support" / "one_search.py"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """With the pool that histories were recorded on: timed against eager alone."""
+    (tmp_path / "pools").mkdir()
+    (tmp_path / "pools" / "bare.toml").write_text(
+        'name = "bare"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\n'
+    )
+    return tmp_path
+
+
+def history(name: str) -> list[Envelope]:
+    (events,) = histories.read(name).values()
+    return events
+
+
+async def resumed(home: Path, session: str) -> SearchResult:
+    async with resuming(session, home=home) as search:
+        async for _ in search.events():
+            pass
+        return search.result()
+
+
+async def replayed(home: Path, session: str) -> ReplayReport:
+    recorded = await read_session(home, session)
+    ids = [envelope.id for _, envelope in recorded.events]
+    assert len(ids) == len(set(ids))
+    with Log.open(log_path(home), read_only=True) as log:
+        assert log.verify().ok
+    return replay(session, recorded.events, before=recorded.before)
+
+
+async def test_a_session_whose_servers_data_is_gone_goes_on_from_the_log(home: Path) -> None:
+    events = history("v1-killed")
+    histories.into_log(home, events)
+    session = events[0].session
+    result = await resumed(home, session)
+    assert result.reason == "budget" and result.candidates == 12
+    report = await replayed(home, session)
+    assert report.status == "closed" and report.unsaid == ()
+    after = (await read_session(home, session)).events
+    assert [envelope.id for _, envelope in after][: len(events)] == [envelope.id for envelope in events]
+    # What had its answer was not asked for again: each plan has one candidate, and the recorded ones are kept.
+    planned = [one.id for _, one in after if isinstance(one.event(), NodePlanned)]
+    answered = [one.cause for _, one in after if isinstance(one.event(), CandidateProposed)]
+    assert sorted(answered) == sorted(planned)
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["server-data-kept", "server-data-and-artifacts-lost"])
+async def test_a_session_that_was_killed_goes_on_where_it_was(
+    home: Path, lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNELSWARM_NATS_ACK_WAIT", "5")
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, str(ONE_SEARCH), str(home), stdout=asyncio.subprocess.PIPE
+    )
+    assert child.stdout is not None
+    session = (await child.stdout.readline()).decode().strip()
+    assert (await child.stdout.readline()).strip() == b"enough"
+    child.kill()
+    await child.wait()
+    if lost:
+        shutil.rmtree(home / "nats")
+        shutil.rmtree(home / "artifacts")
+    before = len((await read_session(home, session)).events)
+    result = await resumed(home, session)
+    assert result.reason == "budget" and result.candidates == 5
+    report = await replayed(home, session)
+    assert report.status == "closed" and report.events > before and report.unsaid == ()
+
+
+def test_a_closed_session_is_not_resumed() -> None:
+    events = history("v1-budget")
+    with pytest.raises(AlreadyClosed, match=f"session {events[0].session} is closed"):
+        standing(events[0].session, events)
+
+
+def test_a_closed_session_without_its_skill_is_finished() -> None:
+    events = history("v1-budget")[:-1]
+    assert standing(events[0].session, events).graph.closed is not None
+
+
+def test_what_has_its_answer_is_known_by_role() -> None:
+    events = history("v1-killed")
+    found = standing(events[0].session, events)
+    plans = {one.id for one in events if isinstance(one.event(), NodePlanned)}
+    proposed = {one.cause for one in events if isinstance(one.event(), CandidateProposed)}
+    assert found.answered["synthesizer"] == proposed <= plans
+    assert events[0].id in found.answered["planner"]
+    # A planner that was cut off between two of its decisions answers once more: the ids tell the copies.
+    cut = events[: next(i for i, one in enumerate(events) if one.cause == events[0].id) + 1]
+    assert events[0].id not in standing(events[0].session, cut).answered.get("planner", ())
+
+
+def test_time_that_was_spent_is_not_given_again() -> None:
+    events = history("v1-killed")
+    opened = events[0].event()
+    assert opened is not None and standing(events[0].session, events).minutes_left is None
+    limited = limited_to(events, 10.0)
+    left = standing(events[0].session, limited).minutes_left
+    assert left is not None and 9.0 < left < 10.0
+    stop = seal(
+        StopRequested(reason="minutes"),
+        session=events[0].session,
+        pool="bare",
+        node="",
+        cause="timer",
+        agent="user",
+        worker="user",
+        at_ns=limited[-1].at_ns,
+    )
+    assert standing(events[0].session, [*limited, stop]).minutes_left is None
+
+
+def limited_to(events: list[Envelope], minutes: float) -> list[Envelope]:
+    opened = msgspec.structs.replace(events[0].event(), minutes=minutes)  # type: ignore[type-var]
+    return [msgspec.structs.replace(events[0], body=msgspec.Raw(encode(opened))), *events[1:]]
+
+
+def test_a_session_that_this_version_would_go_on_with_otherwise_is_refused() -> None:
+    events = history("v1-killed")
+    other = msgspec.structs.replace(
+        events[0], body=msgspec.Raw(bytes(events[0].body).replace(b'"seed":7', b'"seed":8', 1))
+    )
+    with pytest.raises(KernelswarmError, match=r"cannot be resumed, this version would go on otherwise .* fork it"):
+        standing(events[0].session, [other, *events[1:]])

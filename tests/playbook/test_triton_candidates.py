@@ -1,0 +1,104 @@
+"""Triton candidates without a GPU: numbers by Triton's interpreter, machine code for an H200 by its compiler."""
+
+import ast
+import importlib.util
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SCRIPT = HERE / "triton_candidates.py"
+
+
+def _names(path):
+    lines = path.read_text().splitlines()
+    pairs = itertools.pairwise(lines)
+    return [
+        line.split("(")[0].removeprefix("def ")
+        for before, line in pairs
+        if line.startswith("def ") and before.startswith((")", "@case"))
+    ]
+
+
+PRODUCTS = _names(HERE / "triton_products_cases.py")
+NAMES = [*_names(HERE / "operators.py"), *PRODUCTS]
+
+
+def _run(script, *arguments, **environment):
+    known = {**os.environ, "PYTHONWARNINGS": "ignore", "TRITON_DEFAULT_FP_FUSION": "1", **environment}
+    return subprocess.run(
+        [sys.executable, str(script), *arguments], capture_output=True, text=True, env=known, timeout=900
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Every candidate, and the report on its numbers."""
+    for package in ("torch", "triton"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    made = tmp_path_factory.mktemp("triton")
+    folders = os.pathsep.join([str(HERE), str(HERE.parent / "support"), os.environ.get("PYTHONPATH", "")])
+    done = _run(SCRIPT, str(made), TRITON_INTERPRET="1", PYTHONPATH=folders)
+    assert (made / "report.json").exists(), done.stderr[-3000:]
+    return made
+
+
+@pytest.fixture(scope="module")
+def report(folder):
+    return json.loads((folder / "report.json").read_text())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_are_those_of_eager(report, name):
+    assert report[name]["differences"] == []
+    assert report[name]["kernels"] > 0
+    assert not report[name]["first_falls_back"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kernels"),
+    [("rmsnorm", 1), ("softmax", 1), ("cross_entropy", 2), ("linear_gelu", 1), ("pffn", 2), ("attention_spelled", 1),
+     ("conv1d", 1), ("softmax_of_product", 1), ("optfm", 2), ("split_sum", 3)],
+)  # fmt: skip
+def test_fuses_into(report, name, kernels):
+    assert report[name]["kernels"] == kernels
+
+
+def test_names_are_all_there(report):
+    assert set(report) == set(NAMES) - {"module"}
+
+
+def test_launches_are_a_literal_that_names_every_kernel(folder, report):
+    for name in report:
+        tree = ast.parse((folder / f"{name}.py").read_text())
+        (found,) = [
+            ast.literal_eval(n.value)
+            for n in tree.body
+            if isinstance(n, ast.Assign) and n.targets[0].id == "TRITON_LAUNCHES"
+        ]
+        launched = {launch["kernel"] for launch in found}
+        functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
+        for launch in found:
+            assert set(launch["arguments"]) == {a.arg for a in functions[launch["kernel"]].args.args}
+        assert launched <= functions.keys()
+
+
+def test_compiles_for_an_h200_without_one(folder):
+    done = _run(HERE / "triton_cubin.py", *(str(folder / f"{name}.py") for name in COMPILED))
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    sizes = json.loads(done.stdout.splitlines()[-1])
+    assert set(sizes) == set(COMPILED)
+    assert all(size > 0 for kernels in sizes.values() for size in kernels)
+
+
+COMPILED = [
+    "rmsnorm", "softmax_online", "cross_entropy_online", "split_sum", "split_columns", "persistent_rows", "long_rows",
+    "gathers", "concatenations", "mapid", "integers", "half_precision", "running_sums", "matmul", "pffn", "optfm",
+    "attention_causal", "attention_spelled", "conv1d",
+]  # fmt: skip
