@@ -8,13 +8,40 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .api import Optimized, optimize
+    from .api import Optimized, Step, export, fork, import_log, lineage, optimize
+    from .asking import questions, sql
+    from .replaying import carries_over, diff, replay, resume
 
-__all__ = ["Optimized", "optimize"]
+__all__ = [
+    "Optimized",
+    "Step",
+    "carries_over",
+    "diff",
+    "export",
+    "fork",
+    "import_log",
+    "lineage",
+    "optimize",
+    "questions",
+    "replay",
+    "resume",
+    "sql",
+]
+
+_ASKING = ("questions", "sql")
+_REPLAYING = ("carries_over", "diff", "replay", "resume")
 
 
 def __getattr__(name: str) -> Any:
     """Import the API when it is first used: `import kernelswarm.schemas` must stay cheap."""
+    if name in _ASKING:
+        from . import asking
+
+        return getattr(asking, name)
+    if name in _REPLAYING:
+        from . import replaying
+
+        return getattr(replaying, name)
     if name in __all__:
         from . import api
 

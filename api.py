@@ -1,6 +1,7 @@
 """The public API: search for a faster kernel for a live function, a module or a problem file."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,12 +10,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+from . import store
+from .agents.forking import fork_point
 from .agents.home import kernelswarm_home
+from .agents.lineage import Step
+from .agents.lineage import lineage as read_lineage
+from .agents.recorded_session import RecordedSession, read_session
 from .agents.search import searching
-from .agents.session import SearchOptions, SearchResult
+from .agents.session import INJECT, SearchOptions, SearchResult
+from .bus import Bus
 from .hardware.from_python import Traced, trace
 from .hardware.problem_files import load_problem
-from .schemas import InputError, Interval
+from .schemas import InputError, Interval, Origin, Problem
+from .store import Imported, Manifest, write_export
 
 T = TypeVar("T")
 
@@ -80,6 +88,8 @@ def optimize(
     seed: int = 0,
     synthesizer: str = "playbook",
     model: str = "",
+    seed_from: str | Sequence[str] = (),
+    inject: float = INJECT,
     nats: str = "",
     home: Path | None = None,
     on_notice: Callable[[str], None] = lambda _: None,
@@ -96,6 +106,8 @@ def optimize(
         seed: of the planner's random choices.
         synthesizer: ``playbook`` or ``anthropic``.
         model: of a language-model synthesizer.
+        seed_from: sessions whose kernels the search starts from; ``auto`` for whatever is alike in the log.
+        inject: share of the expansions that a seed takes part in.
         nats: URL of a cluster; without it a server of this process's own is used.
         home: where log and caches lie; by default ``KERNELSWARM_HOME`` or the user data folder.
         on_notice: told what happens, in a few words; ``print`` will do.
@@ -106,17 +118,156 @@ def optimize(
     """
     traced = _problem(operator, inputs)
     options = SearchOptions(
-        budget=budget, minutes=minutes, target=target, seed=seed, synthesizer=synthesizer, model=model
+        budget=budget,
+        minutes=minutes,
+        target=target,
+        seed=seed,
+        synthesizer=synthesizer,
+        model=model,
+        seed_from=tuple(filter(None, [seed_from] if isinstance(seed_from, str) else seed_from)),
+        inject=inject,
     )
+    found = _search(traced.problem, pool, options, home or kernelswarm_home(), nats, on_notice)
+    return Optimized(_run(found), traced.parameters)
+
+
+def fork(
+    parent: str | Optimized,
+    *,
+    node: str = "",
+    at: str = "",
+    pool: str = "",
+    budget: int | None = None,
+    minutes: float | None = None,
+    target: float | None = None,
+    seed: int | None = None,
+    policy: str = "",
+    synthesizer: str = "",
+    model: str = "",
+    nats: str = "",
+    home: Path | None = None,
+    on_notice: Callable[[str], None] = lambda _: None,
+) -> Optimized:
+    """Go on from a place in another session, in a new one; blocks until that is closed.
+
+    What is left out is as it was in ``parent``, but for limits of time and speedup.
+
+    Args:
+        parent: id of the session, or what :func:`optimize` returned.
+        node: go on from this node and its ancestors, knowing what was known when it was diagnosed.
+        at: id of an event: go on from everything that was known then.
+        pool: hardware pool; on another one than the parent's everything is measured anew.
+        budget: candidates of its own to spend.
+        minutes: stop planning after so long.
+        target: stop at this speedup over the best baseline.
+        seed: of the planner's random choices.
+        policy: how the search graph grows.
+        synthesizer: ``playbook`` or ``anthropic``.
+        model: of a language-model synthesizer.
+        nats: URL of a cluster; without it a server of this process's own is used.
+        home: where log and caches lie; by default ``KERNELSWARM_HOME`` or the user data folder.
+        on_notice: told what happens, in a few words; ``print`` will do.
+
+    Raises:
+        InputError: there is no such session, node or event, or an option cannot be used.
+        BusError: the cluster cannot be reached.
+    """
     where = home or kernelswarm_home()
+    session, parameters = (parent.session, parent.parameters) if isinstance(parent, Optimized) else (parent, ())
 
     async def search() -> SearchResult:
-        async with searching(traced.problem, pool, options, home=where, nats=nats, on_notice=on_notice) as running:
-            async for _ in running.events():
-                pass
-            return running.result()
+        point = fork_point(await _recorded(where, session, nats), node, at)
+        options = point.options(
+            budget=budget,
+            minutes=minutes,
+            target=target,
+            seed=seed,
+            policy=policy,
+            synthesizer=synthesizer,
+            model=model,
+        )
+        on = pool or point.opened.pool.name
+        return await _search(point.opened.problem, on, options, where, nats, on_notice, point.origin)
 
-    return Optimized(_run(search()), traced.parameters)
+    return Optimized(_run(search()), parameters)
+
+
+def lineage(session: str, node: str, *, nats: str = "", home: Path | None = None) -> list[Step]:
+    """How a kernel came about: every step from the root to ``node``, through forks and seeds.
+
+    Raises:
+        InputError: there is no such session or node.
+    """
+    where = home or kernelswarm_home()
+    return _run(read_lineage(session, node, lambda name: _recorded(where, name, nats)))
+
+
+def export(
+    format: str,
+    out: str | Path,
+    *,
+    where: str = "",
+    sessions: Sequence[str] = (),
+    nats: str = "",
+    home: Path | None = None,
+) -> Manifest:
+    """Export the log into the folder ``out``, without secrets; what ``docs/export.md`` describes.
+
+    Args:
+        format: ``sft``, ``dpo``, ``grpo``, ``events`` or ``parquet``.
+        out: a folder that is not there yet, or an empty one.
+        where: SQL condition on ``nodes`` (sft, dpo, grpo), ``events`` (events) or ``sessions`` (parquet).
+        sessions: only these; none: all.
+        nats: URL of the cluster whose recorder has the log; without it the log of this machine.
+        home: as for :func:`optimize`.
+
+    Raises:
+        InputError: the folder, the format, a session or the condition cannot be used. Nothing was changed.
+        StoreError: there is no usable log, or the disk is full. Nothing was changed.
+    """
+    where_to = Path(out)
+
+    async def write() -> Manifest:
+        async with contextlib.AsyncExitStack() as stack:
+            bus = await stack.enter_async_context(await Bus.connect(nats, name="export")) if nats else None
+            root = home or kernelswarm_home()
+            return await write_export(root, format, where_to, where=where, sessions=sessions, bus=bus)
+
+    return _run(write())
+
+
+def import_log(
+    source: str | Path, *, sessions: Sequence[str] = (), without: Sequence[str] = (), home: Path | None = None
+) -> Imported:
+    """Take the events of another machine's log, or of an exported folder of events, into this one.
+
+    Errors: :func:`kernelswarm.store.import_log`; after one of them nothing was changed.
+    """
+    return store.import_log(home or kernelswarm_home(), Path(source), sessions=sessions, without=without)
+
+
+async def _recorded(home: Path, session: str, nats: str) -> RecordedSession:
+    if not nats:
+        return await read_session(home, session)
+    async with await Bus.connect(nats, name="kernelswarm query") as bus:
+        return await read_session(home, session, bus=bus)
+
+
+async def _search(
+    problem: Problem,
+    pool: str,
+    options: SearchOptions,
+    home: Path,
+    nats: str,
+    on_notice: Callable[[str], None],
+    origin: Origin | None = None,
+) -> SearchResult:
+    async with searching(problem, pool, options, home=home, nats=nats, origin=origin, on_notice=on_notice) as running:
+        for note in running.notes:
+            on_notice(note)
+        async for _ in running.events():
+            pass
+        return running.result()
 
 
 def _problem(operator: Callable[..., Any] | str | Path, inputs: Sequence[Any] | Mapping[str, Any] | None) -> Traced:
@@ -141,4 +292,4 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
         return pool.submit(asyncio.run, work).result()
 
 
-__all__ = ["Optimized", "optimize"]
+__all__ = ["Optimized", "Step", "export", "fork", "import_log", "lineage", "optimize"]

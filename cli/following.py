@@ -16,9 +16,14 @@ async def follow(search: Search, display: Display, interrupts: Interrupts) -> No
         display.notice("closing the session (Ctrl-C again to leave at once)")
         asked.add(asyncio.ensure_future(search.stop("interrupted")))
 
-    with interrupts.politely(stop):
-        async for envelope, event in search.events():
-            display.show(envelope, event)
+    attending = asyncio.create_task(search.attend(display.waiting), name="attendance")
+    try:
+        with interrupts.politely(stop):
+            async for envelope, event in search.events():
+                display.show(envelope, event)
+    finally:
+        attending.cancel()
+        await asyncio.wait([attending])
 
 
 def is_interrupted(search: Search) -> bool:

@@ -1,13 +1,13 @@
 """What a running search shows: a live picture on a terminal, plain lines elsewhere, nothing with ``--json``."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
 from rich.live import Live
 
 from ..agents.graph import NodeRecord
-from ..agents.search import Search
 from ..schemas import (
     BaselinesMeasured,
     Envelope,
@@ -15,7 +15,7 @@ from ..schemas import (
     NodeDiagnosed,
     SkillDistilled,
 )
-from .picture import Picture
+from .picture import Picture, Shown
 from .summary import times_text
 from .terminal import err, is_screen
 
@@ -26,7 +26,13 @@ class Display(Protocol):
     def notice(self, text: str) -> None:
         """Say what is happening outside the session's events."""
 
-    def opened(self, search: Search) -> None:
+    def waiting(self, text: str) -> None:
+        """Say what the session waits for, and (with an empty text) that it does no longer."""
+
+    def say(self, text: str) -> None:
+        """Say something that is to stay on the screen."""
+
+    def opened(self, search: Shown) -> None:
         """The session exists from now on."""
 
     def show(self, envelope: Envelope, event: Event) -> None:
@@ -34,10 +40,10 @@ class Display(Protocol):
 
 
 @contextmanager
-def open_display(*, quiet: bool) -> Iterator[Display]:
-    """The display that fits where stderr goes."""
+def open_display(*, quiet: bool, clock: Callable[[], float] = time.monotonic) -> Iterator[Display]:
+    """The display that fits where stderr goes. ``clock`` counts the seconds that it shows."""
     if is_screen():
-        picture = Picture()
+        picture = Picture(clock)
         with Live(picture, console=err, refresh_per_second=4, transient=True):
             yield picture
     elif quiet:
@@ -52,7 +58,13 @@ class Silent:
     def notice(self, text: str) -> None:
         """Nothing."""
 
-    def opened(self, search: Search) -> None:
+    def waiting(self, text: str) -> None:
+        """Nothing."""
+
+    def say(self, text: str) -> None:
+        """Nothing."""
+
+    def opened(self, search: Shown) -> None:
         """Nothing."""
 
     def show(self, envelope: Envelope, event: Event) -> None:
@@ -63,13 +75,21 @@ class Lines:
     """One plain line for each thing worth knowing."""
 
     def __init__(self) -> None:
-        self._search: Search | None = None
+        self._search: Shown | None = None
 
     def notice(self, text: str) -> None:
         """Print it."""
         err.print(text, markup=False)
 
-    def opened(self, search: Search) -> None:
+    def waiting(self, text: str) -> None:
+        """Print it."""
+        err.print(text or "every role of the pool is served again", markup=False)
+
+    def say(self, text: str) -> None:
+        """Print it."""
+        err.print(text, markup=False)
+
+    def opened(self, search: Shown) -> None:
         """Print the session's id."""
         self._search = search
         err.print(f"session {search.session}", markup=False)

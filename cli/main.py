@@ -6,7 +6,27 @@ import typer
 from rich.markup import escape
 
 from ..schemas import BusError, InputError, KernelswarmError, StoreError
-from . import doctor, evaluate, optimize, pools, record, sessions, show, sql, swarm
+from . import (
+    compile,
+    diff,
+    doctor,
+    evaluate,
+    export,
+    faults,
+    fork,
+    lineage,
+    log,
+    optimize,
+    pools,
+    record,
+    replay,
+    resume,
+    sessions,
+    show,
+    sql,
+    swarm,
+)
+from .connecting import connecting
 from .interrupts import EXIT_INTERRUPTED
 from .terminal import configure_logging, err
 
@@ -23,10 +43,29 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (optimize, evaluate, swarm, record, pools, doctor, sessions, show, sql):
+for module in (
+    optimize,
+    fork,
+    evaluate,
+    compile,
+    swarm,
+    record,
+    pools,
+    doctor,
+    sessions,
+    show,
+    lineage,
+    diff,
+    replay,
+    resume,
+    sql,
+    export,
+    faults,
+):
     name = module.__name__.rpartition(".")[2]
     examples = "\n\n".join(["[bold]Examples[/]", *map(escape, module.EXAMPLES)])
-    app.command(name, epilog=examples)(getattr(module, name))
+    app.command(name, epilog=examples)(connecting(getattr(module, name)))
+app.add_typer(log.app)
 
 
 def _version(asked: bool) -> None:

@@ -32,3 +32,12 @@ ProblemFile = Annotated[
 SessionId = Annotated[
     str, typer.Argument(help="Session; `kernelswarm sessions` lists them.", autocompletion=session_ids)
 ]
+OutFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        help="Folder for best.py and result.json; by default sessions/SESSION in KERNELSWARM_HOME.",
+        show_default=False,
+    ),
+]
+Workers = Annotated[bool, typer.Option(help="Run workers here; --no-workers leaves the work to a swarm.")]

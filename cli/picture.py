@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
@@ -10,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from ..agents.graph import NodeRecord, SearchGraph
-from ..agents.search import Search
+from ..agents.swarm import Swarm
 from ..schemas import BaselinesMeasured, Envelope, Event, Interval, SessionClosed, Verdict
 from .summary import times_text
+from .terminal import err
 
 RECENT = 8
 """Rows of the candidates' table."""
@@ -20,13 +22,30 @@ RECENT = 8
 UNDER_WAY = ("planned", "proposed", "compiled", "verified", "profiled")
 
 
+class Shown(Protocol):
+    """What can be shown: a search that runs, or one that is played from the log."""
+
+    @property
+    def session(self) -> str:
+        """Its id."""
+
+    @property
+    def graph(self) -> SearchGraph:
+        """As far as it is."""
+
+    @property
+    def swarm(self) -> Swarm | None:
+        """Who works on it in this process."""
+
+
 class Picture:
     """Drawn anew four times a second, from the graph alone."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._search: Search | None = None
+        self._search: Shown | None = None
         self._notice = ""
+        self._waiting = ""
         self._started = clock()
         self._measured = 0.0
         """When the baselines were there: candidates are judged from then on."""
@@ -36,7 +55,15 @@ class Picture:
         """Show it in the last line."""
         self._notice = text
 
-    def opened(self, search: Search) -> None:
+    def say(self, text: str) -> None:
+        """Print it above the picture."""
+        err.print(text, markup=False)
+
+    def waiting(self, text: str) -> None:
+        """Show it in the last line until it is taken back."""
+        self._waiting = text
+
+    def opened(self, search: Shown) -> None:
         """Begin to show the session."""
         self._search, self._notice = search, ""
 
@@ -59,7 +86,7 @@ class Picture:
         return self._spinner
 
     def _head(self, graph: SearchGraph) -> RenderableType:
-        judged = sum(node.diagnosis is not None for node in graph.nodes.values())
+        judged = sum(node.diagnosis is not None for node in graph.own())
         budget = graph.opened.budget if graph.opened else 0
         said = f"{judged}/{budget} candidates  {self._rate(judged)}{self._clock() - self._started:.0f} s"
         head = Table.grid(padding=(0, 2))
@@ -71,8 +98,8 @@ class Picture:
         return f"{judged / seconds * 60:.0f}/min  " if self._measured and judged and seconds > 1 else ""
 
     def _doing(self) -> str:
-        if self._notice or self._search is None:
-            return self._notice
+        if self._notice or self._waiting or self._search is None:
+            return self._notice or self._waiting
         doing = self._search.swarm.doing() if self._search.swarm else {}
         shown = [f"{name.split('.')[-2]} {_subject(what)}" for name, what in doing.items()]
         return ", ".join(shown) or "waiting for the swarm"
@@ -100,7 +127,9 @@ def _path(graph: SearchGraph) -> Text:
     best = graph.best()
     if best is None:
         return Text("best path  none yet", style="dim")
-    steps = [f"{node.name} {node.fitness:.2f}x" for node in reversed(graph.lineage(best.name))]
+    # Of a fork, ancestors measured on other hardware have no number here.
+    here = [node for node in reversed(graph.lineage(best.name)) if not node.elsewhere]
+    steps = [f"{node.name} {node.fitness:.2f}x" for node in here]
     return Text("best path  " + " → ".join(steps), style="green", no_wrap=True, overflow="ellipsis")
 
 
@@ -110,7 +139,7 @@ def _candidates(graph: SearchGraph) -> Table:
         table.add_column(column, no_wrap=True, min_width=width)
     table.add_column("limited by", no_wrap=True, overflow="ellipsis")
     best = graph.best()
-    for node in list(graph.nodes.values())[-RECENT:]:
+    for node in graph.own()[-RECENT:]:
         told = node.confirmation_diagnosis or node.diagnosis
         speedup = told.speedup if told else None
         cells = (

@@ -9,11 +9,17 @@ from rich.table import Table
 from ..agents.home import kernelswarm_home
 from ..hardware.platforms import detect
 from ..hardware.pool_files import load_pools
-from ..schemas import HardwareFacts, Pool, PoolError, Schema
-from .options import Json
-from .terminal import print_json, print_wide
+from ..schemas import HardwareFacts, InputError, Pool, PoolError, Schema
+from .live_pools import show_live
+from .options import Json, Nats
+from .terminal import out, print_json, print_wide
 
-EXAMPLES = ("kernelswarm pools", "kernelswarm pools --refresh    # measure the peaks again")
+EXAMPLES = (
+    "kernelswarm pools",
+    "kernelswarm pools --refresh    # measure the peaks again",
+    "kernelswarm pools --live --nats nats://10.0.0.1:4222    # who is there, and at work on what",
+    "kernelswarm pools --live --watch",
+)
 
 
 class PoolStatus(Schema, frozen=True, kw_only=True):
@@ -27,10 +33,17 @@ class PoolStatus(Schema, frozen=True, kw_only=True):
 
 def pools(
     refresh: Annotated[bool, typer.Option(help="Measure the peaks again.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Show the workers of a cluster, or of a search here.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="With --live: again every second until Ctrl-C.")] = False,
+    nats: Nats = "",
     json: Json = False,
 ) -> int:
-    """List the hardware pools and what was measured of this machine."""
+    """List the hardware pools and what was measured of this machine; with --live, who serves them now."""
     home = kernelswarm_home()
+    if live:
+        return show_live(home, nats, json=json, watch=watch)
+    if watch:
+        raise InputError("--watch needs --live: what was measured of a machine does not change")
     found = []
     for pool in load_pools(home).values():
         try:
@@ -41,6 +54,9 @@ def pools(
         print_json(found)
     else:
         print_wide(_table(found))
+        for status in found:
+            if status.hardware is not None and status.hardware.accelerators:
+                out.print(_accelerators(status.pool, status.hardware), highlight=False)
     return 0
 
 
@@ -51,9 +67,25 @@ def _table(found: list[PoolStatus]) -> Table:
     for status in found:
         pool, facts = status.pool, status.hardware
         measured = (
-            (escape(facts.device), str(facts.cores), f"{facts.copy_gbps:.1f}", f"{facts.peak_gflops:.0f}")
+            (escape(_device(facts)), str(facts.cores), f"{facts.copy_gbps:.1f}", f"{facts.peak_gflops:.0f}")
             if facts
             else (escape(f"not here: {status.problem}"), "", "", "")
         )
         table.add_row(pool.name, pool.platform, ", ".join(pool.languages), *measured)
     return table
+
+
+def _device(facts: HardwareFacts) -> str:
+    count = len(facts.accelerators)
+    return f"{count} x {facts.device}" if count > 1 else facts.device
+
+
+def _accelerators(pool: Pool, facts: HardwareFacts) -> str:
+    """What the devices of a pool are and can do, in a sentence of figures."""
+    first = facts.accelerators[0]
+    size = f"{first.memory_bytes / 1e9:.0f} GB, {first.l2_bytes / 1e6:.0f} MB L2, {first.shared_bytes >> 10} KiB shared"
+    limits = f"at most {first.max_clock_mhz} MHz and {first.power_limit_watts:.0f} W"
+    versions = ", ".join(f"{name} {version}" for name, version in {**facts.versions, "torch": facts.torch}.items())
+    peaks = ", ".join(f"{name} {speed / 1000:.0f}" for name, speed in facts.matmul_gflops.items())
+    parts = (f"{first.target}, {first.multiprocessors} multiprocessors, {size}, {limits}", versions)
+    return f"\n{pool.name}: {escape('; '.join(parts))}\n  matrix products, TFLOP/s: {peaks}"

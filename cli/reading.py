@@ -5,7 +5,14 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from .. import store
+from ..agents.recorded_session import RecordedSession, read_session
 from ..bus import Bus
+from ..schemas import InputError
+from ..store import UnknownSession, log_path
+
+MANY = 10_000
+"""Sessions that a misspelt id is compared with."""
 
 
 @asynccontextmanager
@@ -32,3 +39,24 @@ def nearest(name: str, names: Iterable[str]) -> str:
     known = list(names)
     near = [one for one in known if name and one.startswith(name)] or difflib.get_close_matches(name, known, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+async def recorded_session(home: Path, session: str, bus: Bus | None) -> RecordedSession:
+    """Everything that is recorded of ``session``.
+
+    Raises:
+        InputError: there is no such session; the nearest one is named.
+    """
+    if bus is None and not log_path(home).exists():
+        raise InputError(f"there is no session {session!r}: {nothing_in(home)}")
+    try:
+        return await read_session(home, session, bus=bus)
+    except UnknownSession as error:
+        raise await unknown_session(home, session, bus) from error
+
+
+async def unknown_session(home: Path, session: str, bus: Bus | None) -> InputError:
+    """What to say of a session that the log does not have."""
+    known = [row.session for row in await store.sessions(home, bus=bus, limit=MANY)]
+    hint = nearest(session, known) or "; `kernelswarm sessions` lists them"
+    return InputError(f"there is no session {session!r}{hint}")

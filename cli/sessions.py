@@ -9,6 +9,7 @@ from rich.table import Table
 
 from .. import store
 from ..agents.home import kernelswarm_home
+from ..bus.bulk import running
 from ..store import SessionRow
 from .options import Json, Nats
 from .reading import asked_bus, nothing_in
@@ -37,13 +38,18 @@ def sessions(
     if json:
         print_json(found)
     elif found:
-        print_wide(_table(found))
+        idle = not nats and running(home) is None
+        print_wide(_table(found, idle=idle))
+        waiting = next((row.session for row in found if row.status == "open"), None) if idle else None
+        if waiting:
+            err.print(f"nobody works on what is open; to go on: kernelswarm resume {waiting}", markup=False)
     if not found:
         err.print(nothing_in(home), markup=False)
     return 0
 
 
-def _table(found: list[SessionRow]) -> Table:
+def _table(found: list[SessionRow], *, idle: bool) -> Table:
+    """``idle``: no server runs here, so nobody can be at work on a session that is open."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("session", "problem", "pool", "status"):
         table.add_column(column, no_wrap=True)
@@ -53,7 +59,8 @@ def _table(found: list[SessionRow]) -> Table:
     table.add_column("against", no_wrap=True)
     table.add_column("started (UTC)", no_wrap=True)
     for row in found:
-        status = f"{row.status} ({row.reason})" if row.reason else row.status
+        said = row.reason or ("cut off" if idle and row.status == "open" else "")
+        status = f"{row.status} ({said})" if said else row.status
         table.add_row(
             *map(escape, (row.session, row.problem, row.pool, status)),
             f"{row.candidates}/{row.budget}",

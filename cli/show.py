@@ -10,11 +10,10 @@ from rich.syntax import Syntax
 
 from .. import store
 from ..agents.home import kernelswarm_home
-from ..bus import Bus
 from ..schemas import InputError
 from ..store import NodeReport, SessionReport, log_path
 from .options import Json, Nats, SessionId
-from .reading import asked_bus, nearest, nothing_in
+from .reading import asked_bus, nearest, nothing_in, unknown_session
 from .show_node import print_node
 from .show_session import print_session
 from .terminal import out, print_json, write
@@ -25,9 +24,6 @@ EXAMPLES = (
     "kernelswarm show mapid-7kq2m --source > best.py    # of its best node",
     "kernelswarm show mapid-7kq2m --json | jq '.nodes[] | [.node, .speedup]'",
 )
-
-MANY = 10_000
-"""Sessions that a misspelt id is compared with."""
 
 
 def show(
@@ -60,7 +56,7 @@ async def _read(home: Path, nats: str, session: str, node: str, source: bool) ->
         try:
             report = await store.show(home, session, bus=bus)
         except InputError as error:
-            raise await _unknown_session(home, session, bus) from error
+            raise await unknown_session(home, session, bus) from error
         if source and not node and not (node := report.session.best or ""):
             raise InputError(f"session {session} has no correct candidate yet: name a node with --node")
         if not node:
@@ -77,12 +73,6 @@ def _hint(node: str, names: list[str]) -> str:
     # Well-formed, it is out of range: any likeness to another number means nothing.
     ranged = f"; there is {names[0]} to {names[-1]}"
     return ranged if len(node) == len(names[0]) else nearest(node, names) or ranged
-
-
-async def _unknown_session(home: Path, session: str, bus: Bus | None) -> InputError:
-    known = [row.session for row in await store.sessions(home, bus=bus, limit=MANY)]
-    hint = nearest(session, known) or "; `kernelswarm sessions` lists them"
-    return InputError(f"there is no session {session!r}{hint}")
 
 
 def _print_source(report: NodeReport) -> None:

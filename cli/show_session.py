@@ -74,6 +74,7 @@ def _asked(row: SessionRow) -> str:
     limits += [f"{row.minutes:g} minutes"] if row.minutes is not None else []
     limits += [f"target {row.target:g}x"] if row.target is not None else []
     who = " ".join(filter(None, (row.synthesizer, row.model)))
-    fork = f", forked from {row.origin_session} at {row.origin_node}" if row.origin_session else ""
+    place = f"at {row.origin_node}" if row.origin_node else "as of an event"
+    fork = f", forked from {row.origin_session} {place}" if row.origin_session else ""
     counts = f"{count(row.candidates, 'candidate')}, {row.correct} correct, {count(row.wins, 'win')}"
     return f"{', '.join(limits)}, seed {row.seed}, policy {row.policy}, synthesizer {who}{fork}: {counts}"

@@ -10,7 +10,7 @@ from ..agents.home import kernelswarm_home
 from ..agents.registry import ALL_ROLES, parse_roles
 from ..agents.swarm import serving
 from ..bus import Bus
-from ..hardware.platforms import detect
+from ..hardware.platforms import detect, known
 from ..hardware.pool_files import find_pool
 from ..schemas import InputError
 from .interrupts import Interrupts, run_interruptible
@@ -44,7 +44,9 @@ def swarm(
 
     async def run(interrupts: Interrupts) -> None:
         stopped = asyncio.Event()
-        hardware = await asyncio.to_thread(detect, found, home)
+        # Only these two run candidates: the others serve a pool whose accelerator this machine lacks.
+        look = detect if counts.keys() & {"verifier", "profiler"} else known
+        hardware = await asyncio.to_thread(look, found, home)
         async with AsyncExitStack() as stack:
             bus = await stack.enter_async_context(await Bus.connect(nats, name="kernelswarm swarm"))
             await stack.enter_async_context(serving(bus, found, hardware, home, counts))

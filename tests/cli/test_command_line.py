@@ -20,7 +20,10 @@ from kernelswarm.hardware.doctor import Check, Status
 from kernelswarm.schemas import BusError, HarnessError, InputError
 from kernelswarm.store import run_sql
 
-COMMANDS = ("optimize", "evaluate", "swarm", "record", "pools", "doctor", "sessions", "show", "sql")
+COMMANDS = (
+    *("optimize", "evaluate", "compile", "swarm", "record", "pools", "doctor", "sessions", "show", "sql", "faults"),
+    *("fork", "replay", "resume", "diff", "lineage", "export"),
+)
 
 
 def program(*arguments: str, home: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -168,7 +168,7 @@ def test_pools_say_what_is_known_and_why_one_is_not_served(
     kernelswarm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pools, "detect", lambda *_, **__: given.hardware(device="test [cpu]"))
-    (found,) = json.loads(kernelswarm("pools", "--json").out)
+    found = json.loads(kernelswarm("pools", "--json").out)[0]
     assert found["pool"]["name"] == "cpu" and found["hardware"]["device"] == "test [cpu]"
     assert "test [cpu]" in kernelswarm("pools").out
 

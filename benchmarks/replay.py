@@ -1,0 +1,242 @@
+"""How many events a second are replayed: read from the log, decoded, folded, decided and diagnosed anew, compared.
+
+The sessions are synthetic but real in shape: the effects (sources, compiler reports, verdicts, raw timings) are those
+of a recorded history with the figures varied; what planner, analyst and distiller say to them the real ones say.
+Timed are a log of sessions of the usual size and single sessions that are far longer. Beside the whole way stands the
+replay alone, of envelopes that are in memory already.
+
+    python benchmarks/replay.py [--events 60000] [--json]
+"""
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from _shared import RESULTS, ROOT, machine, now, save, table, versions
+
+from kernelswarm.agents.replay import Replay
+from kernelswarm.schemas import (
+    CandidateCompiled,
+    CandidateProfiled,
+    CandidateProposed,
+    CandidateVerified,
+    ConfirmationPlanned,
+    Envelope,
+    Event,
+    Evidence,
+    NodePlanned,
+    SessionOpened,
+    Verdict,
+    VerificationFailed,
+    VerifyReport,
+    encode,
+    seal,
+)
+from kernelswarm.store import Log, log_path
+from kernelswarm.store.recorded import recorded_in
+
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+import histories
+
+REQUIRED = 20_000
+"""Events a second that have to be replayed, log and all."""
+
+SHAPE = "v1-budget"
+USUAL_NODES = 40
+LONG_NODES = (400, 2000)
+REPEATS = 5
+WRONG_SHARE = 0.1
+SECOND = 1_000_000_000
+
+
+class Effects:
+    """What the outside answers, in the shapes of a recorded history."""
+
+    def __init__(self, seed: int) -> None:
+        (events,) = histories.read(SHAPE).values()
+        self._random = random.Random(seed)
+        self._by_kind: dict[type[Event], list[Any]] = {}
+        for event in (one.event() for one in events):
+            if event is not None:
+                self._by_kind.setdefault(type(event), []).append(event)
+        self.opened: SessionOpened = self._by_kind[SessionOpened][0]
+
+    def answers(self, event: Event) -> Iterator[tuple[str, Event]]:
+        """(role, event) that the outside says to ``event``."""
+        match event:
+            case NodePlanned():
+                yield "synthesizer", self._proposed()
+            case CandidateProposed():
+                yield "compiler", self._any(CandidateCompiled)
+            case CandidateCompiled() if self._random.random() < WRONG_SHARE:
+                wrong = VerifyReport(
+                    verdict=Verdict.wrong_numbers, isolation="process", evidence=Evidence(message="1 of 9 differs")
+                )
+                yield "verifier", VerificationFailed(report=wrong)
+            case CandidateCompiled():
+                yield "verifier", self._any(CandidateVerified)
+            case CandidateVerified():
+                yield "profiler", self._timed(confirmation=False)
+            case ConfirmationPlanned():
+                yield "profiler", self._timed(confirmation=True)
+
+    def _any(self, kind: type[Event]) -> Any:
+        return self._random.choice(self._by_kind[kind])
+
+    def _proposed(self) -> CandidateProposed:
+        proposed = self._any(CandidateProposed)
+        knobs = {name: self._random.randrange(4) for name in proposed.recipe}
+        return msgspec.structs.replace(proposed, recipe=knobs)
+
+    def _timed(self, *, confirmation: bool) -> CandidateProfiled:
+        profiled = self._any(CandidateProfiled)
+        timing, factor = profiled.report.timing, self._random.uniform(0.5, 1.5)
+        speedup = {
+            name: msgspec.structs.replace(one, median=one.median * factor, low=one.low * factor, high=one.high * factor)
+            for name, one in timing.speedup.items()
+        }
+        report = msgspec.structs.replace(profiled.report, timing=msgspec.structs.replace(timing, speedup=speedup))
+        return CandidateProfiled(report=report, confirmation=confirmation)
+
+
+def made(session: str, nodes: int, seed: int) -> list[Envelope]:
+    """A closed session of ``nodes`` candidates, as its ring would have said it."""
+    effects, ring, told = Effects(seed), Replay(session), []
+    options = {"stall": nodes + 1}
+    opened = msgspec.structs.replace(effects.opened, budget=nodes, seed=seed, policy_options=options, target=None)
+    waiting = deque([seal(opened, session=session, cause="", node="", at_ns=SECOND, agent="user", **_PLACE)])
+    while waiting:
+        envelope = waiting.popleft()
+        told.append(envelope)
+        event = envelope.event()
+        assert event is not None
+        before = {output.id for output in ring.unsaid}
+        ring.feed(len(told), envelope, event)
+        at_ns = SECOND * (len(told) + 1)
+        for output in ring.unsaid:
+            if output.id not in before:
+                said = seal(
+                    output.event,
+                    session=session,
+                    cause=envelope.id,
+                    node=output.node,
+                    at_ns=at_ns,
+                    agent=output.role,
+                    **_PLACE,
+                )
+                waiting.append(msgspec.structs.replace(said, id=output.id))
+        for role, answer in effects.answers(event):
+            waiting.append(
+                seal(answer, session=session, cause=envelope.id, node=envelope.node, at_ns=at_ns, agent=role, **_PLACE)
+            )
+    return told
+
+
+_PLACE = {"pool": "bare", "worker": "host.1.bench.1"}
+
+
+def measure(sessions: list[list[Envelope]], home: Path) -> dict[str, Any]:
+    """Rates over ``sessions``, the best of some repeats: from the opening of the log on, and the replay alone."""
+    with Log.open(log_path(home)) as log:
+        wire = [encode(envelope) for session in sessions for envelope in session]
+        log.append(list(enumerate(wire, 1)), stream="bench")
+    whole, alone = [], []
+    for _ in range(REPEATS):
+        with Stopwatch() as watch, Log.open(log_path(home), read_only=True) as log:
+            events = sum(replayed(list(recorded_in(log, session[0].session))) for session in sessions)
+        whole.append(watch.rates(events))
+        with Stopwatch() as watch:
+            events = sum(replayed(list(enumerate(session, 1))) for session in sessions)
+        alone.append(watch.rates(events))
+    return {
+        "sessions": len(sessions),
+        "events": events,
+        "bytes_per_event": sum(map(len, wire)) / len(wire),
+        "from_log": best(whole),
+        "replay_alone": best(alone),
+        "all": {"from_log": whole, "replay_alone": alone},
+    }
+
+
+class Stopwatch:
+    """Wall and processor time of its body. On a machine that does other things as well the two differ."""
+
+    def __enter__(self) -> "Stopwatch":
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._wall, self._cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
+
+    def rates(self, events: int) -> dict[str, float]:
+        """Events a second of both."""
+        return {"per_second": events / self._wall, "per_cpu_second": events / self._cpu}
+
+
+def best(rates: list[dict[str, float]]) -> dict[str, float]:
+    """The highest of each."""
+    return {name: max(rate[name] for rate in rates) for name in rates[0]}
+
+
+def replayed(history: list[tuple[int, Envelope]]) -> int:
+    """Replay one session; how many events it had.
+
+    Raises:
+        ReplayDivergence: the history is none.
+    """
+    running = Replay(history[0][1].session)
+    for seq, envelope in history:
+        running.feed(seq, envelope, envelope.event())
+    assert running.finish().status == "closed"
+    return len(history)
+
+
+def main() -> int:
+    """Exit status 1 if fewer events a second were replayed than required."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--events", type=int, default=60_000, help="in the log of usual sessions, about")
+    parser.add_argument("--json", action="store_true", help="print one object instead of the table")
+    options = parser.parse_args()
+    found = {"benchmark": "replay", "date": now(), "versions": versions(), "machine": machine(), "runs": {}}
+    usual = [made("usual-0", USUAL_NODES, 0)]
+    while sum(map(len, usual)) < options.events:
+        usual.append(made(f"usual-{len(usual)}", USUAL_NODES, len(usual)))
+    runs = {f"{len(usual)} sessions of {USUAL_NODES} candidates": usual}
+    runs |= {f"one session of {nodes:,} candidates": [made(f"long-{nodes}", nodes, nodes)] for nodes in LONG_NODES}
+    for name, sessions in runs.items():
+        with tempfile.TemporaryDirectory() as home:
+            found["runs"][name] = measure(sessions, Path(home))
+    rates = [run["from_log"]["per_second"] for run in found["runs"].values()]
+    found |= {"required_per_second": REQUIRED, "ok": min(rates) >= REQUIRED}
+    save(RESULTS / "replay.json", found)
+    print(json.dumps(found) if options.json else report(found))
+    return 0 if found["ok"] else 1
+
+
+def report(found: dict[str, Any]) -> str:
+    """The figures for people."""
+    rows = [
+        (
+            name,
+            f"{run['events']:,}",
+            f"{run['bytes_per_event']:,.0f}",
+            f"{run['from_log']['per_second']:,.0f}",
+            f"{run['from_log']['per_cpu_second']:,.0f}",
+            f"{run['replay_alone']['per_second']:,.0f}",
+        )
+        for name, run in found["runs"].items()
+    ]
+    header = ("events a second", "events", "bytes each", "from the log", "per CPU second", "replay alone")
+    return f"{table(header, rows)}\nrequired {REQUIRED:,} a second from the log: {'met' if found['ok'] else 'MISSED'}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,241 @@
+"""What seeding brings and costs: the same searches with and without it, side by side.
+
+Without: a search in a home of its own. With: the same search (budget, random seed) in a copy of a home in which another
+search has ended, started with ``--seed-from auto``. That other search is the unseeded one of the next random seed, on
+the same problem (``--history same``) or the most alike shipped one (``--history like``), so no kernel comes from the
+search it is compared with. The arm ``skills`` has that home too but no seeds: what earlier lessons alone bring.
+
+Reported: candidates until 95 % of the best of the unseeded search is reached (first measurements, in the order of their
+diagnosis; measured seeds count; a search that never gets there counts one more than it had), the same of the search's
+own best, and the best itself (confirmed speedup over the best baseline). Every search is kept as it ends and not done
+again by a later call at the same commit, so an interrupted run goes on.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from _shared import (
+    PROBLEMS,
+    RESULTS,
+    WORKSPACE,
+    BenchmarkError,
+    fresh_folder,
+    geometric_mean,
+    machine,
+    now,
+    optimize,
+    save,
+    sql,
+    table,
+    versions,
+)
+from kernels import chosen, identity, load
+
+DEFAULT = "rmsnorm,softmax,masked_softmax,layernorm_residual,gelu_bias,swiglu,rotary,cross_entropy"
+LIKE = {
+    "rmsnorm": "layernorm_residual",
+    "layernorm_residual": "rmsnorm",
+    "softmax": "masked_softmax",
+    "masked_softmax": "softmax",
+    "matmul_swish_groupnorm_kb": "layernorm_residual",
+}
+"""The most alike shipped problem, as docs/seeding.md compares them; the others have none."""
+
+ARMS = ("without", "skills", "with")
+SHARE = 0.95
+GOAL = 1 / 3
+
+TOLD = "SELECT node, fitness FROM diagnoses WHERE session = '{session}' AND NOT confirmation ORDER BY seq"
+
+
+def home_of(problem: str, seed: int, arm: str, history: str) -> Path:
+    """Where a search lies. An unseeded one has no history."""
+    return WORKSPACE / "seed" / problem / str(seed) / (arm if arm == "without" else f"{arm}-{history}")
+
+
+def search(problem: Path, seed: int, arm: str, history: str, seeds: int, budget: int) -> dict[str, Any]:
+    """One search; what came of it, and every first measurement in order.
+
+    Raises:
+        BenchmarkError: it failed, or the search that it starts from is not there.
+    """
+    home = fresh_folder(home_of(problem.stem, seed, arm, history))
+    extra: list[str] = []
+    if arm != "without":
+        source = problem.stem if history == "same" else LIKE[problem.stem]
+        before = home_of(source, (seed + 1) % seeds, "without", history)
+        if not (before / "log.duckdb").exists():
+            raise BenchmarkError(f"no finished search in {before}: run the arm `without` of {source} first")
+        shutil.copytree(before, home, dirs_exist_ok=True, ignore=shutil.ignore_patterns("nats", "out"))
+    if arm == "with":
+        extra = ["--seed-from", "auto"]
+    found = optimize(problem, home=home, budget=budget, seed=seed, extra=extra)
+    found.pop("source", "")
+    measured = sql(home, TOLD.format(session=found["session"]))
+    return {**found, "path": "", "measured": [[row["node"], row["fitness"]] for row in measured]}
+
+
+def candidates_to(result: dict[str, Any], goal: float) -> tuple[int, bool]:
+    """How many candidates were diagnosed when the first reached ``goal``, and whether one did."""
+    for count, (_, fitness) in enumerate(result["measured"], 1):
+        if fitness >= goal:
+            return count, True
+    return len(result["measured"]) + 1, False
+
+
+def best(result: dict[str, Any]) -> float:
+    """Confirmed speedup over the best baseline; without a correct kernel the user keeps what he has: 1."""
+    return float(result["speedup"]["median"]) if result.get("speedup") else 1.0
+
+
+def compare(without: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """One pair of searches in figures."""
+    goal = SHARE * best(without)
+    (before, _), (after, reached) = candidates_to(without, goal), candidates_to(other, goal)
+    own_before, own_after = before, candidates_to(other, SHARE * best(other))[0]
+    return {
+        "candidates_without": before,
+        "candidates_with": after,
+        "reached": reached,
+        "candidates_ratio": after / before,
+        "own_best_candidates_with": own_after,
+        "own_best_candidates_ratio": own_after / own_before,
+        "best_without": best(without),
+        "best_with": best(other),
+        "best_ratio": best(other) / best(without),
+    }
+
+
+def summary(pairs: list[dict[str, Any]]) -> dict[str, Any]:
+    """All pairs of an arm in figures."""
+    return {
+        "pairs": len(pairs),
+        "candidates_ratio": geometric_mean(pair["candidates_ratio"] for pair in pairs),
+        "own_best_candidates_ratio": geometric_mean(pair["own_best_candidates_ratio"] for pair in pairs),
+        "best_ratio": geometric_mean(pair["best_ratio"] for pair in pairs),
+        "never_reached": sum(not pair["reached"] for pair in pairs),
+        "at_most_a_third": sum(pair["candidates_ratio"] <= GOAL for pair in pairs),
+        "best_at_least_as_good": sum(pair["best_ratio"] >= 1 for pair in pairs),
+    }
+
+
+def wanted(problems: list[Path], seeds: int, arms: list[str], history: str) -> Iterator[tuple[Path, int, str]]:
+    """Searches in an order in which each finds its history: unseeded ones first, also of mere sources of history."""
+    others = {LIKE[problem.stem] for problem in problems if history == "like"}
+    sources = dict.fromkeys([*problems, *(PROBLEMS / f"{name}.py" for name in sorted(others))])
+    for problem in sources:
+        for seed in range(seeds):
+            yield problem, seed, "without"
+    for arm in arms:
+        for problem in problems:
+            for seed in range(seeds if arm != "without" else 0):
+                yield problem, seed, arm
+
+
+def run(options: argparse.Namespace, problems: list[Path], arms: list[str]) -> dict[str, Any]:
+    """Search what is not there yet; the whole file's content, saved after every search."""
+    entries = load(options.results)
+    content = {"benchmark": "seed", "date": now(), "versions": versions(), "machine": machine(), "entries": entries}
+    todo = list(wanted(problems, options.seeds, arms, options.history))
+    for number, (problem, seed, arm) in enumerate(todo, 1):
+        key = "/".join((problem.stem, str(seed), arm if arm == "without" else f"{arm}-{options.history}"))
+        kept, same = entries.get(key), {**identity(problem, options.budget, seed), "seeds": options.seeds}
+        there = (home_of(problem.stem, seed, arm, options.history) / "log.duckdb").exists() or arm != "without"
+        if not options.fresh and kept and there and {name: kept.get(name) for name in same} == same:
+            print(f"[{number}/{len(todo)}] {key}: kept from {kept['date']}", file=sys.stderr)
+            continue
+        print(f"[{number}/{len(todo)}] {key}: searching, budget {options.budget}", file=sys.stderr, flush=True)
+        result = search(problem, seed, arm, options.history, options.seeds, options.budget)
+        entries[key] = {"date": now(), **same, "result": result}
+        save(options.results, content)
+    return content
+
+
+def pairs_of(content: dict[str, Any], problems: list[Path], seeds: int, arm: str, history: str) -> dict[str, Any]:
+    """Every problem's pairs of searches, by problem and seed."""
+    entries = content["entries"]
+    return {
+        f"{problem.stem}/{seed}": compare(
+            entries[f"{problem.stem}/{seed}/without"]["result"],
+            entries[f"{problem.stem}/{seed}/{arm}-{history}"]["result"],
+        )
+        for problem in problems
+        for seed in range(seeds)
+    }
+
+
+def report(arm: str, history: str, pairs: dict[str, Any], facts: dict[str, Any]) -> str:
+    """The figures for people."""
+    header = ("problem/seed", "to 95 %", f"{arm}", "ratio", "own best", "best", f"{arm}", "ratio")
+    rows = [
+        (
+            name,
+            str(pair["candidates_without"]),
+            f"{pair['candidates_with']}" if pair["reached"] else f">{pair['candidates_with'] - 1}",
+            f"{pair['candidates_ratio']:.2f}",
+            str(pair["own_best_candidates_with"]),
+            f"{pair['best_without']:.2f}x",
+            f"{pair['best_with']:.2f}x",
+            f"{pair['best_ratio']:.3f}",
+        )
+        for name, pair in pairs.items()
+    ]
+    count, of = facts["at_most_a_third"], facts["pairs"]
+    title = f"{arm} a history of the {'same problem' if history == 'same' else 'most alike problem'}, against without"
+    return "\n".join(
+        (
+            title,
+            table(header, rows),
+            f"candidates to 95 % of the unseeded best: {facts['candidates_ratio']:.2f} of the unseeded number "
+            f"(geometric mean; goal: at most {GOAL:.2f})",
+            f"    at most a third in {count} of {of}, never reached in {facts['never_reached']}",
+            f"candidates to 95 % of the own best: {facts['own_best_candidates_ratio']:.2f} of the unseeded number",
+            f"best: {facts['best_ratio']:.3f} of the unseeded best (geometric mean; goal: at least 1)",
+            f"    at least as good in {facts['best_at_least_as_good']} of {of}",
+        )
+    )
+
+
+def main() -> int:
+    """Search, print both sides of the bargain, and return 0, or 1 if a search failed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--problems", default=DEFAULT, help="names, separated by commas")
+    parser.add_argument("--seeds", type=int, default=3, help="random seeds for each problem, at least 2")
+    parser.add_argument("--budget", type=int, default=40, help="candidates for each search")
+    parser.add_argument("--history", choices=("same", "like"), default="same", help="whose kernels are the seeds")
+    parser.add_argument("--arms", default="with", help="of with and skills, separated by commas")
+    parser.add_argument("--results", type=Path, default=RESULTS / "seed.json", help="where results are kept")
+    parser.add_argument("--fresh", action="store_true", help="search again what is kept")
+    parser.add_argument("--json", action="store_true", help="print one object instead of the tables")
+    options = parser.parse_args()
+    arms = [arm for arm in ARMS[1:] if arm in options.arms.split(",")]
+    try:
+        problems = chosen(options.problems)
+        if options.history == "like":
+            problems = [problem for problem in problems if problem.stem in LIKE]
+        if options.seeds < 2 or not arms or not problems:
+            raise BenchmarkError("give at least 2 seeds, an arm of with and skills, and a problem that has a history")
+        content = run(options, problems, arms)
+    except BenchmarkError as error:
+        print(error, file=sys.stderr)
+        return 1
+    content["pairs"], content["summary"] = {}, {}
+    for arm in arms:
+        pairs = pairs_of(content, problems, options.seeds, arm, options.history)
+        content["pairs"][f"{arm}-{options.history}"] = pairs
+        content["summary"][f"{arm}-{options.history}"] = facts = summary(list(pairs.values()))
+        if not options.json:
+            print(report(arm, options.history, pairs, facts), end="\n\n")
+    save(options.results, content)
+    if options.json:
+        print(json.dumps(content))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

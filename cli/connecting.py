@@ -1,0 +1,45 @@
+"""Credentials and TLS files: the same options on every command that connects to a cluster."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+
+from ..bus import VARIABLES, connecting_with
+
+PANEL = "Credentials of the cluster"
+"""Heading of these options in ``--help``."""
+
+_HELP = {
+    "credentials": ("--creds", "File of a NATS user's credentials (.creds), or with an nkey's seed."),
+    "ca": ("--tls-ca", "Certificate authority that the servers' certificates are checked against (PEM)."),
+    "cert": ("--tls-cert", "Certificate that this machine shows, if the servers ask for one (PEM)."),
+    "key": ("--tls-key", "Key of that certificate (PEM)."),
+}
+
+
+def connecting(command: Any) -> Callable[..., Any]:
+    """``command`` with these options, if it takes ``nats``; what is not given comes from the environment."""
+    signature = inspect.signature(command)
+    if "nats" not in signature.parameters:
+        return command  # type: ignore[no-any-return]
+
+    @functools.wraps(command)
+    def connected(*args: Any, **kwargs: Any) -> Any:
+        with connecting_with(**{field: kwargs.pop(field, "") for field in _HELP}):
+            return command(*args, **kwargs)
+
+    added = [_parameter(field, flag, text) for field, (flag, text) in _HELP.items()]
+    connected.__annotations__ = dict(command.__annotations__)
+    connected.__annotations__.update({parameter.name: parameter.annotation for parameter in added})
+    connected.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *added])  # type: ignore[attr-defined]
+    return connected
+
+
+def _parameter(field: str, flag: str, text: str) -> inspect.Parameter:
+    option = typer.Option(
+        flag, metavar="FILE", envvar=list(VARIABLES[field]), show_default=False, help=text, rich_help_panel=PANEL
+    )
+    return inspect.Parameter(field, inspect.Parameter.KEYWORD_ONLY, default="", annotation=Annotated[str, option])

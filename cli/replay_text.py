@@ -1,0 +1,112 @@
+"""What a replay came to, for people and programs."""
+
+from rich.markup import escape
+from rich.table import Table
+
+from ..agents.carry_over import Carried, CarryOver
+from ..agents.replay import ReplayReport
+from ..schemas import Interval, ReplayDivergence, Schema
+from .summary import NAMES, count
+from .terminal import err, out, print_json, print_wide
+
+MOST_UNSAID = 6
+"""Lines about what comes next."""
+
+
+class Diverged(Schema, frozen=True, kw_only=True):
+    """A divergence as ``--json`` prints it."""
+
+    session: str
+    diverged: bool
+    reason: str
+    event: str
+    seq: int | None
+    recorded: str | None
+    replayed: str | None
+
+
+def print_replay(report: ReplayReport) -> None:
+    """Print what was compared, and what the fresh agents would say next."""
+    compared = ", ".join(f"{role} {number}" for role, number in report.compared.items())
+    where = f" up to event {report.until}" if report.until else ""
+    out.print(
+        f"[bold green]same[/]  {report.session}: {count(report.events, 'event')} fed{where}; equal outputs: {compared}"
+    )
+    if report.given_up:
+        out.print(f"{count(report.given_up, 'step')} given up when it was recorded: taken as an effect", markup=False)
+    if report.unknown:
+        out.print(f"{count(report.unknown, 'event')} of a newer version: fed to nobody", markup=False)
+    if report.unsaid:
+        after = "next" if report.until else f"the session is {report.status}; not in the log"
+        out.print(f"{after}:", markup=False)
+        for line in report.unsaid[:MOST_UNSAID]:
+            out.print(f"  {line}", markup=False)
+        if len(report.unsaid) > MOST_UNSAID:
+            out.print(f"  … and {len(report.unsaid) - MOST_UNSAID} more")
+
+
+def print_divergence(error: ReplayDivergence, *, json: bool) -> None:
+    """Print the first difference with both sides."""
+    if json:
+        print_json(
+            Diverged(
+                session=error.session,
+                diverged=True,
+                reason=str(error),
+                event=error.event,
+                seq=error.seq,
+                recorded=error.recorded,
+                replayed=error.replayed,
+            )
+        )
+        return
+    err.print(f"[bold red]error[/]: {escape(str(error))}")
+    out.print(f"recorded  {error.recorded or 'nothing'}", markup=False)
+    out.print(f"replayed  {error.replayed or 'nothing'}", markup=False)
+
+
+def say_judged(one: Carried) -> None:
+    """One line for a candidate that was evaluated again."""
+    err.print(f"{one.node}  {_shown(one.recorded)} recorded, now {_now(one)}", markup=False)
+
+
+def print_carry_over(result: CarryOver) -> None:
+    """Print both rankings side by side."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("node", "rank", "now", "recorded", "now", "against", "now"):
+        table.add_column(column, justify="right" if column in ("rank", "now") else "left", no_wrap=True)
+    for one in result.candidates:
+        rank = str(one.rank_now) if one.rank_now is not None else "-"
+        style = "green" if one.kept else ("red" if one.recorded.is_win else "")
+        against, against_now = (NAMES.get(name, name) for name in (one.against, one.against_now))
+        table.add_row(
+            one.node, str(one.rank), rank, _shown(one.recorded), escape(_now(one)), against, against_now, style=style
+        )
+    print_wide(table)
+    out.print(f"recorded on {result.recorded_on}; now pool {result.pool}: {result.device}", markup=False)
+    told = "" if result.rank_correlation is None else f"; rank correlation {result.rank_correlation:.2f}"
+    lost = result.wins_recorded - result.wins_kept
+    out.print(f"{count(result.wins_kept, 'win')} kept, {lost} lost, {result.wins_new} new{told}", markup=False)
+    out.print(_best(result), markup=False)
+
+
+def _best(result: CarryOver) -> str:
+    then = result.candidates[0]
+    best = next((one for one in result.candidates if one.node == result.best), None)
+    if best is None or best.now is None:
+        return "none of them is correct here"
+    if best is then:
+        return f"{then.node} is still the best"
+    if then.now is not None and then.now.high >= best.now.low:
+        return f"{best.node} comes out first, and {then.node}, the recorded best, is within its interval"
+    return f"the best is now {best.node}, not {then.node}"
+
+
+def _now(one: Carried) -> str:
+    if one.now is not None:
+        return _shown(one.now)
+    return f"{one.verdict.replace('_', ' ')}: {one.reason}".splitlines()[0][:80]
+
+
+def _shown(interval: Interval) -> str:
+    return f"{interval.median:.2f}x ({interval.low:.2f} to {interval.high:.2f})"

@@ -1,0 +1,67 @@
+"""``kernelswarm resume``: go on with a session that was cut off."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..agents.home import kernelswarm_home
+from ..agents.registry import ALL_ROLES
+from ..agents.resuming import resuming
+from ..agents.session import SearchResult
+from ..schemas import InputError
+from ..store import UnknownSession
+from .following import follow
+from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
+from .live import open_display
+from .options import Json, Nats, SessionId
+from .reading import asked_bus, unknown_session
+from .report import make_folder, write_result
+from .summary import print_summary
+from .terminal import print_json
+
+EXAMPLES = (
+    "kernelswarm resume mapid-7kq2m",
+    "kernelswarm resume mapid-7kq2m --json | jq .speedup",
+    "kernelswarm sql \"SELECT session FROM sessions WHERE status = 'open'\"    # what could be resumed",
+)
+
+
+def resume(
+    session: SessionId,
+    out_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Folder for best.py and result.json; by default sessions/SESSION in KERNELSWARM_HOME.",
+            show_default=False,
+        ),
+    ] = None,
+    nats: Nats = "",
+    workers: Annotated[bool, typer.Option(help="Run workers here; --no-workers leaves the work to a swarm.")] = True,
+    json: Json = False,
+) -> int:
+    """Go on with an open session where it was: what was done is kept, what was under way is done again."""
+    if not workers and not nats:
+        raise InputError("--no-workers needs --nats URL: without a cluster nobody else could do the work")
+    home = kernelswarm_home()
+    if out_dir is not None:
+        make_folder(out_dir)
+
+    async def run(interrupts: Interrupts) -> SearchResult:
+        with open_display(quiet=json) as display:
+            roles = ALL_ROLES if workers else {}
+            try:
+                async with resuming(session, home=home, nats=nats, roles=roles, on_notice=display.notice) as search:
+                    await follow(search, display, interrupts)
+                    return write_result(search.result(), out_dir or home / "sessions" / session)
+            except UnknownSession as error:
+                async with asked_bus(nats) as bus:
+                    raise await unknown_session(home, session, bus) from error
+
+    result = run_interruptible(run)
+    if json:
+        print_json(result)
+    else:
+        print_summary(result)
+    return EXIT_INTERRUPTED if result.reason == "interrupted" else 0

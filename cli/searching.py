@@ -1,0 +1,79 @@
+"""What optimize and fork share: a search is opened, shown, followed to its end, and written down."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..agents.registry import ALL_ROLES
+from ..agents.search import searching
+from ..agents.session import SearchOptions, SearchResult
+from ..schemas import InputError, Origin, Problem
+from .following import follow
+from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
+from .live import open_display
+from .report import make_folder, write_result
+from .summary import print_summary
+from .terminal import print_json
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """A search as the command line orders it."""
+
+    problem: Problem
+    pool: str
+    options: SearchOptions
+    home: Path
+    nats: str
+    workers: bool
+    """Whether the work is done in this process."""
+    out_dir: Path | None
+    json: bool
+    origin: Origin | None = None
+    """Of a fork."""
+
+
+def check(options: SearchOptions, *, nats: str, workers: bool) -> None:
+    """Refuse what cannot be ordered, before anything is opened.
+
+    Raises:
+        InputError: an option cannot be used.
+    """
+    options.check()
+    if not workers and not nats:
+        raise InputError("--no-workers needs --nats URL: without a cluster nobody else could do the work")
+
+
+def search(order: Ordered) -> int:
+    """Search, print what came of it, and return the exit status.
+
+    Raises:
+        InputError: the folder cannot be written.
+    """
+    if order.out_dir is not None:
+        make_folder(order.out_dir)
+    roles: Mapping[str, int] = ALL_ROLES if order.workers else {}
+
+    async def run(interrupts: Interrupts) -> SearchResult:
+        with open_display(quiet=order.json) as display:
+            async with searching(
+                order.problem,
+                order.pool,
+                order.options,
+                home=order.home,
+                nats=order.nats,
+                roles=roles,
+                origin=order.origin,
+                on_notice=display.notice,
+            ) as found:
+                for note in found.notes:
+                    display.say(note)
+                await follow(found, display, interrupts)
+                return write_result(found.result(), order.out_dir or order.home / "sessions" / found.session)
+
+    result = run_interruptible(run)
+    if order.json:
+        print_json(result)
+    else:
+        print_summary(result)
+    return EXIT_INTERRUPTED if result.reason == "interrupted" else 0

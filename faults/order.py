@@ -1,0 +1,15 @@
+"""What the process of a user is told to search."""
+
+from ..schemas import HardwareFacts, Pool, ProblemFacts, Schema
+
+
+class Order(Schema, frozen=True, kw_only=True):
+    """A session to open. The problem was admitted before, so its user needs no device."""
+
+    session: str
+    facts: ProblemFacts
+    pool: Pool
+    hardware: HardwareFacts
+    candidates: tuple[str, ...]
+    """Sources."""
+    seed: int

@@ -1,0 +1,192 @@
+"""How each kind of fault is done and mended. Adding one means adding a function and naming it here and in plans."""
+
+import asyncio
+import contextlib
+import os
+import resource
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+from ..bus.copies import publish_copy
+from ..store import log_path
+from .fleet import Fleet
+from .orphans import descendants
+from .plans import RoundPlan, Strike
+from .process import Process
+
+_SWALLOWED_S = 0.3
+_LEAVING_S = 3.0
+"""How long a recorder that has met a full disk may take to end."""
+
+Done = str
+"""What was done to whom, for people."""
+
+
+async def strike(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+    """Break something, wait, mend it."""
+    return await STRIKES[one.kind](fleet, plan, one)
+
+
+async def _killed(process: Process, for_s: float, *, again: bool = True) -> Done:
+    async with process.turn:
+        await process.kill()
+        await asyncio.sleep(for_s)
+        if again:
+            await process.start()
+    return process.name
+
+
+async def _agents(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+    return await _killed(fleet.some("agents", one.draw), one.for_s)
+
+
+async def _hands(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+    return await _killed(fleet.some("hands", one.draw), one.for_s)
+
+
+async def _recorder(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+    return await _killed(fleet.recorder, one.for_s)
+
+
+async def _submitter(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+    return await _killed(fleet.submitter, 0.0, again=False)
+
+
+async def _candidate(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+    hands = fleet.some("hands", one.draw)
+    below = descendants(hands.pid)
+    if not below:
+        return f"nothing runs below {hands.name}"
+    victim = below[one.draw // 7 % len(below)]
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(victim, signal.SIGKILL)
+    return f"process {victim} of {hands.name}"
+
+
+async def _server(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+    async with fleet.server_turn:
+        os.kill(fleet.server.pid, signal.SIGKILL)
+        await fleet.server.ended()
+        await asyncio.sleep(one.for_s)
+        await fleet.server.start()
+    return "server"
+
+
+async def _restart(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+    async with fleet.server_turn:
+        await fleet.server.stop()
+        await asyncio.sleep(one.for_s)
+        await fleet.server.start()
+    return "server"
+
+
+async def _blackout(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(fleet.server_turn)
+        for _, process in sorted(fleet.processes.items()):
+            await stack.enter_async_context(process.turn)
+        os.kill(fleet.server.pid, signal.SIGKILL)
+        for process in fleet.processes.values():
+            process.send(signal.SIGKILL)
+        for process in fleet.processes.values():
+            await process.wait()
+        await fleet.server.ended()
+        await asyncio.sleep(one.for_s)
+        await fleet.server.start()
+        for process in fleet.processes.values():
+            if process is not fleet.submitter:
+                await process.start()
+    return "everything"
+
+
+async def _pause(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+    names = [None, *sorted(fleet.processes)]
+    name = names[one.draw % len(names)]
+    turn = fleet.processes[name].turn if name else fleet.server_turn
+    async with turn:
+        pid = fleet.processes[name].pid if name else fleet.server.pid
+        if name and not fleet.processes[name].alive:
+            return f"{name} had ended"
+        os.kill(pid, signal.SIGSTOP)
+        await asyncio.sleep(one.for_s)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    return name or "server"
+
+
+async def _disk(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+    """No file of the recorder may grow: the kernel refuses as it does on a full disk, and nobody else is hit."""
+    recorder = fleet.recorder
+    async with recorder.turn:
+        if not recorder.alive:
+            return "the recorder was away"
+        written = log_path(fleet.home).with_suffix(".duckdb.wal")
+        size = written.stat().st_size if written.exists() else 4096
+        resource.prlimit(recorder.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        await asyncio.sleep(one.for_s)
+        if recorder.alive:
+            resource.prlimit(recorder.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            with contextlib.suppress(TimeoutError):  # it may be on its way out
+                async with asyncio.timeout(_LEAVING_S):
+                    await recorder.wait()
+        # One that noticed has ended with a sentence; the operator freed some space and starts it again.
+        await recorder.start()
+    return "recorder"
+
+
+async def _store(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+    async with fleet.server_turn:
+        fleet.disk.fill()
+        try:
+            await asyncio.sleep(one.for_s)
+        finally:
+            fleet.disk.free()
+        if fleet.server.choked():
+            await fleet.server.stop()
+            await fleet.server.start()
+    return "server"
+
+
+async def _away(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+    """The round itself keeps the recorder away from before the session opens until after it closes."""
+    return "recorder"
+
+
+async def _duplicate(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+    said = await fleet.bus.history(plan.session)
+    if not said:
+        return "nothing was said yet"
+    seq, envelope = said[one.draw % len(said)]
+    await publish_copy(fleet.bus, envelope)
+    return f"event {seq}, {envelope.tag}"
+
+
+async def _cut(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+    names = sorted(fleet.wires)
+    name = names[one.draw % len(names)]
+    wire = fleet.wires[name]
+    wire.swallow()
+    await asyncio.sleep(min(one.for_s, _SWALLOWED_S))
+    wire.cut()
+    await asyncio.sleep(one.for_s)
+    wire.heal()
+    return name
+
+
+STRIKES: dict[str, Callable[[Fleet, RoundPlan, Strike], Awaitable[Done]]] = {
+    "agents": _agents,
+    "hands": _hands,
+    "candidate": _candidate,
+    "recorder": _recorder,
+    "server": _server,
+    "submitter": _submitter,
+    "blackout": _blackout,
+    "restart": _restart,
+    "pause": _pause,
+    "away": _away,
+    "disk": _disk,
+    "store": _store,
+    "duplicate": _duplicate,
+    "cut": _cut,
+}

@@ -1,0 +1,34 @@
+"""The process of a user who opens a session on a cluster (KERNELSWARM_NATS) as a file orders, and follows it.
+
+The problem was admitted before, so it needs no device. Started again with the same order it opens nothing new: the
+session's first event has the same id.
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from ..agents.search import Search
+from ..agents.session import SearchOptions, open_session
+from ..bus import Bus
+from ..schemas import decode
+from .order import Order
+from .problem import PROBLEM
+
+
+async def submit(url: str, order: Order) -> None:
+    """Open the session, and follow it to its close."""
+    options = SearchOptions(
+        budget=len(order.candidates), seed=order.seed, synthesizer="given", candidates=order.candidates
+    )
+    async with await Bus.connect(url, name="faults submitter") as bus:
+        seq, opened = await open_session(bus, order.session, PROBLEM, order.facts, order.pool, order.hardware, options)
+        search = Search(order.session, order.pool.name, bus, None, opened.id, seq - 1)
+        async for _ in search.events():
+            pass
+        search.result()
+
+
+if __name__ == "__main__":
+    asyncio.run(submit(os.environ["KERNELSWARM_NATS"], decode(Path(sys.argv[1]).read_bytes(), Order)))

@@ -1,0 +1,143 @@
+"""The public API's way back into a session: replay it, go on with it, hold it against another."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+from .agents.carry_over import CarryOver, carry_over, correct_candidates
+from .agents.comparing import SessionDiff, compare
+from .agents.home import kernelswarm_home
+from .agents.recorded_session import RecordedSession, read_session
+from .agents.replay import Replay, ReplayReport
+from .agents.replay import replay as replay_history
+from .agents.resuming import resuming
+from .agents.session import SearchResult
+from .asking import blocking
+from .bus import Bus
+from .hardware.device import Device
+from .hardware.platforms import detect
+from .hardware.pool_files import find_pool
+from .schemas import InputError
+
+
+def replay(session: str, *, to: str = "", nats: str = "", home: Path | None = None) -> ReplayReport:
+    """Feed a recorded session to a fresh planner, analyst and distiller; every output must be the recorded one.
+
+    Needs no device, compiler, model or network (but for ``nats``).
+
+    Args:
+        session: its id.
+        to: stop at the event with this id.
+        nats: URL of the cluster whose recorder has the log; without it the log of this machine.
+        home: as for :func:`kernelswarm.optimize`.
+
+    Raises:
+        ReplayDivergence: the first difference; ``recorded`` and ``replayed`` hold both sides.
+        InputError: there is no such session.
+        KernelswarmError: it has no event ``to``.
+    """
+
+    async def run() -> ReplayReport:
+        recorded = await _read(home, session, nats)
+        return replay_history(session, recorded.events, to, recorded.before)
+
+    return blocking(run())
+
+
+def carries_over(
+    session: str,
+    *,
+    pool: str = "",
+    on_notice: Callable[[str], None] = lambda _: None,
+    nats: str = "",
+    home: Path | None = None,
+) -> CarryOver:
+    """Replay with live effects: evaluate the session's correct candidates again, and hold the ranking against it.
+
+    Args:
+        session: its id.
+        pool: where; by default the session's own pool.
+        on_notice: told of every candidate, in a few words.
+        nats: URL of the cluster whose recorder has the log.
+        home: as for :func:`kernelswarm.optimize`.
+
+    Raises:
+        ReplayDivergence: the recorded part does not replay.
+        InputError: there is no such session or pool, or the problem cannot be searched there.
+        KernelswarmError: the session has no correct candidate.
+    """
+    where = home or kernelswarm_home()
+
+    async def run() -> CarryOver:
+        recorded = await _read(where, session, nats)
+        replaying = Replay(session, recorded.before)
+        for seq, envelope in recorded.events:
+            replaying.feed(seq, envelope, envelope.event())
+        replaying.finish()
+        opened = replaying.graph.opened
+        if opened is None:
+            raise InputError(f"session {session} has no opening event in the log")
+        correct_candidates(replaying.graph)  # before the machine is measured
+        found = find_pool(pool or opened.pool.name, where)
+        hardware = await asyncio.to_thread(detect, found, where)
+        async with Device(found, hardware, where) as device:
+            return await carry_over(
+                replaying.graph, found, hardware, device, lambda one: on_notice(f"{one.node}: {one.verdict}")
+            )
+
+    return blocking(run())
+
+
+def resume(
+    session: str,
+    *,
+    on_notice: Callable[[str], None] = lambda _: None,
+    nats: str = "",
+    home: Path | None = None,
+) -> SearchResult:
+    """Go on with an open session where it was; blocks until it is closed.
+
+    Raises:
+        InputError: there is no such session.
+        KernelswarmError: it is closed, or this version would decide otherwise than was recorded.
+        BusError: the cluster cannot be reached.
+    """
+
+    async def run() -> SearchResult:
+        async with resuming(session, home=home or kernelswarm_home(), nats=nats, on_notice=on_notice) as running:
+            async for _ in running.events():
+                pass
+            return running.result()
+
+    return blocking(run())
+
+
+def diff(session_a: str, session_b: str, *, nats: str = "", home: Path | None = None) -> SessionDiff:
+    """Hold two sessions against each other: what was asked, where their decisions part, what each found and how soon.
+
+    Raises:
+        InputError: there is no such session.
+    """
+
+    async def run() -> SessionDiff:
+        return compare(await _read(home, session_a, nats), await _read(home, session_b, nats))
+
+    return blocking(run())
+
+
+async def _read(home: Path | None, session: str, nats: str) -> RecordedSession:
+    async with _asked(nats) as bus:
+        return await read_session(home or kernelswarm_home(), session, bus=bus)
+
+
+@contextlib.asynccontextmanager
+async def _asked(nats: str) -> AsyncIterator[Bus | None]:
+    if not nats:
+        yield None
+        return
+    async with await Bus.connect(nats, name="kernelswarm query") as bus:
+        yield bus
+
+
+__all__ = ["carries_over", "diff", "replay", "resume"]

@@ -1,0 +1,30 @@
+"""``kernelswarm compile``: what a candidate takes on hardware that is not here."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+ROWS = Path(__file__).parent.parent / "device" / "rows_triton.py"
+
+
+def test_a_candidate_for_a_gpu_compiles_without_one(kernelswarm, tmp_path):
+    ran = kernelswarm("compile", str(ROWS), "--pool", "h200", "--assembly", str(tmp_path / "asm"))
+    assert ran.status == 0 and "registers" in ran.out and "compiled: triton 3." in ran.out
+    kinds = sorted(path.suffix for path in (tmp_path / "asm").iterdir())
+    assert kinds == [".ptx", ".ptx", ".sass", ".sass"]
+    report = json.loads(kernelswarm("compile", str(ROWS), "--pool", "h200", "--json").out)
+    assert report["ok"] and report["cached"] and [kernel["warps"] for kernel in report["kernels"]] == [8, 4]
+
+
+def test_what_does_not_compile_is_said_with_its_line(kernelswarm, tmp_path):
+    broken = tmp_path / "broken.py"
+    broken.write_text(ROWS.read_text().replace("tl.rsqrt(", "tl.rsquare("))
+    ran = kernelswarm("compile", str(broken), "--pool", "h200")
+    assert ran.status == 1 and "does not compile" in ran.out and "error: line 27: rows: " in ran.out
+
+
+@pytest.mark.parametrize("name", ["nothing.py", "."])
+def test_a_file_that_cannot_be_read_is_a_sentence(kernelswarm, tmp_path, name):
+    ran = kernelswarm("compile", str(tmp_path / name), "--pool", "h200")
+    assert ran.status == 2 and "cannot read the candidate" in ran.err

@@ -1,0 +1,130 @@
+"""replay and diff on the command line, over histories that were recorded on another machine."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import histories
+import msgspec
+import pytest
+
+import kernelswarm
+from kernelswarm.schemas import Envelope, KernelswarmError, NodeDiagnosed, ReplayDivergence, encode
+
+
+@pytest.fixture
+def sessions(home: Path) -> dict[str, str]:
+    """Session ids by history, all of them in one log."""
+    found = {}
+    for name in histories.names():
+        for session, events in histories.read(name).items():
+            histories.into_log(home, events)
+            found[name.removeprefix("v1-")] = session
+    return found
+
+
+def forged(home: Path) -> Envelope:
+    """Log a session in which the first diagnosis is better than it was; the event in question."""
+    (events,) = histories.read("v1-budget").values()
+    at = next(i for i, one in enumerate(events) if isinstance(one.event(), NodeDiagnosed))
+    event = msgspec.structs.replace(events[at].event(), fitness=99.0)  # type: ignore[type-var]
+    events[at] = msgspec.structs.replace(events[at], body=msgspec.Raw(encode(event)))
+    histories.into_log(home, events)
+    return events[at]
+
+
+def test_a_session_is_replayed_without_compiler_device_or_network(
+    sessions: dict[str, str],
+    kernelswarm: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    for session in sessions.values():
+        ran = kernelswarm("replay", session)
+        assert ran.status == 0 and ran.out.startswith(f"same  {session}") and ran.err == ""
+    told = json.loads(kernelswarm("replay", sessions["budget"], "--json").out)
+    assert told["status"] == "closed" and told["compared"]["distiller"] == 1 and told["unsaid"] == []
+
+
+def test_a_divergence_shows_both_sides_and_exits_with_1(home: Path, kernelswarm: Callable[..., Any]) -> None:
+    wrong = forged(home)
+    ran = kernelswarm("replay", wrong.session)
+    assert ran.status == 1
+    assert f"diverges at event {wrong.id}" in ran.err and "fitness is 99.0 in the log" in ran.err
+    recorded, replayed = ran.out.splitlines()
+    assert '"fitness":99.0' in recorded and '"fitness":99.0' not in replayed and "node.diagnosed.v1" in replayed
+    told = json.loads(kernelswarm("replay", wrong.session, "--json").out)
+    assert told["diverged"] and told["event"] == wrong.id and told["recorded"] == bytes(wrong.body).decode()
+
+
+def test_it_stops_at_an_event_named_by_seq_id_or_beginning(
+    sessions: dict[str, str], kernelswarm: Callable[..., Any]
+) -> None:
+    (events,) = histories.read("v1-budget").values()
+    one = events[19]
+    for name in ("20", one.id, one.id[:10]):
+        ran = kernelswarm("replay", sessions["budget"], "--to", name)
+        assert ran.status == 0 and f"20 events fed up to event {one.id}" in ran.out and "next:" in ran.out
+
+
+def test_it_is_played_at_a_multiple_of_recorded_time(sessions: dict[str, str], kernelswarm: Callable[..., Any]) -> None:
+    ran = kernelswarm("replay", sessions["budget"], "--speed", "100x")
+    assert f"session {sessions['budget']}" in ran.err and "baselines: eager" in ran.err and "n008" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nosuch"], "there is no session 'nosuch'"),
+        (["SESSION", "--to", "9999"], "has no event '9999'; its events have seq"),
+        (["SESSION", "--speed", "fast"], "speed 'fast' is no multiple of recorded time"),
+        (["SESSION", "--speed", "0x"], "speed '0x'"),
+        (["SESSION", "--pool", "cpu"], "needs --effects live"),
+        (["SESSION", "--effects", "live", "--speed", "2x"], "choose one"),
+        (["SESSION", "--effects", "live", "--pool", "nosuch"], "nosuch"),
+    ],
+)
+def test_bad_input_is_named(
+    arguments: list[str], said: str, sessions: dict[str, str], kernelswarm: Callable[..., Any]
+) -> None:
+    ran = kernelswarm("replay", *(sessions["budget"] if one == "SESSION" else one for one in arguments))
+    assert (ran.status, ran.out) == (2, "") and said in ran.err and "Traceback" not in ran.err
+
+
+def test_the_nearest_session_is_named(sessions: dict[str, str], kernelswarm: Callable[..., Any]) -> None:
+    session = sessions["budget"]
+    for command in (["replay", session[:-1]], ["diff", session, session[:-1]], ["resume", session[:-1]]):
+        ran = kernelswarm(*command)
+        assert ran.status == 2 and f"did you mean {session!r}" in ran.err
+
+
+def test_two_sessions_are_held_against_each_other(sessions: dict[str, str], kernelswarm: Callable[..., Any]) -> None:
+    one, other = sessions["budget"], sessions["minutes"]
+    ran = kernelswarm("diff", one, other)
+    assert ran.status == 0 and "seed" in ran.out and "decisions part at number" in ran.out
+    told = json.loads(kernelswarm("diff", one, other, "--json").out)
+    assert told["asked"]["seed"] == [3, 6] and told["asked"]["budget"] == [8, 40] and told["comparable"]
+    assert told["parting"]["a"] != told["parting"]["b"]
+    assert 1 <= told["a"]["candidates_to_best"] <= 8 and told["a"]["speedup"]["median"] > 0
+    same = json.loads(kernelswarm("diff", one, one, "--json").out)
+    assert same["asked"] == {} and same["parting"] is None and same["better"] == ""
+
+
+def test_a_closed_session_says_that_it_is_closed(sessions: dict[str, str], kernelswarm: Callable[..., Any]) -> None:
+    ran = kernelswarm("resume", sessions["budget"])
+    assert ran.status == 1 and f"session {sessions['budget']} is closed: " in ran.err
+
+
+def test_the_same_from_python(home: Path, sessions: dict[str, str]) -> None:
+    assert kernelswarm.replay(sessions["failures"]).status == "closed"
+    assert kernelswarm.diff(sessions["failures"], sessions["killed"]).b.status == "open"
+    with pytest.raises(KernelswarmError, match="is closed"):
+        kernelswarm.resume(sessions["failures"])
+
+
+def test_a_divergence_from_python(home: Path) -> None:
+    wrong = forged(home)
+    with pytest.raises(ReplayDivergence) as caught:
+        kernelswarm.replay(wrong.session)
+    assert caught.value.event == wrong.id and caught.value.recorded != caught.value.replayed
