@@ -11,7 +11,7 @@ help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 demo: install ## Set up and run one real search on the CPU: compile, verify, time, win.
-	$(BIN)/kernelswarm optimize problems/rmsnorm.py --pool cpu --budget 16 --minutes 1.2 --out kernelswarm-out
+	$(BIN)/kernelswarm optimize problems/mapid.py --pool cpu --budget 16 --minutes 1.2 --out kernelswarm-out
 
 test: dev lint ## Set up, check style and types, and run the tests.
 	$(BIN)/pytest

@@ -20,6 +20,7 @@ setup(
     package_data={
         "kernelswarm": ["py.typed"],
         "kernelswarm.hardware": ["pools/*.toml", "peaks.cpp"],
+        "kernelswarm.hardware.harness": ["keep.cpp"],
         "kernelswarm.knowledge": ["corpus/**/*.md"],
         "kernelswarm.store": ["*.sql", "**/*.sql"],
     },

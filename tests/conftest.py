@@ -1,11 +1,20 @@
-"""Fixtures that more than one folder needs."""
+"""Fixtures that more than one folder needs, and how long properties are tried.
 
+The same examples on every run; ``HYPOTHESIS_PROFILE=long pytest -k properties`` tries ten times as many, new ones.
+"""
+
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from kernelswarm.bus import Bus, embedded
+
+settings.register_profile("quick", derandomize=True, deadline=None)
+settings.register_profile("long", max_examples=1000, deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ ALLOWED = {
     "knowledge": {"schemas"},
     "problems": {"schemas"},
     "agents": {"schemas", "bus", "store", "hardware", "knowledge", "problems"},
-    "cli": {"schemas", "bus", "store", "hardware", "knowledge", "problems", "agents"},
+    "cli": {"schemas", "bus", "store", "hardware", "knowledge", "problems", "agents", "faults"},
+    "faults": {"schemas", "bus", "store", "hardware", "agents"},
 }
 ROLES = ("planner", "synthesizer", "analyst", "compiler", "verifier", "profiler", "distiller")
 
