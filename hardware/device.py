@@ -178,6 +178,14 @@ class Device:
             thorough=thorough,
         )
 
+    async def forget(self, problem: Problem) -> None:
+        """End the processes that are kept warm for ``problem``: over many problems they would fill the memory."""
+        timing, cases = self._timing.pop(problem.sha256, None), self._cases.pop(problem.sha256, None)
+        if timing is not None:
+            await timing.close()
+        if cases is not None:
+            await cases.close()
+
     def _cases_of(self, problem: Problem) -> CaseHost:
         if problem.sha256 not in self._cases:
             self._cases[problem.sha256] = CaseHost(self._launcher, problem, self._secret)
