@@ -162,6 +162,7 @@ def _winner(row: WinnerRow, one: SearchedProblem, like: Likeness) -> Winner:
         bottleneck=row.bottleneck or "",
         speedup=row.speedup,
         low=row.low,
+        confirmed=row.confirmed,
         problem=one.problem,
         problem_sha256=one.sha256,
         platform=one.platform,

@@ -7,6 +7,9 @@ from ..schemas import Recipe, Schema
 FLOOR = 0.7
 """Share of the best kernel's speedup that a kernel needs to be worth starting from."""
 
+UNCONFIRMED = 0.9
+"""Worth of a speedup that was timed once, for short: the fastest of many such numbers promise more than they hold."""
+
 _SHARES = {"code": 0.6, "branch": 0.2, "bottleneck": 0.2}
 """What each difference adds to a distance; they sum to 1."""
 
@@ -28,6 +31,8 @@ class Winner(Schema, frozen=True, kw_only=True):
     """Median against the best baseline, where it was found."""
     low: float
     """Low end of the interval: what it is ranked by."""
+    confirmed: bool = True
+    """Whether it was timed once more, longer."""
     problem: str = ""
     """Name of its problem."""
     problem_sha256: str = ""
@@ -40,20 +45,16 @@ def diverse(winners: Sequence[Winner], limit: int) -> list[Winner]:
     """At most ``limit`` of ``winners``, the best first, then each time the one that is good and far from all chosen.
 
     Worth is similarity times the share of the best speedup on the same problem and platform (both by the interval's
-    low end); under :data:`FLOOR` of that best a kernel is left out. The next one is that with the greatest product of
-    worth and distance to the nearest chosen one (farthest-point selection, Gonzalez 1985, weighed by worth); twins,
-    at distance 0, are never chosen. Ties go by session and node.
+    low end); under :data:`FLOOR` of that best a kernel is left out. A confirmed number is the best as long as there is
+    one: a luckier one that nobody repeated is worth at most :data:`UNCONFIRMED` of it. The next one is that with the
+    greatest product of worth and distance to the nearest chosen one (farthest-point selection, Gonzalez 1985, weighed
+    by worth); twins, at distance 0, are never chosen. Ties go by session and node.
     """
-    best: dict[tuple[str, str], float] = {}
-    for winner in winners:
-        key = winner.problem_sha256, winner.platform
-        best[key] = max(best.get(key, 0.0), winner.low)
-    worth = {
-        (winner.session, winner.node): winner.similarity * winner.low / best[winner.problem_sha256, winner.platform]
-        for winner in winners
-        if winner.low >= FLOOR * best[winner.problem_sha256, winner.platform]
-    }
-    left = sorted((w for w in winners if (w.session, w.node) in worth), key=lambda w: (w.session, w.node))
+    best = _best(winners)
+    shares = {(w.session, w.node): _share(w, best[w.problem_sha256, w.platform]) for w in winners}
+    worth = {(w.session, w.node): w.similarity * shares[w.session, w.node] for w in winners}
+    good = [w for w in winners if shares[w.session, w.node] >= FLOOR]
+    left = sorted(good, key=lambda w: (w.session, w.node))
     chosen: list[Winner] = []
     while left and len(chosen) < limit:
         scores = [worth[w.session, w.node] * min([distance(w, c) for c in chosen], default=1.0) for w in left]
@@ -62,6 +63,19 @@ def diverse(winners: Sequence[Winner], limit: int) -> list[Winner]:
             break
         chosen.append(left.pop(scores.index(top)))
     return chosen
+
+
+def _best(winners: Sequence[Winner]) -> dict[tuple[str, str], float]:
+    """The best low end by problem and platform: of the confirmed ones, if there are any."""
+    best: dict[tuple[str, str], tuple[bool, float]] = {}
+    for winner in winners:
+        key = winner.problem_sha256, winner.platform
+        best[key] = max(best.get(key, (False, 0.0)), (winner.confirmed, winner.low))
+    return {key: low for key, (_, low) in best.items()}
+
+
+def _share(winner: Winner, best: float) -> float:
+    return winner.low / best if winner.confirmed else UNCONFIRMED * min(1.0, winner.low / best)
 
 
 def distance(a: Winner, b: Winner) -> float:

@@ -24,12 +24,13 @@ _PROBLEMS = """
 """
 
 _WINNERS = """
-    SELECT nodes.session, nodes.node, nodes.speedup, nodes.speedup_low AS low, nodes.bottleneck,
-        candidates.source, candidates.sha256, candidates.language, candidates.backend, candidates.recipe
+    SELECT nodes.session, nodes.node, nodes.speedup, nodes.speedup_low AS low, nodes.confirmed,
+        nodes.bottleneck, candidates.source, candidates.sha256, candidates.language, candidates.backend,
+        candidates.recipe
     FROM nodes JOIN candidates USING (session, node)
     WHERE nodes.session = ? AND nodes.verdict = 'correct' AND nodes.speedup_low > 1
-    QUALIFY row_number() OVER (PARTITION BY candidates.sha256 ORDER BY nodes.speedup_low DESC, nodes.node) = 1
-    ORDER BY low DESC, nodes.node LIMIT ?
+    QUALIFY row_number() OVER (PARTITION BY candidates.sha256 ORDER BY nodes.confirmed DESC, low DESC, nodes.node) = 1
+    ORDER BY nodes.confirmed DESC, low DESC, nodes.node LIMIT ?
 """
 
 _PAGE = 25
@@ -55,6 +56,8 @@ class WinnerRow(Schema, frozen=True, kw_only=True):
     """The node without a parent in the session that it descends from."""
     speedup: float
     low: float
+    confirmed: bool
+    """Whether it was timed once more, longer."""
     bottleneck: str | None
     source: str
     sha256: str
@@ -82,7 +85,7 @@ async def searched_problems(
 
 
 async def winners(home: Path, session: str, *, bus: Bus | None = None) -> list[WinnerRow]:
-    """The fastest winners of ``session``, each source once, the fastest first. Errors: :func:`run_sql`."""
+    """The winners of ``session``, each source once, confirmed ones first, then the fastest. Errors: :func:`run_sql`."""
     table = await run_sql(home, _WINNERS, params=(session, PER_SESSION), bus=bus)
     known = await run_sql(home, "SELECT node, parent FROM nodes WHERE session = ?", params=(session,), bus=bus)
     parents = dict(known.rows)

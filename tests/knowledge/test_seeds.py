@@ -91,6 +91,13 @@ def test_a_like_problem_is_worth_less_than_the_same_one() -> None:
     assert diverse([other, same], 1) == [same]
 
 
+def test_a_lucky_number_that_nobody_repeated_does_not_come_before_a_confirmed_one() -> None:
+    other = {"lanes": 1, "math": "x", "online": False}
+    confirmed, lucky = winner("n002", 1.3), winner("n001", 1.6, recipe=other, confirmed=False)
+    assert [w.node for w in diverse([lucky, confirmed], 2)] == ["n002", "n001"]
+    assert diverse([winner("n003", 0.98, recipe=other, confirmed=False), confirmed], 2) == [confirmed]
+
+
 def test_kernels_without_settings_differ_by_their_lines() -> None:
     a, b = winner("n001", 2.0, recipe={}, source="x\ny\nz"), winner("n002", 2.0, recipe={}, source="x\ny\nw")
     assert distance(a, b) == pytest.approx(0.6 * 0.5)
