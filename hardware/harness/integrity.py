@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-_WATCHED_MODULES = ("torch", "torch.nn.functional", "torch.testing", "torch.utils._pytree")
+_WATCHED_MODULES = ("torch", "torch.cuda", "torch.nn.functional", "torch.testing", "torch.utils._pytree")
+_WATCHED_CLASSES = (torch.cuda.Event, torch.cuda.Stream)
 _MISSING = object()
 
 
@@ -27,6 +28,7 @@ class Snapshot:
             *((name, _copy(module.__dict__)) for name, module in _own_modules()),
         ]
         self._inside = {name: _inside(module) for name, module in _own_modules()}
+        self._classes = [(kind, dict(kind.__dict__)) for kind in _WATCHED_CLASSES]
         self._tensor = dict(torch.Tensor.__dict__)
         self._base = dict(torch._C.TensorBase.__dict__)
         self._state = _state()
@@ -37,6 +39,8 @@ class Snapshot:
         for module, before in self._inside.items():
             after = _inside(sys.modules[module])
             changed += [f"{module}.{key}" for key in before if after.get(key) != before[key]]
+        for kind, table in self._classes:
+            changed += [f"{kind.__qualname__}.{key}" for key in _replaced(kind, table)]
         changed += [f"torch.Tensor.{key}" for key in _replaced(torch.Tensor, self._tensor)]
         # New on the class is new to see only if it hides what its base has.
         added = torch.Tensor.__dict__.keys() - self._tensor.keys()
