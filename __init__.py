@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .api import Optimized, Step, export, fork, import_log, lineage, optimize
     from .asking import questions, sql
+    from .benching import bench_kernelbench
     from .replaying import carries_over, diff, replay, resume
 
 __all__ = [
     "Optimized",
     "Step",
+    "bench_kernelbench",
     "carries_over",
     "diff",
     "export",
@@ -38,6 +40,10 @@ def __getattr__(name: str) -> Any:
         from . import asking
 
         return getattr(asking, name)
+    if name == "bench_kernelbench":
+        from . import benching
+
+        return getattr(benching, name)
     if name in _REPLAYING:
         from . import replaying
 

@@ -18,8 +18,9 @@ ALLOWED = {
     "knowledge": {"schemas"},
     "problems": {"schemas"},
     "agents": {"schemas", "bus", "store", "hardware", "knowledge", "problems"},
-    "cli": {"schemas", "bus", "store", "hardware", "knowledge", "problems", "agents", "faults"},
+    "cli": {"schemas", "bus", "store", "hardware", "knowledge", "problems", "agents", "faults", "kernelbench"},
     "faults": {"schemas", "bus", "store", "hardware", "agents"},
+    "kernelbench": {"schemas", "bus", "store", "hardware", "agents"},
 }
 ROLES = ("planner", "synthesizer", "analyst", "compiler", "verifier", "profiler", "distiller")
 

@@ -1,0 +1,68 @@
+"""What of the chosen problems is to be done: what has no row, a row that no longer stands, or one under way. Pure."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .checkout import Task
+from .row import Outcome, Row, changes
+
+TRIED_AGAIN = (Outcome.crash, Outcome.timeout)
+"""What ``--retry`` does again: outcomes that another day may change."""
+
+MOST_NAMES = 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run has before it."""
+
+    todo: tuple[Task, ...]
+    """In the order of their numbers."""
+    resumable: tuple[Row, ...]
+    """Rows of those of them whose session was under way when an earlier run ended."""
+    again: frozenset[str]
+    """Names of those that are done already, and are done again."""
+    told: tuple[str, ...]
+    """Why, and what is left out; a line each."""
+
+
+def plan(tasks: Sequence[tuple[Task, Row | None, Row]], *, fresh: bool = False, retry: bool = False) -> Plan:
+    """Decide for each task, given its kept row (if it has one) and the row that it would have now."""
+    todo: list[Task] = []
+    resumable: list[Row] = []
+    again: dict[str, str] = {}
+    for task, kept, wanted in tasks:
+        why = "" if kept is None else _why_again(kept, wanted, fresh=fresh, retry=retry)
+        if why:
+            again[task.name] = why
+        if kept is None or why or kept.verdict is Outcome.running:
+            todo.append(task)
+        if kept is not None and not why and kept.verdict is Outcome.running:
+            resumable.append(kept)
+    done = len(tasks) - len(todo)
+    told = [*([f"{done} of {len(tasks)} problems are done already"] if done else []), *_reasons(again)]
+    return Plan(tuple(todo), tuple(resumable), frozenset(again), tuple(told))
+
+
+def _why_again(kept: Row, wanted: Row, *, fresh: bool, retry: bool) -> str:
+    """Why a problem that has a row is done again; empty if the row stands."""
+    if fresh:
+        return "as --fresh asks"
+    changed = changes(kept, wanted)
+    if changed:
+        return f"{' and '.join(changed)} changed"
+    return f"it ended with a {kept.verdict}" if retry and kept.verdict in TRIED_AGAIN else ""
+
+
+def _reasons(again: dict[str, str]) -> list[str]:
+    """A line for each reason: after a change of the budget it is the same for a hundred problems."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for name, why in again.items():
+        names[why].append(name)
+    return [f"done again, {why}: {_listed(found)}" for why, found in names.items()]
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

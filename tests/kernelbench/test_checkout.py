@@ -1,0 +1,43 @@
+"""What is found in a checkout, and what is chosen of it."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelswarm.kernelbench import chosen, tasks_of
+from kernelswarm.schemas import InputError
+
+
+def test_problems_come_in_the_order_of_their_numbers(checkout: Path) -> None:
+    assert [task.name for task in tasks_of(checkout, 1)] == ["1_Gate", "2_Nothing", "3_Ends", "10_No_model"]
+    assert tasks_of(checkout / "KernelBench", 2) == tasks_of(checkout, 2)
+
+
+@pytest.mark.parametrize(
+    ("problems", "numbers"), [("", [1, 2, 3, 10]), ("2-3,10", [2, 3, 10]), ("3", [3]), (" 3-99 , 1", [1, 3, 10])]
+)
+def test_problems_are_chosen_by_number(checkout: Path, problems: str, numbers: list[int]) -> None:
+    assert [task.number for task in chosen(tasks_of(checkout, 1), problems)] == numbers
+
+
+@pytest.mark.parametrize(
+    ("problems", "told"),
+    [("4-9", "names no problem of level 1"), ("1,77", "'77' names"), ("3-1", "backwards"), ("one", "not understood")],
+)
+def test_a_choice_that_cannot_be_meant_is_refused(checkout: Path, problems: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        chosen(tasks_of(checkout, 1), problems)
+
+
+def test_what_is_no_checkout_is_refused(checkout: Path, tmp_path: Path) -> None:
+    (tmp_path / "KernelBench" / "level1").mkdir(parents=True)
+    (tmp_path / "file").touch()
+    for path, level, told in (
+        (tmp_path / "nowhere", 1, "there is no folder"),
+        (tmp_path / "file", 1, "is no folder"),
+        (checkout / "KernelBench" / "level1", 1, "is no checkout"),
+        (checkout, 3, "no level 3; choose one of 1, 2"),
+        (tmp_path, 1, "holds no problem"),
+    ):
+        with pytest.raises(InputError, match=told):
+            tasks_of(path, level)

@@ -1,0 +1,55 @@
+"""fast_p, the misses by cause, and how far a run is."""
+
+import pytest
+from benched import row
+
+from kernelswarm.kernelbench import Outcome, Row
+from kernelswarm.kernelbench.score import fast_p, misses, scores
+from kernelswarm.kernelbench.watching import progress_of
+
+MISSING = {"eager_speedup": None, "eager_low": None, "compile_speedup": None, "compile_low": None}
+
+
+@pytest.fixture
+def rows() -> list[Row]:
+    """A sure win, a median above 2 whose interval begins at 1.4, a slower one, and two that have no kernel."""
+    return [
+        row(1),
+        row(2, eager_speedup=2.1, eager_low=1.4, compile_speedup=1.6, compile_low=1.55),
+        row(3, eager_speedup=0.8, eager_low=0.7, cause="slower than eager", compile_speedup=0.7, compile_low=0.6),
+        row(4, verdict=Outcome.refused, cause="refused: memory", **MISSING),
+        row(5, verdict=Outcome.refused, cause="refused: memory", **MISSING),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("against", "p", "count", "surely"),
+    [("eager", 1.0, 2, 2), ("eager", 1.5, 1, 0), ("eager", 2.0, 1, 0), ("compile", 1.0, 2, 1), ("compile", 1.5, 1, 1)],
+)
+def test_a_miss_counts_as_one_that_is_not_fast(
+    rows: list[Row], against: str, p: float, count: int, surely: int
+) -> None:
+    found = fast_p(rows, against, p)
+    assert (found.problems, found.count, found.surely) == (5, count, surely)
+    assert (found.share, found.sure_share) == (count / 5, surely / 5)
+
+
+def test_a_speedup_of_exactly_p_is_not_above_it() -> None:
+    assert fast_p([row(eager_speedup=1.0, eager_low=1.0)], "eager", 1.0).count == 0
+
+
+def test_nothing_scores_nothing() -> None:
+    assert [score.share for score in scores([])] == [0.0] * 6
+
+
+def test_misses_are_counted_by_cause(rows: list[Row]) -> None:
+    assert [(miss.cause, miss.problems) for miss in misses(rows)] == [
+        ("refused: memory", ("4_Problem", "5_Problem")),
+        ("slower than eager", ("3_Problem",)),
+    ]
+
+
+def test_the_time_left_is_what_this_runs_problems_took(rows: list[Row]) -> None:
+    assert progress_of(rows, 9, []).left_s is None
+    progress = progress_of(rows, 9, [10.0, 30.0])
+    assert (progress.done, progress.fast, progress.fast_1, progress.left_s) == (5, 2, 0.4, 80.0)

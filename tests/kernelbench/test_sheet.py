@@ -1,0 +1,77 @@
+"""The CSV file: what is written is read again, and nothing else is taken for it."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from benched import row
+
+from kernelswarm.kernelbench import Outcome, Sheet, Task
+from kernelswarm.kernelbench.row import COLUMNS, changes
+from kernelswarm.kernelbench.sheet import open_sheet
+from kernelswarm.schemas import InputError
+
+
+def task(number: int, level: int = 1) -> Task:
+    return Task(level, number, Path(f"{number}_Problem.py"))
+
+
+def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
+    path = tmp_path / "results" / "level1.csv"
+    refused = row(
+        10,
+        verdict=Outcome.refused,
+        cause="refused: memory",
+        detail='too large, "much"',
+        eager_low=None,
+        compile_low=None,
+    )
+    with open_sheet(path) as sheet:
+        for one in (refused, row(2, at="2026-11-21"), row(2, level=2), row(3, verdict=Outcome.running)):
+            sheet.put(one)
+    again = Sheet(path)
+    assert again.finished([task(2), task(10), task(3), task(4)]) == [row(2, at="2026-11-21"), refused]
+    running = again.get(task(3))
+    assert running is not None and running.verdict is Outcome.running
+    assert again.get(task(2, level=2)) == row(2, level=2)
+    with path.open(newline="") as file:
+        cells = list(csv.DictReader(file))
+    assert tuple(cells[0]) == COLUMNS and [cell["number"] for cell in cells] == ["2", "3", "10", "2"]
+
+
+def test_a_row_of_another_version_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    path = tmp_path / "old.csv"
+    path.write_text("level,number,problem,verdict,budget,unheard\n1,2,2_Problem,correct,3,x\n")
+    found = Sheet(path).get(task(2))
+    assert found is not None and found.budget == 3 and found.eager_low is None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a,b\n1,2\n", "no column 'level'"),
+        ("level,number,problem,verdict\n1,2,2_Problem,fine\n", "line 2"),
+        ("level,number,problem,verdict\none,2,2_Problem,correct\n", "line 2"),
+    ],
+)
+def test_another_file_is_not_written_over(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=told), open_sheet(path):
+        pass
+    assert path.read_text() == text
+
+
+def test_two_commands_do_not_write_one_file(tmp_path: Path) -> None:
+    with open_sheet(tmp_path / "a.csv"):
+        with pytest.raises(InputError, match="another command is writing"), open_sheet(tmp_path / "a.csv"):
+            pass
+        with open_sheet(tmp_path / "b.csv"):
+            pass
+    with open_sheet(tmp_path / "a.csv"):
+        pass
+
+
+def test_what_changed_is_named() -> None:
+    assert changes(row(), row(verdict=Outcome.refused, session="x", at="later")) == []
+    assert changes(row(), row(budget=4, problem_sha256="f")) == ["its file", "the budget"]
