@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from ..faults import KINDS, RoundResult, run_rounds
 from ..faults.plans import chosen_kinds
@@ -57,8 +58,7 @@ def faults(
     make_folder(folder)
 
     def told(result: RoundResult) -> None:
-        if not json:
-            _show(result, only or [])
+        _show(result, only or [], err if json else out)
 
     async def run(interrupts: Interrupts) -> list[RoundResult]:
         return await run_rounds(numbers, seed, kinds, folder.absolute(), told)
@@ -71,10 +71,10 @@ def faults(
     return 1 if any(result.faults for result in results) else 0
 
 
-def _show(result: RoundResult, only: list[str]) -> None:
+def _show(result: RoundResult, only: list[str], on: Console) -> None:
     verdict = "FAILED" if result.faults else "ok"
     done = ", ".join(result.done)
-    out.print(
+    on.print(
         f"round {result.number:>4}  {verdict:<6}  {result.seconds:5.1f} s  {result.events:>3} events  {done}",
         markup=False,
     )
