@@ -18,8 +18,10 @@ from ..hardware.platforms import detect
 from ..hardware.pool_files import find_pool
 from ..knowledge import relevant_skills
 from ..schemas import (
+    BusError,
     Envelope,
     Event,
+    HardwareFacts,
     InputError,
     Origin,
     Pool,
@@ -36,6 +38,7 @@ from ..store import recording, run_sql, wait_recorded
 from ..store.query import Query
 from .ancestors import reader
 from .attendance import watch_attendance
+from .distiller import lesson
 from .fitting import Target
 from .graph import SearchGraph
 from .inheritance import Told, inherited_at
@@ -45,8 +48,8 @@ from .session import SearchOptions, SearchResult, new_session_id, open_session, 
 from .swarm import Swarm, serving
 from .synthesizer.backend import check_backend
 
-SKILL_WAIT_S = 10.0
-"""How long a closed session waits for its skill; it is recorded later if it comes later."""
+SKILL_WAIT_S = 60.0
+"""How long a closed session waits for a skill that is to come; it is recorded later if it comes later."""
 
 MOST_SKILLS = 2000
 """Newest skills that are looked through for one search."""
@@ -93,6 +96,8 @@ async def _recorded_elsewhere(bus: Bus) -> bool:
         await bus.request("sql", encode(Query(sql="SELECT 1")), timeout=5.0)
     except NobodyServes:
         return False
+    except BusError as error:
+        log.warning("the recorder is there, and slow to answer", error=str(error))
     return True
 
 
@@ -142,11 +147,16 @@ class Search:
                 yield envelope, event
                 if isinstance(event, SessionClosed):
                     self._seconds = time.monotonic() - self._started
-                    if event.correct == 0:
+                    if not self._teaches(event):
                         return
                     deadline = time.monotonic() + SKILL_WAIT_S
                 if isinstance(event, SkillDistilled):
                     return
+
+    def _teaches(self, closed: SessionClosed) -> bool:
+        """Whether a skill is to come: what the distiller says follows from the events."""
+        opened = self.graph.opened
+        return opened is not None and lesson(opened, self.graph, self.session, closed) is not None
 
     async def attend(self, told: Callable[[str], None]) -> None:
         """Tell (as :func:`.attendance.watch_attendance`) when the session waits for workers that are not there."""
@@ -166,6 +176,21 @@ class Search:
         """
         seconds = self._seconds if self._seconds is not None else time.monotonic() - self._started
         return result_of(self.graph, self._pool, seconds, path)
+
+
+class Ground(NamedTuple):
+    """What the sessions of one problem on one pool stand on, made once however many are opened."""
+
+    problem: Problem
+    facts: ProblemFacts
+    pool: Pool
+    hardware: HardwareFacts
+    device: Device
+    """Holds the reference, its cases and the baselines."""
+    joined: Joined
+    home: Path
+    nats: str
+    """URL of the cluster; empty for a server of our own."""
 
 
 @asynccontextmanager
@@ -190,22 +215,65 @@ async def searching(
     """
     options.check()
     check_backend(options.synthesizer, options.model)
-    session = new_session_id(problem.name)
     pool = find_pool(pool_name, home)
     if origin is not None and options.language not in pool.languages:
         raise InputError(
             f"pool {pool.name} takes {', '.join(pool.languages)}, session {origin.session} writes {options.language}: "
             "choose another pool, or search there anew"
         )
-    options = replace(options, language=options.language or pool.languages[0])
+    async with (
+        grounded(problem, pool, home=home, nats=nats, on_notice=on_notice) as ground,
+        session_on(ground, options, roles=roles, origin=origin) as search,
+    ):
+        yield search
+
+
+@asynccontextmanager
+async def grounded(
+    problem: Problem,
+    pool: Pool,
+    *,
+    home: Path,
+    nats: str = "",
+    on_notice: Callable[[str], None] = lambda _: None,
+) -> AsyncIterator[Ground]:
+    """Look at the hardware, admit ``problem`` and join a bus: what comes before a session.
+
+    Raises:
+        InputError: the problem or the pool cannot be used.
+        BusError: the bus cannot be reached.
+    """
     on_notice(f"looking at the hardware of pool {pool.name}")
     hardware = await asyncio.to_thread(detect, pool, home)
-    async with AsyncExitStack() as stack:
-        device = await stack.enter_async_context(Device(pool, hardware, home))
+    async with Device(pool, hardware, home) as device:
         on_notice(f"admitting {problem.name}: importing, checking, capturing")
         facts = await device.admit(problem)
         on_notice("starting the bus")
-        bus, recorded_here = await stack.enter_async_context(joined_bus(home, nats, on_notice))
+        async with joined_bus(home, nats, on_notice) as joined:
+            yield Ground(problem, facts, pool, hardware, device, joined, home, nats)
+
+
+@asynccontextmanager
+async def session_on(
+    ground: Ground,
+    options: SearchOptions,
+    *,
+    roles: Mapping[str, int] = ALL_ROLES,
+    origin: Origin | None = None,
+    session: str = "",
+) -> AsyncIterator[Search]:
+    """Open one session with options that were checked, and serve it; on leaving, its events are in the log.
+
+    ``session`` is its id, where somebody has to know it before the session is there.
+
+    Raises:
+        InputError: a session to seed from cannot be used.
+        BusError: the bus is gone.
+    """
+    problem, facts, pool, hardware, device, (bus, recorded_here), home, nats = ground
+    session = session or new_session_id(problem.name)
+    options = replace(options, language=options.language or pool.languages[0])
+    async with AsyncExitStack() as stack:
         swarm = None
         if roles:
             # On a server of our own we serve our own session: one that a killed process left open waits to be resumed

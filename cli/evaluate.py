@@ -1,65 +1,98 @@
-"""``kernelswarm evaluate``: judge a kernel that somebody wrote."""
+"""``kernelswarm evaluate``: judge kernels that somebody wrote."""
 
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 from rich.markup import escape
 
 from ..agents.home import kernelswarm_home
-from ..agents.registry import ALL_ROLES
-from ..agents.search import searching
+from ..agents.search import grounded, session_on
 from ..agents.session import Evaluation, SearchOptions, evaluation_of
+from ..hardware.pool_files import find_pool
 from ..hardware.problem_files import LARGEST_FILE, load_problem
 from ..schemas import InputError
 from .completion import python_files
 from .following import follow, is_interrupted
 from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from .live import open_display
-from .options import Json, Nats, Pool, ProblemFile
+from .options import Nats, Pool, ProblemFile
 from .summary import NAMES, times_text
 from .terminal import out, print_json
 
 EXAMPLES = (
     "kernelswarm evaluate problems/mapid.py my_kernel.py --pool cpu",
     "kernelswarm evaluate problem.py best.py --json | jq .verdict",
+    "kernelswarm evaluate problem.py mine.py yours.py --json     # one line of JSON for each file, in their order",
 )
 
 
 def evaluate(
     problem: ProblemFile,
     candidate: Annotated[
-        Path,
-        typer.Argument(help="Candidate file: `kernel(...)` or `class ModelNew`.", autocompletion=python_files),
+        list[Path],
+        typer.Argument(
+            help="Candidate files: `kernel(...)` or `class ModelNew`. Several are judged one after the other.",
+            autocompletion=python_files,
+        ),
     ],
     pool: Pool = "cpu",
     nats: Nats = "",
-    json: Json = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a file, for programs.")] = False,
 ) -> int:
-    """Judge a kernel: verdict, reason, speedup. Exit status 0 only if it is correct."""
+    """Judge kernels: verdict, reason, speedup. Exit status 0 only if all of them are correct."""
     home = kernelswarm_home()
-    loaded, source = load_problem(problem), _read(candidate)
-    options = SearchOptions(budget=1, synthesizer="given", candidates=(source,))
+    loaded, sources, place = load_problem(problem), _read(candidate), find_pool(pool, home)
+    right: list[bool] = []
 
-    async def run(interrupts: Interrupts) -> Evaluation | None:
-        with open_display(quiet=json) as display:
-            async with searching(
-                loaded, pool, options, home=home, nats=nats, roles=ALL_ROLES, on_notice=display.notice
-            ) as search:
-                await follow(search, display, interrupts)
-                return None if is_interrupted(search) else evaluation_of(search.graph, pool)
+    async def run(interrupts: Interrupts) -> None:
+        """Each file is a session of its own; reference, baselines and bus are shared."""
+        async with AsyncExitStack() as stack:
+            with open_display(quiet=json) as display:
+                ground = await stack.enter_async_context(
+                    grounded(loaded, place, home=home, nats=nats, on_notice=display.notice)
+                )
+            for path, source in zip(candidate, sources, strict=True):
+                with open_display(quiet=json) as display:
+                    async with session_on(ground, _given(source)) as search:
+                        await follow(search, display, interrupts)
+                if is_interrupted(search):
+                    return
+                evaluation = evaluation_of(search.graph, pool)
+                _tell(evaluation, path if len(candidate) > 1 else None, json=json)
+                right.append(evaluation.correct)
 
-    evaluation = run_interruptible(run)
-    if evaluation is None:
+    run_interruptible(run)
+    if len(right) < len(candidate):
         return EXIT_INTERRUPTED
-    if json:
-        print_json(evaluation)
-    else:
-        _print(evaluation)
-    return 0 if evaluation.correct else 1
+    return 0 if all(right) else 1
 
 
-def _read(path: Path) -> str:
+def _given(source: str) -> SearchOptions:
+    return SearchOptions(budget=1, synthesizer="given", candidates=(source,))
+
+
+def _read(paths: Sequence[Path]) -> list[str]:
+    """The files' texts.
+
+    Raises:
+        InputError: some cannot be used; a sentence for each of them.
+    """
+    sources, wrong = [], []
+    for path in paths:
+        try:
+            sources.append(_read_one(path))
+        except InputError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise InputError("; ".join(dict.fromkeys(wrong)))
+    return sources
+
+
+def _read_one(path: Path) -> str:
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise InputError(f"candidate file {path} is no plain file; give a Python file")
@@ -72,10 +105,22 @@ def _read(path: Path) -> str:
         raise InputError(f"candidate file {path} cannot be read as text: {error}") from error
 
 
-def _print(evaluation: Evaluation) -> None:
+def _tell(evaluation: Evaluation, path: Path | None, *, json: bool) -> None:
+    """Print a verdict; ``path`` names its file where there are several."""
+    if not json:
+        _print(evaluation, path)
+    elif path is None:
+        print_json(evaluation)
+    else:
+        print_json({"candidate": str(path), **msgspec.to_builtins(evaluation)})
+
+
+def _print(evaluation: Evaluation, path: Path | None) -> None:
     colour = "green" if evaluation.correct else "red"
     verdict = evaluation.verdict.replace("_", " ")
     reason = (evaluation.reason or "").removeprefix(f"{verdict}: ")
+    if path is not None:
+        out.print(f"[bold]{escape(str(path))}[/]")
     out.print(f"[bold {colour}]{verdict}[/]  {escape(reason)}".rstrip())
     if evaluation.speedup is not None:
         speedup = evaluation.speedup

@@ -1,17 +1,28 @@
 """PTX and machine code of a compiled candidate, on request: they are read off its artifact, not kept."""
 
+import ast
 from pathlib import Path
 
 from ..schemas import HardwareFacts, Pool
 from .languages import cuda, find_language, triton
+from .languages._triton_source import has_kernels
+from .native_source import Refused, parsed
 
 WITH_ASSEMBLY = (triton.NAME, cuda.NAME)
 
 
 def language_of(source: str, preferred: str) -> str:
-    """Language of the candidate file ``source``: that of the native code in it, else ``preferred``."""
-    marks = {"CUDA_SOURCE": cuda.NAME, "CPP_SOURCE": "cpp", "@triton.jit": triton.NAME}
-    return next((name for mark, name in marks.items() if mark in source), preferred)
+    """Language of the candidate file ``source``: that of the native code in it, else ``preferred``.
+
+    Told by what the file defines, not by its text: a word in a comment must not change how it is judged.
+    """
+    try:
+        tree = parsed(source)
+    except Refused:
+        return preferred
+    stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    found = (name for mark, name in (("CUDA_SOURCE", cuda.NAME), ("CPP_SOURCE", "cpp")) if mark in stored)
+    return next(found, triton.NAME if has_kernels(source) else preferred)
 
 
 async def assembly(

@@ -19,11 +19,13 @@ class GivenBackend:
         if index >= len(request.given):
             return Answer(failed=SynthesisFailed(backend=self.name, reason="no file left to judge", exhausted=True))
         source = request.given[index]
+        language = language_of(source, request.language)
         return Answer(
             candidate=CandidateProposed(
                 source=source,
                 sha256=sha256(source),
-                language=language_of(source, request.language),
+                # What the pool cannot compile stays a string in the file; running the file will tell.
+                language=language if language in request.pool.languages else request.language,
                 backend=self.name,
                 rationale="handed in by the user",
             )
