@@ -101,5 +101,8 @@ class ProblemFacts(Schema, frozen=True, kw_only=True):
     parameters: dict[str, InputFact] = {}
     """Weights and buffers of a KernelBench ``Model``, by qualified name."""
 
+    is_module: bool = False
+    """Whether it is a KernelBench ``Model``, with or without parameters: candidates are a ``ModelNew`` then."""
+
     operators: tuple[str, ...] = ()
     """ATen operators of the graph, sorted and unique: what similarity between problems looks at."""

@@ -59,6 +59,7 @@ def _admit(command: Admit, descriptors: list[int]) -> Admitted:
             float64_oracle=float64,
             capture_error=capture_error,
             parameters=parameters,
+            is_module=subject.setup() is not None,
             operators=_operators(graph),
         )
     )

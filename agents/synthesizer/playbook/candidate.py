@@ -117,7 +117,7 @@ def functions(facts: ProblemFacts, graph: Graph, glue: Glue, place: str, conditi
     """
     params = [node for node in graph.nodes if node.op == "param"]
     inputs = [node.name for node in graph.nodes if node.op == "input"]
-    is_module = bool(facts.parameters or params)
+    is_module = facts.is_module or bool(facts.parameters or params)
     body = _body(graph, glue, inputs, params, place, conditions)
     plain = ["def _aten(" + ", ".join([*inputs, *(pyname(p.name) for p in params)]) + "):"]
     plain += ['    """The captured operator as plain ATen calls."""', *_indented([*_aliases(inputs), *program(graph)])]
