@@ -7,6 +7,7 @@ from rich.markup import escape
 
 from ..schemas import BusError, InputError, KernelswarmError, StoreError
 from . import (
+    bench,
     compile,
     diff,
     doctor,
@@ -66,6 +67,7 @@ for module in (
     examples = "\n\n".join(["[bold]Examples[/]", *map(escape, module.EXAMPLES)])
     app.command(name, epilog=examples)(connecting(getattr(module, name)))
 app.add_typer(log.app)
+app.add_typer(bench.app)
 
 
 def _version(asked: bool) -> None:
