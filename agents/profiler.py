@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+import structlog
+from msgspec.structs import replace
+
 from ..bus import Bus
 from ..hardware.device import Device
 from ..schemas import (
@@ -19,7 +22,10 @@ from ..schemas import (
     Verdict,
 )
 from .candidates import installed, source_of
+from .looking import worth_a_look
 from .runtime import Answer, Work
+
+log = structlog.get_logger(__name__)
 
 
 class Profiler:
@@ -31,6 +37,8 @@ class Profiler:
     def __init__(self, device: Device, bus: Bus) -> None:
         self._device = device
         self._bus = bus
+        self._told: set[str] = set()
+        """What profilers cannot do here, as far as it was said."""
 
     async def handle(self, work: Work) -> Sequence[Answer]:
         """Prepare baselines, or time one candidate."""
@@ -43,7 +51,28 @@ class Profiler:
         await installed(compiled, self._device, self._bus)
         source = await source_of(work)
         profile = await self._device.profile(opened.problem, opened.facts, source, compiled, thorough=thorough)
+        if worth_a_look(work.graph, work.envelope.node, profile, finalist=thorough):
+            profile = await self._looked_into(work, profile, source, compiled)
         return [Answer(_told(profile, thorough))]
+
+    async def _looked_into(
+        self, work: Work, profile: ProfileReport, source: str, compiled: CompileReport
+    ) -> ProfileReport:
+        """``profile`` with what the accelerator's profilers saw; without, if they cannot look: a timing stands."""
+        try:
+            seen = await self._device.inspect(work.opened.problem, source, compiled)
+        except (KernelswarmError, OSError) as error:
+            self._say(work, str(error))
+            return profile
+        for reason in seen.unavailable if seen is not None else ():
+            self._say(work, reason)
+        return replace(profile, device=seen)
+
+    def _say(self, work: Work, reason: str) -> None:
+        """Tell once in the life of this worker what every candidate has to do without."""
+        if reason not in self._told:
+            self._told.add(reason)
+            log.warning("a profile lacks something", node=work.envelope.node, reason=reason)
 
     def give_up(self, work: Work, reason: str) -> Sequence[Answer]:
         """Say that the step was abandoned. Baselines that cannot be had show with the first candidate."""

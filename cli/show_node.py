@@ -8,6 +8,7 @@ from rich.table import Table
 
 from ..store import DiagnosisRow, MeasurementRow, NodeReport
 from .sessions import speedup_cells
+from .show_profile import counter_lines, profile_lines, profile_table
 from .summary import NAMES, rank
 from .terminal import out, print_wide
 
@@ -21,6 +22,7 @@ def print_node(report: NodeReport) -> None:
         if rows:
             out.print(f"\n[bold]{'confirmation' if run else 'timings'}[/]")
             print_wide(_timings(rows))
+    _print_profile(report)
     for diagnosis in report.diagnoses:
         out.print()
         for line in _diagnosis(diagnosis):
@@ -31,13 +33,28 @@ def print_node(report: NodeReport) -> None:
         out.print(f"\nlook  kernelswarm show {report.node.session} --node {report.node.node} --source", markup=False)
 
 
+def _print_profile(report: NodeReport) -> None:
+    """What was counted and seen of it, if anything was."""
+    if report.counters is not None:
+        out.print()
+        for line in counter_lines(report.counters):
+            out.print(line)
+    if report.device is not None:
+        out.print()
+        for line in profile_lines(report.device):
+            out.print(line)
+        if report.device.kernels:
+            print_wide(profile_table(report.device))
+
+
 def _head(report: NodeReport) -> Iterator[str]:
     node = report.node
     origin = f"{node.intent} of {node.parent}" if node.parent else node.intent
     verdict = f": {node.verdict.replace('_', ' ')}" if node.verdict else ""
     yield f"[bold]{escape(node.node)}[/] of {escape(node.session)}  {escape(origin)}, {node.state}{escape(verdict)}"
     made = [f"memory {node.memory}"] + [f"{node.language} by {node.backend}"] * bool(node.language)
-    made += [f"{node.seconds:.1f} s from plan to diagnosis"] * (node.seconds is not None)
+    if node.seconds is not None:
+        made.append(f"{node.seconds:.1f} s from plan to diagnosis")
     yield escape(", ".join(made))
     if report.rationale:
         yield f"why      {escape(report.rationale)}"

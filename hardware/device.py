@@ -12,6 +12,7 @@ from ..schemas import (
     Artifact,
     BaselineReport,
     CompileReport,
+    DeviceProfile,
     HardwareFacts,
     InputError,
     Pool,
@@ -22,7 +23,7 @@ from ..schemas import (
     VerifyReport,
     sha256,
 )
-from .harness import profiling, verification
+from .harness import inspection, profiling, verification
 from .harness.admitting import admit
 from .harness.case_host import CaseHost
 from .harness.launcher import Launcher
@@ -67,6 +68,7 @@ class Device:
         """The accelerator that candidates run on and whose lease is taken; None for a processor."""
         self._lease = Lease(pool, home, self.accelerator.uuid if self.accelerator else "")
         self._launcher = Launcher(pool, hardware, home, self.accelerator)
+        self._profilers = inspection.profilers_for(self.accelerator, home) if self.accelerator else None
         self._cases: dict[str, CaseHost] = {}
         self._timing: dict[str, TimingHost] = {}
 
@@ -96,6 +98,9 @@ class Device:
     async def baselines(self, problem: Problem, facts: ProblemFacts | None = None) -> BaselineReport:
         """Compile the baselines and time them once; later calls return the same report."""
         facts = facts or await self.admit(problem)
+        if self._profilers is not None:
+            # They import torch while the baselines compile.
+            self._profilers.get_ready()
         return await self._timing_of(problem).prepare(facts, self._lease)
 
     async def compile(self, source: str, language: str) -> tuple[CompileReport, dict[str, bytes]]:
@@ -186,6 +191,25 @@ class Device:
         if cases is not None:
             await cases.close()
 
+    async def inspect(self, problem: Problem, source: str, compile_report: CompileReport) -> DeviceProfile | None:
+        """Look into a candidate that was found correct, with the accelerator's profilers; seconds, not its verdict.
+
+        None for a processor, whose counters are read while it is timed, and where this machine permits no profiler.
+        What is wrong with a candidate under a profiler is said in the profile.
+        """
+        if self._profilers is None:
+            return None
+        return await inspection.inspect(
+            self._profilers,
+            self._cases_of(problem),
+            self._lease,
+            problem,
+            source,
+            compile_report,
+            self._artifacts,
+            seconds=self._pool.candidate_seconds,
+        )
+
     def _cases_of(self, problem: Problem) -> CaseHost:
         if problem.sha256 not in self._cases:
             self._cases[problem.sha256] = CaseHost(self._launcher, problem, self._secret)
@@ -198,6 +222,8 @@ class Device:
         return self._timing[problem.sha256]
 
     async def _close(self) -> None:
+        if self._profilers is not None:
+            await self._profilers.close()
         for timing in self._timing.values():
             await timing.close()
         for cases in self._cases.values():

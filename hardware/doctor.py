@@ -27,7 +27,7 @@ def examine(pool: Pool, home: Path) -> list[Check]:
     return [
         _python(),
         *map(_package, PACKAGES),
-        *([_compiler(pool)] if pool.platform == "cpu" else examine_gpu(pool)),
+        *([_compiler(pool)] if pool.platform == "cpu" else examine_gpu(pool, home)),
         _nats_server(),
         _home(home),
         _isolation(),

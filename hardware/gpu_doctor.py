@@ -1,29 +1,36 @@
 """What a search on NVIDIA's GPUs needs beside what every search needs."""
 
+import asyncio
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
-from ..schemas import Pool, PoolError
+from ..schemas import Accelerator, DeviceProfile, InputError, Pool, PoolError
 from .checks import Check, Status
 from .gpu_peaks import installed
+from .harness.inspection import profilers_for
 from .languages._cubin import find_tool
 from .languages._cuda_loader import NVRTC
+from .lease import Lease
 from .nvml import Found, find_devices, read_clocks
 from .platforms.nvidia import chosen
-from .profilers.ncu import find_ncu
+
+WITHOUT_COUNTERS = "diagnoses then rest on times, launches and the roofline"
+WITHOUT_TRACE = "diagnoses then know no launch gaps and no numbers of kernels"
 
 
-def examine_gpu(pool: Pool) -> list[Check]:
-    """Look at driver, devices, torch, Triton, NVRTC and profilers; takes about five seconds (importing torch)."""
+def examine_gpu(pool: Pool, home: Path) -> list[Check]:
+    """Look at driver, devices, torch, Triton, NVRTC and what each profiler is permitted; takes about 20 seconds."""
     try:
         found = find_devices()
     except PoolError as error:
         way_out = "without a GPU this machine can compile for the pool, not time (`swarm --roles compiler=1`)"
         return [Check("gpu", Status.fail, str(error), way_out), *_compilers()]
-    return [_devices(pool, found), _clocks(pool, found), _torch(), *_compilers(), _counters()]
+    return [_devices(pool, found), _clocks(pool, found), _torch(), *_compilers(), *_profilers(pool, found, home)]
 
 
 def _devices(pool: Pool, found: Found) -> Check:
@@ -87,12 +94,48 @@ def _tool(name: str, find: Callable[[str], str]) -> Check:
         return Check(name, Status.warn, "not found", str(error))
 
 
-def _counters() -> Check:
-    path = find_ncu()
-    if path:
-        return Check("gpu counters", Status.ok, f"{path} (whether it may read them shows when it is first used)")
-    way_out = "install Nsight Compute; without it diagnoses rest on times, launches and the roofline"
-    return Check("gpu counters", Status.warn, "ncu is not installed", way_out)
+def _profilers(pool: Pool, found: Found, home: Path) -> list[Check]:
+    """What each profiler shows of a kernel of our own."""
+    try:
+        device = chosen(found.accelerators, pool, os.environ)[0]
+        seen = asyncio.run(_seen(pool, device, home))
+    except (PoolError, InputError, OSError) as error:
+        return [Check("profilers", Status.warn, str(error), WITHOUT_COUNTERS)]
+    return [*profiler_checks(seen), _scopes()]
+
+
+async def _seen(pool: Pool, device: Accelerator, home: Path) -> DeviceProfile:
+    profilers = profilers_for(device, home)
+    try:
+        return await profilers.prove(Lease(pool, home, device.uuid))
+    finally:
+        await profilers.close()
+
+
+def profiler_checks(seen: DeviceProfile) -> list[Check]:
+    """What ``seen`` of a kernel of our own says of the profilers."""
+    return [
+        _profiler("launch trace", "torch", seen, f"torch.profiler sees kernels; {seen.isolation}", WITHOUT_TRACE),
+        _profiler("gpu counters", "ncu", seen, "Nsight Compute may read them", WITHOUT_COUNTERS),
+    ]
+
+
+def _scopes() -> Check:
+    # Looked for, not imported: that takes a second.
+    spec = importlib.util.find_spec("triton")
+    folders = spec.submodule_search_locations if spec is not None else None
+    if folders and any(Path(folder, "profiler", "language.py").exists() for folder in folders):
+        return Check("kernel scopes", Status.ok, "Proton, for kernels that mark scopes")
+    return Check("kernel scopes", Status.warn, "Triton came without Proton", "scopes inside kernels are not timed")
+
+
+def _profiler(name: str, source: str, seen: DeviceProfile, detail: str, way_out: str) -> Check:
+    if source in seen.sources:
+        return Check(name, Status.ok, detail)
+    counters = [reason for reason in seen.unavailable if reason.startswith("no counters")]
+    others = [reason for reason in seen.unavailable if reason not in counters]
+    why = next(iter(counters if source == "ncu" else others), "it shows nothing")
+    return Check(name, Status.warn, why, way_out)
 
 
 def _missing(name: str, detail: str, way_out: str) -> Check:

@@ -30,14 +30,21 @@ class KernelProfile(Schema, frozen=True, kw_only=True):
     """Warps that were resident, percent of what a multiprocessor holds."""
 
     occupancy_limit_percent: float | None = None
-    """What registers, shared memory and block size allow of it."""
+    """What registers, shared memory, block size and number of blocks allow of it."""
+
+    blocks_per_multiprocessor: float | None = None
+    """Blocks of the longest launch over multiprocessors: below 1 some of them have nothing to do."""
 
     registers: int | None = None
     """Of one thread."""
 
+    pipes: dict[str, float] = {}
+    """Use of each arithmetic pipe, percent of its peak, by Nsight Compute's name for it (``fma``, ``xu``, ``tensor``,
+    …); the busiest first."""
+
     stalls: dict[str, float] = {}
-    """Average warps per issued instruction that waited, by reason (``long_scoreboard``, ``barrier``, …); the largest
-    says what the kernel waits for."""
+    """Average warps per issued instruction that waited, by reason (``long_scoreboard``, ``barrier``, …), the largest
+    first: it says what the kernel waits for. ``selected`` are those that did not wait."""
 
     regions: dict[str, float] = {}
     """Share of named regions inside the kernel, 0 to 1 (Proton)."""
@@ -59,7 +66,15 @@ class DeviceProfile(Schema, frozen=True, kw_only=True):
     """Time in which something ran on the device, microseconds a call."""
 
     gap_us: float | None = None
-    """Time between the first kernel's start and the last one's end in which nothing ran, microseconds a call."""
+    """Time in which the device could have run something of the call and nothing was there, microseconds a call: from
+    the moment it is free for the call to the end of the call's last kernel."""
 
     unavailable: tuple[str, ...] = ()
     """What could not be asked here, one sentence each with the way out."""
+
+    isolation: str = ""
+    """What held around the candidate while it was looked into, as ``process+rlimits+seccomp``; where that differs
+    between profilers, each with its name."""
+
+    seconds: float = 0.0
+    """What looking took, waiting included."""

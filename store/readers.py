@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..bus import Bus
-from ..schemas import InputError, StoreError
+from ..schemas import Counters, DeviceProfile, InputError, StoreError, decode
 from .log import log_path
 from .query import run_sql
 from .records import DiagnosisRow, MeasurementRow, NodeReport, NodeRow, SessionReport, SessionRow, SkillRow
@@ -58,6 +58,7 @@ async def node(home: Path, session: str, node: str, *, bus: Bus | None = None) -
     source, rationale, recipe = table.rows[0] if table.rows else ("", "", "{}")
     timed = f"SELECT * FROM measurements {where} ORDER BY at_ns, series"
     judged = f"SELECT * FROM diagnoses {where} ORDER BY seq"
+    counters, device = await _profiled(home, bus, session, node)
     return NodeReport(
         node=found[0],
         source=source,
@@ -65,6 +66,8 @@ async def node(home: Path, session: str, node: str, *, bus: Bus | None = None) -
         recipe=json.loads(recipe),
         measurements=tuple(await _rows(home, bus, MeasurementRow, timed, session, node)),
         diagnoses=tuple(await _rows(home, bus, DiagnosisRow, judged, session, node)),
+        counters=counters,
+        device=device,
         evidence=await _evidence(home, bus, session, node),
     )
 
@@ -105,6 +108,23 @@ async def _baselines(home: Path, bus: Bus | None, session: str, best: str) -> di
     )
     looked = await run_sql(home, first, params=(session,), bus=bus, max_rows=1)
     return dict(json.loads(looked.rows[0][0])) if looked.rows else {}
+
+
+async def _profiled(
+    home: Path, bus: Bus | None, session: str, node: str
+) -> tuple[Counters | None, DeviceProfile | None]:
+    sql = """SELECT body->'$.report.counters', body->'$.report.device' FROM events
+        WHERE session = ? AND node = ? AND tag = 'candidate.profiled.v1' ORDER BY seq"""
+    table = await run_sql(home, sql, params=(session, node), bus=bus)
+    told = [[text for text in column if text not in (None, "null")] for column in zip(*table.rows, strict=True)]
+    counters, looks = told or ([], [])
+    try:
+        return (
+            decode(counters[-1], Counters) if counters else None,
+            decode(looks[-1], DeviceProfile) if looks else None,
+        )
+    except msgspec.ValidationError as error:
+        raise StoreError(f"The log at {log_path(home)} holds a profile that is none: {error}.") from error
 
 
 async def _evidence(home: Path, bus: Bus | None, session: str, node: str) -> dict[str, Any]:

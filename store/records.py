@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..schemas import Schema
+from ..schemas import Counters, DeviceProfile, Schema
 
 
 class SessionRow(Schema, frozen=True, kw_only=True):
@@ -151,5 +151,9 @@ class NodeReport(Schema, frozen=True, kw_only=True):
     measurements: tuple[MeasurementRow, ...]
     diagnoses: tuple[DiagnosisRow, ...]
     """Oldest first."""
+    counters: Counters | None = None
+    """What the processor counted while it was timed last."""
+    device: DeviceProfile | None = None
+    """What the accelerator's profilers saw when they looked last."""
     evidence: dict[str, Any]
     """Why it failed, as the report of the step that failed says it; empty for a candidate without a fault."""

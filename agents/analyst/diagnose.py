@@ -1,10 +1,14 @@
 """``diagnose(graph, node, event)``: pure, so that a replay can hold every diagnosis against the recorded one."""
 
+from dataclasses import dataclass
+
 from ...schemas import (
+    Advice,
     Bottleneck,
     CandidateProfiled,
     CompilationFailed,
     Event,
+    Finding,
     NodeDiagnosed,
     ProfileReport,
     ProfilingFailed,
@@ -13,7 +17,8 @@ from ...schemas import (
 )
 from ...schemas.pool import BASELINE_NAMES
 from ..graph import SearchGraph
-from . import evidence, faults
+from . import device, device_advice, device_findings, evidence, faults
+from .device import DeviceLimits
 from .limits import Limits, advise, bottleneck
 
 
@@ -37,27 +42,53 @@ def diagnose(graph: SearchGraph, node: str, event: Event) -> NodeDiagnosed:
     raise TypeError(f"the analyst does not answer {type(event).__name__}")
 
 
+@dataclass(frozen=True)
+class _Found:
+    """What limits a candidate, by whichever means its pool offers."""
+
+    named: Bottleneck
+    in_short: str
+    findings: tuple[Finding, ...]
+    advice: tuple[Advice, ...]
+
+
 def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation: bool) -> NodeDiagnosed:
     timing, roofline = report.timing, report.roofline
     assert timing is not None, "a correct profile has a timing"
     speedup = timing.speedup[timing.best]
     limits = Limits.of(graph, node, report)
-    named = bottleneck(limits)
-    findings = [*evidence.of_limits(limits), *evidence.of_family(graph, node, speedup.median)]
+    found = _on_processor(limits) if _has_processor(graph) else _on_device(graph, node, report, limits)
     return NodeDiagnosed(
         verdict=report.verdict,
         fitness=speedup.median,
-        bottleneck=named,
-        summary=_summary(speedup.median, timing.best, named, limits),
+        bottleneck=found.named,
+        summary=_summary(speedup.median, timing.best, found, limits),
         speedup=speedup,
         against=timing.best,
         roofline_fraction=roofline.fraction if roofline else None,
-        evidence=tuple(findings),
-        advice=tuple(advise(limits, named)),
+        evidence=(*found.findings, *evidence.of_family(graph, node, speedup.median)),
+        advice=found.advice,
         confirmation=confirmation,
     )
 
 
-def _summary(speedup: float, against: str, named: Bottleneck, limits: Limits) -> str:
+def _has_processor(graph: SearchGraph) -> bool:
+    return graph.opened is not None and graph.opened.pool.platform == "cpu"
+
+
+def _on_processor(limits: Limits) -> _Found:
+    named = bottleneck(limits)
+    return _Found(named, "", tuple(evidence.of_limits(limits)), tuple(advise(limits, named)))
+
+
+def _on_device(graph: SearchGraph, node: str, report: ProfileReport, limits: Limits) -> _Found:
+    seen = DeviceLimits.of(graph, node, report, transcendental=limits.transcendental)
+    named = device.bottleneck(seen)
+    findings = (*evidence.of_limits(limits), *device_findings.of_device(seen))
+    return _Found(named, device.in_short(seen, named), findings, tuple(device_advice.advise(seen, named)))
+
+
+def _summary(speedup: float, against: str, found: _Found, limits: Limits) -> str:
     share = f", {limits.fraction:.0%} of the roofline" if limits.fraction is not None else ""
-    return f"{speedup:.2f}x against {BASELINE_NAMES.get(against, against)}{share}; limited by {named.replace('_', ' ')}"
+    told = f"{speedup:.2f}x against {BASELINE_NAMES.get(against, against)}{share}; limited by "
+    return told + found.named.replace("_", " ") + (f" ({found.in_short})" if found.in_short else "")

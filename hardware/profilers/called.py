@@ -1,107 +1,249 @@
-"""Calls a candidate on the GPU under a profiler. A program of its own: profilers want to start what they look into.
+"""Calls a candidate on the GPU in view of a profiler. A program of its own: Nsight Compute has to start what it sees.
 
-Usage: ``python -m kernelswarm.hardware.profilers.called FOLDER MODE`` with, in FOLDER, ``candidate.py``, ``request.pt``
-(``torch.save`` of a dictionary with ``inputs`` and, for a ``ModelNew``, ``arguments`` and ``parameters``) and, where
-there is one, ``kernels.triton``. MODE is ``plain`` (for Nsight Compute, which wraps this program), ``trace``
-(torch.profiler) or ``proton``; what they saw is left in ``profile.out``. It shuts itself off before it imports the
-candidate, and after CUDA and the profiler are up: those need files and sockets.
+Started by :mod:`.standby`, it imports torch first, which takes seconds, then connects to its supervisor's socket and
+waits for an :class:`.Inspect`. It shuts itself off before it imports the candidate, and after CUDA and the profiler are
+up: those need files and sockets. Everything it answers may be the candidate's word.
 """
 
-import importlib.util
 import os
+import signal
+import socket
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from ..languages._shut_off import shut_off
-from ..languages._triton_runtime import unpack, use
+from ...schemas import ProblemFormat
+from ..harness import linux, sandbox, wire
+from ..harness.messages import HOST, Failure, Spawn, Values
+from .messages import Inspect, Loaded, Measure, Measured
 
 WARM = 3
+HOST_MEMORY = 16 << 30
+"""Address space, bytes, that a candidate may add on a processor; a device's driver reserves without end."""
 CALLS = 5
-"""Calls that a trace covers; Nsight Compute replays each kernel of one call."""
-_DEVICE = "cuda"
+"""Calls that a trace covers; Nsight Compute and Proton see one."""
+_UNLIKE = 977 << 10
+"""Elements that make the flush a launch of a size that no candidate has: that is how a trace tells it."""
+_GRACE_S = 10
+"""Our own alarm goes off so much later than the supervisor's."""
 
 
-def main(folder: Path, mode: str) -> None:
-    """Warm the candidate up, then call it in view of the profiler."""
+def main(address: str, mode: str, doors: str, device: str, target: str, cache: str) -> None:
+    """Be ready, then look at one candidate in ``mode``: ``trace``, ``counters`` or ``scopes``.
+
+    ``doors`` are ``closed`` for a candidate without network and with files that it can only read, beside the limits and
+    the system call filter that always hold, or ``open``. It computes on ``device``, as torch names it: on ``cpu`` a
+    trace shows operators, and there is no other mode. With ``target`` (``sm_90``) Triton is made ready too; its driver
+    module is kept in ``cache``.
+    """
+    # Before torch: a process with threads may not leave its user namespace. Nsight Compute needs the network still.
+    left = sandbox.leave_network() if doors == "closed" and mode != "counters" else ()
     import torch
 
+    from ..harness.answering import Refused, attempt
+
+    warnings.simplefilter("ignore")
     torch.set_grad_enabled(False)
-    torch.cuda.init()
-    torch.zeros(1, device=_DEVICE)
-    source = (folder / "candidate.py").read_text(encoding="utf-8")
-    request = torch.load(folder / "request.pt", weights_only=False, map_location=_DEVICE)
-    scratch = folder / "scratch"
-    scratch.mkdir()
-    with (folder / "profile.out").open("wb") as output:
-        archive = (folder / "kernels.triton").resolve()
-        shut_off(scratch)
+    if device != HOST and not torch.cuda.is_available():
+        sys.exit("torch finds no CUDA device")
+    if target:
+        _prepare_triton(Path(cache), target)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.connect(address)
+    look = _Look(mode, doors, device, left)
+    request: Inspect
+    try:
+        request, files = wire.receive(connection, Inspect)
+        with _limited(request.seconds):
+            loaded = attempt(lambda: look.load(request, files))
+        wire.send(connection, loaded)
+        wire.receive(connection, Measure)
+        with _limited(request.seconds):
+            measured = attempt(look.measure)
+        wire.send(connection, Measured(output=measured))
+    except Refused as refused:
+        wire.send(connection, Failure(kind=refused.kind, message=str(refused), log=refused.log))
+    except (EOFError, ConnectionError):
+        # The supervisor has let go: nobody is left to answer to.
+        return
+
+
+def _prepare_triton(cache: Path, target: str) -> None:
+    from ..languages._triton_runtime import prepare
+
+    # What is missing shows when a candidate needs it; one in CUDA C++ does not.
+    with suppress(ImportError, RuntimeError, AssertionError, OSError):
+        prepare(cache, target)
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """Ends this process if what is inside takes too long and nobody has ended it by then."""
+    signal.alarm(int(seconds) + _GRACE_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+class _Look:
+    """One candidate under one profiler."""
+
+    def __init__(self, mode: str, doors: str, device: str, left: tuple[str, ...]) -> None:
+        self._mode = mode
+        self._doors = doors
+        self._device = device
+        self._left = left
+        """Layers that hold from the start."""
+        self._call: Callable[..., object] = lambda: None
+        self._copies: list[list[Any]] = []
+        self._flush: Callable[[], object] = lambda: None
+
+    def load(self, request: Inspect, files: list[int]) -> Loaded:
+        """CUDA, the profiler and the inputs first, then the doors shut, then the candidate; and warm calls of it."""
+        import torch
+
+        from ..harness import place, values
+        from ..harness.stopwatch import FLUSH_BYTES
+
+        there = place.settle(self._device)
+        flushed = torch.empty(FLUSH_BYTES // 4 + _UNLIKE, dtype=torch.int32, device=there.device)
+        fill = torch.Tensor.fill_
+        self._flush = lambda: fill(flushed, 1)
+        mapped = [
+            values.unpack(described, _mapped(described, files[index : index + 1]))
+            for index, described in enumerate(request.inputs)
+        ]
+        setup = None if request.setup is None else values.unpack(request.setup, _mapped(request.setup, files[-1:]))
+        wire.close_all(files)
+        if self._mode == "trace":
+            self._traced(self._flush)
+        isolation = self._shut(request)
+        self._copies = mapped
+        self._call = _imported(request, setup, self._device)
+        for inputs in self._turns(WARM):
+            self._call(*inputs)
+        self._synchronize()
+        return Loaded(isolation=isolation)
+
+    def _shut(self, request: Inspect) -> tuple[str, ...]:
+        """Limits and filter for this thread and those it starts; its working folder is the scratch from here on."""
+        scratch = Path(request.scratch)
+        scratch.mkdir(exist_ok=True)
+        confined = Spawn(
+            role="candidate",
+            scratch=str(scratch),
+            memory_bytes=HOST_MEMORY,
+            threads=1,
+            confine=True,
+            device=self._device,
+            programs=request.programs,
+        )
+        layers = ["process", *self._left]
+        if self._doors == "closed":
+            if "netns" not in layers:
+                with suppress(OSError):
+                    linux.unshare(linux.CLONE_NEWNET | linux.CLONE_NEWIPC)
+                    layers.append("netns")
+            # Without a PID namespace of its own "procfs" would promise what does not hold.
+            layers += [layer for layer in sandbox.separate_files(confined) if layer != "procfs"]
         os.chdir(scratch)
-        if archive.exists():
-            unpack(archive, scratch / "cache")
-        use(scratch / "cache")
-        call = _loaded(source, request, scratch)
-        for _ in range(WARM):
-            call()
-        torch.cuda.synchronize()
-        output.write(_MODES[mode](call))
+        for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME"):
+            os.environ[name] = str(scratch)
+        return (*layers, *sandbox.limit(confined))
+
+    def measure(self) -> bytes:
+        """Call it; returns what the profiler wrote."""
+        modes = {"trace": self._trace, "counters": self._counters, "scopes": self._scopes}
+        return modes[self._mode]()
+
+    def _trace(self) -> bytes:
+        def calls() -> None:
+            # Every call finds the cache as it does when it is timed, and the flushes tell one call from the next.
+            for inputs in self._turns(CALLS):
+                self._flush()
+                self._call(*inputs)
+
+        return self._traced(calls)
+
+    def _counters(self) -> bytes:
+        """One call between the marks that ``ncu --profile-from-start off`` looks for."""
+        import torch
+
+        torch.cuda.profiler.start()
+        self._call(*self._copies[0])
+        self._synchronize()
+        torch.cuda.profiler.stop()
+        return b""
+
+    def _scopes(self) -> bytes:
+        """Kernels with scopes of ``triton.profiler.language`` in them are compiled anew with the scopes on."""
+        import triton.profiler as proton
+
+        proton.start("proton", backend="instrumentation")
+        self._call(*self._copies[0])
+        self._synchronize()
+        proton.finalize()
+        return Path("proton.hatchet").read_bytes()
+
+    def _traced(self, work: Callable[[], object]) -> bytes:
+        """What torch.profiler records on the device while ``work`` runs, as a Chrome trace."""
+        import torch
+        from torch.profiler import ProfilerActivity
+
+        # The device's activity alone: recording every operator would slow the launches whose gaps we look for.
+        activity = ProfilerActivity.CPU if self._device == HOST else ProfilerActivity.CUDA
+        with torch.profiler.profile(activities=[activity]) as profiler:
+            work()
+            self._synchronize()
+        path = Path("trace.json")
+        profiler.export_chrome_trace(str(path))
+        try:
+            return path.read_bytes()
+        finally:
+            path.unlink()
+
+    def _synchronize(self) -> None:
+        import torch
+
+        if self._device != HOST:
+            torch.cuda.synchronize()
+
+    def _turns(self, calls: int) -> Iterator[list[Any]]:
+        return islice(cycle(self._copies), calls)
 
 
-def _loaded(source: str, request: dict[str, Any], scratch: Path) -> Callable[[], object]:
-    path = scratch / "candidate.py"
-    path.write_text(source, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("candidate", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["candidate"] = module
-    spec.loader.exec_module(module)
-    function = getattr(module, "kernel", None)
-    if "parameters" in request:
-        function = module.ModelNew(*request["arguments"]).to(_DEVICE)
-        function.load_state_dict(request["parameters"])
-    assert function is not None
-    inputs = request["inputs"]
-    return lambda: function(*inputs)
+def _imported(request: Inspect, setup: Sequence[Any] | None, device: str) -> Callable[..., object]:
+    """The candidate, ready to be called.
+
+    Raises:
+        Refused: it does not import, or lacks ``kernel`` / ``ModelNew``.
+    """
+    from ..harness.user_module import import_source
+    from ..languages._triton_runtime import unpack, use
+
+    os.environ["KERNELSWARM_ARTIFACTS"] = request.artifacts
+    cache = Path.cwd() / "triton"
+    use(cache)
+    for name in request.ahead:
+        unpack(Path(request.artifacts) / name, cache)
+    module: Any = import_source("candidate", request.source, kind="load")
+    if request.format is ProblemFormat.function:
+        function: Callable[..., object] = module.kernel
+        return function
+    assert setup is not None
+    arguments, parameters = setup
+    model = module.ModelNew(*arguments).to(device)
+    model.load_state_dict(parameters, strict=True)
+    made: Callable[..., object] = model
+    return made
 
 
-def _plain(call: Callable[[], object]) -> bytes:
-    """One call between the marks that ``ncu --profile-from-start off`` looks for."""
-    import torch
+def _mapped(described: Values, files: Sequence[int]) -> Any:
+    from ..harness.values import MappedFile
 
-    torch.cuda.profiler.start()
-    call()
-    torch.cuda.synchronize()
-    torch.cuda.profiler.stop()
-    return b""
-
-
-def _trace(call: Callable[[], object]) -> bytes:
-    import torch
-    from torch.profiler import ProfilerActivity
-
-    with torch.profiler.profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
-        for _ in range(CALLS):
-            call()
-        torch.cuda.synchronize()
-    profiler.export_chrome_trace("trace.json")
-    return Path("trace.json").read_bytes()
-
-
-def _proton(call: Callable[[], object]) -> bytes:
-    """Needs kernels with scopes of ``triton.profiler.language`` in them; they are compiled anew with the scopes on."""
-    import torch
-    import triton.profiler as proton
-
-    proton.start("proton", backend="instrumentation")
-    call()
-    torch.cuda.synchronize()
-    proton.finalize()
-    return Path("proton.hatchet").read_bytes()
-
-
-_MODES: dict[str, Callable[[Callable[[], object]], bytes]] = {"plain": _plain, "trace": _trace, "proton": _proton}
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    return MappedFile(files[0] if files else -1, described.size)

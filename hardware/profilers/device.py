@@ -1,108 +1,189 @@
-"""Profiles a candidate on the GPU with whatever this machine permits, into one result."""
+"""Looks into a candidate on the GPU with whatever this machine permits, into one result."""
 
-import shutil
-import sys
-from collections.abc import Sequence
-from pathlib import Path
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from ...schemas import DeviceProfile, KernelProfile
-from ..limited_command import Finished, Limits, run_limited
-from . import ncu, proton, trace
-from .called import CALLS
+from ...schemas import DeviceProfile, ProblemFormat
+from ..harness.messages import Values
+from ..lease import Lease
+from . import ncu, proton
+from .messages import Inspect
+from .reading import NAMES, log_of, put_together
+from .standby import NeverStarted, NothingSeen, Setting, Standby
 
-_CALLED = f"{__package__}.called"
-_NO_LIMIT = 1 << 60
-"""CUDA maps address space far beyond the memory there is."""
-LARGEST_FILE = 1 << 30
+START_SECONDS = 120.0
+"""How long importing torch may take on a busy machine."""
+ALWAYS = ("trace", "counters")
+"""What every candidate is looked into with, where it is permitted; scopes only where the candidate has some."""
+
+PROBE = Inspect(
+    source='import torch\n\n\ndef kernel():\n    return torch.ones(1 << 22, device="cuda").sum()\n',
+    format=ProblemFormat.function,
+    inputs=(Values(items=(), size=0),),
+)
+"""A candidate of our own: what a profiler does not see of it, it sees of none."""
+
+Looks = dict[str, Standby]
 
 
 class Profilers:
-    """The GPU's profilers on this machine. What one cannot do here is found out once, said once and done without."""
+    """The GPU's profilers on this machine. What one cannot do here is found out once and done without."""
 
-    def __init__(self, environment: dict[str, str] | None = None) -> None:
-        """``environment`` is added to what the candidate's process sees: which device, where libraries are."""
-        self._environment = environment or {}
+    def __init__(self, setting: Setting) -> None:
+        """Starts nothing yet."""
+        self._setting = setting
         self._ncu = ncu.find_ncu()
-        self._no_counters = "" if self._ncu else "no counters of the GPU: Nsight Compute (ncu) is not installed"
+        self._waiting: Looks = {}
+        self._missing: dict[str, str] = {}
+        self._proven: set[str] = set()
+        """Modes that have shown something."""
+        self._open: set[str] = set()
+        """Modes that see nothing behind closed doors, not even of the probe: network and files are left open there."""
+        if not self._ncu:
+            self._miss("counters", ncu.MISSING)
 
-    async def profile(self, folder: Path, *, seconds: float) -> DeviceProfile:
-        """Profile the candidate in ``folder`` (see :mod:`.called` for what lies there); hold the device's lease.
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What cannot be asked on this machine, as far as it is known by now, one sentence each."""
+        return tuple(self._missing.values())
 
-        Every profiler runs the candidate in a process of its own, ``seconds`` at most each. A candidate that fails
-        there gives a profile without kernels, and the reason among ``unavailable``.
+    def get_ready(self) -> None:
+        """Start the processes that the next look needs, so that it need not wait for them. In a running loop."""
+        for mode in ALWAYS:
+            if mode not in self._missing and mode not in self._waiting:
+                self._waiting[mode] = self._standby(mode)
+
+    async def look(self, inspect: Inspect, files: Sequence[int], lease: Lease) -> DeviceProfile | None:
+        """Look into the candidate of ``inspect``; ``files`` are its memory files. None if nothing is permitted here.
+
+        Each profiler has a process of its own, and ``inspect.seconds`` for each of its two steps. It loads the
+        candidate while others may use the device, and calls it while nobody else does. A candidate that fails there,
+        or does not end, gives less of a profile, or one without kernels, and the reason among ``unavailable``.
         """
-        found = await self._traced(folder, seconds)
-        if not found.kernels:
-            return found
-        if not self._no_counters:
-            found = await self._counted(found, folder, seconds)
-        source = (folder / "candidate.py").read_text(encoding="utf-8")
-        if proton.has_scopes(source):
-            found = await self._scoped(found, folder, seconds)
-        reasons = (*found.unavailable, *filter(None, (self._no_counters,)))
-        return replace(found, unavailable=tuple(dict.fromkeys(reasons)))
+        began = time.monotonic()
+        modes = self._permitted()
+        if not modes:
+            return None
+        if proton.has_scopes(inspect.source) and "scopes" not in self._missing:
+            modes.append("scopes")
+        found, reasons = await self._run(modes, inspect, files, lease)
+        for mode in modes:
+            if mode in reasons and mode in ALWAYS:
+                # The candidate's word is not enough to give a profiler up, or to open a door to it.
+                await self._prove(mode, lease)
+            elif mode not in reasons:
+                self._proven.add(mode)
+        self.get_ready()
+        told = (f"{NAMES[mode]} saw nothing of it: {why}" for mode, why in reasons.items() if mode not in self._missing)
+        return replace(found, unavailable=(*self.missing, *told), seconds=time.monotonic() - began)
 
-    async def _traced(self, folder: Path, seconds: float) -> DeviceProfile:
-        finished = await self._run((), folder, "trace", seconds)
+    async def prove(self, lease: Lease) -> DeviceProfile:
+        """Find out what this machine permits, with a candidate of our own."""
+        found, reasons = await self._run(self._permitted(), PROBE, (), lease)
+        for mode in reasons:
+            await self._prove(mode, lease)
+        if any(mode in self._open for mode in reasons):
+            found, _ = await self._run(self._permitted(), PROBE, (), lease)
+        return replace(found, unavailable=self.missing)
+
+    async def close(self) -> None:
+        """End the processes that wait."""
+        waiting, self._waiting = list(self._waiting.values()), {}
+        await _closed(waiting)
+
+    def _permitted(self) -> list[str]:
+        return [mode for mode in ALWAYS if mode not in self._missing]
+
+    async def _prove(self, mode: str, lease: Lease) -> None:
+        """See whether the probe can be looked into in this mode; first behind closed doors, then with them open."""
+        why = ""
+        for doors in ("closed", "open"):
+            if mode in self._proven or mode in self._missing:
+                return
+            if doors == "open":
+                self._open.add(mode)
+                if mode in self._waiting:
+                    await self._waiting.pop(mode).close()
+            _, reasons = await self._run([mode], PROBE, (), lease)
+            why = reasons.get(mode, "")
+            if not why:
+                self._proven.add(mode)
+        if mode not in self._proven and mode not in self._missing:
+            self._miss(mode, why)
+
+    async def _run(
+        self, modes: Sequence[str], inspect: Inspect, files: Sequence[int], lease: Lease
+    ) -> tuple[DeviceProfile, dict[str, str]]:
+        """What profilers see of a candidate, and by mode why one sees nothing."""
+        looks: Looks = {mode: self._taken(mode) for mode in modes}
+        every, failed = list(looks.values()), dict[str, str]()
+
+        async def step(taken: Sequence[str], do: Callable[[Standby], Awaitable[None]]) -> None:
+            """One step with some of them at once; who cannot take it is out."""
+            left = [mode for mode in taken if mode in looks]
+            for mode, error in zip(left, await _all(do(looks[mode]) for mode in left), strict=True):
+                if error is not None:
+                    one = looks.pop(mode)
+                    failed[mode] = self._why(one, error)
+                    # At once: it may still keep the device busy.
+                    await asyncio.shield(one.close())
+
         try:
-            return trace.read_trace((folder / "profile.out").read_bytes(), CALLS)
-        except (OSError, ValueError):
-            reason = f"torch.profiler gave nothing: {_last_line(finished)}"
-            return DeviceProfile(sources=(), kernels=(), launches=0, busy_us=0.0, unavailable=(reason,))
+            await step(modes, lambda one: one.connected(START_SECONDS))
+            async with lease.shared():
+                await step(modes, lambda one: one.load(_for(one.mode, inspect), files))
+            async with lease.exclusive():
+                for mode in modes:
+                    await step([mode], lambda one: one.measure(inspect.seconds))
+            # Nothing else writes after the last answer.
+            await step(["counters"], Standby.end)
+            found, unread = await asyncio.to_thread(put_together, looks)
+        finally:
+            await asyncio.shield(_closed(every))
+        return found, {**failed, **unread}
 
-    async def _counted(self, found: DeviceProfile, folder: Path, seconds: float) -> DeviceProfile:
-        finished = await self._run(ncu.command(self._ncu, ()), folder, "plain", seconds)
-        kernels = ncu.read_table(finished.output)
-        if not kernels:
-            self._no_counters = (
-                ncu.why_not(finished.output) or "no counters of the GPU: Nsight Compute's table is empty"
-            )
-            return found
-        return replace(found, sources=(*found.sources, "ncu"), kernels=merged(found.kernels, kernels))
+    def _taken(self, mode: str) -> Standby:
+        return self._waiting.pop(mode) if mode in self._waiting else self._standby(mode)
 
-    async def _scoped(self, found: DeviceProfile, folder: Path, seconds: float) -> DeviceProfile:
-        finished = await self._run((), folder, "proton", seconds)
-        try:
-            regions = proton.read_tree((folder / "profile.out").read_bytes())
-        except (OSError, ValueError):
-            reason = f"Proton gave nothing: {_last_line(finished)}"
-            return replace(found, unavailable=(*found.unavailable, reason))
-        kernels = tuple(replace(kernel, regions=regions.get(kernel.name, {})) for kernel in found.kernels)
-        return replace(found, sources=(*found.sources, "proton"), kernels=kernels)
+    def _standby(self, mode: str) -> Standby:
+        doors = "open" if mode in self._open else "closed"
+        if mode == "counters":
+            return Standby(mode, self._setting, lambda file: ncu.command(self._ncu, file), doors=doors)
+        return Standby(mode, self._setting, doors=doors)
 
-    async def _run(self, wrapper: Sequence[str], folder: Path, mode: str, seconds: float) -> Finished:
-        (folder / "profile.out").unlink(missing_ok=True)
-        scratch = folder / "scratch"
-        shutil.rmtree(scratch, ignore_errors=True)
-        program = (sys.executable, "-P", "-m", _CALLED, str(folder), mode)
-        limits = Limits(seconds, _NO_LIMIT, LARGEST_FILE)
-        return await run_limited([*wrapper, *program], cwd=folder, limits=limits, environment=self._environment)
+    def _why(self, one: Standby, error: NothingSeen) -> str:
+        said = str(error)
+        if one.mode == "counters":
+            said = ncu.why_not(f"{log_of(one)}\n{error}", otherwise=said)
+        if isinstance(error, NeverStarted):
+            # Nothing of a candidate was in it yet.
+            self._miss(one.mode, said)
+        return said
 
-
-def merged(timed: Sequence[KernelProfile], counted: Sequence[KernelProfile]) -> tuple[KernelProfile, ...]:
-    """Counters of ``counted`` beside the times of ``timed``: under Nsight Compute a kernel runs alone and is slower."""
-    by_name = {_short(kernel.name): kernel for kernel in counted}
-    result = []
-    for kernel in timed:
-        seen = by_name.get(_short(kernel.name))
-        result.append(
-            kernel
-            if seen is None
-            else replace(seen, name=kernel.name, time_us=kernel.time_us, launches=kernel.launches)
-        )
-    return tuple(result)
+    def _miss(self, mode: str, reason: str) -> None:
+        self._missing[mode] = reason if mode == "counters" else f"nothing from {NAMES[mode]} here: {reason}"
 
 
-def _short(name: str) -> str:
-    """``void at::native::reduce<...>(...)`` and ``reduce`` are one kernel to two profilers."""
-    plain = name.removeprefix("void ").partition("(")[0].partition("<")[0]
-    return plain.rpartition("::")[2].strip()
+def _for(mode: str, inspect: Inspect) -> Inspect:
+    # Scopes are compiled in when the kernel is first launched.
+    return replace(inspect, programs=inspect.programs or mode == "scopes")
 
 
-def _last_line(finished: Finished) -> str:
-    if finished.timed_out:
-        return f"no end after {finished.seconds:.0f} s"
-    lines = [line.strip() for line in finished.output.splitlines() if line.strip()]
-    return lines[-1] if lines else f"exit status {finished.returncode}"
+async def _all(steps: Iterable[Awaitable[None]]) -> list[NothingSeen | None]:
+    """Take all steps at once; for each what it failed with.
+
+    Raises:
+        BaseException: a step failed with anything else.
+    """
+    results = await asyncio.gather(*steps, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, NothingSeen):
+            raise result
+    return [result if isinstance(result, NothingSeen) else None for result in results]
+
+
+async def _closed(standbys: Sequence[Standby]) -> None:
+    await asyncio.gather(*(one.close() for one in standbys))

@@ -2,10 +2,11 @@
 
 import csv
 import io
+import math
 import os
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -24,11 +25,16 @@ _COLUMNS = {
     "occupancy_percent": r"sm__warps_active\.avg\.pct_of_peak_sustained_active",
     "occupancy_limit_percent": r"sm__maximum_warps_per_active_cycle_pct",
 }
+_PIPE = re.compile(
+    r"sm__(?:inst_executed_pipe_(\w+)|pipe_(\w+)_cycles_active)\.(?:avg|sum)\.pct_of_peak_sustained_active"
+)
+_LONGEST_NAME = 200
 _TIME = "gpu__time_duration.sum"
 _REGISTERS = "launch__registers_per_thread"
 _STALL = re.compile(r"smsp__average_warps?_(?:latency_)?issue_stalled_(\w+)_per_(?:issue_active|warp_active)\.ratio")
 _TO_US = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "ms": 1e3, "msecond": 1e3, "s": 1e6, "second": 1e6}
 
+_NO_COUNTERS = "no counters of the GPU: "
 _REASONS = (
     ("ERR_NVGPUCTRPERM", "the driver keeps its counters to administrators: load the nvidia module with "
      "NVreg_RestrictProfilingToAdminUsers=0, or run as root"),
@@ -36,6 +42,7 @@ _REASONS = (
     ("No kernels were profiled", "the candidate launched no kernel that Nsight Compute could see"),
     ("Cuda driver is not compatible", "this Nsight Compute does not know the driver: install its CUDA version's"),
 )  # fmt: skip
+MISSING = f"{_NO_COUNTERS}Nsight Compute (ncu) is not installed"
 
 
 def find_ncu() -> str:
@@ -46,23 +53,26 @@ def find_ncu() -> str:
     return next((path for path in found if path and os.access(path, os.X_OK)), "")
 
 
-def command(ncu: str, program: Sequence[str]) -> list[str]:
-    """``program`` under Nsight Compute. Clocks are left alone: the machine may not be ours to set."""
+def command(ncu: str, log: Path, program: Sequence[str] = ()) -> list[str]:
+    """``program`` under Nsight Compute, which writes its table and its complaints to ``log``.
+
+    Clocks are left alone: the machine may not be ours to set. Rules are not applied: the analyst has its own.
+    """
     asked = [part for section in SECTIONS for part in ("--section", section)]
-    table = ["--csv", "--page", "raw", "--print-units", "base"]
+    table = ["--csv", "--page", "raw", "--print-units", "base", "--apply-rules", "no", "--log-file", str(log)]
     limits = ["--clock-control", "none", "--profile-from-start", "off", "--launch-count", str(MOST_KERNELS)]
     return [ncu, *table, *limits, *asked, *program]
 
 
-def why_not(output: str) -> str:
-    """Why ``output`` holds no counters, as one sentence; empty if it does."""
+def why_not(output: str, otherwise: str = "Nsight Compute printed none") -> str:
+    """Why ``output`` holds no counters, as one sentence, ``otherwise`` if it does not say; empty if it has some."""
     if '"Kernel Name"' in output:
         return ""
     for mark, reason in _REASONS:
         if mark in output:
-            return f"no counters of the GPU: {reason}"
-    errors = [line.strip() for line in output.splitlines() if "ERROR" in line]
-    return f"no counters of the GPU: {errors[0] if errors else 'Nsight Compute printed none'}"
+            return _NO_COUNTERS + reason
+    errors = [line.strip().removeprefix("==ERROR== ") for line in output.splitlines() if "ERROR" in line]
+    return _NO_COUNTERS + (errors[0] if errors else otherwise)
 
 
 def read_table(output: str) -> tuple[KernelProfile, ...]:
@@ -88,12 +98,14 @@ def _kernel(row: Mapping[str, str], unit: Mapping[str, str]) -> KernelProfile:
     values = {name: value for name, text in row.items() if (value := _number(text)) is not None}
     percents = {field: _first(values, re.compile(pattern)) for field, pattern in _COLUMNS.items()}
     stalls = {match[1]: value for name, value in values.items() if (match := _STALL.fullmatch(name)) and value > 0}
+    pipes = {match[1] or match[2]: value for name, value in values.items() if (match := _PIPE.fullmatch(name))}
     registers = values.get(_REGISTERS)
     kernel = KernelProfile(
-        name=row["Kernel Name"],
+        name=row["Kernel Name"][:_LONGEST_NAME],
         time_us=values.get(_TIME, 0.0) * _TO_US.get(unit.get(_TIME, "ns"), 1e-3),
         registers=None if registers is None else int(registers),
         stalls={name: value for name, value in stalls.items() if not name.endswith("not_issued")},
+        pipes={name: value for name, value in pipes.items() if value > 0},
     )
     return replace(kernel, **percents)
 
@@ -111,20 +123,29 @@ def _together(launches: Sequence[KernelProfile]) -> KernelProfile:
         weight = sum(part for _, part in known)
         return sum(value * part for value, part in known) / weight if weight else None
 
-    reasons = {reason for launch in launches for reason in launch.stalls}
-    stalls = {reason: mean([launch.stalls.get(reason, 0.0) for launch in launches]) or 0.0 for reason in reasons}
     kernel = KernelProfile(
         name=launches[0].name,
         time_us=time,
         launches=len(launches),
         registers=max((launch.registers for launch in launches if launch.registers is not None), default=None),
-        stalls=dict(sorted(stalls.items(), key=lambda stall: -stall[1])),
+        stalls=_means([launch.stalls for launch in launches], mean),
+        pipes=_means([launch.pipes for launch in launches], mean),
     )
     return replace(kernel, **{field: mean([getattr(launch, field) for launch in launches]) for field in _COLUMNS})
 
 
+def _means(
+    found: Sequence[Mapping[str, float]], mean: Callable[[Sequence[float | None]], float | None]
+) -> dict[str, float]:
+    """The mean of each name, the largest first; what a launch lacks was 0 there."""
+    names = {name for values in found for name in values}
+    means = {name: mean([values.get(name, 0.0) for values in found]) or 0.0 for name in sorted(names)}
+    return dict(sorted(means.items(), key=lambda item: -item[1]))
+
+
 def _number(text: str) -> float | None:
     try:
-        return float(text.replace(",", ""))
+        value = float(text.replace(",", ""))
     except ValueError:
         return None
+    return value if math.isfinite(value) else None

@@ -1,11 +1,14 @@
 """What Proton saw inside Triton kernels: the share of each scope that the kernel's text opens (``pl.enter_scope``)."""
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
 SCOPES = ("enter_scope", "pl.scope")
 """What a file has to hold for Proton to see anything inside its kernels."""
+LARGEST = 64 << 20
+"""Bytes of a tree that are worth reading."""
 _COUNTED = ("cycles", "time (ns)")
 
 
@@ -20,10 +23,15 @@ def read_tree(text: str | bytes) -> dict[str, dict[str, float]]:
     Raises:
         ValueError: it is no such file.
     """
+    if len(text) > LARGEST:
+        raise ValueError(f"this is no tree of Proton: {len(text) >> 20} MiB of it")
     try:
-        roots = [node for node in json.loads(text) if isinstance(node, dict) and "frame" in node]
-    except (json.JSONDecodeError, TypeError, UnicodeDecodeError) as error:
+        return _read([node for node in json.loads(text) if isinstance(node, dict) and "frame" in node])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"this is no tree of Proton: {error}") from error
+
+
+def _read(roots: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     for kernel, regions in _kernels(roots):
         amounts = found.setdefault(kernel, {})
@@ -52,4 +60,7 @@ def _shares(amounts: dict[str, float]) -> dict[str, float]:
 
 def _amount(node: dict[str, Any]) -> float:
     metrics = node.get("metrics", {})
-    return next((float(metrics[name]) for name in _COUNTED if name in metrics), 0.0)
+    amount = next((float(metrics[name]) for name in _COUNTED if name in metrics), 0.0)
+    if not 0 <= amount < math.inf:
+        raise ValueError(f"an amount of {amount}")
+    return amount

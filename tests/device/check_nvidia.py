@@ -141,7 +141,7 @@ def doctor(home: Path) -> object:
     from kernelswarm.hardware.gpu_doctor import examine_gpu
     from kernelswarm.hardware.pool_files import find_pool
 
-    checks = examine_gpu(find_pool("h200", home))
+    checks = examine_gpu(find_pool("h200", home), home)
     told = [f"{found.status} {found.name}: {found.detail} {found.way_out}".strip() for found in checks]
     assert not [line for line in told if line.startswith("fail")], told
     return told
@@ -255,23 +255,114 @@ def cuda_ahead(home: Path) -> object:
 
 @check
 def profilers(home: Path) -> object:
-    import shutil
+    """Each profiler by itself on a kernel of our own, behind closed doors; with them open if that shows nothing."""
+    from kernelswarm.hardware.harness.inspection import profilers_for
+    from kernelswarm.hardware.lease import Lease
+    from kernelswarm.hardware.profilers.device import ALWAYS, PROBE
 
-    import torch
+    pool, facts = pool_and_facts(home)
+    device = facts.accelerators[0]
 
-    from kernelswarm.hardware.profilers.device import Profilers
+    async def look(mode: str, doors: str) -> str:
+        one = profilers_for(device, home)
+        one._open = {mode} if doors == "open" else set()
+        started = time.monotonic()
+        try:
+            found, reasons = await one._run([mode], PROBE, (), Lease(pool, home, device.uuid))
+        finally:
+            await one.close()
+        seconds = time.monotonic() - started
+        told = reasons.get(mode) or f"saw {len(found.kernels)} kernels under {found.isolation}"
+        print(f"  {mode}, doors {doors}, {seconds:.1f} s: {told}", flush=True)
+        return "" if reasons else doors
 
-    source = text("rows_triton.py")
-    _, archive = compiled("triton", source, home)
-    folder = home / "profile"
-    folder.mkdir()
-    (folder / "candidate.py").write_text(source)
-    shutil.copy(archive, folder / "kernels.triton")
-    torch.save({"inputs": [torch.randn(8192, 8192).bfloat16()]}, folder / "request.pt")
-    started = time.monotonic()
-    found = asyncio.run(Profilers().profile(folder, seconds=100.0))
-    assert found.kernels and found.kernels[0].time_us > 0, found.unavailable
-    return f"{time.monotonic() - started:.1f} s: {found}"
+    async def first(mode: str) -> str:
+        return await look(mode, "closed") or await look(mode, "open")
+
+    async def every() -> dict[str, str]:
+        return dict(zip(ALWAYS, await asyncio.gather(*map(first, ALWAYS)), strict=True))
+
+    worked = asyncio.run(every())
+    assert worked["trace"], "torch.profiler sees nothing on this device; why stands above"
+    return f"doors at which it works: {worked} (no counters is a PASS: the machine may not permit them)"
+
+
+RMSNORM = """
+import torch
+
+shapes = {"main": dict(rows=8192, columns=8192), "narrow": dict(rows=37, columns=1000)}
+
+def inputs(generator, rows, columns):
+    return [torch.randn(rows, columns, generator=generator).bfloat16()]
+
+def reference(x):
+    wide = x.float()
+    return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
+"""
+IN_TORCH = """
+import torch
+
+def kernel(x):
+    wide = x.float()
+    return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
+"""
+
+
+@check
+def looks(home: Path) -> object:
+    """The whole way: a device times a candidate, looks into it, and the analyst says what limits it."""
+    from kernelswarm.hardware.device import Device
+    from kernelswarm.hardware.problem_files import load_problem
+
+    pool, hardware = pool_and_facts(home)
+    (home / "rmsnorm.py").write_text(RMSNORM)
+    problem = load_problem(home / "rmsnorm.py")
+
+    async def run() -> list[object]:
+        told: list[object] = []
+        async with Device(pool, hardware, home, baselines=("eager",)) as device:
+            facts = await device.admit(problem)
+            await device.baselines(problem, facts)
+            for name, source in {"triton": text("rows_triton.py"), "torch": IN_TORCH}.items():
+                report, _ = await device.compile(source, "triton")
+                timed = await device.profile(problem, facts, source, report)
+                assert timed.timing is not None, timed.evidence
+                started = time.monotonic()
+                seen = await device.inspect(problem, source, report)
+                seconds = time.monotonic() - started
+                print(f"  {name}: timed in {timed.seconds:.1f} s, looked into in {seconds:.1f} s: {seen}", flush=True)
+                assert seen is not None and seen.kernels, seen
+                assert seen.kernels[0].time_us > 0 and "seccomp" in seen.isolation, seen
+                told.append(diagnosed(problem, facts, pool, hardware, report, timed, seen))
+                print(f"  {name}: {told[-1]}", flush=True)
+        return told
+
+    return asyncio.run(run())
+
+
+def diagnosed(problem, facts, pool, hardware, compiled, timed, seen) -> str:
+    """What the analyst says of a candidate that was timed and looked into."""
+    from msgspec.structs import replace
+
+    try:
+        from kernelswarm.agents.analyst import diagnose
+        from kernelswarm.agents.graph import SearchGraph
+    except ImportError as error:
+        return f"no diagnosis: the agents need {error.name}"
+    from kernelswarm.schemas import CandidateCompiled, CandidateProfiled, SessionOpened, seal
+
+    events = [
+        ("", SessionOpened(problem=problem, facts=facts, pool=pool, hardware=hardware, budget=1, seed=0)),
+        ("n001", CandidateCompiled(report=compiled)),
+        ("n001", CandidateProfiled(report=replace(timed, device=seen))),
+    ]
+    graph = SearchGraph("s-check")
+    for node, event in events:
+        about = dict(session="s-check", pool=pool.name, node=node, cause=node, agent="check", worker="check", at_ns=1)
+        graph.apply(seal(event, **about), event)
+    told = diagnose(graph, "n001", events[-1][1])
+    evidence = "; ".join(f"{one.name} {one.value}: {one.meaning}" for one in told.evidence)
+    return f"{told.summary} | {evidence} | try {', '.join(one.action for one in told.advice)}"
 
 
 @check

@@ -1,13 +1,21 @@
 """What the GPU's profilers print becomes one result; the shapes are those that the tools write."""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 import torch
+from msgspec.structs import replace
 
+from kernelswarm.hardware.checks import Status
+from kernelswarm.hardware.gpu_doctor import profiler_checks
+from kernelswarm.hardware.lease import Lease
 from kernelswarm.hardware.profilers import ncu, proton, trace
-from kernelswarm.hardware.profilers.device import Profilers, merged
-from kernelswarm.schemas import KernelProfile, decode, encode
+from kernelswarm.hardware.profilers.device import PROBE, Profilers
+from kernelswarm.hardware.profilers.reading import merged, put_together
+from kernelswarm.hardware.profilers.standby import NothingSeen, Setting, Standby
+from kernelswarm.schemas import DeviceProfile, KernelProfile, Pool, decode, encode
 
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 HEADER = (
@@ -18,8 +26,10 @@ HEADER = (
     "sm__warps_active.avg.pct_of_peak_sustained_active", "sm__maximum_warps_per_active_cycle_pct",
     "launch__registers_per_thread", STALL.format("long_scoreboard"),
     STALL.format("barrier"), STALL.format("long_scoreboard_not_issued"), "launch__func_cache_config",
+    "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active",
+    "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active",
 )  # fmt: skip
-UNITS = ("",) * 11 + ("ns", "%", "%", "%", "%", "%", "%", "register/thread", "inst", "inst", "inst", "")
+UNITS = ("",) * 11 + ("ns", "%", "%", "%", "%", "%", "%", "register/thread", "inst", "inst", "inst", "", "%", "%")
 
 
 def table(*rows: tuple[str, ...]) -> str:
@@ -33,7 +43,23 @@ def table(*rows: tuple[str, ...]) -> str:
 
 def row(name: str, time_ns: str, memory: str, stall: str = "12.5") -> tuple[str, ...]:
     place = ("0", "4711", "python3.12", "127.0.0.1", name, "1", "7", "(256, 1, 1)", "(8,192, 1, 1)", "0", "9.0")
-    return (*place, time_ns, memory, "90.5", "31.25", "0", "97.5", "100", "32", stall, "0.5", "3", "CachePreferNone")
+    return (
+        *place,
+        time_ns,
+        memory,
+        "90.5",
+        "31.25",
+        "0",
+        "97.5",
+        "100",
+        "32",
+        stall,
+        "0.5",
+        "3",
+        "CachePreferNone",
+        "12",
+        "40",
+    )
 
 
 def test_a_table_of_nsight_compute_is_read():
@@ -45,6 +71,7 @@ def test_a_table_of_nsight_compute_is_read():
     assert (rows.memory_percent, rows.dram_percent, rows.compute_percent) == (91.75, 90.5, 31.25)
     assert (rows.occupancy_percent, rows.occupancy_limit_percent, rows.tensor_percent) == (97.5, 100.0, 0.0)
     assert list(rows.stalls.items()) == [("long_scoreboard", 12.5), ("barrier", 0.5)]
+    assert list(rows.pipes.items()) == [("xu", 40.0), ("fma", 12.0)]
     assert (split.launches, split.time_us, split.memory_percent) == (2, pytest.approx(8.0), pytest.approx(65.0))
     assert decode(encode(rows), KernelProfile) == rows
 
@@ -71,36 +98,71 @@ def test_why_there_are_no_counters_is_one_sentence(output, said):
     assert ncu.why_not(table(row("rows", "1", "2"))) == ""
 
 
-def test_nsight_compute_leaves_the_clocks_alone():
-    command = ncu.command("/opt/ncu", ["python", "x.py"])
+def test_nsight_compute_leaves_the_clocks_alone_and_writes_apart_from_what_the_candidate_prints():
+    command = ncu.command("/opt/ncu", Path("/tmp/table"), ["python", "x.py"])
     assert command[0] == "/opt/ncu" and command[-2:] == ["python", "x.py"]
     assert command[command.index("--clock-control") + 1] == "none"
+    assert command[command.index("--log-file") + 1] == "/tmp/table"
 
 
 def event(category: str, name: str, ts: float, dur: float, **args: object) -> dict:
     return {"ph": "X", "cat": category, "name": name, "pid": 0, "tid": 7, "ts": ts, "dur": dur, "args": args}
 
 
-def test_a_trace_tells_launches_and_gaps():
+ROWS = {"registers per thread": 48, "grid": [64, 1, 1], "block": [256, 1, 1], "blocks per SM": 0.4848485,
+        "est. achieved occupancy %": 12}  # fmt: skip
+
+
+def traced(*starts: float) -> str:
+    """Calls after a flush each: the flush ends at the start, and two kernels and a copy follow."""
     events = [event("cpu_op", "aten::empty_like", 0.0, 900.0), {"ph": "M", "name": "process_name", "args": {}}]
-    for start in (1000.0, 1100.0):
+    for start in starts:
         events += [
-            event("kernel", "rows", start, 40.0, **{"registers per thread": 48, "grid": [8192, 1, 1]}),
+            event("kernel", "fill", start - 80.0, 80.0, grid=[4096, 1, 1], block=[128, 1, 1]),
+            event("kernel", "rows", start + 5.0, 40.0, **ROWS),
             event("gpu_memcpy", "Memcpy DtoD (Device -> Device)", start + 50.0, 10.0),
-            event("kernel", "rows", start + 55.0, 15.0, **{"registers per thread": 48}),
+            event("kernel", "rows", start + 55.0, 15.0, **ROWS),
         ]
-    found = trace.read_trace(json.dumps({"schemaVersion": 1, "traceEvents": events}), calls=2)
+    return json.dumps({"schemaVersion": 1, "traceEvents": events})
+
+
+def test_a_trace_tells_launches_and_gaps_of_a_call_and_leaves_the_flushes_out():
+    found = trace.read_trace(traced(1000.0, 1200.0, 1400.0))
     assert (found.launches, found.busy_us) == (3, pytest.approx(60.0))
-    assert found.gap_us == pytest.approx((10.0 + 30.0 + 10.0) / 2)
+    assert found.gap_us == pytest.approx(5.0 + 5.0)
     rows, copy = found.kernels
     assert (rows.name, rows.launches, rows.time_us, rows.registers) == ("rows", 2, pytest.approx(55.0), 48)
+    assert (rows.blocks_per_multiprocessor, rows.occupancy_limit_percent) == (pytest.approx(0.4848485), 12.0)
     assert copy.time_us == pytest.approx(10.0) and found.sources == ("torch",)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "not json"])
+def test_a_kernel_like_the_flush_in_another_shape_is_the_candidates():
+    text = json.loads(traced(1000.0, 1200.0))
+    text["traceEvents"].append(event("kernel", "fill", 1080.0, 7.0, grid=[8, 1, 1], block=[128, 1, 1]))
+    found = trace.read_trace(json.dumps(text))
+    assert {kernel.name for kernel in found.kernels} == {"fill", "rows", "Memcpy DtoD (Device -> Device)"}
+
+
+def test_a_device_that_shows_nothing_is_not_a_candidate_without_kernels():
+    with pytest.raises(trace.NothingTraced):
+        trace.read_trace(json.dumps({"traceEvents": [event("cpu_op", "aten::add", 0.0, 1.0)]}))
+    alone = [event("kernel", "fill", 0.0, 80.0, grid=[4096, 1, 1])]
+    found = trace.read_trace(json.dumps({"traceEvents": alone}))
+    assert found.kernels == () and found.launches == 0
+
+
+BAD = json.dumps({"traceEvents": [event("kernel", "rows", 0.0, 1.0)]})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", "not json", "[" * 100_000, '{"traceEvents": 3}', BAD.replace('"dur": 1.0', '"dur": NaN'),
+     BAD.replace('"dur": 1.0', '"dur": "x"'), BAD.replace('"ts": 0.0', '"ts": 1e999')],
+    ids=range(9),
+)  # fmt: skip
 def test_what_is_no_trace_is_refused(text):
     with pytest.raises(ValueError, match="no trace"):
-        trace.read_trace(text, calls=1)
+        trace.read_trace(text)
 
 
 def frame(name: str, cycles: float | None = None, children: tuple[dict, ...] = ()) -> dict:
@@ -112,6 +174,14 @@ def test_protons_tree_gives_shares_of_a_kernel():
     kernel = frame("rows", None, (frame("load", 300.0), frame("reduce", 100.0)))
     text = json.dumps([frame("ROOT", None, (kernel, frame("other", 5.0))), {"CUDA": {"0": {"arch": "90"}}}])
     assert proton.read_tree(text) == {"rows": {"load": 0.75, "reduce": 0.25}}
+
+
+@pytest.mark.parametrize("text", ["", "{}", '[{"frame": 3, "children": 4}]', '[{"frame": {}, "children": [{}]}]'])
+def test_what_is_no_tree_of_proton_is_refused_or_empty(text):
+    try:
+        assert proton.read_tree(text) == {}
+    except ValueError as error:
+        assert "no tree of Proton" in str(error)
 
 
 def test_only_a_file_with_scopes_is_worth_asking():
@@ -126,10 +196,94 @@ def test_counters_join_times_under_the_names_of_both_tools():
     assert (kernel.time_us, kernel.launches, kernel.dram_percent) == (10.0, 2, 80.0)
 
 
+def test_counters_of_two_instances_of_a_template_are_not_guessed():
+    timed = (KernelProfile(name="void reduce<512>(float*)", time_us=10.0, blocks_per_multiprocessor=2.0),)
+    counted = tuple(KernelProfile(name=f"reduce<{n}>(float*)", time_us=1.0, dram_percent=n) for n in (128, 256))
+    assert merged(timed, counted) == timed
+    (kernel,) = merged(timed, counted[:1])
+    assert (kernel.dram_percent, kernel.blocks_per_multiprocessor) == (128, 2.0)
+
+
+def test_the_doctor_says_which_profilers_are_permitted():
+    seen = DeviceProfile(sources=("torch",), kernels=(), launches=1, busy_us=1.0, isolation="process+seccomp",
+                         unavailable=(ncu.why_not("==ERROR== ERR_NVGPUCTRPERM"),))  # fmt: skip
+    trace_check, counters = profiler_checks(seen)
+    assert trace_check.status is Status.ok and "seccomp" in trace_check.detail and not trace_check.way_out
+    assert counters.status is Status.warn and "RestrictProfilingToAdminUsers" in counters.detail and counters.way_out
+
+
+CPU = Setting(device="cpu")
+LOOK = replace(PROBE, seconds=120.0, source="import torch\n\ndef kernel():\n    return torch.ones(8).sum()\n")
+
+
+@pytest.fixture
+async def standby():
+    one = Standby("trace", CPU)
+    yield one
+    await one.close()
+
+
+async def test_a_process_that_waits_looks_into_a_candidate_behind_closed_doors(standby):
+    await standby.connected(120.0)
+    await standby.load(LOOK, ())
+    assert standby.isolation[0] == "process" and "rlimits" in standby.isolation
+    await standby.measure(60.0)
+    await standby.end()
+    assert b"aten::ones" in standby.output
+    found, reasons = put_together({"trace": standby})
+    assert found.kernels == () and "sees nothing on the device" in reasons["trace"]
+
+
+ESCAPES = """
+import os, pathlib, socket
+told = []
+for name, escape in (
+    ("file", lambda: pathlib.Path({outside!r}).write_text("x")),
+    ("network", lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM).connect(("127.0.0.1", 9))),
+    ("program", lambda: os.posix_spawn("/bin/true", ["true"], {{}})),
+):
+    try:
+        escape()
+        told.append(name)
+    except ConnectionRefusedError:
+        told.append(name)
+    except OSError:
+        pass
+raise RuntimeError(f"could do: {{told}}; scratch {{pathlib.Path('here').write_text('x')}}")
+"""
+
+
+async def test_a_candidate_under_a_profiler_is_as_shut_off_as_this_machine_allows(standby, tmp_path):
+    outside = tmp_path / "outside"
+    await standby.connected(120.0)
+    with pytest.raises(NothingSeen, match=r"scratch 1") as caught:
+        await standby.load(replace(LOOK, source=ESCAPES.format(outside=str(outside))), ())
+    assert "program" not in str(caught.value) or sys.platform != "linux"
+    assert not outside.exists() or "file" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "seconds", "why"),
+    [
+        ("import os; os._exit(3)", 120.0, "exit status 3"),
+        ("while True: pass", 2.0, "no answer within 2 s"),
+    ],
+)
+async def test_a_candidate_that_fails_under_a_profiler_gives_a_reason(standby, body, seconds, why):
+    await standby.connected(120.0)
+    with pytest.raises(NothingSeen, match=why):
+        await standby.load(replace(LOOK, source=body, seconds=seconds), ())
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-async def test_where_nothing_can_be_profiled_the_reason_is_told(tmp_path):
-    (tmp_path / "candidate.py").write_text("def kernel(x):\n    return x\n")
-    found = await Profilers().profile(tmp_path, seconds=60.0)
-    assert not found.kernels and not found.sources
-    (reason,) = found.unavailable
-    assert "torch.profiler gave nothing: " in reason and "CUDA" in reason
+async def test_where_nothing_can_be_profiled_it_is_said_once_and_done_without(tmp_path):
+    profilers = Profilers(Setting())
+    lease = Lease(Pool(name="h200", platform="nvidia", languages=("triton",)), tmp_path, "GPU-0")
+    try:
+        found = await profilers.look(PROBE, (), lease)
+        assert found is not None and not found.kernels and not found.sources
+        assert any("torch.profiler" in reason and "no CUDA device" in reason for reason in found.unavailable)
+        assert any("counters" in reason for reason in found.unavailable)
+        assert await profilers.look(PROBE, (), lease) is None
+    finally:
+        await profilers.close()

@@ -1,0 +1,54 @@
+"""What does a correct candidate do on its accelerator? Hands it, with its inputs, to the profilers."""
+
+import os
+from pathlib import Path
+
+from ...schemas import Accelerator, CompileReport, DeviceProfile, Problem
+from ..lease import Lease
+from ..profilers.device import Profilers
+from ..profilers.messages import Inspect
+from ..profilers.standby import Setting
+from .case_host import CaseHost
+
+LONGEST_SECONDS = 60.0
+"""Limit for loading, and for measuring, whatever a candidate may take when it is judged."""
+KEPT_ENVIRONMENT = ("CUDA_HOME", "TRITON_LIBCUDA_PATH", "CC")
+"""What tells where CUDA lies; no key, no token."""
+
+
+def profilers_for(accelerator: Accelerator, home: Path) -> Profilers:
+    """The profilers of one accelerator of this machine."""
+    kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+    environment = {**kept, "CUDA_VISIBLE_DEVICES": accelerator.uuid, "PYTHONDONTWRITEBYTECODE": "1"}
+    return Profilers(Setting(environment, target=accelerator.target, cache=str(home / "triton")))
+
+
+async def inspect(
+    profilers: Profilers,
+    cases: CaseHost,
+    lease: Lease,
+    problem: Problem,
+    source: str,
+    compiled: CompileReport,
+    artifacts: Path,
+    *,
+    seconds: float,
+) -> DeviceProfile | None:
+    """Look into a candidate at the timed shape, on the inputs that it was timed on. None if nothing is permitted here.
+
+    Raises:
+        HarnessError: the reference cannot draw the inputs any more.
+    """
+    timed = await cases.timed_cases()
+    request = Inspect(
+        source=source,
+        format=problem.format,
+        inputs=tuple(case.inputs for case in timed),
+        setup=cases.setup,
+        artifacts=str(artifacts),
+        ahead=tuple(artifact.name for artifact in compiled.artifacts if artifact.name.endswith(".triton")),
+        programs=compiled.language == "triton" and not compiled.artifacts,
+        seconds=min(seconds, LONGEST_SECONDS),
+    )
+    files = [case.file for case in timed] + ([] if cases.setup_file is None else [cases.setup_file])
+    return await profilers.look(request, files, lease)

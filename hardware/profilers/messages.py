@@ -1,0 +1,53 @@
+"""What the supervisor and a process that waits to be profiled say to each other, over :mod:`..harness.wire`."""
+
+from ...schemas import ProblemFormat, Schema
+from ..harness.messages import Failure, Values
+
+
+class Inspect(Schema, frozen=True, kw_only=True, tag="inspect"):
+    """Load this candidate and warm it up. Beside it: the inputs' memory files, then that of ``setup``."""
+
+    source: str
+    format: ProblemFormat
+
+    inputs: tuple[Values, ...]
+    """Copies of the inputs, which the calls rotate through."""
+
+    setup: Values | None = None
+    """Constructor's arguments and parameters, for a KernelBench problem."""
+
+    artifacts: str = ""
+    """Folder of compiled artifacts."""
+
+    ahead: tuple[str, ...] = ()
+    """Artifacts, by name, that go into Triton's cache before the import."""
+
+    scratch: str = ""
+    """The folder that it may write to."""
+
+    programs: bool = False
+    """Whether it may start programs: what was not compiled ahead has to be compiled there."""
+
+    seconds: float = 60.0
+    """How long loading, and then measuring, may take."""
+
+
+class Loaded(Schema, frozen=True, kw_only=True, tag="loaded"):
+    """It is warm."""
+
+    isolation: tuple[str, ...]
+    """Every layer in force."""
+
+
+class Measure(Schema, frozen=True, kw_only=True, tag="measure"):
+    """Call it now, in view of the profiler."""
+
+
+class Measured(Schema, frozen=True, kw_only=True, tag="measured"):
+    """It was called."""
+
+    output: bytes = b""
+    """What the profiler wrote inside the process; Nsight Compute writes outside of it."""
+
+
+Answer = Loaded | Measured | Failure
