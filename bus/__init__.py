@@ -1,5 +1,6 @@
 """How events travel: the only folder that knows NATS."""
 
+from .asked import asked_bus
 from .client import Bus
 from .consumer import Consumer, Delivery
 from .fair import FairConsumer
@@ -24,6 +25,7 @@ __all__ = [
     "NobodyServes",
     "Service",
     "Tail",
+    "asked_bus",
     "connecting_with",
     "embedded",
     "server_binary",

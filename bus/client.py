@@ -173,7 +173,7 @@ class Bus:
         self._presence.leave(worker)
 
     async def workers(self, timeout: float = 0.5) -> list[WorkerPresence]:
-        """Who is there: everyone that answers within ``timeout`` seconds, sorted by name."""
+        """Who is there: everyone that answers until ``timeout`` seconds passed in silence, sorted by name."""
         return await self._presence.workers(timeout)
 
     async def close(self) -> None:

@@ -5,6 +5,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
+from typing import Self
 
 import msgspec
 import nats.errors
@@ -66,7 +67,53 @@ class Delivery:
         return True
 
 
-class Consumer(AsyncIterator[Delivery]):
+class Deliveries(AsyncIterator[Delivery]):
+    """What every way of sharing work out has in common: an iteration, a context, and an end."""
+
+    _closed = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Delivery:
+        """The next delivery.
+
+        Raises:
+            BusError: the server stayed away for too long, or refuses.
+        """
+        while not self._closed:
+            try:
+                delivery = await self._next()
+            except BusError:
+                if self._closed:
+                    break
+                raise
+            if delivery is not None:
+                return delivery
+        raise StopAsyncIteration
+
+    async def _next(self) -> Delivery | None:
+        """Wait for one; None: nothing came of it, wait again."""
+        raise NotImplementedError
+
+    async def start(self) -> Self:
+        """Create the durable consumer at the server now rather than with the first delivery."""
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        """Stop. What was handed over and is not settled can still be settled."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class Consumer(Deliveries):
     """Deliveries, as ``async for delivery in bus.consume(…)``.
 
     It outlives server restarts. Waiting for the next one may be cancelled (``asyncio.timeout``) without losing it. At
@@ -87,29 +134,6 @@ class Consumer(AsyncIterator[Delivery]):
         self._freed = asyncio.Event()
         self._turn = asyncio.Lock()
         self._pull: Pull | None = None
-        self._closed = False
-
-    def __aiter__(self) -> "Consumer":
-        return self
-
-    async def __anext__(self) -> Delivery:
-        """The next delivery.
-
-        Raises:
-            BusError: the server stayed away for too long, or refuses.
-        """
-        async with self._turn:
-            while not self._closed:
-                await self._free_place()
-                try:
-                    delivery = await self._next()
-                except BusError:
-                    if self._closed:
-                        break
-                    raise
-                if delivery is not None:
-                    return delivery
-        raise StopAsyncIteration
 
     async def batch(self, limit: int, wait_s: float) -> list[Delivery]:
         """One delivery (however long that takes), then what else comes within ``wait_s`` seconds, up to ``limit``.
@@ -125,28 +149,20 @@ class Consumer(AsyncIterator[Delivery]):
                     found.append(await anext(self))
         return found
 
-    async def start(self) -> "Consumer":
-        """Create the durable consumer at the server now rather than with the first delivery."""
+    async def start(self) -> Self:
+        """As :meth:`Deliveries.start`."""
         async with self._turn:
             await self._opened()
         return self
 
     async def aclose(self) -> None:
-        """Stop. Unsettled deliveries can still be settled."""
+        """As :meth:`Deliveries.aclose`; what arrived and was not handed over goes to another worker."""
         self._closed = True
         self._freed.set()
         self._forget(self)
         if self._pull is not None:
             for message in await self._pull.stop():
                 await sent(message.nak())
-
-    async def __aenter__(self) -> "Consumer":
-        return await self.start()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
     async def _opened(self) -> Pull:
         if self._pull is None:
@@ -162,25 +178,36 @@ class Consumer(AsyncIterator[Delivery]):
             await self._freed.wait()
 
     async def _next(self) -> Delivery | None:
-        pull = await self._opened()
-        try:
-            message = await pull.get(self._limit - self._busy)
-        except ConsumerGone:
-            await ensure_consumer(self._link, self._config)
-            return None
-        try:
-            envelope = decode_envelope(message.data)
-        except msgspec.DecodeError as error:
-            # Nobody can ever answer it: without this it would come back every 30 s for a month.
-            _log.warning("bus: %s holds something that is not an event (%s): skipped", message.subject, error)
-            await sent(message.term())
-            return None
-        self._busy += 1
-        return Delivery(message, envelope, self._settled)
+        async with self._turn:
+            await self._free_place()
+            if self._closed:
+                return None
+            pull = await self._opened()
+            try:
+                message = await pull.get(self._limit - self._busy)
+            except ConsumerGone:
+                await ensure_consumer(self._link, self._config)
+                return None
+            envelope = await event_in(message)
+            if envelope is None:
+                return None
+            self._busy += 1
+            return Delivery(message, envelope, self._settled)
 
     def _settled(self) -> None:
         self._busy -= 1
         self._freed.set()
+
+
+async def event_in(message: Msg) -> Envelope | None:
+    """The event in ``message``; None if it holds none, and then it is settled for good."""
+    try:
+        return decode_envelope(message.data)
+    except msgspec.DecodeError as error:
+        # Nobody can ever answer it: without this it would come back every 30 s for a month.
+        _log.warning("bus: %s holds something that is not an event (%s): skipped", message.subject, error)
+        await sent(message.term())
+        return None
 
 
 async def sent(message: Awaitable[object]) -> None:

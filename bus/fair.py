@@ -7,20 +7,17 @@ waits in one place, exactly one wakes up for one event, and no session stands be
 """
 
 import asyncio
-import logging
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
-from types import TracebackType
+from typing import Self
 
-import msgspec
 from nats.aio.msg import Msg
 from nats.js import api
 
-from ..schemas import BusError, decode_envelope
 from .board import Board
-from .consumer import Delivery, sent
+from .consumer import Deliveries, Delivery, event_in, sent
 from .lanes import Lanes
 from .link import Link
 from .pull import ConsumerGone, Pull
@@ -43,8 +40,6 @@ TICKET_DELIVERIES = 60
 LOOK_AGAIN_SECONDS = (0.05, 1.0)
 """After how long such a ticket is looked at again: at first, doubled each time, and at most."""
 
-_log = logging.getLogger("kernelswarm.bus")
-
 
 @dataclass
 class Known:
@@ -59,8 +54,10 @@ class Known:
     """Sessions that tickets named and whose lane was not found empty since: closed ones are on no board."""
 
 
-class FairConsumer(AsyncIterator[Delivery]):
-    """Deliveries of one role, one at a time, the sessions in turn; otherwise as :class:`Consumer`.
+class FairConsumer(Deliveries):
+    """Deliveries of one role, one at a time, the sessions in turn; otherwise as :class:`.consumer.Consumer`.
+
+    The next one comes once the last one is settled.
 
     ``lane`` makes the configuration of a session's consumer.
     """
@@ -85,32 +82,9 @@ class FairConsumer(AsyncIterator[Delivery]):
         self._pull: Pull | None = None
         self._idle = asyncio.Event()
         self._idle.set()
-        self._closed = False
 
-    def __aiter__(self) -> "FairConsumer":
-        return self
-
-    async def __anext__(self) -> Delivery:
-        """The next delivery, once the last one is settled.
-
-        Raises:
-            BusError: the server stayed away for too long, or refuses.
-        """
-        while not self._closed:
-            await self._idle.wait()
-            try:
-                ticket = await self._ticket()
-                delivery = None if self._closed else await self._served(ticket)
-            except BusError:
-                if self._closed:
-                    break
-                raise
-            if delivery is not None:
-                return delivery
-        raise StopAsyncIteration
-
-    async def start(self) -> "FairConsumer":
-        """Create the shared consumer at the server now rather than with the first delivery."""
+    async def start(self) -> Self:
+        """As :meth:`Deliveries.start`, for the consumer that all sessions share."""
         if self._pull is None:
             await ensure_consumer(self._link, self._tickets)
             self._pull = Pull(self._link, self._tickets.durable_name or "")
@@ -118,20 +92,21 @@ class FairConsumer(AsyncIterator[Delivery]):
         return self
 
     async def aclose(self) -> None:
-        """Stop. An unsettled delivery can still be settled."""
+        """As :meth:`Deliveries.aclose`."""
         self._closed = True
         self._idle.set()
         self._forget(self)
         await self._stop_waiting()
         await self._lanes.aclose()
 
-    async def __aenter__(self) -> "FairConsumer":
-        return await self.start()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
+    async def _next(self) -> Delivery | None:
+        await self._idle.wait()
+        ticket = None if self._closed else await self._ticket()
+        if not self._closed:
+            return await self._served(ticket)
+        if ticket is not None:
+            await sent(ticket.nak())
+        return None
 
     async def _ticket(self) -> Msg | None:
         """The next ticket; None after a long time without one."""
@@ -200,11 +175,8 @@ class FairConsumer(AsyncIterator[Delivery]):
         self._known.named.discard(session)
 
     async def _delivery(self, ticket: Msg | None, session: str, message: Msg) -> Delivery | None:
-        try:
-            envelope = decode_envelope(message.data)
-        except msgspec.DecodeError as error:
-            _log.warning("bus: %s holds something that is not an event (%s): skipped", message.subject, error)
-            await sent(message.term())
+        envelope = await event_in(message)
+        if envelope is None:
             if ticket is not None:
                 await sent(ticket.ack())
             return None

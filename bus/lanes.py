@@ -12,6 +12,7 @@ from nats.js import api
 from ..schemas import BusError
 from .cancelled import heeded
 from .link import ANSWER_SECONDS, RETRY_SECONDS, Link
+from .pull import leave
 from .stream import ensure_consumer
 from .subjects import STREAM
 
@@ -60,8 +61,7 @@ class Lanes:
         """Stop listening."""
         self._link.unwatch(self._interrupted)
         if self._subscription is not None:
-            with contextlib.suppress(nats.errors.Error):
-                await self._subscription.unsubscribe()
+            await leave(self._link, self._subscription)  # what still comes goes to another worker
 
     async def _asked(self, name: str) -> Msg | None:
         """What the server says; None if the connection broke or it said nothing: ask again."""

@@ -175,7 +175,9 @@ class Link:
                 raise
             except (nats.errors.Error, TimeoutError) as error:
                 self.check()
-                if not _passing(error) or asyncio.get_running_loop().time() > deadline:
+                # While there is no connection, how long it has been away decides, and says so.
+                late = asyncio.get_running_loop().time() > deadline and self._connected.is_set()
+                if late or not _passing(error):
                     raise BusError(f"the event bus at {self.url} did not {what}: {_reason(error)}") from error
                 if not isinstance(error, TimeoutError):
                     await asyncio.sleep(RETRY_SECONDS)

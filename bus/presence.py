@@ -41,24 +41,28 @@ class Presence:
         self._mine.pop(worker, None)
 
     async def workers(self, timeout: float) -> list[WorkerPresence]:
-        """Everyone who answers within ``timeout`` seconds, sorted by name.
+        """Everyone who answers until ``timeout`` seconds have passed without an answer, sorted by name.
 
         Raises:
             BusError: the server is away.
         """
         await self._link.connected()
         found: dict[str, WorkerPresence] = {}
+        heard = asyncio.Event()
 
         async def hear(message: Msg) -> None:
             with contextlib.suppress(msgspec.DecodeError):  # not a presence: not a worker of ours
                 presence = decode(message.data, WorkerPresence)
                 found[presence.worker] = presence
+            heard.set()
 
         inbox = self._link.nc.new_inbox()
         subscription = await self._link.nc.subscribe(inbox, cb=hear)
         try:
             await self._link.nc.publish(ROLL_CALL, b"", reply=inbox)
-            await asyncio.sleep(timeout)  # the answer's end is nowhere announced
+            with contextlib.suppress(nats.errors.Error):  # nobody is heard before the server has called
+                await self._link.nc.flush()
+            await _silence(heard, timeout)
         finally:
             with contextlib.suppress(nats.errors.Error):
                 await subscription.unsubscribe()
@@ -68,3 +72,12 @@ class Presence:
         for presence in list(self._mine.values()):
             with contextlib.suppress(nats.errors.Error):
                 await self._link.nc.publish(message.reply, encode(presence))
+
+
+async def _silence(heard: asyncio.Event, seconds: float) -> None:
+    """Wait until nothing was heard for so long: where a roll call ends is nowhere announced."""
+    with contextlib.suppress(TimeoutError):
+        while True:
+            async with asyncio.timeout(seconds):
+                await heard.wait()
+            heard.clear()

@@ -22,6 +22,9 @@ from .subjects import STREAM
 EXPIRES_SECONDS = 30.0
 HEARTBEAT_SECONDS = 5.0
 
+_FAREWELL_SECONDS = 2.0
+"""How long the server's last words are waited for when we stop listening."""
+
 _NANO = 1_000_000_000
 
 
@@ -55,12 +58,12 @@ class Pull:
     async def stop(self) -> list[Msg]:
         """Stop listening; returns what has arrived and was not handed over."""
         self._stopped = True
+        self._changed.set()
         self._link.unwatch(self._interrupted)
         if self._subscription is not None:
-            with contextlib.suppress(nats.errors.Error):
-                await self._subscription.unsubscribe()
+            # Of an unacknowledged consumer nobody misses the last words.
+            await leave(self._link, self._subscription, listen=not self._ephemeral)
         left, self._ready = list(self._ready), deque()
-        self._changed.set()
         return left
 
     async def get(self, batch: int) -> Msg:
@@ -70,7 +73,7 @@ class Pull:
             ConsumerGone: create the consumer, then try again.
             BusError: the bus is closed, lost, or refuses.
         """
-        while not self._ready:
+        while self._stopped or not self._ready:
             self._link.check()
             if self._stopped:
                 raise BusError("this subscription is closed")
@@ -131,3 +134,16 @@ class Pull:
             self._refused = description
         elif status not in ("404", "408"):
             self._rest = True
+
+
+async def leave(link: Link, subscription: Subscription, *, listen: bool = True) -> None:
+    """End a subscription; ``listen``: hear what the server sends before it knows.
+
+    That is out on delivery: dropped here, it would come again only after the acknowledgement's wait.
+    """
+    with contextlib.suppress(nats.errors.Error, TimeoutError):
+        if listen and link.nc.is_connected:
+            async with asyncio.timeout(_FAREWELL_SECONDS):
+                await heeded(subscription.drain())  # type: ignore[no-untyped-call]
+    with contextlib.suppress(nats.errors.Error):  # it is ended already, or the connection is
+        await subscription.unsubscribe()

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from waiting import LIMIT_S
 
 from kernelswarm.bus import Bus, embedded
 from kernelswarm.schemas import Envelope, Event, StopRequested, seal
@@ -110,7 +111,7 @@ def exited() -> Callable:
         loop = asyncio.get_running_loop()
         loop.add_reader(fd, ended.set)
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(LIMIT_S):
                 await ended.wait()
         finally:
             loop.remove_reader(fd)

@@ -1,22 +1,26 @@
 import asyncio
 import socket
+from collections.abc import Iterator
 
 import pytest
+from waiting import within
 
 from kernelswarm.bus import Bus, ConnectOptions
 from kernelswarm.bus.options import servers, shown
 from kernelswarm.schemas import BusError, InputError
 
 
-def closed_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port that nobody listens on, and that nobody else gets meanwhile."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
 
 
-async def test_nobody_there():
+async def test_nobody_there(closed_port):
     with pytest.raises(BusError, match=r"no NATS server answers at nats://127\.0\.0\.1:\d+ .*--nats"):
-        await asyncio.wait_for(Bus.connect(f"nats://127.0.0.1:{closed_port()}", name="test"), 20)
+        await within(Bus.connect(f"nats://127.0.0.1:{closed_port}", name="test"))
 
 
 async def test_something_else_is_there(monkeypatch):
@@ -24,7 +28,7 @@ async def test_something_else_is_there(monkeypatch):
     silent = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
     with pytest.raises(BusError, match="no NATS server answers"):
-        await asyncio.wait_for(Bus.connect(f"nats://127.0.0.1:{port}", name="test"), 20)
+        await within(Bus.connect(f"nats://127.0.0.1:{port}", name="test"))
     silent.close()
     await silent.wait_closed()
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from hypothesis import HealthCheck, settings
 from hypothesis import given as for_all
 from hypothesis import strategies as st
+from waiting import LIMIT_S
 
 import given
 from kernelswarm.bus import Bus
@@ -52,7 +53,7 @@ async def test_every_input_has_one_output(bus: Bus, count: int, mishaps: list[st
     session = f"s{next(sessions)}"
     inputs = [given.said(StopRequested(reason="user"), index=index, session=session) for index in range(count)]
     await bus.publish_many(inputs)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(LIMIT_S):
         await serve(bus, session, inputs, mishaps)
     said = [envelope for _, envelope in await bus.history(session) if isinstance(envelope.event(), CandidateProposed)]
     wanted = {event_id(session, one.id, "candidate.proposed.v1", 0) for one in inputs}

@@ -8,15 +8,13 @@ import stat
 import sys
 
 import pytest
+from waiting import within
 
 from kernelswarm.bus import Bus, embedded
+from kernelswarm.bus.at_rest import may_hold
 from kernelswarm.schemas import BusError, InputError, StopRequested
 
 STOP = [StopRequested]
-
-
-async def within(awaitable):
-    return await asyncio.wait_for(awaitable, 30)
 
 
 async def test_events_outlive_the_server(tmp_path, event):
@@ -24,6 +22,16 @@ async def test_events_outlive_the_server(tmp_path, event):
     for _ in range(2):
         async with embedded(tmp_path) as url, await Bus.connect(url, name="test") as bus:
             assert await bus.publish(one) == 1
+
+
+async def test_a_store_at_rest_tells_whether_it_knows_a_session(tmp_path, event):
+    assert not may_hold(tmp_path, "s1")
+    async with embedded(tmp_path) as url, await Bus.connect(url, name="test") as bus:
+        await bus.publish(event(session="s1"))
+    assert may_hold(tmp_path, "s1")
+    assert not may_hold(tmp_path, "s") and not may_hold(tmp_path, "s11")
+    with pytest.raises(InputError, match="not a usable name"):
+        may_hold(tmp_path, "s1.*")
 
 
 async def test_it_ends_with_its_context(tmp_path, pid_of_server):

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from waiting import LONG_S
+
 import kernelswarm
 
 HOP = Path(kernelswarm.__file__).with_name("benchmarks") / "hop.py"
@@ -12,7 +14,7 @@ HOP = Path(kernelswarm.__file__).with_name("benchmarks") / "hop.py"
 
 def test_a_short_run_reports_latency_and_throughput():
     command = [sys.executable, str(HOP), "--rounds", "20", "--events", "100", "--json"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=LONG_S, check=False)
     found = json.loads(ran.stdout)
     assert found["rounds"] == 20
     assert 0 < found["hop_ms"]["p50"] <= found["hop_ms"]["p99"]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from servers import nats_server
+from waiting import LONG_S, within
 
 import given
 import kernelswarm
@@ -91,7 +92,7 @@ async def hosts() -> AsyncIterator:
             *command, stdout=asyncio.subprocess.PIPE, env={**os.environ, "KERNELSWARM_NATS_ACK_WAIT": "2"}
         )
         started.append(process)
-        assert await asyncio.wait_for(process.stdout.readline(), 60) == b"ready\n"
+        assert await within(process.stdout.readline()) == b"ready\n"
         return process
 
     yield start
@@ -109,7 +110,7 @@ def plan(number: int) -> Envelope:
 
 async def test_hosts_come_and_go_and_nothing_is_lost(tmp_path: Path, network: Network, hosts, monkeypatch):
     monkeypatch.setenv("KERNELSWARM_NATS_ACK_WAIT", "2")
-    async with asyncio.timeout(240), nats_server(tmp_path, "", host="0.0.0.0") as port:
+    async with asyncio.timeout(LONG_S), nats_server(tmp_path, "", host="0.0.0.0") as port:
         url = f"nats://{network.address}:{port}"
         first = f"{TAG}h1"
         await hosts(first, url)

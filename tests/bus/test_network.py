@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
 import pytest
+from waiting import within
 
 from kernelswarm.bus import Bus
 from kernelswarm.bus.bulk import BulkConsumer, ConsumerGone
@@ -61,10 +62,6 @@ async def wire(url: str) -> AsyncIterator[tuple[Wire, str]]:
     server.close()
     await wire.close()
     await server.wait_closed()
-
-
-async def within(awaitable):
-    return await asyncio.wait_for(awaitable, 30)
 
 
 async def test_a_tail_reads_again_what_a_broken_connection_lost(bus, wire, event):

@@ -10,6 +10,7 @@ from pathlib import Path
 import nats
 import pytest
 from servers import nats_server
+from waiting import LIMIT_S, LONG_S, eventually, within
 
 import given
 import kernelswarm
@@ -64,7 +65,7 @@ async def test_a_host_that_runs_candidates_decides_nothing(as_role: URL):
     async with await Bus.connect(as_role("runner"), name="runner") as runner:
         for body in forbidden:
             with pytest.raises(BusError, match=r"does not let this user say ks\.v1\.s1\.cpu\."):
-                await asyncio.wait_for(runner.publish(envelope(body)), 4)
+                await within(runner.publish(envelope(body)))
         assert await runner.history(None) == []
 
 
@@ -77,7 +78,7 @@ async def test_a_host_that_runs_candidates_answers_no_query(as_role: URL):
             await runner.serve("sql", answer)
     async with await Bus.connect(as_role("submitter"), name="submitter") as submitter:
         with pytest.raises(BusError, match="nobody serves 'sql'"):
-            await submitter.request("sql", b"", 2)
+            await submitter.request("sql", b"", LIMIT_S)
 
 
 @pytest.mark.parametrize("role", ["runner", "thinker", "submitter"])
@@ -109,19 +110,21 @@ async def test_a_runner_acknowledges_only_what_it_was_given(as_role: URL):
         planner = await stack.enter_async_context(
             buses["thinker"].consume_in_turn("cpu", "planner", [type(opened.event())])
         )
-        held = await asyncio.wait_for(anext(planner), 10)
+        held = await within(anext(planner))
         forged = held._messages[0].reply
         await buses["runner"]._link.nc.publish(forged, b"+ACK")
         await buses["runner"]._link.nc.flush()
         compiler = await stack.enter_async_context(
             buses["runner"].consume_in_turn("cpu", "compiler", [type(candidate.event())])
         )
-        await (await asyncio.wait_for(anext(compiler), 10)).ack()
+        await (await within(anext(compiler))).ack()
         js = buses["admin"]._link.js
-        await buses["runner"]._link.nc.flush()
-        assert (await js.consumer_info("EVENTS", "cpu_planner_s1")).num_ack_pending == 1
-        assert (await js.consumer_info("EVENTS", "cpu_compiler_s1")).num_ack_pending == 0
-        assert (await js.consumer_info("EVENTS", "cpu_compiler")).num_ack_pending == 0
+
+        async def unsettled() -> list[int | None]:
+            names = ("cpu_compiler_s1", "cpu_compiler", "cpu_planner_s1")
+            return [(await js.consumer_info("EVENTS", name)).num_ack_pending for name in names]
+
+        assert await eventually(unsettled, [0, 0, 1]) == [0, 0, 1]
 
 
 async def test_a_whole_search_goes_through_connections_of_its_roles(as_role: URL, tmp_path: Path):
@@ -135,7 +138,7 @@ async def test_a_whole_search_goes_through_connections_of_its_roles(as_role: URL
     hardware = detect(pool, home)
     thinking = dict.fromkeys(("planner", "synthesizer", "analyst", "distiller"), 1)
     running = dict.fromkeys(("compiler", "verifier", "profiler"), 1)
-    async with AsyncExitStack() as stack, asyncio.timeout(240):
+    async with AsyncExitStack() as stack, asyncio.timeout(LONG_S):
         recorder = await stack.enter_async_context(await Bus.connect(as_role("recorder"), name="recorder"))
         recording_here = await stack.enter_async_context(recording(tmp_path / "log", recorder))
         for role, workers in (("thinker", thinking), ("runner", running)):
@@ -150,7 +153,11 @@ async def test_a_whole_search_goes_through_connections_of_its_roles(as_role: URL
             pass
         assert search.graph.closed is not None and search.graph.closed.candidates == 1
         async with await Bus.connect(as_role("submitter"), name="asks who is there") as asking:
-            assert {worker.role for worker in await asking.workers()} == {*thinking, *running}
+
+            async def there() -> set[str]:
+                return {worker.role for worker in await asking.workers()}
+
+            assert await eventually(there, {*thinking, *running}) == {*thinking, *running}
         await recording_here.recorded(search.seen)
         table = await run_sql(tmp_path / "log", "SELECT count(*) FROM events")
         assert table.rows[0][0] >= search.seen

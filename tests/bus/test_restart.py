@@ -1,8 +1,10 @@
 """The server dies under everybody's feet, and nothing is lost or said twice."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
+from waiting import LIMIT_S, eventually, within
 
 from kernelswarm.bus import Bus, embedded
 from kernelswarm.bus.server import Server
@@ -10,10 +12,6 @@ from kernelswarm.faults.disk import Disk
 from kernelswarm.schemas import BusError, StopRequested
 
 STOP = [StopRequested]
-
-
-async def within(awaitable):
-    return await asyncio.wait_for(awaitable, 60)
 
 
 async def test_publishing_through_a_restart_stores_every_event_once(bus, event, kill_server):
@@ -51,7 +49,7 @@ async def test_consuming_through_a_restart_misses_nothing(bus, event, kill_serve
     publishing = asyncio.create_task(bus.publish_many(events))
     seen: set[str] = set()
     async with bus.consume("cpu", "compiler", STOP, max_in_flight=8, ack_wait_s=1) as consumer:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(LIMIT_S):
             async for delivery in consumer:
                 seen.add(delivery.envelope.id)
                 await delivery.ack()
@@ -88,7 +86,7 @@ async def test_a_service_and_artifacts_live_on_after_a_restart(bus, kill_server,
     kill_server()
     await within(bus.publish(event()))
     assert await within(bus.get_artifact(artifact.sha256)) == b"x" * 1000
-    assert await within(bus.request("sql", b"hello", 20)) == b"hello"
+    assert await within(bus.request("sql", b"hello", LIMIT_S)) == b"hello"
 
 
 async def test_a_server_that_stays_away_ends_everything_with_one_sentence(tmp_path, event):
@@ -108,6 +106,11 @@ async def test_a_server_that_stays_away_ends_everything_with_one_sentence(tmp_pa
     lock.close()
 
 
+def says_full(log: Path) -> bool:
+    """The server tells nobody but its log."""
+    return b"no space" in log.read_bytes()
+
+
 async def test_a_server_whose_disk_was_full_stores_again_once_there_is_room(tmp_path, event):
     (tmp_path / "nats").mkdir()
     with Disk.under(tmp_path / "nats") as disk:
@@ -118,8 +121,7 @@ async def test_a_server_whose_disk_was_full_stores_again_once_there_is_room(tmp_
             disk.fill()
             storing = asyncio.create_task(bus.publish(event(StopRequested(reason="x" * 100_000))))
             log = tmp_path / "nats" / "server.log"
-            while b"no space" not in log.read_bytes():  # noqa: ASYNC110 - the server tells nobody but its log
-                await asyncio.sleep(0.05)
+            assert await eventually(lambda: asyncio.to_thread(says_full, log), True)
             disk.free()
-            assert await asyncio.wait_for(storing, 60) > 1
+            assert await within(storing) > 1
             assert len(await bus.history("s1")) == 2

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from waiting import LIMIT_S
 
 from kernelswarm.bus import server_binary
 
@@ -53,7 +54,7 @@ def _listening(folder: Path) -> int | None:
 
 
 async def _port(folder: Path, process: asyncio.subprocess.Process) -> int:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(LIMIT_S):
         while process.returncode is None:
             if (port := _listening(folder)) is not None:
                 return port

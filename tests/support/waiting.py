@@ -1,0 +1,40 @@
+"""How tests wait: for a condition, up to a limit that even a machine ten times slower does not reach."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+LIMIT_S = 60.0
+"""Seconds after which something counts as hanging. On a good day nobody waits for it."""
+
+LONG_S = 600.0
+"""The same for whole searches and whole fleets."""
+
+REDELIVERY_S = 600.0
+"""For consumers: nothing comes again by itself while a test waits, so what comes again was handed back."""
+
+_PAUSE_S = 0.02
+
+
+async def within(awaitable: Awaitable[T], seconds: float = LIMIT_S) -> T:
+    """What ``awaitable`` comes to, or TimeoutError."""
+    return await asyncio.wait_for(awaitable, seconds)
+
+
+async def eventually(ask: Callable[[], Awaitable[T]], wanted: Any) -> T:
+    """Ask again and again until the answer is ``wanted``; the last answer, for an assertion to show."""
+    deadline = time.monotonic() + LIMIT_S
+    while (found := await ask()) != wanted and time.monotonic() < deadline:  # noqa: ASYNC110 - whoever is asked
+        await asyncio.sleep(_PAUSE_S)
+    return found
+
+
+def again_until(wanted: Any, ask: Callable[[], T]) -> T:
+    """As :func:`eventually`, for a question that blocks."""
+    deadline = time.monotonic() + LIMIT_S
+    while (found := ask()) != wanted and time.monotonic() < deadline:
+        time.sleep(_PAUSE_S)
+    return found
