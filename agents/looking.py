@@ -7,8 +7,8 @@ from ..schemas import DeviceProfile, ProfileReport, Verdict
 from .graph import SearchGraph
 from .records import NodeRecord
 
-SHARE = 0.2
-"""Looking may take so much of the time that timing took: of 48 candidates a minute by timing alone 40 are left."""
+SHARE = 0.1
+"""Looking may take so much of the time that timing took: of 44 candidates a minute by timing alone 40 are left."""
 
 
 def worth_a_look(graph: SearchGraph, node: str, report: ProfileReport, *, finalist: bool) -> bool:
