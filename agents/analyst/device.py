@@ -152,6 +152,8 @@ def _few_blocks(kernel: KernelProfile) -> bool:
 def in_short(limits: DeviceLimits, named: Bottleneck) -> str:
     """What the word rests on, for the summary; empty if the roofline says it all."""
     main = limits.main
+    if named is Bottleneck.at_floor:
+        return ""
     if named is Bottleneck.overhead and limits.gap_share is not None and limits.profile is not None:
         return f"nothing runs in {limits.gap_share:.0%} of a call of {limits.profile.launches} launches"
     if main is None or not limits.counted:

@@ -1,6 +1,7 @@
 """What the GPU's profilers print becomes one result; the shapes are those that the tools write."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from kernelswarm.hardware.gpu_doctor import profiler_checks
 from kernelswarm.hardware.lease import Lease
 from kernelswarm.hardware.profilers import ncu, proton, trace
 from kernelswarm.hardware.profilers.device import PROBE, Profilers
-from kernelswarm.hardware.profilers.reading import merged, put_together
+from kernelswarm.hardware.profilers.reading import NOTHING, merged, put_together
 from kernelswarm.hardware.profilers.standby import NothingSeen, Setting, Standby
 from kernelswarm.schemas import DeviceProfile, KernelProfile, Pool, decode, encode
 
@@ -275,15 +276,71 @@ async def test_a_candidate_that_fails_under_a_profiler_gives_a_reason(standby, b
         await standby.load(replace(LOOK, source=body, seconds=seconds), ())
 
 
+class Scripted(Profilers):
+    """Profilers whose runs are told beforehand: which modes see nothing of a candidate, and of the probe."""
+
+    def __init__(self, *, candidate: set[str], closed: set[str] = frozenset(), opened: set[str] = frozenset()):
+        super().__init__(Setting())
+        self._missing.clear()
+        self._blind = {"candidate": candidate, "closed": closed, "open": opened}
+        self.runs: list[tuple[str, ...]] = []
+
+    def get_ready(self) -> None:
+        pass
+
+    async def _run(self, modes, inspect, files, lease):
+        def blind(mode):
+            return self._blind["candidate" if inspect is not PROBE else "open" if mode in self._open else "closed"]
+
+        self.runs.append(tuple(modes))
+        return NOTHING, {mode: f"{mode} failed" for mode in modes if mode in blind(mode)}
+
+
+LEASE = Lease(Pool(name="h200", platform="nvidia", languages=("triton",)), Path("/nonexistent"))
+
+
+async def test_a_candidate_that_hides_from_a_profiler_neither_ends_it_nor_opens_a_door():
+    profilers = Scripted(candidate={"trace", "counters"})
+    found = await profilers.look(LOOK, (), LEASE)
+    assert len(found.unavailable) == 2 and "saw nothing of it: trace failed" in found.unavailable[0]
+    assert profilers.missing == () and not profilers._open
+    assert profilers.runs == [("trace", "counters"), ("trace",), ("counters",)]
+    await profilers.look(LOOK, (), LEASE)
+    assert profilers.runs[3:] == [("trace", "counters")], "what the probe has shown once is known"
+
+
+async def test_a_profiler_that_sees_the_probe_with_open_doors_alone_gets_them():
+    profilers = Scripted(candidate={"counters"}, closed={"counters"})
+    await profilers.look(LOOK, (), LEASE)
+    assert profilers._open == {"counters"} and profilers.missing == ()
+
+
+async def test_a_profiler_that_sees_no_probe_is_done_without():
+    profilers = Scripted(candidate={"counters"}, closed={"counters"}, opened={"counters"})
+    first, second = [await profilers.look(LOOK, (), LEASE) for _ in range(2)]
+    assert first.unavailable == second.unavailable == profilers.missing == ("counters failed",)
+    assert profilers.runs[-1] == ("trace",)
+
+
+LOG_FILE = 'while [ "$1" != --log-file ]; do shift; done; log=$2'
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
-async def test_where_nothing_can_be_profiled_it_is_said_once_and_done_without(tmp_path):
+async def test_where_nothing_can_be_profiled_it_is_said_once_and_done_without(tmp_path, monkeypatch):
+    tool = tmp_path / "ncu"
+    tool.write_text(
+        f'#!/bin/sh\n{LOG_FILE}\necho "==ERROR== Failed to initialize: LibraryNotLoaded" > "$log"\nexit 1\n'
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     profilers = Profilers(Setting())
     lease = Lease(Pool(name="h200", platform="nvidia", languages=("triton",)), tmp_path, "GPU-0")
     try:
         found = await profilers.look(PROBE, (), lease)
         assert found is not None and not found.kernels and not found.sources
         assert any("torch.profiler" in reason and "no CUDA device" in reason for reason in found.unavailable)
-        assert any("counters" in reason for reason in found.unavailable)
+        assert any("no counters of the GPU" in reason and "gVisor" in reason for reason in found.unavailable)
+        assert len(found.unavailable) == 2 and found.unavailable == profilers.missing
         assert await profilers.look(PROBE, (), lease) is None
     finally:
         await profilers.close()
