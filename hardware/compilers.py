@@ -16,6 +16,16 @@ CANDIDATES = ("g++", "clang++", "c++")
 WAY_OUT = "install one (`apt-get install g++`, `dnf install gcc-c++`, `xcode-select --install`) or set CXX to its path"
 
 
+SYSTEM = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/gnu/store",
+    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
+    "/dev/null", "/dev/zero", "/dev/urandom",
+)  # fmt: skip
+"""Where toolchains lie, and what they need of the rest."""
+PLACES = ("LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "SDKROOT", "CONDA_PREFIX")
+"""Variables that name more such places."""
+
+
 @dataclass(frozen=True)
 class Compiler:
     """A C++ compiler that answered when it was asked for its version."""
@@ -31,6 +41,14 @@ class Compiler:
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What it has to read beside what it compiles: folders and files, absolute."""
+        home = Path(self.path).resolve().parent.parent
+        own = (str(home), str(Path(self.path).parent.parent)) if len(home.parts) > 2 else ()
+        named = (place for name in PLACES for place in os.environ.get(name, "").split(os.pathsep))
+        return (*SYSTEM, *own, *(place for place in named if place.startswith("/") and Path(place).parts != ("/",)))
 
 
 def find_compilers(pool: Pool) -> tuple[Compiler, ...]:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from pathlib import Path
 
 KEPT_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "SDKROOT", "CONDA_PREFIX")
 """All a compiler gets to see of our environment: an ``#include "/proc/self/environ"`` finds no key in it."""
+
+JAIL = Path(__file__).with_name("jail.py")
 
 KEPT_OUTPUT = 1 << 20
 """Bytes of output that are kept; the rest is read and dropped."""
@@ -50,28 +53,73 @@ class Finished:
     """stdout and stderr together, the first megabyte."""
     timed_out: bool
     seconds: float
+    isolation: str = ""
+    """Layers in force, as ``process+netns+toolroot``; empty if none was asked for or is to be had."""
 
 
 async def run_limited(
-    argv: Sequence[str], *, cwd: Path, limits: Limits, environment: Mapping[str, str] | None = None
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    limits: Limits,
+    environment: Mapping[str, str] | None = None,
+    readable: Sequence[str] = (),
 ) -> Finished:
     """Run ``argv`` in ``cwd`` under ``limits``; when cancelled or late, every process it started is killed.
 
-    ``environment`` is added to what it gets to see of ours.
+    Args:
+        argv: The command.
+        cwd: Its working folder.
+        limits: What it may use.
+        environment: Added to what it gets to see of ours.
+        readable: If given, the command is shut off where the kernel permits that: no network, and of all files it can
+            read these, folders whole, and write those in ``cwd``.
 
     Raises:
         OSError: the command cannot be started.
     """
     started = time.monotonic()
-    process = await asyncio.create_subprocess_exec(
-        *_limited(argv, limits),
-        cwd=cwd,
-        env={**_environment(cwd), **(environment or {})},
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
-    )
+    command, told = _limited(argv, limits), _Told()
+    with told:
+        process = await asyncio.create_subprocess_exec(
+            *(_shut_off(command, cwd, readable, told) if readable and sys.platform == "linux" else command),
+            cwd=cwd,
+            env={**_environment(cwd), **(environment or {})},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=(told.into,),
+        )
+        return await _finished(process, limits, started, told)
+
+
+class _Told:
+    """A pipe on which the layers in force are told before the command starts."""
+
+    def __enter__(self) -> "_Told":
+        self._out, self.into = os.pipe()
+        os.set_blocking(self._out, False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._out)
+        os.close(self.into)
+
+    def layers(self) -> str:
+        """What was told so far."""
+        try:
+            return os.read(self._out, 4096).decode("ascii", errors="replace")
+        except BlockingIOError:
+            return ""
+
+
+def _shut_off(command: list[str], cwd: Path, readable: Sequence[str], told: _Told) -> list[str]:
+    interpreter = [sys.executable, "-I", "-S", str(JAIL), str(told.into)]
+    return [*interpreter, str(cwd.resolve()), os.pathsep.join(readable), "--", *command]
+
+
+async def _finished(process: asyncio.subprocess.Process, limits: Limits, started: float, told: _Told) -> Finished:
     assert process.stdin is not None and process.stdout is not None
     output, timed_out = bytearray(), False
     try:
@@ -87,7 +135,7 @@ async def run_limited(
         process.stdin.close()
         await _reaped(process)
     text = output.decode("utf-8", errors="replace")
-    return Finished(process.returncode or 0, text, timed_out, time.monotonic() - started)
+    return Finished(process.returncode or 0, text, timed_out, time.monotonic() - started, told.layers())
 
 
 def _limited(argv: Sequence[str], limits: Limits) -> list[str]:

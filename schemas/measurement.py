@@ -20,6 +20,8 @@ class Verdict(StrEnum):
     """An output is not a plain tensor of the reference's dtype, or the number of outputs differs."""
     wrong_shape = "wrong_shape"
     wrong_numbers = "wrong_numbers"
+    lower_precision = "lower_precision"
+    """Wrong numbers whose errors are those of computing in a lower precision than asked; the evidence names it."""
     incomplete_output = "incomplete_output"
     """Part of an output was never written (the poison shows)."""
     input_mutated = "input_mutated"
@@ -27,6 +29,8 @@ class Verdict(StrEnum):
     """Two runs on the same input differ by more than the error bound."""
     stale_output = "stale_output"
     """An output changed after it was handed over, or shares memory with another call's."""
+    hidden_work = "hidden_work"
+    """Work that the clock did not see: faster than the machine can be, or done after the call had returned."""
     tampering = "tampering"
     """Its own clock disagrees with the supervisor's, or the harness was touched."""
     runtime_error = "runtime_error"
@@ -50,6 +54,9 @@ class Evidence(Schema, frozen=True, kw_only=True):
 
     seed: int | None = None
     """Seed of the inputs."""
+
+    inputs: str = ""
+    """Kind of the inputs, where they are not the problem's own: ``shifted``, ``strided``, … (docs/judge.md)."""
 
     output: int | None = None
     """Which output, from 0."""
@@ -85,9 +92,12 @@ class CaseResult(Schema, frozen=True, kw_only=True):
     bound: float
     """What was allowed."""
 
+    inputs: str = "normal"
+    """Kind of the inputs: ``normal`` as the problem draws them, else what was made of these (docs/judge.md)."""
+
 
 class Interval(Schema, frozen=True, kw_only=True):
-    """A ratio with its bootstrap interval (95 %)."""
+    """A ratio, and where another run of the same would find it, 95 of 100 times."""
 
     median: float
     low: float
@@ -126,6 +136,10 @@ class Timing(Schema, frozen=True, kw_only=True):
 
     median_ms: dict[str, float]
     """Median time by name, milliseconds."""
+
+    spread: float = 0.0
+    """Standard deviation from run to run that the intervals allow for beyond what the samples show, as a share of the
+    ratio; 0 in events from before it was."""
 
 
 class BaselineStatus(Schema, frozen=True, kw_only=True):
@@ -229,6 +243,8 @@ class CompileReport(Schema, frozen=True, kw_only=True):
     """Whether the artifact was there already."""
     kernels: tuple[KernelResources, ...] = ()
     """Resources of each kernel of an accelerator, in the order of the candidate's launches."""
+    isolation: str = ""
+    """Layers around the compiler, as ``process+netns+pidns+toolroot``; empty if nothing had to be compiled."""
 
 
 class VerifyReport(Schema, frozen=True, kw_only=True):

@@ -18,7 +18,9 @@ _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_SECCOMP = 22
 _SECCOMP_MODE_FILTER = 2
+_MS_BIND = 0x1000
 _MS_REC = 0x4000
+_MNT_DETACH = 2
 _MS_PRIVATE = 0x40000
 _MS_NOSUID = 2
 _MS_NODEV = 4
@@ -86,18 +88,7 @@ def mounts_are_private() -> None:
 
 def everything_read_only() -> None:
     """Make every mount of this mount namespace read-only."""
-    attributes = _MountAttributes(set=_MOUNT_ATTR_RDONLY)
-    _check(
-        _libc.syscall(
-            _SYS_MOUNT_SETATTR,
-            _AT_FDCWD,
-            b"/",
-            _AT_RECURSIVE,
-            ctypes.byref(attributes),
-            ctypes.sizeof(attributes),
-        ),
-        "mount_setattr",
-    )
+    read_only("/")
 
 
 def mount_memory(folder: str, size: int) -> None:
@@ -105,9 +96,32 @@ def mount_memory(folder: str, size: int) -> None:
     _mount(b"tmpfs", os.fsencode(folder), b"tmpfs", _MS_NOSUID | _MS_NODEV, f"size={size},mode=700".encode())
 
 
-def mount_processes() -> None:
-    """Show in ``/proc`` the processes of this PID namespace only."""
-    _mount(b"proc", b"/proc", b"proc", _MS_NOSUID | _MS_NODEV, None)
+def mount_processes(folder: str = "/proc") -> None:
+    """Show in ``folder`` the processes of this PID namespace only."""
+    _mount(b"proc", os.fsencode(folder), b"proc", _MS_NOSUID | _MS_NODEV, None)
+
+
+def mount_again(source: str, target: str, *, whole: bool = True) -> None:
+    """Show what lies at ``source`` at ``target`` too, which must exist; ``whole``: with what is mounted in there."""
+    _mount(os.fsencode(source), os.fsencode(target), None, _MS_BIND | (_MS_REC if whole else 0), None)
+
+
+def read_only(folder: str) -> None:
+    """Make the mounts at and under ``folder`` read-only."""
+    attributes = _MountAttributes(set=_MOUNT_ATTR_RDONLY)
+    address, size = ctypes.byref(attributes), ctypes.sizeof(attributes)
+    _check(
+        _libc.syscall(_SYS_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(folder), _AT_RECURSIVE, address, size), "mount_setattr"
+    )
+
+
+def become_root(folder: str) -> None:
+    """Make the mount at ``folder`` the root of this mount namespace, and let go of what was there."""
+    os.chdir(folder)
+    # The old root is stacked on the new one, and comes off first (pivot_root(2), "pivot_root(".", ".")").
+    _check(_libc.pivot_root(b".", b"."), "pivot_root")
+    _check(_libc.umount2(b".", _MNT_DETACH), "umount2")
+    os.chdir("/")
 
 
 def _mount(source: bytes | None, target: bytes, kind: bytes | None, flags: int, data: bytes | None) -> None:

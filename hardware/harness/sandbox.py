@@ -9,51 +9,15 @@ from the list.
 import contextlib
 import os
 import resource
-from collections.abc import Callable
 from pathlib import Path
 
 from . import linux, seccomp
 from .messages import HOST, Spawn
+from .namespaces import leave_network
 
 SCRATCH_BYTES = 1 << 30
 MOST_FILE_BYTES = 16 << 30
 """Largest file a child may write; outputs travel in memory files, which count."""
-
-
-def leave_network() -> tuple[str, ...]:
-    """Cut this process and its children off the network; without the right to, inside a user namespace of its own."""
-    for leave, layers in ((_leave_as_we_are, ("netns",)), (_leave_as_another, ("userns", "netns"))):
-        # Tried in a child first: half a way into a user namespace, nothing works any more.
-        if _works(leave):
-            leave()
-            return layers
-    return ()
-
-
-def _works(leave: Callable[[], None]) -> bool:
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            leave()
-            status = 0
-        except OSError:
-            pass
-        finally:
-            os._exit(status)
-    return os.waitpid(pid, 0)[1] == 0
-
-
-def _leave_as_we_are() -> None:
-    linux.unshare(linux.CLONE_NEWNET | linux.CLONE_NEWIPC)
-
-
-def _leave_as_another() -> None:
-    user, group = os.getuid(), os.getgid()
-    linux.unshare(linux.CLONE_NEWUSER | linux.CLONE_NEWNET | linux.CLONE_NEWIPC)
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
-    Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
 
 
 class ProcessSpaces:
@@ -132,3 +96,6 @@ def _address_space() -> int:
     except OSError:
         return 4 << 30
     return pages * resource.getpagesize()
+
+
+__all__ = ["ProcessSpaces", "leave_network", "limit", "separate_files"]

@@ -105,6 +105,7 @@ async def _compile(
             [compiler.path, *BASE_FLAGS, *native.flags, "-o", "kernel.so", SOURCE_FILE],
             cwd=folder,
             limits=_limits(pool, hardware),
+            readable=compiler.files,
         )
         report = _report(finished, compiler, native, pool)
         if not report.ok:
@@ -147,6 +148,7 @@ def _report(finished: Finished, compiler: Compiler, native: NativeSource, pool: 
         diagnostics=diagnostics,
         log=finished.output[-LOG_CHARACTERS:],
         seconds=finished.seconds,
+        isolation=finished.isolation,
     )
 
 
@@ -161,6 +163,7 @@ def _failed(
         diagnostics=diagnostics,
         log="" if finished is None else finished.output[-LOG_CHARACTERS:],
         seconds=0.0 if finished is None else finished.seconds,
+        isolation="" if finished is None else finished.isolation,
     )
 
 

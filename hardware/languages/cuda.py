@@ -166,6 +166,7 @@ def _report(path: Path, finished: Finished, request: Request, pool: Pool, hardwa
         log=(result.log or finished.output)[-LOG_CHARACTERS:],
         seconds=finished.seconds,
         kernels=result.kernels,
+        isolation="+".join(result.isolation),
     )
 
 

@@ -152,6 +152,7 @@ def _report(
         log=finished.output[-LOG_CHARACTERS:],
         seconds=finished.seconds,
         kernels=result.kernels,
+        isolation="+".join(result.isolation),
     )
 
 
