@@ -33,7 +33,7 @@ def count_work(graph: Graph) -> Work:
     users = _users(graph)
     read = sum(_read_bytes(n, users.get(n.name, [])) for n in graph.nodes if n.op in ("input", "param") and n.values)
     by_name = {n.name: n for n in graph.nodes}
-    flops = sum(_flops(n, by_name) for n in graph.nodes if n.op == "call")
+    flops = sum(flops_of(n, by_name) for n in graph.nodes if n.op == "call")
     return Work(read_bytes=read, write_bytes=_write_bytes(graph, by_name), flops=flops)
 
 
@@ -111,7 +111,8 @@ def _largest_operand(node: Node, by_name: dict[str, Node]) -> int:
     return max(sizes, default=0)
 
 
-def _flops(node: Node, by_name: dict[str, Node]) -> int:
+def flops_of(node: Node, by_name: dict[str, Node]) -> int:
+    """Operations of one node of a graph."""
     if node.target in _VIEWS or not node.values:
         return 0
     operands = [by_name[name].values[0] for name in refs(node.args) if by_name[name].values]

@@ -103,6 +103,7 @@ from .presence import (
 )
 from .problem import (
     InputFact,
+    InputKind,
     Problem,
     ProblemFacts,
     ProblemFormat,
@@ -145,6 +146,7 @@ __all__ = [
     "HarnessError",
     "InputError",
     "InputFact",
+    "InputKind",
     "Intent",
     "Interval",
     "Items",

@@ -61,6 +61,19 @@ class ShapeFacts(Schema, frozen=True, kw_only=True):
     """The reference's outputs (flattened)."""
 
 
+class InputKind(Schema, frozen=True, kw_only=True):
+    """Whether candidates are checked on one kind of inputs that is made from the problem's own (docs/judge.md)."""
+
+    name: str
+    """``shifted``, ``heavy_tailed``, ``ill_conditioned``, ``tiny``, ``infinite``, ``nan``, ``strided``."""
+
+    shape: str
+    """Name of the checking shape."""
+
+    refused: str = ""
+    """Why the reference means nothing on them; empty: they are used."""
+
+
 class Work(Schema, frozen=True, kw_only=True):
     """What the operator must do at the main shape, counted from the reference: the floor of any implementation."""
 
@@ -72,6 +85,10 @@ class Work(Schema, frozen=True, kw_only=True):
 
     flops: int
     """Arithmetic operations, a multiply-add as two, a transcendental as one."""
+
+    needed_bytes: int = 0
+    """Bytes that provably no implementation leaves out: of the outputs, and of the inputs whose numbers each change an
+    answer. Never more than what is read and written."""
 
 
 class ProblemFacts(Schema, frozen=True, kw_only=True):
@@ -106,3 +123,6 @@ class ProblemFacts(Schema, frozen=True, kw_only=True):
 
     operators: tuple[str, ...] = ()
     """ATen operators of the graph, sorted and unique: what similarity between problems looks at."""
+
+    input_kinds: tuple[InputKind, ...] = ()
+    """Inputs beside the problem's own that candidates are checked on, and those that admission left out."""

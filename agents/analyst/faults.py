@@ -86,7 +86,7 @@ def _findings(verdict: Verdict, told: Evidence) -> Iterator[Finding]:
 
 
 def _mend(verdict: Verdict, told: Evidence) -> Iterator[Advice]:
-    if verdict in (Verdict.wrong_numbers, Verdict.not_deterministic):
+    if verdict in (Verdict.wrong_numbers, Verdict.lower_precision, Verdict.not_deterministic):
         yield Advice(action=AdviceAction.more_accurate_math, reason=told.message, weight=2.0)
     yield Advice(action=AdviceAction.repair, reason=told.message)
     yield Advice(action=AdviceAction.simplify, reason=f"the fault is {verdict.replace('_', ' ')}", weight=0.5)

@@ -2,6 +2,7 @@
 
 import math
 import socket
+import time
 from typing import Any
 
 import msgspec
@@ -12,10 +13,13 @@ from . import values
 from .answering import Refused, attempt, serve_commands
 from .bounds import read_tolerance
 from .compare import Target
+from .meaning import is_slow, kinds_of
 from .messages import Admit, Admitted, Open, Spawn
+from .needed import needed_bytes
 from .place import brought
-from .reference import prepare_process, reference_outputs, targets_of
+from .reference import prepare_process
 from .subject import Subject, open_subject
+from .targets import reference_outputs, targets_of
 
 _ORDER_SLACK = 256
 """Units in the last place that two runs of one reference may differ by."""
@@ -38,13 +42,17 @@ def _admit(command: Admit, descriptors: list[int]) -> Admitted:
     graph, work, capture_error = _capture(subject)
     subject.bring()
     shapes: list[ShapeFacts] = []
-    float64, dtype = True, ""
+    float64, dtype, needed = True, "", 0
+    took: dict[str, float] = {}
     for name in subject.shapes:
         inputs = brought(_draw_checked(subject, problem, name))
+        began = time.monotonic()
         targets = targets_of(subject, problem, inputs)
+        took[name] = time.monotonic() - began
         _check_deterministic(subject, problem, name, inputs)
         if not shapes:
             _check_discriminating(problem, name, inputs, targets)
+            needed = 0 if is_slow(took[name]) else needed_bytes(subject, inputs)
         float64 = float64 and all(target.float64 for target in targets)
         dtype = dtype or _dtype_to_match(targets)
         shapes.append(_shape_facts(subject, name, inputs, targets))
@@ -54,13 +62,14 @@ def _admit(command: Admit, descriptors: list[int]) -> Admitted:
             signature=subject.signature,
             shapes=tuple(shapes),
             graph=graph,
-            work=_counted(work, shapes[0], parameters),
+            work=_counted(work, shapes[0], parameters, needed),
             dtype=dtype,
             float64_oracle=float64,
             capture_error=capture_error,
             parameters=parameters,
             is_module=subject.setup() is not None,
             operators=_operators(graph),
+            input_kinds=kinds_of(subject, problem, _FIXED_SEEDS[0], took),
         )
     )
 
@@ -164,6 +173,8 @@ def _guesses(inputs: list[Any]) -> list[tuple[str, Any]]:
     guesses: list[tuple[str, Any]] = [(name, lambda t, value=value: t.filled(value)) for name, value in constants]
     # The mean of a single number is that number: it says nothing about a problem that reduces to one, like a loss.
     guesses.append(("a constant (the mean)", lambda t: t.filled(t.mean()) if math.prod(t.shape) > 1 else None))
+    guesses.append(("the first row alone", lambda t: t.of_first_row(everywhere=False)))
+    guesses.append(("the first row everywhere", lambda t: t.of_first_row(everywhere=True)))
     for index, tensor in enumerate(values.tensors_of(inputs)):
         guesses.append((f"input {index} itself", lambda t, tensor=tensor: tensor if t.fits(tensor) else None))
     return guesses
@@ -208,6 +219,8 @@ def _capture(subject: Subject) -> tuple[Graph | None, Work | None, str]:
     """The graph and the work counted from it; a reference that cannot be captured is searched without."""
     from .. import capture
 
+    if subject.backward:
+        return None, None, "it asks for the backward pass, too, and only forward passes are captured"
     inputs = subject.draw(subject.shapes[0], _FIXED_SEEDS[0])
     names = _names(subject.signature, len(inputs))
     try:
@@ -217,10 +230,18 @@ def _capture(subject: Subject) -> tuple[Graph | None, Work | None, str]:
         return None, None, str(refused)
 
 
-def _counted(work: Work | None, shape: ShapeFacts, parameters: dict[str, InputFact]) -> Work:
-    """What the graph says, but outputs as they came out: of sizes that depend on data the graph knows only a limit."""
+def _counted(work: Work | None, shape: ShapeFacts, parameters: dict[str, InputFact], needed: int) -> Work:
+    """What the graph says, but outputs as they came out: of sizes that depend on data the graph knows only a limit.
+
+    ``needed`` are the bytes that must be read.
+    """
     by_size = _work_by_size(shape, parameters)
-    return by_size if work is None else msgspec.structs.replace(work, write_bytes=by_size.write_bytes)
+    if work is None:
+        return by_size
+    counted = msgspec.structs.replace(work, write_bytes=by_size.write_bytes)
+    # By the graph an output that is a view of an input costs nothing.
+    written = min(work.write_bytes, by_size.write_bytes)
+    return msgspec.structs.replace(counted, needed_bytes=min(needed, counted.read_bytes) + written)
 
 
 def _work_by_size(shape: ShapeFacts, parameters: dict[str, InputFact]) -> Work:

@@ -62,12 +62,14 @@ def memory_needed(facts: ProblemFacts) -> tuple[int, int]:
     """Bytes that a candidate's process, and the whole machine, need at least to judge a candidate.
 
     A candidate holds three input sets, each as it came and as tensors, and their outputs; the machine also holds the
-    cases, their oracles and weights in float64, and the copies that the baselines are timed on.
+    cases, their oracles and weights in float64, and the copies that the baselines are timed on. Where there is only the
+    timed shape, it has one case more.
     """
     inputs = max(sum(map(_bytes, shape.inputs)) for shape in facts.shapes)
     outputs = max(sum(map(_bytes, shape.outputs)) for shape in facts.shapes)
     candidate = 6 * inputs + 5 * outputs
-    return candidate, candidate + 7 * inputs + 20 * outputs
+    cases, oracles = (8, 24) if len(facts.shapes) == 1 else (7, 20)
+    return candidate, candidate + cases * inputs + oracles * outputs
 
 
 def _bytes(fact: InputFact) -> int:

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-
 from . import values
 from .answering import Handlers, Refused, attempt, serve_commands
 from .messages import IDLE, Build, Built, Done, Open, Opened, Spawn, Stock, Time, Timed
@@ -50,7 +48,7 @@ class _Baseline:
         started = time.perf_counter()
         call: Callable[..., Any] = self._subject.call
         if command.name in MODES:
-            call = torch.compile(call, mode=MODES[command.name], dynamic=False)
+            call = self._subject.compiled(MODES[command.name])
         try:
             # Every copy, since sizes may depend on the data, and twice, since the first call may only record.
             for inputs in [*self._stopwatch.copies, *self._stopwatch.copies]:

@@ -25,6 +25,10 @@ results are computed wider and rounded once, which is wrong by half an epsilon."
 OWN_PRECISION = {"float64": 1e-9, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 """Bound where the reference cannot run in float64 (or is float64 already) and is compared with itself."""
 
+MOST_EPSILONS = 4096.0
+MOST_ERROR = 0.05
+"""A reference that loses more than three digits, or is wrong by more than a twentieth, proves nothing."""
+
 _PARTS = {"complex64": "float32", "complex128": "float64", "complex32": "float16"}
 
 
@@ -34,6 +38,11 @@ class Tolerance(Schema, frozen=True, kw_only=True):
     relative: float | None = None
     atol: float | None = None
     rtol: float | None = None
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the problem says anything."""
+        return self.relative is not None or self.is_absolute
 
     @property
     def is_absolute(self) -> bool:
@@ -60,8 +69,15 @@ def read_tolerance(value: object) -> Tolerance:
     )
 
 
-def bound_for(dtype: str, reference_error: float, *, float64: bool, tolerance: Tolerance) -> float:
-    """What is allowed for an output of ``dtype``; 0 for integers and booleans, which must be equal."""
+def bound_for(
+    dtype: str, reference_error: float, *, float64: bool, tolerance: Tolerance, sensitivity: float = 0.0
+) -> float:
+    """What is allowed for an output of ``dtype``; 0 for integers and booleans, which must be equal.
+
+    ``sensitivity`` says how far the answer moves when every input moves by an epsilon of the output's dtype at most. An
+    answer that is right for inputs which nobody can tell from those given is not wrong (Higham: Accuracy and Stability
+    of Numerical Algorithms, 2002, section 1.5), so the least error counts in that unit where it is the larger one.
+    """
     if tolerance.is_absolute:
         return 1.0
     if tolerance.relative is not None:
@@ -70,5 +86,11 @@ def bound_for(dtype: str, reference_error: float, *, float64: bool, tolerance: T
     if dtype not in EPSILON:
         return 0.0
     if not float64 or dtype == "float64":
-        return OWN_PRECISION[dtype]
-    return MULTIPLE * max(reference_error, LEAST_ERROR[dtype] * EPSILON[dtype])
+        return max(OWN_PRECISION[dtype], MULTIPLE * LEAST_ERROR[dtype] * sensitivity)
+    return MULTIPLE * max(reference_error, LEAST_ERROR[dtype] * max(EPSILON[dtype], sensitivity))
+
+
+def is_moderate(dtype: str, error: float) -> bool:
+    """Whether a reference that is off by ``error`` on inputs that are harder than its own still says what is right."""
+    epsilon = EPSILON.get(_PARTS.get(dtype, dtype), 0.0)
+    return error <= min(MOST_ERROR, MOST_EPSILONS * epsilon)

@@ -19,6 +19,7 @@ from ...schemas import ProblemFormat
 from ..languages._triton_runtime import unpack, use
 from . import place, values
 from .answering import Handlers, Refused, attempt, serve_commands
+from .backward import differentiated
 from .integrity import Snapshot
 from .messages import (
     Done,
@@ -105,10 +106,13 @@ class _Candidate:
             self._call = getattr(module, "kernel", None)
             if not callable(self._call):
                 raise Refused("the file defines no function `kernel`", kind="load")
-            return Done()
-        assert command.setup is not None
-        arguments, parameters = values.unpack(command.setup, _mapped(command.setup, descriptors))
-        self._call = _build_model(module, arguments, parameters)
+        else:
+            assert command.setup is not None
+            arguments, parameters = values.unpack(command.setup, _mapped(command.setup, descriptors))
+            self._call = _build_model(module, arguments, parameters)
+        if command.backward:
+            own = getattr(module, "backward", None)
+            self._call = differentiated(self._call, own if callable(own) else None)
         return Done()
 
     def _unpack(self, command: Load) -> None:

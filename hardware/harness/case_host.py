@@ -8,8 +8,22 @@ from typing import TypeVar
 
 from ...schemas import HarnessError, Problem, sha256
 from . import wire
+from .kinds import NORMAL, planned
 from .launcher import Launcher
-from .messages import CaseMade, Compare, Compared, Expected, Failure, MakeCase, Open, Opened, Output, Values
+from .messages import (
+    CaseMade,
+    Compare,
+    Compared,
+    Expected,
+    Explain,
+    Explained,
+    Failure,
+    MakeCase,
+    Open,
+    Opened,
+    Output,
+    Values,
+)
 from .worker import Worker, WorkerConfused, WorkerDied
 
 MAIN_SEEDS = 3
@@ -32,6 +46,16 @@ class Case:
     file: int
     """Descriptor of the inputs' memory file."""
     outputs: tuple[Expected, ...]
+    kind: str = NORMAL
+    refused: str = ""
+    """Why nobody can be checked on it; then it has neither inputs nor file."""
+
+
+@dataclass(frozen=True)
+class _Planned:
+    shape: str
+    seed: int
+    kind: str = NORMAL
 
 
 class CaseHost:
@@ -46,10 +70,14 @@ class CaseHost:
         self._cases: dict[int, Case] = {}
         self._made: set[int] = set()
         """Cases whose oracle the present process holds."""
-        self.plan: list[tuple[str, int]] = []
-        """Shape and seed of every case by number; the last one is kept for after the timing."""
+        self._plan: list[_Planned] = []
+        """Every case by number: the problem's own, one of the main shape for after the timing, then the derived."""
+        self._final = 0
+        """Number of the one for after the timing."""
         self.setup: Values | None = None
         self.setup_file: int | None = None
+        self.backward = False
+        """Whether the problem asks for the backward pass, too; known once it is open."""
 
     @property
     def command(self) -> Open:
@@ -66,23 +94,33 @@ class CaseHost:
     async def shapes(self) -> list[str]:
         """Names of the problem's shapes, the timed one first."""
         await self._ready()
-        return list(dict.fromkeys(shape for shape, _ in self.plan))
+        return list(dict.fromkeys(case.shape for case in self._plan))
 
     async def cases_of(self, shape: str) -> list[Case]:
-        """The cases of ``shape`` that every candidate is checked on."""
+        """The cases of ``shape`` on the problem's own inputs that every candidate is checked on."""
         await self._ready()
-        numbers = [number for number, (name, _) in enumerate(self.plan[:-1]) if name == shape]
+        numbers = [number for number, case in enumerate(self._plan[: self._final]) if case.shape == shape]
         return [await self.case(number) for number in numbers]
+
+    async def derived_cases(self) -> list[Case]:
+        """The cases on inputs made from the problem's own, those left out on which the reference means nothing."""
+        shapes = await self.shapes()
+        sizes = {shape: (await self.cases_of(shape))[0].inputs.size for shape in shapes}
+        if len(self._plan) == self._final + 1:
+            for shape, kind in planned(sizes, shapes):
+                self._plan.append(_Planned(shape, self._seed(f"case {len(self._plan)}"), kind))
+        cases = [await self.case(number) for number in range(self._final + 1, len(self._plan))]
+        return [case for case in cases if not case.refused]
 
     async def timed_cases(self) -> list[Case]:
         """The copies of the main shape's inputs that timing rotates through."""
         await self._ready()
-        return await self.cases_of(self.plan[0][0])
+        return await self.cases_of(self._plan[0].shape)
 
     async def final_case(self) -> Case:
         """A case of the main shape that candidates meet only after they were timed."""
         await self._ready()
-        return await self.case(len(self.plan) - 1)
+        return await self.case(self._final)
 
     async def case(self, number: int) -> Case:
         """One case; drawn, and its oracle computed, the first time.
@@ -106,6 +144,20 @@ class CaseHost:
 
         return await self._healed(ask)
 
+    async def precision_of(self, case: Case, output: int, file: int) -> str:
+        """The sentence that says in which lower precision a wrong output in ``file`` was computed; empty if none.
+
+        Raises:
+            HarnessError: the reference cannot do it.
+        """
+
+        async def ask(worker: Worker) -> str:
+            await self._known(worker, case.number)
+            answer, _ = await ask_reference(worker, Explain(case=case.number, output=output), Explained, [file])
+            return answer.precision
+
+        return await self._healed(ask)
+
     async def _healed(self, ask: Callable[[Worker], Awaitable[T]]) -> T:
         """Do ``ask`` with a living process; with another one if that dies."""
         reason = ""
@@ -122,14 +174,19 @@ class CaseHost:
         async with self._guard:
             if number in self._made and worker is self._worker:
                 return self._cases[number]
-            shape, seed = self.plan[number]
-            made, (file,) = await ask_reference(worker, MakeCase(case=number, shape=shape, seed=seed), CaseMade)
+            want = self._plan[number]
+            again = number in self._cases
+            command = MakeCase(case=number, shape=want.shape, seed=want.seed, kind=want.kind, again=again)
+            made, files = await ask_reference(worker, command, CaseMade)
             self._made.add(number)
-            if number in self._cases:
+            if again:
                 # A process that was restarted draws the same inputs: those that are out already stay in use.
-                os.close(file)
+                wire.close_all(files)
             else:
-                self._cases[number] = Case(number, shape, seed, made.inputs, file, made.outputs)
+                file = -1 if made.refused else files[0]
+                self._cases[number] = Case(
+                    number, want.shape, want.seed, made.inputs, file, made.outputs, want.kind, made.refused
+                )
             return self._cases[number]
 
     async def _ready(self) -> Worker:
@@ -156,11 +213,15 @@ class CaseHost:
             wire.close_all(descriptors)
         main, *others = opened.shapes
         shapes = [main] * MAIN_SEEDS + [shape for shape in others for _ in range(OTHER_SEEDS)] + [main]
-        self.plan = [(shape, self._seed(f"case {number}")) for number, shape in enumerate(shapes)]
+        self.backward = opened.backward
+        if not self._plan:
+            self._plan = [_Planned(shape, self._seed(f"case {number}")) for number, shape in enumerate(shapes)]
+            self._final = len(self._plan) - 1
 
     def _forget(self) -> None:
         for case in self._cases.values():
-            os.close(case.file)
+            if not case.refused:
+                os.close(case.file)
         self._cases.clear()
         if self.setup_file is not None:
             os.close(self.setup_file)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .bounds import Tolerance, bound_for
+from .bounds import MULTIPLE, Tolerance, bound_for, is_moderate
 from .messages import UNMEASURABLE, Compared, Expected, Output
 from .place import here
 from .values import dtype_name
@@ -16,8 +16,12 @@ from .values import dtype_name
 class Target:
     """One expected output: the oracle, and how far from it the reference itself is."""
 
-    def __init__(self, native: Any, precise: Any, tolerance: Tolerance) -> None:
-        """``native`` is the reference's output, ``precise`` the same in float64 (or None if there is no such thing)."""
+    def __init__(self, native: Any, precise: Any, tolerance: Tolerance, shaken: Any = None) -> None:
+        """``native`` is the reference's output, ``precise`` the same in float64 (or None if there is no such thing).
+
+        ``shaken`` is ``precise`` for inputs that are off by an epsilon at most, where the bound has to know what that
+        does to the answer.
+        """
         self._tolerance = tolerance
         self.kind = "tensor" if isinstance(native, torch.Tensor) else type(native).__name__
         self.shape: tuple[int, ...] = ()
@@ -30,6 +34,7 @@ class Target:
         self.floating = self.kind == "float" or (
             self.kind == "tensor" and (native.is_floating_point() or native.is_complex())
         )
+        self._is_stable = self.floating or _is_same(precise, native)
         precise = precise if self.floating and _is_as_precise(precise, native) else None
         self.float64 = precise is not None or not self.floating
         self._device = native.device if isinstance(native, torch.Tensor) else torch.device("cpu")
@@ -39,12 +44,39 @@ class Target:
         self._weight = self._weights() if self.floating else self._oracle
         self.reference_error = 0.0
         self.reference_error = min(self.error(_chunks_of(_flat(native, False), self._chunk))[0], UNMEASURABLE)
+        self.sensitivity = 0.0
+        if precise is not None and _is_as_precise(shaken, native):
+            self.sensitivity = self.error(_chunks_of(_flat(shaken, False), self._chunk))[0]
         self.bound = bound_for(
             self.dtype or {"float": "float32"}.get(self.kind, ""),
             self.reference_error,
             float64=precise is not None,
             tolerance=tolerance,
+            sensitivity=self.sensitivity,
         )
+
+    def doubt(self, *, may_be_nan: bool) -> str:
+        """Why the reference does not say what is right here; empty if it does (docs/judge.md gives the rule)."""
+        if not self._is_stable:
+            return "float64 gives another answer"
+        if not self.floating:
+            return ""
+        if not self.float64:
+            return "it does not run in float64"
+        if not self._agrees_on_nonfinite():
+            return "it is not finite where float64 is, or the other way round"
+        if not may_be_nan and bool(self._oracle.isnan().any()):
+            return "its answer is not a number"
+        error = max(self.reference_error, self.sensitivity)
+        if self._tolerance.is_given:
+            return "" if MULTIPLE * error <= self.bound else f"its error is {error:.2g}, the tolerance {self.bound:.2g}"
+        return "" if is_moderate(self.dtype or "float32", error) else f"its error is {error:.2g}"
+
+    def _agrees_on_nonfinite(self) -> bool:
+        if self._special is None:
+            return True
+        precise, native = self._oracle[self._special], self._native_special[self._special]
+        return bool(((precise == native) | (precise.isnan() & native.isnan())).all())
 
     def expected(self) -> Expected:
         """What the supervisor may know of it."""
@@ -74,13 +106,26 @@ class Target:
             return {"float": float, "int": int, "bool": bool}[self.kind](value)
         return torch.full(self.shape, value, dtype=self._dtype, device=self._device)
 
+    def of_first_row(self, *, everywhere: bool) -> Any:
+        """The first row where it belongs and zeros elsewhere, or the first row ``everywhere``; None without rows."""
+        if self.kind != "tensor" or len(self.shape) == 0 or self.shape[0] < 2 or self._dtype.is_complex:
+            return None
+        rows = self._oracle.reshape(self.shape).to(self._dtype)
+        if everywhere:
+            return rows[:1].expand(self.shape).contiguous()
+        return torch.cat([rows[:1], torch.zeros_like(rows[1:])])
+
     def mean(self) -> float:
         """Mean of the oracle's elements."""
         mean = float(self._oracle.double().mean()) if self._oracle.numel() else 0.0
         return mean if math.isfinite(mean) and self.floating else float(round(mean)) if math.isfinite(mean) else 0.0
 
     def _prepare_special(self, native: torch.Tensor) -> None:
-        """Where oracle or reference are not finite, either's answer will do; elsewhere the oracle's."""
+        """Where oracle or reference are not finite, either's answer will do; elsewhere the oracle's.
+
+        Where they say NaN, any answer will do that is not finite: ``x * sigmoid(x)`` and ``x / (1 + exp(-x))`` are
+        both right, and differ at minus infinity.
+        """
         self._special: torch.Tensor | None
         self._rms, self._native_special, self._special = 0.0, self._oracle, None
         if not self.floating:
@@ -120,7 +165,7 @@ class Target:
         if self._special is None:
             return wide.sub_(oracle).abs_().mul_(self._weight[begin:end])
         native, special = self._native_special[begin:end], self._special[begin:end]
-        agrees = (wide == native) | (wide == oracle) | (wide.isnan() & (native.isnan() | oracle.isnan()))
+        agrees = (wide == native) | (wide == oracle) | (~wide.isfinite() & (native.isnan() | oracle.isnan()))
         errors = wide.sub_(oracle).abs_().mul_(self._weight[begin:end])
         return errors.masked_fill_(special & agrees, 0.0)
 
@@ -132,12 +177,23 @@ class Target:
             scale = self._oracle.abs().add_(self._rms)
         return scale.reciprocal_().clamp_(max=UNMEASURABLE)
 
+    def written(self, file: int, position: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """What a candidate wrote at ``position``, and what is right, flat in float64; empty for what is no tensor."""
+        if self.kind != "tensor" or not self.floating:
+            return torch.empty(0, dtype=torch.float64), torch.empty(0, dtype=torch.float64)
+        # A copy of each: all parts are read into one buffer.
+        parts = [chunk.double().clone() for chunk in self._read(file, position)]
+        return torch.cat([self._oracle[:0].double(), *parts]), self._oracle.double()
+
+    def after(self, position: int) -> int:
+        """Where the next output begins in a file that has this one at ``position``."""
+        return position + (math.prod(self.shape) * self._dtype.itemsize if self.kind == "tensor" else 0)
+
     def compare(self, output: Output, file: int, position: int, index: int) -> tuple[Compared, int]:
         """Compare one output in ``file`` at ``position``; returns the result and where the next output begins."""
         if self.kind != "tensor":
             return self._compare_number(output, index), position
         error, where = self.error(self._read(file, position))
-        size = math.prod(self.shape) * self._dtype.itemsize
         ok = error <= self.bound
         result = Compared(
             ok=ok,
@@ -147,7 +203,7 @@ class Target:
             output=index,
             unwritten=0 if ok else sum(_untouched(chunk) for chunk in self._read(file, position)),
         )
-        return (result if ok else self._with_worst(result, file, position, where)), position + size
+        return (result if ok else self._with_worst(result, file, position, where)), self.after(position)
 
     def _compare_number(self, output: Output, index: int) -> Compared:
         got = torch.tensor(
@@ -208,6 +264,12 @@ def _is_as_precise(precise: Any, native: Any) -> bool:
         wide = (torch.float64, torch.complex128)
         return isinstance(precise, torch.Tensor) and precise.shape == native.shape and precise.dtype in wide
     return isinstance(precise, float)
+
+
+def _is_same(precise: Any, native: Any) -> bool:
+    if not isinstance(native, torch.Tensor) or not isinstance(precise, torch.Tensor):
+        return True
+    return precise.shape == native.shape and bool((precise == native).all())
 
 
 def _flat(value: Any, wide: bool) -> torch.Tensor:

@@ -8,7 +8,7 @@ from statistics import median
 
 from ...schemas import Interval, Series, Timing
 from .messages import Time, Timed
-from .statistics import relative_width, speedup
+from .statistics import in_a_new_run, relative_width, speedup
 
 BATCH_NS = 2_000_000
 """A sample is the mean over a batch at least so long: the clock's and the loop's own cost vanish in it."""
@@ -25,6 +25,11 @@ MOST_GROWTH = 20.0
 CALIBRATIONS = 5
 LONGEST_CALIBRATION_NS = 50_000_000
 CANDIDATE = "candidate"
+
+SPREADS = ((100_000, 0.02), (1_000_000, 0.015), (math.inf, 0.01))
+"""By the time of a call in nanoseconds up to which it holds: how much the ratio of two implementations differs from run
+to run, as a standard deviation. Measured by ``benchmarks/retiming.py`` with copies of eager in new processes
+(docs/judge.md); the shorter a call, the more it is where memory and code happen to lie."""
 
 Ask = Callable[[Time], Awaitable[Timed]]
 
@@ -116,18 +121,31 @@ async def hold(contestants: list[Contestant], plan: Plan) -> Timing:
 def result(contestants: list[Contestant]) -> Timing:
     """What the samples say."""
     baselines = [contestant for contestant in contestants if contestant.name != CANDIDATE]
-    candidate = next(contestant for contestant in contestants if contestant.name == CANDIDATE)
+    candidate = _candidate(contestants)
+    spread = spread_of(median(candidate.samples))
     return Timing(
         series=tuple(contestant.series for contestant in contestants),
-        speedup={baseline.name: _against(baseline, candidate) for baseline in baselines},
+        speedup={baseline.name: in_a_new_run(_against(baseline, candidate), spread) for baseline in baselines},
         best=min(baselines, key=lambda baseline: baseline.median_ms).name,
         median_ms={contestant.name: contestant.median_ms for contestant in contestants},
+        spread=spread,
     )
 
 
+def spread_of(ns: float) -> float:
+    """How much ratios of calls that take ``ns`` differ from run to run: a standard deviation, as a share."""
+    return next(spread for most, spread in SPREADS if ns <= most)
+
+
+def _candidate(contestants: list[Contestant]) -> Contestant:
+    return next(contestant for contestant in contestants if contestant.name == CANDIDATE)
+
+
 def _is_clear(contestants: list[Contestant], plan: Plan) -> bool:
-    so_far = result(contestants)
-    return relative_width(so_far.speedup[so_far.best]) < plan.width
+    """Whether more rounds would say little more: they do not narrow what differs from run to run."""
+    candidate = _candidate(contestants)
+    best = min((one for one in contestants if one is not candidate), key=lambda one: one.median_ms)
+    return relative_width(_against(best, candidate)) < plan.width
 
 
 def _against(baseline: Contestant, candidate: Contestant) -> Interval:

@@ -28,6 +28,16 @@ Another = Callable[[], AbstractAsyncContextManager[Suspect]]
 
 
 @dataclass(frozen=True)
+class Look:
+    """What one call on unseen data showed. Neither fast nor slow: the machine was slow just then, and hides which."""
+
+    unseen_ns: float
+    is_fast: bool = False
+    is_slow: bool = False
+    """Slower than known data before, and beside it."""
+
+
+@dataclass(frozen=True)
 class FreshCall:
     """One call of ``suspect`` on unseen data."""
 

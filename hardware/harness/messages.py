@@ -150,6 +150,9 @@ class Load(Schema, frozen=True, kw_only=True, tag="load"):
     ahead: tuple[str, ...] = ()
     """Artifacts, by name, that go into Triton's cache before the import."""
 
+    backward: bool = False
+    """Whether its calls are both passes (:mod:`.backward`)."""
+
 
 class Run(Schema, frozen=True, kw_only=True, tag="run"):
     """Call the candidate on the inputs in the memory file beside this."""
@@ -272,6 +275,8 @@ class Opened(Schema, frozen=True, kw_only=True, tag="opened"):
 
     shapes: tuple[str, ...]
     setup: Values | None = None
+    backward: bool = False
+    """Whether the problem asks for the backward pass, too."""
 
 
 class MakeCase(Schema, frozen=True, kw_only=True, tag="make_case"):
@@ -280,6 +285,10 @@ class MakeCase(Schema, frozen=True, kw_only=True, tag="make_case"):
     case: int
     shape: str
     seed: int
+    kind: str = "normal"
+    """Which inputs: the problem's own, or what is made of them (:mod:`.kinds`)."""
+    again: bool = False
+    """Whether a process that is gone had made it: then candidates were checked on it, whatever it takes."""
 
 
 class Expected(Schema, frozen=True, kw_only=True):
@@ -299,6 +308,9 @@ class CaseMade(Schema, frozen=True, kw_only=True, tag="case_made"):
     outputs: tuple[Expected, ...]
     float64: bool
     """Whether the oracle is in float64."""
+
+    refused: str = ""
+    """Why candidates cannot be checked on inputs of this kind; nothing is beside it then."""
 
 
 class Compare(Schema, frozen=True, kw_only=True, tag="compare"):
@@ -323,6 +335,20 @@ class Compared(Schema, frozen=True, kw_only=True, tag="compared"):
     got: str = ""
     unwritten: int = 0
     """Elements that hold exactly the pattern of fresh memory."""
+
+
+class Explain(Schema, frozen=True, kw_only=True, tag="explain"):
+    """Find out in which way an output (in the memory file beside this, with the others) is wrong."""
+
+    case: int
+    output: int
+
+
+class Explained(Schema, frozen=True, kw_only=True, tag="explained"):
+    """What it looks like."""
+
+    precision: str = ""
+    """The sentence that says which lower precision it was computed in; empty if it does not look so."""
 
 
 UNMEASURABLE = 1e300
@@ -362,5 +388,5 @@ class Admitted(Schema, frozen=True, kw_only=True, tag="admitted"):
     facts: ProblemFacts
 
 
-Command = Load | Run | Dump | Release | Stock | Time | Open | MakeCase | Compare | Build | Admit
-Answer = Failure | Done | Ran | Dumped | Timed | Opened | CaseMade | Compared | Built | Admitted
+Command = Load | Run | Dump | Release | Stock | Time | Open | MakeCase | Compare | Explain | Build | Admit
+Answer = Failure | Done | Ran | Dumped | Timed | Opened | CaseMade | Compared | Explained | Built | Admitted

@@ -1,4 +1,4 @@
-"""The reference in float64: what is right, as well as it can be known."""
+"""The reference in another precision: in float64, where it says what is right, or in a lower one, to compare with."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,61 +6,69 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from .values import mapped, tensors_of
+
 _RAISED = {torch.float32, torch.float16, torch.bfloat16}
+_SHORTHANDS = {
+    torch.float64: torch.Tensor.double,
+    torch.float32: torch.Tensor.float,
+    torch.float16: torch.Tensor.half,
+    torch.bfloat16: torch.Tensor.bfloat16,
+}
 
 
-def in_float64(call: Callable[..., Any], inputs: list[Any]) -> Any:
+def in_float64(call: Callable[..., Any], inputs: list[Any], shake: float = 0.0) -> Any:
     """Call with floating inputs, and whatever the code asks for in the inputs' own precision or float32, in float64.
 
     A conversion to a precision lower than the inputs' (a quantisation) is meant and stays.
+
+    Args:
+        call: What to call.
+        inputs: Its arguments; they stay as they are.
+        shake: Share of its value by which every number of the inputs is changed at most, up or down.
     """
-    own = {tensor.dtype for tensor in _tensors(inputs) if tensor.dtype in _RAISED}
+    generator = torch.Generator().manual_seed(0)
+
+    def wide(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.dtype not in _RAISED | {torch.float64}:
+            return tensor.clone()
+        if not shake:
+            return tensor.double() if tensor.dtype in _RAISED else tensor.clone()
+        moves = 2 * torch.rand(tensor.shape, generator=generator, dtype=torch.float64) - 1
+        return tensor.double() * (1 + shake * moves.to(tensor.device))
+
+    own = {tensor.dtype for tensor in tensors_of(inputs) if tensor.dtype in _RAISED}
+    return _in_precision(call, mapped(inputs, wide), own | {torch.float32}, torch.float64)
+
+
+def in_lower(call: Callable[..., Any], inputs: list[Any], dtype: torch.dtype) -> Any:
+    """Call with floating inputs, and whatever floating type the code asks for, in ``dtype`` throughout."""
+    lowered = mapped(inputs, lambda tensor: tensor.to(dtype) if tensor.dtype in _SHORTHANDS else tensor.clone())
+    return _in_precision(call, lowered, set(_SHORTHANDS), dtype)
+
+
+def _in_precision(call: Callable[..., Any], inputs: list[Any], asked: set[torch.dtype], dtype: torch.dtype) -> Any:
     before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
+    torch.set_default_dtype(dtype)
     try:
-        with _Raise(own | {torch.float32}):
-            return call(*_map_tensors(inputs, _double))
+        with _Instead(asked, dtype):
+            return call(*inputs)
     finally:
         torch.set_default_dtype(before)
 
 
-class _Raise(TorchFunctionMode):  # type: ignore[misc]
-    """Reads every request for one of ``dtypes`` as one for float64."""
+class _Instead(TorchFunctionMode):  # type: ignore[misc]
+    """Reads every request for one of ``dtypes`` as one for ``wanted``."""
 
-    def __init__(self, dtypes: set[torch.dtype]) -> None:
+    def __init__(self, dtypes: set[torch.dtype], wanted: torch.dtype) -> None:
         super().__init__()
-        self._dtypes = dtypes
-        shorthands = {torch.float32: "float", torch.float16: "half", torch.bfloat16: "bfloat16"}
-        self._methods = {getattr(torch.Tensor, shorthands[dtype]) for dtype in dtypes}
+        self._dtypes, self._wanted = dtypes, wanted
+        self._methods = {_SHORTHANDS[dtype] for dtype in dtypes}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in self._methods:
-            return torch.Tensor.double(*args, **(kwargs or {}))
-        return func(*map(self._raised, args), **{key: self._raised(value) for key, value in (kwargs or {}).items()})
+            return _SHORTHANDS[self._wanted](*args, **(kwargs or {}))
+        return func(*map(self._read, args), **{key: self._read(value) for key, value in (kwargs or {}).items()})
 
-    def _raised(self, value: Any) -> Any:
-        return torch.float64 if isinstance(value, torch.dtype) and value in self._dtypes else value
-
-
-def _double(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.double() if tensor.dtype in _RAISED else tensor.clone()
-
-
-def _tensors(value: Any) -> list[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, list | tuple):
-        return [tensor for item in value for tensor in _tensors(item)]
-    if isinstance(value, dict):
-        return _tensors(list(value.values()))
-    return []
-
-
-def _map_tensors(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    if isinstance(value, torch.Tensor):
-        return change(value)
-    if isinstance(value, list | tuple):
-        return type(value)(_map_tensors(item, change) for item in value)
-    if isinstance(value, dict):
-        return {key: _map_tensors(item, change) for key, item in value.items()}
-    return value
+    def _read(self, value: Any) -> Any:
+        return self._wanted if isinstance(value, torch.dtype) and value in self._dtypes else value

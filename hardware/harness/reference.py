@@ -2,28 +2,34 @@
 
 import os
 import socket
+import time
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
 from . import values
-from .answering import Handlers, Refused, attempt, serve_commands
-from .bounds import read_tolerance
+from .answering import Handlers, serve_commands
 from .compare import Target
+from .kinds import NORMAL
 from .linux import LESS_URGENT
+from .meaning import TOO_SLOW, Meaningless, drawn, is_slow
 from .messages import (
     CaseMade,
     Compare,
     Compared,
+    Explain,
+    Explained,
     MakeCase,
     Open,
     Opened,
     Spawn,
+    Values,
 )
 from .place import Place, brought, settle
-from .subject import Subject, explained, open_subject
+from .precision import suspected
+from .subject import Subject, open_subject
 
 
 def prepare_process(request: Spawn) -> Place:
@@ -40,35 +46,51 @@ def serve(channel: socket.socket, request: Spawn) -> None:
     # Nothing is timed in here. Drafts are compared while the baselines compile, and everybody waits for the latter.
     os.nice(LESS_URGENT)
     reference = _Reference()
-    handlers: Handlers = {Open: reference.open, MakeCase: reference.make_case, Compare: reference.compare}
+    handlers: Handlers = {
+        Open: reference.open,
+        MakeCase: reference.make_case,
+        Compare: reference.compare,
+        Explain: reference.explain,
+    }
     serve_commands(channel, handlers)
+
+
+@dataclass(frozen=True)
+class _Held:
+    made: MakeCase
+    targets: list[Target]
 
 
 class _Reference:
     def __init__(self) -> None:
         self._subject: Subject | None = None
         self._problem: Open | None = None
-        self._cases: dict[int, list[Target]] = {}
+        self._cases: dict[int, _Held] = {}
+        self._took: dict[str, float] = {}
+        """How long the last case on the problem's own inputs took to make, by shape, seconds."""
 
     def open(self, command: Open, descriptors: list[int]) -> Opened | tuple[Opened, Sequence[int]]:
         self._problem, self._subject = command, open_subject(command)
         self._subject.bring()
         setup = self._subject.setup()
         if setup is None:
-            return Opened(shapes=self._subject.shapes)
+            return Opened(shapes=self._subject.shapes, backward=self._subject.backward)
         packed, file = values.pack(setup)
-        return Opened(shapes=self._subject.shapes, setup=packed), (file,)
+        return Opened(shapes=self._subject.shapes, setup=packed, backward=self._subject.backward), (file,)
 
     def make_case(self, command: MakeCase, descriptors: list[int]) -> tuple[CaseMade, Sequence[int]]:
         assert self._subject is not None and self._problem is not None
-        inputs = self._subject.draw(command.shape, command.seed)
-        packed, file = values.pack(inputs)
+        began = time.monotonic()
         try:
-            targets = targets_of(self._subject, self._problem, brought(inputs))
-        except BaseException:
-            os.close(file)
-            raise
-        self._cases[command.case] = targets
+            if command.kind != NORMAL and not command.again and is_slow(self._took.get(command.shape, 0.0)):
+                raise Meaningless(TOO_SLOW)
+            inputs, targets = drawn(self._subject, self._problem, command.shape, command.seed, command.kind)
+        except Meaningless as why:
+            return CaseMade(inputs=Values(items=(), size=0), outputs=(), float64=False, refused=str(why)), ()
+        if command.kind == NORMAL:
+            self._took[command.shape] = time.monotonic() - began
+        packed, file = values.pack(inputs)
+        self._cases[command.case] = _Held(command, targets)
         made = CaseMade(
             inputs=packed,
             outputs=tuple(target.expected() for target in targets),
@@ -79,7 +101,7 @@ class _Reference:
     def compare(self, command: Compare, descriptors: list[int]) -> Compared:
         """The worst output; the first that is wrong, if one is."""
         position, worst = 0, Compared(ok=True, error=0.0, reference_error=0.0, bound=0.0)
-        for index, (target, output) in enumerate(zip(self._cases[command.case], command.outputs, strict=True)):
+        for index, (target, output) in enumerate(zip(self._cases[command.case].targets, command.outputs, strict=True)):
             result, position = target.compare(output, descriptors[0], position, index)
             if not result.ok:
                 return result
@@ -87,55 +109,25 @@ class _Reference:
                 worst = result
         return worst
 
+    def explain(self, command: Explain, descriptors: list[int]) -> Explained:
+        """Whether a wrong output is what the reference computes in a lower precision."""
+        assert self._subject is not None and self._problem is not None
+        held = self._cases[command.case]
+        made = held.made
+        # Drawn once more: a case's inputs are not kept here.
+        inputs, _ = drawn(self._subject, self._problem, made.shape, made.seed, made.kind)
+        got, oracle, dtype = _written(held.targets, command.output, descriptors[0])
+        return Explained(precision=suspected(self._subject, brought(inputs), command.output, got, oracle, dtype))
+
+
+def _written(targets: list[Target], index: int, file: int) -> tuple[torch.Tensor, torch.Tensor, str]:
+    """What a candidate wrote as output ``index``, what is right, both flat in float64, and the output's dtype."""
+    position = 0
+    for target in targets[:index]:
+        position = target.after(position)
+    got, oracle = targets[index].written(file, position)
+    return got, oracle, targets[index].dtype
+
 
 def _share(result: Compared) -> float:
     return result.error / result.bound if result.bound else 0.0
-
-
-def targets_of(subject: Subject, problem: Open, inputs: list[Any]) -> list[Target]:
-    """Oracle and own error for every output of the reference on ``inputs``, which stay as they are.
-
-    Raises:
-        Refused: the reference fails on them, or returns nothing that can be compared.
-    """
-    native = reference_outputs(subject, problem, inputs)
-    precise: list[Any] = [None] * len(native)
-    try:
-        found = values.leaves(attempt(lambda: subject.precise(_copies(inputs))))
-        precise = found if len(found) == len(native) else precise
-    except Refused:
-        # It does not run in float64: it is its own oracle, in its own precision (see bounds.OWN_PRECISION).
-        pass
-    tolerance = read_tolerance(subject.tolerance)
-    for leaf in native:
-        if not isinstance(leaf, torch.Tensor | int | float | None):
-            raise Refused(
-                f"{problem.name}.py: the reference returns a {type(leaf).__name__}; return tensors or numbers"
-            )
-    return [Target(one, other, tolerance) for one, other in zip(native, precise, strict=True)]
-
-
-def reference_outputs(subject: Subject, problem: Open, inputs: list[Any]) -> list[Any]:
-    """The reference's outputs, flattened.
-
-    Raises:
-        Refused: it raised or returned nothing; the message is a sentence for the user.
-    """
-    call: Callable[..., Any] = subject.call
-    try:
-        native = values.leaves(attempt(lambda: call(*_copies(inputs))))
-    except Refused as refused:
-        name = "Model.forward" if isinstance(call, torch.nn.Module) else "reference"
-        raise explained(refused, problem, f"{name}(...) fails on its own inputs") from None
-    if not native or all(leaf is None for leaf in native):
-        raise Refused(f"{problem.name}.py: the reference returns nothing; return a tensor or a tuple of tensors")
-    return native
-
-
-def _copies(inputs: list[Any]) -> list[Any]:
-    return [
-        value.clone(memory_format=torch.preserve_format)
-        if isinstance(value, torch.Tensor)
-        else (type(value)(_copies(list(value))) if isinstance(value, list | tuple) else value)
-        for value in inputs
-    ]

@@ -1,5 +1,6 @@
 """Medians, and how sure we are of their ratio. Pure."""
 
+import math
 import random
 from collections.abc import Sequence
 from statistics import median
@@ -9,6 +10,8 @@ from ...schemas import Interval
 RESAMPLES = 1000
 LEVEL = 0.95
 _SEED = 20_231
+_DEVIATIONS = 1.96
+"""Standard deviations on either side that hold :data:`LEVEL` of a normal distribution."""
 
 
 def speedup(baseline: Sequence[float], candidate: Sequence[float]) -> Interval:
@@ -43,6 +46,23 @@ def speedup(baseline: Sequence[float], candidate: Sequence[float]) -> Interval:
         low=ratios[int(tail * (RESAMPLES - 1))],
         high=ratios[int((1 - tail) * (RESAMPLES - 1)) + 1],
     )
+
+
+def in_a_new_run(found: Interval, spread: float) -> Interval:
+    """Where the median of another run is to be expected, 95 of 100 times.
+
+    A run's own samples do not show what differs from run to run: where the memory of its processes lies, what the
+    machine does meanwhile. Another run differs from the true ratio as this one does, by its samples and by that, so
+    the squares of both count twice.
+
+    Args:
+        found: What the samples of one run say.
+        spread: Standard deviation of the ratio's logarithm from run to run, beyond what the samples show.
+    """
+    beyond = _DEVIATIONS * spread
+    down = math.sqrt(2) * math.hypot(math.log(found.median / found.low), beyond)
+    up = math.sqrt(2) * math.hypot(math.log(found.high / found.median), beyond)
+    return Interval(median=found.median, low=found.median * math.exp(-down), high=found.median * math.exp(up))
 
 
 def relative_width(interval: Interval) -> float:

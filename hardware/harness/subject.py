@@ -11,11 +11,16 @@ import numpy
 import torch
 
 from ...schemas import ProblemFormat
+from . import backward
 from .answering import Refused, attempt
 from .messages import Open
-from .oracle import in_float64
-from .place import here
+from .oracle import in_float64, in_lower
+from .place import brought, here
 from .user_module import import_source
+from .values import mapped
+
+Rounding = Callable[[torch.Tensor], torch.Tensor]
+"""Takes digits away from a floating tensor; its dtype stays."""
 
 
 class Subject(Protocol):
@@ -30,7 +35,13 @@ class Subject(Protocol):
 
     signature: tuple[str, ...]
     call: Callable[..., Any]
-    """The reference: a function, or a module with its weights."""
+    """The reference: a function, or a module with its weights; both passes as one where the problem asks for that."""
+
+    backward: bool
+    """Whether it asks for the backward pass, too."""
+
+    def compiled(self, mode: str | None) -> Callable[..., Any]:
+        """``call``, made by ``torch.compile``."""
 
     def bring(self) -> None:
         """Move its weights to where this process keeps its tensors."""
@@ -41,8 +52,14 @@ class Subject(Protocol):
     def setup(self) -> tuple[list[Any], dict[str, torch.Tensor]] | None:
         """Constructor's arguments and parameters, where candidates need them."""
 
-    def precise(self, inputs: list[Any]) -> Any:
-        """The reference's result computed in float64 throughout."""
+    def precise(self, inputs: list[Any], shake: float = 0.0) -> Any:
+        """The reference's result computed in float64 throughout, every input off by a share ``shake`` at most."""
+
+    def lowered(self, inputs: list[Any], dtype: torch.dtype) -> Any:
+        """The reference's result computed in ``dtype`` throughout."""
+
+    def rounded(self, inputs: list[Any], rounding: Rounding) -> Any:
+        """The reference's result, its inputs and weights rounded before, computed in their own precision."""
 
 
 def open_subject(problem: Open) -> Subject:
@@ -68,9 +85,11 @@ class FunctionSubject:
         self._problem = problem
         self._shapes = _shapes(problem, module)
         self._inputs = _callable(problem, module, "inputs")
-        self.call = _callable(problem, module, "reference")
+        self._forward = _callable(problem, module, "reference")
+        self.backward = _asks_for_backward(problem, module)
+        self.call = _passes(self._forward, self.backward)
         self.shapes = tuple(self._shapes)
-        self.signature = tuple(inspect.signature(self.call).parameters)
+        self.signature = _signature(self._forward, self.backward)
         self.tolerance = getattr(module, "tolerance", None)
 
     def bring(self) -> None:
@@ -84,14 +103,27 @@ class FunctionSubject:
             drawn = attempt(lambda: self._inputs(generator, **self._shapes[shape]))
         except Refused as refused:
             raise explained(refused, self._problem, f"inputs(generator, ...) fails at shape {shape!r}") from None
-        return _as_list(drawn, self._problem, "inputs(generator, ...)")
+        inputs = _as_list(drawn, self._problem, "inputs(generator, ...)")
+        return _with_cotangents(inputs, self._forward, seed, self._problem) if self.backward else inputs
+
+    def compiled(self, mode: str | None) -> Callable[..., Any]:
+        """``call``, made by ``torch.compile``."""
+        return _passes(torch.compile(self._forward, mode=mode, dynamic=False), self.backward)
 
     def setup(self) -> None:
         """A function has none."""
 
-    def precise(self, inputs: list[Any]) -> Any:
+    def precise(self, inputs: list[Any], shake: float = 0.0) -> Any:
         """The reference's result computed in float64 throughout."""
-        return in_float64(self.call, inputs)
+        return in_float64(self.call, inputs, shake)
+
+    def lowered(self, inputs: list[Any], dtype: torch.dtype) -> Any:
+        """The reference's result computed in ``dtype`` throughout."""
+        return in_lower(self.call, inputs, dtype)
+
+    def rounded(self, inputs: list[Any], rounding: Rounding) -> Any:
+        """The reference's result on rounded inputs."""
+        return self.call(*_rounded(inputs, rounding))
 
 
 class KernelBenchSubject:
@@ -108,15 +140,17 @@ class KernelBenchSubject:
         _seed_everything(problem.seed)
         try:
             self._arguments = _as_list(attempt(get_init), problem, "get_init_inputs()")
-            self.call: torch.nn.Module = attempt(lambda: make(*self._arguments))
+            self._model: torch.nn.Module = attempt(lambda: make(*self._arguments))
         except Refused as refused:
             raise explained(refused, problem, "Model(*get_init_inputs()) fails") from None
-        self.signature = tuple(inspect.signature(self.call.forward).parameters)
+        self.backward = _asks_for_backward(problem, module)
+        self.call = _passes(self._model, self.backward)
+        self.signature = _signature(self._model.forward, self.backward)
         self.tolerance = getattr(module, "tolerance", None)
 
     def bring(self) -> None:
         """Move the model to where this process keeps its tensors."""
-        self.call = self.call.to(here().device)
+        self._model = self._model.to(here().device)
 
     def draw(self, shape: str, seed: int) -> list[Any]:
         """Inputs from ``seed``; KernelBench files draw from torch's global generator."""
@@ -125,15 +159,63 @@ class KernelBenchSubject:
             drawn = attempt(self._get_inputs)
         except Refused as refused:
             raise explained(refused, self._problem, "get_inputs() fails") from None
-        return _as_list(drawn, self._problem, "get_inputs()")
+        inputs = _as_list(drawn, self._problem, "get_inputs()")
+        return _with_cotangents(inputs, self._model, seed, self._problem) if self.backward else inputs
+
+    def compiled(self, mode: str | None) -> Callable[..., Any]:
+        """``call``, made by ``torch.compile``."""
+        return _passes(torch.compile(self._model, mode=mode, dynamic=False), self.backward)
 
     def setup(self) -> tuple[list[Any], dict[str, torch.Tensor]]:
         """Constructor's arguments, and parameters and buffers by name."""
-        return self._arguments, dict(self.call.state_dict())
+        return self._arguments, dict(self._model.state_dict())
 
-    def precise(self, inputs: list[Any]) -> Any:
+    def precise(self, inputs: list[Any], shake: float = 0.0) -> Any:
         """The model's result with weights, inputs and intermediate values in float64."""
-        return in_float64(copy.deepcopy(self.call).double(), inputs)
+        return in_float64(_passes(copy.deepcopy(self._model).double(), self.backward), inputs, shake)
+
+    def lowered(self, inputs: list[Any], dtype: torch.dtype) -> Any:
+        """The model's result with weights, inputs and intermediate values in ``dtype``."""
+        return in_lower(_passes(copy.deepcopy(self._model).to(dtype), self.backward), inputs, dtype)
+
+    def rounded(self, inputs: list[Any], rounding: Rounding) -> Any:
+        """The model's result on rounded inputs with rounded weights."""
+        model = copy.deepcopy(self._model)
+        for weight in (*model.parameters(), *model.buffers()):
+            if weight.is_floating_point():
+                weight.copy_(rounding(weight))
+        return _passes(model, self.backward)(*_rounded(inputs, rounding))
+
+
+def _rounded(inputs: list[Any], rounding: Rounding) -> list[Any]:
+    rounded: list[Any] = mapped(inputs, lambda one: rounding(one) if one.is_floating_point() else one.clone())
+    return rounded
+
+
+def _asks_for_backward(problem: Open, module: types.ModuleType) -> bool:
+    asked = getattr(module, "backward", False)
+    if not isinstance(asked, bool):
+        raise Refused(
+            f"{problem.name}.py: `backward` is a {type(asked).__name__}; set it to True to have gradients judged"
+        )
+    return asked
+
+
+def _passes(forward: Callable[..., Any], both: bool) -> Callable[..., Any]:
+    return backward.differentiated(forward) if both else forward
+
+
+def _signature(forward: Callable[..., Any], both: bool) -> tuple[str, ...]:
+    names = tuple(inspect.signature(forward).parameters)
+    return (*names, backward.ARGUMENT) if both else names
+
+
+def _with_cotangents(inputs: list[Any], forward: Callable[..., Any], seed: int, problem: Open) -> list[Any]:
+    try:
+        outputs = attempt(lambda: forward(*mapped(brought(inputs), torch.clone)))
+    except Refused as refused:
+        raise explained(refused, problem, "fails on its own inputs") from None
+    return [*inputs, backward.cotangents(outputs, seed)]
 
 
 def _shapes(problem: Open, module: types.ModuleType) -> dict[str, dict[str, Any]]:

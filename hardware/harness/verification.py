@@ -5,10 +5,13 @@ import time
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from ...schemas import CaseResult, CompileReport, Evidence, Problem, Verdict, VerifyReport
 from . import judgement, wire
 from .case_host import Case, CaseHost
 from .judgement import Judged, judged
+from .kinds import in_words
 from .launcher import Launcher
 from .messages import Compared, Done, Dump, Dumped, Failure, Load, Output, Ran, Release, Run
 from .worker import Worker, WorkerConfused, WorkerDied
@@ -83,13 +86,16 @@ class Verification:
     results: list[CaseResult] = field(default_factory=list)
 
     async def check_everything(self) -> None:
-        """All shapes; the timed one first, and its last inputs once more at the end.
+        """All shapes on the problem's own inputs, the timed one first, then the harder inputs made from these.
 
         Raises:
             Judged: something is wrong.
         """
         for shape in await self.host.shapes():
-            await self._check_shape(await self.host.cases_of(shape), again=shape == self.host.plan[0][0])
+            await self._check_shape(await self.host.cases_of(shape), again=shape == (await self.host.shapes())[0])
+        for case in await self.host.derived_cases():
+            await self._check_derived(case)
+        await self.suspect.ask(Release(), Done)
 
     async def _check_shape(self, cases: list[Case], *, again: bool) -> None:
         held: list[tuple[Case, tuple[Output, ...]]] = []
@@ -106,6 +112,17 @@ class Verification:
         if again:
             await self._check_repeat(cases[-1], len(cases) - 1)
         await self.suspect.ask(Release(), Done)
+
+    async def _check_derived(self, case: Case) -> None:
+        """One call on inputs that the problem does not draw itself."""
+        try:
+            outputs = await self.run(Run(slot=0, inputs=case.inputs, poison="torch"), case, [])
+            result = await self.compare(0, case, outputs)
+            if not result.ok:
+                raise await self._explain(0, case, outputs, result, [])
+        except Judged as found:
+            message = f"{found.evidence.message} (on {in_words(case.kind)} inputs)"
+            raise Judged(found.verdict, replace(found.evidence, message=message, inputs=case.kind)) from None
 
     async def run(self, command: Run, case: Case, held: list[tuple[Case, tuple[Output, ...]]]) -> tuple[Output, ...]:
         """One call, and everything that can be told from its answer alone.
@@ -165,6 +182,7 @@ class Verification:
                 error=result.error,
                 reference_error=result.reference_error,
                 bound=result.bound,
+                inputs=case.kind,
             )
         )
         return result
@@ -176,15 +194,21 @@ class Verification:
         await asyncio.sleep(LATE_SECONDS)
         _, files = await self._dump(slot, case)
         try:
+            if (await self.host.compare(case, outputs, files[0])).ok:
+                message = f"it is right only {LATE_SECONDS:g} s after the call had returned: {explain_numbers(result)}"
+                return wrong(Verdict.hidden_work, message, case, result)
             for other in others:
                 if (await self.host.compare(other, outputs, files[0])).ok:
                     message = "it returns the answer to other inputs than it was called with (a cached answer)"
                     return wrong(Verdict.stale_output, message, case, result)
+            if slot % 2 == 0 and result.unwritten and await self._is_unwritten(case, result):
+                message = f"{result.unwritten} elements of output {result.output} were never written"
+                return wrong(Verdict.incomplete_output, message, case, result)
+            precision = await self.host.precision_of(case, result.output, files[0])
         finally:
             wire.close_all(files)
-        if slot % 2 == 0 and result.unwritten and await self._is_unwritten(case, result):
-            message = f"{result.unwritten} elements of output {result.output} were never written"
-            return wrong(Verdict.incomplete_output, message, case, result)
+        if precision:
+            return wrong(Verdict.lower_precision, f"{precision}; {explain_numbers(result)}", case, result)
         return wrong(Verdict.wrong_numbers, explain_numbers(result), case, result)
 
     async def _is_unwritten(self, case: Case, result: Compared) -> bool:
@@ -202,9 +226,23 @@ class Verification:
         dumped, files = await self.suspect.ask(Dump(slot=slot), Dumped, case=case)
         if dumped.changed >= 0:
             wire.close_all(files)
-            message = f"output {dumped.changed} changed after it was handed over"
-            raise judged(Verdict.stale_output, message, shape=case.shape, seed=case.seed, output=dumped.changed)
+            raise await self._changed(case, dumped.changed)
         return dumped, files
+
+    async def _changed(self, case: Case, output: int) -> Judged:
+        """An output is not what it was. Whether a later call did that, or work that went on, shows a call alone."""
+        try:
+            await self.run(Run(slot=_SECOND_LOOK, inputs=case.inputs), case, [])
+            await asyncio.sleep(LATE_SECONDS)
+            dumped, files = await self.suspect.ask(Dump(slot=_SECOND_LOOK), Dumped, case=case)
+            wire.close_all(files)
+            works_on = dumped.changed >= 0
+        except Judged:
+            works_on = False
+        verdict, message = Verdict.stale_output, f"output {output} changed after it was handed over"
+        if works_on:
+            verdict, message = Verdict.hidden_work, f"{message}, with no other call in between: the work went on"
+        return judged(verdict, message, shape=case.shape, seed=case.seed, output=output)
 
     async def _check_repeat(self, case: Case, slot: int) -> None:
         command = Run(slot=slot, inputs=case.inputs, repeat=True)
@@ -277,6 +315,7 @@ async def load_into(
         artifacts=str(launcher.artifacts),
         setup=host.setup,
         ahead=tuple(artifact.name for artifact in compiled.artifacts if artifact.name.endswith(".triton")),
+        backward=host.backward,
     )
     files = () if host.setup_file is None else (host.setup_file,)
     await suspect.ask(command, Done, files)

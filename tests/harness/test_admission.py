@@ -68,6 +68,18 @@ BAD: dict[str, tuple[str, str]] = {
     ),
     "zeros would do": (HEAD + INPUTS + "def reference(x): return x * 0\n", "an answer of all 0 passes"),
     "the input would do": (HEAD + INPUTS + "def reference(x): return x + 0\n", "input 0 itself passes"),
+    "the first row would do": (
+        "import torch\nshapes = {'main': dict(n=64)}\n"
+        "def inputs(generator, n): return [torch.randn(n, 8, generator=generator)]\n"
+        "def reference(x): return x * (torch.arange(len(x)) == 0)[:, None] * 2\n",
+        "the first row alone passes",
+    ),
+    "all rows are alike": (
+        "import torch\nshapes = {'main': dict(n=64)}\n"
+        "def inputs(generator, n): return [torch.randn(n, 8, generator=generator)]\n"
+        "def reference(x): return x.softmax(0).sum(0).add(x.mean(0)).expand_as(x) * 2\n",
+        "the first row everywhere passes",
+    ),
     "everything would do": (HEAD + INPUTS + REFERENCE + "tolerance = 10.0\n", "decides nothing"),
     "tolerance nobody understands": (HEAD + INPUTS + REFERENCE + "tolerance = 'loose'\n", "tolerance = 'loose'"),
     "ends the process": ("import os\nos._exit(3)\n" + HEAD + INPUTS + REFERENCE, "exited with status 3"),

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from kernelswarm.hardware.harness.statistics import relative_width, speedup
+from kernelswarm.hardware.harness.statistics import in_a_new_run, relative_width, speedup
+from kernelswarm.schemas import Interval
 
 
 def test_constant_samples_have_an_exact_ratio() -> None:
@@ -66,3 +67,33 @@ def test_it_is_deterministic() -> None:
 def test_samples_that_say_nothing_are_refused(baseline: list[float], candidate: list[float]) -> None:
     with pytest.raises(ValueError, match=r"samples|positive"):
         speedup(baseline, candidate)
+
+
+def test_a_new_run_lies_in_the_interval_about_as_often_as_it_says() -> None:
+    generator = random.Random(5)
+
+    def run() -> Interval:
+        layout = 20 * generator.lognormvariate(0, 0.02)
+        baseline = [layout * generator.lognormvariate(0, 0.03) for _ in range(15)]
+        candidate = [10 * generator.lognormvariate(0, 0.03) for _ in range(15)]
+        return in_a_new_run(speedup(baseline, candidate), 0.02)
+
+    pairs = [(run(), run()) for _ in range(100)]
+
+    assert sum(old.low <= new.median <= old.high for old, new in pairs) >= 90
+    assert sum(old.is_win for old, _ in pairs) == 100
+
+
+def test_what_differs_from_run_to_run_is_no_win() -> None:
+    found = in_a_new_run(Interval(median=1.02, low=1.015, high=1.025), 0.02)
+
+    assert not found.is_win
+    assert found.low < 0.98 and found.high > 1.06
+    assert found.median == 1.02
+
+
+def test_without_samples_to_doubt_only_the_runs_differ() -> None:
+    exact = Interval(median=2.0, low=2.0, high=2.0)
+
+    assert in_a_new_run(exact, 0.0) == exact
+    assert in_a_new_run(exact, 0.01).low == pytest.approx(2.0 * (1 - 0.0277), rel=1e-3)

@@ -1,0 +1,185 @@
+"""Makes harder inputs out of a problem's own: other values, or the same ones in other places.
+
+Only floating tensors are touched, and what can be seen of their meaning stays: a tensor without negative numbers gets
+none, one that is sorted along its last dimension stays sorted, whole numbers (flags, labels, counts) stay as they are,
+and equal numbers of one tensor stay equal where the change is one of values, not of places. Integers are never touched.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from . import values
+from .kinds import STRIDED, parts
+
+SHIFT = 32.0
+"""Spreads by which ``shifted`` moves the mean: a variance from sums of squares loses three digits of it, one from
+distances none."""
+TAIL = 1.5
+FARTHEST = 5.0
+"""``heavy_tailed`` is ``sinh``, of that many spreads at most: a thousand times the usual value."""
+DECADES = 3.0
+"""``ill_conditioned`` spreads magnitudes over so many powers of ten on either side."""
+LEFT_OVER = 2.0**-6
+"""What is left of a pair of numbers that cancel."""
+SPECIAL_ROWS = 4
+"""One row in so many gets numbers that are not finite."""
+MOST_SPECIAL_ROWS = 64
+LEAST_TESTED = 8
+"""Neighbours a tensor must have before their order says that it is sorted."""
+
+_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+
+Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
+
+
+def derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
+    """``inputs`` changed as ``kind`` says; None where nothing of them can be. ``inputs`` themselves stay."""
+    changed: list[Any] | None = inputs
+    for part in parts(kind):
+        changed = None if changed is None else _derive(changed, part, seed)
+    return changed
+
+
+def _derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
+    generator = torch.Generator().manual_seed(seed)
+    found = [leaf for leaf in values.leaves(inputs) if _is_free(leaf)]
+    if kind == STRIDED:
+        odd = [leaf for leaf in values.leaves(inputs) if _is_floating(leaf)]
+        return _replaced(inputs, {id(leaf): _strided(leaf, index) for index, leaf in enumerate(odd)})
+    if kind == "shifted":
+        spread = max((_spread(leaf) for leaf in found), default=0.0)
+        return _replaced(inputs, {id(leaf): _shifted(leaf, SHIFT * spread) for leaf in found})
+    if kind == "heavy_tailed":
+        return _replaced(inputs, {id(leaf): _heavy_tailed(leaf) for leaf in found})
+    found = [leaf for leaf in found if not _is_sorted(leaf)]
+    if kind == "ill_conditioned":
+        return _replaced(inputs, {id(leaf): _ill_conditioned(leaf, generator) for leaf in found})
+    largest = max(found, key=torch.Tensor.numel, default=None)
+    if largest is None or largest.numel() < 2:
+        return None
+    return _replaced(inputs, {id(largest): _PLACED[kind](largest, generator)})
+
+
+def _is_floating(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor) and leaf.dtype in _DTYPES and leaf.layout == torch.strided
+
+
+def _is_free(leaf: Any) -> bool:
+    """Whether its values may be others: not if all of them are whole numbers, which then mean something."""
+    if not _is_floating(leaf) or leaf.numel() == 0:
+        return False
+    finite = leaf[torch.isfinite(leaf)]
+    return finite.numel() > 0 and not bool((finite == finite.round()).all())
+
+
+def _is_sorted(tensor: torch.Tensor) -> bool:
+    if tensor.dim() == 0 or tensor.shape[-1] < 2:
+        return False
+    steps = tensor[..., 1:] - tensor[..., :-1]
+    return steps.numel() >= LEAST_TESTED and (bool((steps >= 0).all()) or bool((steps <= 0).all()))
+
+
+def _replaced(value: Any, by: dict[int, torch.Tensor]) -> Any | None:
+    """``value`` with the tensors of these identities replaced; None if there are none."""
+    return _replace(value, by) if by else None
+
+
+def _replace(value: Any, by: dict[int, torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return by.get(id(value), value)
+    if isinstance(value, list | tuple):
+        return type(value)(_replace(item, by) for item in value)
+    if isinstance(value, dict):
+        return {key: _replace(item, by) for key, item in value.items()}
+    return value
+
+
+def _finite(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor[torch.isfinite(tensor)].double()
+
+
+def _spread(tensor: torch.Tensor) -> float:
+    finite = _finite(tensor)
+    spread = float(finite.std(correction=0))
+    return spread or float(finite.abs().max()) or 1.0
+
+
+def _as_before(changed: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """``changed`` in the dtype of ``tensor``, within that type's range, and with its numbers that are not finite."""
+    most = torch.finfo(tensor.dtype).max
+    return torch.where(torch.isfinite(tensor), changed.clamp(-most, most).to(tensor.dtype), tensor)
+
+
+def _shifted(tensor: torch.Tensor, by: float) -> torch.Tensor:
+    positive = float(_finite(tensor).max()) > 0
+    return _as_before(tensor.double() + (by if positive else -by), tensor)
+
+
+def _heavy_tailed(tensor: torch.Tensor) -> torch.Tensor:
+    finite, spread = _finite(tensor), _spread(tensor)
+    least, most = float(finite.min()), float(finite.max())
+    pivot = least if least >= 0 else most if most <= 0 else float(finite.mean())
+    distance = ((tensor.double() - pivot) / spread).clamp(-FARTHEST, FARTHEST)
+    return _as_before(pivot + spread * torch.sinh(TAIL * distance) / TAIL, tensor)
+
+
+def _ill_conditioned(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    decades = DECADES * (2 * torch.rand(tensor.shape, generator=generator, dtype=torch.float64) - 1)
+    spread_out = tensor.double() * torch.pow(10.0, decades)
+    half = tensor.shape[-1] // 2 if tensor.dim() else 0
+    if half and float(_finite(tensor).min()) < 0:
+        left = 1 + LEFT_OVER * torch.rand(spread_out[..., :half].shape, generator=generator, dtype=torch.float64)
+        spread_out[..., half : 2 * half] = -spread_out[..., :half] * left
+    return _as_before(spread_out, tensor)
+
+
+def _tiny(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Zeros of both signs and denormal numbers among the others, and one row of zeros."""
+    changed = tensor.clone().contiguous()
+    limits = torch.finfo(tensor.dtype)
+    some = [0.0, limits.tiny / 4, limits.tiny, *((-0.0, -limits.tiny / 4) if float(_finite(tensor).min()) < 0 else ())]
+    _put(changed, some, max(len(some), tensor.numel() // 16), generator)
+    if changed.dim() > 1 and changed.shape[0] > 2:
+        changed[1] = 0.0
+    return changed
+
+
+def _infinite(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    both = (math.inf, -math.inf) if float(_finite(tensor).min()) < 0 else (math.inf,)
+    return _with_special(tensor, both, generator)
+
+
+def _nan(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    return _with_special(tensor, (math.nan,), generator)
+
+
+def _with_special(tensor: torch.Tensor, special: tuple[float, ...], generator: torch.Generator) -> torch.Tensor:
+    """A few numbers, one or two in every :data:`SPECIAL_ROWS`-th row: answers that do not depend on them stay."""
+    changed = tensor.clone().contiguous()
+    rows = changed.view(1, -1) if changed.dim() < 2 else changed.flatten(0, -2)
+    every = max(SPECIAL_ROWS, rows.shape[0] // MOST_SPECIAL_ROWS)
+    for turn, row in enumerate(rows[::every]):
+        _put(row, [special[turn % len(special)]], 1 + turn % 2 * (row.numel() > 2), generator)
+    return changed
+
+
+def _put(tensor: torch.Tensor, some: list[float], count: int, generator: torch.Generator) -> None:
+    where = torch.randint(0, tensor.numel(), (count,), generator=generator)
+    tensor.view(-1)[where] = torch.tensor(some, dtype=tensor.dtype).repeat(-(-count // len(some)))[:count]
+
+
+_PLACED: dict[str, Change] = {"tiny": _tiny, "infinite": _infinite, "nan": _nan}
+
+
+def _strided(tensor: torch.Tensor, index: int) -> torch.Tensor:
+    """Transposed or padded in turn. What lies between the elements is NaN: whoever reads it shows it."""
+    if tensor.dim() >= 2 and index % 2 == 0 and min(tensor.shape[-2:]) > 1:
+        return tensor.transpose(-1, -2).contiguous().transpose(-1, -2)
+    if tensor.dim() == 0:
+        return tensor
+    wide = torch.full((*tensor.shape[:-1], 2 * tensor.shape[-1] + 1), math.nan, dtype=tensor.dtype)
+    lies = wide[..., 1 : 2 * tensor.shape[-1] : 2] if tensor.dim() == 1 else wide[..., 1 : 1 + tensor.shape[-1]]
+    return lies.copy_(tensor)

@@ -1,0 +1,139 @@
+"""Was it computed in a lower precision than asked? What a wrong answer is compared with, beside what is right.
+
+Two kinds of evidence. The errors are the same: the answer lies much closer to what the reference gives in a lower
+precision (all of it, or its inputs alone, as matrix units take them) than to what is right. Or the answer has no more
+digits than a lower precision holds, while what is right has.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from . import values
+from .answering import Refused, attempt
+from .subject import Subject
+from .targets import copies
+
+CLOSER = 0.5
+"""An answer this much closer to the lower precision's than to the right one is the lower precision's."""
+LEAST, MOST = 4.0, 0.25
+"""Errors to look at, root mean square relative to the answer's: in epsilons of the output's type, and at most."""
+FEWEST, NEARLY_ALL = 16, 0.99
+"""Elements that must need more digits than a lower precision has, and the share of them that must do without."""
+
+MOST_ELEMENTS = 1 << 24
+"""A larger output is not computed in lower precisions throughout: a processor may be slow at that."""
+
+_LOWER = {
+    "float64": ("float32", "tf32", "float16", "bfloat16"),
+    "float32": ("tf32", "float16", "bfloat16"),
+    "float16": ("float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"),
+    "bfloat16": ("bfloat16", "float8_e4m3fn", "float8_e5m2"),
+}
+_NAMES = {"tf32": "tf32 (or float16)"}
+"""Numbers of usual size have the same digits in tf32 and float16: what was rounded alone does not tell them apart."""
+
+Rounding = Callable[[torch.Tensor], torch.Tensor]
+
+
+def suspected(
+    subject: Subject, inputs: list[Any], index: int, got: torch.Tensor, oracle: torch.Tensor, dtype: str
+) -> str:
+    """The sentence that says in which lower precision output ``index`` was computed; empty if it does not look so.
+
+    Args:
+        subject: The reference.
+        inputs: What the candidate was called with.
+        index: Which output.
+        got: What the candidate returned, flat in float64.
+        oracle: What is right, likewise.
+        dtype: The output's type.
+    """
+    finite = torch.isfinite(got) & torch.isfinite(oracle)
+    if dtype not in _LOWER or not bool(finite.any()):
+        return ""
+    off, size = _rms((got - oracle)[finite]), _rms(oracle[finite])
+    if not LEAST * torch.finfo(getattr(torch, dtype)).eps * size < off < MOST * size:
+        return ""
+    sources = [_of_rounded(subject, inputs, index, dtype)]
+    if got.numel() <= MOST_ELEMENTS:
+        sources.append(_throughout(subject, inputs, index, dtype))
+    for answers in sources:
+        found = [(_rms((got - lower)[finite]) / off, how) for how, lower in answers if lower.shape == got.shape]
+        closest, how = min((one for one in found if one[0] < CLOSER), default=(1.0, ""))
+        if how:
+            return (
+                f"output {index} is what the reference gives {how}: the root mean square distance to that is "
+                f"{closest * off / size:.2g} of the answer, to the right one {off / size:.2g}"
+            )
+    return _has_fewer_digits(got[finite], oracle[finite], index, dtype)
+
+
+def _of_rounded(subject: Subject, inputs: list[Any], index: int, dtype: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """What the reference says when its inputs hold less, flat in float64, and in words."""
+    for name in _LOWER[dtype]:
+        for rounding in _roundings(name) if name != dtype else ():
+
+            def call(rounding: Rounding = rounding) -> Any:
+                return subject.rounded(copies(inputs), rounding)
+
+            yield from _answer(f"for inputs rounded to {_NAMES.get(name, name)}", call, index)
+
+
+def _throughout(subject: Subject, inputs: list[Any], index: int, dtype: str) -> Iterator[tuple[str, torch.Tensor]]:
+    """What the reference says when everything in it holds less."""
+    for name in _LOWER[dtype]:
+        if name != "tf32" and not name.startswith("float8"):
+
+            def call(name: str = name) -> Any:
+                return subject.lowered(copies(inputs), getattr(torch, name))
+
+            yield from _answer(f"in {name} throughout", call, index)
+
+
+def _answer(how: str, call: Callable[[], Any], index: int) -> Iterator[tuple[str, torch.Tensor]]:
+    try:
+        found = values.leaves(attempt(call))
+    except Refused:
+        # Not every operator knows every type.
+        return
+    if index < len(found) and isinstance(found[index], torch.Tensor):
+        answer = found[index]
+        whole = torch.view_as_real(answer.resolve_conj()) if answer.is_complex() else answer
+        yield how, whole.double().contiguous().reshape(-1)
+
+
+def _has_fewer_digits(got: torch.Tensor, oracle: torch.Tensor, index: int, dtype: str) -> str:
+    own = getattr(torch, dtype)
+    got, oracle = got.to(own), oracle.to(own)
+    for name in reversed(_LOWER[dtype]):
+        if name == dtype:
+            continue
+        rounding = _roundings(name)[0]
+        # Zeros and the like have few digits in any type: they say nothing.
+        telling = rounding(oracle) != oracle
+        held = (rounding(got) == got)[telling]
+        if held.numel() >= FEWEST and float(held.double().mean()) >= NEARLY_ALL:
+            return (
+                f"output {index} holds {_NAMES.get(name, name)} numbers: of {held.numel()} elements that need more "
+                f"digits {float(held.double().mean()):.0%} have no more"
+            )
+    return ""
+
+
+def _roundings(name: str) -> list[Rounding]:
+    """How numbers become ``name``: to the nearest; matrix units also cut off."""
+    if name == "tf32":
+        return [lambda tensor: _tf32(tensor, 0x1000), lambda tensor: _tf32(tensor, 0)]
+    return [lambda tensor: tensor.to(getattr(torch, name)).to(tensor.dtype)]
+
+
+def _tf32(tensor: torch.Tensor, half: int) -> torch.Tensor:
+    """The ten leading binary digits behind the point."""
+    bits = tensor.float().contiguous().view(torch.int32)
+    return torch.bitwise_and(bits + half, ~0x1FFF).view(torch.float32).to(tensor.dtype)
+
+
+def _rms(values: torch.Tensor) -> float:
+    return float(values.square().mean().sqrt())

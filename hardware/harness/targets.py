@@ -1,0 +1,77 @@
+"""What is right for given inputs: the reference's outputs, in its own precision and in float64."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ...schemas import ProblemFormat
+from . import values
+from .answering import Refused, attempt
+from .bounds import read_tolerance
+from .compare import Target
+from .messages import Open
+from .subject import Subject, explained
+
+
+def targets_of(subject: Subject, problem: Open, inputs: list[Any], *, shake: bool = False) -> list[Target]:
+    """Oracle and own error for every output of the reference on ``inputs``, which stay as they are.
+
+    With ``shake`` the bounds also know how far the answer moves when every input moves by an epsilon of the outputs.
+
+    Raises:
+        Refused: the reference fails on them, or returns nothing that can be compared.
+    """
+    native = reference_outputs(subject, problem, inputs)
+    # Where it does not run in float64, it is its own oracle, in its own precision (see bounds.OWN_PRECISION).
+    precise = _precise(subject, inputs, len(native), 0.0)
+    shaken = _precise(subject, inputs, len(native), _epsilon(native)) if shake else [None] * len(native)
+    tolerance = read_tolerance(subject.tolerance)
+    for leaf in native:
+        if not isinstance(leaf, torch.Tensor | int | float | None):
+            raise Refused(
+                f"{problem.name}.py: the reference returns a {type(leaf).__name__}; return tensors or numbers"
+            )
+    return [Target(one, other, tolerance, moved) for one, other, moved in zip(native, precise, shaken, strict=True)]
+
+
+def _precise(subject: Subject, inputs: list[Any], count: int, shake: float) -> list[Any]:
+    """The outputs in float64; None for each where there is no such thing."""
+    try:
+        found = values.leaves(attempt(lambda: subject.precise(copies(inputs), shake)))
+    except Refused:
+        return [None] * count
+    return found if len(found) == count else [None] * count
+
+
+def _epsilon(outputs: list[Any]) -> float:
+    """Distance from 1 to the next number in the most precise floating type among ``outputs``."""
+    found = [torch.finfo(one.dtype).eps for one in outputs if isinstance(one, torch.Tensor) and _is_floating(one)]
+    return float(min(found, default=torch.finfo(torch.float32).eps))
+
+
+def _is_floating(tensor: torch.Tensor) -> bool:
+    return bool(tensor.is_floating_point() or tensor.is_complex())
+
+
+def reference_outputs(subject: Subject, problem: Open, inputs: list[Any]) -> list[Any]:
+    """The reference's outputs, flattened.
+
+    Raises:
+        Refused: it raised or returned nothing; the message is a sentence for the user.
+    """
+    call: Callable[..., Any] = subject.call
+    try:
+        native = values.leaves(attempt(lambda: call(*copies(inputs))))
+    except Refused as refused:
+        name = "Model.forward" if problem.format is ProblemFormat.kernelbench else "reference"
+        raise explained(refused, problem, f"{name}(...) fails on its own inputs") from None
+    if not native or all(leaf is None for leaf in native):
+        raise Refused(f"{problem.name}.py: the reference returns nothing; return a tensor or a tuple of tensors")
+    return native
+
+
+def copies(inputs: list[Any]) -> list[Any]:
+    """``inputs`` with tensors of their own that lie in memory as these do."""
+    made: list[Any] = values.mapped(inputs, values.copied)
+    return made

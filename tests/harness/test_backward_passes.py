@@ -1,0 +1,135 @@
+"""Problems that ask for gradients: both passes are judged as one call."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.schemas import Problem, ProblemError, Verdict, VerifyReport
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+GELU = """
+import torch
+backward = True
+shapes = {"main": dict(rows=24, cols=64), "ragged": dict(rows=5, cols=33)}
+def inputs(generator, rows, cols):
+    return [torch.randn(rows, cols, generator=generator), torch.randn(cols, generator=generator), 3]
+def reference(x, bias, times):
+    return torch.nn.functional.gelu(x + bias) * times
+"""
+MODEL = """
+import torch
+import torch.nn as nn
+backward = True
+class Model(nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.linear = nn.Linear(features, features)
+    def forward(self, x):
+        return torch.relu(self.linear(x))
+def get_inputs(): return [torch.randn(16, 32)]
+def get_init_inputs(): return [32]
+"""
+
+BY_HAND = """
+import math, torch
+def kernel(x, bias, times):
+    return torch.nn.functional.gelu(x + bias) * times
+def backward(x, bias, times, cotangent):
+    y = x + bias
+    slope = 0.5 * (1 + torch.erf(y * math.sqrt(0.5))) + y * torch.exp(-0.5 * y * y) / math.sqrt(2 * math.pi)
+    grad = slope * cotangent * times
+    return grad, grad.sum(0)
+"""
+FUNCTION = """
+import torch
+class Gelu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, bias, times):
+        ctx.save_for_backward(x, bias)
+        ctx.times = times
+        return torch.nn.functional.gelu(x + bias) * times
+    @staticmethod
+    def backward(ctx, cotangent):
+        x, bias = ctx.saved_tensors
+        grad = torch.ops.aten.gelu_backward(cotangent * ctx.times, x + bias)
+        return grad, grad.sum(0), None
+def kernel(x, bias, times): return Gelu.apply(x, bias, times)
+"""
+
+Judge = Callable[[str, str], Awaitable[VerifyReport]]
+
+
+def _problem(folder: Path, source: str) -> Problem:
+    path = folder / "mine.py"
+    path.write_text(source)
+    return load_problem(path)
+
+
+@pytest.fixture
+def judge(device: Device, tmp_path: Path) -> Judge:
+    async def judge(problem: str, candidate: str) -> VerifyReport:
+        report, _ = await device.compile(candidate, "cpp")
+        return await device.verify(_problem(tmp_path, problem), candidate, report)
+
+    return judge
+
+
+RIGHT = {
+    "by autograd": (GELU, "import torch\ndef kernel(x, b, n): return torch.nn.functional.gelu(x + b) * n\n"),
+    "by hand": (GELU, BY_HAND),
+    "by a function": (GELU, FUNCTION),
+    "a module": (MODEL, MODEL + "class ModelNew(Model): pass\n"),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+async def test_right_gradients_are_right(judge: Judge, name: str) -> None:
+    report = await judge(*RIGHT[name])
+
+    assert report.verdict is Verdict.correct, report.evidence
+
+
+WRONG = {
+    "gradient of zeros": (Verdict.wrong_numbers, BY_HAND.replace("return grad, grad.sum(0)", "return grad, None")),
+    "a factor is left out": (Verdict.wrong_numbers, BY_HAND.replace(" * times\n    return grad", "\n    return grad")),
+    "one gradient too few": (Verdict.runtime_error, BY_HAND.replace("return grad, grad.sum(0)", "return grad")),
+    "no gradient at all": (
+        Verdict.runtime_error,
+        "import torch\n@torch.no_grad()\ndef kernel(x, b, n): return torch.nn.functional.gelu(x + b) * n\n",
+    ),
+    "the cotangent is taken for ones": (Verdict.wrong_numbers, BY_HAND.replace("slope * cotangent", "slope")),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+async def test_wrong_gradients_are_wrong(judge: Judge, name: str) -> None:
+    verdict, candidate = WRONG[name]
+
+    report = await judge(GELU, candidate)
+
+    assert report.verdict is verdict, report.evidence
+    assert report.evidence is not None
+    assert verdict is Verdict.runtime_error or report.evidence.output in (1, 2)
+
+
+async def test_both_passes_are_timed_against_both(device: Device, tmp_path: Path) -> None:
+    problem = _problem(tmp_path, GELU)
+    facts = await device.admit(problem)
+    report, _ = await device.compile(BY_HAND, "cpp")
+
+    profiled = await device.profile(problem, facts, BY_HAND, report)
+
+    assert profiled.verdict is Verdict.correct, profiled.evidence
+    assert profiled.timing is not None and set(profiled.timing.median_ms) == {"eager", "candidate"}
+    assert facts.signature == ("x", "bias", "times", "cotangents")
+    assert len(facts.shapes[0].outputs) == 3
+    assert facts.graph is None and "backward" in facts.capture_error
+
+
+async def test_what_is_no_flag_is_refused(device: Device, tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match="`backward` is a function"):
+        await device.admit(_problem(tmp_path, GELU.replace("backward = True", "def backward(): pass")))
