@@ -44,6 +44,7 @@ async def inspect(
         source=source,
         format=problem.format,
         inputs=tuple(case.inputs for case in timed),
+        backward=cases.backward,
         setup=cases.setup,
         artifacts=str(artifacts),
         ahead=tuple(artifact.name for artifact in compiled.artifacts if artifact.name.endswith(".triton")),

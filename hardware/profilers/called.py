@@ -232,15 +232,21 @@ def _imported(request: Inspect, setup: Sequence[Any] | None, device: str) -> Cal
     for name in request.ahead:
         unpack(Path(request.artifacts) / name, cache)
     module: Any = import_source("candidate", request.source, kind="load")
+    call: Callable[..., object]
     if request.format is ProblemFormat.function:
-        function: Callable[..., object] = module.kernel
-        return function
-    assert setup is not None
-    arguments, parameters = setup
-    model = module.ModelNew(*arguments).to(device)
-    model.load_state_dict(parameters, strict=True)
-    made: Callable[..., object] = model
-    return made
+        call = module.kernel
+    else:
+        assert setup is not None
+        arguments, parameters = setup
+        model: Any = module.ModelNew(*arguments).to(device)
+        model.load_state_dict(parameters, strict=True)
+        call = model
+    if not request.backward:
+        return call
+    from ..harness.backward import differentiated
+
+    own = getattr(module, "backward", None)
+    return differentiated(call, own if callable(own) else None)
 
 
 def _mapped(described: Values, files: Sequence[int]) -> Any:

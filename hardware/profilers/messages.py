@@ -13,6 +13,9 @@ class Inspect(Schema, frozen=True, kw_only=True, tag="inspect"):
     inputs: tuple[Values, ...]
     """Copies of the inputs, which the calls rotate through."""
 
+    backward: bool = False
+    """Whether its calls are both passes (:mod:`..harness.backward`)."""
+
     setup: Values | None = None
     """Constructor's arguments and parameters, for a KernelBench problem."""
 

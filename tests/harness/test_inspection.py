@@ -75,7 +75,12 @@ class OnTheProcessor:
 
 
 @pytest.mark.parametrize(
-    ("problem", "kernel", "operator"), [(ROWS, ROWS_KERNEL, b"aten::mul"), (MODEL, MODEL_KERNEL, b"aten::relu")]
+    ("problem", "kernel", "operator"),
+    [
+        (ROWS, ROWS_KERNEL, b"aten::mul"),
+        (MODEL, MODEL_KERNEL, b"aten::relu"),
+        (f"backward = True\n{ROWS}", ROWS_KERNEL, b"MulBackward0"),
+    ],
 )
 async def test_what_is_profiled_gets_what_was_timed(
     device: Device, tmp_path: Path, problem: str, kernel: str, operator: bytes
