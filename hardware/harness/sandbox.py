@@ -12,6 +12,7 @@ import resource
 from pathlib import Path
 
 from . import linux, seccomp
+from .hiding import hide_records
 from .messages import HOST, Spawn
 from .namespaces import leave_network
 
@@ -58,6 +59,7 @@ def separate_files(request: Spawn) -> tuple[str, ...]:
         linux.mounts_are_private()
         if request.confine:
             linux.everything_read_only()
+            hide_records(request.scratch)
             linux.mount_memory(request.scratch, SCRATCH_BYTES)
     except OSError:
         return ()
