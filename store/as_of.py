@@ -46,13 +46,28 @@ def condition(con: duckdb.DuckDBPyConnection, as_of: str) -> str:
         InputError: there is no such event, or it is neither a position, nor an id, nor an ISO time.
     """
     if re.fullmatch(r"\d{1,18}", as_of):
-        return f"seq <= {as_of}"
+        _check_position(con, int(as_of))
+        return f"seq <= {int(as_of)}"
     if _ID.fullmatch(as_of):
         found = con.execute("SELECT seq FROM events WHERE id = ?", [as_of]).fetchone()
         if found is None:
-            raise InputError(f"There is no event {as_of} in this log: the column id of events names them.")
+            raise InputError(f"There is no event {as_of} in this log; {_newest(con)}. The column id of events has all.")
         return f"seq <= {found[0]}"
     return f"at_ns <= {_nanoseconds(as_of)}"
+
+
+def _check_position(con: duckdb.DuckDBPyConnection, seq: int) -> None:
+    (last,) = con.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone() or (0,)
+    if seq > last:
+        raise InputError(f"There is no event {seq} in this log yet; {_newest(con)}.")
+
+
+def _newest(con: duckdb.DuckDBPyConnection) -> str:
+    found = con.execute(
+        "SELECT seq, id, strftime(make_timestamp(at_ns // 1000), '%Y-%m-%dT%H:%M:%S') FROM events "
+        "WHERE seq = (SELECT max(seq) FROM events)"
+    ).fetchone()
+    return "it is empty" if found is None else f"the newest is {found[0]} (id {found[1]}, {found[2]} UTC)"
 
 
 def _nanoseconds(text: str) -> int:

@@ -13,6 +13,8 @@ class SessionRow(Schema, frozen=True, kw_only=True):
     pool: str
     status: str
     """``open`` or ``closed``."""
+    kind: str | None = None
+    """``search``, ``fork`` or ``evaluation``; None from a recorder that does not know of it yet."""
     at: str
     """UTC, ISO."""
     seconds: float

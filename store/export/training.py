@@ -19,7 +19,8 @@ def sft_rows(told: ToldSession, choose: Choose, skipped: Counter[str]) -> Iterat
     """The path from a draft to the best kernel, step by step."""
     best = told.best
     if best is None:
-        skipped["session without a correct kernel"] += 1
+        still = "session that is still open, without a correct kernel so far"
+        skipped["session without a correct kernel" if told.closed is not None else still] += 1
         return
     path = told.path(best)
     for step, node in enumerate(path, 1):

@@ -2,6 +2,7 @@
 --   session: id of the session
 --   problem: name of the problem
 --   pool: hardware pool
+--   kind: search, fork (of another session) or evaluation (of a file that somebody handed in)
 --   status: open or closed
 --   reason: why it ended: budget, target, stall, floor, minutes, interrupted, exhausted or failed; NULL while it is open
 --   win: whether the best candidate's confirmed interval lies above 1 against the best baseline
@@ -55,6 +56,8 @@ SELECT
     opened.session,
     opened.problem,
     opened.pool,
+    CASE WHEN opened.origin_session IS NOT NULL THEN 'fork'
+        WHEN opened.synthesizer = 'given' THEN 'evaluation' ELSE 'search' END AS kind,
     if(closed.session IS NULL, 'open', 'closed')                            AS status,
     closed.reason,
     coalesce(closed.win, false)                                             AS win,

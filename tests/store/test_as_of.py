@@ -1,5 +1,6 @@
 """The log as it was at an event, a position, a time; and that no SQL gets round it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,21 @@ async def test_position_event_and_time_name_the_same_point(tmp_path: Path, told:
 async def test_what_is_no_point_of_the_log_is_refused(tmp_path: Path, told: list, as_of: str) -> None:
     with pytest.raises(InputError, match=r"There is no event|is no point of the log"):
         await run_sql(tmp_path, "SELECT 1", as_of=as_of)
+
+
+@pytest.mark.parametrize("as_of", ["99999", "31", "0" * 32])
+async def test_an_event_that_is_not_there_yet_is_refused_and_the_newest_named(
+    tmp_path: Path, told: list, as_of: str
+) -> None:
+    newest = f"the newest is {len(told)} (id {told[-1].id}, "
+    with pytest.raises(InputError, match=re.escape(newest)) as caught:
+        await run_sql(tmp_path, "SELECT 1", as_of=as_of)
+    assert f"There is no event {as_of} in this log" in str(caught.value)
+
+
+async def test_the_newest_event_and_the_time_before_the_first_are_points_of_the_log(tmp_path: Path, told: list) -> None:
+    for as_of, events in ((str(len(told)), len(told)), ("0", 0), ("2001-01-01", 0)):
+        assert (await run_sql(tmp_path, "SELECT count(*) FROM events", as_of=as_of)).rows == ((events,),)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from waiting import within
+
 from given import said
 from kernelswarm.schemas import StopRequested, encode
 from kernelswarm.store import Log, log_path
@@ -95,5 +97,4 @@ async def test_a_recorder_waits_for_the_lock_and_gets_it(tmp_path: Path, python:
         assert not waiting.done()
         holder.kill()
         await holder.wait()
-        async with asyncio.timeout(20):
-            (await waiting).close()
+        (await within(waiting)).close()

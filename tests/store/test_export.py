@@ -91,6 +91,15 @@ async def test_the_playbooks_prompt_is_problem_parent_and_diagnosis(home: Path) 
     assert rows[1]["completions"][0][0]["content"].startswith("why n3\n\n```python\n# n3:")
 
 
+async def test_a_session_that_is_still_open_is_not_counted_as_one_that_found_nothing(tmp_path: Path) -> None:
+    with Log.open(log_path(tmp_path)) as log:
+        log.append(wire(story("only-planned")[:3] + story("found-one", close=False)))
+    manifest, rows = await exported(tmp_path, "sft")
+    assert {row["session"] for row in rows} == {"found-one"}, "the best so far"
+    assert manifest.skipped["session that is still open, without a correct kernel so far"] == 1
+    assert "session without a correct kernel" not in manifest.skipped
+
+
 @pytest.mark.parametrize("format", ["sft", "dpo", "grpo"])
 async def test_what_was_only_measured_again_is_no_answer(tmp_path: Path, format: str) -> None:
     told = Story("rmsnorm-f1")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from story import story, wire
 from training_story import model_story
+from waiting import LIMIT_S
 
 from kernelswarm.bus import Bus
 from kernelswarm.schemas import encode
@@ -26,7 +27,7 @@ from kernelswarm.store import (
 async def test_a_log_is_copied_and_exported_while_it_is_recorded(tmp_path: Path, bus: Bus) -> None:
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
     elsewhere.mkdir()
-    async with asyncio.timeout(60), recording(home, bus):
+    async with asyncio.timeout(LIMIT_S), recording(home, bus):
         await wait_recorded(home, bus, await last_of(bus, model_story()))
 
         async def go_on() -> None:
@@ -50,7 +51,7 @@ async def test_a_log_is_copied_and_exported_while_it_is_recorded(tmp_path: Path,
 async def test_a_tail_hears_what_is_recorded_elsewhere(tmp_path: Path, bus: Bus) -> None:
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
     told = story("one")
-    async with asyncio.timeout(60), recording(home, bus):
+    async with asyncio.timeout(LIMIT_S), recording(home, bus):
         await wait_recorded(home, bus, await last_of(bus, told[:4]))
         heard = []
         async with aclosing(tail_log(elsewhere, bus=bus, session="one", last=2, follow=True)) as events:

@@ -1,11 +1,13 @@
 """SQL that would take the recorder's memory, time or secrets is refused before it runs, or stopped."""
 
 import asyncio
+import re
 import threading
 from pathlib import Path
 
 import pytest
 from story import story, wire
+from waiting import LIMIT_S
 
 from kernelswarm.bus import Bus
 from kernelswarm.schemas import InputError
@@ -52,6 +54,10 @@ ENDLESS = [
 ]
 
 
+LATE = r"took longer than [\d.]+ s and (was|is being) stopped|kept the recorder busy"
+"""What a query hears that got too little time: readers step back behind everybody else on the machine."""
+
+
 @pytest.fixture
 def home(tmp_path: Path, log: Log) -> Path:
     log.append(wire(story()))
@@ -61,7 +67,7 @@ def home(tmp_path: Path, log: Log) -> Path:
 @pytest.mark.parametrize("sql", GREEDY + ABOUT_THE_MACHINE, ids=lambda sql: sql[:60])
 async def test_it_is_refused_with_a_sentence(home: Path, sql: str) -> None:
     with pytest.raises(InputError, match=r"refused|shorten|one plain SELECT"):
-        await run_sql(home, sql, timeout=10)
+        await run_sql(home, sql, timeout=LIMIT_S)
     assert (await run_sql(home, "SELECT 1")).rows == ((1,),)
 
 
@@ -89,7 +95,7 @@ async def test_what_never_ends_is_stopped_over_the_bus_with_a_sentence(tmp_path:
     async with recording(tmp_path, bus) as recorder:
         await recorder.recorded(max(await bus.publish_many(story())))
         elsewhere = tmp_path / "elsewhere"
-        with pytest.raises(InputError, match=r"took longer than 0.3 s and was stopped"):
+        with pytest.raises(InputError, match=LATE):
             await run_sql(elsewhere, sql, bus=bus, timeout=0.3)
         seen = await run_sql(elsewhere, "SELECT count(*) FROM events", bus=bus)
         assert seen.rows == ((len(story()),),)
@@ -100,12 +106,12 @@ async def test_who_waits_for_others_hears_in_time_and_recording_goes_on(tmp_path
         await recorder.recorded(max(await bus.publish_many(story("one"))))
         elsewhere = tmp_path / "elsewhere"
         slow = [asyncio.create_task(run_sql(elsewhere, ENDLESS[0], bus=bus, timeout=2)) for _ in range(2)]
-        await asyncio.sleep(0.2)
-        with pytest.raises(InputError, match=r"kept the recorder busy|took longer than 0.3 s"):
-            await run_sql(elsewhere, "SELECT 1", bus=bus, timeout=0.3)
+        with pytest.raises(InputError, match=LATE):
+            while not all(task.done() for task in slow):  # they may not have got there yet
+                await run_sql(elsewhere, "SELECT 1", bus=bus, timeout=0.3)
         await recorder.recorded(max(await bus.publish_many(story("two"))))
         for result in await asyncio.gather(*slow, return_exceptions=True):
-            assert isinstance(result, InputError) and "took longer than 2 s" in str(result)
+            assert isinstance(result, InputError) and re.search(LATE, str(result))
 
 
 def test_a_query_whose_process_grows_too_much_is_stopped(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,5 +124,5 @@ def test_a_query_whose_process_grows_too_much_is_stopped(log: Log, monkeypatch: 
     grown = iter([0, *[8 * 1024**3] * 1000])
     monkeypatch.setattr("kernelswarm.store.limits.resident_bytes", lambda: next(grown))
     with Limits(Connection(), 60) as limits:  # type: ignore[arg-type]
-        assert stopped.wait(10)
+        assert stopped.wait(LIMIT_S)
     assert limits.greedy

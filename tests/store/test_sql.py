@@ -7,6 +7,7 @@ from typing import Any
 import duckdb
 import pytest
 from story import story, wire
+from waiting import LIMIT_S
 
 from kernelswarm.schemas import InputError, StoreError, decode, encode
 from kernelswarm.store import Log, Table, log_path, run_sql
@@ -206,7 +207,7 @@ async def test_a_log_that_another_process_holds_is_waited_for(tmp_path: Path, lo
     with pytest.raises(StoreError, match=f"in use by process {holder.pid}"):
         await run_sql(tmp_path, "SELECT 1", timeout=0.3)
     holder.stdin.close()
-    assert (await run_sql(tmp_path, "SELECT 1", timeout=20)).rows == ((1,),)
+    assert (await run_sql(tmp_path, "SELECT 1", timeout=LIMIT_S)).rows == ((1,),)
 
 
 def test_the_file_opened_for_reading_cannot_be_written(tmp_path: Path, log: Log) -> None:

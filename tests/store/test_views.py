@@ -56,6 +56,20 @@ async def test_sessions_with_every_option(ask: Callable) -> None:
     assert tuple(row[name] for name in names) == (5.0, 3.0, "m", "mcts", "old", "n9", "0.1")
 
 
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({}, "search"),
+        ({"origin": Origin(session="old", node="n9")}, "fork"),
+        ({"synthesizer": "given", "candidates": ("def kernel(): ...",)}, "evaluation"),
+        ({"synthesizer": "given", "candidates": ("def kernel(): ...",), "evaluation": True}, "evaluation"),
+    ],
+)
+async def test_sessions_of_every_kind(ask: Callable, options: dict, kind: str) -> None:
+    (row,) = await ask(story(**options), "SELECT kind FROM sessions")
+    assert row["kind"] == kind
+
+
 async def test_nodes(ask: Callable) -> None:
     columns = "node, number, parent, intent, state, verdict, speedup, fitness, confirmed, against, backend"
     rows = await ask(story(), f"SELECT {columns} FROM nodes ORDER BY number")
