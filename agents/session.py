@@ -175,7 +175,7 @@ async def open_session(
         target=options.target,
         synthesizer=options.synthesizer,
         model=options.model,
-        language=options.language,
+        language=options.language or pool.languages[0],
         origin=origin,
         seeds=tuple(dict.fromkeys(kernel.session for kernel in seed_kernels)),
         seed_kernels=tuple(seed_kernels),

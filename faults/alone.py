@@ -59,7 +59,7 @@ async def killed_and_resumed(home: Path, order: Path, plan: RoundPlan) -> tuple[
     # The session may have closed in the moment before it was killed: then there is nothing to resume.
     faults = [] if resume.status in (0, 1) else [f"resume ended with {resume.status}: see {home / 'logs'}"]
     async with _recorded(home) as bus:
-        return faults + await audit(home, bus, session, Chain()), events
+        return faults + await audit(home, bus, session, plan, Chain()), events
 
 
 async def _when(home: Path, search: Process, after: int) -> tuple[str, int]:

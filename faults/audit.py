@@ -7,9 +7,11 @@ from pathlib import Path
 
 from ..agents.replay import replay
 from ..bus import Bus
-from ..schemas import Envelope, ReplayDivergence
+from ..schemas import CandidateProposed, Envelope, NodeDiagnosed, ReplayDivergence, Verdict
 from ..store import run_sql, wait_recorded
 from ..store.chain import GENESIS, Row, chain_hash, disagreement
+from .plans import RoundPlan
+from .problem import STRUCK, VERDICTS, candidate
 
 RECORDED_S = 60.0
 _ALL = 100_000
@@ -42,7 +44,7 @@ class Chain:
         return []
 
 
-async def audit(home: Path, bus: Bus, session: str, chain: Chain) -> list[str]:
+async def audit(home: Path, bus: Bus, session: str, plan: RoundPlan, chain: Chain) -> list[str]:
     """Everything that is wrong after a round, each in a sentence that says what was expected and what was found."""
     for look in itertools.count():
         stored = await stream_of(bus, session, look)
@@ -55,7 +57,7 @@ async def audit(home: Path, bus: Bus, session: str, chain: Chain) -> list[str]:
             break
     faults = chain.follow(rows)
     faults += same(stored, [row for row in rows if row.session == session])
-    return faults + decided_alike(session, stored)
+    return faults + decided_alike(session, stored) + judged_rightly(plan, stored)
 
 
 async def _rows_of(home: Path, bus: Bus, after: int) -> list[Row]:
@@ -106,3 +108,22 @@ def decided_alike(session: str, stored: list[tuple[int, bytes, Envelope]]) -> li
         return [str(error)]
     faults = [f"a replay says more than the session: {said}" for said in report.unsaid]
     return faults if report.status == "closed" else [*faults, f"session {session} has no end"]
+
+
+def judged_rightly(plan: RoundPlan, stored: list[tuple[int, bytes, Envelope]]) -> list[str]:
+    """Every candidate must have been judged, and as what it is: a broken machine must not show in a verdict."""
+    names = {candidate(name, number): name for number, name in enumerate(plan.candidates, 1)}
+    made: dict[str, str] = {}
+    judged: dict[str, Verdict] = {}
+    for _, _, envelope in stored:
+        event = envelope.event()
+        if isinstance(event, CandidateProposed):
+            made[envelope.node] = names[event.source]
+        elif isinstance(event, NodeDiagnosed):
+            judged[envelope.node] = event.verdict
+    excuses = STRUCK if any(strike.kind == "candidate" for strike in plan.strikes) else ()
+    return [
+        f"candidate {node} ({name}) was judged {judged.get(node, 'not at all')}, not {VERDICTS[name][0]}"
+        for node, name in made.items()
+        if judged.get(node) not in (*VERDICTS[name], *excuses)
+    ] + [f"{len(names) - len(made)} candidates were never made"] * (len(made) < len(names))

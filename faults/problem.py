@@ -1,6 +1,6 @@
 """What a round searches: a problem and candidates that take a fraction of a second each."""
 
-from ..schemas import Problem, ProblemFormat, sha256
+from ..schemas import Problem, ProblemFormat, Verdict, sha256
 
 POOL = "faults"
 
@@ -31,6 +31,19 @@ _BODIES = {
     "crash": "import os; os.abort()",
     "slow": "import time; time.sleep(0.2); return torch.ones_like(x)",
 }
+
+
+VERDICTS = {
+    "right": (Verdict.correct,),
+    "wrong": (Verdict.wrong_numbers,),
+    "broken": (Verdict.compile_error, Verdict.load_error),
+    "crash": (Verdict.crash,),
+    "slow": (Verdict.wrong_numbers,),
+}
+"""What each must be judged, whatever breaks around it."""
+
+STRUCK = (Verdict.crash, Verdict.harness_error)
+"""What one may be judged besides where a strike kills the very processes that judge."""
 
 
 def candidate(name: str, number: int) -> str:

@@ -20,11 +20,11 @@ from .fleet import Fleet, open_fleet
 from .plans import ALONE, RoundPlan, Strike, plan_round
 from .strikes import strike
 
-CLOSED_S = 90.0
+CLOSED_S = 300.0
 """A session that has not closed so long after its last fault is one that never will."""
 
-SKILL_S = 20.0
-LEFT_BEHIND_S = 20.0
+SKILL_S = 60.0
+LEFT_BEHIND_S = 60.0
 
 
 class RoundResult(Schema, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ async def run_round(fleet: Fleet, plan: RoundPlan, chain: Chain) -> RoundResult:
         faults = await _ended(fleet, plan, watch)
         if away:
             await fleet.recorder.start()
-        faults += await audit(fleet.home, fleet.bus, plan.session, chain)
+        faults += await audit(fleet.home, fleet.bus, plan.session, plan, chain)
         if fleet.submitter.status not in (0, -9):
             faults.append(f"the submitter ended with {fleet.submitter.status}: see {fleet.home / 'logs'}")
     except (KernelswarmError, TimeoutError) as error:

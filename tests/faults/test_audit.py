@@ -7,10 +7,11 @@ import pytest
 from story import story
 
 import given
-from kernelswarm.faults.audit import Chain, decided_alike, same
-from kernelswarm.faults.plans import ALONE, KINDS, chosen_kinds, plan_round
+from kernelswarm.faults.audit import Chain, decided_alike, judged_rightly, same
+from kernelswarm.faults.plans import ALONE, KINDS, RoundPlan, Strike, chosen_kinds, plan_round
+from kernelswarm.faults.problem import candidate
 from kernelswarm.faults.strikes import STRIKES
-from kernelswarm.schemas import Envelope, InputError, SessionClosed, encode
+from kernelswarm.schemas import Envelope, InputError, SessionClosed, Verdict, encode
 from kernelswarm.store.chain import GENESIS, Row, link, read_message
 
 TOLD = story("s1")
@@ -76,3 +77,24 @@ def test_a_plan_follows_from_its_seed_and_every_kind_has_its_turn() -> None:
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(InputError, match="unknown fault 'sever': choose of agents"):
         chosen_kinds(["sever"])
+
+
+def test_a_candidate_that_was_not_judged_as_what_it_is_is_found() -> None:
+    plan = RoundPlan(seed=7, number=1, candidates=("wrong", "broken"), strikes=())
+
+    def told(first: Verdict, *, made: int = 2) -> list[Envelope]:
+        sources = [candidate(name, number) for number, name in enumerate(plan.candidates, 1)][:made]
+        nodes = [(f"n{number:03}", source) for number, source in enumerate(sources, 1)]
+        return [
+            *(given.said(given.candidate(source), session="s1", node=node) for node, source in nodes),
+            given.said(given.diagnosed(verdict=first), session="s1", node="n001"),
+            given.said(given.diagnosed(verdict=Verdict.load_error), session="s1", node="n002"),
+        ]
+
+    assert judged_rightly(plan, stream(told(Verdict.wrong_numbers))) == []
+    assert judged_rightly(plan, stream(told(Verdict.harness_error))) == [
+        "candidate n001 (wrong) was judged harness_error, not wrong_numbers"
+    ]
+    assert judged_rightly(plan, stream(told(Verdict.wrong_numbers, made=1))) == ["1 candidates were never made"]
+    struck = msgspec.structs.replace(plan, strikes=(Strike(kind="candidate", after=1, delay_s=0, for_s=0, draw=0),))
+    assert judged_rightly(struck, stream(told(Verdict.crash))) == []
