@@ -1,7 +1,7 @@
 """The bus as everybody else sees it."""
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 
 from nats.js.api import ConsumerConfig
@@ -13,7 +13,7 @@ from .artifacts import Artifacts
 from .board import Board
 from .consumer import Consumer
 from .fair import FairConsumer, Known
-from .link import PATIENCE_SECONDS, Link
+from .link import PATIENCE_SECONDS, Link, NoServer
 from .options import ConnectOptions, default_options
 from .presence import Presence
 from .publisher import Publisher
@@ -43,18 +43,32 @@ class Bus:
 
     @classmethod
     async def connect(
-        cls, url: str, *, name: str, options: ConnectOptions | None = None, patience: float = PATIENCE_SECONDS
+        cls,
+        url: str,
+        *,
+        name: str,
+        options: ConnectOptions | None = None,
+        patience: float = PATIENCE_SECONDS,
+        waiting: Callable[[], None] | None = None,
     ) -> "Bus":
         """Connect to the server (or servers, with commas between them) at ``url`` and make sure of the stream.
 
-        ``name`` is what the server's operator sees. ``options`` default to :func:`default_options`.
+        ``name`` is what the server's operator sees. ``options`` default to :func:`default_options`. With ``waiting``,
+        which is called once nobody has answered for five seconds, a server may also come within ``patience``: for
+        services, which are started with their server or while it restarts.
 
         Raises:
             InputError: the URL or a credential is not usable.
-            BusError: nobody answers within five seconds, or the stream there is not ours to use.
+            BusError: nobody answers in time, or the stream there is not ours to use.
         """
         options = options or default_options()
-        link = await Link.open(url, name=name, options=options, patience=patience)
+        try:
+            link = await Link.open(url, name=name, options=options, patience=patience)
+        except NoServer:
+            if waiting is None:
+                raise
+            waiting()
+            link = await Link.open(url, name=name, options=options, patience=patience, within=patience)
         try:
             await ensure_stream(link, options.replicas)
         except BaseException:

@@ -52,6 +52,10 @@ _ANSWERED_MEANWHILE_SECONDS = 0.5
 _log = logging.getLogger("kernelswarm.bus")
 
 
+class NoServer(BusError):
+    """Nobody answers at the URL: no server, or one that is just starting."""
+
+
 class Link:
     """A connection to the servers of one URL, shared by everything a Bus does."""
 
@@ -72,18 +76,27 @@ class Link:
         self._timer: asyncio.TimerHandle | None = None
 
     @classmethod
-    async def open(cls, url: str, *, name: str, options: ConnectOptions, patience: float = PATIENCE_SECONDS) -> "Link":
-        """Connect.
+    async def open(
+        cls,
+        url: str,
+        *,
+        name: str,
+        options: ConnectOptions,
+        patience: float = PATIENCE_SECONDS,
+        within: float = CONNECT_SECONDS,
+    ) -> "Link":
+        """Connect, ``within`` so many seconds.
 
         Raises:
             InputError: the URL or a credential is not usable.
-            BusError: no server answers within five seconds.
+            NoServer: nobody answers.
+            BusError: the server does not let us in.
         """
         link = cls(url, patience)
         addresses, arguments = servers(url), options.arguments()
         arguments["inbox_prefix"] = inbox_prefix(url).encode()
         try:
-            await _at_most(CONNECT_SECONDS, link._connect(addresses, name, arguments))
+            await _at_most(within, link._connect(addresses, name, arguments))
         except (nats.errors.Error, ValueError) as error:
             # Raised before anything is opened (a broken credentials file); all else is retried within the client.
             raise BusError(f"cannot connect to the event bus at {link.url}: {error}") from error
@@ -304,7 +317,7 @@ def _not_let_in(url: str, error: Exception | None) -> BusError:
             f"the NATS server at {url} ends the TLS handshake ({error.reason or error}): it may ask for a certificate "
             "of yours, named with --tls-cert and --tls-key"
         )
-    return BusError(
+    return NoServer(
         f"no NATS server answers at {url} ({error or 'it stays silent'}): start one there, "
         "or leave --nats away to use the embedded server"
     )

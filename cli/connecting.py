@@ -1,4 +1,4 @@
-"""Credentials and TLS files: the same options on every command that connects to a cluster."""
+"""How commands connect to a cluster: the same options for credentials and TLS files, and the patience of services."""
 
 import functools
 import inspect
@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..bus import VARIABLES, connecting_with
+from ..bus import VARIABLES, Bus, connecting_with
+from .terminal import err
 
 PANEL = "Credentials of the cluster"
 """Heading of these options in ``--help``."""
@@ -36,6 +37,18 @@ def connecting(command: Any) -> Callable[..., Any]:
     connected.__annotations__.update({parameter.name: parameter.annotation for parameter in added})
     connected.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *added])  # type: ignore[attr-defined]
     return connected
+
+
+async def joined(url: str, *, name: str) -> Bus:
+    """A service's connection. Its server may come later: they are started together, and servers are restarted.
+
+    Raises:
+        InputError: the URL or a credential is not usable.
+        BusError: nobody answers, for as long as a lost server is waited for.
+    """
+    return await Bus.connect(
+        url, name=name, waiting=lambda: err.print("no NATS server answers yet; waiting for it", markup=False)
+    )
 
 
 def _parameter(field: str, flag: str, text: str) -> inspect.Parameter:

@@ -4,9 +4,9 @@ import asyncio
 from contextlib import AsyncExitStack
 
 from ..agents.home import kernelswarm_home
-from ..bus import Bus
 from ..schemas import InputError
 from ..store import log_path, recording
+from .connecting import joined
 from .interrupts import Interrupts, run_interruptible
 from .options import Cluster
 from .terminal import err
@@ -23,10 +23,13 @@ def record(nats: Cluster = "") -> int:
     async def run(interrupts: Interrupts) -> None:
         stopped = asyncio.Event()
         async with AsyncExitStack() as stack:
-            bus = await stack.enter_async_context(await Bus.connect(nats, name="kernelswarm record"))
-            await stack.enter_async_context(recording(home, bus))
-            err.print(f"recording {bus.url} into {log_path(home)}; Ctrl-C leaves", markup=False)
+            bus = await stack.enter_async_context(await joined(nats, name="kernelswarm record"))
+            recorder = await stack.enter_async_context(recording(home, bus))
             with interrupts.politely(stopped.set):
+                events = [asyncio.create_task(event.wait()) for event in (recorder.started, stopped)]
+                await asyncio.wait(events, return_when=asyncio.FIRST_COMPLETED)
+                if recorder.started.is_set():  # not before: whoever reads this may count on it
+                    err.print(f"recording {bus.url} into {log_path(home)}; Ctrl-C leaves", markup=False)
                 await stopped.wait()
 
     run_interruptible(run)

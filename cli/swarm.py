@@ -9,10 +9,10 @@ import typer
 from ..agents.home import kernelswarm_home
 from ..agents.registry import ALL_ROLES, parse_roles
 from ..agents.swarm import serving
-from ..bus import Bus
 from ..hardware.platforms import detect, known
 from ..hardware.pool_files import find_pool
 from ..schemas import InputError
+from .connecting import joined
 from .interrupts import Interrupts, run_interruptible
 from .options import Cluster, Pool
 from .terminal import err
@@ -48,7 +48,7 @@ def swarm(
         look = detect if counts.keys() & {"verifier", "profiler"} else known
         hardware = await asyncio.to_thread(look, found, home)
         async with AsyncExitStack() as stack:
-            bus = await stack.enter_async_context(await Bus.connect(nats, name="kernelswarm swarm"))
+            bus = await stack.enter_async_context(await joined(nats, name="kernelswarm swarm"))
             await stack.enter_async_context(serving(bus, found, hardware, home, counts))
             told = ", ".join(f"{role}={count}" for role, count in counts.items())
             err.print(f"serving pool {found.name} with {told} at {bus.url}; Ctrl-C leaves", markup=False)
