@@ -7,16 +7,23 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import LONG_S
 
 from kernelswarm.problems import shipped
 
 ASKED_FOR = {
     "batch_event_truncate",
+    "conv1d",
+    "conv1d_half",
     "cross_entropy",
     "gelu_bias",
     "layernorm_residual",
     "mapid",
     "mbdt",
+    "optfm",
+    "optfm_half",
+    "pffn",
+    "pffn_half",
     "rmsnorm",
     "rotary",
     "softmax",
@@ -149,7 +156,7 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         [sys.executable, "-W", "ignore", str(CHECK), *map(str, paths)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONG_S,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
