@@ -83,6 +83,10 @@ def matmul(x, w):
     return x @ w
 
 
+def skinny(x, w, b):
+    return F.linear(x, w, b)
+
+
 def attention(q, k, v):
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
@@ -107,6 +111,22 @@ def cumsum(x):
     return torch.cumsum(x, -1)
 
 
+def conv2d_relu(x, w, b):
+    return torch.relu(F.conv2d(x, w, b, padding=1))
+
+
+def max_pool(x):
+    return F.max_pool2d(x, 3, 2, 1)
+
+
+def mean_pool(x):
+    return F.avg_pool2d(x, 3, 2, 1)
+
+
+def groupnorm(x, w, b):
+    return F.group_norm(x, 8, w, b)
+
+
 _BOTH = ("bfloat16", "float32")
 
 
@@ -118,6 +138,11 @@ def _optfm(b: int, n: int, d: int, k: int) -> Operator:
 def _pffn(b: int, n: int, d: int, k: int) -> Operator:
     shapes = ((b, n, d), (b, d, k), (b, 1, k), (b, k, d), (b, 1, d))
     return Operator(f"pffn_{b}_{n}_{d}", pffn, shapes, ("bfloat16",), flops=4.0 * b * n * d * k)
+
+
+def _matrix(name: str, run: Callable[..., Any], m: int, k: int, n: int, dtypes: tuple[str, ...]) -> Operator:
+    shapes = ((m, k), (k, n)) if run is matmul else ((m, k), (n, k), (n,))
+    return Operator(name, run, shapes, dtypes, flops=2.0 * m * n * k, written=((m, n),))
 
 
 OPERATORS = (
@@ -157,4 +182,20 @@ OPERATORS = (
     Operator("whole_mean", whole_mean, ((16384, 8192),), _BOTH, written=((),)),
     Operator("gelu_bias", gelu_bias, ((16384, 8192), (8192,)), ("bfloat16",), written=((16384, 8192),)),
     Operator("cumsum", cumsum, ((8192, 8192),), ("float32",)),
+    # Longer than a program's registers: Welford's form against two passes.
+    Operator("longnorm", layernorm, ((1024, 65536), (65536,), (65536,)), _BOTH, written=((1024, 65536),)),
+    Operator("groupnorm", groupnorm, ((112, 64, 128, 128), (64,), (64,)), _BOTH, written=((112, 64, 128, 128),)),
+    # One wave of tiles is far from full: parts of the sum.
+    _matrix("skinny", skinny, 16, 4096, 4096, ("bfloat16",)),
+    _matrix("deep", matmul, 256, 65536, 256, ("float32",)),
+    _matrix("deep_gelu", linear_gelu, 512, 16384, 1024, ("bfloat16",)),
+    Operator(
+        "conv2d_relu",
+        conv2d_relu,
+        ((64, 128, 56, 56), (128, 128, 3, 3), (128,)),
+        ("float16", "float32"),
+        flops=2.0 * 64 * 56 * 56 * 128 * 128 * 9,
+    ),
+    Operator("max_pool", max_pool, ((64, 64, 224, 224),), _BOTH, written=((64, 64, 112, 112),)),
+    Operator("mean_pool", mean_pool, ((64, 64, 224, 224),), _BOTH, written=((64, 64, 112, 112),)),
 )

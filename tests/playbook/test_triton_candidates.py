@@ -64,7 +64,10 @@ def test_numbers_are_those_of_eager(report, name):
 @pytest.mark.parametrize(
     ("name", "kernels"),
     [("rmsnorm", 1), ("softmax", 1), ("cross_entropy", 2), ("linear_gelu", 1), ("pffn", 2), ("attention_spelled", 1),
-     ("conv1d", 1), ("softmax_of_product", 1), ("optfm", 2), ("split_sum", 3)],
+     ("conv1d", 1), ("softmax_of_product", 1), ("optfm", 2), ("split_sum", 3), ("conv2d", 1), ("conv_full", 1),
+     ("conv_twice", 2), ("split_linear", 2), ("split_softmax", 2), ("skinny", 2), ("stream_product", 2),
+     ("max_pool", 2), ("depthwise_line", 1), ("conv1d_half", 1), ("pffn_half", 2), ("optfm_half", 2),
+     ("welford_rows", 1), ("made_operands", 1), ("rows_in_pieces", 1), ("product_in_pieces", 1)],
 )  # fmt: skip
 def test_fuses_into(report, name, kernels):
     assert report[name]["kernels"] == kernels
@@ -100,5 +103,7 @@ def test_compiles_for_an_h200_without_one(folder):
 COMPILED = [
     "rmsnorm", "softmax_online", "cross_entropy_online", "split_sum", "split_columns", "persistent_rows", "long_rows",
     "gathers", "concatenations", "mapid", "integers", "half_precision", "running_sums", "matmul", "pffn", "optfm",
-    "attention_causal", "attention_spelled", "conv1d",
+    "attention_causal", "attention_spelled", "conv1d", "conv_residual", "conv_full", "made_operands", "skinny",
+    "stream_product", "max_pool", "mean_pool", "depthwise", "welford_rows", "welford_columns", "rows_ahead",
+    "rows_in_pieces", "conv1d_half", "pffn_half", "optfm_half",
 ]  # fmt: skip

@@ -3,10 +3,14 @@
 Half precision is fp16: the interpreter multiplies bf16 matrices as if their bits were integers (Triton 3.9).
 """
 
+import runpy
+from pathlib import Path
+
 import torch
 import torch.nn.functional as F
 
 CASES = {}
+PROBLEMS = Path(__file__).parents[2] / "problems"
 
 
 def case(*inputs, bound=2e-5, **recipe):
@@ -17,6 +21,14 @@ def case(*inputs, bound=2e-5, **recipe):
         return function
 
     return register
+
+
+def problem(name, shape=""):
+    """The reference of a problem that ships, or what makes its inputs at one of its shapes."""
+    file = runpy.run_path(str(PROBLEMS / f"{name}.py"))
+    if not shape:
+        return file["reference"]
+    return lambda: file["inputs"](torch.Generator().manual_seed(0), **file["shapes"][shape])
 
 
 def r(*shape):
@@ -63,6 +75,83 @@ def used_twice(x, w):
     return torch.relu(x @ w), (x @ w).sum()
 
 
+@case(
+    lambda: [r(40, 200), r(200, 30)],
+    lambda: [r(200, 40).t(), r(200, 31)],
+    lambda: [r(3, 33), r(33, 5)],
+    split_k=3,
+    tile_k=16,
+)
+def split_product(x, w):
+    return x @ w
+
+
+@case(lambda: [r(4, 10, 210), r(30, 210), r(30)], lambda: [r(2, 7, 33), r(40, 33), r(40)], split_k=4, tile_k=16)
+def split_linear(x, w, b):
+    return F.gelu(F.linear(x, w, b))
+
+
+@case(lambda: [r(3, 20, 150), r(3, 150, 40)], lambda: [r(1, 70, 90), r(1, 90, 600)], split_k=2, tile_k=32)
+def split_softmax(x, w):
+    return torch.softmax(torch.bmm(x, w), -1)
+
+
+@case(
+    lambda: [r(144, 40), r(40, 310)],
+    lambda: [r(5, 30).t(), r(5, 60)],
+    stream_k=True,
+    tile_m=16,
+    tile_n=16,
+    tile_k=16,
+)
+def stream_product(x, w):
+    return x @ w
+
+
+@case(lambda: [r(3, 40, 50), r(3, 50, 60), r(60)], stream_k=True, tile_m=16, tile_n=32, tile_k=16)
+def stream_batches(x, w, b):
+    return torch.softmax(torch.bmm(x, w) + b, -1)
+
+
+@case(
+    lambda: [r(3, 40, 50), r(50, 60), r(60), r(50)],
+    lambda: [r(2, 7, 33), r(33, 21), r(21), r(33)],
+    tile_k=16,
+)
+def made_operands(x, w, s, b):
+    return torch.relu(torch.exp(x + b) @ (w * s) - 1)
+
+
+@case(lambda: [h(3, 40, 50), h(3, 50, 40)], lambda: [h(2, 30, 20), h(2, 20, 24)], bound=5e-3, split_k=2, tile_k=16)
+def made_batches(x, y):
+    return torch.bmm(x.sigmoid(), y * 2) + 1, torch.softmax(torch.bmm(x, y.float().cos().half()), -1)
+
+
+@case(lambda: [h(5, 1000), h(1000, 72), h(72)], lambda: [h(1, 520), h(520, 80), h(80)], bound=1e-2)
+def skinny(x, w, b):
+    return torch.relu(x @ w + b)
+
+
+@case(problem("pffn_half", "ragged"), problem("pffn_half", "one_token"), bound=1e-2)
+def pffn_half(x, w1, b1, w2, b2, gain):
+    return problem("pffn_half")(x, w1, b1, w2, b2, gain)
+
+
+@case(problem("optfm_half", "more_features"), problem("optfm_half", "ragged"), bound=1e-2)
+def optfm_half(x, y):
+    return problem("optfm_half")(x, y)
+
+
+@case(problem("conv1d_half", "ragged"), problem("conv1d_half", "ragged"), bound=2e-3)
+def conv1d_half(x, weight, bias):
+    return problem("conv1d_half")(x, weight, bias)
+
+
+@case(problem("conv1d", "two_images"), problem("conv1d", "two_images"))
+def conv1d_full(x, weight, bias):
+    return torch.relu(problem("conv1d")(x, weight, bias))
+
+
 @case(lambda: [r(33, 56), r(56)])
 def vector(x, y):
     return torch.relu(torch.mv(x, y))
@@ -98,12 +187,59 @@ def conv2d(x, w):
     return torch.relu(F.conv2d(x, w, stride=2, padding=1))
 
 
+@case(lambda: [h(2, 20, 12, 9), h(24, 20, 3, 3), h(24), h(2, 24, 12, 9)], bound=2e-3)
+def conv_residual(x, w, b, y):
+    h = F.conv2d(x, w, b, padding=1) + y
+    return F.gelu(h), x * 2
+
+
+@case(lambda: [r(3, 20, 11, 13), r(18, 20, 3, 2), r(18, 1, 1)], lambda: [r(1, 20, 6, 7), r(18, 20, 3, 2), r(18, 1, 1)])
+def conv_full(x, w, s):
+    return torch.tanh(F.conv2d(x, w, padding=2, dilation=2) * s)
+
+
+@case(lambda: [r(2, 20, 30), r(24, 20, 1), r(1, 20, 30)])
+def conv_twice(x, w, y):
+    return F.conv1d(x, w).sigmoid() * F.conv1d(y, w)
+
+
+@case(lambda: [r(3, 5, 12, 17)], lambda: [r(1, 2, 9, 8)])
+def max_pool(x):
+    return F.max_pool2d(torch.relu(x), 3, 2, 1) + 1, F.max_pool2d(x, (2, 3), dilation=2)
+
+
+@case(lambda: [h(3, 5, 12, 17)], lambda: [h(1, 2, 9, 8)], bound=1e-3)
+def mean_pool(x):
+    return F.avg_pool2d(x, 3, 2, 1), F.avg_pool2d(x, (2, 3), divisor_override=5)
+
+
+@case(lambda: [r(3, 5, 40)], lambda: [r(1, 2, 23)], keep_shared=True)
+def pools_of_lines(x):
+    return F.max_pool1d(x.exp(), 4, 2), F.avg_pool1d(x, 4, 3, 2)
+
+
+@case(lambda: [r(2, 3, 9, 8)], lambda: [r(1, 2, 12, 12)])
+def pools_left(x):
+    return F.avg_pool2d(x, 3, padding=1, count_include_pad=False), F.max_pool2d(x, 2, return_indices=True)[1], x + 1
+
+
+@case(lambda: [r(3, 5, 12, 17), r(5, 1, 3, 2), r(5)], lambda: [r(1, 5, 7, 8), r(5, 1, 3, 2), r(5)])
+def depthwise(x, w, b):
+    h = F.conv2d(x, w, b, stride=(2, 1), padding=1, dilation=(1, 2), groups=w.shape[0])
+    return torch.relu(h), F.conv2d(x, w, groups=w.shape[0])
+
+
+@case(lambda: [h(3, 8, 40), h(8, 1, 4)], bound=2e-3)
+def depthwise_line(x, w):
+    return F.conv1d(x, w, padding=3, groups=w.shape[0]).sigmoid()
+
+
 @case(lambda: [r(3, 20000), torch.tensor([0, 19999, 5])], lambda: [r(2, 20001) * 30, torch.tensor([-100, 7])], split=1)
 def cross_entropy_online(x, t):
     return F.cross_entropy(x, t)
 
 
-@case(lambda: [r(5, 20000)], lambda: [r(1, 9000)], split=1, online=False)
+@case(lambda: [r(5, 1500)], lambda: [r(1, 700)], split=1, online=False, row="loop", block=256)
 def long_rows(x):
     return torch.softmax(x, -1), x.argmax(-1), x.std(-1), (x > 5).any(-1)
 
@@ -118,9 +254,60 @@ def split_columns(x):
     return x.sum(0), (x - x.mean(0)) * torch.rsqrt(x.var(0) + 1e-5)
 
 
-@case(lambda: [r(3000, 40)], persistent=1, rows=4, warps=2, evict=False, stream=True, fusion="rows")
+@case(lambda: [r(700, 40)], persistent=1, rows=4, warps=2, evict=False, stream=True, fusion="rows")
 def persistent_rows(x):
     return torch.softmax(x, -1), x.sum(-1).exp().mean()
+
+
+@case(
+    lambda: [r(50, 300) * 3 + 50, r(300)],
+    lambda: [r(7, 301), r(301)],
+    lambda: [r(3, 5) + 100, r(5)],
+    row="loop",
+    block=64,
+    variance="welford",
+    persistent=1,
+)
+def welford_rows(x, w):
+    return F.layer_norm(x, x.shape[-1:], w), x.std(-1)
+
+
+@case(lambda: [r(50, 300) + 20], lambda: [r(9, 70)], row="loop", block=64, rows=4, variance="welford", evict=False)
+def welford_tiles(x):
+    return (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()
+
+
+@case(lambda: [r(200, 40) + 20], lambda: [r(99, 70)], variance="welford", split=1, block=16)
+def welford_columns(x):
+    return (x - x.mean(0)) * torch.rsqrt(x.var(0) + 1e-5)
+
+
+@case(lambda: [r(4, 6, 5, 7) * 3 + 2], lambda: [r(2, 9, 4, 3)], variance="shifted")
+def shifted_batch(x):
+    return F.batch_norm(x, None, None, training=True), x.var((2, 3))
+
+
+@case(
+    lambda: [r(50, 300), r(300)],
+    lambda: [r(7, 77), r(77)],
+    lambda: [r(3, 304), r(304)],
+    lambda: [r(3, 305), r(305)],
+    pieces="all",
+)
+def rows_in_pieces(x, w):
+    y = F.layer_norm(x, x.shape[-1:], w)
+    return y, torch.softmax(y * 2, -1), (x > 3).any(-1), x.amax(-1)
+
+
+@case(lambda: [r(9, 20), r(20, 300)], lambda: [r(3, 20), r(20, 100)], pieces="all", rows=4)
+def product_in_pieces(x, w):
+    y = x @ w
+    return F.gelu(y), torch.log_softmax(y, -1)
+
+
+@case(lambda: [r(300, 500), r(500)], lambda: [r(7, 33), r(33)], persistent=1, stages=2)
+def rows_ahead(x, w):
+    return F.rms_norm(x, x.shape[-1:], w)
 
 
 @case(lambda: [r(33, 70), r(70)], pointwise="flat", block=64)

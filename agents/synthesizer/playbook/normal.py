@@ -117,7 +117,7 @@ def _variance(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
     last = name if single else f"{name}_item0"
     flat = Items(items=(result.shape and tuple(_size(s) for s in result.shape)) or ())
     x: Arg = node.args[0]
-    if method == "shifted" and len(dims) == 1:
+    if method == "shifted" and dims:
         return _shifted(name, last, x, dims, axes, count, degrees, (source, full, keep, result), single, flat)
     mean, d, square, total = (f"{name}_{part}" for part in ("mean", "distance", "square", "sum"))
     nodes = [
@@ -145,14 +145,14 @@ def _shifted(
     single: bool,
     flat: Items,
 ) -> list[Node]:
-    _, full, keep, result = metas
+    source, full, keep, result = metas
     n = Expr(value=python_poly(count))  # type: ignore[arg-type]
 
     def ref(part: str) -> Ref:
         return Ref(name=f"{name}_{part}")
 
     nodes = [
-        _call(f"{name}_first", "aten.slice.Tensor", (x, dims[0], 0, 1), keep),
+        *_first(f"{name}_first", x, dims, source),
         _call(f"{name}_distance", "aten.sub.Tensor", (x, ref("first")), full),
         _call(f"{name}_square", "aten.mul.Tensor", (ref("distance"), ref("distance")), full),
         _call(f"{name}_sum1", "aten.sum.dim_IntList", (ref("distance"), axes, True), keep),
@@ -167,6 +167,20 @@ def _shifted(
     if not single:
         nodes.append(_call(f"{name}_mean", "aten.add.Tensor", (ref("first"), ref("shift")), keep))
         nodes.append(_call(f"{name}_item1", "aten.view.default", (ref("mean"), flat), result))
+    return nodes
+
+
+def _first(name: str, x: Arg, dims: tuple[int, ...], source: TensorMeta) -> list[Node]:
+    """The first element along ``dims``, which stay with size 1; the last node is called ``name``."""
+    nodes: list[Node] = []
+    for count, dim in enumerate(dims, 1):
+        gone = dims[:count]
+        shape = tuple(1 if d in gone else s for d, s in enumerate(source.shape))
+        example = tuple(1 if d in gone else s for d, s in enumerate(source.example))
+        meta = TensorMeta(shape=shape, dtype=source.dtype, example=example)
+        part = name if count == len(dims) else f"{name}_{dim}"
+        nodes.append(_call(part, "aten.slice.Tensor", (x, dim, 0, 1), meta))
+        x = Ref(name=part)
     return nodes
 
 

@@ -146,6 +146,9 @@ def _drafts(writer: Writer, default: Recipe, knobs: Knobs, skills: Sequence[Skil
         for recipe in skill.recipes:
             yield {**default, **recipe}, f"what won on a like problem: {skill.title}", skill.id
     yield default, f"the default: {writer.default}", ""
+    for recipe in writer.starts:
+        if recipe.keys() <= knobs.keys():
+            yield {**default, **recipe}, f"the default with {_changes(default, recipe)}", ""
     for name in writer.drafts:
         for value in knobs.get(name, ())[1:]:
             yield {**default, name: value}, f"the default with {name}={value}", ""

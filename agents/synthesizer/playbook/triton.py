@@ -2,25 +2,29 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....schemas import Node
 from .loops import Buffer, Kernel, SpecialKernel, buffers_read
 from .poly import Poly, product
 from .printing import python_poly
-from .regions import Plan
+from .regions import AnyKernel, Plan
 from .triton_attention import ATTENTION, attention_kernel
-from .triton_convolution import CONVOLUTION, convolution_kernel
+from .triton_convolution import CONVOLUTION, convolution_kernel, convolution_user
 from .triton_knobs import GpuSettings
 from .triton_launch import Launch, TritonKernel
 from .triton_library_products import product_kernel
 from .triton_points import PointWriter, shape_of_points
 from .triton_prepare import Sizes, Tile, prepare
-from .triton_products import products, tiles_of
-from .triton_rows import WHOLE_LIMIT, RowWriter, indent, shape_of_tile
+from .triton_product_text import ProductWriter
+from .triton_products import Product, products, tiles_of
+from .triton_rows import WHOLE_LIMIT, RowWriter, Shape, indent, shape_of_tile
 from .triton_scan import scan_kernel
 from .triton_scope import pname
+from .triton_split_k import parts_of, split_product
+from .triton_stream_k import StreamEndWriter, StreamWriter, fits, stream_scratch
 from .triton_text import TritonNeeds, prelude
+from .views import shape_of
 
 TEMPLATES = (ATTENTION, CONVOLUTION)
 """Nodes that only exist where a kernel is made for them."""
@@ -36,53 +40,106 @@ class TritonLibrary:
     prelude: str
     kernels: dict[str, list[TritonKernel]]
     scratch: dict[str, list[Buffer]]
+    """By kernel of the plan, or operator, what its kernels hand on."""
     conditions: list[str]
     """What must hold of the sizes for the kernels to be right."""
     fused: set[str]
     """Operators whose result only exists inside a kernel."""
-    replaced: dict[str, TritonKernel]
-    """Operators that have a kernel of their own, which writes their result."""
+    replaced: dict[str, list[TritonKernel]]
+    """Operators that have kernels of their own, which write their result."""
 
     def everything(self) -> list[TritonKernel]:
         """All kernels."""
-        return [*self.replaced.values(), *(kernel for made in self.kernels.values() for kernel in made)]
+        return [kernel for made in (*self.replaced.values(), *self.kernels.values()) for kernel in made]
 
 
 def triton_library(plan: Plan, settings: GpuSettings) -> TritonLibrary:
     """Print all kernels of a plan."""
-    sizes = Sizes({name: source.example for name, source in plan.graph.symbols.items()})
-    needs = TritonNeeds(settings.math)
-    kernels: dict[str, list[TritonKernel]] = {}
-    scratch: dict[str, list[Buffer]] = {}
-    conditions: list[str] = []
-    fused: set[str] = set()
-    replaced: dict[str, TritonKernel] = {}
-    nodes = dict(plan.nodes)
+    printer = _Printer(plan, settings)
     for node in plan.externs:
-        if node.target == ATTENTION:
-            replaced[node.name] = attention_kernel(node, nodes, sizes, settings, conditions)
-        elif node.target == CONVOLUTION:
-            replaced[node.name] = convolution_kernel(node, nodes, sizes, settings, conditions)
-    for one in products(plan, sizes, settings):
-        made_of = product_kernel(one, plan, sizes, settings, needs)
-        if one.user is None:
-            replaced[one.node.name] = made_of
-            continue
-        fused.add(one.node.name)
-        kernels[one.user.name] = [made_of]
-        if one.user.reduced is not None:
-            tile_n = tiles_of(one, sizes, settings).n
-            conditions.append(f"{python_poly(one.n)} <= {tile_n}")
+        if node.target in TEMPLATES:
+            printer.template(node)
+    for one in products(plan, printer.sizes, settings, set(printer.made.kernels)):
+        printer.product(one)
     for kernel in plan.kernels:
-        if kernel.name in kernels:
-            continue
+        if kernel.name not in printer.made.kernels:
+            printer.loops(kernel)
+    made = printer.made
+    return replace(made, prelude=prelude(printer.needs.helpers), conditions=list(dict.fromkeys(made.conditions)))
+
+
+class _Printer:
+    """Prints kernels one after the other; ``made`` holds what has been printed."""
+
+    def __init__(self, plan: Plan, settings: GpuSettings) -> None:
+        self.plan = plan
+        self.settings = settings
+        self.sizes = Sizes({name: source.example for name, source in plan.graph.symbols.items()})
+        self.needs = TritonNeeds(settings.math)
+        self.made = TritonLibrary("", {}, {}, [], set(), {})
+
+    def template(self, node: Node) -> None:
+        """Attention, or a convolution with what follows it."""
+        nodes, sizes, conditions = self.plan.nodes, self.sizes, self.made.conditions
+        if node.target == ATTENTION:
+            self._take(node, None, [attention_kernel(node, nodes, sizes, self.settings, conditions)])
+            return
+        user = convolution_user(node, self.plan)
+        user = None if user is not None and user.name in self.made.kernels else user
+        printed = convolution_kernel(node, user, nodes, sizes, self.settings, self.needs, conditions)
+        self._take(node, user, [printed])
+
+    def product(self, one: Product) -> None:
+        """A matrix product with what comes before and follows it, in one kernel or with its sum in parts."""
+        self.made.kernels.update({before.kernel.name: [] for _, before in one.before})
+        parts = 1 if self.settings.stream_k else parts_of(one, self.sizes, self.settings)
+        if parts > 1:
+            self._split(one, parts)
+            return
+        tiles = tiles_of(one, self.sizes, self.settings)
+        if one.user is not None and one.user.reduced is not None:
+            self.made.conditions.append(f"{python_poly(one.n)} <= {tiles.n}")
+        kinds: list[type[ProductWriter]] = [ProductWriter]
+        if self.settings.stream_k:
+            kinds = [StreamWriter, StreamEndWriter]
+            self.made.conditions.append(fits(one))
+            self.made.scratch[_owner(one)] = [stream_scratch(one, tiles)]
+        printed = [product_kernel(kind(one, tiles, self.settings, self.needs), self.plan) for kind in kinds]
+        self._take(one.node, one.user, printed)
+
+    def _split(self, one: Product, parts: int) -> None:
+        split = split_product(one, parts, self.sizes, self.settings)
+        writer = ProductWriter(split.one, split.tiles, self.settings, self.needs, split.scratch)
+        first = product_kernel(writer, self.plan)
+        rest, scratch = self._prepared(split.rest)
+        self.made.conditions.append(f"{python_poly(product(split.scratch.shape))} <= {_ELEMENTS}")
+        self.made.scratch[_owner(one)] = [split.scratch, *scratch]
+        self._take(one.node, one.user, [first, *rest])
+
+    def _take(self, node: Node, user: Kernel | None, printed: list[TritonKernel]) -> None:
+        if user is None:
+            self.made.replaced[node.name] = printed
+        else:
+            self.made.fused.add(node.name)
+            self.made.kernels[user.name] = printed
+
+    def loops(self, kernel: AnyKernel) -> None:
+        """Rows, columns, elements, or a scan."""
         if isinstance(kernel, SpecialKernel):
-            kernels[kernel.name] = [scan_kernel(kernel, settings, needs)]
-            continue
-        made = prepare(kernel, sizes, settings.split, settings.rows or 128)
-        kernels[kernel.name] = [_kernel(tile, sizes, settings, needs, plan.nodes, conditions) for tile in made.kernels]
-        scratch[kernel.name] = made.scratch
-    return TritonLibrary(prelude(needs.helpers), kernels, scratch, list(dict.fromkeys(conditions)), fused, replaced)
+            self.made.kernels[kernel.name] = [scan_kernel(kernel, self.settings, self.needs)]
+        else:
+            self.made.kernels[kernel.name], self.made.scratch[kernel.name] = self._prepared(kernel)
+
+    def _prepared(self, kernel: Kernel) -> tuple[list[TritonKernel], list[Buffer]]:
+        made = prepare(kernel, self.sizes, self.settings.split, self.settings.rows or 128)
+        nodes, conditions = self.plan.nodes, self.made.conditions
+        printed = [_kernel(t, self.sizes, self.settings, self.needs, nodes, conditions) for t in made.kernels]
+        return printed, made.scratch
+
+
+def _owner(one: Product) -> str:
+    """What has the buffers between a product's kernels: the kernel that takes its result, or the operator."""
+    return one.node.name if one.user is None else one.user.name
 
 
 def _kernel(
@@ -110,22 +167,41 @@ def _kernel(
         grid = f"_cdiv({count}, {shape.rows})"
         if shape.persistent:
             grid = f"min({shape.persistent}, {grid})"
-        block = str(shape.block) if shape.block else f"_pow2({length})"
-        constants = [] if shape.block else [("BLOCK", block)]
-        constants += [("EVEN", f"({length}) % {block if shape.block else 'BLOCK'} == 0")]
+        constants, warps = _constants(shape, length, writer.width)
         if not shape.block and not length.isdigit():
-            conditions.append(f"{length} <= {WHOLE_LIMIT}")
-        warps = _warps(shape.rows, block if shape.block else "BLOCK")
+            conditions.append(f"{length} <= {sum(shape.pieces) or WHOLE_LIMIT}")
         fixed = names_fixed(kernel.dims[1:]) | names_fixed([kernel.dims[d] for d in kernel.inner])
     numbers += [(name, name) for name in sorted(symbols_of(kernel))]
     numbers += [(name, f"float({text})") for text, name in needs.floats.items()]
-    numbers += [*constants, ("WIDE", f"{python_poly(product(kernel.dims))} > {_ELEMENTS}")]
+    numbers += [*constants, ("WIDE", _wide(kernel, sizes, nodes))]
     tensors = _tensors(kernel)
     comment = _comment(kernel, nodes)
     text = function_text(kernel.name, tensors, numbers, fixed, body, comment)
     options: dict[str, str | int] = {"num_warps": settings.warps or warps}
     outputs = tuple(store.buffer.name for store in kernel.stores.values())
     return TritonKernel(text, Launch(kernel.name, (grid,), tensors, tuple(numbers), options), outputs)
+
+
+def _constants(shape: Shape, length: str, width: int) -> tuple[list[tuple[str, str]], str | int]:
+    """Constants of a kernel with rows of ``length`` elements of ``width`` bytes, and its warps."""
+    if shape.block:
+        return [("EVEN", f"({length}) % {shape.block} == 0")], max(4, min(32, shape.rows * shape.block // 512))
+    # Of a whole row two accesses of 16 bytes a thread.
+    share = 1024 // width
+    if shape.pieces:
+        total = sum(shape.pieces)
+        return [("EVEN", f"({length}) == {total}")], max(1, min(32, shape.rows * shape.pieces[0] // share))
+    constants = [("BLOCK", f"_pow2({length})"), ("EVEN", f"({length}) % BLOCK == 0")]
+    return constants, f"max(1, min(32, {shape.rows} * BLOCK // {share}))"
+
+
+def _wide(kernel: Tile, sizes: Sizes, nodes: Mapping[str, Node]) -> str:
+    """Whether indices need 64 bits: for what is written, or for what is read where that is larger."""
+    elements = product(kernel.dims)
+    read = [product(shape_of(nodes[n])) for n in buffers_read(kernel.roots()) if n in nodes and nodes[n].values]
+    larger = [p for p in dict.fromkeys(read) if sizes.of(p) > sizes.of(elements)]
+    most = ", ".join(python_poly(p) for p in (elements, *larger))
+    return f"{f'max({most})' if larger else most} > {_ELEMENTS}"
 
 
 def _points(kernel: Tile, rows: int, block: int) -> tuple[str, list[tuple[str, str]], str | int]:
@@ -138,13 +214,6 @@ def _points(kernel: Tile, rows: int, block: int) -> tuple[str, list[tuple[str, s
         [("EVEN", f"({last}) % {block} == 0")],
         max(1, min(8, rows * block // 512)),
     )
-
-
-def _warps(rows: int, block: str) -> str | int:
-    """Warps for a tile: 32 elements a thread, which is two or four accesses of 16 bytes under way in each."""
-    if block.isdigit():
-        return max(4, min(32, rows * int(block) // 512))
-    return f"max(1, min(32, {rows} * {block} // 1024))"
 
 
 def names_fixed(polys: "tuple[Poly, ...] | list[Poly]") -> set[str]:

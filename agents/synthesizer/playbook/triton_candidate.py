@@ -54,6 +54,7 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
     plan = gpu_plan(graph, settings)
     library = triton_library(plan, settings)
     printed = library.everything()
+    more = [guard for guard in plan.graph.guards if guard not in graph.guards]
     glue = TritonGlue(plan, library)
     parts = [
         f'"""{_docstring(plan, library)}"""',
@@ -75,7 +76,7 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
         *(line for kernel in printed for line in (kernel.text, "", "")),
         *constants(graph),
         "",
-        *functions(facts, graph, glue, "device == device", library.conditions),
+        *functions(facts, graph, glue, "device == device", [*library.conditions, *more]),
     ]
     return TritonCandidate("\n".join(parts) + "\n", plan, library)
 

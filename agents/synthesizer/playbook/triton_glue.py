@@ -36,7 +36,7 @@ class TritonGlue(Glue):
         if node.name in self.printed.fused:
             return
         if node.name in self.printed.replaced:
-            self._run(self.printed.replaced[node.name])
+            self._run_all(node.name, self.printed.replaced[node.name])
             return
         text = call(node, self._tensor)
         if not any(refs((*node.args, *node.kwargs.values()))) and node.target.startswith("aten."):
@@ -55,12 +55,14 @@ class TritonGlue(Glue):
         self.lines.append(f"{pyname(buffer.name)} = {text}")
 
     def _kernel(self, kernel: "Kernel | SpecialKernel") -> None:
-        scratch = self.printed.scratch.get(kernel.name, [])
-        for buffer in scratch:
+        self._run_all(kernel.name, self.printed.kernels[kernel.name])
+
+    def _run_all(self, name: str, kernels: list[TritonKernel]) -> None:
+        for buffer in self.printed.scratch.get(name, []):
             self._scratch(buffer)
             self.present.add(buffer.name)
             self.contiguous[buffer.name] = pyname(buffer.name)
-        for printed in self.printed.kernels[kernel.name]:
+        for printed in kernels:
             self._run(printed)
 
     def _run(self, printed: TritonKernel) -> None:

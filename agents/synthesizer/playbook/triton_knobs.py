@@ -17,7 +17,8 @@ class GpuSettings:
     keep_shared: bool = False
     """Store pointwise values with several users instead of computing them for each."""
     variance: str = "two_pass"
-    """``two_pass``, or ``shifted``: one pass over distances from the row's first element."""
+    """``two_pass``; ``welford``: rows in blocks take mean and variance in one pass; ``shifted``: one pass over
+    distances from the row's first element, less accurate where that lies far from the mean."""
     row: str = "auto"
     """``whole``: a program holds its rows in registers; ``loop``: it goes over them in blocks; ``auto``: by length."""
     online: bool = True
@@ -26,10 +27,13 @@ class GpuSettings:
     """Elements of a row that are handled at once where rows are looped over; of a pointwise kernel's program."""
     rows: int = 0
     """Rows of a program."""
+    pieces: str = "products"
+    """Rows whose length lies far below a power of two are held in two or three pieces: of ``products`` only, ``all``
+    that are held whole, or ``none``."""
     warps: int = 0
     """Warps of a program."""
     stages: int = 0
-    """Blocks of a loop whose loads are under way at once."""
+    """Blocks of a loop, or rows of a persistent program, whose loads are under way at once."""
     persistent: int = 0
     """Programs for each multiprocessor, each with many rows; 0: one program for each group of rows."""
     split: int = 0
@@ -37,14 +41,17 @@ class GpuSettings:
     pointwise: str = "auto"
     """``flat``: one index over everything; ``tile``: rows and columns."""
     evict: bool = True
-    """Tell the caches that what is read once may go first."""
+    """Tell the caches that what is read for the last time may go first, and that what is read again is to stay."""
     stream: bool = False
     """Write past the caches."""
     math: str = "fast"
     """``fast``: hardware's approximations where there are some; ``accurate``: library functions."""
     # Products
     templates: bool = True
-    """Products, attention and convolutions in Triton where the playbook can; else all are left to PyTorch."""
+    """Products, attention, convolutions and pooling in Triton where the playbook can; else all are left to PyTorch."""
+    prologue: str = "narrow"
+    """What makes a product's operand is computed on its tiles: ``narrow``: where at most two tiles need each; ``all``;
+    ``none``."""
     plain: str = "narrow"
     """Half-precision products with nothing to fuse: ``narrow``: those with a short side; ``all``; ``none``."""
     reassociate: bool = True
@@ -55,8 +62,11 @@ class GpuSettings:
     """Tile of a matrix product."""
     group: int = 8
     """Rows of tiles that are worked on together, so that they share what the second-level cache holds."""
-    split_k: int = 1
-    """Parts of the summed dimension of a matrix product, added up in a fixed order by a second kernel."""
+    split_k: int = 0
+    """Parts of the summed dimension of a matrix product, added up in a fixed order by a second kernel; 0: as many as it
+    takes to give every multiprocessor something to do, 1: none."""
+    stream_k: bool = False
+    """Give every multiprocessor an equal share of all tiles' sums; a second kernel adds up the tiles that were cut."""
     precision: str = "tf32x3"
     """fp32 products: ``tf32x3`` (three tf32 products, nearly fp32), ``tf32`` or ``ieee``."""
 
@@ -80,6 +90,9 @@ class GpuTraits:
     """Everything stored in floats is in half precision: approximations cost nothing."""
     products: bool = False
     float32_products: bool = False
+    float32_convolutions: bool = False
+    windows: bool = False
+    """Pooling, or convolutions of every channel by itself."""
     chains: bool = False
     """A product of a product that can be computed in another order."""
     row_length: int = 0
@@ -101,6 +114,21 @@ def _rows(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
     return (0, 1, 2, 4, 8, 16, 32) if traits.rows and traits.row_length <= 4096 else ()
 
 
+def _templates(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    if not traits.products and not traits.windows:
+        return ()
+    # PyTorch's fp32 convolutions are hard to beat: what is around them comes first.
+    around = traits.rows or traits.pointwise
+    return (False, True) if traits.float32_convolutions and around else (True, False)
+
+
+def _variance(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    if not traits.variance:
+        return ()
+    # Rows in blocks are read once instead of twice before they are written.
+    return ("welford", "two_pass", "shifted") if traits.loops else ("two_pass", "welford", "shifted")
+
+
 def _math(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
     if not traits.transcendental:
         return ()
@@ -112,24 +140,27 @@ GPU_DOMAINS: dict[str, Domain] = {
     "row": _row,
     "block": _when(lambda t: t.pointwise or t.rows, 0, 1024, 2048, 4096, 8192, 512),
     "persistent": _when(lambda t: t.rows, 0, 2, 4, 8, 1),
-    "stages": _when(lambda t: t.loops or t.products, 0, 3, 4, 2, 1, 5),
+    "stages": _when(lambda t: t.rows or t.products, 0, 3, 4, 2, 1, 5),
     "tile_m": _when(lambda t: t.products, 0, 128, 64, 256, 32),
     "tile_n": _when(lambda t: t.products, 0, 128, 256, 64, 32),
     "tile_k": _when(lambda t: t.products, 0, 64, 32, 128),
     "precision": _when(lambda t: t.float32_products, "tf32x3", "ieee", "tf32"),
-    "templates": _when(lambda t: t.products, True, False),
+    "templates": _templates,
+    "prologue": _when(lambda t: t.products, "narrow", "none", "all"),
     "plain": _when(lambda t: t.products, "narrow", "none", "all"),
     "reassociate": _when(lambda t: t.chains, True, False),
     "rows": _rows,
+    "pieces": _when(lambda t: t.rows, "products", "all", "none"),
     "math": _math,
     "fusion": _when(lambda t: t.several_anchors, "all", "rows", "split"),
     "online": _when(lambda t: t.softmax and t.loops, True, False),
-    "variance": _when(lambda t: t.variance, "two_pass", "shifted"),
+    "variance": _variance,
     "split": _when(lambda t: t.full, 0, 1, 64, 264, 1056),
     "pointwise": _when(lambda t: t.tiles, "auto", "flat", "tile"),
     "stream": _when(lambda t: True, False, True),
     "evict": _when(lambda t: True, True, False),
-    "split_k": _when(lambda t: t.products, 1, 2, 4, 8),
+    "split_k": _when(lambda t: t.products, 0, 1, 2, 4, 8, 16),
+    "stream_k": _when(lambda t: t.products, False, True),
     "group": _when(lambda t: t.products, 8, 4, 16, 1),
     "keep_shared": _when(lambda t: t.several_anchors, False, True),
 }
@@ -152,8 +183,30 @@ GPU_BIG = (
     "math",
     "fusion",
     "online",
+    "variance",
+    "split_k",
+    "stream_k",
 )
 """Knobs that drafts turn."""
+
+GPU_STARTS: tuple[Recipe, ...] = (
+    # Long rows twice through the caches at full occupancy: what torch.compile writes for them.
+    {"row": "loop", "block": 2048, "warps": 16},
+    {"row": "loop", "block": 1024, "warps": 8},
+    {"row": "loop", "block": 4096, "warps": 16},
+    # Rows in registers, the next ones on their way from memory.
+    {"row": "whole", "persistent": 4, "stages": 2},
+    {"row": "whole", "persistent": 2, "stages": 3, "warps": 16},
+    {"variance": "welford", "row": "loop", "block": 2048, "warps": 16},
+    {"templates": False},
+    {"precision": "tf32"},
+    {"tile_m": 64, "split_k": 4},
+    {"tile_m": 128, "tile_n": 128, "stream_k": True},
+    {"tile_m": 64, "tile_n": 128, "warps": 4, "stages": 4},
+    {"tile_m": 128, "tile_n": 256, "warps": 8, "stages": 3},
+    {"tile_m": 32, "tile_n": 128, "warps": 4},
+)
+"""Recipes for drafts that turn several knobs."""
 
 
 def gpu_domains(traits: GpuTraits, hardware: HardwareFacts) -> dict[str, tuple[Value, ...]]:

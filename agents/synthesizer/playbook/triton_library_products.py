@@ -4,66 +4,61 @@ from ....schemas import Node
 from .loops import buffers_read
 from .printing import python_poly
 from .regions import Plan
-from .triton_knobs import GpuSettings
 from .triton_launch import Launch, TritonKernel
-from .triton_prepare import Sizes
-from .triton_products import Product, ProductWriter, tiles_of
+from .triton_product_text import ProductWriter
+from .triton_products import Product
+from .triton_prologue import reads_of
 from .triton_scope import pname
-from .triton_text import TritonNeeds
 from .views import shape_of
 
 
-def product_kernel(one: Product, plan: Plan, sizes: Sizes, settings: GpuSettings, needs: TritonNeeds) -> TritonKernel:
-    """The kernel of one product."""
+def product_kernel(writer: ProductWriter, plan: Plan) -> TritonKernel:
+    """The kernel that ``writer`` writes."""
     from .triton import function_text, names_fixed, symbols_of
 
+    one, needs = writer.one, writer.scope.needs
     needs.floats = {}
-    tiles = tiles_of(one, sizes, settings)
-    writer = ProductWriter(one, tiles, settings, needs)
     body = writer.lines()
-    kernel = writer.kernel
-    reads = {n: t for n, t in buffers_read(kernel.roots()).items() if n != one.node.name}
-    dtype = one.node.values[0].dtype
-    outputs = tuple(store.buffer.name for store in kernel.stores.values())
+    kernel, dtype = writer.kernel, one.node.values[0].dtype
+    operands = tuple((f"ks_{side}_ptr", getattr(one, side), dtype) for side in writer.read)
+    befores = [before for _, before in one.before] if writer.operands else []
+    reads = {**reads_of(befores), **buffers_read(kernel.roots())}
+    stored = [store.buffer for store in kernel.stores.values()]
     tensors = (
-        ("left_ptr", one.left, dtype),
-        ("right_ptr", one.right, dtype),
+        *operands,
         *((f"{pname(n)}_ptr", n, t) for n, t in reads.items()),
-        *((f"{pname(s.buffer.name)}_out", s.buffer.name, s.buffer.dtype) for s in kernel.stores.values()),
+        *((f"{pname(buffer.name)}_out", buffer.name, buffer.dtype) for buffer in stored),
+        *writer.scratch,
     )
-    symbols = symbols_of(kernel) | one.m.names | one.n.names | one.k.names
-    strides, examples = _strides(one, plan)
+    strides, examples = _strides(one, writer.read, plan)
+    kernels = [kernel, *(before.kernel for before in befores)]
+    sizes = (one.m, one.n, one.k, one.batch)
+    symbols = set[str]().union(*(symbols_of(k) for k in kernels), *(p.names for p in sizes))
     numbers = [(name, name) for name in sorted(symbols)]
     numbers += strides
     numbers += [(name, f"float({text})") for text, name in needs.floats.items()]
-    numbers.append(("EVEN_K", f"({python_poly(one.k)}) % {tiles.k} == 0"))
+    numbers += [("EVEN_K", f"({python_poly(one.k)}) % {writer.tiles.k} == 0")] if writer.operands else []
     fixed = names_fixed(kernel.dims[1:]) | one.n.names
-    text = function_text(kernel.name, tensors, numbers, fixed, body, f"{one.node.target} and what follows it")
-    options: dict[str, str | int] = {"num_warps": tiles.warps, "num_stages": tiles.stages}
-    launch = Launch(
-        kernel.name,
-        writer.grid(),
-        tensors,
-        tuple(numbers),
-        options,
-        views={"left_ptr": one.left, "right_ptr": one.right},
-        examples=examples,
-    )
-    return TritonKernel(text, launch, outputs)
+    text = function_text(writer.name, tensors, numbers, fixed, body, f"{one.node.target} and what follows it")
+    options: dict[str, str | int] = {"num_warps": writer.tiles.warps, "num_stages": writer.tiles.stages}
+    views = {parameter: name for parameter, name, _ in operands}
+    launch = Launch(writer.name, writer.grid(), tensors, tuple(numbers), options, views, examples)
+    return TritonKernel(text, launch, tuple(buffer.name for buffer in stored))
 
 
-def _strides(one: Product, plan: Plan) -> tuple[list[tuple[str, str]], dict[str, str]]:
+def _strides(one: Product, sides: tuple[str, ...], plan: Plan) -> tuple[list[tuple[str, str]], dict[str, str]]:
     """How the glue reads the operands' strides, and what they are at the main shape."""
     found: list[tuple[str, str]] = []
     examples: dict[str, str] = {}
-    for side, name, (outer, inner) in (("left", one.left, "mk"), ("right", one.right, "kn")):
-        given = example_strides(plan.nodes[name])
+    for side in sides:
+        outer, inner = "mk" if side == "left" else "kn"
+        given = example_strides(plan.nodes[getattr(one, side)])
         for letter, dim in ((outer, -2), (inner, -1), ("b", 0)):
             parameter = f"{side}_{letter}"
             if letter == "b" and not one.batched:
                 found.append((parameter, "0"))
                 continue
-            found.append((parameter, f"{{{side}_ptr}}.stride({dim})"))
+            found.append((parameter, f"{{ks_{side}_ptr}}.stride({dim})"))
             examples[parameter] = given[dim]
     return found, examples
 

@@ -17,6 +17,7 @@ GPU_MOVES: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
     AdviceAction.more_parallelism: (
         ("split", (264, 1056, 64)),
         ("split_k", (4, 8, 2)),
+        ("stream_k", (True,)),
         ("rows", (1, 2)),
         ("block", (512, 1024)),
         ("tile_m", (64, 32)),
@@ -69,6 +70,7 @@ GPU_MOVES: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
         ("stages", (0,)),
         ("stream", (False,)),
         ("split_k", (1,)),
+        ("stream_k", (False,)),
         ("warps", (0,)),
         ("block", (0,)),
         ("keep_shared", (False,)),

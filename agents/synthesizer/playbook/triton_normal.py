@@ -5,7 +5,9 @@ from msgspec import structs
 from ....hardware.work import refs
 from ....schemas import Graph, Items, Node, Ref, TensorMeta
 from .build import compute_dtype
+from .depthwise import spell_depthwise
 from .pointwise import base_name
+from .pooling import spell_pools
 from .triton_attention import fuse_attention
 from .triton_convolution import fuse_convolutions
 
@@ -16,12 +18,17 @@ _GAIN = 2
 def on_gpu(graph: Graph, reassociate: bool, templates: bool = True) -> Graph:
     """The same operator in a form that suits a GPU."""
     if templates:
-        graph = fuse_convolutions(fuse_attention(graph))
+        graph = fuse_convolutions(fuse_attention(spell_windows(graph)))
     nodes = list(graph.nodes)
     if reassociate:
         nodes = _reassociated(nodes)
     nodes = [part for node in nodes for part in _vector_product(node, {n.name: n for n in nodes})]
     return Graph(nodes=tuple(nodes), symbols=graph.symbols, guards=graph.guards)
+
+
+def spell_windows(graph: Graph) -> Graph:
+    """Pooling and depthwise convolutions as elementwise operators on slices."""
+    return spell_depthwise(spell_pools(graph))
 
 
 def _users(nodes: list[Node]) -> dict[str, int]:

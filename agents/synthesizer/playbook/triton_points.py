@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from .loops import Kernel
-from .poly import ONE, product
+from .poly import ONE, Poly, product
 from .triton_knobs import GpuSettings
-from .triton_prepare import Sizes
-from .triton_rows import power
+from .triton_prepare import Sizes, power
 from .triton_scope import OUTSIDE, Axis, TritonScope
 from .triton_text import TritonNeeds
 
@@ -67,7 +66,7 @@ class PointWriter:
         else:
             axes = [Axis("cols", names, kernel.dims, "col_mask")]
             inner = {*names, "cols"}
-        self.scope = TritonScope(needs, axes, inner, _once(kernel) if settings.evict else set())
+        self.scope = TritonScope(needs, axes, inner, _once(kernel) if settings.evict else {})
         self.scope.one_level = True
 
     @property
@@ -113,10 +112,13 @@ class PointWriter:
         ]
 
 
-def _once(kernel: Kernel) -> set[str]:
-    """Buffers whose every element is read once."""
+def _once(kernel: Kernel) -> dict[str, str]:
+    """Buffers whose every element is read once: their cache lines may go first."""
     every = {f"i{d}" for d in range(len(kernel.dims))}
-    loads = [node for root in kernel.roots() for node in root.walk() if node.op == "load"]
-    return {n.data[0] for n in loads if every <= n.polys[0].names} - {
-        n.data[0] for n in loads if not every <= n.polys[0].names
-    }
+    offsets: dict[str, set[Poly]] = {}
+    for root in kernel.roots():
+        for node in root.walk():
+            if node.op == "load":
+                offsets.setdefault(node.data[0], set()).add(node.polys[0])
+    once = [name for name, found in offsets.items() if len(found) == 1 and every <= next(iter(found)).names]
+    return dict.fromkeys(once, "evict_first")

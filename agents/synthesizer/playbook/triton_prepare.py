@@ -45,6 +45,11 @@ class Prepared:
     scratch: list[Buffer]
 
 
+def power(n: int) -> int:
+    """The next power of two."""
+    return 1 << max(0, (n - 1).bit_length())
+
+
 PROGRAMS = 264
 """Programs under which a reduction is split: two for each multiprocessor of an H200."""
 

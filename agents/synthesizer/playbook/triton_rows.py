@@ -1,14 +1,16 @@
 """Rows, columns and pointwise kernels in Triton: a tile of rows, whole or in blocks, for every program."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from .loops import Accumulation, Store
-from .online import OnlinePair, online_pairs
+from .loops import Accumulation, Store, buffers_read
 from .poly import product
 from .triton_knobs import GpuSettings
-from .triton_prepare import Sizes, Tile, is_columns, unique
+from .triton_pairs import Pair, Parts, pairs_of
+from .triton_pieces import can_be_pieced, pieced, pieces_of
+from .triton_prepare import Sizes, Tile, is_columns, power, unique
 from .triton_reduce import combine, fold, held, is_position, neutral
-from .triton_scope import INSIDE, OUTSIDE, Axis, TritonScope
+from .triton_scope import INSIDE, OUTSIDE, Axis, Known, TritonScope
 from .triton_text import TYPES, TritonNeeds
 
 WHOLE_LIMIT = 1 << 16
@@ -27,6 +29,8 @@ class Shape:
     """Rows lie along memory, elements of a row do not."""
     persistent: int = 0
     """Programs in all, each taking many tiles; 0: one program for each tile."""
+    pieces: tuple[int, ...] = ()
+    """Lengths of the pieces that a whole row is held in; empty: it is held as one."""
 
     @property
     def flat(self) -> bool:
@@ -46,8 +50,10 @@ def shape_of_tile(kernel: Tile, sizes: Sizes, settings: GpuSettings) -> Shape:
         return Shape(max(rows, 2), block, True, persistent)
     whole = _is_whole(kernel, length, settings)
     width = power(length) if whole else (settings.block or 4096)
-    rows = settings.rows or _rows(width, count)
-    return Shape(rows if kernel.outer else 1, 0 if whole else max(16, width), False, persistent)
+    rows = settings.rows or (_rows(width, count) if whole else 1)
+    simple = whole and kernel.below is None and can_be_pieced(list(kernel.accumulations.values()))
+    pieces = pieces_of(length) if simple and settings.pieces == "all" else ()
+    return Shape(rows if kernel.outer else 1, 0 if whole else max(16, width), False, persistent, pieces)
 
 
 def _length(kernel: Tile, sizes: Sizes) -> int:
@@ -70,11 +76,6 @@ def _rows(width: int, count: int) -> int:
     return rows
 
 
-def power(n: int) -> int:
-    """The next power of two."""
-    return 1 << max(0, (n - 1).bit_length())
-
-
 class RowWriter:
     """Writes the body of one kernel with rows."""
 
@@ -90,43 +91,69 @@ class RowWriter:
             Axis("rows", outer, tuple(kernel.dims[d] for d in kernel.outer), row_mask),
             Axis("cols", inner, tuple(kernel.dims[d] for d in kernel.inner), "col_mask"),
         ]
-        self.scope = TritonScope(needs, axes, {*inner, "cols"}, self._streams())
-        self.scope.one_level = not shape.block
+        self.scope = TritonScope(needs, axes, {*inner, "cols"}, {})
+        self.scope.one_level = not shape.block and not shape.pieces
+        self.known: list[Known] = [{} for _ in shape.pieces]
+        self.piece_columns: Callable[[int], list[str]] = self._piece_columns
+        """Positions and mask of a piece; a product has them already."""
         self.accumulations = list(unique(kernel).values())
-        pairs = online_pairs(kernel) if settings.online and shape.block and shape.flat else []
-        self.pairs: list[OnlinePair] = pairs
+        self.pairs: list[Pair] = pairs_of(kernel, shape.block, shape.flat, settings)
+        self.reads = self._reads()
         self.mask = "col_mask"
         if kernel.below is not None:
             self.scope.extra_mask = self.mask = "inside"
 
-    def _streams(self) -> set[str]:
-        if not self.settings.evict:
-            return set()
-        passes: dict[str, set[int]] = {}
-        every = {f"i{d}" for d, size in enumerate(self.kernel.dims)}
-        whole = set()
-        for root in self.kernel.roots():
+    @property
+    def width(self) -> int:
+        """Bytes of the widest element that every row has of its own; 2 or 4."""
+        own = {name for name, (own, _) in self.reads.items() if own}
+        sizes = [dtype for name, dtype in buffers_read(self.kernel.roots()).items() if name in own]
+        return 2 if sizes and all(dtype in ("bfloat16", "float16") for dtype in sizes) else 4
+
+    def _pass_of(self, a: Accumulation) -> int:
+        """The pass in which a reduction is made: of a pair's second one, that of the first."""
+        first = next((pair.first for pair in self.pairs if pair.second.name == a.name), a)
+        return self.kernel.pass_of(first.body)
+
+    def _reads(self) -> dict[str, tuple[bool, int]]:
+        """Buffers read along a row: whether every row has elements of its own, and the last pass that reads them."""
+        outer, inner = ({f"i{d}" for d in dims} for dims in (self.kernel.outer, self.kernel.inner))
+        roots = [(a.body, self._pass_of(a)) for a in self.accumulations]
+        roots += [(s.value, self.kernel.pass_of(s.value)) for s in self.kernel.stores.values()]
+        found: dict[str, tuple[bool, int]] = {}
+        for root, number in roots:
             for node in root.walk():
-                if node.op == "load":
-                    passes.setdefault(node.data[0], set()).add(self.kernel.pass_of(root))
-                    if every <= node.polys[0].names:
-                        whole.add(node.data[0])
-        once = {n for n, p in passes.items() if len(p) == 1 or not self.shape.block}
-        return whole & once
+                if node.op == "load" and inner <= node.polys[0].names:
+                    own, last = found.get(node.data[0], (False, 0))
+                    found[node.data[0]] = (own or outer <= node.polys[0].names, max(last, number))
+        return found
+
+    def _policies(self, number: int) -> dict[str, str]:
+        """What the caches are told in a pass: what is read again stays, what is read for the last time may go."""
+        if not self.settings.evict:
+            return {}
+        last = {n: own and (not self.shape.block or number >= at) for n, (own, at) in self.reads.items()}
+        return {name: "evict_first" if goes else "evict_last" for name, goes in last.items()}
 
     def lines(self) -> list[str]:
         """The body."""
-        body = [*self._rows(), *self._columns(), *self._passes()]
+        body = [*self._rows(), *self._columns(), *self.passes()]
         if not self.kernel.outer:
             return body
         if not self.shape.persistent:
             return ["tile = tl.program_id(0).to(tl.int64) if WIDE else tl.program_id(0)", *body]
         return [
             f"tiles = ({self.count} + {self.shape.rows - 1}) // {self.shape.rows}",
-            "for number in range(tl.program_id(0), tiles, tl.num_programs(0)):",
+            f"for number in {self._ahead()}:",
             "    tile = number.to(tl.int64) if WIDE else number",
             *indent(body),
         ]
+
+    def _ahead(self) -> str:
+        """Tiles of a persistent program; ``stages`` has the next ones fetched while one is worked on."""
+        bounds = "tl.program_id(0), tiles, tl.num_programs(0)"
+        stages = 0 if self.shape.block else self.settings.stages
+        return f"tl.range({bounds}, num_stages={stages})" if stages else f"range({bounds})"
 
     @property
     def count(self) -> str:
@@ -148,7 +175,7 @@ class RowWriter:
         ]
 
     def _columns(self, start: str = "") -> list[str]:
-        if self.shape.block and not start:
+        if self.shape.pieces or (self.shape.block and not start):
             return []
         width = str(self.shape.block) if self.shape.block else "BLOCK"
         place = "" if self.shape.flat else "[:, None]" if self.shape.columns else "[None, :]"
@@ -162,10 +189,34 @@ class RowWriter:
             lines.append(f"inside = col_mask & (({position}) < ({limit}))")
         return lines
 
+    @property
+    def pieces(self) -> tuple[int, ...]:
+        """Lengths of the pieces of a row."""
+        return self.shape.pieces
+
+    @property
+    def axis(self) -> tuple[int, bool]:
+        """The axis of a tile that a row lies along, and whether it stays when it is folded."""
+        return 0 if self.shape.flat or self.shape.columns else 1, not self.shape.flat
+
+    def enter(self, piece: int) -> list[str]:
+        """Statements that lead to a piece of the row; from now on values are printed for it."""
+        self.scope.known[INSIDE] = self.known[piece]
+        return self.piece_columns(piece)
+
+    def _piece_columns(self, piece: int) -> list[str]:
+        width, before = self.pieces[piece], sum(self.pieces[:piece])
+        place, full = ("", f"[{width}]") if self.shape.flat else ("[None, :]", f"[1, {width}]")
+        return [
+            f"cols = {before} + tl.arange(0, {width}){place}",
+            f"col_mask = tl.full({full}, True, tl.int1) if EVEN else cols < {self.length}",
+        ]
+
     # Passes
 
-    def _passes(self) -> list[str]:
-        paired = {a.name for pair in self.pairs for a in (pair.maximum, pair.total)}
+    def passes(self) -> list[str]:
+        """All passes over the rows, and what is written once a row."""
+        paired = {a.name for pair in self.pairs for a in (pair.first, pair.second)}
         stores = list(self.kernel.stores.values())
         elements = [s for s in stores if s.level == "element"]
         roots = [a.body for a in self.accumulations] + [s.value for s in elements]
@@ -173,13 +224,16 @@ class RowWriter:
         self.scope.count(roots + [s.value for s in stores if s.level != "element"])
         for number in range(max((self.kernel.pass_of(r) for r in roots), default=-1) + 1):
             here = [a for a in self.accumulations if self.kernel.pass_of(a.body) == number and a.name not in paired]
-            pairs = [p for p in self.pairs if self.kernel.pass_of(p.maximum.body) == number]
+            pairs = [p for p in self.pairs if self.kernel.pass_of(p.first.body) == number]
             written = [s for s in elements if self.kernel.pass_of(s.value) == number]
             if here or pairs or written:
+                self.scope.policies = self._policies(number)
                 lines += self._pass(here, pairs, written)
         return [*lines, *self._row_stores([s for s in stores if s.level != "element"])]
 
-    def _pass(self, accumulations: list[Accumulation], pairs: list[OnlinePair], stores: list[Store]) -> list[str]:
+    def _pass(self, accumulations: list[Accumulation], pairs: list[Pair], stores: list[Store]) -> list[str]:
+        if self.shape.pieces:
+            return pieced(self, accumulations, stores)
         if not self.shape.block:
             return self._whole(accumulations, stores)
         head: list[str] = []
@@ -187,34 +241,35 @@ class RowWriter:
         tail: list[str] = []
         self.scope.enter()
         for pair in pairs:
-            for part, more in zip((head, body, tail), self._online(pair), strict=True):
+            for part, more in zip((head, body, tail), pair.lines(self), strict=True):
                 part += more
         for a in accumulations:
             for part, more in zip((head, body, tail), self._looped(a), strict=True):
                 part += more
         for store in stores:
-            text = self._store(store)
-            body += [*self._drain(INSIDE), text]
-        before = self._drain(OUTSIDE)
+            text = self.written(store)
+            body += [*self.drained(INSIDE), text]
+        before = self.drained(OUTSIDE)
         stages = f", num_stages={self.settings.stages}" if self.settings.stages else ""
         loop = f"for start in tl.range(0, {self.length}, {self.shape.block}{stages}):"
         return [*before, *head, loop, *indent([*self._columns("start + "), *body]), *tail]
 
-    def _drain(self, level: int) -> list[str]:
+    def drained(self, level: int) -> list[str]:
+        """Statements of a level that printed values need; they are taken off."""
         found, self.scope.lines[level] = self.scope.lines[level], []
         return found
 
     def _whole(self, accumulations: list[Accumulation], stores: list[Store]) -> list[str]:
         lines: list[str] = []
         for a in accumulations:
-            value = self._masked(a)
-            lines += [*self._drain(OUTSIDE), *self._folded(a, value, "cols")]
+            value = self.masked(a)
+            lines += [*self.drained(OUTSIDE), *self._folded(a, value, "cols")]
         for store in stores:
-            text = self._store(store)
-            lines += [*self._drain(OUTSIDE), text]
+            text = self.written(store)
+            lines += [*self.drained(OUTSIDE), text]
         return lines
 
-    def _masked(self, a: Accumulation) -> str:
+    def masked(self, a: Accumulation) -> str:
         """What is accumulated, neutral where there is no element."""
         text = self.scope.text(a.body)
         if held(a) != a.body.dtype or a.body.op in ("index", "const"):
@@ -222,20 +277,27 @@ class RowWriter:
         return f"tl.where({self.mask}, {text}, {neutral(a)})"
 
     def _folded(self, a: Accumulation, tile: str, positions: str) -> list[str]:
-        name, axis = self._name(a), 0 if self.shape.flat or self.shape.columns else 1
+        name, (axis, keeps) = self.name_of(a), self.axis
         if is_position(a):
             place = self.scope.fresh(f"{name}_in")
             at = f"tl.broadcast_to(tl.cast({positions}, tl.int64), {place}.shape)"
             pair = f"({place}, {at})"
-            result = fold(a, pair, axis, not self.shape.flat, self.needs)
+            result = fold(a, pair, axis, keeps, self.needs)
             return [f"{place} = {tile}", f"{self.scope.fresh(f'{name}_value')}, {name} = {result}"]
-        text = fold(a, tile, axis, not self.shape.flat, self.needs)
+        text = fold(a, tile, axis, keeps, self.needs)
         return [f"{name} = {text} != 0" if a.dtype == "bool" else f"{name} = {text}"]
 
-    def _name(self, a: Accumulation) -> str:
+    def name_of(self, a: Accumulation) -> str:
+        """The variable that holds a reduction's result."""
         if a.name not in self.scope.results:
             self.scope.results[a.name] = self.scope.fresh(a.name)
         return self.scope.results[a.name]
+
+    def lanes(self) -> tuple[str, str, str, int, int, bool]:
+        """See :class:`~.triton_pairs.Writer`."""
+        place = "" if self.shape.flat else "[:, None]" if self.shape.columns else "[None, :]"
+        positions = f"tl.arange(0, {self.shape.block}){place}"
+        return self._full_shape, positions, self.length, self.shape.block, *self.axis
 
     @property
     def _full_shape(self) -> str:
@@ -247,9 +309,9 @@ class RowWriter:
             else f"[{self.shape.rows}, {self.shape.block}]"
         )
 
-    def _looped(self, a: Accumulation) -> tuple[list[str], list[str], list[str]]:
+    def _looped(self, a: Accumulation) -> Parts:
         """Statements before, in and after the loop: tiles are accumulated element by element, and folded once."""
-        value = self._masked(a)
+        value = self.masked(a)
         acc = self.scope.fresh(f"{a.name}_acc")
         t = TYPES[held(a)]
         head = [f"{acc} = tl.full({self._full_shape}, {neutral(a)}, {t})"]
@@ -258,42 +320,20 @@ class RowWriter:
             combined = self.needs.helper(f"ks_{a.op}")
             where = f"tl.broadcast_to(tl.cast(cols, tl.int64), {acc}.shape)"
             head.append(f"{at} = tl.full({self._full_shape}, 9223372036854775807, tl.int64)")
-            body = [*self._drain(INSIDE), f"{acc}, {at} = {combined}({acc}, {at}, {value}, {where})"]
+            body = [*self.drained(INSIDE), f"{acc}, {at} = {combined}({acc}, {at}, {value}, {where})"]
             return head, body, self._folded(a, acc, at)
-        body = [*self._drain(INSIDE), f"{acc} = {combine(a, acc, value, self.needs)}"]
+        body = [*self.drained(INSIDE), f"{acc} = {combine(a, acc, value, self.needs)}"]
         return head, body, self._folded(a, acc, "")
 
-    def _online(self, pair: OnlinePair) -> tuple[list[str], list[str], list[str]]:
-        """Maximum and sum of exponentials in one pass (Milakov and Gimelshein 2018): a larger maximum rescales."""
-        top, total = self._name(pair.maximum), self._name(pair.total)
-        new, shift = self.scope.fresh(f"{top}_new"), self.scope.fresh(f"{top}_shift")
-        exp = self.needs.function("exp", pair.total.dtype)
-        value = self._masked(pair.maximum)
-        body = [*self._drain(INSIDE)]
-        highest = fold(pair.maximum, value, 0, False, self.needs)
-        body.append(f"{new} = {self.needs.helper('ks_max')}({top}, {highest})")
-        body.append(f'{shift} = tl.where({new} == float("-inf"), 0.0, {new})')
-        self.scope.results[pair.maximum.name] = shift
-        added = self._masked(pair.total)
-        body += [
-            *self._drain(INSIDE),
-            f"{total} = {total} * {exp}({top} - {shift}) + tl.sum({added}, 0)",
-            f"{top} = {new}",
-        ]
-        self.scope.results[pair.maximum.name] = top
-        t = TYPES[pair.maximum.dtype]
-        head = [f"{top} = {neutral(pair.maximum)}", f"{total} = tl.full((), 0, {t})"]
-        # A row of nothing but -inf has no softmax: NaN, as the definition gives.
-        return head, body, [f'{total} = tl.where({top} == float("-inf"), float("nan"), {total})']
-
-    def _store(self, store: Store) -> str:
+    def written(self, store: Store) -> str:
+        """A statement that writes a value."""
         return self.scope.store(store, ".cs" if self.settings.stream else "")
 
     def _row_stores(self, stores: list[Store]) -> list[str]:
         lines: list[str] = []
         for store in stores:
             text = self.scope.store(store)
-            lines += [*self._drain(OUTSIDE), text]
+            lines += [*self.drained(OUTSIDE), text]
         return lines
 
 

@@ -13,6 +13,8 @@ from .scalar import Scalar
 from .triton_text import TYPES, TritonNeeds, constant, operation, typed
 
 Guard = tuple[str, frozenset[str]]
+Known = dict[tuple[str, tuple[Guard, ...]], str]
+"""Variables that hold values, by the values' identities and the conditions under which they were read."""
 
 OUTSIDE, INSIDE = 0, 1
 """Levels: once for a program's rows, or for every block of their elements."""
@@ -50,21 +52,21 @@ class Axis:
         for name, extent in reversed(list(zip(self.variables, self.sizes, strict=True))):
             text = f"({self.name} // ({below}))" if below else self.name
             found[name] = f"({text} % ({size(extent)}))" if name != self.variables[0] else text
-            below = f"{below} * ({size(extent)})" if below else size(extent)
+            below = f"{below} * ({size(extent)})" if below else f"({size(extent)})"
         return found
 
 
 class TritonScope:
     """Prints values as Triton; ``lines`` are those of the two levels."""
 
-    def __init__(self, needs: TritonNeeds, axes: list[Axis], inner: set[str], streams: set[str]) -> None:
+    def __init__(self, needs: TritonNeeds, axes: list[Axis], inner: set[str], policies: dict[str, str]) -> None:
         self.needs = needs
         self.axes = axes
-        self.inner = inner
-        self.streams = streams
-        """Buffers that are read once: their cache lines may go first."""
+        self.inner = set(inner)
+        self.policies = policies
+        """What the caches are told about a buffer that is read."""
         self.lines: list[list[str]] = [[], []]
-        self.known: list[dict[tuple[str, tuple[Guard, ...]], str]] = [{}, {}]
+        self.known: list[Known] = [{}, {}]
         self.results: dict[str, str] = {}
         self.variables: dict[str, str] = {}
         for axis in axes:
@@ -186,8 +188,8 @@ class TritonScope:
         arguments = [f"{pname(buffer)}_ptr + {self.offset(p)}{self._spread(p.names)}"]
         if mask:
             arguments += [f"mask={mask}", "other=0"]
-        if buffer in self.streams:
-            arguments.append('eviction_policy="evict_first"')
+        if buffer in self.policies:
+            arguments.append(f'eviction_policy="{self.policies[buffer]}"')
         text = f"tl.load({', '.join(arguments)})"
         return f"{text}.to(tl.float32)" if dtype in ("bfloat16", "float16") else text
 

@@ -7,8 +7,9 @@ from .poly import product
 from .regions import Plan
 from .scalar import COSTLY
 from .triton import TEMPLATES
+from .triton_convolution import CONVOLUTION
 from .triton_knobs import GpuTraits
-from .triton_normal import on_gpu
+from .triton_normal import on_gpu, spell_windows
 from .triton_prepare import Sizes
 from .triton_products import is_product
 
@@ -40,6 +41,8 @@ def gpu_traits(graph: Graph, plan: Plan) -> GpuTraits:
         half=all(dtype in ("float16", "bfloat16") for dtype in stored),
         products=bool(products),
         float32_products=any(node.values[0].dtype == "float32" for node in products),
+        float32_convolutions=any(n.target == CONVOLUTION and n.values[0].dtype == "float32" for n in products),
+        windows=spell_windows(graph) != graph,
         chains=on_gpu(graph, True) != on_gpu(graph, False),
         row_length=max(lengths, default=0),
         row_count=max(counts, default=0),

@@ -8,7 +8,7 @@ from .knob_moves import moves
 from .knobs import Knobs, Settings, domains, settings
 from .traits import traits_of
 from .triton_candidate import generate_triton, gpu_plan, has_kernels
-from .triton_knobs import GPU_BIG, GpuSettings, gpu_domains, gpu_settings
+from .triton_knobs import GPU_BIG, GPU_STARTS, GpuSettings, gpu_domains, gpu_settings
 from .triton_moves import gpu_moves
 from .triton_traits import gpu_traits
 
@@ -19,6 +19,10 @@ class Writer(Protocol):
     @property
     def drafts(self) -> tuple[str, ...]:
         """Knobs that drafts turn, in the order in which they are worth it."""
+
+    @property
+    def starts(self) -> tuple[Recipe, ...]:
+        """Several knobs at once that are worth a draft where all of them matter."""
 
     @property
     def default(self) -> str:
@@ -51,6 +55,7 @@ class CppWriter:
         "lanes",
         "block",
     )
+    starts: tuple[Recipe, ...] = ()
     default = "everything fused, huge pages under large outputs"
 
     def knobs(self, graph: Graph, hardware: HardwareFacts) -> Knobs | None:
@@ -71,6 +76,7 @@ class TritonWriter:
     """Triton for a GPU."""
 
     drafts = GPU_BIG
+    starts = GPU_STARTS
     default = "everything fused, tiles by the sizes"
 
     def knobs(self, graph: Graph, hardware: HardwareFacts) -> Knobs | None:

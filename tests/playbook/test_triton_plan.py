@@ -1,0 +1,331 @@
+"""What the Triton writer makes of a graph: pure, no torch, no compiler. Numbers: ``test_triton_candidates.py``."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import graphs
+from graphs import call, graph, last, meta, source
+
+from kernelswarm.agents.synthesizer.playbook import Playbook, Proposal
+from kernelswarm.agents.synthesizer.playbook.knobs import complete
+from kernelswarm.agents.synthesizer.playbook.triton import triton_library
+from kernelswarm.agents.synthesizer.playbook.triton_candidate import generate_triton, gpu_plan
+from kernelswarm.agents.synthesizer.playbook.triton_knobs import GPU_DOMAINS, GPU_STARTS, gpu_settings
+from kernelswarm.agents.synthesizer.playbook.triton_moves import GPU_MOVES
+from kernelswarm.agents.synthesizer.playbook.triton_pieces import pieces_of
+from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
+from kernelswarm.schemas import Intent, Items, MemoryOperator, Node, NodePlanned, Ref, sha256
+
+
+def made(source_graph, **recipe):
+    settings = gpu_settings(recipe)
+    return triton_library(gpu_plan(source_graph, settings), settings)
+
+
+def texts(source_graph, **recipe):
+    return {k.launch.kernel: k.text for k in made(source_graph, **recipe).everything()}
+
+
+def launches(source_graph, **recipe):
+    return {k.launch.kernel: k.launch for k in made(source_graph, **recipe).everything()}
+
+
+def layernorm(dtype="float32"):
+    statistics = Node(
+        name="var_mean",
+        op="call",
+        target="aten.var_mean.correction",
+        args=(Ref(name="x"), last()),
+        kwargs={"correction": 0, "keepdim": True},
+        values=(meta("s0", 1), meta("s0", 1)),
+    )
+    parts = [
+        Node(name=n, op="call", target="operator.getitem", args=(Ref(name="var_mean"), i), values=(meta("s0", 1),))
+        for i, n in enumerate(("var", "mean"))
+    ]
+    return graph(
+        source("x", "s0", "s1", dtype=dtype),
+        source("w", "s1", dtype=dtype),
+        statistics,
+        *parts,
+        call("sub", "sub.Tensor", ("x", "mean"), "s0", "s1"),
+        call("rsqrt", "rsqrt.default", ("var",), "s0", 1),
+        call("mul", "mul.Tensor", ("sub", "rsqrt"), "s0", "s1"),
+        call("scaled", "mul.Tensor", ("mul", "w"), "s0", "s1", dtype=dtype),
+        outputs=["scaled"],
+    )
+
+
+def convolution(*after, outputs, dtype="float32"):
+    one = Items(items=(1, 1))
+    arguments = ("x", "w", None, one, one, one, False, Items(items=(0, 0)), 1)
+    return graph(
+        source("x", "s0", 64, "s1", 30, dtype=dtype),
+        source("w", 32, 64, 3, 3, dtype=dtype),
+        source("y", "s0", 32, "s1", 30, dtype=dtype),
+        call("conv", "convolution.default", arguments, "s0", 32, "s1", 30, dtype=dtype),
+        *after,
+        outputs=outputs,
+    )
+
+
+def pooled(target, *arguments, shape=("s0", 4, "s1//2", 15)):
+    sizes = tuple(Items(items=a) if isinstance(a, tuple) else a for a in arguments)
+    return graph(
+        source("x", "s0", 4, "s1", 30),
+        call("pool", target, ("x", *sizes), *shape),
+        call("relu", "relu.default", ("pool",), *shape),
+        outputs=["relu"],
+    )
+
+
+# Rows
+
+
+def test_a_row_in_registers_is_read_once_and_its_weights_stay_in_the_cache():
+    (text,) = texts(layernorm()).values()
+    assert text.count("tl.load(x_ptr") == 1
+    (read,) = [line for line in text.splitlines() if "tl.load(x_ptr" in line]
+    (weights,) = [line for line in text.splitlines() if "tl.load(w_ptr" in line]
+    assert "evict_first" in read
+    assert "evict_last" in weights
+
+
+def test_a_row_in_blocks_stays_in_the_cache_until_it_is_read_for_the_last_time():
+    (text,) = texts(layernorm(), row="loop", block=2048).values()
+    reads = [line for line in text.splitlines() if "tl.load(x_ptr" in line]
+    assert ["evict_last" in line for line in reads] == [True, True, False]
+    assert "evict_first" in reads[-1]
+    assert "evict" not in "".join(texts(layernorm(), row="loop", evict=False).values())
+
+
+def test_welford_reads_a_row_in_blocks_once_before_it_is_written():
+    def reads(**recipe):
+        (text,) = texts(layernorm(), **recipe).values()
+        return text.count("tl.load(x_ptr")
+
+    assert reads(row="loop", variance="two_pass") == 3
+    assert reads(row="loop", variance="welford") == 2
+    assert reads(variance="welford") == reads(variance="two_pass") == 1
+
+
+@pytest.mark.parametrize(("dtype", "warps"), [("float32", 16), ("bfloat16", 8)])
+def test_warps_go_by_the_bytes_of_a_row(dtype, warps):
+    source_graph = layernorm(dtype)
+    text = generate_triton(graphs.facts(source_graph), source_graph, gpu_settings({})).source
+    assert f"'num_warps': {warps}" in text
+
+
+def test_a_persistent_program_may_fetch_its_next_rows():
+    (text,) = texts(graphs.softmax(), persistent=2, stages=3).values()
+    assert "num_stages=3" in text
+    (text,) = texts(graphs.softmax(), persistent=2).values()
+    assert "num_stages" not in text
+
+
+def test_a_row_far_below_a_power_of_two_may_be_held_in_pieces():
+    row = graph(
+        source("x", "s0", 5120),
+        call("total", "sum.dim_IntList", ("x", last(), True), "s0", 1),
+        call("div", "div.Tensor", ("x", "total"), "s0", 5120),
+        outputs=["div"],
+    )
+    (text,) = texts(row, pieces="all").values()
+    assert text.count("tl.load(x_ptr") == 2
+    assert "tl.arange(0, 4096)" in text
+    assert "tl.arange(0, 1024)" in text
+    assert texts(row, pieces="products") == texts(row, pieces="none")
+
+
+@pytest.mark.parametrize(
+    ("length", "pieces"),
+    [(160, (128, 32)), (200, (128, 64, 16)), (96, (64, 32)), (128, ()), (250, ()), (5120, (4096, 1024)), (1, ())],
+)
+def test_pieces_cover_a_row_and_are_clearly_shorter_than_one_power_of_two(length, pieces):
+    assert pieces_of(length) == pieces
+
+
+# Products
+
+
+def test_reductions_behind_a_product_take_no_wider_tile_than_they_need():
+    made_of = graph(
+        source("x", "s0", 64, dtype="float16"),
+        source("w", 64, 160, dtype="float16"),
+        call("mm", "mm.default", ("x", "w"), "s0", 160, dtype="float16"),
+        call("total", "sum.dim_IntList", ("mm", last(), True), "s0", 1, dtype="float16"),
+        call("div", "div.Tensor", ("mm", "total"), "s0", 160, dtype="float16"),
+        outputs=["div"],
+    )
+    (text,) = texts(made_of).values()
+    assert text.count("tl.dot") == 2
+    (text,) = texts(made_of, pieces="none").values()
+    assert text.count("tl.dot") == 1
+
+
+def test_split_k_adds_its_parts_up_in_a_second_kernel_that_goes_on_with_them():
+    found = launches(graphs.matmul_relu(), split_k=4)
+    assert list(found) == ["product_mm", "kernel1"]
+    assert found["product_mm"].grid[2] == "4"
+    relu = texts(graphs.matmul_relu(), split_k=4)["kernel1"]
+    assert relu.count("tl.load(mm_parts_ptr") == 4
+    assert "maximum" in relu
+    assert "atomic" not in relu
+
+
+def test_a_product_is_split_by_itself_where_few_tiles_have_long_sums():
+    def product(m, k, n):
+        return graph(
+            source("x", m, k, dtype="float16"),
+            source("w", k, n, dtype="float16"),
+            call("mm", "mm.default", ("x", "w"), m, n, dtype="float16"),
+            call("relu", "relu.default", ("mm",), m, n, dtype="float16"),
+            outputs=["relu"],
+        )
+
+    assert len(texts(product(16, 4096, 1024))) == 2
+    assert len(texts(product(16, 4096, 1024), split_k=1)) == 1
+    assert len(texts(product(16, 128, 1024))) == 1
+    assert len(texts(product(4096, 4096, 4096))) == 1
+
+
+def test_stream_k_finishes_what_was_cut_in_a_second_kernel():
+    found = texts(graphs.matmul_relu(), stream_k=True)
+    assert list(found) == ["kernel1", "kernel1_end"]
+    assert all("maximum" in found[name] for name in ("kernel1", "kernel1_end"))
+    assert "tl.dot" not in found["kernel1_end"]
+
+
+def test_what_comes_before_a_product_is_computed_on_its_tiles_where_few_need_it():
+    ((name, text),) = texts(graphs.matmul_relu(), split_k=1).items()
+    assert "* 2.0" in text
+    assert list(texts(graphs.matmul_relu(), split_k=1, prologue="none")) == [name, "kernel0"]
+
+
+def test_what_comes_before_a_product_is_stored_where_others_read_it():
+    made_of = graph(
+        source("x", "s0", "s1"),
+        source("w", "s1", "s2"),
+        call("scaled", "mul.Tensor", ("x", 2.0), "s0", "s1"),
+        call("mm", "mm.default", ("scaled", "w"), "s0", "s2"),
+        outputs=["mm", "scaled"],
+    )
+    assert "kernel0" in texts(made_of)
+
+
+# Convolutions
+
+
+def test_what_follows_a_convolution_is_computed_in_its_kernel():
+    after = (
+        call("add", "add.Tensor", ("conv", "y"), "s0", 32, "s1", 30),
+        call("relu", "relu.default", ("add",), "s0", 32, "s1", 30),
+    )
+    ((_, text),) = texts(convolution(*after, outputs=["relu"])).items()
+    assert "y_ptr" in text
+    assert "relu_out" in text
+    assert "conv_out" not in text
+
+
+def test_a_convolution_whose_result_is_returned_stores_it():
+    after = (call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30),)
+    found = texts(convolution(*after, outputs=["relu", "conv"]))
+    assert len(found) == 2
+    assert "conv_out" in found["convolution_conv"]
+
+
+@pytest.mark.parametrize(("dtype", "split"), [("float32", True), ("float16", False)])
+def test_fp32_convolutions_are_split_into_tf32_products(dtype, split):
+    (text,) = texts(convolution(outputs=["conv"], dtype=dtype)).values()
+    assert ("tf32x3" in text) == split
+
+
+def test_drafts_of_an_fp32_convolution_begin_with_pytorchs_and_kernels_around_it():
+    after = (call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30),)
+    writer = WRITERS["triton"]
+    for dtype, templates in (("float32", False), ("float16", True)):
+        found = writer.knobs(convolution(*after, outputs=["relu"], dtype=dtype), graphs.HARDWARE)
+        assert found["templates"][0] == templates
+    assert writer.knobs(convolution(outputs=["conv"]), graphs.HARDWARE)["templates"][0]
+
+
+@pytest.mark.parametrize(("groups", "fused"), [(64, True), (32, False)])
+def test_a_convolution_of_every_channel_by_itself_is_elementwise(groups, fused):
+    one = Items(items=(1, 1))
+    arguments = ("x", "w", "b", one, one, one, False, Items(items=(0, 0)), groups)
+    made_of = graph(
+        source("x", "s0", 64, 30, "s1", dtype="float16"),
+        source("w", 64, 1 if fused else 2, 1, "s2", dtype="float16"),
+        source("b", 64, dtype="float16"),
+        call("conv", "convolution.default", arguments, "s0", 64, 32, "s1 + 3 - s2", dtype="float16"),
+        call("relu", "relu.default", ("conv",), "s0", 64, 32, "s1 + 3 - s2", dtype="float16"),
+        outputs=["relu"],
+    )
+    plan = gpu_plan(made_of, gpu_settings({}))
+    assert ([node.name for node in plan.externs] == []) == fused
+    assert ("s2 == 64" in plan.graph.guards) == fused
+    assert ("s2 == 64" in generate_triton(graphs.facts(made_of), made_of, gpu_settings({})).source) == fused
+
+
+# Pooling
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "loads"),
+    [
+        ("avg_pool2d.default", ((2, 2), (2, 2)), 4),
+        ("avg_pool2d.default", ((2, 2), (2, 2), (0, 0), False, True, 3), 4),
+        ("max_pool2d.default", ((2, 2), (2, 2)), 4),
+        ("max_pool2d.default", ((2, 3), (2, 2), (0, 1)), 6),
+    ],
+)
+def test_pools_are_read_tap_by_tap_and_fuse_with_what_follows(target, arguments, loads):
+    (text,) = texts(pooled(target, *arguments)).values()
+    assert text.count("tl.load(x_ptr") == loads
+    assert "evict_first" not in text
+    assert "relu_out" in text
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments"),
+    [
+        ("avg_pool2d.default", ((2, 2), (2, 2), (1, 1), False, False)),
+        ("avg_pool2d.default", ((2, 2), (2, 2), (0, 0), True)),
+        ("max_pool2d.default", ((9, 9), (2, 2))),
+    ],
+)
+def test_other_pools_are_left_to_pytorch(target, arguments):
+    plan = gpu_plan(pooled(target, *arguments), gpu_settings({}))
+    assert [node.name for node in plan.externs] == ["pool"]
+
+
+# Drafts
+
+
+def test_every_start_and_every_move_is_made_of_known_knobs():
+    recipes = [*GPU_STARTS, *({name: v} for moves in GPU_MOVES.values() for name, values in moves for v in values)]
+    assert {name for recipe in recipes for name in recipe} <= GPU_DOMAINS.keys()
+
+
+@pytest.mark.parametrize("make", [graphs.softmax, layernorm, graphs.matmul_relu])
+def test_drafts_begin_with_the_default_and_the_starts_and_are_all_different(make):
+    source_graph = make()
+    plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
+    knobs = WRITERS["triton"].knobs(source_graph, graphs.HARDWARE)
+    tried, sources = [], set()
+    for _ in range(24):
+        found = Playbook().propose(
+            graphs.facts(source_graph), graphs.HARDWARE, plan, None, tried, language="triton", tried_sources=sources
+        )
+        assert isinstance(found, Proposal)
+        assert sha256(found.source) not in sources
+        tried.append(found.recipe)
+        compile(found.source, "candidate", "exec")
+        sources.add(sha256(found.source))
+    starts = [complete(recipe, knobs) for recipe in GPU_STARTS if recipe.keys() <= knobs.keys()]
+    assert tried[0] == complete({}, knobs)
+    assert starts[0] in tried[1:3]
