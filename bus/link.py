@@ -83,9 +83,9 @@ class Link:
         name: str,
         options: ConnectOptions,
         patience: float = PATIENCE_SECONDS,
-        within: float = CONNECT_SECONDS,
+        within: float | None = None,
     ) -> "Link":
-        """Connect, ``within`` so many seconds.
+        """Connect, ``within`` so many seconds (by default :data:`CONNECT_SECONDS`).
 
         Raises:
             InputError: the URL or a credential is not usable.
@@ -96,7 +96,7 @@ class Link:
         addresses, arguments = servers(url), options.arguments()
         arguments["inbox_prefix"] = inbox_prefix(url).encode()
         try:
-            await _at_most(within, link._connect(addresses, name, arguments))
+            await _at_most(CONNECT_SECONDS if within is None else within, link._connect(addresses, name, arguments))
         except (nats.errors.Error, ValueError) as error:
             # Raised before anything is opened (a broken credentials file); all else is retried within the client.
             raise BusError(f"cannot connect to the event bus at {link.url}: {error}") from error

@@ -7,6 +7,7 @@ from waiting import within
 
 from kernelswarm.bus import Bus, ConnectOptions
 from kernelswarm.bus.options import servers, shown
+from kernelswarm.faults.wire import Wire
 from kernelswarm.schemas import BusError, InputError
 
 
@@ -31,6 +32,16 @@ async def test_something_else_is_there(monkeypatch):
         await within(Bus.connect(f"nats://127.0.0.1:{port}", name="test"))
     silent.close()
     await silent.wait_closed()
+
+
+async def test_a_service_waits_for_a_server_that_comes_later(url, monkeypatch):
+    monkeypatch.setattr("kernelswarm.bus.link.CONNECT_SECONDS", 0.3)
+    wire = Wire(url)
+    await wire.open()
+    wire.cut()
+    async with await within(Bus.connect(wire.url, name="test", waiting=wire.heal)) as bus:
+        assert await bus.workers(0.01) == []
+    await wire.close()
 
 
 @pytest.mark.parametrize("url", ["", "localhost:4222", "http://x:1", "nats://", "nats://x:port", "nats://a:1,nonsense"])
