@@ -31,6 +31,9 @@ SPREADS = ((100_000, 0.02), (1_000_000, 0.015), (math.inf, 0.01))
 to run, as a standard deviation. Measured by ``benchmarks/retiming.py`` with copies of eager in new processes
 (docs/judge.md); the shorter a call, the more it is where memory and code happen to lie."""
 
+BESIDE = 0.1
+"""What the ratio differs more from run to run if others take the whole processor meanwhile, as a standard deviation."""
+
 Ask = Callable[[Time], Awaitable[Timed]]
 
 
@@ -104,8 +107,11 @@ class Contestant:
         return median(self.samples) / 1e6
 
 
-async def hold(contestants: list[Contestant], plan: Plan) -> Timing:
-    """Time ``contestants`` against each other until ``plan`` says stop; one of them is the candidate."""
+async def hold(contestants: list[Contestant], plan: Plan, others: Callable[[], float] = lambda: 0.0) -> Timing:
+    """Time ``contestants`` against each other until ``plan`` says stop; one of them is the candidate.
+
+    ``others`` says what share of the processor others took since it was made.
+    """
     for contestant in contestants:
         await contestant.calibrate()
     started = time.monotonic()
@@ -115,14 +121,14 @@ async def hold(contestants: list[Contestant], plan: Plan) -> Timing:
         shift = turn % len(contestants)
         for contestant in contestants[shift:] + contestants[:shift]:
             await contestant.sample()
-    return result(contestants)
+    return result(contestants, others())
 
 
-def result(contestants: list[Contestant]) -> Timing:
-    """What the samples say."""
+def result(contestants: list[Contestant], others: float = 0.0) -> Timing:
+    """What the samples say, others having taken a share ``others`` of the processor."""
     baselines = [contestant for contestant in contestants if contestant.name != CANDIDATE]
     candidate = _candidate(contestants)
-    spread = spread_of(median(candidate.samples))
+    spread = math.hypot(spread_of(median(candidate.samples)), BESIDE * others)
     return Timing(
         series=tuple(contestant.series for contestant in contestants),
         speedup={baseline.name: in_a_new_run(_against(baseline, candidate), spread) for baseline in baselines},

@@ -27,12 +27,14 @@ from ..lease import Lease
 from ..profilers import CounterSession
 from ..roofline import roofline
 from . import contest, fresh_data
+from .bystanders import Bystanders
 from .case_host import MAIN_SEEDS, Case, CaseHost
 from .contest import Contestant, Plan
 from .fresh_data import Another, FreshCall, Look
 from .judgement import Judged, judged
 from .launcher import Launcher
 from .messages import Compared, Done, Output, Run, Stock, Time, Timed
+from .rest import Rest
 from .timing_host import TimingHost
 from .verification import Suspect, Taken, Verification, explain_numbers, load_into, started, wrong
 
@@ -68,6 +70,11 @@ class Profiling:
     """Which batch of the contest has its last output checked: a number that the candidate cannot know."""
     taken: list[Taken] = field(default_factory=list)
     """Outputs that are still to be compared."""
+    rest: Rest = field(init=False)
+    """What its process does between its turns."""
+
+    def __post_init__(self) -> None:
+        self.rest = Rest(self.suspect.worker.pid)
 
     async def contest(self, plan: Plan) -> tuple[Timing, Counters | None]:
         """The interleaved run, a batch on which the clocks are compared and the counters read, a call on fresh data.
@@ -77,11 +84,25 @@ class Profiling:
         """
         candidate = Contestant(name=contest.CANDIDATE, ask=self._time, copies=MAIN_SEEDS)
         baselines = self.timing.contestants()
-        timing = await contest.hold([*baselines, candidate], plan)
+        watch = Bystanders((self.suspect.worker.pid, self.timing.pid))
+        others = watch.share if self.timing.on_processor else lambda: 0.0
+        timing = await contest.hold([*baselines, candidate], plan, others)
+        self._check_rest()
         counters = await self._check_clock(candidate, baselines[0])
         await self._check_memory(candidate, baselines[0])
         self._check_floor(median(candidate.samples))
         return timing, counters
+
+    def _check_rest(self) -> None:
+        """Nobody computes while the others are timed.
+
+        Raises:
+            Judged: it does.
+        """
+        if self.rest.is_none:
+            used, rested = self.rest.used_ns / 1e6, self.rest.rested_ns / 1e6
+            message = f"it computes while others are timed: {used:.3g} ms of processor time in {rested:.3g} ms"
+            raise judged(Verdict.hidden_work, message)
 
     def _check_floor(self, ns: float) -> None:
         """Nobody is faster than the machine: then part of the work was done where the clock did not see it.
@@ -99,7 +120,9 @@ class Profiling:
         timed, _ = await self._time_twice(command)
         self.batches += 1
         if self.batches == self.spot:
+            self.rest.end()
             await self._check_timed_output(timed.last)
+            self.rest.begin()
         return timed
 
     async def _time_twice(self, command: Time) -> tuple[Timed, int]:
@@ -111,9 +134,11 @@ class Profiling:
         first = await self._first()
         # Every batch keeps its last output, so that a command does not say whether it will be checked.
         command = msgspec.structs.replace(command, slot=_TIMED_SLOT)
+        self.rest.end()
         started = time.perf_counter_ns()
         timed, _ = await self.suspect.ask(command, Timed, case=first)
         elapsed = time.perf_counter_ns() - started
+        self.rest.begin()
         far_apart = elapsed > CHECK_NS and timed.whole_ns < elapsed / 2
         self.doubts = self.doubts + 1 if far_apart else 0
         if self.doubts >= MOST_DOUBTS and await self._is_steady(self.timing.contestants()[0]):

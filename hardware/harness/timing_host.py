@@ -59,6 +59,11 @@ class TimingHost:
         """Whether calls run on the processor, whose counters then tell of them."""
         return self._launcher.device == HOST
 
+    @property
+    def pid(self) -> int:
+        """The baselines' process as we see it; 0 if there is none."""
+        return self._worker.pid if self._worker else 0
+
     async def idle_ns(self, calls: int) -> int:
         """What ``calls`` cost beside the calls themselves, by our clock: the flushes between them on an accelerator."""
         if self.on_processor:

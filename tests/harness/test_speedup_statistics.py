@@ -97,3 +97,14 @@ def test_without_samples_to_doubt_only_the_runs_differ() -> None:
 
     assert in_a_new_run(exact, 0.0) == exact
     assert in_a_new_run(exact, 0.01).low == pytest.approx(2.0 * (1 - 0.0277), rel=1e-3)
+
+
+def test_disturbances_that_last_widen_the_interval() -> None:
+    generator = random.Random(6)
+    calm = [generator.lognormvariate(0, 0.2) for _ in range(60)]
+    candidate = [1.0] * 60
+
+    lasting = speedup(sorted(calm), candidate)
+    passing = speedup(calm, candidate)
+
+    assert relative_width(lasting) > 1.2 * relative_width(passing)

@@ -1,0 +1,153 @@
+"""Does a new run agree? Kernels that won are timed again, each time by processes and baselines of a new run.
+
+A kernel is timed once, which gives its interval, and then again in runs of their own: other processes, other inputs,
+other addresses. A run agrees if its median lies in the interval. The goal is 95 of 100. The same is done for a copy of
+eager, which has a true ratio of 1: how far from 1 its medians lie shows what differs from run to run, and no run may
+call it a win.
+"""
+
+import argparse
+import asyncio
+import json
+import math
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from _shared import (
+    PROBLEMS,
+    RESULTS,
+    WORKSPACE,
+    BenchmarkError,
+    fresh_folder,
+    machine,
+    now,
+    optimize,
+    save,
+    table,
+    versions,
+)
+
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.platforms import detect
+from kernelswarm.hardware.pool_files import find_pool
+from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.schemas import HardwareFacts, Pool, Problem, Timing
+
+HEADER = ("kernel", "runs", "first", "interval", "agree", "spread", "wins")
+EAGER = "copy of eager"
+
+
+def winner(path: Path, budget: int, seed: int) -> str:
+    """Source of the best kernel of one search; empty if none won."""
+    found = optimize(path, home=fresh_folder(WORKSPACE / "retiming" / path.stem), budget=budget, seed=seed)
+    return found.get("source", "") if found["win"] else ""
+
+
+def copy_of_eager(problem: Problem) -> str:
+    """The reference as a candidate."""
+    if problem.format == "kernelbench":
+        return f"{problem.source}\n\nclass ModelNew(Model):\n    pass\n"
+    return f"{problem.source}\n\nkernel = reference\n"
+
+
+async def one_run(pool: Pool, hardware: HardwareFacts, problem: Problem, source: str, language: str) -> Timing:
+    """Time ``source`` against eager as a session's last measurement does, in processes of a new run.
+
+    Raises:
+        BenchmarkError: it is not judged correct.
+    """
+    async with Device(pool, hardware, WORKSPACE / "retiming" / "home", baselines=("eager",)) as device:
+        facts = await device.admit(problem)
+        compiled, _ = await device.compile(source, language)
+        report = await device.profile(problem, facts, source, compiled, thorough=True)
+    if report.timing is None:
+        raise BenchmarkError(f"{problem.name}: {report.evidence.message if report.evidence else report.verdict}")
+    return report.timing
+
+
+def facts_of(name: str, timings: list[Timing]) -> dict[str, Any]:
+    """What the runs of one kernel say; every run is compared with the interval of every other."""
+    found = [timing.speedup["eager"] for timing in timings]
+    pairs = [(one, other) for one in found for other in found if one is not other]
+    logs = [math.log(interval.median) for interval in found]
+    return {
+        "kernel": name,
+        "runs": len(found),
+        "first": [found[0].low, found[0].median, found[0].high],
+        "medians": [interval.median for interval in found],
+        "intervals": [[interval.low, interval.high] for interval in found],
+        "candidate_ms": [timing.median_ms["candidate"] for timing in timings],
+        "agree": sum(one.low <= other.median <= one.high for one, other in pairs) / len(pairs) if pairs else None,
+        "agree_with_first": sum(found[0].low <= one.median <= found[0].high for one in found[1:]),
+        "spread": statistics.stdev(logs) if len(logs) > 1 else None,
+        "allowed": timings[0].spread,
+        "wins": sum(interval.is_win for interval in found),
+    }
+
+
+def row(facts: dict[str, Any]) -> tuple[str, ...]:
+    """One line of the table."""
+    low, median, high = facts["first"]
+    share = "-" if facts["agree"] is None else f"{100 * facts['agree']:.0f} of 100"
+    spread = "-" if facts["spread"] is None else f"{100 * facts['spread']:.1f} %"
+    wins = f"{facts['wins']} of {facts['runs']}"
+    return (facts["kernel"], str(facts["runs"]), f"{median:.2f}x", f"{low:.2f} to {high:.2f}", share, spread, wins)
+
+
+def kernels(paths: list[Path], budget: int, seed: int) -> list[tuple[str, Problem, str, str]]:
+    """Name, problem, source and language of what is to be timed again."""
+    found = []
+    for path in paths:
+        problem = load_problem(path)
+        found.append((f"{path.stem}, {EAGER}", problem, copy_of_eager(problem), "cpp"))
+        source = winner(path, budget, seed) if budget else ""
+        if source:
+            found.append((path.stem, problem, source, "cpp"))
+    return found
+
+
+async def time_again(options: argparse.Namespace, paths: list[Path]) -> list[dict[str, Any]]:
+    """All runs, the kernels in turn, so that what the machine does meanwhile meets each of them."""
+    pool = find_pool("cpu", WORKSPACE / "retiming" / "home")
+    hardware = detect(pool, WORKSPACE / "retiming" / "home")
+    chosen = kernels(paths, options.budget, options.seed)
+    timings: dict[str, list[Timing]] = {name: [] for name, *_ in chosen}
+    for turn in range(options.runs):
+        for name, problem, source, language in chosen:
+            timings[name].append(await one_run(pool, hardware, problem, source, language))
+        print(f"run {turn + 1} of {options.runs} is done", file=sys.stderr)
+    return [facts_of(name, found) for name, found in timings.items()]
+
+
+def main() -> int:
+    """Search, time again, print how many runs agree."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--problems", default="rmsnorm,softmax,swiglu", help="names of shipped problems, or files")
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--budget", type=int, default=10, help="of each search; 0: copies of eager only")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true", help="print one object instead of the table")
+    options = parser.parse_args()
+    paths = [path if (path := Path(name)).suffix else PROBLEMS / f"{name}.py" for name in options.problems.split(",")]
+    start = {"benchmark": "retiming", "date": now(), "versions": versions(), "machine": machine()}
+    try:
+        found = asyncio.run(time_again(options, paths))
+    except BenchmarkError as error:
+        print(error, file=sys.stderr)
+        return 1
+    pairs = sum(one["runs"] * (one["runs"] - 1) for one in found)
+    agree = sum(one["agree"] * one["runs"] * (one["runs"] - 1) for one in found if one["agree"] is not None)
+    content = {**start, "kernels": found, "agree_of_100": 100 * agree / pairs if pairs else None}
+    save(RESULTS / "retiming.json", content)
+    if options.json:
+        print(json.dumps(content))
+    else:
+        print(table(HEADER, [row(facts) for facts in found]))
+        print(f"\nruns whose median lies in another run's interval: {content['agree_of_100']:.1f} of 100 (goal: 95)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""Others' work on the processor is told from our own."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from kernelswarm.hardware.harness.bystanders import Bystanders
+from kernelswarm.hardware.harness.contest import CANDIDATE, Contestant, result, spread_of
+
+BUSY = "while True: pass"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_work_of_others_counts_and_our_own_does_not() -> None:
+    with subprocess.Popen([sys.executable, "-c", BUSY]) as worker:
+        ours, others = Bystanders([worker.pid]), Bystanders([])
+        deadline = time.monotonic() + 60
+        while others.share() < ours.share() + 0.05 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        told = ours.share(), others.share()
+        worker.kill()
+
+    assert 0.0 <= told[0] < told[1] <= 1.0
+
+
+def test_a_process_that_is_gone_has_done_nothing() -> None:
+    assert 0.0 <= Bystanders([2**22 - 1]).share() <= 1.0
+
+
+def test_the_more_others_do_the_wider_the_interval() -> None:
+    def ask(_: object) -> None:
+        raise AssertionError
+
+    contestants = [Contestant(name=name, ask=ask, samples=[20_000] * 9) for name in ("eager", CANDIDATE)]  # type: ignore[arg-type]
+
+    alone, beside = result(contestants), result(contestants, others=0.5)
+
+    assert alone.spread == spread_of(20_000) < beside.spread
+    assert beside.speedup["eager"].low < alone.speedup["eager"].low < 1 < alone.speedup["eager"].high
