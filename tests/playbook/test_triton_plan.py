@@ -250,7 +250,14 @@ def test_drafts_of_an_fp32_convolution_begin_with_pytorchs_and_kernels_around_it
     for dtype, templates in (("float32", False), ("float16", True)):
         found = writer.knobs(convolution(*after, outputs=["relu"], dtype=dtype), graphs.HARDWARE)
         assert found["templates"][0] == templates
-    assert writer.knobs(convolution(outputs=["conv"]), graphs.HARDWARE)["templates"][0]
+    assert "templates" not in writer.knobs(convolution(outputs=["conv"]), graphs.HARDWARE)
+
+
+def test_drafts_of_an_fp32_convolution_go_on_with_the_playbooks_own():
+    after = (call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30),)
+    found = drafts(convolution(*after, outputs=["relu"]), 2)
+    assert [p.recipe["templates"] for p in found] == [False, True]
+    assert found[1].recipe["precision"] == "tf32"
 
 
 @pytest.mark.parametrize(("groups", "fused"), [(64, True), (32, False)])
@@ -311,21 +318,33 @@ def test_every_start_and_every_move_is_made_of_known_knobs():
     assert {name for recipe in recipes for name in recipe} <= GPU_DOMAINS.keys()
 
 
-@pytest.mark.parametrize("make", [graphs.softmax, layernorm, graphs.matmul_relu])
-def test_drafts_begin_with_the_default_and_the_starts_and_are_all_different(make):
-    source_graph = make()
+def drafts(source_graph, count):
+    """The first proposals of a session, all different."""
     plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
-    knobs = WRITERS["triton"].knobs(source_graph, graphs.HARDWARE)
-    tried, sources = [], set()
-    for _ in range(24):
-        found = Playbook().propose(
-            graphs.facts(source_graph), graphs.HARDWARE, plan, None, tried, language="triton", tried_sources=sources
+    found, sources = [], set()
+    for _ in range(count):
+        proposal = Playbook().propose(
+            graphs.facts(source_graph),
+            graphs.HARDWARE,
+            plan,
+            None,
+            [p.recipe for p in found],
+            language="triton",
+            tried_sources=sources,
         )
-        assert isinstance(found, Proposal)
-        assert sha256(found.source) not in sources
-        tried.append(found.recipe)
-        compile(found.source, "candidate", "exec")
-        sources.add(sha256(found.source))
+        assert isinstance(proposal, Proposal)
+        assert sha256(proposal.source) not in sources
+        sources.add(sha256(proposal.source))
+        found.append(proposal)
+    return found
+
+
+@pytest.mark.parametrize("make", [graphs.softmax, layernorm, graphs.matmul_relu])
+def test_drafts_begin_with_the_default_and_the_starts(make):
+    knobs = WRITERS["triton"].knobs(make(), graphs.HARDWARE)
+    found = drafts(make(), 24)
+    for proposal in found:
+        compile(proposal.source, "candidate", "exec")
     starts = [complete(recipe, knobs) for recipe in GPU_STARTS if recipe.keys() <= knobs.keys()]
-    assert tried[0] == complete({}, knobs)
-    assert starts[0] in tried[1:3]
+    assert found[0].recipe == complete({}, knobs)
+    assert starts[0] in [p.recipe for p in found[1:3]]

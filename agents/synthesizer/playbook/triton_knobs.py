@@ -115,11 +115,11 @@ def _rows(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
 
 
 def _templates(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
-    if not traits.products and not traits.windows:
+    # With nothing around products, all would be left to PyTorch.
+    if not (traits.products or traits.windows) or not (traits.rows or traits.pointwise):
         return ()
     # PyTorch's fp32 convolutions are hard to beat: what is around them comes first.
-    around = traits.rows or traits.pointwise
-    return (False, True) if traits.float32_convolutions and around else (True, False)
+    return (False, True) if traits.float32_convolutions else (True, False)
 
 
 def _variance(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
@@ -189,7 +189,7 @@ GPU_BIG = (
 )
 """Knobs that drafts turn."""
 
-GPU_STARTS: tuple[Recipe, ...] = (
+_ROWS: tuple[Recipe, ...] = (
     # Long rows twice through the caches at full occupancy: what torch.compile writes for them.
     {"row": "loop", "block": 2048, "warps": 16},
     {"row": "loop", "block": 1024, "warps": 8},
@@ -198,13 +198,20 @@ GPU_STARTS: tuple[Recipe, ...] = (
     {"row": "whole", "persistent": 4, "stages": 2},
     {"row": "whole", "persistent": 2, "stages": 3, "warps": 16},
     {"variance": "welford", "row": "loop", "block": 2048, "warps": 16},
-    {"templates": False},
+)
+_PRODUCTS: tuple[Recipe, ...] = (
     {"precision": "tf32"},
-    {"tile_m": 64, "split_k": 4},
-    {"tile_m": 128, "tile_n": 128, "stream_k": True},
     {"tile_m": 64, "tile_n": 128, "warps": 4, "stages": 4},
     {"tile_m": 128, "tile_n": 256, "warps": 8, "stages": 3},
     {"tile_m": 32, "tile_n": 128, "warps": 4},
+    {"tile_m": 64, "split_k": 4},
+    {"tile_m": 128, "tile_n": 128, "stream_k": True},
+)
+GPU_STARTS: tuple[Recipe, ...] = (
+    *_ROWS,
+    {"templates": False},
+    # Each as it is, and where PyTorch's products are the default.
+    *(recipe for one in _PRODUCTS for recipe in (one, {"templates": True, **one})),
 )
 """Recipes for drafts that turn several knobs."""
 
