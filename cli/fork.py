@@ -7,9 +7,10 @@ import typer
 
 from ..agents.forking import ForkPoint, fork_point
 from ..agents.home import kernelswarm_home
+from ..bus import asked_bus
 from .completion import pool_names
 from .options import Json, Nats, OutFolder, SessionId, Workers
-from .reading import asked_bus, recorded_session
+from .reading import recorded_session
 from .searching import Ordered, check, search
 
 EXAMPLES = (
@@ -61,7 +62,8 @@ def fork(
     """Open a new session that goes on from a node of another one, with another budget, policy, model or pool.
 
     Nothing is copied: the new session names where it came from and reads what was known there. The kernel that it goes
-    on from is measured again first.
+    on from is measured again first. Nodes are numbered on from the highest number of that past: after n004 its first
+    one is n005, so that a name means one node.
     """
     home = kernelswarm_home()
 

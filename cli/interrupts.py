@@ -13,7 +13,7 @@ EXIT_INTERRUPTED = 130
 
 HANDLED = (signal.SIGINT, signal.SIGTERM)
 
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 """How long a polite end may take before it is cut short, as a second Ctrl-C would."""
 
 

@@ -25,26 +25,29 @@ EVERY_S = 1.0
 LATE_S = 5.0
 """After so long without a heartbeat a worker that still answers is shown as late."""
 
+NOBODY = "nobody is there"
+"""In the table's place where it has no rows."""
+
 COLUMNS = ("pool", "role", "worker", "host", "device", "since", "busy with", "done", "heartbeat")
 
 
-def show_live(home: Path, nats: str, *, json: bool, watch: bool) -> int:
-    """Print who is there; with ``watch`` again and again until Ctrl-C."""
+def show_live(home: Path, nats: str, *, pool: str, json: bool, watch: bool) -> int:
+    """Print who is there, in ``pool`` or (if that is empty) anywhere; with ``watch`` again and again until Ctrl-C."""
 
     async def run(interrupts: Interrupts) -> None:
         async with _bus(home, nats) as bus:
-            if watch:
-                await _watch(bus, interrupts, json=json)
+            if watch and bus is not None:
+                await _watch(bus, pool, interrupts, json=json)
                 return
-            workers = await bus.workers() if bus else []
+            workers = await _there(bus, pool)
             if json:
                 print_json(workers)
-            elif workers:
-                print_wide(live_table(workers, time.time_ns()))
-                for line in absent(workers):
-                    err.print(line, markup=False)
-            else:
-                err.print(_nobody(bus), markup=False)
+                return
+            print_wide(live_table(workers, time.time_ns()))
+            if not workers:
+                out.print(NOBODY, markup=False)
+            for line in absent(workers) if workers else [_way_out(bus, pool)]:
+                err.print(line, markup=False)
 
     run_interruptible(run)
     return 0
@@ -86,19 +89,22 @@ async def _bus(home: Path, nats: str) -> AsyncIterator[Bus | None]:
         yield bus
 
 
-async def _watch(bus: Bus | None, interrupts: Interrupts, *, json: bool) -> None:
+async def _there(bus: Bus | None, pool: str) -> list[WorkerPresence]:
+    found = await bus.workers() if bus is not None else []
+    return [worker for worker in found if pool in ("", worker.pool)]
+
+
+async def _watch(bus: Bus, pool: str, interrupts: Interrupts, *, json: bool) -> None:
     stopped = asyncio.Event()
     with interrupts.politely(stopped.set):
-        if bus is None:
-            err.print(_nobody(bus), markup=False)
-        elif json or not is_screen():
+        if json or not is_screen():
             while not stopped.is_set():
-                _print(await bus.workers(), json=json)
+                _print(await _there(bus, pool), json=json)
                 await _pause(stopped)
         else:
             with Live(console=err, auto_refresh=False, transient=True) as live:
                 while not stopped.is_set():
-                    live.update(_picture(await bus.workers()), refresh=True)
+                    live.update(_picture(await _there(bus, pool)), refresh=True)
                     await _pause(stopped)
 
 
@@ -109,12 +115,12 @@ def _print(workers: list[WorkerPresence], *, json: bool) -> None:
     busy = Counter(worker.pool for worker in workers if worker.busy)
     there = Counter(worker.pool for worker in workers)
     told = [f"{pool}: {count} workers, {busy[pool]} busy" for pool, count in sorted(there.items())]
-    out.print("; ".join([*told, *absent(workers)]) or "nobody is there", markup=False)
+    out.print("; ".join([*told, *absent(workers)]) or NOBODY, markup=False)
 
 
 def _picture(workers: list[WorkerPresence]) -> RenderableType:
     if not workers:
-        return Text("nobody is there", style="dim")
+        return Text(NOBODY, style="dim")
     return Group(live_table(workers, time.time_ns()), *(Text(line, style="yellow") for line in absent(workers)))
 
 
@@ -126,10 +132,11 @@ async def _pause(stopped: asyncio.Event) -> None:
         pass
 
 
-def _nobody(bus: Bus | None) -> str:
+def _way_out(bus: Bus | None, pool: str) -> str:
     if bus is None:
         return "no search is running on this machine; name a cluster with --nats URL to see its workers"
-    return f"no workers at {bus.url}: `kernelswarm swarm --nats {bus.url}` joins some"
+    where = f" --pool {pool}" if pool else ""
+    return f"no workers at {bus.url}: `kernelswarm swarm{where} --nats {bus.url}` joins some"
 
 
 def _ago(nanoseconds: int) -> str:

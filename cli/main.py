@@ -29,6 +29,7 @@ from . import (
 )
 from .connecting import connecting
 from .interrupts import EXIT_INTERRUPTED
+from .mistakes import mistake
 from .terminal import configure_logging, err
 
 EXIT_NO = 1
@@ -131,7 +132,7 @@ def _status(error: BaseException) -> int:
 
 
 def _refuse(error: Any) -> int:
-    _say(error.format_message(), EXIT_BAD_INPUT)
+    _say(mistake(error), EXIT_BAD_INPUT)
     if error.ctx is not None:
         err.print(f"{error.ctx.command_path} --help shows what there is", markup=False, style="dim")
     return EXIT_BAD_INPUT

@@ -1,5 +1,6 @@
 """``kernelswarm pools``: the hardware pools and what is known of them."""
 
+import re
 from typing import Annotated
 
 import typer
@@ -8,18 +9,24 @@ from rich.table import Table
 
 from ..agents.home import kernelswarm_home
 from ..hardware.platforms import detect
-from ..hardware.pool_files import load_pools
+from ..hardware.pool_files import find_pool, load_pools
 from ..schemas import HardwareFacts, InputError, Pool, PoolError, Schema
+from .completion import pool_names
 from .live_pools import show_live
 from .options import Json, Nats
-from .terminal import out, print_json, print_wide
+from .terminal import err, out, print_json, print_wide
 
 EXAMPLES = (
     "kernelswarm pools",
+    "kernelswarm pools h200    # one of them, and in full why this machine cannot serve it",
     "kernelswarm pools --refresh    # measure the peaks again",
     "kernelswarm pools --live --nats nats://10.0.0.1:4222    # who is there, and at work on what",
     "kernelswarm pools --live --watch",
 )
+
+
+SHORT = 48
+"""Characters of the table's cell that says why a pool is not here."""
 
 
 class PoolStatus(Schema, frozen=True, kw_only=True):
@@ -32,6 +39,7 @@ class PoolStatus(Schema, frozen=True, kw_only=True):
 
 
 def pools(
+    name: Annotated[str, typer.Argument(help="Only this pool.", autocompletion=pool_names, show_default=False)] = "",
     refresh: Annotated[bool, typer.Option(help="Measure the peaks again.")] = False,
     live: Annotated[bool, typer.Option("--live", help="Show the workers of a cluster, or of a search here.")] = False,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="With --live: again every second until Ctrl-C.")] = False,
@@ -41,11 +49,11 @@ def pools(
     """List the hardware pools and what was measured of this machine; with --live, who serves them now."""
     home = kernelswarm_home()
     if live:
-        return show_live(home, nats, json=json, watch=watch)
+        return show_live(home, nats, pool=name, json=json, watch=watch)
     if watch:
         raise InputError("--watch needs --live: what was measured of a machine does not change")
     found = []
-    for pool in load_pools(home).values():
+    for pool in [find_pool(name, home)] if name else load_pools(home).values():
         try:
             found.append(PoolStatus(pool=pool, hardware=detect(pool, home, refresh=refresh)))
         except PoolError as error:
@@ -57,6 +65,10 @@ def pools(
         for status in found:
             if status.hardware is not None and status.hardware.accelerators:
                 out.print(_accelerators(status.pool, status.hardware), highlight=False)
+            elif status.problem and name:
+                out.print(f"\n{name} is not here: {status.problem}", markup=False)
+            elif status.problem:
+                err.print(f"why not: kernelswarm pools {status.pool.name}", markup=False)
     return 0
 
 
@@ -69,10 +81,16 @@ def _table(found: list[PoolStatus]) -> Table:
         measured = (
             (escape(_device(facts)), str(facts.cores), f"{facts.copy_gbps:.1f}", f"{facts.peak_gflops:.0f}")
             if facts
-            else (escape(f"not here: {status.problem}"), "", "", "")
+            else (escape(f"not here: {_short(status.problem)}"), "", "", "")
         )
         table.add_row(pool.name, pool.platform, ", ".join(pool.languages), *measured)
     return table
+
+
+def _short(problem: str) -> str:
+    """The beginning of a sentence, up to where it begins to explain."""
+    begun = re.split(r" \(|[:;,] ", problem, maxsplit=1)[0]
+    return begun if len(begun) <= SHORT else f"{begun[: SHORT - 1]}…"
 
 
 def _device(facts: HardwareFacts) -> str:

@@ -12,6 +12,14 @@ from .terminal import err, out, print_json, print_wide
 MOST_UNSAID = 6
 """Lines about what comes next."""
 
+OTHER_BASELINE = "other baseline"
+WITHIN_NOISE = "within the noise"
+NOTES = {
+    OTHER_BASELINE: "another baseline is the best one now, so the two speedups are against different things",
+    WITHIN_NOISE: "the two intervals overlap, so the difference may be none",
+}
+"""What is noted beside a candidate, and what it means."""
+
 
 class Diverged(Schema, frozen=True, kw_only=True):
     """A divergence as ``--json`` prints it."""
@@ -71,23 +79,38 @@ def say_judged(one: Carried) -> None:
 
 
 def print_carry_over(result: CarryOver) -> None:
-    """Print both rankings side by side."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("node", "rank", "now", "recorded", "now", "against", "now"):
-        table.add_column(column, justify="right" if column in ("rank", "now") else "left", no_wrap=True)
-    for one in result.candidates:
-        rank = str(one.rank_now) if one.rank_now is not None else "-"
-        style = "green" if one.kept else ("red" if one.recorded.is_win else "")
-        against, against_now = (NAMES.get(name, name) for name in (one.against, one.against_now))
-        table.add_row(
-            one.node, str(one.rank), rank, _shown(one.recorded), escape(_now(one)), against, against_now, style=style
-        )
-    print_wide(table)
+    """Print both rankings side by side, and what must not be read into them."""
+    print_wide(_rankings(result))
+    noted = {note for one in result.candidates for note in _notes(one)}
+    for note, meaning in NOTES.items():
+        if note in noted:
+            out.print(f"{note}: {meaning}", markup=False)
     out.print(f"recorded on {result.recorded_on}; now pool {result.pool}: {result.device}", markup=False)
     told = "" if result.rank_correlation is None else f"; rank correlation {result.rank_correlation:.2f}"
     lost = result.wins_recorded - result.wins_kept
     out.print(f"{count(result.wins_kept, 'win')} kept, {lost} lost, {result.wins_new} new{told}", markup=False)
     out.print(_best(result), markup=False)
+
+
+def _rankings(result: CarryOver) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("node", "rank", "now", "recorded", "now", "against", "now", ""):
+        table.add_column(column, justify="right" if column in ("rank", "now") else "left", no_wrap=True)
+    for one in result.candidates:
+        rank = str(one.rank_now) if one.rank_now is not None else "-"
+        style = "green" if one.kept else ("red" if one.recorded.is_win else "")
+        against = (NAMES.get(name, name) for name in (one.against, one.against_now))
+        speedups = (_shown(one.recorded), escape(_now(one)))
+        table.add_row(one.node, str(one.rank), rank, *speedups, *against, ", ".join(_notes(one)), style=style)
+    return table
+
+
+def _notes(one: Carried) -> list[str]:
+    """Why the two speedups of a row do not simply compare."""
+    if one.now is None:
+        return []
+    overlap = one.recorded.low <= one.now.high and one.now.low <= one.recorded.high
+    return [OTHER_BASELINE] * (one.against != one.against_now) + [WITHIN_NOISE] * overlap
 
 
 def _best(result: CarryOver) -> str:

@@ -9,10 +9,11 @@ from rich.table import Table
 
 from .. import store
 from ..agents.home import kernelswarm_home
+from ..bus import asked_bus
 from ..bus.bulk import running
 from ..store import SessionRow
 from .options import Json, Nats
-from .reading import asked_bus, nothing_in
+from .reading import nothing_in
 from .summary import NAMES
 from .terminal import err, print_json, print_wide
 
@@ -51,7 +52,7 @@ def sessions(
 def _table(found: list[SessionRow], *, idle: bool) -> Table:
     """``idle``: no server runs here, so nobody can be at work on a session that is open."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("session", "problem", "pool", "status"):
+    for column in ("session", "kind", "problem", "pool", "status"):
         table.add_column(column, no_wrap=True)
     for column in ("candidates", "speedup"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -62,7 +63,7 @@ def _table(found: list[SessionRow], *, idle: bool) -> Table:
         said = row.reason or ("cut off" if idle and row.status == "open" else "")
         status = f"{row.status} ({said})" if said else row.status
         table.add_row(
-            *map(escape, (row.session, row.problem, row.pool, status)),
+            *map(escape, (row.session, row.kind or "", row.problem, row.pool, status)),
             f"{row.candidates}/{row.budget}",
             *speedup_cells(row.speedup, row.speedup_low, row.speedup_high),
             escape(NAMES.get(row.against or "", row.against or "")),

@@ -109,6 +109,28 @@ def test_what_the_grammar_refuses_names_the_help(arguments: list[str], kernelswa
     assert complaint.startswith("error: ") and "--help" in way_out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["replay"], "kernelswarm replay needs SESSION: `kernelswarm sessions` lists them"),
+        (["diff", "one"], "kernelswarm diff needs SESSION_B: `kernelswarm sessions` lists them"),
+        (["lineage", "one"], "kernelswarm lineage needs NODE: `kernelswarm show SESSION` lists them"),
+        (["optimize"], "kernelswarm optimize needs PROBLEM: a KernelBench file or a function file"),
+        (["export", "-o", "x"], "kernelswarm export needs --format: choose one of sft, dpo, grpo, events, parquet"),
+        (["export", "-f", "nosuch", "-o", "x"], "--format 'nosuch' is unknown: choose one of sft, dpo, grpo,"),
+        (["sql", "-f", "jsn", "x"], "--format 'jsn' is unknown; did you mean 'json'? choose one of table, csv, json"),
+        (["optimize", "--budget", "few", "x.py"], "--budget: give a whole number"),
+        (["sql", "-n", "0", "x"], "--limit: it must be greater than or equal to 1"),
+        (["optimise"], "Did you mean 'optimize'?"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_the_grammar_refuses_is_said_in_our_words(
+    arguments: list[str], said: str, kernelswarm: Callable[..., Any]
+) -> None:
+    assert said in sentence(kernelswarm(*arguments).err.rpartition("\n")[0].rpartition("\n")[0])
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def device(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Device]:
     """One warm process for all of them: admission imports torch."""

@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 from logged import SESSION, write_session
+from waiting import LIMIT_S
 
 from kernelswarm.schemas import decode_envelope
 from kernelswarm.store import Log, log_path
@@ -146,7 +147,7 @@ def test_tail_follows_until_it_is_interrupted(home: Path, tmp_path: Path) -> Non
         while decode_envelope(process.stdout.readline().encode()).tag != "session.closed.v1":
             pass
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) in (0, 130)
+        assert process.wait(LIMIT_S) in (0, 130)
     finally:
         process.kill()
         process.communicate()
