@@ -4,7 +4,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..kernelbench import FastP, Misses, Report
-from .terminal import out
+from .terminal import out, print_wide
 
 AGAINST = {"eager": "eager", "compile": "best compile"}
 
@@ -18,9 +18,9 @@ def print_report(report: Report) -> None:
     out.print(f"[bold]{escape(title)}[/]{escape(_precision(report))}")
     if report.done < report.problems:
         out.print(f"of the {report.done} that are done; {report.problems - report.done} left", style="yellow")
-    out.print(_scores(report.fast_p))
+    print_wide(_scores(report.fast_p))
     if report.misses:
-        out.print(_misses(report.misses))
+        print_wide(_misses(report.misses))
     out.print(f"rows     {report.path}", markup=False)
     if sessions := [row for row in report.rows if row.node]:
         out.print(f"kernel   kernelswarm show {sessions[0].session} --node {sessions[0].node} --source", markup=False)

@@ -122,7 +122,8 @@ def _why_none(graph: SearchGraph) -> tuple[str, str]:
         return "no candidate", graph.closed.detail if graph.closed else ""
     verdict, _ = Counter(one.verdict for one in faults).most_common(1)[0]
     first = next(one for one in faults if one.verdict is verdict)
-    return f"no correct candidate: {verdict}", _line(first.summary)
+    cause = "no candidate written" if verdict is Verdict.synthesis_failed else f"no correct candidate: {verdict}"
+    return cause, _line(first.summary)
 
 
 def _line(text: str) -> str:

@@ -120,21 +120,20 @@ class Launcher:
         if self._scratch is None:
             self._scratch = Scratch()
         ours, theirs = socket.socketpair()
-        log = self._scratch.path / "zygote.log"
-        with log.open("wb") as printed:
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", f"{__package__}.zygote", str(theirs.fileno())),
-                *(self._accelerator.target if self._accelerator else "", str(self._home / "triton")),
-                cwd=self._scratch.path,
-                env=await asyncio.to_thread(self._environment, self._scratch.path),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=printed,
-                stderr=asyncio.subprocess.STDOUT,
-                pass_fds=(theirs.fileno(),),
-            )
-        theirs.close()
         self._control = Channel(ours)
+        log = self._scratch.path / "zygote.log"
         try:
+            with theirs, log.open("wb") as printed:
+                self._process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-P", "-m", f"{__package__}.zygote", str(theirs.fileno())),
+                    *(self._accelerator.target if self._accelerator else "", str(self._home / "triton")),
+                    cwd=self._scratch.path,
+                    env=await asyncio.to_thread(self._environment, self._scratch.path),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=printed,
+                    stderr=asyncio.subprocess.STDOUT,
+                    pass_fds=(theirs.fileno(),),
+                )
             async with asyncio.timeout(START_SECONDS):
                 await self._control.receive(messages.Ready)
         except (EOFError, TimeoutError, ValueError) as error:
@@ -143,6 +142,10 @@ class Launcher:
                 f"the evaluation process cannot start with {sys.executable} ({type(error).__name__}): "
                 f"{_last_line(log)}; run `kernelswarm doctor`"
             ) from error
+        except BaseException:
+            # Cancelled while it starts: half a zygote is of no use to whoever comes next.
+            await self._end()
+            raise
         return self._control
 
     def _environment(self, scratch: Path) -> dict[str, str]:

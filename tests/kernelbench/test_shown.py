@@ -1,0 +1,96 @@
+"""What people see: a line for each problem, the board on a terminal, the tables at the end, help."""
+
+from pathlib import Path
+
+import pytest
+from benched import row
+from rich.console import Console
+
+from kernelswarm.cli import bench_summary
+from kernelswarm.cli.bench_live import Board, Lines, left_text, row_line
+from kernelswarm.cli.main import run
+from kernelswarm.kernelbench import Outcome, Progress, Task, report_on
+
+MISSING = {"eager_speedup": None, "eager_low": None, "compile_speedup": None, "compile_low": None}
+REFUSED = row(3, verdict=Outcome.refused, cause="refused: memory", seconds=2.0, **MISSING)
+HALF_WAY = Progress(done=3, total=20, fast=2, left_s=700.0)
+
+
+def test_a_finished_problem_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = Lines()
+    lines.finished(row(19, seconds=41.2), HALF_WAY)
+    lines.finished(REFUSED, HALF_WAY)
+    assert capsys.readouterr().err.splitlines() == [
+        "[ 3/20] 19_Problem  1.20x eager (1.10 to 1.30), 1.05x torch.compile (0.98 to 1.10)  41 s  "
+        "fast_1 0.67, about 12 min left",
+        "[ 3/20] 3_Problem  refused: memory  2 s  fast_1 0.67, about 12 min left",
+    ]
+
+
+def test_what_nothing_compiles_is_told_once() -> None:
+    assert "nothing compiles it" in row_line(row(compile_baseline="eager"), HALF_WAY)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(12.0, "about 12 s left"), (3000.0, "about 50 min left"), (9000.0, "about 2.5 h left")]
+)
+def test_the_rest_is_told_in_its_unit(seconds: float, text: str) -> None:
+    assert left_text(seconds) == text
+
+
+def test_the_board_shows_the_run_above_the_search() -> None:
+    board = Board(lambda: 0.0)
+    board.began(Task(1, 19, Path("19_ReLU.py")), HALF_WAY)
+    board.notice("admitting 19_relu")
+    console = Console(width=150)
+    with console.capture() as capture:
+        console.print(board)
+    head, search = capture.get().splitlines()
+    assert head.startswith("19_ReLU") and "3/20 done, fast_1 0.67, about 12 min left" in head
+    assert "admitting 19_relu" in search
+
+
+def test_the_tables_say_what_share_and_of_how_many(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [row(1, precision="float32", session="one-abcde", node="n002"), REFUSED]
+    bench_summary.print_report(report_on(rows, level=2, pool="cpu", problems=4, path="rows.csv"))
+    text = capsys.readouterr().out
+    assert "KernelBench level 2 on pool cpu, 2 of 4 problems, at matched precision (float32)" in text
+    assert "of the 2 that are done; 2 left" in text
+    cells = {line.split("  ")[0].strip(): line.split() for line in text.splitlines()}
+    assert cells["eager"] == ["eager", "0.50", "(1)", "0.00", "(0)", "0.00", "(0)"]
+    assert cells["best compile"][2:4] == ["0.50", "(1)"]
+    assert cells["refused: memory"][-2:] == ["1", "3_Problem"]
+    assert "kernelswarm show one-abcde --node n002 --source" in text
+
+
+def test_help_has_examples(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run(["bench", "kernelbench", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "Examples" in shown and "kernelswarm bench kernelbench KernelBench --level 1" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--budget", "0"], "budget 0"),
+        (["--minutes-per-problem", "0"], "minutes per problem 0"),
+        (["--level", "7"], "no level 7"),
+        (["--problems", "33-"], "not understood"),
+        (["--pool", "nowhere"], "no pool is called"),
+        (["--no-workers"], "needs --nats"),
+        (["--out", "{folder}"], "is a folder"),
+    ],
+)
+def test_what_cannot_be_used_costs_one_sentence(
+    options: list[str],
+    said: str,
+    checkout: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("KERNELSWARM_HOME", str(tmp_path))
+    given = [option.format(folder=tmp_path) for option in options]
+    assert run(["bench", "kernelbench", str(checkout), *given]) == 2
+    assert said in capsys.readouterr().err
