@@ -202,6 +202,7 @@ _ROWS: tuple[Recipe, ...] = (
 _PRODUCTS: tuple[Recipe, ...] = (
     {"precision": "tf32"},
     {"tile_m": 64, "tile_n": 128, "warps": 4, "stages": 4},
+    {"tile_m": 128, "tile_n": 128, "warps": 8, "stages": 4},
     {"tile_m": 128, "tile_n": 256, "warps": 8, "stages": 3},
     {"tile_m": 32, "tile_n": 128, "warps": 4},
     {"tile_m": 64, "split_k": 4},

@@ -4,7 +4,7 @@ from ....schemas import Node
 from .loops import buffers_read
 from .printing import python_poly
 from .regions import Plan
-from .triton_launch import Launch, TritonKernel
+from .triton_launch import Launch, TritonKernel, symbols_in
 from .triton_product_text import ProductWriter
 from .triton_products import Product
 from .triton_prologue import reads_of
@@ -38,7 +38,7 @@ def product_kernel(writer: ProductWriter, plan: Plan) -> TritonKernel:
     numbers += strides
     numbers += [(name, f"float({text})") for text, name in needs.floats.items()]
     numbers += [("EVEN_K", f"({python_poly(one.k)}) % {writer.tiles.k} == 0")] if writer.operands else []
-    fixed = names_fixed(kernel.dims[1:]) | one.n.names
+    fixed = names_fixed(kernel.dims[1:]) | one.n.names | _lasting(one, examples)
     text = function_text(writer.name, tensors, numbers, fixed, body, f"{one.node.target} and what follows it")
     options: dict[str, str | int] = {"num_warps": writer.tiles.warps, "num_stages": writer.tiles.stages}
     views = {parameter: name for parameter, name, _ in operands}
@@ -61,6 +61,12 @@ def _strides(one: Product, sides: tuple[str, ...], plan: Plan) -> tuple[list[tup
             found.append((parameter, f"{{ks_{side}_ptr}}.stride({dim})"))
             examples[parameter] = given[dim]
     return found, examples
+
+
+def _lasting(one: Product, examples: dict[str, str]) -> set[str]:
+    """Strides that are compiled into a kernel, so that their divisors are known: those that rows do not change."""
+    varies = (one.batch * one.m).names
+    return {name for name, text in examples.items() if name[-1] != "b" and not symbols_in(text) & varies}
 
 
 def example_strides(node: Node) -> list[str]:
