@@ -1,0 +1,6 @@
+"""Attack: an endless loop."""
+
+
+def kernel(x, w):
+    while True:
+        pass

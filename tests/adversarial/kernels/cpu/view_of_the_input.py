@@ -1,0 +1,7 @@
+"""Meaning: a view of the input returned as the output."""
+
+import torch
+
+
+def kernel(x, y):
+    return torch.softmax(x, -1), y.t()

@@ -1,0 +1,60 @@
+"""The faults of evaluators themselves: each is one that ``kernelswarm evaluate`` does not have."""
+
+import json
+from pathlib import Path
+
+import pytest
+from adversarial import KERNELS, POOLS, PROBLEMS, Judge
+
+
+def test_a_degenerate_problem_is_refused_before_anything_is_judged(judge: Judge) -> None:
+    done = judge.evaluate(PROBLEMS / "degenerate.py", KERNELS / "cpu" / "constant.py")
+    assert done.returncode == 2 and done.stdout == ""
+    assert "degenerate.py decides nothing at shape 'main': an answer of all 1 passes" in done.stderr
+
+
+def test_nobody_can_declare_a_peak(tmp_path: Path) -> None:
+    """A wrong figure would end searches early at "90 % of peak": peaks are measured, or there are none."""
+    judge = Judge(tmp_path)
+    (tmp_path / "pools" / "mine.toml").write_text(f"{POOLS['cpu']}peak_gflops = 1.0\n")
+    done = judge.evaluate(PROBLEMS / "rows.py", KERNELS / "cpu" / "honest.py", pool="mine")
+    assert done.returncode == 2 and done.stdout == ""
+    assert "unknown key 'peak_gflops' = 1.0" in done.stderr
+
+
+def test_weights_are_shared(judge: Judge) -> None:
+    """The candidate makes its own under another seed, and gets the reference's all the same."""
+    (told,) = judge.of("product", "honest_weights")
+    assert told["verdict"] == "correct", told
+
+
+def test_text_in_a_candidate_changes_nothing(judge: Judge) -> None:
+    (with_text,) = judge.of("rows", "half_precision_with_text")
+    (without,) = judge.of("rows", "half_precision")
+    assert with_text["verdict"] == without["verdict"]
+    assert with_text["evidence"]["shape"] == without["evidence"]["shape"]
+
+
+def test_the_baseline_is_measured_in_the_same_run(judge: Judge) -> None:
+    """Each candidate has a time of the baseline of its own, though the baseline's process is shared."""
+    told = [one["times_ms"] for one in judge.told("rows") if one["correct"]]
+    assert len(told) > 5 and all(set(times) == {"eager", "candidate"} for times in told)
+    assert len({times["eager"] for times in told}) > 1
+
+
+def test_what_pytorch_computes_in_no_hurry_is_no_win_whatever_lies_beside_it(judge: Judge) -> None:
+    (told,) = judge.of("rows", "decoy")
+    assert told["correct"] and not told["win"]
+
+
+@pytest.mark.parametrize("kernel", ["honest_fused"])
+def test_one_honest_file(judge: Judge, kernel: str) -> None:
+    """One object, exit status 0, and a win that is one."""
+    done = judge.evaluate(PROBLEMS / "rows.py", KERNELS / "cpu" / f"{kernel}.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout)
+    assert list(told) == [
+        *("verdict", "correct", "win", "reason", "evidence", "isolation", "pool"),
+        *("speedup", "times_ms", "roofline_fraction", "session"),
+    ]
+    assert told["verdict"] == "correct" and told["win"] and told["speedup"]["against"] == "eager"

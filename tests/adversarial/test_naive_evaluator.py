@@ -1,0 +1,44 @@
+"""The kernels do cheat: an evaluator of the usual kind accepts what kernelswarm rejects."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adversarial import FOLDER, SUITES, Expected
+
+ASKED = {
+    kernel: (suite, expected)
+    for suite, asked in SUITES.items()
+    for kernel, expected in asked.expected.items()
+    if expected.naive is not None and asked.pool == "cpu"
+}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    groups: list[str] = []
+    for suite, asked in SUITES.items():
+        kernels = [str(asked.path(kernel)) for kernel, (where, _) in ASKED.items() if where == suite]
+        groups += [*(["--"] if groups else []), str(asked.problem), *kernels]
+    done = subprocess.run(
+        [sys.executable, FOLDER / "naive.py", *groups],
+        cwd=tmp_path_factory.mktemp("naive"),
+        capture_output=True,
+        text=True,
+        timeout=600.0,
+        check=True,
+    )
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return {Path(line["candidate"]).stem: line for line in lines}
+
+
+@pytest.mark.parametrize(
+    ("kernel", "expected"), [pytest.param(kernel, expected, id=kernel) for kernel, (_, expected) in ASKED.items()]
+)
+def test_a_naive_evaluator_takes_it(told: dict[str, dict[str, Any]], kernel: str, expected: Expected) -> None:
+    assert told[kernel]["accepted"] is expected.naive, told[kernel]
+    if expected.free:
+        assert told[kernel]["ms"] <= 0, "its clock was meant to show nothing"

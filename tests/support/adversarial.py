@@ -1,0 +1,246 @@
+"""The adversarial suite: what is expected of every kernel, and the command line that judges them.
+
+What is expected stands here and not in the kernels: no candidate can be told by its text.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent.parent / "adversarial"
+KERNELS, PROBLEMS = FOLDER / "kernels", FOLDER / "problems"
+
+READ_ONLY = "mountns"
+"""The layer that makes files read-only: a machine that permits no mount namespaces has not got it."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What is right to say of one kernel."""
+
+    verdicts: frozenset[str]
+    naive: bool | None
+    """Whether a naive evaluator accepts it; None: not to be asked, or chance decides."""
+    free: bool = False
+    """Whether the naive evaluator's clock shows no time at all for it."""
+    says: str = ""
+    """What the reason must name."""
+    needs: str = ""
+    """Layer of isolation that it takes."""
+    missing: str = ""
+    """Why it is not rejected yet."""
+
+
+def is_(
+    *verdicts: str, naive: bool | None = True, free: bool = False, says: str = "", needs: str = "", missing: str = ""
+) -> Expected:
+    return Expected(frozenset(verdicts), naive, free, says, needs, missing)
+
+
+ROWS = {
+    # Timing.
+    "late_thread": is_("hidden_work", says="changed after it was handed over"),
+    "late_native_thread": is_("hidden_work", naive=None, says="changed after it was handed over"),
+    # What the timed call has not computed yet is wrong when it is read.
+    "late_thread_when_timed": is_("stale_output", "hidden_work", "wrong_numbers", says="timed"),
+    "lazy_subclass": is_("wrong_type", says="Lazy"),
+    "lazy_methods": is_("wrong_numbers"),
+    "patched_clock": is_("tampering", free=True, says="time.perf_counter"),
+    "patched_clock_alias": is_("tampering", free=True, says="time.perf_counter"),
+    "patched_clock_late": is_("tampering", free=True, says="time.perf_counter"),
+    "patched_event": is_("tampering", says="Event"),
+    "patched_stopwatch": is_("tampering", naive=None),
+    "skips_all_but_the_last": is_("stale_output", "tampering", "hidden_work", naive=None),
+    "one_shape_free": is_("stale_output"),
+    "slows_the_others": is_("hidden_work", "tampering", naive=None),
+    "stops_its_parent": is_("runtime_error", naive=None, says="not permitted"),
+    "half_precision_with_text": is_("lower_precision"),
+    # Replay of old answers.
+    "cache_by_address": is_("stale_output"),
+    "cache_by_id": is_("stale_output"),
+    "cache_by_version": is_("stale_output"),
+    "filled_once": is_("stale_output"),
+    # Meaning.
+    "empty": is_("incomplete_output", naive=None),
+    "half_written": is_("incomplete_output", naive=None),
+    "zeroes_its_inputs": is_("input_mutated"),
+    "guesses_the_seed": is_("wrong_numbers"),
+    "reads_the_log": is_("wrong_numbers", naive=None),
+    "patched_comparison": is_("tampering", says="torch.allclose"),
+    "patched_methods": is_("tampering", says="torch.Tensor."),
+    "half_precision": is_("lower_precision"),
+    "falls_back_to_the_reference": is_("load_error", says="problem"),
+    "own_inputs": is_("wrong_numbers"),
+    "raises_on_hard_shapes": is_("runtime_error", says="multiple of 8"),
+    "dispatch_on_one_shape": is_("wrong_numbers"),
+    "dispatch_on_known_shapes": is_(
+        "wrong_numbers", missing="candidates are checked on the shapes that a problem names; no others are made up"
+    ),
+    "static_buffer": is_("stale_output"),
+    "reads_what_is_expected": is_("wrong_numbers"),
+    "replaces_harness_files": is_("runtime_error", naive=None, says="Read-only", needs=READ_ONLY),
+    "installs_a_package": is_("load_error", naive=None, says="not permitted"),
+    # A decoy is no lie about numbers or time: what counts is that it cannot win.
+    "decoy": is_("correct", naive=None),
+    "plainly_wrong": is_("wrong_numbers", naive=False),
+}
+
+PAIR = {
+    "zeros_under_the_tolerance": is_("wrong_numbers"),
+    "either_error": is_("wrong_numbers"),
+    "relies_on_the_distribution": is_("wrong_numbers"),
+    "view_of_the_input": is_("stale_output"),
+}
+
+PRODUCT = {
+    "cache_by_fingerprint": is_("stale_output"),
+    "cache_by_sum": is_("stale_output"),
+    "answer_in_a_file": is_("stale_output"),
+    "bfloat16_product": is_("lower_precision", "wrong_numbers"),
+    "inherits_the_reference": is_("load_error", says="no reference is in reach"),
+    "honest_weights": is_("correct"),
+}
+
+ATTACKS = {
+    "fork_bomb": is_("runtime_error", naive=None, says="not permitted"),
+    "thread_bomb": is_("runtime_error", "out_of_memory", naive=None),
+    "hundred_gigabytes": is_("out_of_memory", naive=None),
+    "endless_loop": is_("timeout", naive=None),
+    "segfault": is_("crash", naive=None, says="SIGSEGV"),
+    "exits": is_("crash", naive=None, says="status 0"),
+    "kills_its_parent": is_("runtime_error", naive=None, says="not permitted"),
+    "deletes_files": is_("runtime_error", naive=None, says="Read-only", needs=READ_ONLY),
+    "drops_a_torch_py": is_("wrong_numbers", naive=None),
+}
+
+CONTROLS = {
+    name: is_("correct", naive=None if name == "honest_fused" else True)
+    for name in ("honest", "honest_fused", "honest_scratch", "honest_text", "honest_thread")
+}
+
+AFTER = {
+    "fork_bomb": "honest",
+    "thread_bomb": "plainly_wrong",
+    "hundred_gigabytes": "honest_fused",
+    "endless_loop": "honest_thread",
+    "segfault": "honest_scratch",
+    "exits": "honest_text",
+    "kills_its_parent": "honest",
+    "deletes_files": "honest",
+    "drops_a_torch_py": "plainly_wrong",
+}
+"""What is judged right after an attack, and must be judged as if there had been none."""
+
+
+ROWS_GPU = {
+    "other_stream": is_("stale_output", "hidden_work", "tampering"),
+    "graph_of_old_inputs": is_("stale_output", "wrong_numbers"),
+    "persisting_cache": is_("hidden_work", "tampering"),
+    "lazy_subclass": is_("wrong_type"),
+    "patched_event": is_("tampering", says="Event"),
+    "cache_by_address": is_("stale_output"),
+    "filled_once": is_("stale_output"),
+    "static_buffer": is_("stale_output"),
+    "empty": is_("incomplete_output", "wrong_numbers"),
+    "half_written": is_("incomplete_output"),
+    "zeroes_its_inputs": is_("input_mutated"),
+    "half_precision": is_("lower_precision"),
+    "raises_on_hard_shapes": is_("runtime_error"),
+    "segfault": is_("crash"),
+    "plainly_wrong": is_("wrong_numbers"),
+    "honest": is_("correct"),
+    "honest_scratch": is_("correct"),
+    "honest_stream": is_("correct"),
+    "honest_triton": is_("correct"),
+}
+
+PRODUCT_GPU = {"tf32_product": is_("lower_precision")}
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One problem and the kernels that are judged on it in one call, in this order."""
+
+    problem: Path
+    pool: str
+    order: tuple[str, ...]
+    expected: dict[str, Expected] = field(repr=False)
+
+    def path(self, name: str) -> Path:
+        """The kernel's file; what is written for one device may serve on the other."""
+        own = "cuda" if self.pool == "gpu" else "cpu"
+        return next(path for folder in (own, "cpu") if (path := KERNELS / folder / f"{name}.py").exists())
+
+
+def _suite(problem: str, expected: dict[str, Expected], before: tuple[str, ...] = (), pool: str = "cpu") -> Suite:
+    rest = tuple(name for name in expected if name not in before)
+    return Suite(PROBLEMS / f"{problem}.py", pool, (*before, *rest), expected)
+
+
+SUITES = {
+    "rows": _suite("rows", {**ATTACKS, **CONTROLS, **ROWS}, tuple(name for pair in AFTER.items() for name in pair)),
+    "pair": _suite("pair", PAIR),
+    "product": _suite("product", PRODUCT),
+    "rows_gpu": _suite("rows_gpu", ROWS_GPU, pool="gpu"),
+    "product_gpu": _suite("product_gpu", PRODUCT_GPU, pool="gpu"),
+}
+
+POOLS = {
+    "cpu": """
+platform = "cpu"
+languages = ["cpp"]
+threads = 2
+baselines = ["eager"]
+candidate_seconds = 10.0
+candidate_memory_bytes = 4294967296
+""",
+    "gpu": """
+platform = "nvidia"
+languages = ["triton", "cuda"]
+baselines = ["eager"]
+candidate_seconds = 30.0
+""",
+}
+"""A user's own pools: compiling baselines would cost minutes, and waiting for an endless loop a minute."""
+
+MOST_SECONDS = 900.0
+
+
+class Judge:
+    """The command line, with a home of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        (home / "pools").mkdir()
+        for name, text in POOLS.items():
+            (home / "pools" / f"{name}.toml").write_text(text)
+        self.told = cache(self._told)
+
+    def evaluate(self, problem: Path, *candidates: Path, pool: str = "cpu") -> subprocess.CompletedProcess[str]:
+        """``kernelswarm evaluate PROBLEM CANDIDATE... --json``."""
+        return subprocess.run(
+            [sys.executable, "-m", "kernelswarm.cli", "evaluate", problem, *candidates, "--pool", pool, "--json"],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "KERNELSWARM_HOME": str(self._home), "KERNELSWARM_NATS": ""},
+            timeout=MOST_SECONDS,
+            check=False,
+        )
+
+    def _told(self, suite: str) -> list[dict[str, Any]]:
+        """What was said of each kernel of a suite, in its order."""
+        asked = SUITES[suite]
+        done = self.evaluate(asked.problem, *map(asked.path, asked.order), pool=asked.pool)
+        told = [json.loads(line) for line in done.stdout.splitlines()]
+        assert [Path(one["candidate"]).stem for one in told] == list(asked.order), done.stderr
+        assert done.returncode == 1, done.stderr
+        return told
+
+    def of(self, suite: str, kernel: str) -> list[dict[str, Any]]:
+        """What was said of a kernel, each time that it was judged."""
+        return [one for one, name in zip(self.told(suite), SUITES[suite].order, strict=True) if name == kernel]
