@@ -40,9 +40,13 @@ EAGER = "copy of eager"
 
 
 def winner(path: Path, budget: int, seed: int) -> str:
-    """Source of the best kernel of one search; empty if none won."""
-    found = optimize(path, home=fresh_folder(WORKSPACE / "retiming" / path.stem), budget=budget, seed=seed)
-    return found.get("source", "") if found["win"] else ""
+    """Source of the best kernel of one search, which is kept; empty if none won."""
+    kept = WORKSPACE / "retiming" / "winners" / f"{path.stem}.py"
+    if not kept.exists():
+        found = optimize(path, home=fresh_folder(WORKSPACE / "retiming" / path.stem), budget=budget, seed=seed)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(found.get("source", "") if found["win"] else "", encoding="utf-8")
+    return kept.read_text(encoding="utf-8")
 
 
 def copy_of_eager(problem: Problem) -> str:
@@ -108,7 +112,7 @@ def kernels(paths: list[Path], budget: int, seed: int) -> list[tuple[str, Proble
     return found
 
 
-async def time_again(options: argparse.Namespace, paths: list[Path]) -> list[dict[str, Any]]:
+async def time_again(options: argparse.Namespace, paths: list[Path], start: dict[str, Any]) -> list[dict[str, Any]]:
     """All runs, the kernels in turn, so that what the machine does meanwhile meets each of them."""
     pool = find_pool("cpu", WORKSPACE / "retiming" / "home")
     hardware = detect(pool, WORKSPACE / "retiming" / "home")
@@ -118,14 +122,25 @@ async def time_again(options: argparse.Namespace, paths: list[Path]) -> list[dic
         for name, problem, source, language in chosen:
             timings[name].append(await one_run(pool, hardware, problem, source, language))
         print(f"run {turn + 1} of {options.runs} is done", file=sys.stderr)
+        if turn:
+            keep(start, [facts_of(name, found) for name, found in timings.items()])
     return [facts_of(name, found) for name, found in timings.items()]
+
+
+def keep(start: dict[str, Any], found: list[dict[str, Any]]) -> dict[str, Any]:
+    """Write what is known so far: a long benchmark may be interrupted."""
+    pairs = sum(one["runs"] * (one["runs"] - 1) for one in found)
+    agree = sum(one["agree"] * one["runs"] * (one["runs"] - 1) for one in found if one["agree"] is not None)
+    content = {**start, "kernels": found, "agree_of_100": 100 * agree / pairs if pairs else None}
+    save(RESULTS / "retiming.json", content)
+    return content
 
 
 def main() -> int:
     """Search, time again, print how many runs agree."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--problems", default="rmsnorm,softmax,swiglu", help="names of shipped problems, or files")
-    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--runs", type=int, default=20, help="2 at least")
     parser.add_argument("--budget", type=int, default=10, help="of each search; 0: copies of eager only")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print one object instead of the table")
@@ -133,14 +148,11 @@ def main() -> int:
     paths = [path if (path := Path(name)).suffix else PROBLEMS / f"{name}.py" for name in options.problems.split(",")]
     start = {"benchmark": "retiming", "date": now(), "versions": versions(), "machine": machine()}
     try:
-        found = asyncio.run(time_again(options, paths))
+        found = asyncio.run(time_again(options, paths, start))
     except BenchmarkError as error:
         print(error, file=sys.stderr)
         return 1
-    pairs = sum(one["runs"] * (one["runs"] - 1) for one in found)
-    agree = sum(one["agree"] * one["runs"] * (one["runs"] - 1) for one in found if one["agree"] is not None)
-    content = {**start, "kernels": found, "agree_of_100": 100 * agree / pairs if pairs else None}
-    save(RESULTS / "retiming.json", content)
+    content = keep(start, found)
     if options.json:
         print(json.dumps(content))
     else:

@@ -26,13 +26,11 @@ CALIBRATIONS = 5
 LONGEST_CALIBRATION_NS = 50_000_000
 CANDIDATE = "candidate"
 
-SPREADS = ((100_000, 0.02), (1_000_000, 0.015), (math.inf, 0.01))
-"""By the time of a call in nanoseconds up to which it holds: how much the ratio of two implementations differs from run
-to run, as a standard deviation. Measured by ``benchmarks/retiming.py`` with copies of eager in new processes
-(docs/judge.md); the shorter a call, the more it is where memory and code happen to lie."""
-
-BESIDE = 0.1
-"""What the ratio differs more from run to run if others take the whole processor meanwhile, as a standard deviation."""
+SPREADS = ((100_000, 0.02, 0.25), (1_000_000, 0.015, 0.2), (math.inf, 0.01, 0.15))
+"""How much the ratio of two implementations differs from run to run beyond what samples show, as a standard deviation:
+by the time of a call in nanoseconds up to which it holds, on a machine that is ours alone, and what is added if others
+take all of the processor meanwhile. ``benchmarks/retiming.py`` measures it with copies of eager (docs/judge.md); the
+shorter a call, the more it is where memory and code happen to lie, and who is woken first."""
 
 Ask = Callable[[Time], Awaitable[Timed]]
 
@@ -128,7 +126,7 @@ def result(contestants: list[Contestant], others: float = 0.0) -> Timing:
     """What the samples say, others having taken a share ``others`` of the processor."""
     baselines = [contestant for contestant in contestants if contestant.name != CANDIDATE]
     candidate = _candidate(contestants)
-    spread = math.hypot(spread_of(median(candidate.samples)), BESIDE * others)
+    spread = spread_of(median(candidate.samples), others)
     return Timing(
         series=tuple(contestant.series for contestant in contestants),
         speedup={baseline.name: in_a_new_run(_against(baseline, candidate), spread) for baseline in baselines},
@@ -138,9 +136,13 @@ def result(contestants: list[Contestant], others: float = 0.0) -> Timing:
     )
 
 
-def spread_of(ns: float) -> float:
-    """How much ratios of calls that take ``ns`` differ from run to run: a standard deviation, as a share."""
-    return next(spread for most, spread in SPREADS if ns <= most)
+def spread_of(ns: float, others: float = 0.0) -> float:
+    """How much ratios of calls that take ``ns`` differ from run to run: a standard deviation, as a share.
+
+    ``others`` is the share of the processor that others took.
+    """
+    alone, beside = next((alone, beside) for most, alone, beside in SPREADS if ns <= most)
+    return math.hypot(alone, beside * others)
 
 
 def _candidate(contestants: list[Contestant]) -> Contestant:
