@@ -1,14 +1,11 @@
 """The public API: search for a faster kernel for a live function, a module or a problem file."""
 
-import asyncio
-import contextlib
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 from . import store
 from .agents.forking import fork_point
@@ -18,13 +15,12 @@ from .agents.lineage import lineage as read_lineage
 from .agents.recorded_session import RecordedSession, read_session
 from .agents.search import searching
 from .agents.session import INJECT, SearchOptions, SearchResult
-from .bus import Bus
+from .asking import blocking
+from .bus import asked_bus
 from .hardware.from_python import Traced, trace
 from .hardware.problem_files import load_problem
 from .schemas import InputError, Interval, Origin, Problem
 from .store import Imported, Manifest, write_export
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -128,7 +124,7 @@ def optimize(
         inject=inject,
     )
     found = _search(traced.problem, pool, options, home or kernelswarm_home(), nats, on_notice)
-    return Optimized(_run(found), traced.parameters)
+    return Optimized(blocking(found), traced.parameters)
 
 
 def fork(
@@ -189,7 +185,7 @@ def fork(
         on = pool or point.opened.pool.name
         return await _search(point.opened.problem, on, options, where, nats, on_notice, point.origin)
 
-    return Optimized(_run(search()), parameters)
+    return Optimized(blocking(search()), parameters)
 
 
 def lineage(session: str, node: str, *, nats: str = "", home: Path | None = None) -> list[Step]:
@@ -199,7 +195,7 @@ def lineage(session: str, node: str, *, nats: str = "", home: Path | None = None
         InputError: there is no such session or node.
     """
     where = home or kernelswarm_home()
-    return _run(read_lineage(session, node, lambda name: _recorded(where, name, nats)))
+    return blocking(read_lineage(session, node, lambda name: _recorded(where, name, nats)))
 
 
 def export(
@@ -228,12 +224,11 @@ def export(
     where_to = Path(out)
 
     async def write() -> Manifest:
-        async with contextlib.AsyncExitStack() as stack:
-            bus = await stack.enter_async_context(await Bus.connect(nats, name="export")) if nats else None
+        async with asked_bus(nats) as bus:
             root = home or kernelswarm_home()
             return await write_export(root, format, where_to, where=where, sessions=sessions, bus=bus)
 
-    return _run(write())
+    return blocking(write())
 
 
 def import_log(
@@ -247,9 +242,7 @@ def import_log(
 
 
 async def _recorded(home: Path, session: str, nats: str) -> RecordedSession:
-    if not nats:
-        return await read_session(home, session)
-    async with await Bus.connect(nats, name="kernelswarm query") as bus:
+    async with asked_bus(nats) as bus:
         return await read_session(home, session, bus=bus)
 
 
@@ -280,16 +273,6 @@ def _problem(operator: Callable[..., Any] | str | Path, inputs: Sequence[Any] | 
     if not isinstance(inputs, Sequence | Mapping):
         raise InputError(f"`inputs` is a {type(inputs).__name__}: put the arguments into a list, for example [x]")
     return trace(operator, inputs)
-
-
-def _run(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end, also from within a running loop (a notebook), in a thread of its own then."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    with ThreadPoolExecutor(1, thread_name_prefix="kernelswarm") as pool:
-        return pool.submit(asyncio.run, work).result()
 
 
 __all__ = ["Optimized", "Step", "export", "fork", "import_log", "lineage", "optimize"]

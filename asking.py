@@ -1,14 +1,13 @@
 """The public API's questions to the log. No torch is imported for them."""
 
 import asyncio
-import contextlib
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
 from .agents.home import kernelswarm_home
-from .bus import Bus
+from .bus import asked_bus
 from .store import Question, Table, questions, run_sql
 from .store.query import MAX_ROWS, TIMEOUT_SECONDS
 
@@ -49,8 +48,7 @@ def sql(
     where = home or kernelswarm_home()
 
     async def ask() -> Table:
-        async with contextlib.AsyncExitStack() as stack:
-            bus = await stack.enter_async_context(await Bus.connect(nats, name="kernelswarm query")) if nats else None
+        async with asked_bus(nats) as bus:
             return await run_sql(where, query, params=params, bus=bus, max_rows=max_rows, timeout=timeout, as_of=as_of)
 
     return blocking(ask())

@@ -1,11 +1,9 @@
 """The public API's way back into a session: replay it, go on with it, hold it against another."""
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
-from .agents.carry_over import CarryOver, carry_over, correct_candidates
+from .agents.carry_over import CarryOver, carried_over
 from .agents.comparing import SessionDiff, compare
 from .agents.home import kernelswarm_home
 from .agents.recorded_session import RecordedSession, read_session
@@ -14,11 +12,7 @@ from .agents.replay import replay as replay_history
 from .agents.resuming import resuming
 from .agents.session import SearchResult
 from .asking import blocking
-from .bus import Bus
-from .hardware.device import Device
-from .hardware.platforms import detect
-from .hardware.pool_files import find_pool
-from .schemas import InputError
+from .bus import asked_bus
 
 
 def replay(session: str, *, to: str = "", nats: str = "", home: Path | None = None) -> ReplayReport:
@@ -75,16 +69,9 @@ def carries_over(
         for seq, envelope in recorded.events:
             replaying.feed(seq, envelope, envelope.event())
         replaying.finish()
-        opened = replaying.graph.opened
-        if opened is None:
-            raise InputError(f"session {session} has no opening event in the log")
-        correct_candidates(replaying.graph)  # before the machine is measured
-        found = find_pool(pool or opened.pool.name, where)
-        hardware = await asyncio.to_thread(detect, found, where)
-        async with Device(found, hardware, where) as device:
-            return await carry_over(
-                replaying.graph, found, hardware, device, lambda one: on_notice(f"{one.node}: {one.verdict}")
-            )
+        return await carried_over(
+            replaying.graph, pool, where, on_judged=lambda one: on_notice(f"{one.node}: {one.verdict}")
+        )
 
     return blocking(run())
 
@@ -127,17 +114,8 @@ def diff(session_a: str, session_b: str, *, nats: str = "", home: Path | None = 
 
 
 async def _read(home: Path | None, session: str, nats: str) -> RecordedSession:
-    async with _asked(nats) as bus:
+    async with asked_bus(nats) as bus:
         return await read_session(home or kernelswarm_home(), session, bus=bus)
-
-
-@contextlib.asynccontextmanager
-async def _asked(nats: str) -> AsyncIterator[Bus | None]:
-    if not nats:
-        yield None
-        return
-    async with await Bus.connect(nats, name="kernelswarm query") as bus:
-        yield bus
 
 
 __all__ = ["carries_over", "diff", "replay", "resume"]

@@ -3,14 +3,19 @@
 "Does this win carry over to that hardware?" The ranking then and now stand side by side; nothing is written down.
 """
 
+import asyncio
 import statistics
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 import msgspec
 
 from ..hardware.device import Device
+from ..hardware.platforms import detect
+from ..hardware.pool_files import find_pool
 from ..schemas import (
     HardwareFacts,
+    InputError,
     Interval,
     KernelswarmError,
     Pool,
@@ -84,6 +89,30 @@ def correct_candidates(graph: SearchGraph) -> list[NodeRecord]:
     if not found:
         raise KernelswarmError(f"session {graph.session} has no correct candidate to carry over")
     return list(found.values())
+
+
+async def carried_over(
+    graph: SearchGraph,
+    pool_name: str,
+    home: Path,
+    *,
+    on_notice: Callable[[str], None] = lambda _: None,
+    on_judged: Callable[[Carried], None] = lambda _: None,
+) -> CarryOver:
+    """Open the pool of that name (empty: the session's own) on this machine, and :func:`carry_over` to it.
+
+    Raises:
+        InputError: the session was never opened, there is no such pool, or it is not served here.
+        KernelswarmError, ProblemError: as :func:`carry_over`.
+    """
+    if graph.opened is None:
+        raise InputError(f"session {graph.session} has no opening event in the log")
+    correct_candidates(graph)  # before the machine is measured
+    pool = find_pool(pool_name or graph.opened.pool.name, home)
+    hardware = await asyncio.to_thread(detect, pool, home)
+    on_notice(f"admitting {graph.opened.problem.name} on pool {pool.name}: {hardware.device}")
+    async with Device(pool, hardware, home) as device:
+        return await carry_over(graph, pool, hardware, device, on_judged)
 
 
 async def carry_over(

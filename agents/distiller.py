@@ -29,7 +29,12 @@ class Distiller:
 
 
 def lesson(opened: SessionOpened, graph: SearchGraph, session: str, closed: SessionClosed) -> SkillDistilled | None:
-    """What the session taught; None if it teaches nothing yet. Pure, so that a replay can hold it against the log."""
+    """What the session taught; None if it teaches nothing yet, or only judged what somebody handed in.
+
+    Pure, so that a replay can hold it against the log.
+    """
+    if opened.evaluation:
+        return None
     skill = distill(
         opened.problem, opened.facts, opened.pool, trials_of(graph), session=session, against=closed.against
     )

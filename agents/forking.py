@@ -64,8 +64,8 @@ def fork_point(parent: RecordedSession, node: str, at: str = "") -> ForkPoint:
     if opened is None:
         raise InputError(f"session {parent.id} has no opening event in the log: import it whole")
     if at:
-        last = _event_id(parent, at)
-        known = [*parent.before, *_until(own, last)]
+        last = parent.event_id(at)
+        known = [*parent.before, *_until(parent, last)]
         if node:
             _diagnosed(known, parent.id, node, f" by event {last}")
         elif not any(isinstance(event, NodeDiagnosed) and event.fitness > 0 for _, event in known):
@@ -76,22 +76,15 @@ def fork_point(parent: RecordedSession, node: str, at: str = "") -> ForkPoint:
     return ForkPoint(opened, Origin(session=owner, node=node, at=diagnosis))
 
 
-def _until(events: Sequence[Told], last: str) -> list[Told]:
-    index = next(index for index, (envelope, _) in enumerate(events) if envelope.id == last)
-    return list(events[: index + 1])
-
-
-def _event_id(parent: RecordedSession, at: str) -> str:
-    by_seq = {str(seq): envelope.id for seq, envelope in parent.events}
-    ids = [envelope.id for _, envelope in parent.events if envelope.event() is not None]
-    found = [by_seq[at]] if at in by_seq else [id for id in ids if id.startswith(at)]
-    if len(found) > 1:
-        raise InputError(f"event {at!r} begins {len(found)} ids: write more of it")
-    if not found:
-        first, last = parent.events[0][0], parent.events[-1][0]
-        hint = _near(at, ids) or f"; its events have the places {first} to {last} in the log"
-        raise InputError(f"session {parent.id} has no event {at!r}{hint}")
-    return found[0]
+def _until(parent: RecordedSession, last: str) -> list[Told]:
+    known: list[Told] = []
+    for _, envelope in parent.events:
+        event = envelope.event()
+        if event is not None:
+            known.append((envelope, event))
+        if envelope.id == last:
+            break
+    return known
 
 
 def _diagnosed(events: Sequence[Told], session: str, node: str, when: str) -> tuple[str, str]:

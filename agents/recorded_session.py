@@ -1,11 +1,12 @@
 """A session out of the log as replay, resume and diff want it: its events, and what it knew before it was opened."""
 
+import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..bus import Bus
-from ..schemas import Envelope, SessionOpened
+from ..schemas import Envelope, InputError, SessionOpened
 from ..store import Recorded, read_recorded
 from .graph import SearchGraph
 from .inheritance import Told, inherited
@@ -20,6 +21,27 @@ class RecordedSession:
     """Its own events with their places in the log, oldest first; at least one."""
     before: Sequence[Told] = ()
     """What a fork inherits, oldest first."""
+
+    def event_id(self, name: str) -> str:
+        """Id of the event that a user names: by its place in the log, its id, or the beginning of its id.
+
+        Raises:
+            InputError: there is none, or there are several.
+        """
+        ids = {str(seq): envelope.id for seq, envelope in self.events}
+        if name in ids:
+            return ids[name]
+        found = [id for id in ids.values() if id.startswith(name)]
+        if len(found) > 1 and name not in found:
+            raise InputError(
+                f"event {name!r} begins {len(found)} ids: write more of it, for example {found[0][: len(name) + 8]}"
+            )
+        if not found:
+            near = difflib.get_close_matches(name, ids.values(), 1, cutoff=0.5)
+            first, last = self.events[0][0], self.events[-1][0]
+            hint = f"did you mean {near[0]!r}?" if near else f"its events have seq {first} to {last}"
+            raise InputError(f"session {self.id} has no event {name!r}; {hint}")
+        return name if name in found else found[0]
 
     def graph(self) -> SearchGraph:
         """The search as far as it went."""

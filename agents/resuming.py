@@ -14,6 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from ..bus import Bus
+from ..bus.at_rest import may_hold
+from ..bus.bulk import running
 from ..hardware.device import Device
 from ..hardware.platforms import detect
 from ..hardware.pool_files import find_pool
@@ -24,13 +26,15 @@ from ..schemas import (
     KernelswarmError,
     ModelCalled,
     ReplayDivergence,
+    SessionClosed,
     SessionOpened,
     event_tag,
 )
-from ..store import UnknownSession, read_recorded, wait_recorded
+from ..store import UnknownSession, log_path, read_recorded, wait_recorded
 from .ancestors import reader
 from .graph import SearchGraph
 from .inheritance import Told, inherited
+from .recorded_session import RecordedSession, read_session
 from .registry import ALL_ROLES, widened
 from .replay import Replay
 from .search import Search, joined_bus, stopping_after
@@ -111,6 +115,8 @@ async def resuming(
         KernelswarmError: it cannot be resumed; a fork of it can go on.
         BusError: the bus cannot be reached.
     """
+    if not nats and running(home) is None:
+        await _refuse_without_a_bus(session, home)
     async with AsyncExitStack() as stack:
         on_notice("starting the bus")
         bus, recorded_here = await stack.enter_async_context(joined_bus(home, nats, on_notice))
@@ -144,6 +150,32 @@ async def resuming(
         yield search
         if recorded_here:
             await wait_recorded(home, bus, search.seen)
+
+
+async def _refuse_without_a_bus(session: str, home: Path) -> None:
+    """Say at once what is certain before a server runs: the session is closed, or there is none.
+
+    Raises:
+        UnknownSession: neither the log nor what lies on the stream knows it.
+        AlreadyClosed: the log has its close, and nothing is left to say.
+        KernelswarmError: it is closed, and this version would have decided otherwise.
+    """
+    recorded: RecordedSession | None = None
+    try:
+        if log_path(home).exists():
+            recorded = await read_session(home, session)
+    except UnknownSession:
+        pass
+    except KernelswarmError:
+        return  # a log in use or cut off, a parent that is not in it: with a bus there are other ways, and it says why
+    if recorded is None:
+        # A recorder that was killed may not have written down what the stream holds.
+        if not may_hold(home, session):
+            raise UnknownSession(f"There is no session {session!r} in {log_path(home)}.")
+        return
+    events = [one for _, one in recorded.events]
+    if any(isinstance(one.event(), SessionClosed) for one in events):
+        standing(session, events, recorded.before)
 
 
 async def _everything(session: str, home: Path, bus: Bus, recorded_here: bool) -> tuple[list[Envelope], list[Envelope]]:

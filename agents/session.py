@@ -58,6 +58,11 @@ class SearchOptions:
     inject: float = INJECT
     """Share of the expansions that a seed takes part in, where there are seeds."""
 
+    @property
+    def is_evaluation(self) -> bool:
+        """Whether it only judges one file that somebody handed in: of several there would be something to learn."""
+        return self.synthesizer == "given" and len(self.candidates) == 1
+
     def check(self) -> None:
         """Refuse what cannot be searched with.
 
@@ -181,6 +186,7 @@ async def open_session(
         seed_kernels=tuple(seed_kernels),
         skills=tuple(skills),
         candidates=options.candidates,
+        evaluation=options.is_evaluation,
         version=version,
     )
     envelope = said_by_user(event, session, pool.name)

@@ -10,9 +10,10 @@ from rich.table import Table
 
 from ..agents.comparing import Decided, Parting, SessionDiff, Side, compare
 from ..agents.home import kernelswarm_home
+from ..bus import asked_bus
 from .completion import session_ids
 from .options import Json, Nats
-from .reading import asked_bus, recorded_session
+from .reading import recorded_session
 from .summary import NAMES, count
 from .terminal import out, print_json, print_wide
 

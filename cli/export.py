@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from ..agents.home import kernelswarm_home
+from ..bus import asked_bus
 from ..schemas import InputError
 from ..store import log_path
 from ..store.export import Manifest, write_export
 from .completion import session_ids
 from .options import Json, Nats
-from .reading import asked_bus, nothing_in
+from .reading import nothing_in
 from .terminal import err, out, print_json
 
 EXAMPLES = (

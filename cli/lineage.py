@@ -10,8 +10,9 @@ from rich.markup import escape
 from ..agents.home import kernelswarm_home
 from ..agents.lineage import Step
 from ..agents.lineage import lineage as read_lineage
+from ..bus import asked_bus
 from .options import Json, Nats, SessionId
-from .reading import asked_bus, recorded_session
+from .reading import recorded_session
 from .summary import NAMES
 from .terminal import out, print_json
 

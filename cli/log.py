@@ -10,14 +10,14 @@ from rich.markup import escape
 
 from .. import store
 from ..agents.home import kernelswarm_home
-from ..bus import Bus
+from ..bus import Bus, asked_bus
 from ..schemas import InputError
 from ..store import log_path
 from .completion import session_ids
 from .connecting import connecting
 from .log_tail import follow
 from .options import Json, Nats
-from .reading import asked_bus, nothing_in
+from .reading import nothing_in
 from .terminal import err, out, print_json
 
 T = TypeVar("T")

@@ -5,10 +5,10 @@ import datetime
 from contextlib import aclosing
 from pathlib import Path
 
+from ..bus import asked_bus
 from ..schemas import Envelope, encode
 from ..store import tail_log
 from .interrupts import Interrupts, run_interruptible
-from .reading import asked_bus
 from .terminal import write
 
 

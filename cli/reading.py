@@ -1,8 +1,7 @@
 """How commands ask the log: through a cluster's recorder, a running search's, or the file itself."""
 
 import difflib
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
 from .. import store
@@ -13,20 +12,6 @@ from ..store import UnknownSession, log_path
 
 MANY = 10_000
 """Sessions that a misspelt id is compared with."""
-
-
-@asynccontextmanager
-async def asked_bus(nats: str) -> AsyncIterator[Bus | None]:
-    """The cluster at ``nats`` for questions; None without one: then the store finds out who has the log.
-
-    Raises:
-        BusError: the cluster cannot be reached.
-    """
-    if not nats:
-        yield None
-        return
-    async with await Bus.connect(nats, name="kernelswarm query") as bus:
-        yield bus
 
 
 def nothing_in(home: Path) -> str:
@@ -58,5 +43,7 @@ async def recorded_session(home: Path, session: str, bus: Bus | None) -> Recorde
 async def unknown_session(home: Path, session: str, bus: Bus | None) -> InputError:
     """What to say of a session that the log does not have."""
     known = [row.session for row in await store.sessions(home, bus=bus, limit=MANY)]
+    if not known and bus is None:
+        return InputError(f"there is no session {session!r}: {nothing_in(home)}")
     hint = nearest(session, known) or "; `kernelswarm sessions` lists them"
     return InputError(f"there is no session {session!r}{hint}")

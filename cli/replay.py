@@ -1,25 +1,21 @@
 """``kernelswarm replay``: live a session through again."""
 
-import asyncio
 import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from ..agents.carry_over import CarryOver, carry_over, correct_candidates
+from ..agents.carry_over import CarryOver, carried_over
 from ..agents.home import kernelswarm_home
-from ..agents.recorded_session import RecordedSession
 from ..agents.replay import Replay, ReplayReport
-from ..hardware.device import Device
-from ..hardware.platforms import detect
-from ..hardware.pool_files import find_pool
+from ..bus import asked_bus
 from ..schemas import InputError, ReplayDivergence
 from .completion import pool_names
 from .interrupts import Interrupts, run_interruptible
 from .options import Json, Nats, SessionId
 from .playing import play
-from .reading import asked_bus, nearest, recorded_session
+from .reading import recorded_session
 from .replay_text import print_carry_over, print_divergence, print_replay, say_judged
 from .terminal import err, print_json
 
@@ -74,7 +70,7 @@ def replay(
     async def run(interrupts: Interrupts) -> ReplayReport | CarryOver:
         async with asked_bus(nats) as bus:
             past = await recorded_session(home, session, bus)
-        stop = _event(past, to)
+        stop = past.event_id(to) if to else ""
         replaying = Replay(session, past.before)
         report = await play(replaying, past, stop, factor, quiet=json)
         return report if effects == "recorded" else await _live(replaying, pool, home, quiet=json)
@@ -94,16 +90,11 @@ def replay(
 
 
 async def _live(replaying: Replay, pool_name: str, home: Path, *, quiet: bool) -> CarryOver:
-    opened = replaying.graph.opened
-    if opened is None:
-        raise InputError(f"session {replaying.session} has no opening event in the log")
-    correct_candidates(replaying.graph)  # before the machine is measured
-    pool = find_pool(pool_name or opened.pool.name, home)
-    hardware = await asyncio.to_thread(detect, pool, home)
-    if not quiet:
-        err.print(f"admitting {opened.problem.name} on pool {pool.name}: {hardware.device}", markup=False)
-    async with Device(pool, hardware, home) as device:
-        return await carry_over(replaying.graph, pool, hardware, device, (lambda _: None) if quiet else say_judged)
+    if quiet:
+        return await carried_over(replaying.graph, pool_name, home)
+    return await carried_over(
+        replaying.graph, pool_name, home, on_notice=lambda text: err.print(text, markup=False), on_judged=say_judged
+    )
 
 
 def _factor(speed: str) -> float | None:
@@ -113,23 +104,3 @@ def _factor(speed: str) -> float | None:
     if not re.fullmatch(r"\d+(\.\d+)?x?", speed) or float(speed.removesuffix("x")) == 0:
         raise InputError(f"speed {speed!r} is no multiple of recorded time: write it as 10x or 0.5x")
     return float(speed.removesuffix("x"))
-
-
-def _event(past: RecordedSession, to: str) -> str:
-    """Id of the event that ``to`` names: an id, the beginning of one, or a seq."""
-    if not to:
-        return ""
-    by_seq = {str(seq): envelope.id for seq, envelope in past.events}
-    if to in by_seq:
-        return by_seq[to]
-    ids = [envelope.id for _, envelope in past.events]
-    found = [id for id in ids if id.startswith(to)]
-    if len(found) > 1 and to not in found:
-        raise InputError(
-            f"event {to!r} begins {len(found)} ids: write more of it, for example {found[0][: len(to) + 8]}"
-        )
-    if not found:
-        first, last = past.events[0][0], past.events[-1][0]
-        hint = nearest(to, ids) or f"; its events have seq {first} to {last}"
-        raise InputError(f"session {past.id} has no event {to!r}{hint}")
-    return to if to in found else found[0]

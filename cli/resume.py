@@ -9,13 +9,14 @@ from ..agents.home import kernelswarm_home
 from ..agents.registry import ALL_ROLES
 from ..agents.resuming import resuming
 from ..agents.session import SearchResult
+from ..bus import asked_bus
 from ..schemas import InputError
 from ..store import UnknownSession
 from .following import follow
 from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from .live import open_display
 from .options import Json, Nats, SessionId
-from .reading import asked_bus, unknown_session
+from .reading import unknown_session
 from .report import make_folder, write_result
 from .summary import print_summary
 from .terminal import print_json

@@ -10,10 +10,11 @@ from rich.syntax import Syntax
 
 from .. import store
 from ..agents.home import kernelswarm_home
+from ..bus import asked_bus
 from ..schemas import InputError
 from ..store import NodeReport, SessionReport, log_path
 from .options import Json, Nats, SessionId
-from .reading import asked_bus, nearest, nothing_in, unknown_session
+from .reading import nearest, nothing_in, unknown_session
 from .show_node import print_node
 from .show_session import print_session
 from .terminal import out, print_json, write

@@ -12,11 +12,12 @@ from rich.table import Table as Picture
 from rich.text import Text
 
 from ..agents.home import kernelswarm_home
+from ..bus import asked_bus
 from ..schemas import InputError
 from ..store import Question, Table, log_path, question, questions, run_sql
 from ..store.query import TIMEOUT_SECONDS
 from .options import Nats
-from .reading import asked_bus, nearest, nothing_in
+from .reading import nearest, nothing_in
 from .spelling import as_csv, as_json, cell
 from .terminal import err, out, print_json, print_wide, write
 

@@ -53,6 +53,9 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     """What earlier sessions on like problems taught, nearest first: retrieved once, so that replay needs no log."""
     candidates: tuple[str, ...] = ()
     """Candidate files handed in by the user, for the backend ``given``: each is judged once."""
+    evaluation: bool = False
+    """Whether judging one of ``candidates`` is all it is for: then it teaches no skill. Older evaluations do not say
+    so, and taught one."""
     version: str = ""
     """Version of kernelswarm that opened it."""
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 import given
+from kernelswarm.agents.distiller import lesson
 from kernelswarm.agents.graph import SearchGraph
 from kernelswarm.agents.registry import ROLES, parse_roles
 from kernelswarm.agents.session import SearchOptions, evaluation_of, new_session_id, result_of
@@ -85,6 +86,13 @@ def test_a_result_reports_the_confirmation_not_the_first_measurement() -> None:
     assert result.times_ms == {"candidate": 1.0, "eager": 1.9}
     assert result.speedups["eager"].median == pytest.approx(1.9)
     assert (result.source, result.win, result.seconds) == ("SOURCE", True, 12.0)
+
+
+def test_an_evaluation_teaches_nothing_and_older_ones_still_do_what_they_did() -> None:
+    for opened, taught in ((given.opened(), True), (given.opened(evaluation=True), False)):
+        graph = won()
+        assert graph.closed is not None
+        assert (lesson(opened, graph, graph.session, graph.closed) is not None) is taught
 
 
 def test_an_open_session_has_no_result() -> None:

@@ -9,8 +9,11 @@ import histories
 import msgspec
 import pytest
 
+import given
 import kernelswarm
-from kernelswarm.schemas import Envelope, KernelswarmError, NodeDiagnosed, ReplayDivergence, encode
+from kernelswarm.agents.carry_over import Carried, compared
+from kernelswarm.cli.replay_text import print_carry_over
+from kernelswarm.schemas import Envelope, KernelswarmError, NodeDiagnosed, ReplayDivergence, Verdict, encode
 
 
 @pytest.fixture
@@ -92,6 +95,30 @@ def test_bad_input_is_named(
     assert (ran.status, ran.out) == (2, "") and said in ran.err and "Traceback" not in ran.err
 
 
+def test_live_effects_say_what_must_not_be_read_into_two_speedups(capsys: pytest.CaptureFixture[str]) -> None:
+    def carried(node: str, then: float, now: float, against: str) -> Carried:
+        return Carried(
+            node=node,
+            rank=int(node[1:]),
+            recorded=given.interval(then),
+            against="compile",
+            verdict=Verdict.correct,
+            now=given.interval(now),
+            against_now=against,
+        )
+
+    judged = [carried("n1", 2.0, 2.01, "compile"), carried("n2", 1.9, 1.2, "eager"), carried("n3", 1.8, 1.5, "compile")]
+    print_carry_over(compared("s-1", "here", "far", "there", judged))
+    rows: dict[str, str] = {}
+    for line in capsys.readouterr().out.splitlines():
+        rows.setdefault(line.split()[0], line)
+    assert rows["n1"].split("torch.compile")[2].strip() == "within the noise"
+    assert rows["n2"].split("eager")[1].strip() == "other baseline"
+    assert rows["n3"].split("torch.compile")[2].strip() == ""
+    assert rows["other"].startswith("other baseline: another baseline is the best one now")
+    assert rows["within"].startswith("within the noise: the two intervals overlap")
+
+
 def test_the_nearest_session_is_named(sessions: dict[str, str], kernelswarm: Callable[..., Any]) -> None:
     session = sessions["budget"]
     for command in (["replay", session[:-1]], ["diff", session, session[:-1]], ["resume", session[:-1]]):
@@ -114,6 +141,21 @@ def test_two_sessions_are_held_against_each_other(sessions: dict[str, str], kern
 def test_a_closed_session_says_that_it_is_closed(sessions: dict[str, str], kernelswarm: Callable[..., Any]) -> None:
     ran = kernelswarm("resume", sessions["budget"])
     assert ran.status == 1 and f"session {sessions['budget']} is closed: " in ran.err
+
+
+def test_what_cannot_be_resumed_is_refused_without_a_server(
+    home: Path, sessions: dict[str, str], kernelswarm: Callable[..., Any]
+) -> None:
+    for session, status in ((sessions["budget"], 1), ("nosuch-abcde", 2)):
+        ran = kernelswarm("resume", session)
+        assert (ran.status, ran.out, len(ran.err.splitlines())) == (status, "", 1)
+    assert not (home / "nats").exists()
+
+
+def test_without_a_log_there_is_nothing_to_resume(home: Path, kernelswarm: Callable[..., Any]) -> None:
+    ran = kernelswarm("resume", "nosuch-abcde")
+    assert ran.status == 2 and "there is no session 'nosuch-abcde': no sessions in" in ran.err
+    assert not (home / "nats").exists()
 
 
 def test_the_same_from_python(home: Path, sessions: dict[str, str]) -> None:

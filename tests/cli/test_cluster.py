@@ -1,0 +1,123 @@
+"""A cluster as its users meet it: asked for here, recorded there, served elsewhere; real processes, real server."""
+
+import asyncio
+import json
+import os
+import shlex
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import nats_server
+from waiting import LONG_S, within
+
+import given
+
+Process = asyncio.subprocess.Process
+
+
+@dataclass(frozen=True)
+class Done:
+    status: int | None
+    out: str
+    err: str
+
+    @property
+    def value(self) -> Any:
+        """What ``--json`` printed."""
+        assert self.status == 0, self.err
+        return json.loads(self.out)
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Callable[..., Any]]:
+    """Starts a command with a home of its own; it is gone after the test."""
+    started: list[Process] = []
+
+    async def call(home: Path, *arguments: object) -> Process:
+        environment = {name: value for name, value in os.environ.items() if name != "KERNELSWARM_NATS"}
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "kernelswarm.cli", *map(str, arguments)),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**environment, "KERNELSWARM_HOME": str(home)},
+        )
+        started.append(process)
+        return process
+
+    yield call
+    for process in started:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def says(process: Process, words: str) -> list[str]:
+    """The lines on stderr up to the one with ``words``."""
+    assert process.stderr is not None
+    said: list[str] = []
+    while not said or words not in said[-1]:
+        line = await within(process.stderr.readline(), LONG_S)
+        assert line, said
+        said.append(line.decode().strip())
+    return said
+
+
+async def ends(process: Process) -> Done:
+    out, err = await within(process.communicate(), LONG_S)
+    return Done(process.returncode, out.decode(), err.decode())
+
+
+def make_home(home: Path) -> Path:
+    """A home with a pool that is timed against eager alone; the problem's file."""
+    (home / "pools").mkdir(parents=True)
+    (home / "pools" / "bare.toml").write_text(
+        'name = "bare"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\n'
+    )
+    (home / "small.py").write_text(given.SOURCE)
+    return home / "small.py"
+
+
+async def test_a_session_waits_for_workers_is_killed_resumed_replayed_and_forked_over_a_cluster(
+    tmp_path: Path, start: Callable[..., Any]
+) -> None:
+    user, keeper, far = tmp_path / "user", tmp_path / "keeper", tmp_path / "far"
+    problem = make_home(user)
+    async with nats_server(tmp_path / "nats", "") as port:
+        cluster = ("--nats", f"nats://127.0.0.1:{port}")
+        await says(await start(keeper, "record", *cluster), "recording")
+
+        # Nobody is there to do the work: it says so, and with which command somebody joins.
+        asked = ("--pool", "bare", "--minutes", "0.02", "--no-workers")
+        search = await start(user, "optimize", problem, *asked, *cluster)
+        said = await says(search, "waiting for workers in pool bare")
+        session = next(line.removeprefix("session ") for line in said if line.startswith("session "))
+        search.kill()
+        await search.wait()
+
+        # Another process goes on with it, waits as well, and is served once that command is given.
+        resumed = await start(user, "resume", session, "--no-workers", *cluster)
+        command = (await says(resumed, "waiting for workers"))[-1].partition("to join: kernelswarm ")[2]
+        swarm = await start(user, *shlex.split(command))
+        result = await ends(resumed)
+        assert result.status == 0, result.err
+        assert "every role of the pool is served again" in result.err and "ended: minutes" in result.out
+
+        # From a host that has no log of its own: what is asked of the cluster's recorder.
+        assert (await ends(await start(far, "replay", session, *cluster, "--json"))).value["status"] == "closed"
+        (row,) = (await ends(await start(far, "sessions", *cluster, "--json"))).value
+        assert (row["session"], row["kind"], row["reason"]) == (session, "search", "minutes") and row["best"]
+
+        fork = ("fork", session, "--node", row["best"], "--budget", "1", "--no-workers", "--json")
+        child = (await ends(await start(user, *fork, *cluster))).value
+        assert child["candidates"] == 1 and child["reason"] == "budget"
+        assert (await ends(await start(far, "replay", child["session"], *cluster, "--json"))).value["unsaid"] == []
+        steps = (await ends(await start(far, "lineage", child["session"], child["best"], *cluster, "--json"))).value
+        assert steps[0]["session"] == session and steps[-1]["session"] == child["session"]
+
+        swarm.send_signal(signal.SIGINT)
+        assert (await ends(swarm)).status == 0
