@@ -7,6 +7,7 @@ import sys
 import time
 
 from rich.console import Console
+from waiting import LIMIT_S, eventually
 
 from kernelswarm.agents.attendance import join_command, missing_roles, watch_attendance
 from kernelswarm.agents.registry import ROLES
@@ -34,7 +35,7 @@ async def test_a_session_hears_that_it_waits_and_that_it_waits_no_longer(bus: Bu
     told: asyncio.Queue[str] = asyncio.Queue()
     watching = asyncio.create_task(watch_attendance(bus, "cpu", told.put_nowait, every_s=0.05))
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT_S):
             first = await told.get()
             assert first.startswith(
                 "waiting for workers in pool cpu; to join: kernelswarm swarm --pool cpu --nats nats://"
@@ -64,11 +65,15 @@ def test_the_table_tells_who_is_there_and_what_they_do():
 
 async def test_pools_live_asks_the_server_of_this_machine(bus: Bus, tmp_path):
     await bus.heartbeat(worker("compiler", busy_with="s1/n001", done=3))
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "kernelswarm.cli", "pools", "--live", "--json"),
-        env={**os.environ, "KERNELSWARM_HOME": str(tmp_path)},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    said, _ = await asyncio.wait_for(process.communicate(), 30)
-    (found,) = json.loads(said)
-    assert (found["pool"], found["role"], found["busy_with"], found["done"]) == ("cpu", "compiler", "s1/n001", 3)
+
+    async def told() -> list[tuple]:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "kernelswarm.cli", "pools", "--live", "--json"),
+            env={**os.environ, "KERNELSWARM_HOME": str(tmp_path)},
+            stdout=asyncio.subprocess.PIPE,
+        )
+        said, _ = await process.communicate()
+        return [(one["pool"], one["role"], one["busy_with"], one["done"]) for one in json.loads(said)]
+
+    mine = [("cpu", "compiler", "s1/n001", 3)]
+    assert await eventually(told, mine) == mine

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import LONG_S, within
 
 import given
 from kernelswarm.agents.analyst import diagnose
@@ -141,14 +142,14 @@ async def test_a_swarm_elsewhere_does_the_work_of_a_search_without_workers(home:
         environment = {**os.environ, "KERNELSWARM_HOME": str(home)}
         swarm = await asyncio.create_subprocess_exec(*command, env=environment)
         try:
-            async with asyncio.timeout(90):
+            async with asyncio.timeout(LONG_S):
                 async with searching(
                     load_problem(home / "small.py"), "bare", SearchOptions(budget=2), home=tmp_path, nats=url, roles={}
                 ) as running:
                     said = [entry async for entry in running.events()]
         finally:
             swarm.send_signal(signal.SIGINT)
-            await asyncio.wait_for(swarm.wait(), 30)
+            await within(swarm.wait())
     assert swarm.returncode == 0
     assert isinstance(running.graph.closed, SessionClosed)
     workers = {envelope.worker.split(".")[1] for envelope, _ in said if envelope.agent != "user"}

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import asynccontextmanager
 
 import pytest
+from waiting import LIMIT_S, REDELIVERY_S, within
 
 import given
 from kernelswarm.agents.runtime import SESSIONS_KEPT, Answer, Folds, Histories, LatestUsed, Work, Worker
@@ -76,7 +77,7 @@ async def running(*workers: Worker):
 async def heard(bus: Bus, kind: type[Event], count: int, session: str = "s-test1") -> list[Envelope]:
     """The first ``count`` events of ``kind``."""
     found: list[Envelope] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT_S):
         async for _, envelope in bus.tail(session=session):
             if isinstance(envelope.event(), kind):
                 found.append(envelope)
@@ -137,6 +138,7 @@ async def test_a_step_that_always_raises_ends_in_an_event(bus: Bus) -> None:
 
 async def test_a_worker_that_leaves_hands_its_step_to_another_at_once(bus: Bus) -> None:
     started = asyncio.Event()
+    bus.ack_wait_s = REDELIVERY_S
 
     class Endless(Planning):
         async def handle(self, work: Work) -> Sequence[Answer]:
@@ -146,7 +148,7 @@ async def test_a_worker_that_leaves_hands_its_step_to_another_at_once(bus: Bus) 
 
     await bus.publish(opening())
     async with running(Worker(Endless(), bus, "cpu", Histories(bus))):
-        await asyncio.wait_for(started.wait(), 20)
+        await within(started.wait())
     async with running(Worker(Planning(), bus, "cpu", Histories(bus), number=2)):
         plans = await heard(bus, NodePlanned, 2)
     assert {plan.worker.rpartition(".")[2] for plan in plans} == {"2"}

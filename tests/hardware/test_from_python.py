@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from waiting import LONG_S
 
 CODE = """
 import json, torch
@@ -63,7 +64,7 @@ print(json.dumps(out))
 
 @pytest.fixture(scope="module")
 def outcome() -> dict[str, object]:
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", CODE], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", CODE], capture_output=True, text=True, timeout=LONG_S)
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
 

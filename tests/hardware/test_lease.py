@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from waiting import LIMIT_S
 
 from kernelswarm.hardware.lease import Lease
 from kernelswarm.schemas import InputError, Pool
@@ -153,7 +154,7 @@ async def test_a_stream_of_sharers_does_not_starve_an_exclusive_waiter(tmp_path,
     assert await waits(said)
     # The first one is still in the room, so by the room alone the second could enter at once. Once the waiter stands
     # in the turnstile it may not; until then sharers come and go.
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(LIMIT_S):
         while True:
             second, second_in, second_leave = ask(lease.shared())
             if await waits(second) and not second_in.is_set():

@@ -23,7 +23,7 @@ def reference(x, w):
 """
 
 POOL = Pool(
-    name="cpu", platform="cpu", languages=("cpp",), threads=2, candidate_seconds=6.0, candidate_memory_bytes=4 << 30
+    name="cpu", platform="cpu", languages=("cpp",), threads=2, candidate_seconds=60.0, candidate_memory_bytes=4 << 30
 )
 
 HARDWARE = HardwareFacts(

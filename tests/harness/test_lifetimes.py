@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import LIMIT_S
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.schemas import Problem, Verdict
@@ -53,7 +54,7 @@ async def test_kill_9_of_the_supervisor_leaves_nothing(tmp_path: Path) -> None:
     await supervisor.wait()
 
     for handle in handles:
-        ended, _, _ = await asyncio.to_thread(select.select, [handle], [], [], 30)
+        ended, _, _ = await asyncio.to_thread(select.select, [handle], [], [], LIMIT_S)
         os.close(handle)
         assert ended, "a child outlived its supervisor"
 
@@ -94,7 +95,7 @@ async def test_cancelling_ends_the_candidate_and_leaves_the_device_usable(device
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    ended, _, _ = await asyncio.to_thread(select.select, [handle], [], [], 30)
+    ended, _, _ = await asyncio.to_thread(select.select, [handle], [], [], LIMIT_S)
     os.close(handle)
     assert ended, "the candidate outlived its cancelled verification"
     assert (await device.verify(problem, RIGHT, report)).verdict is Verdict.correct

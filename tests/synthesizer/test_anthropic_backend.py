@@ -10,6 +10,7 @@ import anthropic.types
 import msgspec
 import pytest
 from autogen_core.models import ChatCompletionClient
+from waiting import within
 
 from kernelswarm.agents.synthesizer.anthropic.client import MessagesClient
 from kernelswarm.agents.synthesizer.anthropic.settings import DEFAULT_MODEL
@@ -158,7 +159,7 @@ async def test_cancelling_lets_the_connection_go(server, ask, make_request, repl
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await asyncio.wait_for(server.left.wait(), 10)
+    await within(server.left.wait())
 
 
 @pytest.mark.parametrize(
