@@ -120,6 +120,24 @@ def measure(compiler: Compiler, threads: int, sets: tuple[int, ...]) -> Peaks:
     return Peaks(bandwidths=_falling(bandwidths), peak_gflops=peak)
 
 
+def measured_again(pool: Pool, facts: HardwareFacts) -> HardwareFacts:
+    """``facts`` with what the machine does now, where that is more; unchanged where it cannot be measured.
+
+    Peaks that were measured beside other work are too low, and may stand between a kernel and its verdict.
+    """
+    threads = pool.threads or facts.cores
+    try:
+        found = measure(find_compiler(pool), threads, working_sets(facts, threads))
+    except (PoolError, OSError):
+        return facts
+    kept = dict(facts.bandwidths)
+    return msgspec.structs.replace(
+        facts,
+        bandwidths=tuple((size, max(speed, kept.get(size, 0.0))) for size, speed in found.bandwidths),
+        peak_gflops=max(found.peak_gflops, facts.peak_gflops),
+    )
+
+
 def higher(one: Peaks, other: Peaks) -> Peaks:
     """The higher figure of two runs, everywhere; ``other``'s working sets if they differ."""
     before = dict(one.bandwidths)

@@ -39,7 +39,8 @@ class Launcher:
 
     def __init__(self, pool: Pool, hardware: HardwareFacts, home: Path, accelerator: Accelerator | None = None) -> None:
         """``accelerator`` is the one that children see, as ``cuda:0``; None: they compute in main memory."""
-        self._pool = pool
+        self.pool = pool
+        """What it runs for."""
         self._accelerator = accelerator
         self.device = HOST if accelerator is None else "cuda:0"
         """Where children keep their tensors."""
@@ -152,7 +153,7 @@ class Launcher:
         kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
         return {
             **WAITING,
-            **allocator(self._pool, self._home),
+            **allocator(self.pool, self._home),
             **kept,
             "HOME": str(scratch),
             "TMPDIR": str(scratch),

@@ -1,11 +1,12 @@
 """No implementation is faster than the machine; what an honest one may leave out does not count."""
 
 import pytest
+from msgspec.structs import replace
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.floors import dense_operations, floor_of
 from kernelswarm.hardware.problem_files import load_problem
-from kernelswarm.schemas import Accelerator, HardwareFacts, ProblemFacts, Verdict
+from kernelswarm.schemas import Accelerator, HardwareFacts, Problem, ProblemFacts, Verdict
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -106,15 +107,26 @@ async def test_products_have_a_floor_where_their_peak_is_known(device: Device, t
 
 
 async def test_faster_than_the_machine_is_hidden_work(
-    device: Device, problem, facts: ProblemFacts, monkeypatch: pytest.MonkeyPatch
+    device: Device, problem: Problem, facts: ProblemFacts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = f"{problem.source}\nkernel = reference\n"
     report, _ = await device.compile(source, "cpp")
-    # A machine so slow that an honest kernel beats it.
-    monkeypatch.setattr(device, "_hardware", _machine(bandwidths=((1, 1e-3),), copy_gbps=1e-3))
+    monkeypatch.setattr(device, "_hardware", _machine())
+    # So much to move that whoever needs microseconds does not move it.
+    much = replace(facts, work=replace(facts.work, needed_bytes=1 << 40))
 
-    profiled = await device.profile(problem, facts, source, report)
+    profiled = await device.profile(problem, much, source, report)
 
     assert profiled.verdict is Verdict.hidden_work, profiled.evidence
     assert profiled.evidence is not None and "GB/s" in profiled.evidence.message
     assert profiled.timing is None
+
+
+async def test_a_machine_that_was_measured_too_slow_condemns_nobody(
+    device: Device, problem: Problem, facts: ProblemFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = f"{problem.source}\nkernel = reference\n"
+    report, _ = await device.compile(source, "cpp")
+    monkeypatch.setattr(device, "_hardware", _machine(bandwidths=((1, 1e-3),), copy_gbps=1e-3))
+
+    assert (await device.profile(problem, facts, source, report)).verdict is Verdict.correct
