@@ -18,7 +18,8 @@ def print_report(report: Report) -> None:
     out.print(f"[bold]{escape(title)}[/]{escape(_precision(report))}")
     if report.done < report.problems:
         out.print(f"of the {report.done} that are done; {report.problems - report.done} left", style="yellow")
-    print_wide(_scores(report.fast_p))
+    if report.done:
+        print_wide(_scores(report.fast_p))
     if report.misses:
         print_wide(_misses(report.misses))
     out.print(f"rows     {report.path}", markup=False)

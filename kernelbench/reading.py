@@ -41,6 +41,8 @@ def row_of(row: Row, graph: SearchGraph, seconds: float) -> Row:
     )
     if result.reason == "interrupted":
         return timed_out(row, row.detail, seconds)
+    if "eager" not in result.speedups and result.reason == "minutes" and _unjudged(graph):
+        return timed_out(row, f"{_unjudged(graph)} of {result.candidates} candidates were not judged yet", seconds)
     if "eager" not in result.speedups:
         cause, detail = _why_none(graph)
         return replace(row, verdict=Outcome.no_correct_candidate, cause=cause, detail=detail)
@@ -110,6 +112,10 @@ def _why_slow(eager: Interval) -> str:
     if eager.is_win:
         return ""
     return "slower than eager" if eager.high < 1.0 else "as fast as eager"
+
+
+def _unjudged(graph: SearchGraph) -> int:
+    return sum(node.diagnosis is None for node in graph.own())
 
 
 def _why_none(graph: SearchGraph) -> tuple[str, str]:

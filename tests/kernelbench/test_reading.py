@@ -1,0 +1,100 @@
+"""A closed session as a row."""
+
+from collections.abc import Iterable
+
+import pytest
+from benched import row
+from logged import SESSION, a_session, planned
+
+import given
+from kernelswarm.agents.graph import SearchGraph
+from kernelswarm.kernelbench import Outcome, Row, reading
+from kernelswarm.schemas import Event, HarnessError, SessionClosed, Timing, Verdict
+
+BLANK = Row(level=1, number=2, problem="2_Problem", verdict=Outcome.running, pool="cpu", minutes_per_problem=2.0)
+
+
+def folded(events: Iterable[tuple[Event, str]]) -> SearchGraph:
+    graph = SearchGraph(SESSION)
+    for index, (event, node) in enumerate(events):
+        graph.apply(given.said(event, node=node, cause=str(index), session=SESSION), event)
+    return graph
+
+
+def read(*events: tuple[Event, str], reason: str = "budget") -> Row:
+    """The row of a session of these events that closed without a kernel."""
+    closed = SessionClosed(reason=reason, candidates=2, detail="no win found")
+    return reading.row_of(BLANK, folded([(given.opened(), ""), *events, (closed, "")]), 3.21)
+
+
+def test_the_best_kernel_counts() -> None:
+    found = reading.row_of(BLANK, folded(a_session()), 3.21)
+    assert (found.verdict, found.cause, found.node) == (Outcome.correct, "", "n002")
+    assert (found.eager_speedup, found.eager_ms, found.kernel_ms) == (2.0, 2.0, 1.0)
+    assert (found.compile_baseline, found.compile_speedup, found.compile_ms) == ("eager", 2.0, None)
+    assert (found.candidates, found.correct, found.seconds) == (3, 2, 3.2)
+
+
+@pytest.mark.parametrize(
+    ("median", "spread", "cause"),
+    [(1.2, 0.1, ""), (1.0, 0.1, "as fast as eager"), (1.05, 0.1, "as fast as eager"), (0.8, 0.1, "slower than eager")],
+)
+def test_a_kernel_that_is_not_surely_faster_is_a_miss(median: float, spread: float, cause: str) -> None:
+    assert reading._why_slow(given.interval(median, spread)) == cause
+
+
+def test_the_faster_of_the_compiled_baselines_counts() -> None:
+    times = {"eager": 4.0, "compile": 3.0, "max_autotune": 2.0, "candidate": 1.0}
+    speedup = {name: given.interval(times[name]) for name in ("eager", "compile", "max_autotune")}
+    timing = Timing(series=(), speedup=speedup, best="max_autotune", median_ms=times)
+    events = [(event, node) for event, node in a_session()]
+    graph = folded(events)
+    profile = graph.nodes["n002"].confirmation or graph.nodes["n002"].profile_report
+    assert profile is not None
+    graph.nodes["n002"].confirmation = type(profile)(verdict=Verdict.correct, isolation="process", timing=timing)
+    found = reading.row_of(BLANK, graph, 1.0)
+    assert (found.compile_baseline, found.compile_speedup, found.eager_speedup) == ("max_autotune", 2.0, 4.0)
+    assert (found.compile_ms, found.max_autotune_ms) == (3.0, 2.0)
+
+
+def test_the_commonest_fault_is_the_cause() -> None:
+    faults = [Verdict.synthesis_failed, Verdict.wrong_numbers, Verdict.synthesis_failed]
+    events = [(given.diagnosed(verdict=fault), f"n{number}") for number, fault in enumerate(faults)]
+    assert read(*events).cause == "no correct candidate: wrong_numbers"
+    assert read(events[0]).cause == "no candidate written"
+    assert read().cause == "no candidate"
+
+
+def test_what_was_not_judged_in_time_is_a_timeout() -> None:
+    wrong = (given.diagnosed(verdict=Verdict.wrong_numbers), "n001")
+    assert read(wrong, reason="minutes").verdict is Outcome.no_correct_candidate
+    late = read(wrong, planned("n002", 2), reason="minutes")
+    assert (late.verdict, late.cause) == (Outcome.timeout, "timeout")
+    assert late.detail == "not done within 2 minutes; 1 of 2 candidates were not judged yet"
+    assert read(planned("n001", 1), reason="interrupted").verdict is Outcome.timeout
+
+
+@pytest.mark.parametrize(
+    ("sentence", "cause"),
+    [
+        ("relu.py does not fit in memory", "refused: memory"),
+        ("relu.py is not deterministic: …", "refused: not deterministic"),
+        ("something new", "refused"),
+    ],
+)
+def test_refusals_are_counted_by_what_they_say(sentence: str, cause: str) -> None:
+    found = reading.refused(row(), sentence + "\nmore", 1.0)
+    assert (found.verdict, found.cause, found.detail) == (Outcome.refused, cause, sentence + " more")
+
+
+def test_what_broke_is_named() -> None:
+    found = reading.crashed(BLANK, HarnessError("no baseline can be timed"), 1.0)
+    assert (found.cause, found.detail) == ("crash: HarnessError", "no baseline can be timed")
+
+
+def test_where_tf32_rounds_is_told() -> None:
+    gpu, facts = given.pool(name="h200", platform="nvidia", languages=("triton",)), given.facts()
+    assert reading.tf32_of(given.pool(), facts, "") == "none"
+    assert reading.tf32_of(gpu, facts, "") == "convolutions (torch's default)"
+    assert reading.tf32_of(gpu, given.facts(dtype="float16"), "") == "none"
+    assert reading.tf32_of(gpu, facts, "torch.backends.cuda.matmul.allow_tf32 = True") == "as the file sets it"
