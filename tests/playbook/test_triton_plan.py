@@ -12,11 +12,14 @@ from graphs import call, graph, last, meta, source
 
 from kernelswarm.agents.synthesizer.playbook import Playbook, Proposal
 from kernelswarm.agents.synthesizer.playbook.knobs import complete
+from kernelswarm.agents.synthesizer.playbook.poly import poly
+from kernelswarm.agents.synthesizer.playbook.printing import python_poly
 from kernelswarm.agents.synthesizer.playbook.triton import triton_library
 from kernelswarm.agents.synthesizer.playbook.triton_candidate import generate_triton, gpu_plan
 from kernelswarm.agents.synthesizer.playbook.triton_knobs import GPU_DOMAINS, GPU_STARTS, gpu_settings
 from kernelswarm.agents.synthesizer.playbook.triton_moves import GPU_MOVES
 from kernelswarm.agents.synthesizer.playbook.triton_pieces import pieces_of
+from kernelswarm.agents.synthesizer.playbook.triton_scope import Axis
 from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
 from kernelswarm.schemas import Intent, Items, MemoryOperator, Node, NodePlanned, Ref, sha256
 
@@ -81,6 +84,18 @@ def pooled(target, *arguments, shape=("s0", 4, "s1//2", 15)):
         call("relu", "relu.default", ("pool",), *shape),
         outputs=["relu"],
     )
+
+
+# Indices
+
+
+def test_a_linear_index_is_taken_apart_by_sizes_that_are_sums():
+    sizes = tuple(poly(text) for text in ("s0", "s1 + 2", "s2 + 1"))
+    found = Axis("cols", ("i0", "i1", "i2"), sizes, "").texts(python_poly)
+    known = {"s0": 3, "s1": 2, "s2": 4}
+    for cols in range(3 * 4 * 5):
+        digits = [eval(found[name], {}, {**known, "cols": cols}) for name in ("i0", "i1", "i2")]
+        assert digits == [cols // 20, cols // 5 % 4, cols % 5]
 
 
 # Rows

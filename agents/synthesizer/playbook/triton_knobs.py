@@ -207,6 +207,7 @@ _PRODUCTS: tuple[Recipe, ...] = (
     {"tile_m": 32, "tile_n": 128, "warps": 4},
     {"tile_m": 64, "split_k": 4},
     {"tile_m": 128, "tile_n": 128, "stream_k": True},
+    {"prologue": "none"},
 )
 GPU_STARTS: tuple[Recipe, ...] = (
     *_ROWS,
