@@ -54,7 +54,7 @@ ROWS = {
     "patched_clock_alias": is_("tampering", free=True, says="time.perf_counter"),
     "patched_clock_late": is_("tampering", free=True, says="time.perf_counter"),
     "patched_event": is_("tampering", says="Event"),
-    "patched_stopwatch": is_("tampering", naive=None),
+    "patched_stopwatch": is_("tampering", "hidden_work", naive=None),
     "skips_all_but_the_last": is_("stale_output", "tampering", "hidden_work", naive=None),
     "one_shape_free": is_("stale_output"),
     "slows_the_others": is_("hidden_work", "tampering", naive=None),
@@ -103,7 +103,8 @@ PRODUCT = {
     "answer_in_a_file": is_("stale_output"),
     "bfloat16_product": is_("lower_precision", "wrong_numbers"),
     "inherits_the_reference": is_("load_error", says="no reference is in reach"),
-    "honest_weights": is_("correct"),
+    # A naive evaluator does not share the weights, and refuses what is honest.
+    "honest_weights": is_("correct", naive=False),
 }
 
 ATTACKS = {
