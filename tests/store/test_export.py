@@ -11,7 +11,7 @@ from story import Story, story, wire
 from training_story import model_story, playbook_story
 
 from kernelswarm.schemas import InputError, Intent, StoreError, sha256
-from kernelswarm.store import Log, log_path, write_export
+from kernelswarm.store import Log, log_path, run_sql, write_export
 from kernelswarm.store.export import DpoRow, GrpoRow, Manifest, SftRow
 from kernelswarm.store.export.training import advantages
 from kernelswarm.store.views import VIEWS
@@ -153,6 +153,19 @@ async def test_parquet_holds_every_view_and_the_events(home: Path) -> None:
     nodes = pyarrow.parquet.read_table(home / "out" / "nodes.parquet").to_pylist()
     assert {row["node"]: row["fitness"] for row in nodes}["n5"] == 4
     assert sorted(path.name for path in (home / "out").iterdir() if path.suffix != ".parquet") == ["manifest.json"]
+
+
+async def test_parquet_holds_the_rows_of_the_views_however_many_sessions_are_asked_at_a_time(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelswarm.store.export.parquet._PORTION", 1)
+    await write_export(home, "parquet", home / "out")
+    for view in VIEWS:
+        rows = pyarrow.parquet.read_table(home / "out" / f"{view}.parquet").num_rows
+        assert (rows,) == (await run_sql(home, f"SELECT count(*) FROM {view}")).rows[0], view
+    candidates = pyarrow.parquet.read_table(home / "out" / "candidates.parquet").to_pylist()
+    assert {row["session"] for row in candidates} == {"softmax-m1", "rmsnorm-p1", "rmsnorm-a1"}
+    assert all(row["source"] for row in candidates)
 
 
 async def test_a_log_that_this_process_writes_can_be_exported(home: Path) -> None:
