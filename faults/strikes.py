@@ -123,16 +123,21 @@ async def _disk(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
             return "the recorder was away"
         written = log_path(fleet.home).with_suffix(".duckdb.wal")
         size = written.stat().st_size if written.exists() else 4096
-        resource.prlimit(recorder.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        _limit_files(recorder, size)
         await asyncio.sleep(one.for_s)
         if recorder.alive:
-            resource.prlimit(recorder.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            _limit_files(recorder, resource.RLIM_INFINITY)
             with contextlib.suppress(TimeoutError):  # it may be on its way out
                 async with asyncio.timeout(_LEAVING_S):
                     await recorder.wait()
         # One that noticed has ended with a sentence; the operator freed some space and starts it again.
         await recorder.start()
     return "recorder"
+
+
+def _limit_files(process: Process, size: int) -> None:
+    with contextlib.suppress(ProcessLookupError):  # it has just ended
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
 async def _store(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:

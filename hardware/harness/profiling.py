@@ -156,7 +156,7 @@ class Profiling:
             HarnessError: the machine is so busy that no two clocks agree.
         """
         calls, lies = _checked_calls(candidate), 0
-        for _ in range(MOST_CLOCK_TRIES):
+        for tried in range(1, MOST_CLOCK_TRIES + 1):
             # Beside the check, so that a disturbance slows both.
             await candidate.sample()
             claimed = max(median(candidate.samples), candidate.samples.pop())
@@ -170,7 +170,8 @@ class Profiling:
             if _agree(believed, elapsed):
                 return counters
             lies += await self._is_steady(honest)
-            if lies == CLOCK_TRIES:
+            # On a busy machine short batches are spared and long ones are not, now in one process, now in the other.
+            if lies >= CLOCK_TRIES and 2 * lies > tried:
                 raise _lies(believed, elapsed, calls)
         raise HarnessError("the machine is so busy that the clocks of two processes cannot be compared")
 
