@@ -87,13 +87,16 @@ class Standby:
         self._listener.setblocking(False)
         self._channel: Channel | None = None
         self._closed = False
+        # The one folder that is still writable once the doors are shut, and only then Nsight Compute takes its lock.
+        self._inner = self._scratch.path / "scratch"
+        self._inner.mkdir()
         program = (*started(), str(address), mode, doors, setting.device, setting.target, setting.cache)
         self._running = asyncio.create_task(
             run_limited(
                 [*wrapper(self.log), *program],
                 cwd=self._scratch.path,
                 limits=Limits(_FOREVER, _NO_LIMIT, LARGEST_FILE),
-                environment=setting.environment,
+                environment={**setting.environment, "TMPDIR": str(self._inner)},
             ),
             name=f"profiler {mode}",
         )
@@ -121,7 +124,7 @@ class Standby:
 
     async def load(self, inspect: Inspect, files: Sequence[int]) -> None:
         """Have the candidate loaded and warmed up."""
-        request = replace(inspect, scratch=str(self._scratch.path / "scratch"))
+        request = replace(inspect, scratch=str(self._inner))
         loaded = await self._ask(request, Loaded, inspect.seconds, files)
         self.isolation = loaded.isolation
 
