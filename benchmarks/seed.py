@@ -54,7 +54,6 @@ LIKE = {
 
 ARMS = ("without", "skills", "with")
 SHARE = 0.95
-TURNS = 3
 GOAL = 1 / 3
 
 TOLD = "SELECT node, fitness FROM diagnoses WHERE session = '{session}' AND NOT confirmation ORDER BY seq"
@@ -65,30 +64,32 @@ def home_of(problem: str, seed: int, arm: str, history: str) -> Path:
     return WORKSPACE / "seed" / problem / str(seed) / (arm if arm == "without" else f"{arm}-{history}")
 
 
-def search(problem: Path, seed: int, arm: str, history: str, seeds: int, budget: int) -> dict[str, Any]:
+def search(problem: Path, seed: int, arm: str, options: argparse.Namespace) -> dict[str, Any]:
     """One search; what came of it, and every first measurement in order.
 
     Raises:
         BenchmarkError: it failed, or the search that it starts from is not there.
     """
+    history = options.history
     home = fresh_folder(home_of(problem.stem, seed, arm, history))
     extra: list[str] = []
     if arm != "without":
         source = problem.stem if history == "same" else LIKE[problem.stem]
-        before = home_of(source, (seed + 1) % seeds, "without", history)
+        before = home_of(source, (seed + 1) % options.seeds, "without", history)
         if not (before / "log.duckdb").exists():
             raise BenchmarkError(f"no finished search in {before}: run the arm `without` of {source} first")
         shutil.copytree(before, home, dirs_exist_ok=True, ignore=shutil.ignore_patterns("nats", "out"))
     if arm == "with":
         extra = ["--seed-from", "auto"]
-    found = optimize(problem, home=home, budget=budget, seed=seed, extra=extra)
+    found = optimize(problem, home=home, budget=options.budget, seed=seed, extra=extra)
     found.pop("source", "")
     measured = sql(home, TOLD.format(session=found["session"]))
-    turns = [] if arm == "without" else duel(problem, home_of(problem.stem, seed, "without", history), home)
+    rival = home_of(problem.stem, seed, "without", history)
+    turns = [] if arm == "without" else duel(problem, rival, home, options.turns)
     return {**found, "path": "", "measured": [[row["node"], row["fitness"]] for row in measured], "turns": turns}
 
 
-def duel(problem: Path, before: Path, after: Path) -> list[list[float]]:
+def duel(problem: Path, before: Path, after: Path, turns: int) -> list[list[float]]:
     """The best kernels of two searches, evaluated in turns: speedups of the unseeded one and of the other, by turn.
 
     Raises:
@@ -97,7 +98,7 @@ def duel(problem: Path, before: Path, after: Path) -> list[list[float]]:
     files = [folder / "out" / "best.py" for folder in (before, after)]
     if not all(file.exists() for file in files):
         return []
-    ran = kernelswarm("evaluate", str(problem), *map(str, files * TURNS), "--json", home=after)
+    ran = kernelswarm("evaluate", str(problem), *map(str, files * turns), "--json", home=after)
     found = [json.loads(line) for line in ran.stdout.splitlines()]
     if ran.returncode != 0 or not all(one["speedup"] for one in found):
         raise BenchmarkError(f"the best kernels of {problem.stem} could not be evaluated again: {ran.stdout[-500:]}")
@@ -180,7 +181,7 @@ def run(options: argparse.Namespace, problems: list[Path], arms: list[str]) -> d
             print(f"[{number}/{len(todo)}] {key}: kept from {kept['date']}", file=sys.stderr)
             continue
         print(f"[{number}/{len(todo)}] {key}: searching, budget {options.budget}", file=sys.stderr, flush=True)
-        result = search(problem, seed, arm, options.history, options.seeds, options.budget)
+        result = search(problem, seed, arm, options)
         entries[key] = {"date": now(), **same, "result": result}
         save(options.results, content)
     return content
@@ -237,6 +238,7 @@ def main() -> int:
     parser.add_argument("--problems", default=DEFAULT, help="names, separated by commas")
     parser.add_argument("--seeds", type=int, default=3, help="random seeds for each problem, at least 2")
     parser.add_argument("--budget", type=int, default=40, help="candidates for each search")
+    parser.add_argument("--turns", type=int, default=3, help="times that both best kernels are evaluated again")
     parser.add_argument("--history", choices=("same", "like"), default="same", help="whose kernels are the seeds")
     parser.add_argument("--arms", default="with", help="of with and skills, separated by commas")
     parser.add_argument("--results", type=Path, default=RESULTS / "seed.json", help="where results are kept")
