@@ -43,6 +43,9 @@ class Limits:
     file_bytes: int
     """Size of each file it writes."""
 
+    niceness: int = 0
+    """How much less urgent it is than others, as ``nice`` counts."""
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -91,6 +94,9 @@ async def run_limited(
             start_new_session=True,
             pass_fds=(told.into,),
         )
+        if limits.niceness:
+            with contextlib.suppress(OSError):  # it has ended already
+                os.setpriority(os.PRIO_PGRP, process.pid, limits.niceness)
         return await _finished(process, limits, started, told)
 
 

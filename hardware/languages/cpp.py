@@ -16,6 +16,7 @@ from ...schemas import CompileReport, Diagnostic, HardwareFacts, InputError, Poo
 from ..artifact_cache import ArtifactCache
 from ..compilers import Compiler, find_compiler
 from ..diagnostics import read_diagnostics
+from ..harness.linux import LESS_URGENT
 from ..limited_command import Finished, Limits, run_limited
 from ..native_source import NativeSource, Refused, check_flags, native_source
 from ._cpp_loader import BASE_FLAGS, LOADER
@@ -124,7 +125,8 @@ def _fresh_folder(cache: Path, text: str) -> str:
 def _limits(pool: Pool, hardware: HardwareFacts) -> Limits:
     memory = pool.candidate_memory_bytes or hardware.memory_bytes // 2
     memory = max(LEAST_COMPILER_MEMORY, min(memory, MOST_COMPILER_MEMORY))
-    return Limits(pool.candidate_seconds, memory, LARGEST_ARTIFACT)
+    # Whoever is timed or compiles the baselines is waited for by everybody.
+    return Limits(pool.candidate_seconds, memory, LARGEST_ARTIFACT, LESS_URGENT)
 
 
 def _report(finished: Finished, compiler: Compiler, native: NativeSource, pool: Pool) -> CompileReport:
