@@ -5,11 +5,12 @@ search has ended, started with ``--seed-from auto``. That other search is the un
 the same problem (``--history same``) or the most alike shipped one (``--history like``), so no kernel comes from the
 search it is compared with. The arm ``skills`` has that home too but no seeds: what earlier lessons alone bring.
 
-Reported: candidates until 95 % of the best of the unseeded search is reached (first measurements, in the order of their
-diagnosis; measured seeds count; a search that never gets there counts one more than it had), the same of the search's
-own best, and the best itself: both best kernels are evaluated in turns at the end (speedup over the best baseline,
-median of the turns), because a machine is not equally fast in the minutes of two searches. Every search is kept as it
-ends and not done again by a later call at the same commit, so an interrupted run goes on.
+Reported: candidates until 95 % of the best of the unseeded search is reached, the same of the search's own best, and
+the best itself. No number rests on how fast the machine was in the minutes of a search: every kernel that was a
+search's best so far (its milestones; measured seeds count as candidates) and the one that it named best in the end are
+evaluated again, those of both searches in turns, and what counts is the median speedup of the turns over the best
+baseline. A search that never gets there counts one candidate more than it had. Every search is kept as it ends and not
+done again by a later call at the same commit, so an interrupted run goes on.
 """
 
 import argparse
@@ -53,10 +54,15 @@ LIKE = {
 """The most alike shipped problem, as docs/seeding.md compares them; the others have none."""
 
 ARMS = ("without", "skills", "with")
+MILESTONES = "milestones"
 SHARE = 0.95
 GOAL = 1 / 3
 
-TOLD = "SELECT node, fitness FROM diagnoses WHERE session = '{session}' AND NOT confirmation ORDER BY seq"
+TOLD = """
+SELECT d.node, d.fitness, c.source FROM diagnoses d JOIN candidates c USING (session, node)
+WHERE session = '{session}' AND NOT d.confirmation ORDER BY d.seq
+"""
+"""Every first measurement in the order in which the search learned of it."""
 
 
 def home_of(problem: str, seed: int, arm: str, history: str) -> Path:
@@ -84,57 +90,77 @@ def search(problem: Path, seed: int, arm: str, options: argparse.Namespace) -> d
     found = optimize(problem, home=home, budget=options.budget, seed=seed, extra=extra)
     found.pop("source", "")
     measured = sql(home, TOLD.format(session=found["session"]))
-    rival = home_of(problem.stem, seed, "without", history)
-    turns = [] if arm == "without" else duel(problem, rival, home, options.turns)
-    return {**found, "path": "", "measured": [[row["node"], row["fitness"]] for row in measured], "turns": turns}
+    milestones = write_milestones(measured, found["best"], fresh_folder(home / MILESTONES))
+    firsts = [[row["node"], row["fitness"]] for row in measured]
+    result = {**found, "path": "", "measured": firsts, "milestones": milestones}
+    if arm != "without":
+        rival = home_of(problem.stem, seed, "without", history)
+        result["again"] = evaluate_again(problem, {"without": rival, arm: home}, options.turns)
+    return result
 
 
-def duel(problem: Path, before: Path, after: Path, turns: int) -> list[list[float]]:
-    """The best kernels of two searches, evaluated in turns: speedups of the unseeded one and of the other, by turn.
+def write_milestones(measured: list[dict[str, Any]], best: str, folder: Path) -> list[int]:
+    """Write each kernel that was the best so far, and the ``best`` of the end, as COUNT.py; the counts."""
+    counts, ahead = [], 0.0
+    for count, row in enumerate(measured, 1):
+        if row["fitness"] > ahead or row["node"] == best:
+            (folder / f"{count:03}.py").write_text(row["source"], encoding="utf-8")
+            counts.append(count)
+        ahead = max(ahead, row["fitness"])
+    return counts
+
+
+def evaluate_again(problem: Path, homes: dict[str, Path], turns: int) -> dict[str, list[list[float]]]:
+    """The milestones of two searches in turns: of each search, by milestone, the speedups by turn.
 
     Raises:
         BenchmarkError: a kernel that was found correct is not so any more.
     """
-    files = [folder / "out" / "best.py" for folder in (before, after)]
-    if not all(file.exists() for file in files):
-        return []
-    ran = kernelswarm("evaluate", str(problem), *map(str, files * turns), "--json", home=after)
+    files = [(arm, file) for arm, home in homes.items() for file in sorted((home / MILESTONES).glob("*.py"))]
+    again: dict[str, list[list[float]]] = {arm: [] for arm in homes}
+    if not files:
+        return again
+    paths = [str(file) for _, file in files]
+    ran = kernelswarm("evaluate", str(problem), *(paths * turns), "--json", home=[*homes.values()][-1])
     found = [json.loads(line) for line in ran.stdout.splitlines()]
-    if ran.returncode != 0 or not all(one["speedup"] for one in found):
-        raise BenchmarkError(f"the best kernels of {problem.stem} could not be evaluated again: {ran.stdout[-500:]}")
-    speedups = [float(one["speedup"]["median"]) for one in found]
-    return [speedups[turn : turn + 2] for turn in range(0, len(speedups), 2)]
+    if len(found) != len(files) * turns or not all(one["speedup"] for one in found):
+        raise BenchmarkError(f"the kernels of {problem.stem} could not be evaluated again: {ran.stdout[-500:]}")
+    for at, (arm, _) in enumerate(files):
+        again[arm].append([float(one["speedup"]["median"]) for one in found[at :: len(files)]])
+    return again
 
 
-def candidates_to(result: dict[str, Any], goal: float) -> tuple[int, bool]:
-    """How many candidates were diagnosed when the first reached ``goal``, and whether one did."""
-    for count, (_, fitness) in enumerate(result["measured"], 1):
-        if fitness >= goal:
-            return count, True
-    return len(result["measured"]) + 1, False
+def speeds_of(search: dict[str, Any], again: list[list[float]]) -> dict[int, float]:
+    """Speedup of each milestone when evaluated again, by its count of candidates."""
+    return dict(zip(search["milestones"], map(median, again), strict=True))
 
 
-def best(result: dict[str, Any]) -> float:
-    """Confirmed speedup over the best baseline; without a correct kernel the user keeps what he has: 1."""
-    return float(result["speedup"]["median"]) if result.get("speedup") else 1.0
+def best_of(search: dict[str, Any], speeds: dict[int, float]) -> float:
+    """Speedup of the kernel that the search named best; without one the user keeps what he has, at 1."""
+    nodes = [node for node, _ in search["measured"]]
+    return speeds[nodes.index(search["best"]) + 1] if search["best"] else 1.0
+
+
+def candidates_to(search: dict[str, Any], speeds: dict[int, float], goal: float) -> int:
+    """How many candidates a search had when one reached ``goal``; one more than it had if none did."""
+    return next((count for count, speed in speeds.items() if speed >= goal), len(search["measured"]) + 1)
 
 
 def compare(without: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """One pair of searches in figures."""
-    goal = SHARE * best(without)
-    (before, _), (after, reached) = candidates_to(without, goal), candidates_to(other, goal)
-    own_before, own_after = before, candidates_to(other, SHARE * best(other))[0]
-    best_without, best_with = [median(turn) for turn in zip(*other["turns"], strict=True)] or [
-        best(without),
-        best(other),
-    ]
+    again_without, again_other = other["again"].values()
+    before, after = speeds_of(without, again_without), speeds_of(other, again_other)
+    best_without, best_with = best_of(without, before), best_of(other, after)
+    needed = candidates_to(without, before, SHARE * best_without)
+    seeded = candidates_to(other, after, SHARE * best_without)
+    own = candidates_to(other, after, SHARE * best_with)
     return {
-        "candidates_without": before,
-        "candidates_with": after,
-        "reached": reached,
-        "candidates_ratio": after / before,
-        "own_best_candidates_with": own_after,
-        "own_best_candidates_ratio": own_after / own_before,
+        "candidates_without": needed,
+        "candidates_with": seeded,
+        "reached": seeded <= len(other["measured"]),
+        "candidates_ratio": seeded / needed,
+        "own_best_candidates_with": own,
+        "own_best_candidates_ratio": own / needed,
         "best_without": best_without,
         "best_with": best_with,
         "best_ratio": best_with / best_without,
@@ -238,10 +264,10 @@ def main() -> int:
     parser.add_argument("--problems", default=DEFAULT, help="names, separated by commas")
     parser.add_argument("--seeds", type=int, default=3, help="random seeds for each problem, at least 2")
     parser.add_argument("--budget", type=int, default=40, help="candidates for each search")
-    parser.add_argument("--turns", type=int, default=3, help="times that both best kernels are evaluated again")
+    parser.add_argument("--turns", type=int, default=3, help="times that every milestone is evaluated again")
     parser.add_argument("--history", choices=("same", "like"), default="same", help="whose kernels are the seeds")
     parser.add_argument("--arms", default="with", help="of with and skills, separated by commas")
-    parser.add_argument("--results", type=Path, default=RESULTS / "seed.json", help="where results are kept")
+    parser.add_argument("--results", type=Path, default=RESULTS / "seed.json", help="file for the results")
     parser.add_argument("--fresh", action="store_true", help="search again what is kept")
     parser.add_argument("--json", action="store_true", help="print one object instead of the tables")
     options = parser.parse_args()

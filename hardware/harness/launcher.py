@@ -160,6 +160,8 @@ class Launcher:
             "KERNELSWARM_ARTIFACTS": str(self.artifacts),
             "TORCHINDUCTOR_CACHE_DIR": str(self._home / "inductor"),
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
+            # It would be compiled anew for every harness, in its scratch folder: ten seconds, for a kernel or two.
+            "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
             "OMP_NUM_THREADS": str(self.threads),
             "MKL_NUM_THREADS": str(self.threads),
             # numpy's own pool would be a thread in the process that forks.
