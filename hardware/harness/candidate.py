@@ -57,6 +57,7 @@ _data_ptr = torch._C.TensorBase.data_ptr
 _numel = torch._C.TensorBase.numel
 _element_size = torch._C.TensorBase.element_size
 _untyped_storage = torch.Tensor.untyped_storage
+_empty, _zero = torch.empty, torch.Tensor.zero_
 _differences = Snapshot.differences
 _differences_code = Snapshot.differences.__code__
 
@@ -172,6 +173,9 @@ class _Candidate:
         index = command.reuse if old is not None else len(copies)
         copies[index : index + 1] = [slot.inputs]
         self._slots[_slot_of_copy(index)] = slot
+        touched = [_empty_like_form(form, self._place) for form in command.touch if form.dtype]
+        for block in touched:
+            _zero(block)
         return Done()
 
     def time(self, command: Time, descriptors: list[int]) -> Timed:
@@ -189,6 +193,10 @@ class _Candidate:
                 [_probe(output, self._place) for output in outputs],
             )
         return timed
+
+
+def _empty_like_form(form: Output, there: Place) -> torch.Tensor:
+    return _empty(form.shape, dtype=getattr(torch, form.dtype), device=there.device)
 
 
 def _slot_of_copy(index: int) -> int:

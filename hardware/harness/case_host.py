@@ -50,6 +50,11 @@ class Case:
     refused: str = ""
     """Why nobody can be checked on it; then it has neither inputs nor file."""
 
+    @property
+    def form(self) -> tuple[Output, ...]:
+        """Outputs as the reference has them."""
+        return tuple(Output(kind=one.kind, type_name="", dtype=one.dtype, shape=one.shape) for one in self.outputs)
+
 
 @dataclass(frozen=True)
 class _Planned:

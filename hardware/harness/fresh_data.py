@@ -57,7 +57,8 @@ class FreshCall:
         copies, case = len(await self.cases.timed_cases()), await self.cases.final_case()
         # Of the next `copies` calls the last one gets the copy that this one gets.
         turn = (await self._time(Time(calls=1))).last
-        await self.suspect.ask(Stock(inputs=case.inputs, reuse=turn), Done, (case.file,), case=case)
+        stock = Stock(inputs=case.inputs, reuse=turn, touch=case.form)
+        await self.suspect.ask(stock, Done, (case.file,), case=case)
         timed = await self._time(Time(calls=1, warm=copies - 1, slot=self.slot))
         await self.check(case)
         return timed.ns

@@ -4,7 +4,7 @@
 // freed, and (before 2.38) does not find a freed block again for the next request of the same size and alignment: each
 // call would fault all of its memory in anew. See docs/decisions/0008.
 //
-// Blocks of at least SMALLEST bytes are kept in lists by size, up to LARGEST_KEPT bytes in all.
+// Blocks of at least SMALLEST bytes are kept by rounded size, up to LARGEST_KEPT bytes in all.
 
 #include <atomic>
 #include <cerrno>
@@ -64,8 +64,16 @@ uintptr_t map(size_t size) {
   return begin;
 }
 
+// By eighths: outputs and scratch whose sizes follow the data find the block of the call before them, whose size was
+// a little another. A fresh one would cost the call its page faults.
+size_t rounded(size_t wanted) {
+  size_t grain = GRAIN;
+  while (grain * 16 <= wanted) grain *= 2;
+  return (wanted + grain - 1) & ~(grain - 1);
+}
+
 void* take(size_t wanted) {
-  const size_t size = (wanted + GRAIN - 1) & ~(GRAIN - 1);
+  const size_t size = rounded(wanted);
   Guard guard;
   int best = -1;
   for (int at = 0; at < count; ++at)

@@ -226,6 +226,10 @@ class Stock(Schema, frozen=True, kw_only=True, tag="stock"):
     reuse: int = -1
     """Index of the copy that they replace: in its tensors, at the same addresses, if they fit. -1: one more copy."""
 
+    touch: tuple[Output, ...] = ()
+    """Forms of the outputs to come. Memory for as much is filled and let go: faulting it in can take as long as a call,
+    and a call whose outputs have a size that no call before it had would look slower for no fault of its own."""
+
 
 class Time(Schema, frozen=True, kw_only=True, tag="time"):
     """Time calls on the stocked inputs, in turn."""

@@ -34,7 +34,7 @@ from .contest import Contestant, Plan
 from .fresh_data import Another, FreshCall, Look
 from .judgement import Judged, judged
 from .launcher import Launcher
-from .messages import Compared, Done, Output, Run, Stock, Time, Timed
+from .messages import Compared, Done, Run, Stock, Time, Timed
 from .rest import Rest
 from .timing_host import TimingHost
 from .verification import Suspect, Taken, Verification, explain_numbers, load_into, started, wrong
@@ -225,7 +225,7 @@ class Profiling:
 
     async def _take(self, case: Case, suspect: Suspect) -> None:
         """Keep what the last call left; comparing it can wait until others may use the machine again."""
-        self.taken.append(await Verification(self.cases, suspect).take(_TIMED_SLOT, case, _form(case)))
+        self.taken.append(await Verification(self.cases, suspect).take(_TIMED_SLOT, case, case.form))
 
     async def check_taken(self) -> None:
         """Compare everything that was kept while it was timed.
@@ -283,14 +283,6 @@ def _checked_calls(candidate: Contestant) -> int:
     """Calls that take :data:`CHECK_NS` by its own clock; but by ours not many times a batch, should that clock lie."""
     wanted = math.ceil(CHECK_NS / max(1.0, median(candidate.samples)))
     return max(1, min(wanted, candidate.calls * CHECK_NS // contest.BATCH_NS))
-
-
-def _form(case: Case) -> tuple[Output, ...]:
-    """Outputs as the reference has them: the answer to a timing command carries none."""
-    return tuple(
-        Output(kind=expected.kind, type_name="", dtype=expected.dtype, shape=expected.shape)
-        for expected in case.outputs
-    )
 
 
 async def stock(cases: CaseHost, suspect: Suspect) -> None:

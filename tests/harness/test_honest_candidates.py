@@ -1,10 +1,13 @@
 """Right and honest kernels are accepted, and timed against the baselines."""
 
+from pathlib import Path
+
 import pytest
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.kinds import KINDS
 from kernelswarm.hardware.languages.cpp import LOADER
+from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import Problem, ProblemFacts, Verdict, encode
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -36,6 +39,48 @@ def kernel(x, w):
     out = torch.empty_like(x)
     pointers = [ctypes.c_void_p(t.data_ptr()) for t in (x, w, out)]
     _library.rmsnorm(*pointers, ctypes.c_long(x.shape[0]), ctypes.c_long(x.shape[1]))
+    return out
+"""
+)
+
+POSITIVE = """
+import torch
+
+shapes = {"main": dict(count=1 << 20), "odd": dict(count=333)}
+
+def inputs(generator, count):
+    # A share of its own for every draw: the answer's size differs from one to the next.
+    return [torch.randn(count, generator=generator) + torch.rand(1, generator=generator)]
+
+def reference(x):
+    return x[x > 0]
+"""
+
+POSITIVE_KERNEL = (
+    r"""
+import torch
+CPP_SOURCE = r'''
+extern "C" long count(const float* x, long n) {
+    long found = 0;
+    for (long i = 0; i < n; i++) found += x[i] > 0;
+    return found;
+}
+extern "C" void take(const float* x, long n, float* out) {
+    for (long i = 0; i < n; i++) if (x[i] > 0) *out++ = x[i];
+}
+'''
+CPP_FLAGS = []
+"""
+    + LOADER
+    + """
+_library = _load()
+_library.count.restype = ctypes.c_long
+
+def kernel(x):
+    x = x.contiguous()
+    pointer, size = ctypes.c_void_p(x.data_ptr()), ctypes.c_long(x.numel())
+    out = torch.empty(_library.count(pointer, size))
+    _library.take(pointer, size, ctypes.c_void_p(out.data_ptr()))
     return out
 """
 )
@@ -133,3 +178,16 @@ async def test_a_candidate_that_does_not_compile_is_not_run(device: Device, prob
 
     assert verified.verdict is Verdict.compile_error
     assert verified.evidence is not None and verified.evidence.message
+
+
+async def test_outputs_of_another_size_on_data_not_seen_before(device: Device, tmp_path: Path) -> None:
+    (tmp_path / "positive.py").write_text(POSITIVE)
+    positive = load_problem(tmp_path / "positive.py")
+    facts = await device.admit(positive)
+    report, _ = await device.compile(POSITIVE_KERNEL, "cpp")
+
+    assert (await device.verify(positive, POSITIVE_KERNEL, report)).verdict is Verdict.correct
+    profiled = await device.profile(positive, facts, POSITIVE_KERNEL, report)
+
+    # Memory of a size that no call had before is faulted in: twice the time, and nothing that was remembered.
+    assert profiled.verdict is Verdict.correct, profiled.evidence
