@@ -48,14 +48,16 @@ def kernelswarm(*arguments: str, home: Path, timeout_s: float = 3600) -> "subpro
     )
 
 
-def optimize(problem: Path, *, home: Path, budget: int, seed: int, extra: Sequence[str] = ()) -> dict[str, Any]:
-    """Search once on the CPU pool; the object that ``--json`` prints.
+def optimize(
+    problem: Path, *, home: Path, budget: int, seed: int, pool: str = "cpu", extra: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Search once on a pool; the object that ``--json`` prints.
 
     Raises:
         BenchmarkError: the command failed; its own message is on standard error.
     """
     ran = kernelswarm(
-        *("optimize", str(problem), "--pool", "cpu", "--budget", str(budget), "--seed", str(seed)),
+        *("optimize", str(problem), "--pool", pool, "--budget", str(budget), "--seed", str(seed)),
         *("--out", str(home / "out"), "--json", *extra),
         home=home,
     )
