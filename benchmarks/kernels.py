@@ -31,10 +31,10 @@ from _shared import (
 HEADER = ("problem", "eager", "compile", "max-auto", "kernel", "x eager", "x best", "interval", "of", "floor", "result")
 
 
-def search(problem: Path, budget: int, seed: int) -> dict[str, Any]:
-    """One problem in a home of its own: no problem profits from what another taught."""
-    home = fresh_folder(WORKSPACE / "kernels" / problem.stem)
-    found = optimize(problem, home=home, budget=budget, seed=seed)
+def search(problem: Path, budget: int, seed: int, pool: str, home: Path | None) -> dict[str, Any]:
+    """One problem in a home of its own, where no problem profits from what another taught, or in ``home``."""
+    home = home or fresh_folder(WORKSPACE / "kernels" / problem.stem)
+    found = optimize(problem, home=home, budget=budget, seed=seed, pool=pool)
     samples = raw_samples(home, found["session"], found.get("best", ""))
     source = found.pop("source", "")
     sha256 = hashlib.sha256(source.encode()).hexdigest() if source else ""
@@ -52,17 +52,17 @@ def raw_samples(home: Path, session: str, best: str) -> list[dict[str, Any]]:
     return list((report.get("timing") or {}).get("series", []))
 
 
-def identity(problem: Path, budget: int, seed: int) -> dict[str, Any]:
+def identity(problem: Path, budget: int, seed: int, pool: str = "cpu") -> dict[str, Any]:
     """What must be the same for a kept result to stand."""
     sha256 = hashlib.sha256(problem.read_bytes()).hexdigest()
-    return {"problem_sha256": sha256, "budget": budget, "seed": seed, "commit": commit()}
+    return {"problem_sha256": sha256, "pool": pool, "budget": budget, "seed": seed, "commit": commit()}
 
 
-def entry(problem: Path, budget: int, seed: int) -> dict[str, Any]:
+def entry(problem: Path, budget: int, seed: int, pool: str, home: Path | None) -> dict[str, Any]:
     """Search, or say why there is no result."""
-    started = {"date": now(), **identity(problem, budget, seed)}
+    started = {"date": now(), **identity(problem, budget, seed, pool)}
     try:
-        return {**started, "result": search(problem, budget, seed), "error": ""}
+        return {**started, "result": search(problem, budget, seed, pool, home), "error": ""}
     except BenchmarkError as error:
         return {**started, "result": None, "error": str(error)}
 
@@ -119,17 +119,17 @@ def print_summary(facts: dict[str, Any], failed: int) -> None:
 
 
 def chosen(names: str) -> list[Path]:
-    """Problem files by name; all where none is named.
+    """Problem files by the name of a shipped one or by their path; all shipped ones where none is named.
 
     Raises:
-        BenchmarkError: no such problem ships.
+        BenchmarkError: no such problem ships, no such file is there.
     """
     known = {path.stem: path for path in sorted(PROBLEMS.glob("[a-z]*.py"))}
     wanted = [name.strip() for name in names.split(",") if name.strip()] or list(known)
-    unknown = [name for name in wanted if name not in known]
+    unknown = [name for name in wanted if name not in known and not Path(name).is_file()]
     if unknown:
-        raise BenchmarkError(f"no problem named {', '.join(unknown)}: choose from {', '.join(known)}")
-    return [known[name] for name in wanted]
+        raise BenchmarkError(f"no problem named {', '.join(unknown)}: give a file, or choose from {', '.join(known)}")
+    return [known.get(name) or Path(name) for name in wanted]
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -140,18 +140,23 @@ def load(path: Path) -> dict[str, Any]:
     return entries
 
 
-def run(problems: list[Path], budget: int, seed: int, path: Path, *, fresh: bool) -> dict[str, Any]:
+def run(problems: list[Path], options: argparse.Namespace) -> dict[str, Any]:
     """Search what is not there yet; the whole file's content, saved after every problem."""
+    path, asked = options.results, (options.budget, options.seed, options.pool)
     entries = load(path)
     content = {"benchmark": "kernels", "date": now(), "versions": versions(), "machine": machine(), "entries": entries}
     for number, problem in enumerate(problems, 1):
         kept = entries.get(problem.stem)
-        wanted = identity(problem, budget, seed)
-        if not fresh and kept and kept["result"] and {key: kept[key] for key in wanted} == wanted:
+        wanted = identity(problem, *asked)
+        if not options.fresh and kept and kept["result"] and {key: kept.get(key) for key in wanted} == wanted:
             print(f"[{number}/{len(problems)}] {problem.stem}: kept from {kept['date']}", file=sys.stderr)
             continue
-        print(f"[{number}/{len(problems)}] {problem.stem}: searching, budget {budget}", file=sys.stderr, flush=True)
-        entries[problem.stem] = entry(problem, budget, seed)
+        print(
+            f"[{number}/{len(problems)}] {problem.stem}: searching, budget {options.budget}",
+            file=sys.stderr,
+            flush=True,
+        )
+        entries[problem.stem] = entry(problem, *asked, options.home)
         save(path, content)
     return content
 
@@ -159,7 +164,9 @@ def run(problems: list[Path], budget: int, seed: int, path: Path, *, fresh: bool
 def main() -> int:
     """Run, print, and return 0, or 1 if a problem could not be searched."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--problems", default="", help="names, separated by commas; all by default")
+    parser.add_argument("--problems", default="", help="names or files, separated by commas; all by default")
+    parser.add_argument("--pool", default="cpu")
+    parser.add_argument("--home", type=Path, help="one home for all; by default each problem has its own, empty one")
     parser.add_argument("--budget", type=int, default=40, help="candidates for each problem")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--results", type=Path, default=RESULTS / "kernels.json", help="where results are kept")
@@ -171,7 +178,7 @@ def main() -> int:
     except BenchmarkError as error:
         print(error, file=sys.stderr)
         return 2
-    content = run(problems, options.budget, options.seed, options.results, fresh=options.fresh)
+    content = run(problems, options)
     entries = {problem.stem: content["entries"][problem.stem] for problem in problems}
     facts = summary([kept["result"] for kept in entries.values() if kept["result"]])
     failed = sum(kept["result"] is None for kept in entries.values())

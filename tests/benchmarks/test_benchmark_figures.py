@@ -1,5 +1,6 @@
 """The figures that the benchmarks print, from made-up results: no search is run here."""
 
+import argparse
 import importlib.util
 import json
 import sys
@@ -78,7 +79,7 @@ def test_what_is_kept_is_not_searched_again_and_an_error_is(tmp_path: Path, monk
     kernels = load("kernels")
     searched: list[str] = []
 
-    def fake(problem: Path, budget: int, seed: int) -> dict[str, Any]:
+    def fake(problem: Path, *asked: object) -> dict[str, Any]:
         searched.append(problem.stem)
         if len(searched) == 1:
             raise kernels.BenchmarkError("it broke")
@@ -87,11 +88,13 @@ def test_what_is_kept_is_not_searched_again_and_an_error_is(tmp_path: Path, monk
     monkeypatch.setattr(kernels, "search", fake)
     problems = kernels.chosen("rmsnorm,softmax")
     path = tmp_path / "kernels.json"
-    first = kernels.run(problems, 4, 0, path, fresh=False)
+    options = argparse.Namespace(budget=4, seed=0, pool="cpu", home=None, results=path, fresh=False)
+    first = kernels.run(problems, options)
     assert first["entries"]["rmsnorm"]["error"] == "it broke"
-    kernels.run(problems, 4, 0, path, fresh=False)
+    kernels.run(problems, options)
     assert searched == ["rmsnorm", "softmax", "rmsnorm"]
-    kernels.run(problems, 8, 0, path, fresh=False)
+    options.budget = 8
+    kernels.run(problems, options)
     assert searched[3:] == ["rmsnorm", "softmax"], "another budget is another result"
     assert json.loads(path.read_text())["entries"]["softmax"]["budget"] == 8
 
