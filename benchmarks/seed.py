@@ -208,7 +208,7 @@ def run(options: argparse.Namespace, problems: list[Path], arms: list[str]) -> d
             continue
         print(f"[{number}/{len(todo)}] {key}: searching, budget {options.budget}", file=sys.stderr, flush=True)
         result = search(problem, seed, arm, options)
-        entries[key] = {"date": now(), **same, "result": result}
+        entries[key] = {"date": now(), **same, "versions": versions(), "machine": machine(), "result": result}
         save(options.results, content)
     return content
 
