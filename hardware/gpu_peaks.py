@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from ..schemas import Accelerator, InputError, Pool, PoolError, Schema, decode, encode, sha256
-from .peaks import alone
+from ..schemas import Accelerator, Pool, PoolError, Schema, decode, sha256
+from .kept_peaks import kept_path, measuring, read_kept, write_kept
 
 PROGRAM = Path(__file__).parent / "gpu_peaks_program.py"
 SECONDS = 120.0
@@ -55,22 +55,14 @@ def gpu_peaks(pool: Pool, device: Accelerator, driver: str, home: Path, *, refre
         f"torch {installed('torch')}",
         sha256(PROGRAM.read_bytes()),
     )
-    path = home / "pools" / f"{pool.name}.{sha256(encode(machine))[:12]}.json"
-    try:
-        with alone(path.parent):
-            kept = None if refresh else _read(path)
-            if kept is not None:
-                return kept.peaks
-            peaks = measure(device)
-            beside = path.with_suffix(f".{os.getpid()}.tmp")
-            beside.write_bytes(msgspec.json.format(encode(_Kept(machine=machine, peaks=peaks)), indent=1))
-            beside.replace(path)
-            return peaks
-    except OSError as error:
-        raise InputError(
-            f"cannot keep measured peaks in {path.parent}: {error.strerror or error}; free space there or set "
-            "KERNELSWARM_HOME to a folder that can be written"
-        ) from error
+    path = kept_path(home, pool, machine)
+    with measuring(path.parent):
+        kept = None if refresh else read_kept(path, _Kept)
+        if kept is not None:
+            return kept.peaks
+        peaks = measure(device)
+        write_kept(path, _Kept(machine=machine, peaks=peaks))
+        return peaks
 
 
 def measure(device: Accelerator) -> GpuPeaks:
@@ -103,10 +95,3 @@ def installed(package: str) -> str:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return ""
-
-
-def _read(path: Path) -> _Kept | None:
-    try:
-        return decode(path.read_bytes(), _Kept)
-    except (FileNotFoundError, msgspec.DecodeError):
-        return None

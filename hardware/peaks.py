@@ -5,19 +5,17 @@ and runs, per working set, because 16 MB in a last-level cache move faster than 
 a busy machine is measured again on later calls, up to :data:`MOST_RUNS` times, and only ever raised.
 """
 
-import fcntl
 import os
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
-from ..schemas import HardwareFacts, InputError, Pool, PoolError, Schema, decode, encode, sha256
+from ..schemas import HardwareFacts, Pool, PoolError, Schema, sha256
 from .compilers import Compiler, find_compiler
+from .kept_peaks import kept_path, measuring, read_kept, write_kept
 
 PROGRAM = Path(__file__).parent / "peaks.cpp"
 FLAGS = ("-O3", "-march=native", "-std=gnu++17", "-fopenmp", "-ffp-contract=fast")
@@ -73,24 +71,18 @@ def measured_peaks(pool: Pool, facts: HardwareFacts, home: Path, *, refresh: boo
         sha256(PROGRAM.read_bytes()),
         *map(str, FACTORS),
     )
-    path = home / "pools" / f"{pool.name}.{sha256(encode(machine))[:12]}.json"
-    try:
-        with alone(path.parent):
-            kept = None if refresh else _read(path)
-            if kept is not None and (kept.quiet or kept.runs >= MOST_RUNS):
-                return kept.peaks
-            quiet = os.getloadavg()[0] < 0.25 * facts.cores
-            peaks = measure(compiler, threads, working_sets(facts, threads))
-            if kept is not None:
-                peaks = higher(kept.peaks, peaks)
-            runs = 1 if kept is None else kept.runs + 1
-            _write(path, _Kept(machine=machine, peaks=peaks, runs=runs, quiet=quiet))
-            return peaks
-    except OSError as error:
-        raise InputError(
-            f"cannot keep measured peaks in {path.parent}: {error.strerror or error}; free space there or set "
-            "KERNELSWARM_HOME to a folder that can be written"
-        ) from error
+    path = kept_path(home, pool, machine)
+    with measuring(path.parent):
+        kept = None if refresh else read_kept(path, _Kept)
+        if kept is not None and (kept.quiet or kept.runs >= MOST_RUNS):
+            return kept.peaks
+        quiet = os.getloadavg()[0] < 0.25 * facts.cores
+        peaks = measure(compiler, threads, working_sets(facts, threads))
+        if kept is not None:
+            peaks = higher(kept.peaks, peaks)
+        runs = 1 if kept is None else kept.runs + 1
+        write_kept(path, _Kept(machine=machine, peaks=peaks, runs=runs, quiet=quiet))
+        return peaks
 
 
 def working_sets(facts: HardwareFacts, threads: int) -> tuple[int, ...]:
@@ -168,25 +160,3 @@ def _run(command: list[str], what: str) -> str:
             "OpenMP (`apt-get install g++`, or `libomp-dev` for clang)"
         )
     return result.stdout
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Measure alone: two measurements at once would each see half of the machine. Makes ``folder``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".measuring").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _read(path: Path) -> _Kept | None:
-    try:
-        return decode(path.read_bytes(), _Kept)
-    except (FileNotFoundError, msgspec.DecodeError):
-        return None
-
-
-def _write(path: Path, kept: _Kept) -> None:
-    beside = path.with_suffix(f".{os.getpid()}.tmp")
-    beside.write_bytes(msgspec.json.format(encode(kept), indent=1))
-    beside.replace(path)

@@ -13,25 +13,23 @@ def existing(graph: SearchGraph, opened: SessionOpened, plan: NodePlanned) -> Ca
     record = graph.nodes.get(plan.parent)
     if record is None or record.candidate is None:
         return SynthesisFailed(backend=plan.synthesizer, reason=f"node {plan.parent} has no candidate to measure again")
-    before = record.candidate
-    return CandidateProposed(
-        source=before.source,
-        sha256=before.sha256,
-        language=before.language,
-        backend=before.backend,
-        rationale=f"{record.name} of {record.session} as it is, measured here",
-        recipe=before.recipe,
-        parents=(record.name,),
-    )
+    return _as_it_is(record.candidate, f"{record.name} of {record.session} as it is, measured here", (record.name,))
 
 
 def _seed(kernel: SeedKernel) -> CandidateProposed:
     how = "its settings, written anew for this problem" if kernel.adapted else "as it is"
+    return _as_it_is(kernel, f"seed: {kernel.node} of {kernel.session}, {kernel.speedup:.2f}x there; {how}")
+
+
+def _as_it_is(
+    kernel: CandidateProposed | SeedKernel, rationale: str, parents: tuple[str, ...] = ()
+) -> CandidateProposed:
     return CandidateProposed(
         source=kernel.source,
         sha256=kernel.sha256,
         language=kernel.language,
         backend=kernel.backend,
-        rationale=f"seed: {kernel.node} of {kernel.session}, {kernel.speedup:.2f}x there; {how}",
+        rationale=rationale,
         recipe=kernel.recipe,
+        parents=parents,
     )

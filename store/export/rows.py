@@ -46,8 +46,8 @@ class SftRow(Schema, frozen=True, kw_only=True):
     """Whether the session's confirmed interval lies above 1."""
 
 
-class DpoRow(Schema, frozen=True, kw_only=True):
-    """Two answers to one prompt state, of which one is measurably better."""
+class SameState(Schema, frozen=True, kw_only=True):
+    """What the answers of a pair or a group have in common: everything before the answer."""
 
     session: str
     """Id of the session."""
@@ -56,17 +56,22 @@ class DpoRow(Schema, frozen=True, kw_only=True):
     problem_sha256: str
     """Hash of the problem's source before redaction, hex."""
     pool: str
-    """Hardware pool both were measured on."""
+    """Hardware pool all were measured on."""
     device: str
     """Processor or accelerator."""
     parent: str
-    """Node that both started from; empty for drafts."""
+    """Node that all started from; empty for drafts."""
     author: str
     """Model, or backend where no model was asked."""
     prompt: Prompt
-    """Messages (``role``, ``content``) that both answered."""
+    """Messages (``role``, ``content``) that all answered."""
     prompt_sha256: str
-    """Hash of the prompt state before redaction, hex: the same for both by construction."""
+    """Hash of the prompt state before redaction, hex: the same for all by construction."""
+
+
+class DpoRow(SameState, frozen=True, kw_only=True):
+    """Two answers to one prompt state, of which one is measurably better."""
+
     chosen: Prompt
     """The better answer: one ``assistant`` message."""
     rejected: Prompt
@@ -87,27 +92,9 @@ class DpoRow(Schema, frozen=True, kw_only=True):
     """``chosen_reward - rejected_reward``."""
 
 
-class GrpoRow(Schema, frozen=True, kw_only=True):
+class GrpoRow(SameState, frozen=True, kw_only=True):
     """All answers of one author to one prompt state, two at least. The lists are in the same order."""
 
-    session: str
-    """Id of the session."""
-    problem: str
-    """Name of the problem."""
-    problem_sha256: str
-    """Hash of the problem's source before redaction, hex."""
-    pool: str
-    """Hardware pool all were measured on."""
-    device: str
-    """Processor or accelerator."""
-    parent: str
-    """Node that all started from; empty for drafts."""
-    author: str
-    """Model, or backend where no model was asked."""
-    prompt: Prompt
-    """Messages (``role``, ``content``) that all answered."""
-    prompt_sha256: str
-    """Hash of the prompt state before redaction, hex: the same for all by construction."""
     completions: tuple[tuple[ChatMessage, ...], ...]
     """The answers, each one ``assistant`` message."""
     nodes: tuple[str, ...]
