@@ -87,7 +87,7 @@ async def run_limited(
         process = await asyncio.create_subprocess_exec(
             *(_shut_off(command, cwd, readable, told) if readable and sys.platform == "linux" else command),
             cwd=cwd,
-            env={**_environment(cwd), **(environment or {})},
+            env={**clean_environment(), "TMPDIR": str(cwd), "HOME": str(cwd), **(environment or {})},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -150,9 +150,10 @@ def _limited(argv: Sequence[str], limits: Limits) -> list[str]:
     return ["/bin/sh", "-c", _LIMITS, "limited", *map(str, numbers), *argv]
 
 
-def _environment(cwd: Path) -> dict[str, str]:
+def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a compiler gets to see of our environment, and ``more``."""
     kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
-    return {**kept, "LC_ALL": "C", "TMPDIR": str(cwd), "HOME": str(cwd)}
+    return {**kept, "LC_ALL": "C", **(more or {})}
 
 
 async def _drain(stream: asyncio.StreamReader, into: bytearray) -> None:

@@ -8,7 +8,7 @@ import signal
 import socket
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from . import wire
 from .channel import Channel
@@ -48,9 +48,18 @@ class Worker:
     """Asks a child one thing at a time."""
 
     def __init__(
-        self, channel: socket.socket, leash: socket.socket, output: socket.socket, *, scratch: Path, label: str
+        self,
+        channel: socket.socket,
+        leash: socket.socket,
+        output: socket.socket,
+        *,
+        scratch: Path,
+        label: str,
+        answers: Any = Answer,
     ) -> None:
+        """``answers`` is the type of what it may answer."""
         self.label = label
+        self._answers = answers
         self.isolation = ""
         """Layers in force, as reports carry them."""
         self.pid = 0
@@ -119,7 +128,7 @@ class Worker:
         try:
             async with asyncio.timeout(seconds):
                 await self._channel.send(command, descriptors)
-                return await self._channel.receive(Answer)
+                return await self._channel.receive(self._answers)
         except TimeoutError:
             await self.kill()
             raise

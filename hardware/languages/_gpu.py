@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ...schemas import Diagnostic, HardwareFacts, KernelResources, Pool, PoolError
+from ..harness.linux import LESS_URGENT
 from ..limited_command import Limits
 
 LARGEST_ARTIFACT = 256 << 20
@@ -23,9 +24,9 @@ def target_of(pool: Pool, hardware: HardwareFacts) -> str:
 
 
 def compiler_limits(pool: Pool, hardware: HardwareFacts) -> Limits:
-    """What compiling one candidate may use."""
+    """What compiling one candidate may use; timing goes on beside it, and its supervisor must not wait for a core."""
     memory = max(LEAST_COMPILER_MEMORY, min(pool.candidate_memory_bytes or MOST_COMPILER_MEMORY, MOST_COMPILER_MEMORY))
-    return Limits(pool.candidate_seconds, memory, LARGEST_ARTIFACT)
+    return Limits(pool.candidate_seconds, memory, LARGEST_ARTIFACT, niceness=LESS_URGENT)
 
 
 def misfits(kernels: Sequence[KernelResources], hardware: HardwareFacts) -> tuple[Diagnostic, ...]:

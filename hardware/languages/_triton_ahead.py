@@ -2,13 +2,11 @@
 
 It goes the way that a launch goes: ``kernel.warmup`` with stand-ins for tensors and a stand-in for the driver that
 names the target. So the entries it leaves in Triton's cache are those that the candidate's launches will look up, by
-construction and with whichever version of Triton is installed. It shuts itself off before it imports anything foreign.
-
-Usage: ``python -m kernelswarm.hardware.languages._triton_ahead FOLDER`` with ``request.json`` and ``candidate.py`` in
-FOLDER; leaves ``result.json`` and ``kernels.tar`` there.
+construction and with whichever version of Triton is installed. :mod:`._triton_parent` shuts the process off before.
 """
 
 import contextlib
+import importlib
 import importlib.util
 import os
 import sys
@@ -17,14 +15,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...schemas import Diagnostic, KernelResources, decode, encode
+from ...schemas import Diagnostic, KernelResources, PoolError
+from ..harness import linux
 from ._cubin import find_tool, resources
-from ._shut_off import shut_off
-from ._triton_runtime import capability, pack
+from ._triton_runtime import capability, fingerprint_of_triton, pack, use
 from ._triton_source import Descriptor, Launch, Request, Result
 
 MODULE = "candidate"
 """Name under which the harness imports candidates: Triton's keys may hold it."""
+
+_IMPORTED = (
+    "triton", "triton.language", "triton.language.extra.libdevice", "triton.tools.tensor_descriptor",
+    "triton.backends.nvidia.compiler", "triton.backends.nvidia.driver",
+)  # fmt: skip
+"""What candidates' kernels and compiling them need."""
 
 _TORCH = {
     "i1": ("bool", 1), "i8": ("int8", 1), "i16": ("int16", 2), "i32": ("int32", 4), "i64": ("int64", 8),
@@ -35,35 +39,39 @@ _TORCH = {
 """Triton's name of a type to torch's, and its bytes."""
 
 
-def main(folder: Path) -> None:
-    """Compile the request in ``folder``."""
-    request = decode((folder / "request.json").read_bytes(), Request)
-    source = (folder / "candidate.py").read_text(encoding="utf-8")
-    scratch = folder / "scratch"
-    scratch.mkdir()
-    # Opened before the files become read-only: what is open stays writable.
-    with (folder / "result.json").open("wb") as result, (folder / "kernels.tar").open("wb") as archive:
-        isolation = shut_off(scratch)
-        os.chdir(scratch)
-        os.environ.update(TRITON_CACHE_DIR=str(scratch / "cache"), HOME=str(scratch), TMPDIR=str(scratch))
-        found = _compile(request, source, scratch)
-        result.write(encode(Result(isolation=isolation, **found)))
-        archive.write(pack(scratch / "cache"))
+def load(target: str) -> None:
+    """What a process does once before it forks those that compile: all imports and answers that they have in common.
+
+    Nothing of a candidate runs, no thread is started, and torch is not imported: Triton does not need it to compile.
+    """
+    from triton.compiler.compiler import make_backend
+
+    for name in _IMPORTED:
+        # What a version of Triton does not have, a candidate that needs it will miss by itself.
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    # Asks ptxas for its version.
+    make_backend(_target(target)).hash()
+    fingerprint_of_triton()
+    with contextlib.suppress(PoolError):
+        find_tool("cuobjdump")
 
 
-def _compile(request: Request, source: str, scratch: Path) -> dict[str, Any]:
+def compile_request(request: Request, scratch: Path) -> Result:
+    """Compile ``request`` in this process, with everything written into ``scratch``."""
     warnings.simplefilter("ignore")
-    from triton.backends.compiler import GPUTarget
     from triton.runtime import driver
 
-    driver.set_active(_Driver(GPUTarget("cuda", capability(request.target), 32)))
+    use(scratch / "cache")
+    driver.set_active(_Driver(_target(request.target)))
+    try:
+        module = _imported(request.kernels, scratch)
+    except Exception as error:  # noqa: BLE001 - a message to its author
+        return Result(diagnostics=(_diagnostic(error, None, f"{type(error).__name__} in the kernels' module: "),))
+    _compile_at_once(module, request)
     kernels: list[KernelResources] = []
     diagnostics: list[Diagnostic] = []
     launchers = True
-    try:
-        module = _imported(source, scratch)
-    except Exception as error:  # noqa: BLE001 - a message to its author
-        return {"diagnostics": (_diagnostic(error, None, f"{type(error).__name__} in the kernels' module: "),)}
     for launch in request.launches:
         try:
             kernel = _warmed(module, launch)
@@ -71,7 +79,65 @@ def _compile(request: Request, source: str, scratch: Path) -> dict[str, Any]:
             launchers &= _has_launcher(kernel)
         except Exception as error:  # noqa: BLE001 - Triton's have no common base
             diagnostics.append(_diagnostic(error, module, f"{launch.kernel}: "))
-    return {"kernels": tuple(kernels), "diagnostics": tuple(dict.fromkeys(diagnostics)), "launchers": launchers}
+    return Result(
+        kernels=tuple(kernels),
+        diagnostics=tuple(dict.fromkeys(diagnostics)),
+        launchers=launchers,
+        archive=pack(scratch / "cache"),
+    )
+
+
+def _compile_at_once(module: Any, request: Request) -> None:
+    """Fill Triton's cache with several launches at a time; what fails here is found, and explained, one by one after.
+
+    Launches that Triton may take for one are left to one process: the others would do its work again.
+    """
+    try:
+        apart = list({_alike(module, launch): launch for launch in request.launches}.values())
+    except ValueError:
+        return
+    workers = min(request.parallel, len(apart))
+    # The launches of a kernel mostly have one launcher between them.
+    first = {launch.kernel: launch for launch in reversed(apart)}
+    pids = []
+    for number in range(workers if workers > 1 else 0):
+        pid = os.fork()
+        if pid:
+            pids.append(pid)
+            continue
+        try:
+            linux.die_with_parent()
+            for launch in apart[number::workers]:
+                with contextlib.suppress(Exception):
+                    kernel = _warmed(module, launch)
+                    if first[launch.kernel] is launch:
+                        _has_launcher(kernel)
+        finally:
+            os._exit(0)
+    for pid in pids:
+        os.waitpid(pid, 0)
+
+
+def _alike(module: Any, launch: Launch) -> str:
+    """The same text for launches that give Triton the same kernel to compile, another one for almost all others."""
+    constants = {parameter.name for parameter in _function(module, launch).params if parameter.is_constexpr}
+    kinds = {name: value if name in constants else _kind(value) for name, value in launch.arguments.items()}
+    return repr((launch.kernel, sorted(kinds.items()), sorted(launch.options.items())))
+
+
+def _kind(value: Any) -> Any:
+    """What Triton tells apart in an argument."""
+    if isinstance(value, bool | float):
+        return type(value)
+    if not isinstance(value, int) or value == 1:
+        return value
+    return value % 16 == 0, -(1 << 31) <= value < 1 << 31
+
+
+def _target(name: str) -> Any:
+    from triton.backends.compiler import GPUTarget
+
+    return GPUTarget("cuda", capability(name), 32)
 
 
 def _imported(source: str, scratch: Path) -> Any:
@@ -85,7 +151,12 @@ def _imported(source: str, scratch: Path) -> Any:
     return module
 
 
-def _warmed(module: Any, launch: Launch) -> Any:
+def _function(module: Any, launch: Launch) -> Any:
+    """The kernel of ``launch``.
+
+    Raises:
+        ValueError: the module has none of that name.
+    """
     from triton.runtime.jit import JITFunction
 
     function = getattr(module, launch.kernel, None)
@@ -93,6 +164,11 @@ def _warmed(module: Any, launch: Launch) -> Any:
         function = getattr(function, "fn", None)
     if function is None:
         raise ValueError(f"there is no function {launch.kernel!r} under @triton.jit at module level")
+    return function
+
+
+def _warmed(module: Any, launch: Launch) -> Any:
+    function = _function(module, launch)
     known = set(function.arg_names)
     required = {parameter.name for parameter in function.params if not parameter.has_default}
     if unknown := launch.arguments.keys() - known:
@@ -238,7 +314,3 @@ def _first_line(module: Any, source: str | None) -> int:
 
 def _short(message: str) -> str:
     return " ".join(message.split())[:500]
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

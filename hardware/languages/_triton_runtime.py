@@ -70,7 +70,7 @@ def prepare(cache: Path, target: str) -> None:
     make_backend(GPUTarget("cuda", capability(target), 32)).hash()
     library_dirs()
     driver.set_active(CudaDriver())
-    _fingerprint_of_triton()
+    fingerprint_of_triton()
 
 
 def use(cache: Path) -> None:
@@ -90,8 +90,8 @@ def capability(target: str) -> int:
     return int(digits)
 
 
-def _fingerprint_of_triton() -> None:
-    # Part of every cache key: a hash over all of Triton's files, which is kept in the process.
+def fingerprint_of_triton() -> None:
+    """Part of every cache key: a hash over all of Triton's files, which is kept in the process."""
     try:
         from triton.runtime.cache import triton_key
     except ImportError:

@@ -40,6 +40,23 @@ class Request(Schema, frozen=True, kw_only=True):
 
     target: str
     launches: tuple[Launch, ...]
+    kernels: str = ""
+    """The file with nothing but its kernels."""
+    parallel: int = 1
+    """Launches that may be compiled at once."""
+
+
+class Order(Schema, frozen=True, kw_only=True):
+    """Asks the warm parent for a child that compiles one candidate. Beside it travel: channel, leash, output."""
+
+    scratch: str
+    """Working folder of the child, empty; all that it can write."""
+    seconds: int
+    """Of processor time."""
+    memory_bytes: int
+    """Address space of each of its processes."""
+    file_bytes: int
+    niceness: int
 
 
 class Result(Schema, frozen=True, kw_only=True):
@@ -47,9 +64,10 @@ class Result(Schema, frozen=True, kw_only=True):
 
     kernels: tuple[KernelResources, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
-    isolation: tuple[str, ...] = ()
     launchers: bool = True
     """Whether all that a launch needs is in the archive; False: Triton compiles C code at the first launch."""
+    archive: bytes = b""
+    """What was compiled, as :func:`._triton_runtime.pack` packs it."""
 
 
 def launches_of(source: str) -> tuple[Launch, ...] | None:

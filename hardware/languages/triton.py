@@ -11,27 +11,24 @@ import json
 import os
 import platform
 import shutil
-import sys
 import tarfile
 import tempfile
 from pathlib import Path
 
-import msgspec
-
-from ...schemas import CompileReport, Diagnostic, HardwareFacts, InputError, Pool, PoolError, decode, encode
+from ...schemas import CompileReport, Diagnostic, HardwareFacts, InputError, Pool, PoolError
 from ..artifact_cache import ArtifactCache
-from ..limited_command import Finished, run_limited
+from ..limited_command import Finished
 from ..native_source import Refused
 from . import _cubin, _triton_source
 from ._gpu import compiler_limits, misfits, target_of
 from ._triton_runtime import prepare, unpack, use
 from ._triton_source import Request, Result
+from ._warm import compile_in_child
 
 NAME = "triton"
 SUFFIX = ".triton"
 MEDIA_TYPE = "application/x-tar"
 LOG_CHARACTERS = 8000
-_AHEAD = f"{__package__}._triton_ahead"
 _ENVIRONMENT = ("PYTHONPATH", "CUDA_HOME", "TRITON_LIBCUDA_PATH")
 
 
@@ -63,11 +60,9 @@ async def compile(
         kernels = _triton_source.kernels_only(source)
     except Refused as refused:
         return CompileReport(ok=False, language=NAME, compiler=compiler, diagnostics=(refused.diagnostic,)), {}
-    request = Request(target=target_of(pool, hardware), launches=launches)
+    request = Request(target=target_of(pool, hardware), launches=launches, kernels=kernels)
     try:
-        return await _compile(
-            source, kernels, request, compiler, pool, hardware, ArtifactCache(cache, SUFFIX, MEDIA_TYPE)
-        )
+        return await _compile(source, request, compiler, pool, hardware, ArtifactCache(cache, SUFFIX, MEDIA_TYPE))
     except OSError as error:
         raise InputError(
             f"cannot compile into {cache}: {error.strerror or error}; free space there or set KERNELSWARM_HOME"
@@ -104,7 +99,6 @@ def _without_launches(source: str, compiler: str) -> CompileReport:
 
 async def _compile(
     source: str,
-    kernels: str,
     request: Request,
     compiler: str,
     pool: Pool,
@@ -119,28 +113,23 @@ async def _compile(
         return kept
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=ArtifactCache.BUILDING, dir=cache.folder))
     try:
-        (folder / "request.json").write_bytes(encode(request))
-        (folder / "candidate.py").write_text(kernels, encoding="utf-8")
-        finished = await run_limited(
-            [sys.executable, "-P", "-m", _AHEAD, str(folder)],
-            cwd=folder,
-            limits=compiler_limits(pool, hardware),
-            environment={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-        )
-        report = _report(folder / "result.json", finished, compiler, request, pool, hardware)
-        if not report.ok:
+        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+        limits = compiler_limits(pool, hardware)
+        result, finished = await compile_in_child(request, folder / "scratch", limits, environment)
+        report = _report(result, finished, compiler, request, pool, hardware)
+        if result is None or not report.ok:
             return report, {}
-        return await asyncio.to_thread(cache.keep, key, folder / "kernels.tar", report, machine)
+        archive = folder / "kernels.tar"
+        await asyncio.to_thread(archive.write_bytes, result.archive)
+        return await asyncio.to_thread(cache.keep, key, archive, report, machine)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _report(
-    path: Path, finished: Finished, compiler: str, request: Request, pool: Pool, hardware: HardwareFacts
+    result: Result | None, finished: Finished, compiler: str, request: Request, pool: Pool, hardware: HardwareFacts
 ) -> CompileReport:
-    try:
-        result = decode(path.read_bytes(), Result)
-    except (OSError, msgspec.DecodeError):
+    if result is None:
         result = Result(diagnostics=(_unexplained(finished, pool),))
     diagnostics = (*result.diagnostics, *misfits(result.kernels, hardware))
     return CompileReport(
@@ -152,7 +141,7 @@ def _report(
         log=finished.output[-LOG_CHARACTERS:],
         seconds=finished.seconds,
         kernels=result.kernels,
-        isolation="+".join(result.isolation),
+        isolation=finished.isolation,
     )
 
 

@@ -3,13 +3,14 @@
 import asyncio
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from kernelswarm.hardware.languages import triton
+from kernelswarm.hardware.languages import _warm, triton
 from kernelswarm.schemas import Accelerator, HardwareFacts, Pool
 
 POOL = Pool(name="h200", platform="nvidia", languages=("triton",), target="sm_90")
@@ -100,6 +101,19 @@ print(*hits)
 """
 
 
+COMPILES = """
+import io, sys, tarfile
+from pathlib import Path
+from kernelswarm.hardware.languages import _triton_ahead, _triton_source
+source = sys.stdin.read()
+launches, kernels = _triton_source.launches_of(source), _triton_source.kernels_only(source)
+request = _triton_source.Request(target="sm_90", launches=launches, kernels=kernels, parallel=int(sys.argv[2]))
+result = _triton_ahead.compile_request(request, Path(sys.argv[1]))
+names = tarfile.open(fileobj=io.BytesIO(result.archive)).getnames()
+print(len(result.kernels), len(result.diagnostics), sum(name.endswith(".cubin") for name in names))
+"""
+
+
 async def compiled(source: str, tmp_path: Path, facts: HardwareFacts = FACTS):
     return await triton.compile(source, pool=POOL, hardware=facts, cache=tmp_path / "artifacts")
 
@@ -184,3 +198,33 @@ async def test_an_endless_kernel_is_stopped(tmp_path):
     pool = Pool(name="h200", platform="nvidia", languages=("triton",), target="sm_90", candidate_seconds=3)
     report, _ = await triton.compile(source, pool=pool, hardware=FACTS, cache=tmp_path / "artifacts")
     assert not report.ok and "stopped after 3 s" in report.diagnostics[0].message
+
+
+async def test_candidates_share_one_warm_parent_and_one_that_died_is_replaced(tmp_path):
+    async def parent_after(number: int) -> int:
+        report, _ = await compiled(f"{ROWS}# {number}\n", tmp_path)
+        assert report.ok and not report.cached
+        (parent,) = _warm._parents
+        return parent._process.pid
+
+    first = await parent_after(1)
+    assert await parent_after(2) == first
+    os.kill(first, signal.SIGKILL)
+    assert await parent_after(3) != first
+
+
+@pytest.mark.parametrize("parallel", [1, 2, 8])
+def test_compiling_several_launches_at_once_gives_the_same_entries(tmp_path, parallel):
+    """Three launches of which two are the same to Triton: two kernels, however many are compiled at once."""
+    like = replaced(
+        ROWS,
+        "\n]\nSCALE",
+        '\n    {"kernel": "rows", "options": {"num_warps": 8, "num_stages": 2}, "arguments": '
+        '{"x": "*bf16", "out": "*bf16", "columns": 8192, "eps": 1e-03, "BLOCK": 4096}},\n]\nSCALE',
+    )
+    source = replaced(like, 'open("/tmp/was-run", "w")', "")
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    command = [sys.executable, "-c", COMPILES, str(folder), str(parallel)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, input=source)
+    assert done.stdout.split() == ["3", "0", "2"], "three records, no fault, two kernels in the archive"
