@@ -37,7 +37,7 @@ from .inheritance import Told, inherited
 from .recorded_session import RecordedSession, read_session
 from .registry import ALL_ROLES, widened
 from .replay import Replay
-from .search import Search, joined_bus, stopping_after
+from .search import Search, joined_bus, timed
 from .swarm import serving
 from .synthesizer.backend import check_backend
 
@@ -144,9 +144,8 @@ async def resuming(
                 )
             )
         search = Search(session, pool.name, bus, swarm, now.graph.opened_id, 0, before)
-        if now.minutes_left is not None:
-            timer = asyncio.create_task(stopping_after(search, now.minutes_left), name="minutes")
-            stack.callback(timer.cancel)
+        if now.minutes_left is not None or now.graph.stop is not None:
+            stack.enter_context(timed(search, now.minutes_left))
         yield search
         if recorded_here:
             await wait_recorded(home, bus, search.seen)

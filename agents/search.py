@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -47,6 +47,7 @@ from .seeding import seeding
 from .session import SearchOptions, SearchResult, new_session_id, open_session, request_stop, result_of
 from .swarm import Swarm, serving
 from .synthesizer.backend import check_backend
+from .unattended import left_alone, unattended
 
 SKILL_WAIT_S = 60.0
 """How long a closed session waits for a skill that is to come; it is recorded later if it comes later."""
@@ -127,19 +128,30 @@ class Search:
         """Stream sequence of the last event that was followed."""
         self._started = time.monotonic()
         self._seconds: float | None = None
+        self._deadline: float | None = None
+        """When nothing more is waited for, on the loop's clock."""
+        self._waiting: asyncio.Timeout | None = None
+        self._unserved: list[str] = []
 
     async def events(self) -> AsyncIterator[tuple[Envelope, Event]]:
-        """Every event of the session, folded into :attr:`graph` as it comes; ends after the close and its skill."""
-        deadline: float | None = None
+        """Every event of the session, folded into :attr:`graph` as it comes; ends after the close and its skill.
+
+        Raises:
+            Unattended: its minutes are over, and nobody is there to close it.
+        """
         tail = self._bus.tail(session=self.session, after=self.seen)
         async with contextlib.aclosing(tail):
             while True:
-                left = None if deadline is None else max(0.0, deadline - time.monotonic())
                 try:
-                    async with asyncio.timeout(left):
+                    async with asyncio.timeout_at(self._deadline) as self._waiting:
                         self.seen, envelope = await anext(tail)
                 except (TimeoutError, StopAsyncIteration):
+                    if self._unserved:
+                        why = self.graph.stop.reason if self.graph.stop else "minutes"
+                        raise unattended(self.session, why, self._pool, self._unserved, self._bus.url) from None
                     return
+                finally:
+                    self._waiting = None
                 event = envelope.event()
                 if event is None:
                     continue
@@ -149,7 +161,7 @@ class Search:
                     self._seconds = time.monotonic() - self._started
                     if not self._teaches(event):
                         return
-                    deadline = time.monotonic() + SKILL_WAIT_S
+                    self._deadline = asyncio.get_running_loop().time() + SKILL_WAIT_S
                 if isinstance(event, SkillDistilled):
                     return
 
@@ -160,9 +172,25 @@ class Search:
 
     async def attend(self, told: Callable[[str], None]) -> None:
         """Tell (as :func:`.attendance.watch_attendance`) when the session waits for workers that are not there."""
-        here = {worker.agent.role for worker in self.swarm.workers} if self.swarm else set()
-        if here != set(ROLES):
+        if not self._serves_itself():
             await watch_attendance(self._bus, self._pool, told)
+
+    async def end_unattended(self) -> None:
+        """Once the session goes nowhere, because nobody serves it, let :meth:`events` end with that.
+
+        Raises:
+            BusError: the server is away.
+        """
+        if self._serves_itself():
+            return
+        missing = await left_alone(self._bus, self._pool, self.session, lambda: self.seen)
+        if self.graph.closed is None:
+            self._unserved, self._deadline = missing, asyncio.get_running_loop().time()
+            if self._waiting is not None:
+                self._waiting.reschedule(self._deadline)
+
+    def _serves_itself(self) -> bool:
+        return self.swarm is not None and {worker.agent.role for worker in self.swarm.workers} == set(ROLES)
 
     async def stop(self, reason: str) -> None:
         """Ask the session to end; ``interrupted`` closes it at once, anything else confirms its finalists first."""
@@ -296,8 +324,7 @@ async def session_on(
         search = Search(session, pool.name, bus, swarm, opened.id, seq - 1, before)
         search.notes = seeds.notes
         if options.minutes is not None:
-            timer = asyncio.create_task(stopping_after(search, options.minutes), name="minutes")
-            stack.callback(timer.cancel)
+            stack.enter_context(timed(search, options.minutes))
         yield search
         if recorded_here:
             await wait_recorded(home, bus, search.seen)
@@ -313,7 +340,19 @@ async def _skills_for(home: Path, bus: Bus, facts: ProblemFacts, pool: Pool) -> 
     return list(relevant_skills([decode(text, Skill) for (text,) in table.rows], facts, pool))
 
 
-async def stopping_after(search: Search, minutes: float) -> None:
-    """The timer of a session: asks it to end after ``minutes``."""
-    await asyncio.sleep(minutes * 60)
-    await search.stop("minutes")
+@contextmanager
+def timed(search: Search, minutes: float | None) -> Iterator[None]:
+    """The timer of a session, while the body runs: asks it to end after ``minutes`` (None: it was asked before)."""
+    timer = asyncio.create_task(_keep_time(search, minutes), name="minutes")
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+async def _keep_time(search: Search, minutes: float | None) -> None:
+    with contextlib.suppress(BusError):  # the bus is lost: whoever follows the session says so
+        if minutes is not None:
+            await asyncio.sleep(minutes * 60)
+            await search.stop("minutes")
+        await search.end_unattended()

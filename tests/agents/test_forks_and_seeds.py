@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from waiting import eventually
 
 import given
 from kernelswarm.agents.fitting import Target
@@ -135,11 +136,14 @@ async def test_a_running_parent_can_be_forked(home: Path) -> None:
 
 
 async def _when_recorded(home: Path, session: str, node: str) -> SearchGraph:
-    while True:
+    async def recorded() -> bool:
         try:
-            return await forked(home, session, node, budget=2)
+            return bool(fork_point(await read_session(home, session), node))
         except InputError:
-            await asyncio.sleep(0.05)  # the recorder is a moment behind the stream
+            return False  # the recorder is a moment behind the stream
+
+    assert await eventually(recorded, True)
+    return await forked(home, session, node, budget=2)
 
 
 async def test_seeds_of_the_same_problem_are_measured_first_as_they_are(home: Path, parent: SearchGraph) -> None:
