@@ -7,6 +7,7 @@ from kernelswarm.agents.graph import SearchGraph
 from kernelswarm.agents.looking import SHARE, seen, worth_a_look
 from kernelswarm.schemas import (
     CandidateProfiled,
+    CandidateVerified,
     DeviceProfile,
     Event,
     Intent,
@@ -14,6 +15,7 @@ from kernelswarm.schemas import (
     NodePlanned,
     ProfileReport,
     Verdict,
+    VerifyReport,
 )
 
 
@@ -58,6 +60,33 @@ def test_looking_takes_its_share_of_the_time_and_no_more() -> None:
     draft = ("n900", planned())
     assert not worth_a_look(graph_with(*looked, *others(enough - 1), draft), "n900", report(), finalist=False)
     assert worth_a_look(graph_with(*looked, *others(enough), draft), "n900", report(), finalist=False)
+
+
+def verified(count: int, parent: str = "") -> list[tuple[str, Event]]:
+    """Nodes that wait to be timed."""
+    report = VerifyReport(verdict=Verdict.correct, isolation="process")
+    names = [f"n5{number:02d}" for number in range(count)]
+    return [told for name in names for told in ((name, planned(parent)), (name, CandidateVerified(report=report)))]
+
+
+def test_of_the_first_drafts_one_is_looked_into_although_nobody_knows_yet_what_it_costs() -> None:
+    drafts = verified(4)
+    first, *others = ("n500", "n501", "n502", "n503")
+    assert worth_a_look(graph_with(*drafts[:2]), first, report(), finalist=False)
+    for number, name in enumerate(others, 2):
+        assert not worth_a_look(graph_with(*drafts[: 2 * number]), name, report(), finalist=False)
+    assert worth_a_look(graph_with(*drafts), others[-1], report(), finalist=True)
+
+
+def test_those_that_wait_count_at_the_price_of_the_dearest_look_and_children_by_how_many_were_looked_into() -> None:
+    """40 s of timing allow for 4 s of looks: 2 s are taken, a draft that waits may take 2 s more, two too many."""
+    past = [
+        *known("n001", 2.0, report(looked=2.0)),
+        *(told for n in range(38) for told in known(f"n1{n:02d}", 1.0, report())),
+    ]
+    for waiting, affordable in ((verified(1), True), (verified(2), False), (verified(30, "n001"), True)):
+        graph = graph_with(*past, *waiting, ("n900", planned()))
+        assert worth_a_look(graph, "n900", report(), finalist=False) is affordable
 
 
 def test_a_child_is_worth_it_if_its_interval_lies_above_its_parents_median() -> None:
