@@ -93,7 +93,7 @@ class Device:
             ProblemError: it cannot be searched on this pool; one sentence.
         """
         async with self._lease.shared():
-            return await admit(self._launcher, problem)
+            return await admit(self._launcher, problem, self.accelerator)
 
     async def baselines(self, problem: Problem, facts: ProblemFacts | None = None) -> BaselineReport:
         """Compile the baselines and time them once; later calls return the same report."""

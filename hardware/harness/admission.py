@@ -3,23 +3,26 @@
 import math
 import socket
 import time
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import torch
 
-from ...schemas import Graph, InputFact, ProblemError, ProblemFacts, ShapeFacts, Work
+from ...schemas import Graph, InputFact, InputKind, ProblemError, ProblemFacts, ShapeFacts, Work
 from . import values
 from .answering import Refused, attempt, serve_commands
 from .bounds import read_tolerance
-from .compare import Target
-from .meaning import is_slow, kinds_of
+from .compare import Target, rms_of_finite
+from .meaning import Battery, is_slow
 from .messages import Admit, Admitted, Open, Spawn
 from .needed import needed_bytes
-from .place import brought
+from .place import brought, here
 from .reference import prepare_process
+from .sizes import bytes_of, left_out
 from .subject import Subject, open_subject
 from .targets import reference_outputs, targets_of
+from .wrong_answers import both, passing
 
 _ORDER_SLACK = 256
 """Units in the last place that two runs of one reference may differ by."""
@@ -38,40 +41,103 @@ def _admit(command: Admit, descriptors: list[int]) -> Admitted:
     problem = command.problem
     subject = open_subject(problem)
     _check_tolerance(subject, problem)
+    main = _drawn(subject, problem, subject.shapes[0])
     # In main memory: the graph names no device, and candidates put their tensors where the inputs are.
-    graph, work, capture_error = _capture(subject)
+    graph, work, capture_error = _capture(subject, main)
     subject.bring()
-    shapes: list[ShapeFacts] = []
-    float64, dtype, needed = True, "", 0
-    took: dict[str, float] = {}
+    examination = _Examination(subject, problem)
     for name in subject.shapes:
-        inputs = brought(_draw_checked(subject, problem, name))
-        began = time.monotonic()
-        targets = targets_of(subject, problem, inputs)
-        took[name] = time.monotonic() - began
-        _check_deterministic(subject, problem, name, inputs)
-        if not shapes:
-            _check_discriminating(problem, name, inputs, targets)
-            needed = 0 if is_slow(took[name]) else needed_bytes(subject, inputs)
-        float64 = float64 and all(target.float64 for target in targets)
-        dtype = dtype or _dtype_to_match(targets)
-        shapes.append(_shape_facts(subject, name, inputs, targets))
+        examination.examine(name, main if name == subject.shapes[0] else _drawn(subject, problem, name))
     parameters = _parameters(subject)
+    shapes = tuple(examination.shapes)
     return Admitted(
         facts=ProblemFacts(
             signature=subject.signature,
-            shapes=tuple(shapes),
+            shapes=shapes,
             graph=graph,
-            work=_counted(work, shapes[0], parameters, needed),
-            dtype=dtype,
-            float64_oracle=float64,
+            work=_counted(work, shapes[0], parameters, examination.needed),
+            dtype=examination.dtype,
+            float64_oracle=examination.float64,
             capture_error=capture_error,
             parameters=parameters,
             is_module=subject.setup() is not None,
             operators=_operators(graph),
-            input_kinds=kinds_of(subject, problem, _FIXED_SEEDS[0], took),
+            input_kinds=(*_left_out(shapes[0]), *examination.kinds()),
         )
     )
+
+
+@dataclass
+class _Examination:
+    """What is found out by running the reference, shape by shape, where it is to run."""
+
+    subject: Subject
+    problem: Open
+    shapes: list[ShapeFacts] = field(default_factory=list)
+    float64: bool = True
+    dtype: str = ""
+    """Precision to match."""
+    needed: int = 0
+    """Bytes of the timed shape's inputs that the answer cannot do without."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    took: dict[str, float] = field(default_factory=dict)
+    passing: tuple[str, ...] = ()
+    """Wrong answers that passed on everything so far."""
+    lone: list[Any] | None = None
+
+    def examine(self, name: str, drawn: list[Any]) -> None:
+        """Examine the problem at one shape, on ``drawn`` in main memory, which is emptied.
+
+        Raises:
+            Refused: it cannot be searched.
+        """
+        inputs = brought(drawn)
+        drawn.clear()
+        self._check_drawn_again(name, inputs)
+        began = time.monotonic()
+        native = _reference_from(_FIXED_SEEDS[0], self.subject, self.problem, inputs)
+        half = time.monotonic() - began
+        _check_deterministic(self.subject, self.problem, name, inputs, native)
+        began = time.monotonic()
+        targets = targets_of(self.subject, self.problem, inputs, native=native)
+        self.took[name] = time.monotonic() - began + half
+        self.sizes[name] = values.size_of(inputs)
+        found = passing(inputs, targets)
+        self.passing = both(self.passing, found) if self.shapes else found
+        if not self.shapes:
+            self.needed = 0 if is_slow(self.took[name]) else needed_bytes(self.subject, inputs)
+        self.float64 = self.float64 and all(target.float64 for target in targets)
+        self.dtype = self.dtype or _dtype_to_match(targets)
+        self.shapes.append(_shape_facts(self.subject, name, inputs, targets))
+        self.lone = inputs if len(self.subject.shapes) == 1 else None
+
+    def _check_drawn_again(self, shape: str, inputs: list[Any]) -> None:
+        if not _same(inputs, brought(self.subject.draw(shape, _FIXED_SEEDS[0]))):
+            raise Refused(
+                f"{self.problem.name}.py is not deterministic: inputs at shape {shape!r} differ although the seed is "
+                "the same; draw from the given generator only"
+            )
+
+    def kinds(self) -> tuple[InputKind, ...]:
+        """The inputs made from the problem's own, now that all shapes were examined.
+
+        Raises:
+            Refused: a wrong answer passes on them, too.
+        """
+        battery = Battery(self.subject, self.problem, _FIXED_SEEDS[0], self.sizes, self.took, self.passing, self.lone)
+        found = battery.examined()
+        if battery.passing:
+            raise Refused(
+                f"{self.problem.name}.py decides nothing: {battery.passing[0]} passes as the right answer on all "
+                "inputs that candidates would be checked on; change its inputs or its tolerance"
+            )
+        return found
+
+
+def _left_out(main: ShapeFacts) -> tuple[InputKind, ...]:
+    """What candidates are not checked on because it is too large."""
+    why = left_out(sum(map(_bytes, main.inputs)), sum(map(_bytes, main.outputs)))
+    return (InputKind(name="more_sets", shape=main.name, refused=why),) if why else ()
 
 
 def _check_tolerance(subject: Subject, problem: Open) -> None:
@@ -81,8 +147,8 @@ def _check_tolerance(subject: Subject, problem: Open) -> None:
         raise Refused(f"{problem.name}.py: {error}") from None
 
 
-def _draw_checked(subject: Subject, problem: Open, shape: str) -> list[Any]:
-    """Inputs at ``shape``, made sure to be ones that a candidate can be given."""
+def _drawn(subject: Subject, problem: Open, shape: str) -> list[Any]:
+    """Inputs at ``shape`` in main memory, made sure to be ones that a candidate can be given."""
     inputs = subject.draw(shape, _FIXED_SEEDS[0])
     for index, value in enumerate(inputs):
         if isinstance(value, torch.Tensor) and value.device.type != "cpu":
@@ -91,12 +157,6 @@ def _draw_checked(subject: Subject, problem: Open, shape: str) -> list[Any]:
                 "on the cpu"
             )
         _check_value(problem, subject, index, value)
-    again = subject.draw(shape, _FIXED_SEEDS[0])
-    if not _same(inputs, again):
-        raise Refused(
-            f"{problem.name}.py is not deterministic: inputs at shape {shape!r} differ although the seed is the same; "
-            "draw from the given generator only"
-        )
     return inputs
 
 
@@ -116,21 +176,23 @@ def _same(one: list[Any], other: list[Any]) -> bool:
         if isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor):
             return False
         if isinstance(a, torch.Tensor):
-            if a.shape != b.shape or a.dtype != b.dtype or not bool(((a == b) | ((a != a) & (b != b))).all()):
+            if a.shape != b.shape or a.dtype != b.dtype:
+                return False
+            if not torch.equal(a, b) and not bool(((a == b) | ((a != a) & (b != b))).all()):
                 return False
         elif a != b and a == a:
             return False
     return True
 
 
-def _check_deterministic(subject: Subject, problem: Open, shape: str, inputs: list[Any]) -> None:
-    """Run the reference twice from different states of the global generators.
+def _check_deterministic(subject: Subject, problem: Open, shape: str, inputs: list[Any], native: list[Any]) -> None:
+    """Run the reference once more, from another state of the global generators than ``native`` came from.
 
     Not against the oracle: that is a call too, and a random one makes a bound that lets everything pass.
     """
-    one, other = (_reference_from(seed, subject, problem, inputs) for seed in _FIXED_SEEDS)
-    for index, (first, second) in enumerate(zip(one, other, strict=False)):
-        if len(one) != len(other) or not _repeats(first, second):
+    again = _reference_from(_FIXED_SEEDS[1], subject, problem, inputs)
+    for index, (first, second) in enumerate(zip(native, again, strict=False)):
+        if len(native) != len(again) or not _repeats(first, second):
             raise Refused(
                 f"{problem.name}.py is not deterministic: output {index} of the reference differs between two calls on "
                 f"the same inputs at shape {shape!r}; a random step must become an input"
@@ -148,36 +210,17 @@ def _repeats(one: Any, other: Any) -> bool:
         return _same([one], [other])
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
+    if torch.equal(one, other):
+        return True
     if one.is_complex():
         one, other = torch.view_as_real(one), torch.view_as_real(other)
     if not one.dtype.is_floating_point or one.numel() == 0:
         return _same([one], [other])
-    a, b = one.double(), other.double()
     slack = _ORDER_SLACK * torch.finfo(one.dtype).eps
-    scale = float(torch.nan_to_num(a, posinf=0.0, neginf=0.0).pow(2).mean().sqrt())
-    return bool(torch.allclose(a, b, rtol=slack, atol=slack * scale, equal_nan=True))
-
-
-def _check_discriminating(problem: Open, shape: str, inputs: list[Any], targets: list[Target]) -> None:
-    """A trivial answer must be a wrong answer, for one output at least."""
-    for name, guess in _guesses(inputs):
-        if all(target.accepts(guess(target)) for target in targets):
-            raise Refused(
-                f"{problem.name}.py decides nothing at shape {shape!r}: {name} passes as the right answer; change its "
-                "inputs or its tolerance"
-            )
-
-
-def _guesses(inputs: list[Any]) -> list[tuple[str, Any]]:
-    constants = [(f"an answer of all {value}", value) for value in (0, 1)]
-    guesses: list[tuple[str, Any]] = [(name, lambda t, value=value: t.filled(value)) for name, value in constants]
-    # The mean of a single number is that number: it says nothing about a problem that reduces to one, like a loss.
-    guesses.append(("a constant (the mean)", lambda t: t.filled(t.mean()) if math.prod(t.shape) > 1 else None))
-    guesses.append(("the first row alone", lambda t: t.of_first_row(everywhere=False)))
-    guesses.append(("the first row everywhere", lambda t: t.of_first_row(everywhere=True)))
-    for index, tensor in enumerate(values.tensors_of(inputs)):
-        guesses.append((f"input {index} itself", lambda t, tensor=tensor: tensor if t.fits(tensor) else None))
-    return guesses
+    size = here().chunk
+    scale, _ = rms_of_finite(one.reshape(-1), size)
+    pairs = zip(one.reshape(-1).split(size), other.reshape(-1).split(size), strict=True)
+    return all(torch.allclose(a.double(), b.double(), rtol=slack, atol=slack * scale, equal_nan=True) for a, b in pairs)
 
 
 def _shape_facts(subject: Subject, name: str, inputs: list[Any], targets: list[Target]) -> ShapeFacts:
@@ -215,13 +258,12 @@ def _dtype_to_match(targets: list[Target]) -> str:
     return floating[0] if floating else targets[0].dtype or targets[0].kind
 
 
-def _capture(subject: Subject) -> tuple[Graph | None, Work | None, str]:
+def _capture(subject: Subject, inputs: list[Any]) -> tuple[Graph | None, Work | None, str]:
     """The graph and the work counted from it; a reference that cannot be captured is searched without."""
     from .. import capture
 
     if subject.backward:
         return None, None, "it asks for the backward pass, too, and only forward passes are captured"
-    inputs = subject.draw(subject.shapes[0], _FIXED_SEEDS[0])
     names = _names(subject.signature, len(inputs))
     try:
         graph = attempt(lambda: capture.capture(subject.call, inputs, names))
@@ -251,14 +293,11 @@ def _work_by_size(shape: ShapeFacts, parameters: dict[str, InputFact]) -> Work:
 
 
 def _count(fact: InputFact) -> int:
-    count = 1
-    for extent in fact.shape:
-        count *= extent
-    return count
+    return math.prod(fact.shape)
 
 
 def _bytes(fact: InputFact) -> int:
-    return _count(fact) * (getattr(torch, fact.dtype).itemsize if fact.dtype else 8)
+    return bytes_of(fact.shape, fact.dtype)
 
 
 def _operators(graph: Graph | None) -> tuple[str, ...]:

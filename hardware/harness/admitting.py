@@ -1,27 +1,21 @@
 """Has a problem examined in a process of its own. The supervisor's side of :mod:`.admission`."""
 
 import asyncio
-import math
 
-from ...schemas import HarnessError, InputFact, Problem, ProblemError, ProblemFacts
+from ...schemas import Accelerator, HarnessError, InputFact, Problem, ProblemError, ProblemFacts
 from .case_host import open_command
 from .judgement import ran_out_of_memory
 from .launcher import Launcher
 from .messages import Admit, Admitted, Failure
+from .sizes import bytes_of, is_large
 from .worker import WorkerConfused, WorkerDied
 
 ADMISSION_SECONDS = 180.0
 WEIGHTS_SEED = 0
 
-_WIDTHS = {
-    "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "float16": 2, "bfloat16": 2, "int32": 4, "float32": 4,
-    "complex128": 16,
-}  # fmt: skip
-"""Bytes of an element; 8 for the others."""
 
-
-async def admit(launcher: Launcher, problem: Problem) -> ProblemFacts:
-    """Find out everything the search needs to know of ``problem``.
+async def admit(launcher: Launcher, problem: Problem, accelerator: Accelerator | None = None) -> ProblemFacts:
+    """Find out everything the search needs to know of ``problem``; ``accelerator`` is what it will run on.
 
     Raises:
         ProblemError: it cannot be searched on this pool; one sentence with the way out.
@@ -37,48 +31,73 @@ async def admit(launcher: Launcher, problem: Problem) -> ProblemFacts:
         ) from None
     except WorkerDied as error:
         if ran_out_of_memory(worker.output):
-            raise ProblemError(_too_large(problem, launcher)) from None
+            raise ProblemError(_too_large(problem, launcher, accelerator)) from None
         raise ProblemError(f"{problem.name}.py ends its process ({error}) when it is imported or run") from None
     except WorkerConfused as error:
         raise HarnessError(f"the examining process answered nonsense: {error}") from error
     finally:
         await asyncio.shield(worker.kill())
     if not isinstance(answer, Failure):
-        _check_memory(problem, answer.facts, launcher)
+        if not _fits(answer.facts, launcher, accelerator):
+            raise ProblemError(_too_large(problem, launcher, accelerator))
         return answer.facts
     if answer.kind == "memory":
-        raise ProblemError(_too_large(problem, launcher))
+        raise ProblemError(_too_large(problem, launcher, accelerator))
     raise ProblemError(answer.message)
 
 
-def _check_memory(problem: Problem, facts: ProblemFacts, launcher: Launcher) -> None:
-    """Refuse what one call can hold but judging cannot."""
+def _fits(facts: ProblemFacts, launcher: Launcher, accelerator: Accelerator | None) -> bool:
+    """Whether judging fits, not only one call."""
+    if accelerator is not None:
+        device, host = memory_needed_on_device(facts)
+        return device <= accelerator.memory_bytes and host <= launcher.reference_memory
     candidate, machine = memory_needed(facts)
-    if candidate > launcher.memory or machine > launcher.reference_memory:
-        raise ProblemError(_too_large(problem, launcher))
+    return candidate <= launcher.memory and machine <= launcher.reference_memory
 
 
 def memory_needed(facts: ProblemFacts) -> tuple[int, int]:
-    """Bytes that a candidate's process, and the whole machine, need at least to judge a candidate.
+    """Bytes that a candidate's process, and the whole machine, need at least to judge a candidate on a processor.
 
     A candidate holds three input sets, each as it came and as tensors, and their outputs; the machine also holds the
     cases, their oracles and weights in float64, and the copies that the baselines are timed on. Where there is only the
-    timed shape, it has one case more.
+    timed shape, it has one case more. Of large inputs there is one set less, and the oracles are kept in float32.
     """
-    inputs = max(sum(map(_bytes, shape.inputs)) for shape in facts.shapes)
-    outputs = max(sum(map(_bytes, shape.outputs)) for shape in facts.shapes)
+    inputs, outputs = _largest(facts)
+    if is_large(inputs, outputs):
+        candidate = 5 * inputs + 4 * outputs
+        return candidate, candidate + 9 * inputs + 11 * outputs
     candidate = 6 * inputs + 5 * outputs
     cases, oracles = (8, 24) if len(facts.shapes) == 1 else (7, 20)
     return candidate, candidate + cases * inputs + oracles * outputs
 
 
+def memory_needed_on_device(facts: ProblemFacts) -> tuple[int, int]:
+    """Bytes that an accelerator, and the main memory beside it, need at least to judge a candidate.
+
+    On the device lie what candidate and baselines are timed on, their outputs, the oracles, and, while one is made,
+    inputs and outputs in float64. In main memory lie the cases' inputs, a draw, and outputs on their way.
+    """
+    inputs, outputs = _largest(facts)
+    if is_large(inputs, outputs):
+        return 8 * inputs + 11 * outputs, 7 * inputs + 2 * outputs
+    return 10 * inputs + 31 * outputs, 9 * inputs + 3 * outputs
+
+
+def _largest(facts: ProblemFacts) -> tuple[int, int]:
+    """Bytes of inputs and of outputs at the shapes where they are largest."""
+    inputs = max(sum(map(_bytes, shape.inputs)) for shape in facts.shapes)
+    return inputs, max(sum(map(_bytes, shape.outputs)) for shape in facts.shapes)
+
+
 def _bytes(fact: InputFact) -> int:
-    return math.prod(fact.shape) * _WIDTHS.get(fact.dtype, 8)
+    return bytes_of(fact.shape, fact.dtype)
 
 
-def _too_large(problem: Problem, launcher: Launcher) -> str:
+def _too_large(problem: Problem, launcher: Launcher, accelerator: Accelerator | None) -> str:
+    what = f"{problem.name}.py does not fit in memory (several copies of its inputs and outputs"
+    if accelerator is not None:
+        return f"{what} in the {accelerator.memory_bytes / 2**30:.1f} GiB of {accelerator.name}); use smaller shapes"
     return (
-        f"{problem.name}.py does not fit in memory (several copies of its inputs and outputs in the "
-        f"{launcher.memory / 2**30:.1f} GiB that pool {launcher.pool_name} gives a candidate); use smaller shapes or "
-        "raise candidate_memory_bytes"
+        f"{what} in the {launcher.memory / 2**30:.1f} GiB that pool {launcher.pool_name} gives a candidate); use "
+        "smaller shapes or raise candidate_memory_bytes"
     )

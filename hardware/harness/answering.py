@@ -19,7 +19,7 @@ Handlers = dict[Any, Handler]
 
 LOG_CHARACTERS = 6000
 _MEMORY = re.compile(
-    r"can't allocate memory|not enough memory|bad_alloc|Cannot allocate memory|Unable to allocate", re.I
+    r"can't allocate memory|not enough memory|bad_alloc|Cannot allocate memory|Unable to allocate|out of memory", re.I
 )
 _CUDA = re.compile(r"\bcuda\b|nvidia|\bhip\b", re.I)
 

@@ -53,9 +53,7 @@ _LARGEST_INT = 1 << 63
 """What a message can carry."""
 
 _libc = ctypes.CDLL(None)
-_data_ptr = torch._C.TensorBase.data_ptr
 _numel = torch._C.TensorBase.numel
-_element_size = torch._C.TensorBase.element_size
 _untyped_storage = torch.Tensor.untyped_storage
 _empty, _zero = torch.empty, torch.Tensor.zero_
 _differences = Snapshot.differences
@@ -146,7 +144,7 @@ class _Candidate:
 
     def _filled(self, command: Run, descriptors: list[int]) -> _Slot:
         source = _mapped(command.inputs, descriptors)
-        return _placed(command.inputs, source, self._slots.get(command.reuse), self._place)
+        return _placed(command.inputs, source, self._slots.get(command.reuse))
 
     def dump(self, command: Dump, descriptors: list[int]) -> tuple[Dumped, Sequence[int]]:
         slot = self._slots[command.slot]
@@ -156,10 +154,9 @@ class _Candidate:
         position = 0
         for output in slot.outputs:
             if type(output) is torch.Tensor:
-                whole = self._place.on_host(output)
-                size = _numel(whole) * _element_size(whole)
-                values.write_bytes(file, _data_ptr(whole), size, position)
-                position += size
+                for address, size in self._place.elements(output):
+                    values.write_bytes(file, address, size, position)
+                    position += size
         return Dumped(changed=changed), (file,)
 
     def release(self, command: Release, descriptors: list[int]) -> Done:
@@ -168,7 +165,7 @@ class _Candidate:
 
     def stock(self, command: Stock, descriptors: list[int]) -> Done:
         old = self._slots.get(_slot_of_copy(command.reuse)) if command.reuse >= 0 else None
-        slot = _placed(command.inputs, _mapped(command.inputs, descriptors), old, self._place)
+        slot = _placed(command.inputs, _mapped(command.inputs, descriptors), old)
         copies = self._stopwatch.copies
         index = command.reuse if old is not None else len(copies)
         copies[index : index + 1] = [slot.inputs]
@@ -204,15 +201,13 @@ def _slot_of_copy(index: int) -> int:
     return -2 - index
 
 
-def _placed(inputs: Values, source: values.MappedFile, old: _Slot | None, there: Place) -> _Slot:
+def _placed(inputs: Values, source: values.MappedFile, old: _Slot | None) -> _Slot:
     """The inputs in the tensors of ``old`` if they fit there, else in fresh ones."""
     if old is None or not _same_layout(old.description, inputs):
         return _Slot(values.unpack(inputs, source), source, inputs)
     tensors = values.tensors_of(old.inputs)
-    for tensor, spec in zip(tensors, values.specs_of(inputs.items), strict=True):
-        there.fill(tensor, source.address + spec.position, spec.size)
     fresh = iter(tensors)
-    return _Slot([_with_tensors(value, fresh) for value in values.unpack(inputs, source)], source, inputs)
+    return _Slot(values.unpack(inputs, source, lambda spec: next(fresh)), source, inputs)
 
 
 def _mapped(described: Values, descriptors: list[int]) -> values.MappedFile:
@@ -303,14 +298,3 @@ def _first_changed(slot: _Slot, there: Place) -> int:
 
 def _same_layout(old: Values, new: Values) -> bool:
     return values.specs_of(old.items) == values.specs_of(new.items)
-
-
-def _with_tensors(value: Any, tensors: Iterator[torch.Tensor]) -> Any:
-    """``value`` with its tensors replaced, in order, by those of ``tensors``."""
-    if isinstance(value, torch.Tensor):
-        return next(tensors)
-    if isinstance(value, list | tuple):
-        return type(value)(_with_tensors(item, tensors) for item in value)
-    if isinstance(value, dict):
-        return {key: _with_tensors(item, tensors) for key, item in value.items()}
-    return value

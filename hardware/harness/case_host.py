@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ...schemas import HarnessError, Problem, sha256
 from . import wire
-from .kinds import NORMAL, planned
+from .kinds import NORMAL, instead_of, planned
 from .launcher import Launcher
 from .messages import (
     CaseMade,
@@ -24,10 +24,11 @@ from .messages import (
     Output,
     Values,
 )
+from .sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS, bytes_of, is_large
 from .worker import Worker, WorkerConfused, WorkerDied
 
-MAIN_SEEDS = 3
-OTHER_SEEDS = 2
+__all__ = ["MAIN_SEEDS", "Case", "CaseHost", "ask_reference", "open_command"]
+
 T = TypeVar("T")
 
 STEP_SECONDS = 300.0
@@ -49,6 +50,13 @@ class Case:
     kind: str = NORMAL
     refused: str = ""
     """Why nobody can be checked on it; then it has neither inputs nor file."""
+    passing: tuple[str, ...] = ()
+    """Wrong answers that would pass on it."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a call on it takes and returns so much that it is made once only."""
+        return is_large(self.inputs.size, sum(bytes_of(one.shape, one.dtype) for one in self.outputs if one.dtype))
 
     @property
     def form(self) -> tuple[Output, ...]:
@@ -104,18 +112,32 @@ class CaseHost:
     async def cases_of(self, shape: str) -> list[Case]:
         """The cases of ``shape`` on the problem's own inputs that every candidate is checked on."""
         await self._ready()
-        numbers = [number for number, case in enumerate(self._plan[: self._final]) if case.shape == shape]
-        return [await self.case(number) for number in numbers]
+        first, *more = [number for number, case in enumerate(self._plan[: self._final]) if case.shape == shape]
+        cases = [await self.case(first)]
+        if cases[0].is_large:
+            # Admission says so in the facts (sizes.left_out).
+            more = more[: LARGE_SEEDS - 1]
+        return cases + [await self.case(number) for number in more]
 
     async def derived_cases(self) -> list[Case]:
         """The cases on inputs made from the problem's own, those left out on which the reference means nothing."""
         shapes = await self.shapes()
-        sizes = {shape: (await self.cases_of(shape))[0].inputs.size for shape in shapes}
+        own = {shape: await self.cases_of(shape) for shape in shapes}
         if len(self._plan) == self._final + 1:
-            for shape, kind in planned(sizes, shapes):
-                self._plan.append(_Planned(shape, self._seed(f"case {len(self._plan)}"), kind))
-        cases = [await self.case(number) for number in range(self._final + 1, len(self._plan))]
+            passing = set.intersection(*(set(case.passing) for cases in own.values() for case in cases))
+            sizes = {shape: cases[0].inputs.size for shape, cases in own.items()}
+            for shape, kind in planned(sizes, shapes, decided=not passing):
+                self._add(shape, kind)
+        cases: list[Case] = []
+        while self._final + 1 + len(cases) < len(self._plan):
+            cases.append(await self.case(self._final + 1 + len(cases)))
+            if cases[-1].refused and instead_of(cases[-1].kind):
+                self._add(cases[-1].shape, instead_of(cases[-1].kind))
         return [case for case in cases if not case.refused]
+
+    def _add(self, shape: str, kind: str) -> None:
+        if not any((one.shape, one.kind) == (shape, kind) for one in self._plan):
+            self._plan.append(_Planned(shape, self._seed(f"case {len(self._plan)}"), kind))
 
     async def timed_cases(self) -> list[Case]:
         """The copies of the main shape's inputs that timing rotates through."""
@@ -158,7 +180,8 @@ class CaseHost:
 
         async def ask(worker: Worker) -> str:
             await self._known(worker, case.number)
-            answer, _ = await ask_reference(worker, Explain(case=case.number, output=output), Explained, [file])
+            command = Explain(case=case.number, output=output, inputs=case.inputs)
+            answer, _ = await ask_reference(worker, command, Explained, [file, case.file])
             return answer.precision
 
         return await self._healed(ask)
@@ -181,8 +204,16 @@ class CaseHost:
                 return self._cases[number]
             want = self._plan[number]
             again = number in self._cases
-            command = MakeCase(case=number, shape=want.shape, seed=want.seed, kind=want.kind, again=again)
-            made, files = await ask_reference(worker, command, CaseMade)
+            base = self._base_of(want)
+            command = MakeCase(
+                case=number,
+                shape=want.shape,
+                seed=want.seed,
+                kind=want.kind,
+                again=again,
+                base=base.inputs if base else None,
+            )
+            made, files = await ask_reference(worker, command, CaseMade, [base.file] if base else [])
             self._made.add(number)
             if again:
                 # A process that was restarted draws the same inputs: those that are out already stay in use.
@@ -190,9 +221,24 @@ class CaseHost:
             else:
                 file = -1 if made.refused else files[0]
                 self._cases[number] = Case(
-                    number, want.shape, want.seed, made.inputs, file, made.outputs, want.kind, made.refused
+                    number,
+                    want.shape,
+                    want.seed,
+                    made.inputs,
+                    file,
+                    made.outputs,
+                    want.kind,
+                    made.refused,
+                    made.passing,
                 )
             return self._cases[number]
+
+    def _base_of(self, want: _Planned) -> Case | None:
+        """What a derived case is made of where that is large: drawing it once more would take seconds."""
+        if want.kind == NORMAL:
+            return None
+        first = next((case for case in self._cases.values() if (case.shape, case.kind) == (want.shape, NORMAL)), None)
+        return first if first is not None and first.is_large else None
 
     async def _ready(self) -> Worker:
         async with self._guard:

@@ -1,5 +1,6 @@
 """Compares what a candidate wrote with what is right, chunk by chunk, in the reference's process."""
 
+import functools
 import math
 import os
 from collections.abc import Iterator
@@ -11,6 +12,14 @@ from .bounds import MULTIPLE, Tolerance, bound_for, is_moderate
 from .messages import UNMEASURABLE, Compared, Expected, Output
 from .place import here
 from .values import dtype_name
+
+LARGE = 1 << 27
+"""Elements. The float64 oracle of a larger output would fill the memory that its inputs need: it is kept in float32
+once the reference's own error is known. That moves it by 2^-24 at most, a thirtieth of the least bound there is."""
+_LEAST_BOUND = 2.0**-20
+_LARGEST = 1e38
+_WEIGHED = 1 << 24
+"""Elements. What a difference counts is kept for smaller outputs, and made anew for larger ones."""
 
 
 class Target:
@@ -40,8 +49,10 @@ class Target:
         self._device = native.device if isinstance(native, torch.Tensor) else torch.device("cpu")
         self._chunk = here().chunk
         self._oracle = _flat(native if precise is None else precise, self.floating)
-        self._prepare_special(_flat(native, self.floating))
-        self._weight = self._weights() if self.floating else self._oracle
+        self._prepare_special(_flat(native, False))
+        self._weight: torch.Tensor | None = None
+        if self.floating and self._oracle.numel() <= _WEIGHED:
+            self._weight = self._weights(self._oracle)
         self.reference_error = 0.0
         self.reference_error = min(self.error(_chunks_of(_flat(native, False), self._chunk))[0], UNMEASURABLE)
         self.sensitivity = 0.0
@@ -54,6 +65,16 @@ class Target:
             tolerance=tolerance,
             sensitivity=self.sensitivity,
         )
+        if self._may_be_rounded():
+            self._oracle = self._oracle.float()
+
+    def _may_be_rounded(self) -> bool:
+        """Whether the oracle is too large to keep in float64, and float32 says as much for the bound that holds."""
+        if self._oracle.numel() <= LARGE or not self.float64 or self.dtype not in ("float32", "float16", "bfloat16"):
+            return False
+        parts = _chunks_of(self._oracle, self._chunk)
+        is_tight = self._tolerance.is_given or self.bound < _LEAST_BOUND or self._special is not None
+        return not is_tight and all(float(part.abs().max()) < _LARGEST for part in parts)
 
     def doubt(self, *, may_be_nan: bool) -> str:
         """Why the reference does not say what is right here; empty if it does (docs/judge.md gives the rule)."""
@@ -90,7 +111,38 @@ class Target:
             return answer is None
         if answer is None or not self.fits(answer):
             return False
-        return self.error(_chunks_of(_flat(answer, False), self._chunk))[0] <= self.bound
+        return self._passes(_chunks_of(_flat(answer, False), self._chunk))
+
+    def accepts_constant(self, value: float) -> bool:
+        """Whether ``value`` everywhere would pass."""
+        if self.kind != "tensor":
+            return self.kind == "none" or self.accepts({"float": float, "int": int, "bool": bool}[self.kind](value))
+        whole = self._oracle.numel()
+        count = min(self._chunk, whole) // (2 if self._dtype.is_complex else 1)
+        block = _flat(torch.full((count,), value, dtype=self._dtype, device=self._device), False)
+        return self._passes(block[: min(self._chunk, whole - begin)] for begin in range(0, whole, self._chunk))
+
+    def accepts_first_row(self, *, everywhere: bool) -> bool:
+        """Whether the first row would pass, where it belongs and zeros elsewhere, or ``everywhere``.
+
+        Without rows it would not.
+        """
+        if self.kind == "none":
+            return True
+        if self.kind != "tensor" or len(self.shape) == 0 or self.shape[0] < 2 or self._dtype.is_complex:
+            return False
+        row = self._oracle[: self._oracle.numel() // self.shape[0]].to(self._dtype)
+        return self._passes(self._of_row(row, everywhere))
+
+    def _of_row(self, row: torch.Tensor, everywhere: bool) -> Iterator[torch.Tensor]:
+        whole, length = self._oracle.numel(), row.numel()
+        for begin in range(0, whole, self._chunk):
+            index = torch.arange(begin, min(begin + self._chunk, whole), device=self._device)
+            chunk = row[index % length]
+            yield chunk if everywhere else chunk.mul_(index < length)
+
+    def _passes(self, chunks: Iterator[torch.Tensor]) -> bool:
+        return self.error(chunks, enough=self.bound)[0] <= self.bound
 
     def fits(self, answer: Any) -> bool:
         """Whether ``answer`` has this output's kind, dtype and shape."""
@@ -98,26 +150,12 @@ class Target:
             return type(answer).__name__ == self.kind
         return self.kind == "tensor" and tuple(answer.shape) == self.shape and answer.dtype == self._dtype
 
-    def filled(self, value: float) -> Any:
-        """An answer of this output's kind that is ``value`` everywhere."""
-        if self.kind == "none":
-            return None
-        if self.kind != "tensor":
-            return {"float": float, "int": int, "bool": bool}[self.kind](value)
-        return torch.full(self.shape, value, dtype=self._dtype, device=self._device)
-
-    def of_first_row(self, *, everywhere: bool) -> Any:
-        """The first row where it belongs and zeros elsewhere, or the first row ``everywhere``; None without rows."""
-        if self.kind != "tensor" or len(self.shape) == 0 or self.shape[0] < 2 or self._dtype.is_complex:
-            return None
-        rows = self._oracle.reshape(self.shape).to(self._dtype)
-        if everywhere:
-            return rows[:1].expand(self.shape).contiguous()
-        return torch.cat([rows[:1], torch.zeros_like(rows[1:])])
-
+    @functools.cached_property
     def mean(self) -> float:
         """Mean of the oracle's elements."""
-        mean = float(self._oracle.double().mean()) if self._oracle.numel() else 0.0
+        count = self._oracle.numel()
+        total = sum(float(part.double().sum()) for part in _chunks_of(self._oracle, self._chunk))
+        mean = total / count if count else 0.0
         return mean if math.isfinite(mean) and self.floating else float(round(mean)) if math.isfinite(mean) else 0.0
 
     def _prepare_special(self, native: torch.Tensor) -> None:
@@ -127,22 +165,20 @@ class Target:
         both right, and differ at minus infinity.
         """
         self._special: torch.Tensor | None
-        self._rms, self._native_special, self._special = 0.0, self._oracle, None
+        self._rms, self._native_special, self._special = 0.0, torch.empty(0), None
         if not self.floating:
             return
-        finite = torch.isfinite(self._oracle)
-        if bool(finite.all()):
-            self._rms = float(self._oracle.square().mean().sqrt()) if self._oracle.numel() else 0.0
-            if bool(torch.isfinite(native).all()):
-                return
-        else:
-            kept = self._oracle[finite]
-            self._rms = float(kept.square().mean().sqrt()) if kept.numel() else 0.0
-        self._special = ~(finite & torch.isfinite(native))
+        self._rms, is_finite = rms_of_finite(self._oracle, self._chunk)
+        if is_finite and all(bool(torch.isfinite(part).all()) for part in _chunks_of(native, self._chunk)):
+            return
+        self._special = ~(torch.isfinite(self._oracle) & torch.isfinite(native))
         self._native_special = native
 
-    def error(self, chunks: Iterator[torch.Tensor]) -> tuple[float, int]:
-        """Largest error over ``chunks`` (in the output's own dtype) and the flat index of the worst element."""
+    def error(self, chunks: Iterator[torch.Tensor], enough: float = UNMEASURABLE) -> tuple[float, int]:
+        """Largest error over ``chunks`` (in the output's own dtype) and the flat index of the worst element.
+
+        Those behind one with an error of more than ``enough`` are not looked at.
+        """
         worst, where, begin = 0.0, 0, 0
         for chunk in chunks:
             errors = self._errors(chunk, begin)
@@ -151,7 +187,7 @@ class Target:
                 if not largest <= worst:
                     index = int(torch.nan_to_num(errors, nan=math.inf).argmax())
                     worst, where = (largest if math.isfinite(largest) else UNMEASURABLE), begin + index
-            if worst >= UNMEASURABLE:
+            if worst >= UNMEASURABLE or worst > enough:
                 break
             begin += chunk.numel()
         return worst, where
@@ -161,29 +197,39 @@ class Target:
         oracle = self._oracle[begin:end]
         if not self.floating:
             return (got != oracle).double() * UNMEASURABLE
-        wide = got.double()
+        # A copy even of what is in float64 already: it is changed below.
+        wide = got.to(torch.float64, copy=True)
+        weight = self._weights(oracle) if self._weight is None else self._weight[begin:end]
         if self._special is None:
-            return wide.sub_(oracle).abs_().mul_(self._weight[begin:end])
+            return wide.sub_(oracle).abs_().mul_(weight)
         native, special = self._native_special[begin:end], self._special[begin:end]
         agrees = (wide == native) | (wide == oracle) | (~wide.isfinite() & (native.isnan() | oracle.isnan()))
-        errors = wide.sub_(oracle).abs_().mul_(self._weight[begin:end])
+        errors = wide.sub_(oracle).abs_().mul_(weight)
         return errors.masked_fill_(special & agrees, 0.0)
 
-    def _weights(self) -> torch.Tensor:
+    def _weights(self, oracle: torch.Tensor) -> torch.Tensor:
         """What a difference counts at each element: the inverse of what is allowed there, or of its size."""
+        size = oracle.double().abs()
         if self._tolerance.is_absolute:
-            scale = self._oracle.abs().mul_(self._tolerance.rtol or 0.0).add_(self._tolerance.atol or 0.0)
+            scale = size.mul_(self._tolerance.rtol or 0.0).add_(self._tolerance.atol or 0.0)
         else:
-            scale = self._oracle.abs().add_(self._rms)
+            scale = size.add_(self._rms)
         return scale.reciprocal_().clamp_(max=UNMEASURABLE)
 
-    def written(self, file: int, position: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """What a candidate wrote at ``position``, and what is right, flat in float64; empty for what is no tensor."""
+    def written(self, file: int, position: int, step: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+        """What a candidate wrote at ``position``, and what is right, flat in float64; empty for what is no tensor.
+
+        Of every ``step`` elements the first.
+        """
         if self.kind != "tensor" or not self.floating:
             return torch.empty(0, dtype=torch.float64), torch.empty(0, dtype=torch.float64)
+        begins = range(0, self._oracle.numel(), self._chunk)
         # A copy of each: all parts are read into one buffer.
-        parts = [chunk.double().clone() for chunk in self._read(file, position)]
-        return torch.cat([self._oracle[:0].double(), *parts]), self._oracle.double()
+        parts = [
+            chunk[-begin % step :: step].double().clone()
+            for begin, chunk in zip(begins, self._read(file, position), strict=True)
+        ]
+        return torch.cat([self._oracle[:0].double(), *parts]), self._oracle[::step].double()
 
     def after(self, position: int) -> int:
         """Where the next output begins in a file that has this one at ``position``."""
@@ -224,7 +270,8 @@ class Target:
     def _with_worst(self, result: Compared, file: int, position: int, where: int) -> Compared:
         per_element = 2 if self._dtype.is_complex else 1
         width = self._dtype.itemsize // per_element
-        got = self._decode(bytearray(os.pread(file, width, position + where * width)))
+        found = os.pread(file, width, position + where * width)
+        got = self._decode(torch.tensor(list(found), dtype=torch.uint8))
         return Compared(
             ok=False,
             error=result.error,
@@ -238,18 +285,12 @@ class Target:
         )
 
     def _read(self, file: int, position: int) -> Iterator[torch.Tensor]:
-        count = self._oracle.numel()
         width = self._element_width()
-        buffer = bytearray(min(self._chunk, count) * width)
-        for begin in range(0, count, self._chunk):
-            size = min(self._chunk, count - begin) * width
-            view = memoryview(buffer)[:size]
-            if os.preadv(file, [view], position + begin * width) < size:
-                view[:] = b"\xff" * size
-            yield self._decode(view).to(self._device)
+        for begin in range(0, self._oracle.numel(), self._chunk):
+            count = min(self._chunk, self._oracle.numel() - begin)
+            yield self._decode(here().from_file(file, position + begin * width, count * width)).to(self._device)
 
-    def _decode(self, data: Any) -> torch.Tensor:
-        raw = torch.frombuffer(data, dtype=torch.uint8) if len(data) else torch.empty(0, dtype=torch.uint8)
+    def _decode(self, raw: torch.Tensor) -> torch.Tensor:
         if self._dtype == torch.bool:
             return raw != 0
         part = torch.float64 if self._dtype == torch.complex128 else torch.float32
@@ -288,6 +329,16 @@ def _flat(value: Any, wide: bool) -> torch.Tensor:
 def _chunks_of(flat: torch.Tensor, size: int) -> Iterator[torch.Tensor]:
     for begin in range(0, flat.numel(), size):
         yield flat[begin : begin + size]
+
+
+def rms_of_finite(flat: torch.Tensor, size: int) -> tuple[float, bool]:
+    """Root mean square of the finite elements, and whether all are."""
+    total, count = 0.0, 0
+    for part in _chunks_of(flat, size):
+        finite = torch.isfinite(part)
+        kept = part if bool(finite.all()) else part[finite]
+        total, count = total + float(kept.double().square().sum()), count + kept.numel()
+    return math.sqrt(total / count) if count else 0.0, count == flat.numel()
 
 
 def _untouched(chunk: torch.Tensor) -> int:

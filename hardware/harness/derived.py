@@ -6,13 +6,14 @@ and equal numbers of one tensor stay equal where the change is one of values, no
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from . import values
-from .kinds import STRIDED, parts
+from .kinds import CENTRED, STRIDED, parts
 
 SHIFT = 32.0
 """Spreads by which ``shifted`` moves the mean: a variance from sums of squares loses three digits of it, one from
@@ -29,10 +30,25 @@ SPECIAL_ROWS = 4
 MOST_SPECIAL_ROWS = 64
 LEAST_TESTED = 8
 """Neighbours a tensor must have before their order says that it is sorted."""
+PART = 1 << 24
+"""Elements that are changed at once: in between they are in float64."""
+MOST_GAP = 64
+"""Elements between padded rows at most."""
 
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Of the finite numbers of a tensor."""
+
+    least: float
+    most: float
+    mean: float
+    spread: float
+    """Standard deviation; where all are equal their size, or 1."""
 
 
 def derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
@@ -44,14 +60,22 @@ def derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
 
 
 def _derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
-    generator = torch.Generator().manual_seed(seed)
     found = [leaf for leaf in values.leaves(inputs) if _is_free(leaf)]
     if kind == STRIDED:
         odd = [leaf for leaf in values.leaves(inputs) if _is_floating(leaf)]
         return _replaced(inputs, {id(leaf): _strided(leaf, index) for index, leaf in enumerate(odd)})
+    if not found:
+        return None
+    generator = torch.Generator(found[0].device).manual_seed(seed)
+    if kind == CENTRED:
+        return _replaced(inputs, _centred(found))
     if kind == "shifted":
-        spread = max((_spread(leaf) for leaf in found), default=0.0)
-        return _replaced(inputs, {id(leaf): _shifted(leaf, SHIFT * spread) for leaf in found})
+        ranges = [_range_of(leaf) for leaf in found]
+        by = SHIFT * max(one.spread for one in ranges)
+        return _replaced(
+            inputs,
+            {id(leaf): _moved(leaf, by if one.most > 0 else -by) for leaf, one in zip(found, ranges, strict=True)},
+        )
     if kind == "heavy_tailed":
         return _replaced(inputs, {id(leaf): _heavy_tailed(leaf) for leaf in found})
     found = [leaf for leaf in found if not _is_sorted(leaf)]
@@ -71,8 +95,7 @@ def _is_free(leaf: Any) -> bool:
     """Whether its values may be others: not if all of them are whole numbers, which then mean something."""
     if not _is_floating(leaf) or leaf.numel() == 0:
         return False
-    finite = leaf[torch.isfinite(leaf)]
-    return finite.numel() > 0 and not bool((finite == finite.round()).all())
+    return any(not bool((one == one.round()).all()) for one in map(_finite, _parts_of(leaf)))
 
 
 def _is_sorted(tensor: torch.Tensor) -> bool:
@@ -98,13 +121,36 @@ def _replace(value: Any, by: dict[int, torch.Tensor]) -> Any:
 
 
 def _finite(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor[torch.isfinite(tensor)].double()
+    finite = torch.isfinite(tensor)
+    return (tensor if bool(finite.all()) else tensor[finite]).double()
 
 
-def _spread(tensor: torch.Tensor) -> float:
-    finite = _finite(tensor)
-    spread = float(finite.std(correction=0))
-    return spread or float(finite.abs().max()) or 1.0
+def _range_of(tensor: torch.Tensor) -> _Range:
+    least, most, total, count = math.inf, -math.inf, 0.0, 0
+    for part in filter(torch.Tensor.numel, map(_finite, _parts_of(tensor))):
+        least, most = min(least, float(part.min())), max(most, float(part.max()))
+        total, count = total + float(part.sum()), count + part.numel()
+    mean = total / count
+    squares = sum(float((part - mean).square().sum()) for part in map(_finite, _parts_of(tensor)))
+    return _Range(least, most, mean, math.sqrt(squares / count) or max(abs(least), abs(most)) or 1.0)
+
+
+def _parts_of(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """Views of it, cut along its longest dimension, that hold :data:`PART` elements or little more."""
+    if tensor.numel() <= PART:
+        yield tensor
+        return
+    longest = max(range(tensor.dim()), key=lambda dim: tensor.shape[dim])
+    extent = tensor.shape[longest]
+    yield from tensor.split(max(1, PART * extent // tensor.numel()), dim=longest)
+
+
+def _by_parts(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """A tensor like ``tensor``, whose elements are changed one by one."""
+    made = torch.empty_like(tensor)
+    for part, source in zip(_parts_of(made), _parts_of(tensor), strict=True):
+        part.copy_(_as_before(change(source.double()), source))
+    return made
 
 
 def _as_before(changed: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
@@ -113,27 +159,43 @@ def _as_before(changed: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     return torch.where(torch.isfinite(tensor), changed.clamp(-most, most).to(tensor.dtype), tensor)
 
 
-def _shifted(tensor: torch.Tensor, by: float) -> torch.Tensor:
-    positive = float(_finite(tensor).max()) > 0
-    return _as_before(tensor.double() + (by if positive else -by), tensor)
+def _moved(tensor: torch.Tensor, by: float) -> torch.Tensor:
+    return _by_parts(tensor, lambda part: part + by)
+
+
+def _centred(found: list[torch.Tensor]) -> dict[int, torch.Tensor]:
+    """Those without negative numbers, all moved by the mean of the largest: what they have in common stays."""
+    ranges = [(leaf, _range_of(leaf)) for leaf in found]
+    positive = [(leaf, one) for leaf, one in ranges if one.least >= 0]
+    if not positive:
+        return {}
+    _, largest = max(positive, key=lambda pair: pair[0].numel())
+    return {id(leaf): _moved(leaf, -largest.mean) for leaf, _ in positive}
 
 
 def _heavy_tailed(tensor: torch.Tensor) -> torch.Tensor:
-    finite, spread = _finite(tensor), _spread(tensor)
-    least, most = float(finite.min()), float(finite.max())
-    pivot = least if least >= 0 else most if most <= 0 else float(finite.mean())
-    distance = ((tensor.double() - pivot) / spread).clamp(-FARTHEST, FARTHEST)
-    return _as_before(pivot + spread * torch.sinh(TAIL * distance) / TAIL, tensor)
+    found = _range_of(tensor)
+    pivot = found.least if found.least >= 0 else found.most if found.most <= 0 else found.mean
+
+    def change(part: torch.Tensor) -> torch.Tensor:
+        distance = ((part - pivot) / found.spread).clamp_(-FARTHEST, FARTHEST)
+        return distance.mul_(TAIL).sinh_().mul_(found.spread / TAIL).add_(pivot)
+
+    return _by_parts(tensor, change)
 
 
 def _ill_conditioned(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    decades = DECADES * (2 * torch.rand(tensor.shape, generator=generator, dtype=torch.float64) - 1)
+    decades = DECADES * (2 * _uniform(tensor.shape, generator) - 1)
     spread_out = tensor.double() * torch.pow(10.0, decades)
     half = tensor.shape[-1] // 2 if tensor.dim() else 0
     if half and float(_finite(tensor).min()) < 0:
-        left = 1 + LEFT_OVER * torch.rand(spread_out[..., :half].shape, generator=generator, dtype=torch.float64)
+        left = 1 + LEFT_OVER * _uniform(spread_out[..., :half].shape, generator)
         spread_out[..., half : 2 * half] = -spread_out[..., :half] * left
     return _as_before(spread_out, tensor)
+
+
+def _uniform(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
+    return torch.rand(shape, generator=generator, dtype=torch.float64, device=generator.device)
 
 
 def _tiny(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
@@ -167,8 +229,9 @@ def _with_special(tensor: torch.Tensor, special: tuple[float, ...], generator: t
 
 
 def _put(tensor: torch.Tensor, some: list[float], count: int, generator: torch.Generator) -> None:
-    where = torch.randint(0, tensor.numel(), (count,), generator=generator)
-    tensor.view(-1)[where] = torch.tensor(some, dtype=tensor.dtype).repeat(-(-count // len(some)))[:count]
+    where = torch.randint(0, tensor.numel(), (count,), generator=generator, device=tensor.device)
+    numbers = torch.tensor(some, dtype=tensor.dtype, device=tensor.device)
+    tensor.view(-1)[where] = numbers.repeat(-(-count // len(some)))[:count]
 
 
 _PLACED: dict[str, Change] = {"tiny": _tiny, "infinite": _infinite, "nan": _nan}
@@ -180,6 +243,10 @@ def _strided(tensor: torch.Tensor, index: int) -> torch.Tensor:
         return tensor.transpose(-1, -2).contiguous().transpose(-1, -2)
     if tensor.dim() == 0:
         return tensor
-    wide = torch.full((*tensor.shape[:-1], 2 * tensor.shape[-1] + 1), math.nan, dtype=tensor.dtype)
-    lies = wide[..., 1 : 2 * tensor.shape[-1] : 2] if tensor.dim() == 1 else wide[..., 1 : 1 + tensor.shape[-1]]
-    return lies.copy_(tensor)
+    count = tensor.shape[-1]
+    if tensor.dim() == 1:
+        wide = torch.full((2 * count + 1,), math.nan, dtype=tensor.dtype, device=tensor.device)
+        return wide[1 : 2 * count : 2].copy_(tensor)
+    gap = min(count, MOST_GAP)
+    wide = torch.full((*tensor.shape[:-1], count + gap + 1), math.nan, dtype=tensor.dtype, device=tensor.device)
+    return wide[..., 1 : 1 + count].copy_(tensor)

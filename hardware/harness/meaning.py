@@ -7,18 +7,19 @@ leaves it, provided its reference shows that: by raising, by NaN, by losing its 
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ...schemas import InputKind
 from .answering import Refused
 from .compare import Target
 from .derived import derive
-from .kinds import NORMAL, STRIDED, allows_nonfinite, planned
+from .kinds import STRIDED, allows_nonfinite, instead_of, planned
 from .messages import Open
 from .place import brought
 from .subject import Subject
 from .targets import targets_of
-from .values import size_of
+from .wrong_answers import both, passing
 
 SLOW_SECONDS = 10.0
 """Where the reference and its oracle take longer, they are not asked for more than the problem's own inputs."""
@@ -34,48 +35,66 @@ def is_slow(seconds: float) -> bool:
     return seconds > SLOW_SECONDS
 
 
-def drawn(subject: Subject, problem: Open, shape: str, seed: int, kind: str) -> tuple[list[Any], list[Target]]:
-    """Inputs of ``kind`` at ``shape`` from ``seed``, in main memory, and what is right for them.
+def changed(subject: Subject, problem: Open, base: list[Any], kind: str, seed: int) -> tuple[list[Any], list[Target]]:
+    """``base`` (here, not in main memory) changed as ``kind`` says, and what is right for it.
 
     Raises:
-        Meaningless: candidates cannot be checked on them.
-        Refused: the problem's own inputs or its reference fail.
+        Meaningless: candidates cannot be checked on that.
     """
-    inputs = subject.draw(shape, seed)
-    if kind == NORMAL:
-        return inputs, targets_of(subject, problem, brought(inputs))
-    changed = derive(inputs, kind, seed)
-    if changed is None:
+    inputs = derive(base, kind, seed)
+    if inputs is None:
         raise Meaningless("it has no floating numbers that may be others")
     plain = kind == STRIDED
     try:
-        targets = targets_of(subject, problem, brought(changed), shake=not plain)
+        targets = targets_of(subject, problem, inputs, shake=not plain)
     except Refused as refused:
+        if refused.kind == "memory":
+            raise
         raise Meaningless(f"the reference fails on them ({refused})") from None
     doubts = [] if plain else [target.doubt(may_be_nan=allows_nonfinite(kind)) for target in targets]
     doubt = next(filter(None, doubts), "")
     if doubt:
         raise Meaningless(doubt)
-    return changed, targets
+    return inputs, targets
 
 
-def kinds_of(subject: Subject, problem: Open, seed: int, took: Mapping[str, float]) -> tuple[InputKind, ...]:
-    """Every kind that candidates would be checked on, with the reason where they are not.
+@dataclass
+class Battery:
+    """All inputs beside the problem's own that candidates would be checked on, examined one after the other."""
 
-    ``took`` says how long the case of the problem's own inputs took to make at each shape, in seconds.
-    """
-    sizes = {shape: size_of(subject.draw(shape, seed)) for shape in subject.shapes}
-    return tuple(
-        InputKind(name=kind, shape=shape, refused=_refused(subject, problem, shape, seed, kind, took[shape]))
-        for shape, kind in planned(sizes, subject.shapes)
-    )
+    subject: Subject
+    problem: Open
+    seed: int
+    sizes: Mapping[str, int]
+    """Bytes of the inputs by shape."""
+    took: Mapping[str, float]
+    """How long the case of the problem's own inputs took to make at each shape, seconds."""
+    passing: tuple[str, ...]
+    """Wrong answers that passed on everything so far."""
+    lone: list[Any] | None
+    """The inputs of the only shape, where there is but one."""
 
+    def examined(self) -> tuple[InputKind, ...]:
+        """Every kind, with the reason where it is left out; afterwards ``passing`` are those that pass on all."""
+        found: list[InputKind] = []
+        waiting = planned(self.sizes, self.subject.shapes, decided=not self.passing)
+        while waiting:
+            shape, kind = waiting.pop(0)
+            refused = self._refused(shape, kind)
+            found.append(InputKind(name=kind, shape=shape, refused=refused))
+            if refused and instead_of(kind):
+                waiting.append((shape, instead_of(kind)))
+        return tuple(found)
 
-def _refused(subject: Subject, problem: Open, shape: str, seed: int, kind: str, seconds: float) -> str:
-    if is_slow(seconds):
-        return TOO_SLOW
-    try:
-        drawn(subject, problem, shape, seed, kind)
-    except Meaningless as why:
-        return str(why)
-    return ""
+    def _refused(self, shape: str, kind: str) -> str:
+        if is_slow(self.took[shape]):
+            return TOO_SLOW
+        base = brought(self.subject.draw(shape, self.seed)) if self.lone is None else self.lone
+        try:
+            inputs, targets = changed(self.subject, self.problem, base, kind, self.seed)
+        except Meaningless as why:
+            return str(why)
+        if self.passing and not allows_nonfinite(kind):
+            # Where numbers are not finite, a copy of them says nothing about the others.
+            self.passing = both(self.passing, passing(inputs, targets))
+        return ""

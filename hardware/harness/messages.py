@@ -290,9 +290,11 @@ class MakeCase(Schema, frozen=True, kw_only=True, tag="make_case"):
     shape: str
     seed: int
     kind: str = "normal"
-    """Which inputs: the problem's own, or what is made of them (:mod:`.kinds`)."""
+    """The problem's own inputs, or what is made of them (:mod:`.kinds`)."""
     again: bool = False
     """Whether a process that is gone had made it: then candidates were checked on it, whatever it takes."""
+    base: Values | None = None
+    """Inputs to change instead of a draw, which takes seconds for large ones. Beside it: their file."""
 
 
 class Expected(Schema, frozen=True, kw_only=True):
@@ -315,6 +317,9 @@ class CaseMade(Schema, frozen=True, kw_only=True, tag="case_made"):
 
     refused: str = ""
     """Why candidates cannot be checked on inputs of this kind; nothing is beside it then."""
+
+    passing: tuple[str, ...] = ()
+    """Wrong answers (:mod:`.wrong_answers`) that would pass on the problem's own inputs."""
 
 
 class Compare(Schema, frozen=True, kw_only=True, tag="compare"):
@@ -342,25 +347,24 @@ class Compared(Schema, frozen=True, kw_only=True, tag="compared"):
 
 
 class Explain(Schema, frozen=True, kw_only=True, tag="explain"):
-    """Find out in which way an output (in the memory file beside this, with the others) is wrong."""
+    """Find out in which way an output is wrong. Beside it: the memory files of the outputs and of the case's inputs."""
 
     case: int
     output: int
+    inputs: Values
 
 
 class Explained(Schema, frozen=True, kw_only=True, tag="explained"):
     """What it looks like."""
 
     precision: str = ""
-    """The sentence that says which lower precision it was computed in; empty if it does not look so."""
+    """The sentence that says in which lower precision; empty if it does not look so."""
 
 
 UNMEASURABLE = 1e300
 """Error of a NaN where a number belongs, and the like: events hold finite numbers only."""
 
-
 # Baselines and admission -------------------------------------------------------------------------------------------
-
 
 IDLE = "idle"
 """Name under which the baselines' process times calls that do nothing: what a batch costs beside its calls."""

@@ -28,14 +28,14 @@ def needed_bytes(subject: Subject, inputs: list[Any]) -> int:
 
 def _count(subject: Subject, inputs: list[Any]) -> int:
     sources = [tensor for tensor in values.tensors_of(inputs) if tensor.is_floating_point()]
-    generator = torch.Generator().manual_seed(0)
     with torch.enable_grad():
         for tensor in sources:
             tensor.requires_grad_()
         total = torch.zeros((), dtype=torch.float64)
         for output in values.tensors_of([subject.call(*inputs)]):
             if output.requires_grad and output.is_floating_point():
-                weight = torch.randn(output.shape, generator=generator, dtype=torch.float32).to(output.device)
+                generator = torch.Generator(output.device).manual_seed(0)
+                weight = torch.randn(output.shape, generator=generator, dtype=torch.float32, device=output.device)
                 total = total.to(output.device) + (output.double() * weight).sum()
         if not sources or not total.requires_grad:
             return 0

@@ -24,18 +24,20 @@ def in_float64(call: Callable[..., Any], inputs: list[Any], shake: float = 0.0) 
 
     Args:
         call: What to call.
-        inputs: Its arguments; they stay as they are.
+        inputs: Its arguments; they stay as they are, whatever ``call`` does to what it gets.
         shake: Share of its value by which every number of the inputs is changed at most, up or down.
     """
-    generator = torch.Generator().manual_seed(0)
+    generators: dict[torch.device, torch.Generator] = {}
 
     def wide(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.dtype not in _RAISED | {torch.float64}:
             return tensor.clone()
         if not shake:
             return tensor.double() if tensor.dtype in _RAISED else tensor.clone()
-        moves = 2 * torch.rand(tensor.shape, generator=generator, dtype=torch.float64) - 1
-        return tensor.double() * (1 + shake * moves.to(tensor.device))
+        # Drawn where it is used: moving as many numbers to a device takes longer than what they are for.
+        generator = generators.setdefault(tensor.device, torch.Generator(tensor.device).manual_seed(0))
+        moves = torch.rand(tensor.shape, generator=generator, dtype=torch.float64, device=tensor.device)
+        return moves.mul_(2 * shake).add_(1 - shake).mul_(tensor)
 
     own = {tensor.dtype for tensor in tensors_of(inputs) if tensor.dtype in _RAISED}
     return _in_precision(call, mapped(inputs, wide), own | {torch.float32}, torch.float64)

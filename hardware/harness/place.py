@@ -5,12 +5,15 @@ bound here before, so that a candidate cannot get between by patching a module.
 """
 
 import ctypes
-from collections.abc import Sequence
+import functools
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
 
 from .messages import HOST
+from .staging import STAGED_BYTES, Staging, host_bytes
 
 _libc = ctypes.CDLL(None)
 _memcmp = _libc.memcmp
@@ -19,6 +22,8 @@ _memmove = ctypes.memmove
 _string_at = ctypes.string_at
 _data_ptr = torch._C.TensorBase.data_ptr
 _element_size = torch._C.TensorBase.element_size
+_numel = torch._C.TensorBase.numel
+_storage_offset = torch._C.TensorBase.storage_offset
 _untyped_storage = torch.Tensor.untyped_storage
 _contiguous = torch._C.TensorBase.contiguous
 _frombuffer = torch.frombuffer
@@ -33,6 +38,10 @@ _tensor = torch.tensor
 _empty = torch.empty
 
 
+TIDIED_BYTES = 1 << 30
+"""Less than that is kept: handing memory back stops the device."""
+
+
 class Place(Protocol):
     """What the harness does with memory there."""
 
@@ -40,14 +49,23 @@ class Place(Protocol):
     chunk: int
     """Elements that are compared at once."""
 
+    def tidy(self) -> None:
+        """Let others have the memory that this process does not use just now."""
+
     def fill(self, tensor: torch.Tensor, address: int, size: int) -> None:
         """Copy ``size`` bytes at ``address`` of main memory into the tensor's storage."""
 
     def holds(self, tensor: torch.Tensor, address: int, size: int) -> bool:
         """Whether the storage holds exactly the ``size`` bytes at ``address`` of main memory."""
 
-    def on_host(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor, contiguous, in main memory."""
+    def elements(self, tensor: torch.Tensor) -> Iterator[tuple[int, int]]:
+        """Address and size in main memory of the tensor's elements, in order and one part after the other.
+
+        Each is valid until the next one is asked for.
+        """
+
+    def from_file(self, file: int, position: int, size: int) -> torch.Tensor:
+        """Bytes of a file, here; ones where it ends too early. Valid until the next call."""
 
     def read(self, tensor: torch.Tensor, offsets: Sequence[int]) -> tuple[bytes, ...]:
         """Bytes of the elements that lie ``offsets`` elements behind the tensor's first, in this order.
@@ -63,6 +81,12 @@ class MainMemory:
     chunk = 1 << 17
     """The float64 copies of a chunk stay in the second-level cache."""
 
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def tidy(self) -> None:
+        """What is freed goes back by itself."""
+
     def fill(self, tensor: torch.Tensor, address: int, size: int) -> None:
         """Copy bytes into the storage."""
         _memmove(_untyped_storage(tensor).data_ptr(), address, size)
@@ -71,9 +95,19 @@ class MainMemory:
         """Compare bytes with the storage."""
         return bool(_memcmp(int(_untyped_storage(tensor).data_ptr()), address, size) == 0)
 
-    def on_host(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor, contiguous."""
-        return _contiguous(tensor)
+    def elements(self, tensor: torch.Tensor) -> Iterator[tuple[int, int]]:
+        """All at once."""
+        whole = _contiguous(tensor)
+        yield _data_ptr(whole), _numel(whole) * _element_size(whole)
+
+    def from_file(self, file: int, position: int, size: int) -> torch.Tensor:
+        """In one buffer, which grows."""
+        if len(self._buffer) < size:
+            self._buffer = bytearray(size)
+        view = memoryview(self._buffer)[:size]
+        got = os.preadv(file, [view], position)
+        view[got:] = b"\xff" * (size - got)
+        return _frombuffer(view, dtype=torch.uint8) if size else _empty(0, dtype=torch.uint8)
 
     def read(self, tensor: torch.Tensor, offsets: Sequence[int]) -> tuple[bytes, ...]:
         """Elements, one by one."""
@@ -92,18 +126,42 @@ class Accelerator:
         _empty(1, device=self.device).fill_(0)
         torch.cuda.synchronize(self.device)
 
+    def tidy(self) -> None:
+        """Hand the blocks back that torch keeps for later: baselines and candidates need the memory, too."""
+        if torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device) > TIDIED_BYTES:
+            torch.cuda.empty_cache()
+
     def fill(self, tensor: torch.Tensor, address: int, size: int) -> None:
         """Copy bytes onto the device."""
-        if size:
-            _copy(self._bytes(tensor, size), _host_bytes(address, size))
+        if size > STAGED_BYTES:
+            self._staging.up(address, self._bytes(tensor, size))
+        elif size:
+            _copy(self._bytes(tensor, size), host_bytes(address, size))
 
     def holds(self, tensor: torch.Tensor, address: int, size: int) -> bool:
         """Bring the bytes to the device once more, and compare there."""
-        return not size or bool(_equal(self._bytes(tensor, size), _to(_host_bytes(address, size), self.device)))
+        if size > STAGED_BYTES:
+            return self._staging.same(address, self._bytes(tensor, size))
+        return not size or bool(_equal(self._bytes(tensor, size), _to(host_bytes(address, size), self.device)))
 
-    def on_host(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A copy."""
-        return _cpu(_contiguous(tensor))
+    def elements(self, tensor: torch.Tensor) -> Iterator[tuple[int, int]]:
+        """Copies, of a buffer's size each."""
+        whole = _contiguous(tensor)
+        size = _numel(whole) * _element_size(whole)
+        if size > STAGED_BYTES:
+            start = _storage_offset(whole) * _element_size(whole)
+            yield from self._staging.down(self._bytes(whole, start + size)[start:])
+        else:
+            copied = _cpu(whole)
+            yield _data_ptr(copied), size
+
+    def from_file(self, file: int, position: int, size: int) -> torch.Tensor:
+        """Read into page-locked buffers, and brought from there."""
+        return self._staging.read(file, position, size)
+
+    @functools.cached_property
+    def _staging(self) -> Staging:
+        return Staging(self.device)
 
     def read(self, tensor: torch.Tensor, offsets: Sequence[int]) -> tuple[bytes, ...]:
         """Elements, gathered on the current stream."""
@@ -116,10 +174,6 @@ class Accelerator:
     def _bytes(self, tensor: torch.Tensor, size: int) -> torch.Tensor:
         view = _set(_empty(0, dtype=torch.uint8, device=self.device), _untyped_storage(tensor))
         return view[:size]
-
-
-def _host_bytes(address: int, size: int) -> torch.Tensor:
-    return _frombuffer((ctypes.c_char * size).from_address(address), dtype=torch.uint8)
 
 
 _settled: list[Place] = [MainMemory()]

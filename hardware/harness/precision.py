@@ -6,6 +6,7 @@ digits than a lower precision holds, while what is right has.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,7 +24,8 @@ FEWEST, NEARLY_ALL = 16, 0.99
 """Elements that must need more digits than a lower precision has, and the share of them that must do without."""
 
 MOST_ELEMENTS = 1 << 24
-"""A larger output is not computed in lower precisions throughout: a processor may be slow at that."""
+"""A larger output is not computed in lower precisions throughout: a processor may be slow at that. Nor is all of it
+looked at, but every so many elements."""
 
 _LOWER = {
     "float64": ("float32", "tf32", "float16", "bfloat16"),
@@ -37,28 +39,44 @@ _NAMES = {"tf32": "tf32 (or float16)"}
 Rounding = Callable[[torch.Tensor], torch.Tensor]
 
 
-def suspected(
-    subject: Subject, inputs: list[Any], index: int, got: torch.Tensor, oracle: torch.Tensor, dtype: str
-) -> str:
+@dataclass(frozen=True)
+class Answer:
+    """A wrong output, or a sample of it."""
+
+    got: torch.Tensor
+    """What the candidate returned, flat in float64."""
+    oracle: torch.Tensor
+    """What is right, likewise."""
+    dtype: str
+    """The output's type."""
+    step: int = 1
+    """Of so many elements the first is here."""
+
+
+def step_for(elements: int) -> int:
+    """Every how many elements to look at of an output with so many."""
+    return -(-elements // MOST_ELEMENTS) or 1
+
+
+def suspected(subject: Subject, inputs: list[Any], index: int, answer: Answer) -> str:
     """The sentence that says in which lower precision output ``index`` was computed; empty if it does not look so.
 
     Args:
         subject: The reference.
         inputs: What the candidate was called with.
         index: Which output.
-        got: What the candidate returned, flat in float64.
-        oracle: What is right, likewise.
-        dtype: The output's type.
+        answer: What it returned, and what is right.
     """
+    got, oracle, dtype = answer.got, answer.oracle, answer.dtype
     finite = torch.isfinite(got) & torch.isfinite(oracle)
     if dtype not in _LOWER or not bool(finite.any()):
         return ""
     off, size = _rms((got - oracle)[finite]), _rms(oracle[finite])
     if not LEAST * torch.finfo(getattr(torch, dtype)).eps * size < off < MOST * size:
         return ""
-    sources = [_of_rounded(subject, inputs, index, dtype)]
-    if got.numel() <= MOST_ELEMENTS:
-        sources.append(_throughout(subject, inputs, index, dtype))
+    sources = [_of_rounded(subject, inputs, index, answer)]
+    if answer.step == 1:
+        sources.append(_throughout(subject, inputs, index, answer))
     for answers in sources:
         found = [(_rms((got - lower)[finite]) / off, how) for how, lower in answers if lower.shape == got.shape]
         closest, how = min((one for one in found if one[0] < CLOSER), default=(1.0, ""))
@@ -70,29 +88,29 @@ def suspected(
     return _has_fewer_digits(got[finite], oracle[finite], index, dtype)
 
 
-def _of_rounded(subject: Subject, inputs: list[Any], index: int, dtype: str) -> Iterator[tuple[str, torch.Tensor]]:
+def _of_rounded(subject: Subject, inputs: list[Any], index: int, answer: Answer) -> Iterator[tuple[str, torch.Tensor]]:
     """What the reference says when its inputs hold less, flat in float64, and in words."""
-    for name in _LOWER[dtype]:
-        for rounding in _roundings(name) if name != dtype else ():
+    for name in _LOWER[answer.dtype]:
+        for rounding in _roundings(name) if name != answer.dtype else ():
 
             def call(rounding: Rounding = rounding) -> Any:
                 return subject.rounded(copies(inputs), rounding)
 
-            yield from _answer(f"for inputs rounded to {_NAMES.get(name, name)}", call, index)
+            yield from _answer(f"for inputs rounded to {_NAMES.get(name, name)}", call, index, answer.step)
 
 
-def _throughout(subject: Subject, inputs: list[Any], index: int, dtype: str) -> Iterator[tuple[str, torch.Tensor]]:
+def _throughout(subject: Subject, inputs: list[Any], index: int, answer: Answer) -> Iterator[tuple[str, torch.Tensor]]:
     """What the reference says when everything in it holds less."""
-    for name in _LOWER[dtype]:
+    for name in _LOWER[answer.dtype]:
         if name != "tf32" and not name.startswith("float8"):
 
             def call(name: str = name) -> Any:
                 return subject.lowered(copies(inputs), getattr(torch, name))
 
-            yield from _answer(f"in {name} throughout", call, index)
+            yield from _answer(f"in {name} throughout", call, index, answer.step)
 
 
-def _answer(how: str, call: Callable[[], Any], index: int) -> Iterator[tuple[str, torch.Tensor]]:
+def _answer(how: str, call: Callable[[], Any], index: int, step: int) -> Iterator[tuple[str, torch.Tensor]]:
     try:
         found = values.leaves(attempt(call))
     except Refused:
@@ -101,7 +119,7 @@ def _answer(how: str, call: Callable[[], Any], index: int) -> Iterator[tuple[str
     if index < len(found) and isinstance(found[index], torch.Tensor):
         answer = found[index]
         whole = torch.view_as_real(answer.resolve_conj()) if answer.is_complex() else answer
-        yield how, whole.double().contiguous().reshape(-1)
+        yield how, whole.reshape(-1)[::step].double()
 
 
 def _has_fewer_digits(got: torch.Tensor, oracle: torch.Tensor, index: int, dtype: str) -> str:

@@ -1,11 +1,12 @@
 """The reference's process: draws inputs, knows what is right, compares. It sees outputs, never the candidate's code."""
 
+import math
 import os
 import socket
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -14,7 +15,7 @@ from .answering import Handlers, serve_commands
 from .compare import Target
 from .kinds import NORMAL
 from .linux import LESS_URGENT
-from .meaning import TOO_SLOW, Meaningless, drawn, is_slow
+from .meaning import TOO_SLOW, Meaningless, changed, is_slow
 from .messages import (
     CaseMade,
     Compare,
@@ -27,9 +28,11 @@ from .messages import (
     Spawn,
     Values,
 )
-from .place import Place, brought, settle
-from .precision import suspected
+from .place import Place, brought, here, settle
+from .precision import Answer, step_for, suspected
 from .subject import Subject, open_subject
+from .targets import targets_of
+from .wrong_answers import passing
 
 
 def prepare_process(request: Spawn) -> Place:
@@ -55,17 +58,11 @@ def serve(channel: socket.socket, request: Spawn) -> None:
     serve_commands(channel, handlers)
 
 
-@dataclass(frozen=True)
-class _Held:
-    made: MakeCase
-    targets: list[Target]
-
-
 class _Reference:
     def __init__(self) -> None:
         self._subject: Subject | None = None
         self._problem: Open | None = None
-        self._cases: dict[int, _Held] = {}
+        self._cases: dict[int, list[Target]] = {}
         self._took: dict[str, float] = {}
         """How long the last case on the problem's own inputs took to make, by shape, seconds."""
 
@@ -80,28 +77,49 @@ class _Reference:
 
     def make_case(self, command: MakeCase, descriptors: list[int]) -> tuple[CaseMade, Sequence[int]]:
         assert self._subject is not None and self._problem is not None
-        began = time.monotonic()
         try:
-            if command.kind != NORMAL and not command.again and is_slow(self._took.get(command.shape, 0.0)):
-                raise Meaningless(TOO_SLOW)
-            inputs, targets = drawn(self._subject, self._problem, command.shape, command.seed, command.kind)
+            if command.kind == NORMAL:
+                inputs = self._subject.draw(command.shape, command.seed)
+                began = time.monotonic()
+                targets, found = self._normal(inputs)
+                self._took[command.shape] = time.monotonic() - began
+            else:
+                (inputs, targets), found = self._changed(command, descriptors), ()
         except Meaningless as why:
             return CaseMade(inputs=Values(items=(), size=0), outputs=(), float64=False, refused=str(why)), ()
-        if command.kind == NORMAL:
-            self._took[command.shape] = time.monotonic() - began
         packed, file = values.pack(inputs)
-        self._cases[command.case] = _Held(command, targets)
+        self._cases[command.case] = targets
+        del inputs
+        here().tidy()
         made = CaseMade(
             inputs=packed,
             outputs=tuple(target.expected() for target in targets),
             float64=all(target.float64 for target in targets),
+            passing=found,
         )
         return made, (file,)
+
+    def _normal(self, drawn: list[Any]) -> tuple[list[Target], tuple[str, ...]]:
+        """What is right for inputs of the problem's own, and which wrong answers would pass for it."""
+        assert self._subject is not None and self._problem is not None
+        inputs = brought(drawn)
+        targets = targets_of(self._subject, self._problem, inputs)
+        return targets, passing(inputs, targets)
+
+    def _changed(self, command: MakeCase, descriptors: list[int]) -> tuple[list[Any], list[Target]]:
+        assert self._subject is not None and self._problem is not None
+        if not command.again and is_slow(self._took.get(command.shape, 0.0)):
+            raise Meaningless(TOO_SLOW)
+        if command.base is None:
+            base = brought(self._subject.draw(command.shape, command.seed))
+        else:
+            base = unpacked(command.base, descriptors[0])
+        return changed(self._subject, self._problem, base, command.kind, command.seed)
 
     def compare(self, command: Compare, descriptors: list[int]) -> Compared:
         """The worst output; the first that is wrong, if one is."""
         position, worst = 0, Compared(ok=True, error=0.0, reference_error=0.0, bound=0.0)
-        for index, (target, output) in enumerate(zip(self._cases[command.case].targets, command.outputs, strict=True)):
+        for index, (target, output) in enumerate(zip(self._cases[command.case], command.outputs, strict=True)):
             result, position = target.compare(output, descriptors[0], position, index)
             if not result.ok:
                 return result
@@ -112,21 +130,26 @@ class _Reference:
     def explain(self, command: Explain, descriptors: list[int]) -> Explained:
         """Whether a wrong output is what the reference computes in a lower precision."""
         assert self._subject is not None and self._problem is not None
-        held = self._cases[command.case]
-        made = held.made
-        # Drawn once more: a case's inputs are not kept here.
-        inputs, _ = drawn(self._subject, self._problem, made.shape, made.seed, made.kind)
-        got, oracle, dtype = _written(held.targets, command.output, descriptors[0])
-        return Explained(precision=suspected(self._subject, brought(inputs), command.output, got, oracle, dtype))
+        output, inputs = descriptors
+        answer = _written(self._cases[command.case], command.output, output)
+        found = suspected(self._subject, unpacked(command.inputs, inputs), command.output, answer)
+        here().tidy()
+        return Explained(precision=found)
 
 
-def _written(targets: list[Target], index: int, file: int) -> tuple[torch.Tensor, torch.Tensor, str]:
-    """What a candidate wrote as output ``index``, what is right, both flat in float64, and the output's dtype."""
+def unpacked(described: Values, file: int) -> list[Any]:
+    """Inputs as they lie in a memory file, here."""
+    return values.unpack(described, values.MappedFile(file, described.size))
+
+
+def _written(targets: list[Target], index: int, file: int) -> Answer:
+    """What a candidate wrote as output ``index``, and what is right."""
     position = 0
     for target in targets[:index]:
         position = target.after(position)
-    got, oracle = targets[index].written(file, position)
-    return got, oracle, targets[index].dtype
+    step = step_for(math.prod(targets[index].shape))
+    got, oracle = targets[index].written(file, position, step)
+    return Answer(got, oracle, targets[index].dtype, step)
 
 
 def _share(result: Compared) -> float:

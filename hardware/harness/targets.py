@@ -14,32 +14,43 @@ from .messages import Open
 from .subject import Subject, explained
 
 
-def targets_of(subject: Subject, problem: Open, inputs: list[Any], *, shake: bool = False) -> list[Target]:
+def targets_of(
+    subject: Subject, problem: Open, inputs: list[Any], *, shake: bool = False, native: list[Any] | None = None
+) -> list[Target]:
     """Oracle and own error for every output of the reference on ``inputs``, which stay as they are.
 
     With ``shake`` the bounds also know how far the answer moves when every input moves by an epsilon of the outputs.
+    ``native`` are the reference's outputs on ``inputs`` where they are known already.
 
     Raises:
-        Refused: the reference fails on them, or returns nothing that can be compared.
+        Refused: the reference fails on them, or returns nothing that can be compared; or float64 needs more memory
+            than there is.
     """
-    native = reference_outputs(subject, problem, inputs)
+    native = reference_outputs(subject, problem, inputs) if native is None else list(native)
     # Where it does not run in float64, it is its own oracle, in its own precision (see bounds.OWN_PRECISION).
-    precise = _precise(subject, inputs, len(native), 0.0)
-    shaken = _precise(subject, inputs, len(native), _epsilon(native)) if shake else [None] * len(native)
+    precise = _precise(subject, problem, inputs, len(native), 0.0)
+    shaken = _precise(subject, problem, inputs, len(native), _epsilon(native)) if shake else [None] * len(native)
     tolerance = read_tolerance(subject.tolerance)
     for leaf in native:
         if not isinstance(leaf, torch.Tensor | int | float | None):
             raise Refused(
                 f"{problem.name}.py: the reference returns a {type(leaf).__name__}; return tensors or numbers"
             )
-    return [Target(one, other, tolerance, moved) for one, other, moved in zip(native, precise, shaken, strict=True)]
+    targets = []
+    while native:
+        # One after the other: a large output in float64 is let go of before the next one is looked at.
+        targets.append(Target(native.pop(0), precise.pop(0), tolerance, shaken.pop(0)))
+    return targets
 
 
-def _precise(subject: Subject, inputs: list[Any], count: int, shake: float) -> list[Any]:
+def _precise(subject: Subject, problem: Open, inputs: list[Any], count: int, shake: float) -> list[Any]:
     """The outputs in float64; None for each where there is no such thing."""
     try:
-        found = values.leaves(attempt(lambda: subject.precise(copies(inputs), shake)))
-    except Refused:
+        found = values.leaves(attempt(lambda: subject.precise(inputs, shake)))
+    except Refused as refused:
+        if refused.kind == "memory":
+            # Not a reference without float64: that would be judged by another rule.
+            raise explained(refused, problem, "cannot be computed in float64") from None
         return [None] * count
     return found if len(found) == count else [None] * count
 

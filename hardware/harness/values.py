@@ -11,10 +11,13 @@ import torch
 
 from . import messages, place
 from .messages import DTypeValue, TensorSpec, Value, Values
+from .staging import write_by_threads
 
 ALIGNMENT = 4096
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _LARGEST_WRITE = 1 << 30
+_LARGE_WRITE = 16 << 20
+"""Bytes from which on a write is worth a mapping."""
 
 
 class Unsupported(TypeError):
@@ -67,8 +70,9 @@ class _Writer:
     def _tensor(self, tensor: torch.Tensor) -> TensorSpec:
         if tensor.layout != torch.strided:
             raise Unsupported(f"a tensor on {tensor.device} with layout {tensor.layout}")
-        tensor = tensor.detach().resolve_conj().resolve_neg().cpu()
-        storage = tensor.untyped_storage()
+        tensor = tensor.detach().resolve_conj().resolve_neg()
+        # The storage, not the tensor: a copy of the latter would close the gaps between its rows.
+        storage = tensor.untyped_storage().cpu()
         begin, size = self.position, storage.nbytes()
         write_bytes(self.file, storage.data_ptr(), size, begin)
         self.position = -(-(begin + size) // ALIGNMENT) * ALIGNMENT
@@ -84,6 +88,9 @@ class _Writer:
 
 def write_bytes(file: int, address: int, size: int, position: int) -> None:
     """Write ``size`` bytes at ``address`` into ``file`` at ``position``."""
+    if size > _LARGE_WRITE:
+        write_by_threads(file, address, size, position)
+        return
     done = 0
     while done < size:
         step = min(size - done, _LARGEST_WRITE)
@@ -111,21 +118,24 @@ def fresh_tensor(spec: TensorSpec) -> torch.Tensor:
     return storage.as_strided(spec.shape, spec.stride, spec.storage_offset)
 
 
-def unpack(values: Values, mapped: MappedFile) -> list[Any]:
-    """Arguments as described, their tensors copied into memory that torch allocated."""
-    return [_unpack(item, mapped) for item in values.items]
+Make = Callable[[TensorSpec], torch.Tensor]
 
 
-def _unpack(value: Value, mapped: MappedFile) -> Any:
+def unpack(values: Values, mapped: MappedFile, make: Make = fresh_tensor) -> list[Any]:
+    """Arguments as described, their tensors copied into memory that torch allocated, or into those of ``make``."""
+    return [_unpack(item, mapped, make) for item in values.items]
+
+
+def _unpack(value: Value, mapped: MappedFile, make: Make) -> Any:
     if isinstance(value, TensorSpec):
-        tensor = fresh_tensor(value)
+        tensor = make(value)
         place.here().fill(tensor, mapped.address + value.position, value.size)
         return tensor
     if isinstance(value, messages.Sequence):
-        items = [_unpack(item, mapped) for item in value.items]
+        items = [_unpack(item, mapped, make) for item in value.items]
         return tuple(items) if value.is_tuple else items
     if isinstance(value, messages.Mapping):
-        return {key: _unpack(item, mapped) for key, item in value.items.items()}
+        return {key: _unpack(item, mapped, make) for key, item in value.items.items()}
     if isinstance(value, DTypeValue):
         return getattr(torch, value.name)
     return value

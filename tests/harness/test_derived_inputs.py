@@ -5,8 +5,20 @@ import math
 import pytest
 import torch
 
+from kernelswarm.hardware.harness import derived
 from kernelswarm.hardware.harness.derived import derive
-from kernelswarm.hardware.harness.kinds import BOTH, KINDS, SMALL_BYTES, STRIDED, VALUE_KINDS, in_words, planned
+from kernelswarm.hardware.harness.kinds import (
+    ALL,
+    BOTH,
+    CENTRED,
+    KINDS,
+    SMALL_BYTES,
+    STRIDED,
+    VALUE_KINDS,
+    in_words,
+    instead_of,
+    planned,
+)
 
 
 def _drawn(*shape: int) -> torch.Tensor:
@@ -25,6 +37,40 @@ def test_all_kinds_go_to_small_shapes_that_are_not_timed() -> None:
 def test_a_lone_large_shape_gets_one_case_more() -> None:
     assert planned({"main": 1 << 30}, ["main"]) == [("main", BOTH)]
     assert {kind for _, kind in planned({"main": 4096}, ["main"])} == set(KINDS)
+
+
+def test_where_wrong_answers_pass_there_are_inputs_with_negative_numbers() -> None:
+    small = planned({"main": 4096}, ["main"], decided=False)
+
+    assert [kind for _, kind in small] == [*KINDS, CENTRED]
+    assert planned({"main": 1 << 33}, ["main"], decided=False) == [("main", ALL)]
+    assert instead_of(ALL) == BOTH and instead_of(CENTRED) == ""
+
+
+def test_of_several_large_shapes_the_smallest_gets_one_case() -> None:
+    assert planned({"main": 1 << 33, "other": 1 << 32}, ["main", "other"]) == [("other", BOTH)]
+
+
+def test_centred_numbers_have_both_signs() -> None:
+    x, scale, signed = torch.rand(64, 8), torch.rand(8), _drawn(8)
+
+    (moved, also, same) = derive([x, scale, signed], CENTRED, 1) or []
+
+    assert float(moved.min()) < -0.4 and float(moved.max()) > 0.4 and same is signed
+    assert torch.allclose(x - moved, torch.full_like(x, float(x.mean())), atol=1e-6)
+    assert torch.allclose(scale - also, torch.full_like(scale, float(x.mean())), atol=1e-6)
+    assert derive([signed], CENTRED, 1) is None
+
+
+def test_large_tensors_are_changed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = _drawn(3, 50, 7).transpose(0, 1)
+    whole = {kind: derive([x], kind, 1) for kind in ("heavy_tailed", "shifted", BOTH)}
+    monkeypatch.setattr(derived, "PART", 40)
+
+    for kind, expected in whole.items():
+        (changed,) = derive([x], kind, 1) or []
+        assert expected is not None and torch.allclose(changed, expected[0], rtol=1e-6), kind
+        assert changed.stride() == expected[0].stride()
 
 
 def test_where_no_other_shape_is_small_the_smallest_is_taken() -> None:

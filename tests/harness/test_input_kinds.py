@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness.kinds import KINDS, VALUE_KINDS
+from kernelswarm.hardware.harness.kinds import CENTRED, KINDS, VALUE_KINDS
 from kernelswarm.hardware.problem_files import load_problem
-from kernelswarm.schemas import Problem, ProblemFacts, Verdict, VerifyReport
+from kernelswarm.schemas import Problem, ProblemError, ProblemFacts, Verdict, VerifyReport
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -155,3 +155,27 @@ async def test_kinds_on_which_the_reference_means_nothing_are_left_out(
     assert {kind.name for kind in facts.input_kinds if kind.refused} >= left_out, facts.input_kinds
     assert verified.verdict is Verdict.correct, verified.evidence
     assert not {case.inputs for case in verified.cases} & left_out
+
+
+POSITIVE_RELU = HEAD.replace("randn", "rand") + "def reference(x): return torch.relu(x)\n"
+
+
+async def test_what_only_the_usual_inputs_cannot_tell_from_nothing_is_admitted(
+    device: Device, tmp_path: Path, judge: JudgeOn
+) -> None:
+    facts = await device.admit(_problem(tmp_path, POSITIVE_RELU))
+    honest = await judge(POSITIVE_RELU, "def kernel(x): return torch.relu(x)")
+    idle = await judge(POSITIVE_RELU, "def kernel(x): return x.clone()")
+
+    assert {kind.name for kind in facts.input_kinds} == {*KINDS, CENTRED}
+    assert honest.verdict is Verdict.correct, honest.evidence
+    assert {case.inputs for case in honest.cases} >= {"normal", CENTRED}
+    assert idle.verdict is Verdict.wrong_numbers
+    assert idle.evidence is not None and idle.evidence.inputs == CENTRED
+
+
+async def test_a_range_that_the_reference_needs_stays_and_decides_nothing(device: Device, tmp_path: Path) -> None:
+    source = HEAD.replace("randn", "rand") + "def reference(x):\n    assert bool((x >= 0).all())\n    return x.abs()\n"
+
+    with pytest.raises(ProblemError, match="decides nothing: input 0 itself passes"):
+        await device.admit(_problem(tmp_path, source))

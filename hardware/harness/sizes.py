@@ -1,0 +1,39 @@
+"""How large arguments are, and what is too large to be judged as often as the rest. Pure: no torch."""
+
+import math
+from collections.abc import Sequence
+
+LARGE_BYTES = 1 << 30
+"""Inputs and outputs of one call from this size on are large: drawing, copying and comparing them takes seconds."""
+
+MAIN_SEEDS = 3
+"""Input sets of the timed shape that every candidate is checked on, and timed on in turn."""
+OTHER_SEEDS = 2
+LARGE_SEEDS = 2
+"""The same where they are large: one less cannot show that an answer belongs to other inputs."""
+
+_WIDTHS = {
+    "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "float16": 2, "bfloat16": 2, "int32": 4, "float32": 4,
+    "complex128": 16,
+}  # fmt: skip
+"""Bytes of an element; 8 for the others."""
+
+
+def bytes_of(shape: Sequence[int], dtype: str) -> int:
+    """Bytes of the elements of a tensor; ``dtype`` as torch spells it."""
+    return math.prod(shape) * _WIDTHS.get(dtype, 8)
+
+
+def is_large(inputs: int, outputs: int) -> bool:
+    """Whether a call that takes and returns so many bytes is checked on fewer input sets, and on none twice."""
+    return inputs + outputs >= LARGE_BYTES
+
+
+def left_out(inputs: int, outputs: int) -> str:
+    """What is left out for a call of that size, and why; empty if nothing is."""
+    if not is_large(inputs, outputs):
+        return ""
+    return (
+        f"an input set and its outputs are {(inputs + outputs) / 1e9:.1f} GB: {LARGE_SEEDS} sets are used instead of "
+        f"{MAIN_SEEDS}, and none of them twice"
+    )

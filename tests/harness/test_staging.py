@@ -1,0 +1,65 @@
+"""What is large goes between main memory, files and devices in parts; nothing of it is lost on the way."""
+
+import ctypes
+import os
+
+import pytest
+import torch
+
+from kernelswarm.hardware.harness import values
+from kernelswarm.hardware.harness.staging import Staging
+
+DEVICE = torch.device("cpu")
+SIZES = [1, 99, 100, 101, 1000, 1050]
+
+
+def _bytes(size: int) -> torch.Tensor:
+    return torch.randint(0, 255, (size,), dtype=torch.uint8, generator=torch.Generator().manual_seed(size))
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_up_and_down(size: int) -> None:
+    staging, source, there = Staging(DEVICE, 100), _bytes(size), torch.zeros(size, dtype=torch.uint8)
+
+    staging.up(source.data_ptr(), there)
+    back = b"".join(ctypes.string_at(address, count) for address, count in staging.down(there))
+
+    assert torch.equal(there, source)
+    assert back == bytes(source.tolist())
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_single_other_byte_is_seen(size: int) -> None:
+    staging, source = Staging(DEVICE, 100), _bytes(size)
+    there = source.clone()
+
+    assert staging.same(source.data_ptr(), there)
+    there[-1] += 1
+    assert not staging.same(source.data_ptr(), there)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_file_that_ends_too_early_reads_as_ones(size: int) -> None:
+    file = os.memfd_create("outputs")
+    source = _bytes(size)
+    os.write(file, b"head" + bytes(source.tolist()))
+
+    whole = Staging(DEVICE, 100).read(file, 4, size)
+    more = Staging(DEVICE, 100).read(file, 4, size + 250)
+    os.close(file)
+
+    assert torch.equal(whole, source)
+    assert torch.equal(more[:size], source) and bool((more[size:] == 255).all())
+
+
+def test_large_tensors_are_packed_as_they_lie() -> None:
+    wide = torch.randn(3000, 2100)
+    views = [wide[:, :1999], wide.t(), torch.randn(7)]
+
+    packed, file = values.pack(views)
+    found = values.unpack(packed, values.MappedFile(file, packed.size))
+    os.close(file)
+
+    assert packed.size > values._LARGE_WRITE
+    assert [one.stride() for one in found] == [one.stride() for one in views]
+    assert all(torch.equal(one, other) for one, other in zip(found, views, strict=True))
