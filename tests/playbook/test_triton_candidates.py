@@ -58,7 +58,13 @@ def report(folder):
 def test_numbers_are_those_of_eager(report, name):
     assert report[name]["differences"] == []
     assert report[name]["kernels"] > 0
-    assert not report[name]["first_falls_back"]
+    assert "input 0" not in report[name]["fallbacks"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_launch_is_compiled_ahead_wherever_inputs_lie(report, name):
+    assert report[name]["unlisted"] == []
+    assert not {"strided", "padded", "misaligned", "expanded"} & set(report[name]["fallbacks"])
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Triton candidates by Triton's interpreter against eager PyTorch, on the CPU. Run as a script, in its own process,
 with TRITON_INTERPRET=1 and this folder and tests/support on the path:
 
-    python triton_candidates.py FOLDER
+    python triton_candidates.py FOLDER [OPERATOR…]
 
 It writes FOLDER/report.json and every candidate beside it.
 """
@@ -16,18 +16,45 @@ import interpreted  # noqa: F401
 import operators
 import torch
 import triton_products_cases
+from recorded import PLACES, Launches, placed
 
 from kernelswarm.agents.synthesizer.playbook.triton_candidate import generate_triton
 from kernelswarm.agents.synthesizer.playbook.triton_knobs import gpu_settings
 from kernelswarm.hardware.capture import capture
-from kernelswarm.schemas import ProblemFacts, Work
+from kernelswarm.schemas import InputFact, ProblemFacts, ShapeFacts, Work
+
+DATA_DEPENDENT = {"compactions", "truncate_by_search", "truncate_by_repeat"}
+"""What follows kernels that were not run would fail."""
+ELSEWHERE = {
+    "rmsnorm", "softmax_online", "reductions", "running_sums", "concatenations", "gathers", "matmul", "split_linear",
+    "stream_batches", "made_operands", "batched", "attention", "attention_spelled", "conv2d", "conv1d", "max_pool",
+    "depthwise_line", "views_multiplied", "heads", "numbers", *DATA_DEPENDENT,
+}  # fmt: skip
+"""Of every kind one: these are run on inputs in other places, too."""
+
+
+def copied(inputs):
+    """The same inputs in memory of their own."""
+    return [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
+
+
+def shape_of(graph, inputs):
+    """One of a problem's shapes."""
+    names = [node.name for node in graph.nodes if node.op == "input"]
+    facts = [
+        InputFact(name=name, kind="tensor", shape=tuple(value.shape), dtype=str(value.dtype).removeprefix("torch."))
+        for name, value in zip(names, inputs, strict=True)
+        if isinstance(value, torch.Tensor)
+    ]
+    return ShapeFacts(name="", inputs=tuple(facts), outputs=())
 
 
 def write(function, inputs, recipe, path):
-    """The candidate for an operator captured at ``inputs``."""
-    graph = capture(function, inputs)
+    """The candidate for an operator captured at the first inputs, with the shapes of all."""
+    graph = capture(function, copied(inputs[0]))
     work = Work(read_bytes=1, write_bytes=1, flops=1)
-    facts = ProblemFacts(signature=(), shapes=(), graph=graph, work=work, dtype="float32", float64_oracle=True)
+    shapes = tuple(shape_of(graph, one) for one in inputs)
+    facts = ProblemFacts(signature=(), shapes=shapes, graph=graph, work=work, dtype="float32", float64_oracle=True)
     path.write_text(generate_triton(facts, graph, gpu_settings(recipe)).source)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
@@ -53,38 +80,68 @@ def differs(want, got, bound):
     return "" if same else f"off by {(want.double() - got.double()).abs().max().item():.2e}"
 
 
+def size_of(inputs):
+    """Elements, 0 if a tensor has none."""
+    counts = [value.numel() for value in inputs if isinstance(value, torch.Tensor)]
+    return sum(counts) if all(counts) else 0
+
+
+def cases_of(name, given):
+    """What is passed, what it is called, and whether kernels are run or only recorded."""
+    for number, inputs in enumerate(given):
+        yield f"input {number}", inputs, True
+    for place in PLACES:
+        # Where lengths are given, they are to stay the same.
+        if name not in DATA_DEPENDENT or place != "expanded":
+            yield place, placed(given[0], place), name in DATA_DEPENDENT
+    if name in ELSEWHERE:
+        small = min(filter(size_of, given), key=size_of)
+        yield "mixed", placed(small, "padded", "strided", "misaligned"), True
+        places = ("misaligned", "padded" if name in DATA_DEPENDENT else "expanded", "strided")
+        yield "mixed again", placed(small, *places), True
+
+
 def compare(name, function, makers, recipe, bound, folder):
-    """What one operator's report says: differences, kernels, and inputs for which the candidate fell back to ATen."""
+    """What one operator's report says.
+
+    Differences, kernels, inputs for which the candidate fell back to ATen, and launches that are not in its list.
+    """
     torch.manual_seed(0)
-    module = write(function, makers[0](), recipe, folder / f"{name}.py")
-    plain, fallbacks, differences = module._aten, [], []
+    given = [make() for make in makers]
+    module = write(function, given, recipe, folder / f"{name}.py")
+    plain, fallbacks, differences, unlisted = module._aten, [], [], []
 
     def aten(*inputs):
-        fallbacks.append(number)
+        fallbacks.append(case)
         return plain(*inputs)
 
     module._aten = aten
-    for number, make in enumerate(makers):
-        inputs = make()
-        want = flat(function(*[v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]))
-        got = flat(module.kernel(*inputs))
-        for place, (w, g) in enumerate(zip(want, got, strict=True)):
+    for case, inputs, run in cases_of(name, given):
+        want = flat(function(*copied(inputs))) if run else []
+        with Launches(module).recorded(run=run) as launches:
+            got = flat(module.kernel(*inputs))
+        unlisted += [f"{case}: {kernel}" for kernel in launches.unlisted()]
+        for place, (w, g) in enumerate(zip(want, got, strict=True) if run else ()):
             reason = differs(w, g, bound)
-            differences += [f"input {number}, output {place}: {reason}"] if reason else []
-    return {"differences": differences, "kernels": len(module.TRITON_LAUNCHES), "first_falls_back": 0 in fallbacks}
+            differences += [f"{case}, output {place}: {reason}"] if reason else []
+    kernels = len({launch["kernel"] for launch in module.TRITON_LAUNCHES})
+    return {"differences": differences, "kernels": kernels, "fallbacks": fallbacks, "unlisted": unlisted}
 
 
-def main(folder):
+def main(folder, only=()):
     cases = {n: (f, i, {"math": "accurate"}, b or 2e-5) for n, (f, i, _, b) in operators.CASES.items() if n != "module"}
     cases |= triton_products_cases.CASES
     report = {}
     for name, (function, makers, recipe, bound) in cases.items():
+        if only and name not in only:
+            continue
         try:
             report[name] = compare(name, function, makers, recipe, bound, folder)
         except Exception:  # noqa: BLE001 - the report says what happened, the other operators go on
-            report[name] = {"differences": [traceback.format_exc()[-1500:]], "kernels": 0, "first_falls_back": True}
+            failed = [traceback.format_exc()[-1500:]]
+            report[name] = {"differences": failed, "kernels": 0, "fallbacks": [], "unlisted": []}
     (folder / "report.json").write_text(json.dumps(report))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2:])

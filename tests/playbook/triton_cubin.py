@@ -16,8 +16,11 @@ def source_of(function, arguments):
     for place, parameter in enumerate(function.params):
         value = arguments[parameter.name]
         if isinstance(value, str):
-            signature[parameter.name] = value
-            attributes[(place,)] = [["tt.divisibility", 16]]
+            signature[parameter.name] = value.removesuffix(" unaligned")
+            if signature[parameter.name] == value:
+                attributes[(place,)] = [["tt.divisibility", 16]]
+        elif parameter.do_not_specialize:
+            signature[parameter.name] = "fp32" if isinstance(value, float) else "i32"
         elif parameter.is_constexpr or isinstance(value, bool) or value == 1:
             signature[parameter.name] = "constexpr"
             constants[parameter.name] = value

@@ -177,6 +177,20 @@ def attention_spelled(q, k, v):
     return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1) @ v
 
 
+@case(lambda: [r(4, 30, 66), r(66, 40), r(3, 64, 20)], tile_k=16)
+def views_multiplied(x, w, y):
+    """Operands in place: a part of the columns, a transposed part, parts that begin between multiples of 16 bytes."""
+    part = torch.bmm(x[:3, :, 2:], y)
+    return part, x[1:, :, 1:65] @ y[1].cos(), w[3:, 1:].t() @ w[3:, 1:], x[0].t() @ x[1]
+
+
+@case(lambda: [h(2, 20, 96)], bound=5e-3)
+def heads(x):
+    """Attention on heads that lie side by side in memory."""
+    q, k, v = (part.unflatten(-1, (2, 16)).transpose(1, 2) for part in x.chunk(3, -1))
+    return F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+
+
 @case(lambda: [h(3, 20, 30), h(24, 20, 3), h(24)], lambda: [h(2, 20, 37), h(24, 20, 3), h(24)], bound=2e-3)
 def conv1d(x, w, b):
     return F.conv1d(x, w, b, padding=1)

@@ -33,13 +33,17 @@ def argument(arg: Arg, tensor: Callable[[str], str]) -> str:
     return repr(arg)
 
 
+_ANY_STRIDES = dict.fromkeys(("aten.view.default", "aten._unsafe_view.default"), "aten.reshape.default")
+"""What is a view of the inputs that capture saw may have to be a copy of others, as it is in the reference."""
+
+
 def call(node: Node, tensor: Callable[[str], str]) -> str:
     """A node as a call."""
     args = [argument(arg, tensor) for arg in node.args]
     if node.target == "operator.getitem":
         return f"{args[0]}[{args[1]}]"
     args += [f"{key}={argument(arg, tensor)}" for key, arg in node.kwargs.items()]
-    return f"torch.ops.{node.target}({', '.join(args)})"
+    return f"torch.ops.{_ANY_STRIDES.get(node.target, node.target)}({', '.join(args)})"
 
 
 def sizes_from_inputs(graph: Graph) -> list[str]:

@@ -12,7 +12,7 @@ from .regions import AnyKernel, Plan
 from .triton_attention import ATTENTION, attention_kernel
 from .triton_convolution import CONVOLUTION, convolution_kernel, convolution_user
 from .triton_knobs import GpuSettings
-from .triton_launch import Launch, TritonKernel
+from .triton_launch import Launch, TritonKernel, settled
 from .triton_library_products import product_kernel
 from .triton_points import PointWriter, shape_of_points
 from .triton_prepare import Sizes, Tile, prepare
@@ -65,6 +65,9 @@ def triton_library(plan: Plan, settings: GpuSettings) -> TritonLibrary:
         if kernel.name not in printer.made.kernels:
             printer.loops(kernel)
     made = printer.made
+    known = plan.graph.symbols
+    for kernels in (made.kernels, made.replaced):
+        kernels.update({name: [settled(one, known) for one in printed] for name, printed in kernels.items()})
     return replace(made, prelude=prelude(printer.needs.helpers), conditions=list(dict.fromkeys(made.conditions)))
 
 
@@ -82,7 +85,7 @@ class _Printer:
         """Attention, or a convolution with what follows it."""
         nodes, sizes, conditions = self.plan.nodes, self.sizes, self.made.conditions
         if node.target == ATTENTION:
-            self._take(node, None, [attention_kernel(node, nodes, sizes, self.settings, conditions)])
+            self._take(node, None, [attention_kernel(node, self.plan, sizes, self.settings, conditions)])
             return
         user = convolution_user(node, self.plan)
         user = None if user is not None and user.name in self.made.kernels else user

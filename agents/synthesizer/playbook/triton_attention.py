@@ -9,8 +9,10 @@ from ....schemas import Arg, Expr, Graph, Node, Ref
 from .build import number
 from .pointwise import base_name
 from .printing import python_poly
+from .regions import Plan
 from .triton_knobs import GpuSettings
-from .triton_launch import Launch, TritonKernel
+from .triton_launch import Launch, TritonKernel, evaluate
+from .triton_layout import Layout, layout_of
 from .triton_prepare import Sizes
 from .triton_scope import pname
 from .views import VIEWS, shape_of
@@ -114,8 +116,8 @@ def _factor(arg: object, nodes: dict[str, Node], graph: Graph) -> float | None:
         return None if value is None else float(value)
     symbols = {name: source.example for name, source in graph.symbols.items()}
     try:
-        return float(eval(arg.value, {"__builtins__": {}, "math": math}, symbols))
-    except (NameError, ValueError, ZeroDivisionError):
+        return float(evaluate(arg.value, symbols))
+    except (NameError, AttributeError, ValueError, ZeroDivisionError):
         return None
 
 
@@ -200,9 +202,10 @@ def _names(node: Node) -> tuple[str, str, str]:
 
 
 def attention_kernel(
-    node: Node, nodes: dict[str, Node], sizes: Sizes, settings: GpuSettings, conditions: list[str]
+    node: Node, plan: Plan, sizes: Sizes, settings: GpuSettings, conditions: list[str]
 ) -> TritonKernel:
     """The kernel of one attention node: a tile of queries for every program, keys in blocks."""
+    nodes = plan.nodes
     q, k, v = _names(node)
     cut = _cut(node, nodes, settings)
     q_shape, v_shape = shape_of(nodes[q]), shape_of(nodes[v])
@@ -216,7 +219,8 @@ def attention_kernel(
     numbers += [("WIDTH", python_poly(q_shape[-1])), ("OUT", python_poly(v_shape[-1]))]
     conditions += [f"{numbers[3][1]} == {sizes.of(q_shape[-1])}", f"{numbers[4][1]} <= {cut.out}"]
     conditions.append(f"({batch}) * ({heads}) <= 65535")
-    strides, examples = _strides((("q", q), ("k", k), ("v", v)), nodes, rank, keys)
+    layouts = {f"{letter}_ptr": layout_of(name, plan) for letter, name in (("q", q), ("k", k), ("v", v))}
+    strides = _strides(layouts, rank, keys)
     precision = f', input_precision="{settings.precision}"' if dtype == "float32" else ""
     scale = float(node.kwargs["scale"]) * math.log2(math.e)  # type: ignore[arg-type]
     body = _BODY.format(
@@ -238,30 +242,21 @@ def attention_kernel(
         tensors,
         (*numbers, *strides),
         {"num_warps": cut.warps, "num_stages": cut.stages},
-        views={"q_ptr": q, "k_ptr": k, "v_ptr": v},
-        examples=examples,
+        layouts,
     )
     return TritonKernel(body, launch, (node.name,))
 
 
-def _strides(
-    operands: tuple[tuple[str, str], ...], nodes: dict[str, Node], rank: int, keys: str
-) -> tuple[list[tuple[str, str]], dict[str, str]]:
-    from .triton_library_products import example_strides
-
+def _strides(layouts: dict[str, Layout], rank: int, keys: str) -> list[tuple[str, str]]:
+    """Strides of the operands in memory, by parameter; ``keys`` says what the last dimension of the keys is."""
     found: list[tuple[str, str]] = []
-    examples: dict[str, str] = {}
-    for letter, name in operands:
-        given = example_strides(nodes[name])
+    for parameter, layout in layouts.items():
+        letter = parameter[0]
         places = [("b", 0), ("h", 1 if rank == 4 else None), ("n", rank - 2), ("d", rank - 1)]
         if letter == "k" and keys == "k":
             places = [("b", 0), ("h", None), ("n", rank - 1), ("d", rank - 2)]
-        for part, dim in places:
-            parameter = f"{letter}_{part}"
-            found.append((parameter, "0" if dim is None else f"{{{letter}_ptr}}.stride({dim})"))
-            if dim is not None:
-                examples[parameter] = given[dim]
-    return found, examples
+        found += [(f"{letter}_{part}", "0" if d is None else python_poly(layout.strides[d])) for part, d in places]
+    return found
 
 
 _BODY = """@triton.jit

@@ -11,7 +11,8 @@ from .regions import Fusion, Plan, partition
 from .triton import TEMPLATES, TritonLibrary, triton_library
 from .triton_glue import TritonGlue
 from .triton_knobs import GpuSettings
-from .triton_launch import HELPERS, literal
+from .triton_launch import HELPERS
+from .triton_listed import Listed
 from .triton_normal import on_gpu
 from .triton_products import is_product
 
@@ -56,6 +57,7 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
     printed = library.everything()
     more = [guard for guard in plan.graph.guards if guard not in graph.guards]
     glue = TritonGlue(plan, library)
+    listed = Listed(printed, graph, facts.shapes[1:])
     parts = [
         f'"""{_docstring(plan, library)}"""',
         "",
@@ -67,16 +69,19 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
         "import triton.language as tl",
         "from triton.language.extra import libdevice",
         "",
-        literal([kernel.launch for kernel in printed], graph, facts.shapes[1:]),
+        listed.literal(),
         "",
         HELPERS,
         "",
         "",
         *([library.prelude, "", ""] if library.prelude else []),
         *(line for kernel in printed for line in (kernel.text, "", "")),
+        listed.functions([*library.conditions, *more]),
+        "",
+        "",
         *constants(graph),
         "",
-        *functions(facts, graph, glue, "device == device", [*library.conditions, *more]),
+        *functions(facts, graph, glue, "device == device", [listed.condition()]),
     ]
     return TritonCandidate("\n".join(parts) + "\n", plan, library)
 

@@ -6,10 +6,13 @@ from .aten import call, pyname, unbacked
 from .cpp import Library
 from .glue import Glue
 from .loops import Buffer, Kernel, SpecialKernel
+from .poly import Poly
 from .printing import python_poly
 from .regions import Plan
 from .triton import TritonLibrary
 from .triton_launch import TritonKernel
+from .triton_layout import Layout, layout_of
+from .views import shape_of
 
 
 class TritonGlue(Glue):
@@ -19,6 +22,7 @@ class TritonGlue(Glue):
         super().__init__(plan, Library("", {}))
         self.printed = library
         self.moved: set[str] = set()
+        self.fitted: set[str] = set()
 
     def head(self, tensors: list[str]) -> list[str]:
         """Everything happens where the first tensor is."""
@@ -72,15 +76,43 @@ class TritonGlue(Glue):
                 self.contiguous[name] = pyname(name)
         self._launch(printed)
 
+    def _operand(self, layout: Layout) -> str:
+        """A tensor that begins where the operand does, in memory with the layout's strides."""
+        base = self._fitted(layout.base, layout.given)
+        if not layout.offset.terms:
+            return base
+        return f"{base}.as_strided((1,), (1,), {base}.storage_offset() + {python_poly(layout.offset)})"
+
+    def _fitted(self, name: str, strides: tuple[Poly, ...] | None = None) -> str:
+        """A value where kernels that were compiled ahead can read it: copied only if it lies elsewhere."""
+        if strides is None and name in self.contiguous:
+            return self.contiguous[name]
+        node = self.plan.nodes[name]
+        if strides is None and (layout := layout_of(name, self.plan)).base != name and layout.is_plain(shape_of(node)):
+            self.contiguous[name] = self._fitted(layout.base)
+            return self.contiguous[name]
+        text = self._tensor(name)
+        if self.plan.kernel_of(name) is not None or node.op == "constant":
+            self.contiguous[name] = text
+            return text
+        given = "" if strides is None else f"({''.join(f'{python_poly(stride)}, ' for stride in strides)})"
+        fitted = f"{text}_c" if strides is None else f"{text}_l"
+        if fitted not in self.fitted:
+            self.fitted.add(fitted)
+            is_there = f"{text}.stride() == {given}" if given else f"{text}.is_contiguous()"
+            copy = f"_fit({text}, {given})" if given else f"_fit({text})"
+            self.lines.append(f"{fitted} = {text} if {is_there} and not {text}.data_ptr() & 15 else {copy}")
+        if strides is None:
+            self.contiguous[name] = fitted
+        return fitted
+
     def _launch(self, printed: TritonKernel) -> None:
         launch = printed.launch
         arguments: dict[str, str] = {}
         for parameter, name, _ in launch.tensors:
-            if parameter in launch.views:
-                arguments[parameter] = self._tensor(name)
-            else:
-                arguments[parameter] = self._pointer(name).removesuffix(".data_ptr()")
-        keywords = [f"{name}={text.format(**arguments) if '{' in text else text}" for name, text in launch.numbers]
+            layout = launch.layouts.get(parameter)
+            arguments[parameter] = self._fitted(name) if layout is None else self._operand(layout)
+        keywords = [f"{name}={text}" for name, text in launch.numbers]
         keywords += [f"{name}={value}" for name, value in launch.options.items()]
         # BLOCK is named in other expressions: it is computed once, before the launch.
         block = dict(launch.numbers).get("BLOCK")

@@ -2,20 +2,47 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
-from ....schemas import Graph, ShapeFacts
-from .triton_text import POINTERS
+from .printing import python_poly
+from .triton_layout import Layout
 
 HELPERS = """def _cdiv(a, b):
     return -(-a // b)
 
 
 def _pow2(n):
-    return 1 << max(0, (n - 1).bit_length())"""
+    return 1 << max(0, (n - 1).bit_length())
+
+
+def _fit(x, strides=None):
+    \"\"\"``x`` where the kernels can read it: from a multiple of 16 bytes on, contiguous or with ``strides``.\"\"\"
+    if strides is None:
+        return x.clone(memory_format=torch.contiguous_format)
+    if not x.data_ptr() & 15 and all(n == 1 or a == b for n, a, b in zip(x.shape, x.stride(), strides)):
+        return x
+    return torch.empty_strided(x.shape, strides, dtype=x.dtype, device=x.device).copy_(x)"""
 """Functions that launches use."""
+
+_NAMES = {
+    "_cdiv": lambda a, b: -(-a // b),
+    "_pow2": lambda n: 1 << max(0, (n - 1).bit_length()),
+    "max": max,
+    "min": min,
+    "abs": abs,
+    "round": round,
+    "float": float,
+    "int": int,
+    "math": math,
+    # What PyTorch has for numbers that may be symbols, which here they are not.
+    "torch": SimpleNamespace(sym_float=float, sym_int=int, sym_max=max, sym_min=min, sym_sqrt=math.sqrt),
+}
+_LOOSE = {"EVEN": "False", "EVEN_K": "False", "WIDE": "True"}
+"""Constants that are right for any size."""
+_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 @dataclass(frozen=True)
@@ -31,10 +58,15 @@ class Launch:
     """Other parameters with Python expressions over the sizes, ``tl.constexpr`` ones included."""
     options: dict[str, str | int] = field(default_factory=dict)
     """``num_warps``, ``num_stages``: numbers, or Python expressions over the sizes."""
-    views: dict[str, str] = field(default_factory=dict)
-    """Parameters that take a value of the graph as it is, strides and all, instead of a contiguous copy."""
-    examples: dict[str, str] = field(default_factory=dict)
-    """Numbers that are no expression over the sizes (strides of an operand), as they are at the main shape."""
+    layouts: dict[str, Layout] = field(default_factory=dict)
+    """Parameters that take a value of the graph in place, strides and all, instead of contiguous."""
+
+    def shifts(self) -> Iterator[tuple[str, str]]:
+        """Parameters that may begin between multiples of 16 bytes, and how many bytes behind one, as expressions."""
+        for parameter, _, dtype in self.tensors:
+            layout = self.layouts.get(parameter)
+            if layout is not None and layout.offset.terms:
+                yield parameter, f"({python_poly(layout.offset)}) * {_BYTES[dtype]} % 16"
 
 
 @dataclass(frozen=True)
@@ -46,64 +78,40 @@ class TritonKernel:
     outputs: tuple[str, ...]
     """Values of the graph and scratch buffers that it writes."""
 
+    def compiled_in(self) -> set[str]:
+        """Parameters that are ``tl.constexpr``."""
+        signature = self.text.partition(f"def {self.launch.kernel}(")[2].partition("):\n")[0]
+        return set(re.findall(r"(\w+): tl\.constexpr", signature))
+
 
 def evaluate(expression: str | int, symbols: dict[str, int]) -> Any:
     """A Python expression of a launch at given sizes."""
     if not isinstance(expression, str):
         return expression
-    known = {
-        "_cdiv": lambda a, b: -(-a // b),
-        "_pow2": lambda n: 1 << max(0, (n - 1).bit_length()),
-        "max": max,
-        "min": min,
-        "float": float,
-        "int": int,
-        "math": math,
-    }
-    return eval(expression, {"__builtins__": {}}, {**known, **symbols})
+    return eval(expression, {"__builtins__": {}}, {**_NAMES, **symbols})
 
 
-def literal(launches: list[Launch], graph: Graph, shapes: Sequence[ShapeFacts] = ()) -> str:
-    """``TRITON_LAUNCHES`` at the main shape and at ``shapes``, as far as their sizes are known.
-
-    Launches whose sizes depend on the data are left out.
-    """
-    main = {name: source.example for name, source in graph.symbols.items()}
-    entries: dict[str, None] = {}
-    for symbols in (main, *(_sizes_at(shape, graph) for shape in shapes)):
-        for launch in launches:
-            if symbols is main or not launch.examples:
-                entries |= dict.fromkeys(_entry(launch, symbols))
-    return "\n".join(["TRITON_LAUNCHES = [", *(f"    {entry}," for entry in entries), "]"])
-
-
-def _entry(launch: Launch, symbols: dict[str, int]) -> Iterator[str]:
-    try:
-        numbers: dict[str, Any] = {}
-        for name, text in launch.numbers:
-            known = launch.examples.get(name, text)
-            numbers[name] = evaluate(known, {**symbols, **_integers(numbers)})
-        options = {n: evaluate(value, {**symbols, **_integers(numbers)}) for n, value in launch.options.items()}
-    except NameError:
-        return
-    tensors = {name: f"*{POINTERS[dtype]}" for name, _, dtype in launch.tensors}
-    yield repr({"kernel": launch.kernel, "arguments": {**tensors, **numbers}, "options": options})
-
-
-def _sizes_at(shape: ShapeFacts, graph: Graph) -> dict[str, int]:
-    """Values of the symbols that are sizes of the inputs at ``shape``; what an input gives as a number is not known."""
-    inputs = {fact.name: fact.shape for fact in shape.inputs}
-    return {
-        name: inputs[source.input][source.dim]
-        for name, source in graph.symbols.items()
-        if 0 <= source.dim < len(inputs.get(source.input, ()))
-    }
-
-
-def _integers(numbers: dict[str, Any]) -> dict[str, int]:
-    return {name: value for name, value in numbers.items() if name.isupper() and type(value) is int}
-
-
-def symbols_in(text: str) -> set[str]:
+def symbols_in(text: str | int) -> set[str]:
     """Size symbols that an expression names."""
-    return set(re.findall(r"\b[su]\d+\b", text))
+    return set(re.findall(r"\b[su]\d+\b", str(text)))
+
+
+def settled(kernel: TritonKernel, known: Collection[str]) -> TritonKernel:
+    """The kernel with nothing compiled into it that depends on the data: then one launch is right for all sizes.
+
+    Args:
+        kernel: as it was written.
+        known: symbols that can be read from the inputs.
+    """
+    launch = kernel.launch
+    loose = [name for name, text in launch.numbers if symbols_in(text) - set(known)]
+    if not loose:
+        return kernel
+    numbers = tuple((n, _LOOSE.get(n, text) if n in loose else text) for n, text in launch.numbers)
+    left = [name for name in loose if name not in _LOOSE]
+    text = kernel.text
+    for name in left:
+        text = re.sub(rf"\b{name}: tl\.constexpr", name, text)
+    head = f"@triton.jit\ndef {launch.kernel}("
+    text = text.replace(head, head.replace("jit", f"jit(do_not_specialize={left!r})"))
+    return replace(kernel, text=text, launch=replace(launch, numbers=numbers))
