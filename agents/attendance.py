@@ -20,6 +20,15 @@ def missing_roles(workers: Iterable[WorkerPresence], pool: str) -> list[str]:
     return [role for role in ROLES if role not in served]
 
 
+async def count_of(role: str, bus: Bus, pool: str) -> int:
+    """How many workers of ``role`` serve ``pool`` just now; takes half a second.
+
+    Raises:
+        BusError: the server is away.
+    """
+    return sum(worker.role == role and worker.pool == pool for worker in await bus.workers())
+
+
 def join_command(pool: str, roles: Iterable[str], url: str) -> str:
     """The command that joins workers of ``roles`` to ``pool``."""
     asked = list(roles)

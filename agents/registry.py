@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ..bus import Bus
 from ..hardware.device import Device
-from ..schemas import InputError
+from ..schemas import HardwareFacts, InputError
 from .analyst import Analyst
 from .compiler import Compiler
 from .distiller import Distiller
@@ -37,15 +37,40 @@ ROLES: Mapping[str, Role] = {
 }
 """Roles in the order of the ring."""
 
-ALL_ROLES: Mapping[str, int] = {"compiler": 2, **{role: 1 for role in ROLES if role != "compiler"}}
-"""What one process runs by default: one of each, and a second compiler to keep the ring fed."""
+AS_FITS = 0
+"""Stands for a number of workers that follows from the machine."""
+
+ALL_ROLES: Mapping[str, int] = {role: AS_FITS if role in ("compiler", "verifier") else 1 for role in ROLES}
+"""What one process runs by default: one of each, and of two as many as keep the one that times from waiting."""
+
+FREE_CORES = 4
+"""Cores beside an accelerator that are left to those who judge: the references, two candidates, this process."""
+MOST_COMPILERS = 32
+
+
+def fitted(roles: Mapping[str, int], hardware: HardwareFacts) -> dict[str, int]:
+    """``roles`` with numbers for this machine in place of :data:`AS_FITS`.
+
+    On a processor two compilers: they share its cores with timing. Beside an accelerator a compiler takes seconds and
+    timing one, on cores that timing does not need: all but a few compile, and two verify, so that the next is ready.
+    """
+    if hardware.accelerators:
+        fits = {"compiler": max(2, min(MOST_COMPILERS, hardware.cores - FREE_CORES)), "verifier": 2}
+    else:
+        fits = {"compiler": 2}
+    return {role: count if count != AS_FITS else fits.get(role, 1) for role, count in roles.items()}
 
 
 def widened(roles: Mapping[str, int], synthesizer: str) -> Mapping[str, int]:
     """``roles`` for a search with ``synthesizer``: a model takes minutes, so every planned node asks it at once."""
-    if synthesizer != "anthropic" or not roles:
+    if not asks_a_model(synthesizer) or not roles:
         return roles
     return {**roles, "synthesizer": max(WIDTH, roles.get("synthesizer", 0))}
+
+
+def asks_a_model(synthesizer: str) -> bool:
+    """Whether a completion is paid for with every candidate."""
+    return synthesizer == "anthropic"
 
 
 def parse_roles(text: str) -> dict[str, int]:

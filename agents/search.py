@@ -41,6 +41,7 @@ from .attendance import watch_attendance
 from .distiller import lesson
 from .fitting import Target
 from .graph import SearchGraph
+from .in_flight import kept_busy
 from .inheritance import Told, inherited_at
 from .registry import ALL_ROLES, ROLES, widened
 from .seeding import seeding
@@ -314,6 +315,7 @@ async def session_on(
         target = Target(problem, facts, pool, hardware)
         seeds = await seeding(home, target, options.seed_from, options.budget, bus=bus)
         skills = await _skills_for(home, bus, facts, pool)
+        options = await kept_busy(options, bus, pool.name, roles, hardware, alone=not nats)
         seq, opened = await open_session(
             *(bus, session, problem, facts, pool, hardware, options),
             skills=skills,

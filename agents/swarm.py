@@ -13,7 +13,7 @@ from ..bus import Bus
 from ..bus.alive import running_beside
 from ..hardware.device import Device
 from ..schemas import HardwareFacts, Pool, WorkerPresence
-from .registry import ROLES
+from .registry import ROLES, fitted
 from .runtime import Histories, Worker
 
 PRESENCE_EVERY_S = 1.0
@@ -75,7 +75,7 @@ async def serving(
     session: str | None = None,
     answered: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> AsyncIterator[Swarm]:
-    """Run workers of ``roles`` (counts by role) for ``pool`` while the context is open.
+    """Run workers of ``roles`` (counts by role, :data:`.registry.AS_FITS` among them) for ``pool`` meanwhile.
 
     ``device`` is used if given, else one is opened if a role needs it. With ``session`` they serve that session alone.
     ``answered`` are ids of events by the role that has answered them before.
@@ -90,7 +90,7 @@ async def serving(
                     await stack.enter_async_context(opened)
         histories = Histories(bus, home)
         workers = []
-        for role, count in roles.items():
+        for role, count in fitted(roles, hardware).items():
             for number in range(1, count + 1):
                 agent = ROLES[role].make(devices[(number - 1) % len(devices)], bus)
                 stack.push_async_callback(agent.close)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..agents.home import kernelswarm_home
-from ..agents.registry import ALL_ROLES, parse_roles
+from ..agents.registry import ALL_ROLES, fitted, parse_roles
 from ..agents.swarm import serving
 from ..hardware.platforms import detect, known
 from ..hardware.pool_files import find_pool
@@ -29,7 +29,7 @@ def swarm(
         str,
         typer.Option(
             help=f"Roles and how many workers of each, as in compiler=2,verifier=1; of {', '.join(ALL_ROLES)}. "
-            "By default every role.",
+            "By default every role, with as many compilers as the machine has use for.",
             show_default=False,
         ),
     ] = "",
@@ -47,10 +47,11 @@ def swarm(
         # Only these two run candidates: the others serve a pool whose accelerator this machine lacks.
         look = detect if counts.keys() & {"verifier", "profiler"} else known
         hardware = await asyncio.to_thread(look, found, home)
+        workers = fitted(counts, hardware)
         async with AsyncExitStack() as stack:
             bus = await stack.enter_async_context(await joined(nats, name="kernelswarm swarm"))
-            await stack.enter_async_context(serving(bus, found, hardware, home, counts))
-            told = ", ".join(f"{role}={count}" for role, count in counts.items())
+            await stack.enter_async_context(serving(bus, found, hardware, home, workers))
+            told = ", ".join(f"{role}={count}" for role, count in workers.items())
             err.print(f"serving pool {found.name} with {told} at {bus.url}; Ctrl-C leaves", markup=False)
             with interrupts.politely(stopped.set):
                 await stopped.wait()

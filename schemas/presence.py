@@ -1,4 +1,7 @@
-"""Who is there: what a worker says of itself while it lives. Never stored, nothing is decided by it."""
+"""Who is there: what a worker says of itself while it lives. Never stored.
+
+One thing is decided by it when a session is opened, and said in its first event: how many nodes are under way at once.
+"""
 
 from .base import Schema
 
