@@ -17,6 +17,8 @@ from .limits import Limits
 _CHUNK = 256
 _STEP_CHARACTERS = 1024 * 1024
 _MAX_CHARACTERS = 64 * 1024 * 1024
+_SPELLED = ("WITH TIME ZONE", "INTERVAL")
+"""Types that DuckDB spells out itself: Python would need pytz for the first, and has no years and months."""
 _ALLOWED = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 
 
@@ -75,13 +77,12 @@ def guarded(
             statement = _one_select(con, sql)
             check(con, sql, as_of=as_of)
             con.execute("BEGIN TRANSACTION READ ONLY")
-            found = con.execute(statement, dict(params) if isinstance(params, Mapping) else list(params))
-            return _fetch(found, max_rows)
+            return _fetch(_executed(con, statement, params), max_rows)
     except duckdb.InterruptException as error:
         if limits.greedy:
             raise InputError("The query took too much memory and was stopped: ask for less.") from error
         raise InputError(f"The query took longer than {timeout:g} s and was stopped: ask for less.") from error
-    except (duckdb.Error, UnicodeError) as error:
+    except (duckdb.Error, ValueError, OverflowError) as error:
         raise InputError(f"The query was refused. {str(error).strip()}") from error
     finally:
         # Nothing to end when the query was refused before it began.
@@ -97,6 +98,30 @@ def _one_select(con: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
     if statements[0].type not in _ALLOWED:
         raise InputError(f"The log can only be read: {statements[0].type.name} is not allowed, write a SELECT.")
     return statements[0]
+
+
+def _executed(
+    con: duckdb.DuckDBPyConnection, statement: duckdb.Statement, params: Sequence[Any] | Mapping[str, Any]
+) -> duckdb.DuckDBPyConnection:
+    values = dict(params) if isinstance(params, Mapping) else list(params)
+    found = con.execute(statement, values)
+    types = [str(column[1]) for column in found.description or []]
+    spelled = [any(one in kind for one in _SPELLED) for kind in types]
+    if not any(spelled):
+        return found
+    names = ['"' + str(column[0]).replace('"', '""') + '"' for column in found.description or []]
+    places = [f"c{place}" for place in range(len(types))]
+    shown = ", ".join(
+        f"{place}{'::VARCHAR' if text else ''} AS {name}"
+        for place, text, name in zip(places, spelled, names, strict=True)
+    )
+    return con.execute(f"SELECT {shown} FROM ({_bare(statement.query)}\n) AS asked({', '.join(places)})", values)
+
+
+def _bare(sql: str) -> str:
+    """One statement without its semicolon and what stands behind it."""
+    raw = sql.encode()
+    return raw[: next((at for at, _ in duckdb.tokenize(sql) if raw[at : at + 1] == b";"), None)].decode()
 
 
 def _fetch(found: duckdb.DuckDBPyConnection, max_rows: int) -> Table:

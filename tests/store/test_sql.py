@@ -186,11 +186,22 @@ async def test_values_are_plain_and_the_same_over_the_bus(home: Path) -> None:
     table = await run_sql(home, PLAIN)
     row = [*table.rows[0]]
     assert len(row.pop(13)) == 36
-    assert row == [1, str(2**127 - 1), 1.5, "nan", "2026-11-20 22:00:00.500000", "2026-11-20", "1 day, 0:00:00", "ab",
+    assert row == [1, str(2**127 - 1), 1.5, "nan", "2026-11-20 22:00:00.500000", "2026-11-20", "1 day", "ab",
         [1, 2], {"a": [None]}, {"k": 1.0}, None, True, '"j"', 6]  # fmt: skip
     assert table.types[:2] == ("UTINYINT", "HUGEINT")
     assert decode(encode(table), Table) == table
     assert len(pack(table)) < len(encode(table))
+
+
+async def test_times_with_a_zone_and_long_intervals_are_spelled_out_under_their_names_in_order(home: Path) -> None:
+    sql = """SELECT to_timestamp(i) AS "a ""time", [to_timestamp(0)], i AS i, '; é' AS i, INTERVAL 100000000 YEAR
+        FROM range(?) r(i) ORDER BY r.i DESC;  -- in the order asked for; that is all"""
+    table = await run_sql(home, sql, params=[3])
+    assert table.columns[0] == 'a "time' and table.columns[2:4] == ("i", "i")
+    assert [row[2:] for row in table.rows] == [(i, "; é", "100000000 years") for i in (2, 1, 0)]
+    with duckdb.connect() as con:
+        asked = "SELECT epoch(?::TIMESTAMPTZ)"
+        assert [con.execute(asked, [row[0]]).fetchone() for row in table.rows] == [(2.0,), (1.0,), (0.0,)]
 
 
 async def test_no_log_is_said(tmp_path: Path) -> None:
