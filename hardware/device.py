@@ -148,7 +148,7 @@ class Device:
             return VerifyReport(
                 verdict=Verdict.compile_error, isolation="none", evidence=verification.not_compiled(compile_report)
             )
-        async with self._lease.shared():
+        async with self._lease.shared(), self._launcher.getting_ready():
             return await verification.verify(
                 self._launcher, self._cases_of(problem), problem, source, compile_report, self._pool.candidate_seconds
             )

@@ -5,15 +5,16 @@ import contextlib
 import os
 import socket
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from ...schemas import Accelerator, HardwareFacts, HarnessError, Pool
-from . import messages
+from . import messages, wire
 from .allocator import allocator
 from .channel import Channel
 from .messages import HOST
 from .scratch import Scratch
-from .worker import Worker
+from .worker import Worker, WorkerConfused, WorkerDied
 
 START_SECONDS = 120.0
 """How long importing torch may take on a busy machine."""
@@ -34,11 +35,27 @@ forty times slower looked like a win. Sleeping costs about 7 us a region, on bot
 """
 
 
+STANDBY = 3
+"""Candidates' processes that wait on an accelerator: one for the next to verify, one to time, one to spare."""
+PING_SECONDS = 10.0
+
+
 class Launcher:
     """One zygote for one pool. Not tied to a problem."""
 
-    def __init__(self, pool: Pool, hardware: HardwareFacts, home: Path, accelerator: Accelerator | None = None) -> None:
-        """``accelerator`` is the one that children see, as ``cuda:0``; None: they compute in main memory."""
+    def __init__(
+        self,
+        pool: Pool,
+        hardware: HardwareFacts,
+        home: Path,
+        accelerator: Accelerator | None = None,
+        *,
+        standby: int | None = None,
+    ) -> None:
+        """``accelerator`` is the one that children see, as ``cuda:0``; None: they compute in main memory.
+
+        ``standby`` is how many candidates' processes :meth:`getting_ready` has wait, by default none in main memory.
+        """
         self.pool = pool
         """What it runs for."""
         self._accelerator = accelerator
@@ -56,13 +73,60 @@ class Launcher:
         self._guard = asyncio.Lock()
         self._scratch: Scratch | None = None
         self._count = 0
+        self._standby = (STANDBY if accelerator else 0) if standby is None else standby
+        self._waiting: list[Worker] = []
+        self._coming = 0
 
     async def close(self) -> None:
         """End the zygote, and with it every worker."""
+        while self._waiting:
+            await self._waiting.pop().kill()
         await self._end()
         if self._scratch is not None:
             self._scratch.close()
             self._scratch = None
+
+    async def candidate(self, *, programs: bool = False) -> Worker:
+        """A process for a candidate that has run nothing yet: one that waits, or a new one.
+
+        Starting a device's context takes a good part of what judging a candidate does, and needs no candidate.
+
+        Raises:
+            HarnessError: as :meth:`spawn`.
+        """
+        while self._waiting and not programs:
+            worker = self._waiting.pop(0)
+            if await _answers(worker):
+                return worker
+            await worker.kill()
+        return await self.spawn("candidate", programs=programs)
+
+    @contextlib.asynccontextmanager
+    async def getting_ready(self) -> AsyncIterator[None]:
+        """Beside the body, start processes for the candidates to come. Others may use the device meanwhile."""
+        starting = asyncio.ensure_future(self._get_ready())
+        try:
+            yield
+            # Not a moment longer than the device is shared: a context that starts would disturb what is timed then.
+            await starting
+        finally:
+            starting.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await starting
+
+    async def _get_ready(self) -> None:
+        while len(self._waiting) + self._coming < self._standby:
+            self._coming += 1
+            try:
+                worker = await self.spawn("candidate")
+                if not await _answers(worker):
+                    await worker.kill()
+                    return
+                self._waiting.append(worker)
+            except (HarnessError, OSError):
+                return  # who needs one, and cannot have one, is told
+            finally:
+                self._coming -= 1
 
     async def spawn(self, role: str, *, memory_bytes: int = 0, programs: bool = False) -> Worker:
         """Fork a worker.
@@ -180,6 +244,16 @@ class Launcher:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
+
+
+async def _answers(worker: Worker) -> bool:
+    """Whether it lives, and has started all that it starts by itself."""
+    try:
+        answer, received = await worker.ask(messages.Release(), messages.Done, seconds=PING_SECONDS)
+    except (WorkerDied, WorkerConfused, TimeoutError):
+        return False
+    wire.close_all(received)
+    return isinstance(answer, messages.Done)
 
 
 def _last_line(log: Path) -> str:

@@ -299,7 +299,7 @@ def _check_apart(outputs: tuple[Output, ...], earlier: tuple[Output, ...], case:
 async def started(launcher: Launcher, compiled: CompileReport) -> Worker:
     """A process for a candidate. It may start programs only if its kernels still have to be compiled there."""
     programs = compiled.language == "triton" and not compiled.artifacts
-    return await launcher.spawn("candidate", programs=programs)
+    return await launcher.candidate(programs=programs)
 
 
 async def load_into(

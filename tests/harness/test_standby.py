@@ -1,0 +1,67 @@
+"""Candidates' processes that wait, ready to be used: what an accelerator's pool does, shown on the processor."""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.harness.launcher import Launcher
+from kernelswarm.schemas import Problem, Verdict
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+RIGHT = "import torch\ndef kernel(x, w): return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w\n"
+DIES = "import os\ndef kernel(x, w): os._exit(3)\n"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def launcher(device: Device, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Launcher]:
+    monkeypatch.setattr(device._launcher, "_standby", 2)
+    yield device._launcher
+    while device._launcher._waiting:
+        await device._launcher._waiting.pop().kill()
+
+
+async def judged(device: Device, problem: Problem, source: str) -> Verdict:
+    report, _ = await device.compile(source, "cpp")
+    return (await device.verify(problem, source, report)).verdict
+
+
+async def test_while_one_is_verified_others_get_ready_and_the_next_gets_one_of_them(
+    device: Device, problem: Problem, launcher: Launcher
+) -> None:
+    assert await judged(device, problem, RIGHT) is Verdict.correct
+    first, second = launcher._waiting
+    assert await judged(device, problem, DIES) is Verdict.crash
+    assert not first.alive and launcher._waiting[0] is second and len(launcher._waiting) == 2
+    assert await judged(device, problem, RIGHT) is Verdict.correct
+    assert not second.alive, "nobody runs where another candidate ran"
+
+
+async def test_one_that_died_waiting_is_not_blamed_on_a_candidate(
+    device: Device, problem: Problem, launcher: Launcher
+) -> None:
+    assert await judged(device, problem, RIGHT) is Verdict.correct
+    for worker in launcher._waiting:
+        os.kill(worker.pid, signal.SIGKILL)
+    assert await judged(device, problem, RIGHT) is Verdict.correct
+    assert len(launcher._waiting) == 2
+
+
+async def test_one_that_may_start_programs_is_started_for_it(launcher: Launcher) -> None:
+    async with launcher.getting_ready():
+        pass
+    worker = await launcher.candidate(programs=True)
+    try:
+        assert "seccomp_but_programs" in worker.isolation and len(launcher._waiting) == 2
+    finally:
+        await worker.kill()
+
+
+async def test_on_a_processor_nobody_waits(device: Device) -> None:
+    async with device._launcher.getting_ready():
+        pass
+    assert not device._launcher._waiting
