@@ -25,7 +25,7 @@ def _names(path):
     ]
 
 
-PRODUCTS = _names(HERE / "triton_products_cases.py")
+PRODUCTS = [*_names(HERE / "triton_products_cases.py"), *_names(HERE / "triton_chains_cases.py")]
 NAMES = [*_names(HERE / "operators.py"), *PRODUCTS]
 
 
@@ -111,5 +111,6 @@ COMPILED = [
     "gathers", "concatenations", "mapid", "integers", "half_precision", "running_sums", "matmul", "pffn", "optfm",
     "attention_causal", "attention_spelled", "conv1d", "conv_residual", "conv_full", "made_operands", "skinny",
     "stream_product", "max_pool", "mean_pool", "depthwise", "welford_rows", "welford_columns", "rows_ahead",
-    "rows_in_pieces", "conv1d_half", "pffn_half", "optfm_half",
+    "rows_in_pieces", "conv1d_half", "pffn_half", "optfm_half", "pooled_convolution",
+    "extremes_over_dimensions", "running_products", "softmax_of_channels",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from pathlib import Path
 import interpreted  # noqa: F401
 import operators
 import torch
+import triton_chains_cases
 import triton_products_cases
 from recorded import PLACES, Launches, placed
 
@@ -116,9 +117,10 @@ def compare(name, function, makers, recipe, bound, folder):
         return plain(*inputs)
 
     module._aten = aten
+    launches = Launches(module)
     for case, inputs, run in cases_of(name, given):
         want = flat(function(*copied(inputs))) if run else []
-        with Launches(module).recorded(run=run) as launches:
+        with launches.recorded(run=run):
             got = flat(module.kernel(*inputs))
         unlisted += [f"{case}: {kernel}" for kernel in launches.unlisted()]
         for place, (w, g) in enumerate(zip(want, got, strict=True) if run else ()):
@@ -130,7 +132,7 @@ def compare(name, function, makers, recipe, bound, folder):
 
 def main(folder, only=()):
     cases = {n: (f, i, {"math": "accurate"}, b or 2e-5) for n, (f, i, _, b) in operators.CASES.items() if n != "module"}
-    cases |= triton_products_cases.CASES
+    cases |= triton_products_cases.CASES | triton_chains_cases.CASES
     report = {}
     for name, (function, makers, recipe, bound) in cases.items():
         if only and name not in only:

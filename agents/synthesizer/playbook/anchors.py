@@ -6,7 +6,7 @@ from ....hardware.work import refs
 from ....schemas import Graph, Items, Node, Ref
 from .build import SUPPORTED
 from .lower import SEARCHES, is_lowerable
-from .normal import SEGMENT_OF, SEGMENT_OFFSETS
+from .normal import RUNNING_PRODUCT, SEGMENT_OF, SEGMENT_OFFSETS
 from .pointwise import base_name
 from .poly import ONE, Poly
 from .reductions import is_reduction
@@ -20,7 +20,7 @@ def squeezed(shape: Iterable[Poly]) -> tuple[Poly, ...]:
 
 def is_special(node: Node, nodes: dict[str, Node]) -> bool:
     """Whether the node is a scan, a compaction or the offsets of segments."""
-    if node.target in (SEGMENT_OFFSETS, "aten.cumsum.default"):
+    if node.target in (SEGMENT_OFFSETS, RUNNING_PRODUCT, "aten.cumsum.default"):
         return all(meta.dtype in SUPPORTED for meta in node.values) and bool(node.values[0].shape)
     return _is_compaction(node, nodes)
 

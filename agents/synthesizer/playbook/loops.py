@@ -100,6 +100,7 @@ class SpecialKernel:
     """A generated function that is no plain loop nest: its ``kind`` says which algorithm.
 
     - ``scan``: running sum of ``value`` over dimension ``dims[-1]`` for every point of the others, into ``buffer``;
+    - ``product``: running product, in the same way;
     - ``offsets``: exclusive running sum of ``value`` over ``dims[0]``, the total behind it, into ``buffer``;
     - ``compact``: ``value`` wherever ``mask`` holds, in order, into ``buffer``, whose first size is the number kept.
     """

@@ -19,6 +19,9 @@ SEGMENT_OFFSETS = "ks.segment_offsets"
 SEGMENT_OF = "ks.segment_of"
 """Segment of every element of a ragged dimension, from the offsets: ``repeat_interleave`` of the segments' numbers."""
 
+RUNNING_PRODUCT = "ks.running_product"
+"""``cumprod``, where there is a kernel for it."""
+
 
 def normalise(graph: Graph, variance: str = "two_pass", ragged: bool = True) -> Graph:
     """The same graph with compound operators taken apart; node names that others refer to stay.

@@ -5,25 +5,44 @@ import math
 from ....hardware.work import refs
 from ....schemas import Arg, Graph, Node, Ref, SpecialFloat, TensorMeta
 from .build import compute_dtype, is_float
-from .pointwise import base_name
+from .pointwise import base_name, is_pointwise
+from .views import VIEWS
 from .windows import MOST, Window, call, numbers, padded, sliced
 
 _MAXIMA = ("max_pool1d", "max_pool2d", "max_pool3d", "max_pool2d_with_indices", "max_pool3d_with_indices")
 _MEANS = ("avg_pool1d", "avg_pool2d", "avg_pool3d")
+_NESTED = 32
+"""Elements that one element of a pool of a pool may be made of; with more, the first one is stored."""
 
 
 def spell_pools(graph: Graph) -> Graph:
     """The graph with pooling operators as chains of slices, where windows are small and their sizes known."""
     nodes = {node.name: node for node in graph.nodes}
     found: list[Node] = []
+    reads: dict[str, int] = {}
     for node in graph.nodes:
         pool = _pool_of(node, nodes, graph)
         window = None if pool is None else _window(pool)
+        reads[node.name] = _reads(node, reads)
         if pool is None or window is None:
             found.append(node)
-        else:
-            found += _spelled(node, nodes[next(refs(pool.args))], *window)
+            continue
+        source = nodes[next(refs(pool.args))]
+        taps = math.prod(window[0].size)
+        if reads[source.name] > 1 and reads[source.name] * taps > _NESTED:
+            found.append(node)
+            continue
+        reads[node.name] = reads[source.name] * taps
+        found += _spelled(node, source, *window)
     return Graph(nodes=tuple(found), symbols=graph.symbols, guards=graph.guards)
+
+
+def _reads(node: Node, reads: dict[str, int]) -> int:
+    """How many elements of what is stored one element of ``node`` is made of, pools alone counted."""
+    name = base_name(node.target)
+    if node.op != "call" or not (is_pointwise(node.target) or name in VIEWS):
+        return 1
+    return max((reads.get(arg, 1) for arg in refs((*node.args, *node.kwargs.values()))), default=1)
 
 
 def _pool_of(node: Node, nodes: dict[str, Node], graph: Graph) -> Node | None:

@@ -14,13 +14,15 @@ from .anchors import Anchors, is_special, squeezed
 from .build import SUPPORTED, Unsupported, cast, compute_dtype, load
 from .loops import Accumulation, Buffer, Kernel, SpecialKernel, Store
 from .lower import Lowering
-from .normal import SEGMENT_OFFSETS
+from .normal import RUNNING_PRODUCT, SEGMENT_OFFSETS
 from .poly import ONE, ZERO, Poly, product, variable
 from .reductions import body_of, describe, finish, is_reduction, result_dtype
 from .scalar import Scalar
 from .views import Index, linear, reshape_index, shape_of
 
 AnyKernel = Kernel | SpecialKernel
+
+_SPECIAL = {SEGMENT_OFFSETS: "offsets", "aten.cumsum.default": "scan", RUNNING_PRODUCT: "product"}
 
 
 class _Elsewhere(Exception):
@@ -280,11 +282,11 @@ class _Partition:
         return True
 
     def _place_special(self, node: Node) -> None:
-        kind = {SEGMENT_OFFSETS: "offsets", "aten.cumsum.default": "scan"}.get(node.target, "compact")
+        kind = _SPECIAL.get(node.target, "compact")
         source = self.nodes[next(refs(node.args))]
         shape = shape_of(source)
-        if kind == "scan" and int(node.args[1]) % len(shape) != len(shape) - 1:  # type: ignore[arg-type]
-            raise Unsupported(node.name, "a running sum over a dimension that is not the last")
+        if kind in ("scan", "product") and int(node.args[1]) % len(shape) != len(shape) - 1:  # type: ignore[arg-type]
+            raise Unsupported(node.name, "a scan over a dimension that is not the last")
         variables = tuple(variable(f"i{d}") for d in range(len(shape)))
         dtype = node.values[0].dtype
         buffer = Buffer(node.name, dtype, shape_of(node))

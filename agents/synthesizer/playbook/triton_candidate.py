@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from ....schemas import Graph, Node, ProblemFacts
 from .anchors import is_special
 from .candidate import constants, functions
-from .normal import normalise
-from .pointwise import base_name
+from .normal import RUNNING_PRODUCT, normalise
 from .regions import Fusion, Plan, partition
 from .triton import TEMPLATES, TritonLibrary, triton_library
 from .triton_glue import TritonGlue
 from .triton_knobs import GpuSettings
 from .triton_launch import HELPERS
+from .triton_library_convolutions import TUNED
 from .triton_listed import Listed
 from .triton_normal import on_gpu
 from .triton_products import is_product
@@ -35,19 +35,20 @@ def gpu_plan(graph: Graph, settings: GpuSettings) -> Plan:
         keep_shared=settings.keep_shared,
     )
     graph = normalise(graph, settings.variance, ragged=False)
-    graph = on_gpu(graph, settings.reassociate, settings.templates)
+    graph = on_gpu(graph, settings)
     nodes = {node.name: node for node in graph.nodes}
     return partition(graph, fusion, [n.name for n in graph.nodes if _is_left(n, nodes)])
 
 
 def _is_left(node: Node, nodes: dict[str, Node]) -> bool:
     """What has no kernel here: compactions, whose size the host must know."""
-    return node.op == "call" and is_special(node, nodes) and base_name(node.target) != "cumsum"
+    return node.op == "call" and is_special(node, nodes) and node.target not in ("aten.cumsum.default", RUNNING_PRODUCT)
 
 
 def has_kernels(plan: Plan) -> bool:
-    """Whether anything is generated at all."""
-    return bool(plan.kernels) or any(is_product(n) or n.target in TEMPLATES for n in plan.externs)
+    """Whether anything is other than PyTorch would do it: generated, or a convolution with a measured algorithm."""
+    ours = any(is_product(n) or n.target in TEMPLATES or n.target == TUNED for n in plan.externs)
+    return bool(plan.kernels) or ours
 
 
 def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) -> TritonCandidate:

@@ -48,7 +48,11 @@ class GpuSettings:
     """``fast``: hardware's approximations where there are some; ``accurate``: library functions."""
     # Products
     templates: bool = True
-    """Products, attention, convolutions and pooling in Triton where the playbook can; else all are left to PyTorch."""
+    """Products, attention and convolutions in Triton where the playbook can; else all are left to PyTorch."""
+    windows: bool = True
+    """Pooling and convolutions of every channel by itself in Triton, fused with what is around them."""
+    tuned: bool = True
+    """Convolutions that are left to PyTorch: have cuDNN measure its algorithms instead of going by its heuristics."""
     prologue: str = "narrow"
     """What makes a product's operand is computed on its tiles: ``narrow``: where at most two tiles need each; ``all``;
     ``none``."""
@@ -89,10 +93,13 @@ class GpuTraits:
     half: bool = False
     """Everything stored in floats is in half precision: approximations cost nothing."""
     products: bool = False
-    float32_products: bool = False
+    float32_matrices: bool = False
+    """Products and attention in fp32."""
     float32_convolutions: bool = False
     windows: bool = False
     """Pooling, or convolutions of every channel by itself."""
+    library_convolutions: bool = False
+    """Convolutions that no kernel of ours can take."""
     chains: bool = False
     """A product of a product that can be computed in another order."""
     row_length: int = 0
@@ -115,11 +122,18 @@ def _rows(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
 
 
 def _templates(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    # PyTorch's fp32 convolutions are hard to beat: what is around them, and their algorithm, come first.
+    if traits.float32_convolutions:
+        return (False, True)
     # With nothing around products, all would be left to PyTorch.
-    if not (traits.products or traits.windows) or not (traits.rows or traits.pointwise):
-        return ()
-    # PyTorch's fp32 convolutions are hard to beat: what is around them comes first.
-    return (False, True) if traits.float32_convolutions else (True, False)
+    return (True, False) if traits.products and (traits.rows or traits.pointwise) else ()
+
+
+def _precision(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    # PyTorch's fp32 convolutions run in TF32 where nobody forbids it, its products do not.
+    if traits.float32_matrices:
+        return ("tf32x3", "ieee")
+    return ("tf32", "tf32x3", "ieee") if traits.float32_convolutions else ()
 
 
 def _variance(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
@@ -144,10 +158,12 @@ GPU_DOMAINS: dict[str, Domain] = {
     "tile_m": _when(lambda t: t.products, 0, 128, 64, 256, 32),
     "tile_n": _when(lambda t: t.products, 0, 128, 256, 64, 32),
     "tile_k": _when(lambda t: t.products, 0, 64, 32, 128),
-    "precision": _when(lambda t: t.float32_products, "tf32x3", "ieee", "tf32"),
+    "precision": _precision,
     "templates": _templates,
     "prologue": _when(lambda t: t.products, "narrow", "none", "all"),
     "plain": _when(lambda t: t.products, "narrow", "none", "all"),
+    "windows": _when(lambda t: t.windows and (t.products or t.library_convolutions), True, False),
+    "tuned": _when(lambda t: t.float32_convolutions or t.library_convolutions, True, False),
     "reassociate": _when(lambda t: t.chains, True, False),
     "rows": _rows,
     "pieces": _when(lambda t: t.rows, "products", "all", "none"),
@@ -176,6 +192,8 @@ GPU_BIG = (
     "tile_n",
     "tile_k",
     "templates",
+    "tuned",
+    "windows",
     "plain",
     "reassociate",
     "precision",
@@ -189,20 +207,10 @@ GPU_BIG = (
 )
 """Knobs that drafts turn."""
 
-_ROWS: tuple[Recipe, ...] = (
-    # Long rows twice through the caches at full occupancy: what torch.compile writes for them.
-    {"row": "loop", "block": 2048, "warps": 16},
-    {"row": "loop", "block": 1024, "warps": 8},
-    {"row": "loop", "block": 4096, "warps": 16},
-    # Rows in registers, the next ones on their way from memory.
-    {"row": "whole", "persistent": 4, "stages": 2},
-    {"row": "whole", "persistent": 2, "stages": 3, "warps": 16},
-    {"variance": "welford", "row": "loop", "block": 2048, "warps": 16},
-)
-_PRODUCTS: tuple[Recipe, ...] = (
-    {"precision": "tf32"},
-    {"tile_m": 64, "tile_n": 128, "warps": 4, "stages": 4},
-    {"tile_m": 128, "tile_n": 128, "warps": 8, "stages": 4},
+_TILES: tuple[Recipe, ...] = (
+    # Two programs on a multiprocessor: while one waits for its products, the other has work.
+    {"tile_m": 64, "tile_n": 128, "warps": 4, "stages": 3},
+    {"tile_m": 128, "tile_n": 128, "warps": 8, "stages": 3},
     {"tile_m": 128, "tile_n": 256, "warps": 8, "stages": 3},
     {"tile_m": 32, "tile_n": 128, "warps": 4},
     {"tile_m": 64, "split_k": 4},
@@ -210,10 +218,21 @@ _PRODUCTS: tuple[Recipe, ...] = (
     {"prologue": "none"},
 )
 GPU_STARTS: tuple[Recipe, ...] = (
-    *_ROWS,
+    _TILES[0],
     {"templates": False},
+    {"templates": True},
+    # Long rows twice through the caches at full occupancy: what torch.compile writes for them.
+    {"row": "loop", "block": 2048, "warps": 16},
+    {"stream": True},
+    {"row": "loop", "block": 1024, "warps": 8},
+    {"row": "loop", "block": 4096, "warps": 16},
+    # Rows in registers, the next ones on their way from memory.
+    {"row": "whole", "persistent": 4, "stages": 2},
+    {"row": "whole", "persistent": 2, "stages": 3, "warps": 16},
+    {"variance": "welford", "row": "loop", "block": 2048, "warps": 16},
+    {"tuned": False},
     # Each as it is, and where PyTorch's products are the default.
-    *(recipe for one in _PRODUCTS for recipe in (one, {"templates": True, **one})),
+    *(recipe for one in _TILES for recipe in (one, {"templates": True, **one})),
 )
 """Recipes for drafts that turn several knobs."""
 

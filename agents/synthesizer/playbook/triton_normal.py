@@ -6,24 +6,42 @@ from ....hardware.work import refs
 from ....schemas import Graph, Items, Node, Ref, TensorMeta
 from .build import compute_dtype
 from .depthwise import spell_depthwise
+from .extremes import spell_extremes
+from .normal import RUNNING_PRODUCT
 from .pointwise import base_name
 from .pooling import spell_pools
 from .triton_attention import fuse_attention
 from .triton_convolution import fuse_convolutions
+from .triton_knobs import GpuSettings
+from .triton_library_convolutions import library_convolutions
+from .windows import call
 
 _GAIN = 2
 """How many times fewer bytes another order must move."""
 
 
-def on_gpu(graph: Graph, reassociate: bool, templates: bool = True) -> Graph:
+def on_gpu(graph: Graph, settings: GpuSettings) -> Graph:
     """The same operator in a form that suits a GPU."""
-    if templates:
-        graph = fuse_convolutions(fuse_attention(spell_windows(graph)))
+    graph = _running_products(spell_extremes(graph))
+    if settings.windows:
+        graph = spell_windows(graph)
+    if settings.templates:
+        graph = fuse_convolutions(fuse_attention(graph))
+    graph = library_convolutions(graph, settings.tuned)
     nodes = list(graph.nodes)
-    if reassociate:
+    if settings.reassociate:
         nodes = _reassociated(nodes)
     nodes = [part for node in nodes for part in _vector_product(node, {n.name: n for n in nodes})]
     return Graph(nodes=tuple(nodes), symbols=graph.symbols, guards=graph.guards)
+
+
+def _running_products(graph: Graph) -> Graph:
+    """The graph with running products over the last dimension under the name that has a kernel."""
+    nodes = tuple(
+        structs.replace(n, target=RUNNING_PRODUCT) if n.target == "aten.cumprod.default" and not n.kwargs else n
+        for n in graph.nodes
+    )
+    return Graph(nodes=nodes, symbols=graph.symbols, guards=graph.guards)
 
 
 def spell_windows(graph: Graph) -> Graph:
@@ -84,21 +102,21 @@ def _count(shape: tuple[int, ...]) -> int:
 
 def _vector_product(node: Node, nodes: dict[str, Node]) -> list[Node]:
     """``matrix @ vector`` as products added up along the row: it reads the matrix once and that is all."""
-    if node.target != "aten.mv.default" or not all(isinstance(a, Ref) for a in node.args):
+    if node.target not in ("aten.mv.default", "aten.mm.default") or not all(isinstance(a, Ref) for a in node.args):
         return [node]
     matrix, vector = (nodes[a.name] for a in node.args if isinstance(a, Ref))
-    source = matrix.values[0]
+    column = node.target == "aten.mm.default"
+    if column and vector.values[0].shape[1] != 1:
+        return [node]
+    source, right = matrix.values[0], vector.values[0]
     wide = compute_dtype(source.dtype)
     full = TensorMeta(shape=source.shape, dtype=wide, example=source.example)
-    terms = f"{node.name}_terms"
-    args = (Ref(name=matrix.name), Ref(name=vector.name))
+    row, terms = f"{node.name}_row", f"{node.name}_terms"
+    across = TensorMeta(shape=(1, *right.shape[:1]), dtype=right.dtype, example=(1, *right.example[:1]))
     return [
-        Node(name=terms, op="call", target="aten.mul.Tensor", args=args, values=(full,)),
-        Node(
-            name=node.name,
-            op="call",
-            target="aten.sum.dim_IntList",
-            args=(Ref(name=terms), Items(items=(1,)), False),
-            values=node.values,
-        ),
+        call(row, "aten.permute.default", (Ref(name=vector.name), Items(items=(1, 0))), across)
+        if column
+        else call(row, "aten.unsqueeze.default", (Ref(name=vector.name), 0), across),
+        call(terms, "aten.mul.Tensor", (Ref(name=matrix.name), Ref(name=row)), full),
+        call(node.name, "aten.sum.dim_IntList", (Ref(name=terms), Items(items=(1,)), column), node.values[0]),
     ]

@@ -25,7 +25,8 @@ def shape_of_points(kernel: Kernel, sizes: Sizes, settings: GpuSettings) -> Poin
     last = sizes.of(kernel.dims[-1]) if kernel.dims else 1
     elements = sizes.of(product(kernel.dims))
     crossed = len(kernel.dims) > 1 and _is_crossed(kernel)
-    tiled = len(kernel.dims) > 1 and (crossed or last >= 128)
+    # Rows that do not begin at whole vectors of memory are no rows to go by.
+    tiled = len(kernel.dims) > 1 and (crossed or (last >= 128 and last % 4 == 0))
     if settings.pointwise != "auto":
         tiled = settings.pointwise == "tile" and len(kernel.dims) > 1
     if not tiled:

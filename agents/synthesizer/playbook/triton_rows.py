@@ -45,15 +45,30 @@ def shape_of_tile(kernel: Tile, sizes: Sizes, settings: GpuSettings) -> Shape:
     persistent = settings.persistent * 132
     columns = is_columns(kernel)
     if columns:
-        rows = settings.rows or min(128, power(count))
-        block = 0 if length <= 32 else max(1, 4096 // rows)
-        return Shape(max(rows, 2), block, True, persistent)
+        return _shape_of_columns(kernel, length, count, settings)
     whole = _is_whole(kernel, length, settings)
     width = power(length) if whole else (settings.block or 4096)
     rows = settings.rows or (_rows(width, count) if whole else 1)
     simple = whole and kernel.below is None and can_be_pieced(list(kernel.accumulations.values()))
     pieces = pieces_of(length) if simple and settings.pieces == "all" else ()
     return Shape(rows if kernel.outer else 1, 0 if whole else max(16, width), False, persistent, pieces)
+
+
+def _shape_of_columns(kernel: Tile, length: int, count: int, settings: GpuSettings) -> Shape:
+    """Columns that are read again are held in registers: up to 256 elements of at least 32 columns."""
+    width = power(length)
+    held = _passes(kernel) > 1 and width <= 256 and settings.row != "loop"
+    most = min(128, 8192 // width) if held else 128
+    rows = max(settings.rows or min(most, power(count)), 2)
+    block = 0 if length <= 32 or held else max(1, 4096 // rows)
+    return Shape(rows, block, True, settings.persistent * 132)
+
+
+def _passes(kernel: Tile) -> int:
+    """Passes over what lies in memory."""
+    return 1 + max(
+        (kernel.pass_of(root) for root in kernel.roots() if any(n.op == "load" for n in root.walk())), default=0
+    )
 
 
 def _length(kernel: Tile, sizes: Sizes) -> int:

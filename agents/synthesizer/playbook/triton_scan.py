@@ -1,4 +1,4 @@
-"""Running sums in Triton: a row in one block, or block after block with what came before carried along."""
+"""Running sums and products in Triton: a row in one block, or block after block with what came before carried along."""
 
 from .build import is_float
 from .loops import SpecialKernel, buffers_read
@@ -11,11 +11,11 @@ from .triton_text import TYPES, TritonNeeds
 from .views import linear
 
 BLOCK = 2048
-"""Elements of a row that are added up at once."""
+"""Elements of a row that are scanned at once."""
 
 
 def scan_kernel(kernel: SpecialKernel, settings: GpuSettings, needs: TritonNeeds) -> TritonKernel:
-    """``cumsum`` over the last dimension: one program for each row."""
+    """``cumsum`` or ``cumprod`` over the last dimension: one program for each row."""
     from .triton import function_text
 
     needs.floats = {}
@@ -26,19 +26,24 @@ def scan_kernel(kernel: SpecialKernel, settings: GpuSettings, needs: TritonNeeds
     scope.count([kernel.value])
     value = scope.text(kernel.value)
     t = TYPES[kernel.value.dtype]
-    zero = "0.0" if is_float(kernel.value.dtype) else "0"
+    product_of = kernel.kind == "product"
+    neutral = ("1" if product_of else "0") + (".0" if is_float(kernel.value.dtype) else "")
+    whole, scanned, sign = "tl.sum(block, 0)", "tl.cumsum(block, 0)", "+"
+    if product_of:
+        times = needs.helper("ks_mul")
+        whole, scanned, sign = f"tl.reduce(block, 0, {times})", f"tl.associative_scan(block, 0, {times})", "*"
     offset = scope.offset(linear([variable(n) for n in names], kernel.dims))
     out = f"{pname(kernel.buffer.name)}_out"
     body = [
         "rows = tl.program_id(0).to(tl.int64)",
-        f"before = tl.full((), {zero}, {t})",
+        f"before = tl.full((), {neutral}, {t})",
         f"for start in range(0, {scope.index(kernel.dims[-1])}, {BLOCK}):",
         f"    cols = start + tl.arange(0, {BLOCK})",
         f"    col_mask = cols < {scope.index(kernel.dims[-1])}",
         *(f"    {line}" for line in [*scope.lines[OUTSIDE], *scope.lines[INSIDE]]),
-        f"    block = tl.where(col_mask, tl.cast({value}, {t}), tl.full((), {zero}, {t}))",
-        f"    tl.store({out} + {offset}, before + tl.cumsum(block, 0), mask=col_mask)",
-        "    before += tl.sum(block, 0)",
+        f"    block = tl.where(col_mask, tl.cast({value}, {t}), tl.full((), {neutral}, {t}))",
+        f"    tl.store({out} + {offset}, before {sign} {scanned}, mask=col_mask)",
+        f"    before = before {sign} {whole}",
     ]
     found: set[str] = set().union(*(p.names for p in kernel.dims), kernel.value.names)
     symbols = sorted(name for name in found if name[0] != "@" and name not in names)
@@ -48,7 +53,7 @@ def scan_kernel(kernel: SpecialKernel, settings: GpuSettings, needs: TritonNeeds
     )
     numbers = [(s, s) for s in symbols]
     numbers += [(name, f"float({text})") for text, name in needs.floats.items()]
-    text = function_text(kernel.name, tensors, numbers, set(), body, "cumsum")
+    text = function_text(kernel.name, tensors, numbers, set(), body, "cumprod" if product_of else "cumsum")
     grid = python_poly(product(kernel.dims[:-1]))
     launch = Launch(kernel.name, (grid,), tensors, tuple(numbers), {"num_warps": settings.warps or 4})
     return TritonKernel(text, launch, (kernel.buffer.name,))

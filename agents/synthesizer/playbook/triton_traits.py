@@ -3,12 +3,13 @@
 from ....schemas import Graph
 from .loops import Kernel, SpecialKernel
 from .online import online_pairs
+from .pointwise import base_name
 from .poly import product
 from .regions import Plan
 from .scalar import COSTLY
 from .triton import TEMPLATES
 from .triton_convolution import CONVOLUTION
-from .triton_knobs import GpuTraits
+from .triton_knobs import GpuSettings, GpuTraits
 from .triton_normal import on_gpu, spell_windows
 from .triton_prepare import Sizes
 from .triton_products import is_product
@@ -40,10 +41,11 @@ def gpu_traits(graph: Graph, plan: Plan) -> GpuTraits:
         full=any(count < 1024 for count in counts),
         half=all(dtype in ("float16", "bfloat16") for dtype in stored),
         products=bool(products),
-        float32_products=any(node.values[0].dtype == "float32" for node in products),
+        float32_matrices=any(n.target != CONVOLUTION and n.values[0].dtype == "float32" for n in products),
         float32_convolutions=any(n.target == CONVOLUTION and n.values[0].dtype == "float32" for n in products),
         windows=spell_windows(graph) != graph,
-        chains=on_gpu(graph, True) != on_gpu(graph, False),
+        library_convolutions=any(base_name(n.target) in ("convolution", "_convolution") for n in plan.externs),
+        chains=on_gpu(graph, GpuSettings()) != on_gpu(graph, GpuSettings(reassociate=False)),
         row_length=max(lengths, default=0),
         row_count=max(counts, default=0),
     )

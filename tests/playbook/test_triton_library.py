@@ -1,0 +1,109 @@
+"""What stays with the library around Triton kernels, and what is taken apart for them: pure, no torch."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import graphs
+from graphs import call, graph, source
+
+from kernelswarm.agents.synthesizer.playbook import Playbook, Proposal
+from kernelswarm.agents.synthesizer.playbook.triton import triton_library
+from kernelswarm.agents.synthesizer.playbook.triton_candidate import generate_triton, gpu_plan
+from kernelswarm.agents.synthesizer.playbook.triton_knobs import gpu_settings
+from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
+from kernelswarm.schemas import Intent, Items, MemoryOperator, NodePlanned
+
+
+def convolution(*after, outputs, bias=None, groups=1):
+    ones, none = Items(items=(1, 1)), Items(items=(0, 0))
+    return graph(
+        source("x", "s0", 64, "s1", 30),
+        source("w", 32, 64, 3, 3),
+        source("b", 32),
+        call(
+            "conv", "convolution.default", ("x", "w", bias, ones, ones, ones, False, none, groups), "s0", 32, "s1", 30
+        ),
+        *after,
+        outputs=outputs,
+    )
+
+
+RELU = call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30)
+
+
+def plan_of(made, **recipe):
+    return gpu_plan(made, gpu_settings(recipe))
+
+
+def drafts(made, count):
+    plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
+    found: list[Proposal] = []
+    for _ in range(count):
+        tried = [p.recipe for p in found]
+        answer = Playbook().propose(graphs.facts(made), graphs.HARDWARE, plan, None, tried, language="triton")
+        assert isinstance(answer, Proposal)
+        found.append(answer)
+    return found
+
+
+def test_a_convolution_alone_is_tried_with_a_measured_algorithm_before_a_kernel():
+    first, second = drafts(convolution(outputs=["conv"]), 2)
+    assert "torch.ops.aten._convolution.default(x, w, None" in first.source
+    assert "@triton.jit" not in first.source
+    assert 'input_precision="tf32"' in second.source
+
+
+def test_products_in_fp32_are_never_tried_in_tf32():
+    knobs = WRITERS["triton"].knobs(graphs.matmul_relu(), graphs.HARDWARE)
+    assert knobs["precision"] == ("tf32x3", "ieee")
+
+
+@pytest.mark.parametrize(
+    ("tuned", "target"), [(True, "aten._convolution.default"), (False, "aten.convolution.default")]
+)
+def test_the_bias_of_a_library_convolution_joins_what_follows(tuned, target):
+    plan = plan_of(convolution(RELU, outputs=["relu"], bias="b"), templates=False, tuned=tuned)
+    (left,) = plan.externs
+    assert left.target == target
+    assert left.args[2] is None
+    (kernel,) = triton_library(plan, gpu_settings({})).everything()
+    assert {name for _, name, _ in kernel.launch.tensors} == {"b", left.name, "relu"}
+
+
+def test_a_measured_algorithm_may_run_in_tf32_where_the_reference_may():
+    made = convolution(RELU, outputs=["relu"], bias="b", groups=2)
+    text = generate_triton(graphs.facts(made), made, gpu_settings({})).source
+    assert "2, True, False, True, torch.backends.cudnn.allow_tf32)" in text
+
+
+def pools(first, second):
+    sizes = [Items(items=(n, n)) for n in (first, second)]
+    return graph(
+        source("x", "s0", 4, 48, 48),
+        call("inner", "avg_pool2d.default", ("x", sizes[0]), "s0", 4, 48 // first, 48 // first),
+        call("outer", "avg_pool2d.default", ("inner", sizes[1]), "s0", 4, 48 // first // second, 48 // first // second),
+        outputs=["outer"],
+    )
+
+
+@pytest.mark.parametrize(("second", "stays"), [(2, []), (3, ["outer"])])
+def test_a_pool_of_a_pool_is_one_kernel_only_where_it_reads_few_elements(second, stays):
+    assert [node.name for node in plan_of(pools(2 if second == 2 else 4, second)).externs] == stays
+
+
+def test_rows_of_odd_length_are_no_tiles():
+    texts = []
+    for last in (400, 401):
+        made = graph(
+            source("x", "s0", 8, last),
+            source("b", 8, 1),
+            call("add", "add.Tensor", ("x", "b"), "s0", 8, last),
+            outputs=["add"],
+        )
+        (kernel,) = triton_library(plan_of(made), gpu_settings({})).everything()
+        texts.append(kernel.text)
+    assert ["row_mask" in text for text in texts] == [True, False]

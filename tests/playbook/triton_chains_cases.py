@@ -1,0 +1,82 @@
+"""Convolutions left to the library with what follows them, extremes and scans: cases as in triton_products_cases.py."""
+
+import torch
+import torch.nn.functional as F
+
+CASES = {}
+
+
+def case(*inputs, bound=2e-5, **recipe):
+    """Register an operator with its inputs, the first for the capture, and the bound of its error."""
+
+    def register(function):
+        CASES[function.__name__] = (function, inputs, recipe, bound)
+        return function
+
+    return register
+
+
+def r(*shape):
+    return torch.randn(*shape)
+
+
+@case(
+    lambda: [r(2, 3, 5, 6), r(3, 8, 3, 3), r(8), r(8, 1, 1)],
+    lambda: [r(3, 3, 4, 9), r(3, 8, 3, 3), r(8), r(8, 1, 1)],
+)
+def transposed_chain(x, w, b, shift):
+    y = F.conv_transpose2d(x, w, b, stride=2, padding=1, output_padding=1)
+    return torch.clamp(y - shift, 0.0, 1.0) * 2.0 / 3.0
+
+
+@case(
+    lambda: [r(2, 3, 9, 8), r(6, 3, 3, 3), r(6)],
+    lambda: [r(1, 3, 8, 12), r(6, 3, 3, 3), r(6)],
+    tuned=False,
+)
+def pooled_convolution(x, w, b):
+    y = F.max_pool2d(F.hardswish(F.conv2d(x, w, b)), 2)
+    return torch.logsumexp(y, 1, keepdim=True)
+
+
+@case(lambda: [r(2, 3, 5, 6, 7), r(8), r(8), r(8)])
+def normed_convolution(x, b, scale, shift):
+    weight = torch.full((8, 3, 2, 3, 3), 0.1)
+    y = F.group_norm(F.conv3d(x, weight, b), 4, scale, shift)
+    return y.mean((2, 3, 4)), torch.min(y, dim=1)[0]
+
+
+@case(
+    lambda: [r(5, 4, 6, 7), r(8, 4, 3, 3), r(8), r(8), r(8)], lambda: [r(2, 4, 3, 4), r(8, 4, 3, 3), r(8), r(8), r(8)]
+)
+def trained_batch_norm(x, w, b, scale, shift):
+    y = F.batch_norm(F.conv2d(x, w, b), None, None, scale, shift, training=True)
+    return torch.tanh(y) * 2
+
+
+@case(lambda: [r(3, 20, 7)], lambda: [torch.full((2, 4, 3), float("nan"))], lambda: [torch.ones(2, 5, 2)])
+def extremes_over_dimensions(x):
+    value, place = torch.max(x, 1)
+    return value, place, torch.min(x, dim=2, keepdim=True).values, torch.min(x, -1)[1]
+
+
+@case(lambda: [1 + 0.1 * r(3, 3000)], lambda: [r(2, 2, 5)[0]], lambda: [r(1, 1)])
+def running_products(x):
+    return torch.cumprod(x, 1), torch.cumsum(x.flip(1), 1).flip(1)
+
+
+@case(lambda: [r(30, 400), r(400, 1)], lambda: [r(400, 5).t(), r(400, 1)])
+def matrix_by_column(x, w):
+    return x @ w
+
+
+@case(lambda: [r(2, 3, 24, 24)])
+def pool_of_a_pool(x):
+    small = F.max_pool2d(torch.tanh(F.avg_pool2d(x, 2)), 3)
+    large = F.max_pool2d(torch.tanh(F.max_pool2d(x, 4)), 3)
+    return small + 1, large + 1
+
+
+@case(lambda: [r(3, 40, 5, 6), r(40, 1, 1)], lambda: [r(2, 40, 3, 1), r(40, 1, 1)])
+def softmax_of_channels(x, b):
+    return torch.sigmoid((torch.softmax(x, 1) + b) * 2.0)
