@@ -2,7 +2,7 @@
 
 import torch
 
-shapes = {"main": dict(rows=4096, cols=4096), "ragged": dict(rows=37, cols=1000)}
+shapes = {"main": dict(rows=4096, cols=4096), "ragged": dict(rows=37, cols=1000), "odd": dict(rows=7, cols=333)}
 
 
 def inputs(generator, rows, cols):

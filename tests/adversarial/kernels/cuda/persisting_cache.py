@@ -24,12 +24,18 @@ def rmsnorm(x, w):
     return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w
 
 
+def done(status):
+    if status:
+        raise RuntimeError(f"the driver refused: CUresult {status}")
+
+
 def keep(x):
     """As much of ``x`` as may persist stays in the second-level cache, whoever flushes it."""
     size = min(x.numel() * x.element_size(), 16 << 20)
-    driver.cuCtxSetLimit(PERSISTING_L2_SIZE, ctypes.c_size_t(size))
     window = Window(x.data_ptr(), size, 1.0, PERSISTING, STREAMING)
-    driver.cuStreamSetAttribute(ctypes.c_void_p(stream.cuda_stream), ACCESS_POLICY_WINDOW, ctypes.byref(window))
+    handle = ctypes.c_void_p(stream.cuda_stream)
+    done(driver.cuCtxSetLimit(PERSISTING_L2_SIZE, ctypes.c_size_t(size)))
+    done(driver.cuStreamSetAttribute(handle, ACCESS_POLICY_WINDOW, ctypes.byref(window)))
 
 
 def kernel(x, w):
