@@ -116,7 +116,8 @@ class Series(Schema, frozen=True, kw_only=True):
     """``eager``, ``compile``, ``max_autotune`` or ``candidate``."""
 
     samples_ns: tuple[int, ...]
-    """Time of one call, nanoseconds, one sample a round; sample i of every series was taken in round i."""
+    """Time of one call, nanoseconds, one sample a round; sample i of every series was taken in round i. The rounds of
+    each process of the candidate follow each other, see :attr:`Timing.rounds`."""
 
     calls: int
     """Calls that one sample is the mean of."""
@@ -128,18 +129,25 @@ class Timing(Schema, frozen=True, kw_only=True):
     series: tuple[Series, ...]
     """Baselines and candidate."""
 
+    rounds: tuple[int, ...] = ()
+    """Rounds in each process of the candidate, in the order of the samples; empty in events from when there was one."""
+
+    first: bool = False
+    """Whether what was timed went before everybody else on the machine (docs/decisions/0012)."""
+
     speedup: dict[str, Interval]
-    """Ratio of medians, by baseline's name: above 1 the candidate is faster."""
+    """Ratio of the times in :attr:`median_ms`, by baseline's name: above 1 the candidate is faster."""
 
     best: str
     """Name of the fastest baseline in this run: the one that counts."""
 
     median_ms: dict[str, float]
-    """Median time by name, milliseconds."""
+    """Time by name, milliseconds: the median of the samples, and the geometric mean of these over the processes of the
+    candidate."""
 
     spread: float = 0.0
-    """Standard deviation from run to run that the intervals allow for beyond what the samples show, as a share of the
-    ratio; 0 in events from before it was."""
+    """Standard deviation from run to run that is usual beyond what samples show, as a share of the ratio; the intervals
+    allow for it. 0 in events from before it was."""
 
 
 class BaselineStatus(Schema, frozen=True, kw_only=True):

@@ -2,9 +2,9 @@
 
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import fmean, median
 
 from ...schemas import Interval, Series, Timing
 from .messages import Time, Timed
@@ -26,19 +26,49 @@ CALIBRATIONS = 5
 LONGEST_CALIBRATION_NS = 50_000_000
 CANDIDATE = "candidate"
 
-SPREADS = ((100_000, 0.02, 0.25), (1_000_000, 0.015, 0.2), (math.inf, 0.0075, 0.15))
-"""How much the ratio of two implementations differs from run to run beyond what samples show, as a standard deviation:
-by the time of a call in nanoseconds up to which it holds, on a machine that is ours alone, and what is added if others
-take all of the processor meanwhile. ``benchmarks/retiming.py`` measures it with copies of eager (docs/judge.md); the
-shorter a call, the more it is where memory and code happen to lie, and who is woken first."""
+
+@dataclass(frozen=True)
+class Spread:
+    """How much the ratio of two implementations differs beyond what samples show: standard deviations, as shares."""
+
+    process: float
+    """From one process of the candidate to the next."""
+    run: float
+    """From run to run, however many processes of the candidate a run times."""
+    beside: float = 0.0
+    """Added to ``run`` if others take all of the processor meanwhile."""
+
+
+Spreads = tuple[tuple[float, Spread], ...]
+
+SPREADS: Spreads = (
+    (100_000, Spread(process=0.02, run=0.02, beside=0.25)),
+    (1_000_000, Spread(process=0.03, run=0.02, beside=0.2)),
+    (math.inf, Spread(process=0.1, run=0.03, beside=0.15)),
+)
+"""On a processor, by the time of a call in nanoseconds up to which it holds. ``benchmarks/retiming.py`` measures it
+(docs/judge.md): the shorter a call, the more it is who is woken first; the longer, which cores its threads got."""
+FIRST_SPREADS: Spreads = (
+    (100_000, Spread(process=0.02, run=0.02, beside=0.1)),
+    (1_000_000, Spread(process=0.03, run=0.02, beside=0.05)),
+    (math.inf, Spread(process=0.04, run=0.03, beside=0.05)),
+)
+"""The same where what is timed goes before everybody else: others still take caches and memory."""
+DEVICE_SPREADS: Spreads = (
+    (100_000, Spread(process=0.01, run=0.02)),
+    (1_000_000, Spread(process=0.01, run=0.015)),
+    (math.inf, Spread(process=0.01, run=0.0075)),
+)
+"""The same on an accelerator, which is timed by its own clock and is nobody else's meanwhile."""
 
 Ask = Callable[[Time], Awaitable[Timed]]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """When to stop."""
+    """In how many processes a candidate is timed, and when to stop in each."""
 
+    processes: int
     least_rounds: int
     most_rounds: int
     seconds: float
@@ -47,9 +77,9 @@ class Plan:
     """Stop when the interval against the best baseline is narrower than this share of its median."""
 
 
-QUICK = Plan(least_rounds=5, most_rounds=40, seconds=0.3, width=0.03)
-THOROUGH = Plan(least_rounds=15, most_rounds=150, seconds=3.0, width=0.01)
-"""Longer would not tell more: what differs from run to run (:data:`SPREADS`) is wider than what is left then."""
+QUICK = Plan(processes=1, least_rounds=5, most_rounds=40, seconds=0.3, width=0.03)
+THOROUGH = Plan(processes=4, least_rounds=4, most_rounds=40, seconds=0.7, width=0.01)
+"""Longer in one process would not tell more: what differs from process to process is wider than what is left then."""
 
 
 @dataclass
@@ -106,8 +136,24 @@ class Contestant:
         return median(self.samples) / 1e6
 
 
-async def hold(contestants: list[Contestant], plan: Plan, others: Callable[[], float] = lambda: 0.0) -> Timing:
-    """Time ``contestants`` against each other until ``plan`` says stop; one of them is the candidate.
+@dataclass(frozen=True)
+class Part:
+    """What one process of the candidate showed."""
+
+    series: tuple[Series, ...]
+    """Baselines and candidate, as many samples of each."""
+    others: float = 0.0
+    """Share of the processor that others took meanwhile."""
+    first: bool = False
+    """Whether what was timed went before everybody else (:mod:`.precedence`)."""
+
+    def samples(self, name: str) -> tuple[int, ...]:
+        """Those of one implementation, nanoseconds."""
+        return next(one.samples_ns for one in self.series if one.name == name)
+
+
+async def hold(contestants: list[Contestant], plan: Plan, others: Callable[[], float] = lambda: 0.0) -> Part:
+    """Time ``contestants`` against each other until ``plan`` says stop; one of them is a process of the candidate.
 
     ``others`` says what share of the processor others took since it was made.
     """
@@ -120,42 +166,54 @@ async def hold(contestants: list[Contestant], plan: Plan, others: Callable[[], f
         shift = turn % len(contestants)
         for contestant in contestants[shift:] + contestants[:shift]:
             await contestant.sample()
-    return result(contestants, others())
+    return Part(tuple(contestant.series for contestant in contestants), others())
 
 
-def result(contestants: list[Contestant], others: float = 0.0) -> Timing:
-    """What the samples say, others having taken a share ``others`` of the processor."""
-    baselines = [contestant for contestant in contestants if contestant.name != CANDIDATE]
-    candidate = _candidate(contestants)
-    spread = spread_of(median(candidate.samples), others)
+def result(parts: Sequence[Part], *, on_processor: bool = True) -> Timing:
+    """What the processes of one candidate say together.
+
+    A time is the geometric mean over the processes of their medians: ratios of such times are the speedups.
+    """
+    names = [one.name for one in parts[0].series]
+    times = {name: math.exp(fmean(math.log(median(part.samples(name))) for part in parts)) for name in names}
+    baselines = [name for name in names if name != CANDIDATE]
+    first = all(part.first for part in parts)
+    spread = spread_of(times[CANDIDATE], fmean(part.others for part in parts), _table(on_processor, first))
     return Timing(
-        series=tuple(contestant.series for contestant in contestants),
-        speedup={baseline.name: in_a_new_run(_against(baseline, candidate), spread) for baseline in baselines},
-        best=min(baselines, key=lambda baseline: baseline.median_ms).name,
-        median_ms={contestant.name: contestant.median_ms for contestant in contestants},
-        spread=spread,
+        series=tuple(_joined(name, parts) for name in names),
+        rounds=tuple(len(part.samples(CANDIDATE)) for part in parts),
+        first=first,
+        speedup={name: _expected(name, parts, spread) for name in baselines},
+        best=min(baselines, key=lambda name: times[name]),
+        median_ms={name: ns / 1e6 for name, ns in times.items()},
+        spread=math.hypot(spread.process / math.sqrt(len(parts)), spread.run),
     )
 
 
-def spread_of(ns: float, others: float = 0.0) -> float:
-    """How much ratios of calls that take ``ns`` differ from run to run: a standard deviation, as a share.
-
-    ``others`` is the share of the processor that others took.
-    """
-    alone, beside = next((alone, beside) for most, alone, beside in SPREADS if ns <= most)
-    return math.hypot(alone, beside * others)
+def _table(on_processor: bool, first: bool) -> Spreads:
+    if not on_processor:
+        return DEVICE_SPREADS
+    return FIRST_SPREADS if first else SPREADS
 
 
-def _candidate(contestants: list[Contestant]) -> Contestant:
-    return next(contestant for contestant in contestants if contestant.name == CANDIDATE)
+def spread_of(ns: float, others: float = 0.0, table: Spreads = SPREADS) -> Spread:
+    """How much ratios of calls that take ``ns`` differ; ``others`` is the share of the processor that others took."""
+    spread = next(spread for most, spread in table if ns <= most)
+    return Spread(process=spread.process, run=math.hypot(spread.run, spread.beside * others))
+
+
+def _joined(name: str, parts: Sequence[Part]) -> Series:
+    calls = next(one.calls for one in parts[-1].series if one.name == name)
+    return Series(name=name, samples_ns=tuple(ns for part in parts for ns in part.samples(name)), calls=calls)
+
+
+def _expected(baseline: str, parts: Sequence[Part], spread: Spread) -> Interval:
+    found = [speedup(part.samples(baseline), part.samples(CANDIDATE)) for part in parts]
+    return in_a_new_run(found, spread.process, spread.run)
 
 
 def _is_clear(contestants: list[Contestant], plan: Plan) -> bool:
-    """Whether more rounds would say little more: they do not narrow what differs from run to run."""
-    candidate = _candidate(contestants)
+    """Whether more rounds would say little more: they do not narrow what differs from process to process."""
+    candidate = next(contestant for contestant in contestants if contestant.name == CANDIDATE)
     best = min((one for one in contestants if one is not candidate), key=lambda one: one.median_ms)
-    return relative_width(_against(best, candidate)) < plan.width
-
-
-def _against(baseline: Contestant, candidate: Contestant) -> Interval:
-    return speedup(baseline.samples, candidate.samples)
+    return relative_width(speedup(best.samples, candidate.samples)) < plan.width

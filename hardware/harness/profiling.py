@@ -2,11 +2,10 @@
 
 import asyncio
 import contextlib
-import math
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 import msgspec
@@ -19,7 +18,6 @@ from ...schemas import (
     Problem,
     ProblemFacts,
     ProfileReport,
-    Timing,
     Verdict,
 )
 from ..floors import Floor, floor_of
@@ -27,35 +25,26 @@ from ..lease import Lease
 from ..peaks import measured_again
 from ..profilers import CounterSession
 from ..roofline import roofline
-from . import contest, fresh_data
+from . import clocks, contest, fresh_data
 from .bystanders import Bystanders
 from .case_host import MAIN_SEEDS, Case, CaseHost
-from .contest import Contestant, Plan
+from .contest import Contestant, Part, Plan
 from .fresh_data import Another, FreshCall, Look
 from .judgement import Judged, judged
 from .launcher import Launcher
 from .messages import Compared, Done, Run, Stock, Time, Timed
+from .precedence import precedence
 from .rest import Rest
 from .timing_host import TimingHost
 from .verification import Suspect, Taken, Verification, explain_numbers, load_into, started, wrong
 
-CHECK_NS = 30_000_000
-"""The batch that both clocks are compared on is at least so long."""
-CLOCK_SHARE = 0.1
-CLOCK_SLACK_NS = 3_000_000
-"""Its own clock may show so much less than ours: messages and the scheduler cost time too."""
-CLOCK_TRIES = 5
-"""So many batches on which the clocks differ are a lie; not those beside which an honest clock differs as much."""
-MOST_CLOCK_TRIES = 20
-SAMPLE_SHARE = 1.5
-"""A checked call may take so many times what one took in the batches that were counted."""
 MOST_DOUBTS = 3
 _TIMED_SLOT, _FINAL_SLOT = 1000, 1001
 
 
 @dataclass
 class Profiling:
-    """One candidate against the baselines of its problem."""
+    """One process of a candidate against the baselines of its problem."""
 
     cases: CaseHost
     timing: TimingHost
@@ -79,7 +68,7 @@ class Profiling:
     def __post_init__(self) -> None:
         self.rest = Rest(self.suspect.worker.pid)
 
-    async def contest(self, plan: Plan) -> tuple[Timing, Counters | None]:
+    async def contest(self, plan: Plan) -> tuple[Part, Counters | None]:
         """The interleaved run, a batch on which the clocks are compared and the counters read, a call on fresh data.
 
         Raises:
@@ -87,14 +76,16 @@ class Profiling:
         """
         candidate = Contestant(name=contest.CANDIDATE, ask=self._time, copies=MAIN_SEEDS)
         baselines = self.timing.contestants()
-        watch = Bystanders((self.suspect.worker.pid, self.timing.pid))
+        pids = (self.suspect.worker.pid, self.timing.pid)
+        watch = Bystanders(pids)
         others = watch.share if self.timing.on_processor else lambda: 0.0
-        timing = await contest.hold([*baselines, candidate], plan, others)
-        self._check_rest()
-        counters = await self._check_clock(candidate, baselines[0])
-        await self._check_memory(candidate, baselines[0])
+        with precedence(pids, wanted=self.timing.on_processor) as first:
+            part = replace(await contest.hold([*baselines, candidate], plan, others), first=first)
+            self._check_rest()
+            counters = await self._check_clock(candidate, baselines[0])
+            await self._check_memory(candidate, baselines[0])
         await self._check_floor(median(candidate.samples))
-        return timing, counters
+        return part, counters
 
     def _check_rest(self) -> None:
         """Nobody computes while the others are timed.
@@ -142,10 +133,10 @@ class Profiling:
         timed, _ = await self.suspect.ask(command, Timed, case=first)
         elapsed = time.perf_counter_ns() - started
         self.rest.begin()
-        far_apart = elapsed > CHECK_NS and timed.whole_ns < elapsed / 2
+        far_apart = elapsed > clocks.CHECK_NS and timed.whole_ns < elapsed / 2
         self.doubts = self.doubts + 1 if far_apart else 0
         if self.doubts >= MOST_DOUBTS and await self._is_steady(self.timing.contestants()[0]):
-            raise _lies(timed.whole_ns, elapsed, command.calls)
+            raise clocks.lies(timed.whole_ns, elapsed, command.calls)
         return timed, elapsed
 
     async def _check_clock(self, candidate: Contestant, honest: Contestant) -> Counters | None:
@@ -155,8 +146,8 @@ class Profiling:
             Judged: they differ time and again, where an honest clock beside it does not.
             HarnessError: the machine is so busy that no two clocks agree.
         """
-        calls, lies = _checked_calls(candidate), 0
-        for tried in range(1, MOST_CLOCK_TRIES + 1):
+        calls, lies = clocks.checked_calls(candidate), 0
+        for tried in range(1, clocks.MOST_CLOCK_TRIES + 1):
             # Beside the check, so that a disturbance slows both.
             await candidate.sample()
             claimed = max(median(candidate.samples), candidate.samples.pop())
@@ -166,23 +157,23 @@ class Profiling:
             counters = session.stop(calls) if counted else None
             await self._check_timed_output(timed.last)
             beside = await self.timing.idle_ns(calls)
-            believed = _believed(timed, claimed, calls, beside)
-            if _agree(believed, elapsed):
+            believed = clocks.believed(timed, claimed, calls, beside)
+            if clocks.agree(believed, elapsed):
                 return counters
             lies += await self._is_steady(honest)
             # On a busy machine short batches are spared and long ones are not, now in one process, now in the other.
-            if lies >= CLOCK_TRIES and 2 * lies > tried:
-                raise _lies(believed, elapsed, calls)
+            if lies >= clocks.CLOCK_TRIES and 2 * lies > tried:
+                raise clocks.lies(believed, elapsed, calls)
         raise HarnessError("the machine is so busy that the clocks of two processes cannot be compared")
 
     async def _is_steady(self, honest: Contestant) -> bool:
         """Whether our clock and that of a process which we know to be honest agree just now."""
         await honest.sample()
-        calls, claimed = _checked_calls(honest), honest.samples.pop()
+        calls, claimed = clocks.checked_calls(honest), honest.samples.pop()
         started = time.perf_counter_ns()
         timed = await honest.ask(Time(calls=calls, name=honest.name))
         elapsed = time.perf_counter_ns() - started
-        return _agree(_believed(timed, claimed, calls, await self.timing.idle_ns(calls)), elapsed)
+        return clocks.agree(clocks.believed(timed, claimed, calls, await self.timing.idle_ns(calls)), elapsed)
 
     async def _check_memory(self, candidate: Contestant, baseline: Contestant) -> None:
         """Time a call on data that it has not seen; in other processes too, unless that is as fast as the rest.
@@ -200,7 +191,8 @@ class Profiling:
                 # Only what we know to be honest may tell that the machine has become slower.
                 await baseline.sample()
                 seen_ns = max(seen_ns, median(candidate.samples) * baseline.samples[-1] / before)
-                looks.append(await self._look(suspect, candidate, seen_ns))
+                with precedence((suspect.worker.pid,), wanted=self.timing.on_processor):
+                    looks.append(await self._look(suspect, candidate, seen_ns))
         slow = [look.unseen_ns for look in looks if look.is_slow]
         if not looks[-1].is_fast and 2 * len(slow) > len(looks):
             raise fresh_data.remembers(slow[-1], seen_ns)
@@ -265,26 +257,6 @@ def _must_be_right(result: Compared, case: Case) -> None:
         )
 
 
-def _lies(shown_ns: int, elapsed: int, calls: int) -> Judged:
-    shown = f"{shown_ns / 1e6:.2f} ms for {calls} calls that took {elapsed / 1e6:.2f} ms"
-    return judged(Verdict.tampering, f"its clock shows {shown}")
-
-
-def _believed(timed: Timed, claimed: float, calls: int, beside: int) -> int:
-    """Nanoseconds that a batch took by what its process says, at the least; ``claimed`` a call in an earlier one."""
-    return min(timed.whole_ns, timed.ns + beside, round(SAMPLE_SHARE * claimed * calls) + beside)
-
-
-def _agree(believed: int, elapsed: int) -> bool:
-    return elapsed - believed <= CLOCK_SLACK_NS + CLOCK_SHARE * elapsed
-
-
-def _checked_calls(candidate: Contestant) -> int:
-    """Calls that take :data:`CHECK_NS` by its own clock; but by ours not many times a batch, should that clock lie."""
-    wanted = math.ceil(CHECK_NS / max(1.0, median(candidate.samples)))
-    return max(1, min(wanted, candidate.calls * CHECK_NS // contest.BATCH_NS))
-
-
 async def stock(cases: CaseHost, suspect: Suspect) -> None:
     """Hand the copies of the inputs over that timing rotates through.
 
@@ -321,15 +293,20 @@ async def profile(
 ) -> ProfileReport:
     """Time a candidate; the baselines must be prepared. Every fault of the candidate is a verdict.
 
+    Each of its processes has to stand all checks, and others may use the machine between them.
+
     Raises:
         HarnessError: reference, baselines or zygote cannot be kept alive.
     """
     began = time.monotonic()
-    worker = await started(launcher, compiled)
+    plan = contest.THOROUGH if thorough else contest.QUICK
+    layers = ""
 
     @contextlib.asynccontextmanager
     async def another() -> AsyncIterator[Suspect]:
+        nonlocal layers
         worker = await started(launcher, compiled)
+        layers = worker.isolation
         try:
             suspect = Suspect(worker, seconds)
             await load_into(suspect, launcher, cases, problem, source, compiled)
@@ -342,37 +319,56 @@ async def profile(
         return floor_of(facts, now, MAIN_SEEDS)
 
     floor = floor_of(facts, hardware, MAIN_SEEDS)
-    profiling = Profiling(cases, timing, Suspect(worker, seconds), another, floor, floor_now)
+    parts: list[Part] = []
+    counters: Counters | None = None
     try:
+        for _ in range(plan.processes):
+            part, counters = await _in_one_process(cases, timing, lease, another, floor, floor_now, plan)
+            parts.append(part)
+    except Judged as found:
+        return ProfileReport(
+            verdict=found.verdict, isolation=layers, evidence=found.evidence, seconds=time.monotonic() - began
+        )
+    timed = contest.result(parts, on_processor=timing.on_processor)
+    return ProfileReport(
+        verdict=Verdict.correct,
+        isolation=layers,
+        timing=timed,
+        roofline=roofline(
+            facts.work, hardware, timed.median_ms[contest.CANDIDATE], copies=MAIN_SEEDS, dtype=facts.dtype
+        ),
+        counters=counters,
+        seconds=time.monotonic() - began,
+    )
+
+
+async def _in_one_process(
+    cases: CaseHost,
+    timing: TimingHost,
+    lease: Lease,
+    another: Another,
+    floor: Floor,
+    floor_now: Callable[[], Floor],
+    plan: Plan,
+) -> tuple[Part, Counters | None]:
+    """Time a fresh process of the candidate, and judge it.
+
+    Raises:
+        Judged: something is wrong with it.
+    """
+    async with contextlib.AsyncExitStack() as held:
         async with lease.shared():
-            await load_into(profiling.suspect, launcher, cases, problem, source, compiled)
-            await stock(cases, profiling.suspect)
+            suspect = await held.enter_async_context(another())
+            await stock(cases, suspect)
+        profiling = Profiling(cases, timing, suspect, another, floor, floor_now)
+        held.callback(profiling.close)
         try:
             async with lease.exclusive():
-                result, counters = await profiling.contest(contest.THOROUGH if thorough else contest.QUICK)
+                found = await profiling.contest(plan)
         except Judged:
             # A wrong answer says more than what came of it.
             await profiling.check_taken()
             raise
         await profiling.check_taken()
         await profiling.check_afterwards()
-    except Judged as found:
-        return ProfileReport(
-            verdict=found.verdict,
-            isolation=worker.isolation,
-            evidence=found.evidence,
-            seconds=time.monotonic() - began,
-        )
-    finally:
-        profiling.close()
-        await asyncio.shield(worker.kill())
-    return ProfileReport(
-        verdict=Verdict.correct,
-        isolation=worker.isolation,
-        timing=result,
-        roofline=roofline(
-            facts.work, hardware, result.median_ms[contest.CANDIDATE], copies=MAIN_SEEDS, dtype=facts.dtype
-        ),
-        counters=counters,
-        seconds=time.monotonic() - began,
-    )
+    return found

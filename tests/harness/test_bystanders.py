@@ -1,5 +1,6 @@
 """Others' work on the processor is told from our own."""
 
+import math
 import subprocess
 import sys
 import time
@@ -7,7 +8,8 @@ import time
 import pytest
 
 from kernelswarm.hardware.harness.bystanders import Bystanders
-from kernelswarm.hardware.harness.contest import CANDIDATE, Contestant, result, spread_of
+from kernelswarm.hardware.harness.contest import CANDIDATE, Part, result, spread_of
+from kernelswarm.schemas import Series
 
 BUSY = "while True: pass"
 
@@ -30,12 +32,11 @@ def test_a_process_that_is_gone_has_done_nothing() -> None:
 
 
 def test_the_more_others_do_the_wider_the_interval() -> None:
-    def ask(_: object) -> None:
-        raise AssertionError
+    series = tuple(Series(name=name, samples_ns=(20_000,) * 9, calls=1) for name in ("eager", CANDIDATE))
 
-    contestants = [Contestant(name=name, ask=ask, samples=[20_000] * 9) for name in ("eager", CANDIDATE)]  # type: ignore[arg-type]
+    alone, beside = result([Part(series)]), result([Part(series, others=0.5)])
 
-    alone, beside = result(contestants), result(contestants, others=0.5)
-
-    assert alone.spread == spread_of(20_000) < beside.spread
+    usual = spread_of(20_000)
+    assert alone.spread == pytest.approx(math.hypot(usual.process, usual.run))
+    assert alone.spread < beside.spread
     assert beside.speedup["eager"].low < alone.speedup["eager"].low < 1 < alone.speedup["eager"].high

@@ -1,6 +1,8 @@
 """The bootstrap interval covers what it says, and is the same every time."""
 
+import math
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -69,34 +71,66 @@ def test_samples_that_say_nothing_are_refused(baseline: list[float], candidate: 
         speedup(baseline, candidate)
 
 
-def test_a_new_run_lies_in_the_interval_about_as_often_as_it_says() -> None:
+PROCESS, RUN, SAMPLES = 0.05, 0.02, 0.01
+PAIRS = 1000
+
+
+def covered(processes: int, effect: Callable[[random.Random], float]) -> float:
+    """Share of runs whose median lies in the interval of another; the processes of a kernel differ by ``effect``."""
     generator = random.Random(5)
 
     def run() -> Interval:
-        layout = 20 * generator.lognormvariate(0, 0.02)
-        baseline = [layout * generator.lognormvariate(0, 0.03) for _ in range(15)]
-        candidate = [10 * generator.lognormvariate(0, 0.03) for _ in range(15)]
-        return in_a_new_run(speedup(baseline, candidate), 0.02)
+        baselines = generator.gauss(math.log(2), RUN)
+        found = []
+        for _ in range(processes):
+            ratio = math.exp(baselines + effect(generator) + generator.gauss(0, SAMPLES))
+            reach = math.exp(1.96 * SAMPLES)
+            found.append(Interval(median=ratio, low=ratio / reach, high=ratio * reach))
+        return in_a_new_run(found, PROCESS, RUN)
 
-    pairs = [(run(), run()) for _ in range(100)]
+    pairs = [(run(), run()) for _ in range(PAIRS)]
+    return sum(old.low <= new.median <= old.high for old, new in pairs) / PAIRS
 
-    assert sum(old.low <= new.median <= old.high for old, new in pairs) >= 90
-    assert sum(old.is_win for old, _ in pairs) == 100
+
+@pytest.mark.parametrize("processes", [1, 4])
+def test_a_new_run_lies_in_the_interval_as_often_as_it_says(processes: int) -> None:
+    assert 0.95 <= covered(processes, lambda generator: generator.gauss(0, PROCESS)) <= 0.99
+
+
+def test_so_it_does_for_a_kernel_that_is_fast_in_some_processes_and_slow_in_others() -> None:
+    assert covered(4, lambda generator: generator.choice((0.0, 2 * PROCESS))) >= 0.95
+
+
+def test_processes_that_differ_more_than_is_usual_widen_the_interval() -> None:
+    alike = [Interval(median=2.0, low=1.98, high=2.02)] * 4
+    apart = [Interval(median=m, low=0.99 * m, high=1.01 * m) for m in (1.6, 1.8, 2.2, 2.5)]
+
+    assert relative_width(in_a_new_run(apart, PROCESS, RUN)) > 1.5 * relative_width(in_a_new_run(alike, PROCESS, RUN))
+
+
+def test_more_processes_narrow_it() -> None:
+    one = Interval(median=2.0, low=1.98, high=2.02)
+
+    widths = [relative_width(in_a_new_run([one] * count, PROCESS, RUN)) for count in (1, 2, 4, 8)]
+
+    assert widths == sorted(widths, reverse=True)
 
 
 def test_what_differs_from_run_to_run_is_no_win() -> None:
-    found = in_a_new_run(Interval(median=1.02, low=1.015, high=1.025), 0.02)
+    found = in_a_new_run([Interval(median=1.02, low=1.015, high=1.025)], 0.0, 0.02)
 
     assert not found.is_win
     assert found.low < 0.98 and found.high > 1.06
-    assert found.median == 1.02
+    assert found.median == pytest.approx(1.02)
 
 
 def test_without_samples_to_doubt_only_the_runs_differ() -> None:
     exact = Interval(median=2.0, low=2.0, high=2.0)
+    same = in_a_new_run([exact] * 4, 0.0, 0.0)
 
-    assert in_a_new_run(exact, 0.0) == exact
-    assert in_a_new_run(exact, 0.01).low == pytest.approx(2.0 * (1 - 0.0277), rel=1e-3)
+    assert (same.low, same.median, same.high) == pytest.approx((2.0, 2.0, 2.0))
+    # Student's t for 9 degrees of freedom is 2.262.
+    assert in_a_new_run([exact] * 4, 0.0, 0.01).low == pytest.approx(2.0 * math.exp(-2.262 * 2**0.5 * 0.01), rel=1e-4)
 
 
 def test_disturbances_that_last_widen_the_interval() -> None:

@@ -1,0 +1,76 @@
+"""Whoever is timed goes before everybody else on the machine, where the system permits it (docs/decisions/0012)."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+_LIMIT = Path("/proc/sys/kernel/sched_rt_runtime_us")
+"""Microseconds of each second that such threads may take in all; -1: there is no limit."""
+_LATENCY = Path("/dev/cpu_dma_latency")
+"""Whoever holds it open says how many microseconds a core may take to wake up (Linux: PM Quality of Service)."""
+_LOWEST = 1
+"""Of the priorities for real time: every one goes before all ordinary threads."""
+
+
+@contextlib.contextmanager
+def precedence(pids: Sequence[int], *, wanted: bool = True) -> Iterator[bool]:
+    """While open, all threads of ``pids``, and those that they start, run as soon as they can, and on cores apart.
+
+    The scheduler of ordinary threads may leave two threads of a pool on one core for as long as a process lives, or put
+    them behind somebody else's work in the middle of a call: the same kernel then takes half as long again. And cores
+    that nothing runs on do not fall asleep: waking up costs a call of many parallel regions more than its work.
+
+    Yields:
+        Whether every process got it. Without privileges none does, nor where nothing would be left for the rest.
+    """
+    known = [pid for pid in pids if pid] if wanted else []
+    with _cores_awake() if wanted else contextlib.nullcontext():
+        granted = wanted and len(known) == len(pids) and _leaves_time() and all(map(_put_first, known))
+        try:
+            if not granted:
+                # One before the other would be worse than both behind.
+                _put_all_back(known)
+            yield granted
+        finally:
+            _put_all_back(known)
+
+
+@contextlib.contextmanager
+def _cores_awake() -> Iterator[None]:
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            held.enter_context(_LATENCY.open("wb", buffering=0)).write(bytes(4))
+        yield
+
+
+def _leaves_time() -> bool:
+    try:
+        return int(_LIMIT.read_text()) >= 0
+    except (OSError, ValueError):
+        return False
+
+
+def _put_first(pid: int) -> bool:
+    return _each_thread(pid, lambda thread: os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(_LOWEST)))
+
+
+def _put_all_back(pids: Sequence[int]) -> None:
+    for pid in pids:
+        _each_thread(pid, _put_back)
+
+
+def _put_back(thread: int) -> None:
+    if os.sched_getscheduler(thread) == os.SCHED_FIFO:
+        os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
+
+
+def _each_thread(pid: int, change: Callable[[int], None]) -> bool:
+    """Whether the system permitted it for all of them; a thread that ends meanwhile is none."""
+    try:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(ProcessLookupError):
+                change(int(thread.name))
+    except OSError:
+        return False
+    return True

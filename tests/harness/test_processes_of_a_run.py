@@ -1,0 +1,75 @@
+"""A run times several processes of a candidate; what each showed stays apart, and counts together."""
+
+import pytest
+
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.harness.contest import CANDIDATE, THOROUGH, Part, result
+from kernelswarm.schemas import Problem, ProblemFacts, Series, Timing, Verdict
+
+KERNEL = """
+import torch
+
+def kernel(x, w):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w
+"""
+
+WRONG_ONCE_TIMED = """
+import torch
+
+calls = 0
+
+def kernel(x, w):
+    global calls
+    calls += 1
+    out = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w
+    return out if calls < 3 else out * 1.5
+"""
+
+
+def part(eager: int, candidate: int, rounds: int = 5, *, first: bool = False) -> Part:
+    times = {"eager": eager, CANDIDATE: candidate}
+    return Part(tuple(Series(name=name, samples_ns=(ns,) * rounds, calls=2) for name, ns in times.items()), first=first)
+
+
+def test_a_speedup_is_formed_in_each_process_and_averaged_over_them() -> None:
+    timing = result([part(4000, 1000), part(9000, 4000, rounds=7)])
+
+    assert timing.speedup["eager"].median == pytest.approx(3.0)
+    assert timing.median_ms == pytest.approx({"eager": 6e-3, CANDIDATE: 2e-3})
+    assert timing.rounds == (5, 7)
+    assert [series.samples_ns for series in timing.series] == [(4000,) * 5 + (9000,) * 7, (1000,) * 5 + (4000,) * 7]
+
+
+def test_a_run_in_one_process_claims_less() -> None:
+    one, four = result([part(2_000_000, 1_000_000)]), result([part(2_000_000, 1_000_000)] * 4)
+
+    assert one.spread > four.spread
+    assert one.speedup["eager"].low < four.speedup["eager"].low < four.speedup["eager"].high
+    assert four.speedup["eager"].high < one.speedup["eager"].high
+
+
+def test_whoever_goes_first_is_disturbed_less_and_only_if_every_process_did() -> None:
+    ordinary, mixed, first = (
+        result([part(4_000_000, 2_000_000, first=one) for one in told]) for told in ((0, 0), (1, 0), (1, 1))
+    )
+
+    assert (ordinary.first, mixed.first, first.first) == (False, False, True)
+    assert first.speedup["eager"].low > mixed.speedup["eager"].low == ordinary.speedup["eager"].low
+
+
+async def test_a_finalist_is_timed_in_several_processes(device: Device, problem: Problem, facts: ProblemFacts) -> None:
+    report, _ = await device.compile(KERNEL, "cpp")
+
+    timed = await device.profile(problem, facts, KERNEL, report, thorough=True)
+
+    assert timed.verdict is Verdict.correct and isinstance(timed.timing, Timing)
+    assert len(timed.timing.rounds) == THOROUGH.processes
+    assert {len(series.samples_ns) for series in timed.timing.series} == {sum(timed.timing.rounds)}
+
+
+async def test_the_first_process_that_is_wrong_ends_it(device: Device, problem: Problem, facts: ProblemFacts) -> None:
+    report, _ = await device.compile(WRONG_ONCE_TIMED, "cpp")
+
+    timed = await device.profile(problem, facts, WRONG_ONCE_TIMED, report, thorough=True)
+
+    assert timed.verdict is Verdict.wrong_numbers and timed.timing is None
