@@ -57,6 +57,7 @@ class Launches:
     def recorded(self, *, run):
         """Launches are kept in ``made``; ``run`` says whether the interpreter runs them, else results are zeros."""
         plain = InterpretedFunction.run
+        self.made = []
 
         def instead(function, *arguments, grid, warmup, **keywords):
             self.made.append(self.key(function, keywords, arguments))
