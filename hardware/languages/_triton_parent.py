@@ -15,6 +15,7 @@ import resource
 import signal
 import socket
 import sys
+import tempfile
 import traceback
 from pathlib import Path
 from typing import NoReturn
@@ -107,6 +108,8 @@ def _settle(order: Order) -> None:
     """The scratch folder for everything that is written, and limits that cannot be raised again."""
     os.chdir(order.scratch)
     os.environ.update(dict.fromkeys(("HOME", "TMPDIR"), order.scratch))
+    # Whoever asked for it in the parent has had the parent's remembered.
+    tempfile.tempdir = order.scratch
     with contextlib.suppress(OSError):
         os.nice(order.niceness)
     for kind, value in (

@@ -3,12 +3,14 @@
 import asyncio
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from waiting import LIMIT_S
 
 from kernelswarm.hardware.languages import _warm, triton
 from kernelswarm.schemas import Accelerator, HardwareFacts, Pool
@@ -113,6 +115,24 @@ names = tarfile.open(fileobj=io.BytesIO(result.archive)).getnames()
 print(len(result.kernels), len(result.diagnostics), sum(name.endswith(".cubin") for name in names))
 """
 
+SUPERVISES = """
+import asyncio, sys
+from pathlib import Path
+from kernelswarm.hardware.languages import _warm, triton
+from kernelswarm.schemas import HardwareFacts, Pool
+pool = Pool(name="h200", platform="nvidia", languages=("triton",), target="sm_90")
+facts = HardwareFacts(
+    device="", cores=1, isa=(), vector_bytes=0, l2_bytes=0, l3_bytes=0, memory_bytes=8 << 30, copy_gbps=1, peak_gflops=1
+)
+async def main():
+    source = Path(sys.argv[1]).read_text()
+    report, _ = await triton.compile(source, pool=pool, hardware=facts, cache=Path(sys.argv[2]))
+    assert report.ok
+    print(_warm._parents[0]._process.pid, flush=True)
+    await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
 
 async def compiled(source: str, tmp_path: Path, facts: HardwareFacts = FACTS):
     return await triton.compile(source, pool=POOL, hardware=facts, cache=tmp_path / "artifacts")
@@ -211,6 +231,22 @@ async def test_candidates_share_one_warm_parent_and_one_that_died_is_replaced(tm
     assert await parent_after(2) == first
     os.kill(first, signal.SIGKILL)
     assert await parent_after(3) != first
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs pidfd_open to wait for a process that is not ours")
+async def test_kill_9_of_the_supervisor_ends_the_warm_parent(tmp_path):
+    file = tmp_path / "candidate.py"
+    file.write_text(ROWS)
+    supervisor = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", SUPERVISES, str(file), str(tmp_path / "artifacts")), stdout=subprocess.PIPE
+    )
+    assert supervisor.stdout is not None
+    handle = os.pidfd_open(int(await supervisor.stdout.readline()))
+    supervisor.send_signal(signal.SIGKILL)
+    await supervisor.wait()
+    ended, _, _ = await asyncio.to_thread(select.select, [handle], [], [], LIMIT_S)
+    os.close(handle)
+    assert ended
 
 
 @pytest.mark.parametrize("parallel", [1, 2, 8])
