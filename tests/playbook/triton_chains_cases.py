@@ -80,3 +80,13 @@ def pool_of_a_pool(x):
 @case(lambda: [r(3, 40, 5, 6), r(40, 1, 1)], lambda: [r(2, 40, 3, 1), r(40, 1, 1)])
 def softmax_of_channels(x, b):
     return torch.sigmoid((torch.softmax(x, 1) + b) * 2.0)
+
+
+@case(lambda: [r(1, 2, 20, 272), r(1, 2, 33, 272), r(1, 2, 33, 272)])
+def wide_heads(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v)
+
+
+@case(lambda: [r(2, 3, 21, 31)], lambda: [r(1, 1, 40, 19)])
+def large_pools(x):
+    return F.avg_pool2d(x, (9, 10)) + 1, F.max_pool2d(x, (9, 10))

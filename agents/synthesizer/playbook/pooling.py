@@ -6,6 +6,7 @@ from ....hardware.work import refs
 from ....schemas import Arg, Graph, Node, Ref, SpecialFloat, TensorMeta
 from .build import compute_dtype, is_float
 from .pointwise import base_name, is_pointwise
+from .pool_blocks import LARGEST, blocks
 from .views import VIEWS
 from .windows import MOST, Window, call, numbers, padded, sliced
 
@@ -31,6 +32,9 @@ def spell_pools(graph: Graph) -> Graph:
         taps = math.prod(window[0].size)
         if reads[source.name] > 1 and reads[source.name] * taps > _NESTED:
             found.append(node)
+            continue
+        if taps > MOST:
+            found += blocks(node, source, *window)
             continue
         reads[node.name] = reads[source.name] * taps
         found += _spelled(node, source, *window)
@@ -72,7 +76,10 @@ def _window(pool: Node) -> tuple[Window, int] | None:
     mean = name in _MEANS
     dilation = (1,) * rank if mean else numbers(values.get(4, values.get("dilation", 1)), rank)
     ceil = values.get(4 if mean else 5, values.get("ceil_mode", False))
-    if not size or not stride or not padding or not dilation or ceil or not 1 < math.prod(size) <= MOST:
+    if not size or not stride or not padding or not dilation or ceil or math.prod(size) < 2:
+        return None
+    beside = stride == size and not any(padding) and set(dilation) == {1}
+    if math.prod(size) > (LARGEST if beside else MOST):
         return None
     if not isinstance(pool.args[0], Ref) or not is_float(pool.values[0].dtype):
         return None

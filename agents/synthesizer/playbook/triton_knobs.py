@@ -223,6 +223,8 @@ GPU_STARTS: tuple[Recipe, ...] = (
     {"templates": True},
     # Long rows twice through the caches at full occupancy: what torch.compile writes for them.
     {"row": "loop", "block": 2048, "warps": 16},
+    # One program a multiprocessor: what the second pass reads again lies in the second-level cache.
+    {"persistent": 1, "block": 8192, "warps": 16},
     {"stream": True},
     {"row": "loop", "block": 1024, "warps": 8},
     {"row": "loop", "block": 4096, "warps": 16},

@@ -14,6 +14,7 @@ from .triton_attention import fuse_attention
 from .triton_convolution import fuse_convolutions
 from .triton_knobs import GpuSettings
 from .triton_library_convolutions import library_convolutions
+from .wide_attention import spell_wide_attention
 from .windows import call
 
 _GAIN = 2
@@ -26,7 +27,7 @@ def on_gpu(graph: Graph, settings: GpuSettings) -> Graph:
     if settings.windows:
         graph = spell_windows(graph)
     if settings.templates:
-        graph = fuse_convolutions(fuse_attention(graph))
+        graph = fuse_convolutions(fuse_attention(spell_wide_attention(graph)))
     graph = library_convolutions(graph, settings.tuned)
     nodes = list(graph.nodes)
     if settings.reassociate:
