@@ -29,7 +29,7 @@ from _shared import (
     table,
     versions,
 )
-from search import QUERY, rates
+from search import ENDS, QUERY, rates
 
 ROLES = """
 WITH here AS (SELECT * FROM steps WHERE session = '{session}'),
@@ -55,6 +55,18 @@ FROM steps, opened WHERE session = '{session}' ORDER BY steps.at_ns
 """
 """Every step with the second of the session at which it ended."""
 
+AFTER_BASELINES = """
+WITH here AS (SELECT * FROM events WHERE session = '{session}'),
+ready AS (SELECT min(at_ns) AS at_ns FROM here WHERE tag = 'baselines.measured.v1'),
+ends AS (
+    SELECT node, min(at_ns) AS at_ns FROM here
+    WHERE tag IN {ends} AND node IN (SELECT node FROM here WHERE tag = 'candidate.proposed.v1') GROUP BY node
+)
+SELECT count(*) AS candidates, (max(ends.at_ns) - min(ready.at_ns)) / 1e9 AS seconds
+FROM ends, ready WHERE ends.at_ns > ready.at_ns
+"""
+"""The same rate once timing can begin: the first candidates are compiled and verified by then."""
+
 OPENED = """
 SELECT json_extract(body, '$.hardware') AS hardware, json_extract(body, '$.policy_options') AS options
 FROM events WHERE session = '{session}' AND tag = 'session.opened.v1'
@@ -73,9 +85,14 @@ def measured(home: Path, session: str) -> dict[str, Any]:
 
     found = rates(ask(QUERY))
     (opened,) = ask(OPENED)
+    (later,) = sql(home, AFTER_BASELINES.format(session=session, ends=ENDS))
     return {
         "session": session,
         **found,
+        "after_baselines": {
+            **later,
+            "per_minute": 60 * later["candidates"] / later["seconds"] if later["seconds"] else None,
+        },
         "policy_options": _read(opened["options"]),
         "hardware": _read(opened["hardware"]),
         "roles": [shared(role, found["session_seconds"]) for role in ask(ROLES)],
@@ -112,10 +129,21 @@ def report(name: str, facts: dict[str, Any]) -> str:
         f"{name} ({facts['session']})\n"
         f"candidates judged a minute: {facts['candidates_per_minute']:.1f} "
         f"({facts['candidates']} in {facts['search_seconds']:.1f} s, first plan to last end); of the whole session "
-        f"{facts['candidates_per_minute_of_session']:.1f} ({facts['session_seconds']:.1f} s)\n\n"
+        f"{facts['candidates_per_minute_of_session']:.1f} ({facts['session_seconds']:.1f} s)\n{timed(facts)}\n\n"
         + table(("stage, queueing included", "nodes", "median s", "90 % s", "share"), stages)
         + "\n\n"
         + table(("role", "workers", "busy s", "looking s", "busy"), roles)
+    )
+
+
+def timed(facts: dict[str, Any]) -> str:
+    """The rate once the baselines are there, as a sentence."""
+    later = facts["after_baselines"]
+    if later["per_minute"] is None:
+        return "nothing ended after the baselines were there"
+    return (
+        f"once the baselines are there: {later['per_minute']:.1f} ({later['candidates']} in {later['seconds']:.1f} s), "
+        f"{facts['policy_options'].get('width', 'the default number of')} nodes under way"
     )
 
 
@@ -151,10 +179,12 @@ def main() -> int:
         for problem in [found_problem(name) for name in chosen.problems]:
             home = chosen.home or fresh_folder(WORKSPACE / "gpu_search" / problem.stem)
             result = optimize(problem, home=home, budget=chosen.budget, seed=chosen.seed, pool=chosen.pool)
-            runs[problem.stem] = measured(home, result["session"]) | {"speedup": result.get("speedup")}
+            # With one home for all the same problem may be searched again, its baselines kept.
+            name = problem.stem if problem.stem not in runs else f"{problem.stem} {len(runs) + 1}"
+            runs[name] = measured(home, result["session"]) | {"speedup": result.get("speedup")}
             save(chosen.results, {**content, "problems": runs})
             if not chosen.json:
-                print(report(problem.stem, runs[problem.stem]), end="\n\n", flush=True)
+                print(report(name, runs[name]), end="\n\n", flush=True)
     except BenchmarkError as error:
         print(error, file=sys.stderr)
         return 1
