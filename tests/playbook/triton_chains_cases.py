@@ -90,3 +90,9 @@ def wide_heads(q, k, v):
 @case(lambda: [r(2, 3, 21, 31)], lambda: [r(1, 1, 40, 19)])
 def large_pools(x):
     return F.avg_pool2d(x, (9, 10)) + 1, F.max_pool2d(x, (9, 10))
+
+
+@case(lambda: [r(2, 16, 7, 6), r(20)], lambda: [r(1, 16, 4, 9), r(20)], precision="ieee")
+def transposed_window(x, b):
+    weight = torch.flip(torch.full((16, 20, 3, 2), 0.1) * torch.arange(6.0).reshape(3, 2), (0,))
+    return torch.relu(F.conv_transpose2d(x, weight, b, padding=1, dilation=2))

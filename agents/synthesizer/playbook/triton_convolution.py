@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from ....schemas import Arg, Graph, Items, Node, Ref
+from ....schemas import Arg, Graph, Items, Node, Ref, TensorMeta
 from .anchors import squeezed
 from .loops import Buffer, Kernel, Store, buffers_read
 from .poly import ONE, variable
@@ -17,6 +17,7 @@ from .triton_rows import RowWriter, Shape
 from .triton_scope import OUTSIDE, pname
 from .triton_text import TritonNeeds
 from .views import linear, shape_of
+from .windows import call
 
 CONVOLUTION = "ks.convolution"
 """A convolution over one or two dimensions; the weight comes as ``(kernel positions, out, in)``. What reads its result
@@ -45,33 +46,49 @@ def _convolution(node: Node, nodes: dict[str, Node]) -> list[Node]:
     x, w = (nodes[a.name] for a in node.args[:2] if isinstance(a, Ref))
     rank = len(x.values[0].shape) - 2
     stride, padding, dilation = (_integers(arg) for arg in node.args[3:6])
-    transposed, groups = node.args[6], node.args[8]
-    plain = not transposed and groups == 1 and x.values[0].dtype in _DTYPES and rank in (1, 2)
-    shape, example = w.values[0].shape, w.values[0].example
+    transposed, groups = bool(node.args[6]), node.args[8]
+    plain = groups == 1 and x.values[0].dtype in _DTYPES and rank in (1, 2)
+    example = w.values[0].example
     if not plain or not example or any(len(p) != rank for p in (stride, padding, dilation)):
         return []
-    flat = (node.values[0].shape[1], math.prod(node.values[0].example[:1] + node.values[0].example[2:]))
-    if example[1] < 16 or _taps(example) > 49 or 1 in flat:
+    if transposed and (set(stride) != {1} or any(_integers(node.args[7])) or not _are_numbers(w, rank)):
         return []
-    order = (*range(2, rank + 2), 0, 1)
-    permuted = w.values[0].__class__(
-        shape=tuple(shape[d] for d in order), dtype=w.values[0].dtype, example=tuple(example[d] for d in order)
-    )
+    flat = (node.values[0].shape[1], math.prod(node.values[0].example[:1] + node.values[0].example[2:]))
+    if example[0 if transposed else 1] < 16 or _taps(example) > 49 or 1 in flat:
+        return []
     name = f"{node.name}_weight"
-    weight = Node(
-        name=name,
-        op="call",
-        target="aten.permute.default",
-        args=(Ref(name=w.name), Items(items=order)),
-        values=(permuted,),
-    )
+    weight = _weight(name, w, rank, transposed)
+    if transposed:
+        # Its adjoint with the filter turned round: every output is a sum over a window again.
+        reach = tuple(d * (n - 1) for d, n in zip(dilation, example[2:], strict=True))
+        padding = tuple(r - p for r, p in zip(reach, padding, strict=True))
     args = (Ref(name=x.name), Ref(name=name), *node.args[2:3])
     kwargs: dict[str, Arg] = {
         "stride": Items(items=stride),
         "padding": Items(items=padding),
         "dilation": Items(items=dilation),
     }
-    return [weight, Node(name=node.name, op="call", target=CONVOLUTION, args=args, kwargs=kwargs, values=node.values)]
+    return [*weight, Node(name=node.name, op="call", target=CONVOLUTION, args=args, kwargs=kwargs, values=node.values)]
+
+
+def _are_numbers(w: Node, rank: int) -> bool:
+    return all(isinstance(size, int) for size in w.values[0].shape[-rank:])
+
+
+def _weight(name: str, w: Node, rank: int, transposed: bool) -> list[Node]:
+    """The weight as ``(kernel positions, out, in)``; of a transposed convolution it comes the other way round."""
+    meta, places = w.values[0], tuple(range(2, rank + 2))
+    order = (*places, 1, 0) if transposed else (*places, 0, 1)
+    permuted = TensorMeta(
+        shape=tuple(meta.shape[d] for d in order), dtype=meta.dtype, example=tuple(meta.example[d] for d in order)
+    )
+    if not transposed:
+        return [call(name, "aten.permute.default", (Ref(name=w.name), Items(items=order)), permuted)]
+    turned = TensorMeta(shape=meta.shape, dtype=meta.dtype, example=meta.example)
+    return [
+        call(f"{name}_turned", "aten.flip.default", (Ref(name=w.name), Items(items=places)), turned),
+        call(name, "aten.permute.default", (Ref(name=f"{name}_turned"), Items(items=order)), permuted),
+    ]
 
 
 def _taps(example: tuple[int, ...]) -> int:

@@ -129,6 +129,12 @@ def _templates(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
     return (True, False) if traits.products and (traits.rows or traits.pointwise) else ()
 
 
+def _tuned(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    # With nothing around a convolution, the untuned one would be PyTorch's.
+    left = traits.float32_convolutions or traits.library_convolutions
+    return (True, False) if left and (traits.rows or traits.pointwise) else ()
+
+
 def _precision(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
     # PyTorch's fp32 convolutions run in TF32 where nobody forbids it, its products do not.
     if traits.float32_matrices:
@@ -163,7 +169,7 @@ GPU_DOMAINS: dict[str, Domain] = {
     "prologue": _when(lambda t: t.products, "narrow", "none", "all"),
     "plain": _when(lambda t: t.products, "narrow", "none", "all"),
     "windows": _when(lambda t: t.windows and (t.products or t.library_convolutions), True, False),
-    "tuned": _when(lambda t: t.float32_convolutions or t.library_convolutions, True, False),
+    "tuned": _tuned,
     "reassociate": _when(lambda t: t.chains, True, False),
     "rows": _rows,
     "pieces": _when(lambda t: t.rows, "products", "all", "none"),
