@@ -11,7 +11,7 @@ import torch
 from .bounds import MULTIPLE, Tolerance, bound_for, is_moderate
 from .messages import UNMEASURABLE, Compared, Expected, Output
 from .place import here
-from .values import dtype_name
+from .values import all_finite, dtype_name
 
 LARGE = 1 << 27
 """Elements. The float64 oracle of a larger output would fill the memory that its inputs need: it is kept in float32
@@ -169,7 +169,7 @@ class Target:
         if not self.floating:
             return
         self._rms, is_finite = rms_of_finite(self._oracle, self._chunk)
-        if is_finite and all(bool(torch.isfinite(part).all()) for part in _chunks_of(native, self._chunk)):
+        if is_finite and all(map(all_finite, _chunks_of(native, self._chunk))):
             return
         self._special = ~(torch.isfinite(self._oracle) & torch.isfinite(native))
         self._native_special = native
@@ -335,9 +335,12 @@ def rms_of_finite(flat: torch.Tensor, size: int) -> tuple[float, bool]:
     """Root mean square of the finite elements, and whether all are."""
     total, count = 0.0, 0
     for part in _chunks_of(flat, size):
-        finite = torch.isfinite(part)
-        kept = part if bool(finite.all()) else part[finite]
-        total, count = total + float(kept.double().square().sum()), count + kept.numel()
+        wide = part.double()
+        squares = float(torch.dot(wide, wide))
+        if not math.isfinite(squares):
+            wide = wide[torch.isfinite(wide)]
+            squares = float(wide.square().sum())
+        total, count = total + squares, count + wide.numel()
     return math.sqrt(total / count) if count else 0.0, count == flat.numel()
 
 

@@ -14,6 +14,7 @@ import torch
 
 from . import values
 from .kinds import CENTRED, STRIDED, parts
+from .messages import HOST
 
 SHIFT = 32.0
 """Spreads by which ``shifted`` moves the mean: a variance from sums of squares loses three digits of it, one from
@@ -30,8 +31,8 @@ SPECIAL_ROWS = 4
 MOST_SPECIAL_ROWS = 64
 LEAST_TESTED = 8
 """Neighbours a tensor must have before their order says that it is sorted."""
-PART = 1 << 24
-"""Elements that are changed at once: in between they are in float64."""
+PART, HOST_PART = 1 << 24, 1 << 18
+"""Elements that are changed at once, on a device and in main memory: in between they are in float64."""
 MOST_GAP = 64
 """Elements between padded rows at most."""
 
@@ -121,8 +122,8 @@ def _replace(value: Any, by: dict[int, torch.Tensor]) -> Any:
 
 
 def _finite(tensor: torch.Tensor) -> torch.Tensor:
-    finite = torch.isfinite(tensor)
-    return (tensor if bool(finite.all()) else tensor[finite]).double()
+    flat = tensor.reshape(-1)
+    return (flat if values.all_finite(flat) else flat[torch.isfinite(flat)]).double()
 
 
 def _range_of(tensor: torch.Tensor) -> _Range:
@@ -137,12 +138,13 @@ def _range_of(tensor: torch.Tensor) -> _Range:
 
 def _parts_of(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
     """Views of it, cut along its longest dimension, that hold :data:`PART` elements or little more."""
-    if tensor.numel() <= PART:
+    most = HOST_PART if tensor.device.type == HOST else PART
+    if tensor.numel() <= most:
         yield tensor
         return
     longest = max(range(tensor.dim()), key=lambda dim: tensor.shape[dim])
     extent = tensor.shape[longest]
-    yield from tensor.split(max(1, PART * extent // tensor.numel()), dim=longest)
+    yield from tensor.split(max(1, most * extent // tensor.numel()), dim=longest)
 
 
 def _by_parts(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
@@ -156,7 +158,8 @@ def _by_parts(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tenso
 def _as_before(changed: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     """``changed`` in the dtype of ``tensor``, within that type's range, and with its numbers that are not finite."""
     most = torch.finfo(tensor.dtype).max
-    return torch.where(torch.isfinite(tensor), changed.clamp(-most, most).to(tensor.dtype), tensor)
+    within = changed.clamp_(-most, most).to(tensor.dtype)
+    return within if values.all_finite(tensor.reshape(-1)) else torch.where(torch.isfinite(tensor), within, tensor)
 
 
 def _moved(tensor: torch.Tensor, by: float) -> torch.Tensor:

@@ -49,6 +49,9 @@ class Place(Protocol):
     chunk: int
     """Elements that are compared at once."""
 
+    def bring(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor there; one that is there already stays the same object."""
+
     def tidy(self) -> None:
         """Let others have the memory that this process does not use just now."""
 
@@ -83,6 +86,10 @@ class MainMemory:
 
     def __init__(self) -> None:
         self._buffer = bytearray()
+
+    def bring(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor here."""
+        return tensor.to(self.device)
 
     def tidy(self) -> None:
         """What is freed goes back by itself."""
@@ -125,6 +132,15 @@ class Accelerator:
         self.device = torch.device(name)
         _empty(1, device=self.device).fill_(0)
         torch.cuda.synchronize(self.device)
+
+    def bring(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A copy, made in parts where that is faster."""
+        size = tensor.numel() * tensor.element_size()
+        if tensor.device.type != HOST or not tensor.is_contiguous() or size <= STAGED_BYTES:
+            return tensor.to(self.device)
+        brought = torch.empty_like(tensor, device=self.device)
+        self.fill(brought, tensor.data_ptr(), size)
+        return brought
 
     def tidy(self) -> None:
         """Hand the blocks back that torch keeps for later: baselines and candidates need the memory, too."""
@@ -197,7 +213,7 @@ def here() -> Place:
 def brought(value: Any) -> Any:
     """``value`` with its tensors here; those that are already stay the same objects."""
     if isinstance(value, torch.Tensor):
-        return value.to(here().device)
+        return here().bring(value)
     if isinstance(value, list | tuple):
         return type(value)(brought(item) for item in value)
     if isinstance(value, dict):

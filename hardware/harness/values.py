@@ -2,6 +2,7 @@
 
 import ctypes
 import fcntl
+import math
 import mmap
 import os
 from collections.abc import Callable, Sequence
@@ -158,6 +159,12 @@ def leaves(value: Any) -> list[Any]:
 def size_of(values: Sequence[Any]) -> int:
     """Bytes of the elements of all tensors in ``values``."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors_of(values))
+
+
+def all_finite(flat: torch.Tensor) -> bool:
+    """Whether all elements of a vector are finite; a sum of squares tells that much faster than a look at each."""
+    wide = flat if flat.dtype in (torch.float32, torch.float64) else flat.float()
+    return math.isfinite(float(torch.dot(wide, wide))) or bool(torch.isfinite(flat).all())
 
 
 def copied(tensor: torch.Tensor) -> torch.Tensor:

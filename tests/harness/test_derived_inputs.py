@@ -65,7 +65,7 @@ def test_centred_numbers_have_both_signs() -> None:
 def test_large_tensors_are_changed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     x = _drawn(3, 50, 7).transpose(0, 1)
     whole = {kind: derive([x], kind, 1) for kind in ("heavy_tailed", "shifted", BOTH)}
-    monkeypatch.setattr(derived, "PART", 40)
+    monkeypatch.setattr(derived, "HOST_PART", 40)
 
     for kind, expected in whole.items():
         (changed,) = derive([x], kind, 1) or []
