@@ -9,6 +9,7 @@ from ..bus import asked_bus
 from ..schemas import Envelope, encode
 from ..store import tail_log
 from .interrupts import Interrupts, run_interruptible
+from .reading import check_known
 from .terminal import write
 
 
@@ -20,8 +21,12 @@ def follow(home: Path, nats: str, *, session: str, kind: str, last: int, is_live
             asked_bus(nats) as bus,
             aclosing(tail_log(home, bus=bus, session=session, kind=kind, last=last, follow=is_live)) as events,
         ):
+            shown = False
             async for seq, envelope in events:
                 write(encode(envelope).decode() + "\n" if as_json else line(seq, envelope))
+                shown = True
+            if session and not shown:
+                await check_known(home, session, bus)
 
     async def until_interrupted(interrupts: Interrupts) -> None:
         showing = asyncio.ensure_future(show())

@@ -47,3 +47,14 @@ async def unknown_session(home: Path, session: str, bus: Bus | None) -> InputErr
         return InputError(f"there is no session {session!r}: {nothing_in(home)}")
     hint = nearest(session, known) or "; `kernelswarm sessions` lists them"
     return InputError(f"there is no session {session!r}{hint}")
+
+
+async def check_known(home: Path, session: str, bus: Bus | None) -> None:
+    """Refuse a session that the log does not have.
+
+    Raises:
+        InputError: there is no such session; the nearest one is named.
+    """
+    found = await store.run_sql(home, "SELECT 1 FROM events WHERE session = ? LIMIT 1", params=(session,), bus=bus)
+    if not found.rows:
+        raise await unknown_session(home, session, bus)

@@ -159,6 +159,11 @@ def _sentence(path: Path, said: str) -> StoreError:
         return LogBusyError(f"The log at {path} is in use by {who}; try again when that is done.")
     if "not a valid DuckDB database" in said:
         return StoreError(f"{path} is not a log of kernelswarm: move it away, or use another home.")
+    if "Could not read enough bytes" in said or "Corrupt database file" in said or "checksum" in said:
+        return StoreError(
+            f"The log at {path} was cut off or overwritten: "
+            f"put a backup (`kernelswarm log backup`) in its place. {first}"
+        )
     if "No space left" in said or "File too large" in said:
         return StoreError(f"The disk is full: the log at {path} cannot be written. Free some space and start again.")
     return StoreError(f"The log at {path} cannot be opened or written: {first}")

@@ -12,9 +12,10 @@ import msgspec
 
 from ...bus import Bus
 from ...schemas import InputError, SessionOpened, decode_envelope, encode, event_tag
-from ..chain import Row
+from ..chain import Chain, Row
 from ..log import Log
 from ..snapshot import snapshot
+from ..verify import bad_event, ended
 from .events import EVENTS_FILE
 from .folder import Lines, whole_folder
 from .manifest import MANIFEST, FileEntry, LogEntry, Manifest, ProblemEntry, problem_entry
@@ -67,6 +68,7 @@ async def write_export(
 
     Raises:
         InputError: ``out`` is not empty, the format, a session or the condition cannot be used. Nothing was changed.
+        LogCorrupted: formats ``events`` and ``parquet``, which read all of it: an event is not what was written.
         StoreError: there is no log, it is not usable, or the disk is full. Nothing was changed.
     """
     if format not in FORMATS:
@@ -155,11 +157,18 @@ def _parquet(job: _Job) -> list[FileEntry]:
 
 
 def _messages(job: _Job, wanted: frozenset[str]) -> Iterator[tuple[int, bytes]]:
-    """Position and clean wire bytes of every chosen event, oldest first."""
+    """Position and clean wire bytes of every chosen event, oldest first.
+
+    Raises:
+        LogCorrupted: an event is not what was written; it is named.
+    """
+    chain = Chain()
     for start in range(0, job.events, _SPAN):
         until = min(start + _SPAN, job.events)
         keys = events_where(job.log, job.where, start, until) if job.where else None
         for row in _rows(job.log, start, until):
+            if reason := chain.follow(row):
+                bad_event(chain, row.id, reason).check()
             if row.session not in wanted or (keys is not None and row.seq not in keys):
                 job.skipped["not selected"] += 1
                 continue
@@ -168,6 +177,7 @@ def _messages(job: _Job, wanted: frozenset[str]) -> Iterator[tuple[int, bytes]]:
             job.sessions.add(row.session)
             _note_problem(job, row)
             yield row.seq, message
+    ended(chain, str(job.events), chain.head).check()
 
 
 def _note_problem(job: _Job, row: Row) -> None:

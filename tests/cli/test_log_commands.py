@@ -131,6 +131,9 @@ def test_tail_shows_the_end(recorded: Path, kernelswarm: Command) -> None:
     assert [decode_envelope(line.encode()).node for line in chosen] == ["n001", "n002", "n003"]
     assert kernelswarm("log", "tail", "-n", "0").out == ""
     assert kernelswarm("log", "tail", "--kind", "nothing").out == ""
+    assert kernelswarm("log", "tail", "--session", SESSION, "--kind", "nothing").out == ""
+    refused = kernelswarm("log", "tail", "--session", f"{SESSION}x")
+    assert refused.status == 2 and f"did you mean {SESSION!r}?" in refused.err
 
 
 def test_tail_follows_until_it_is_interrupted(home: Path, tmp_path: Path) -> None:

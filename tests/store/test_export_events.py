@@ -10,7 +10,7 @@ import pytest
 from story import story, wire
 
 from given import said
-from kernelswarm.schemas import InputError, KernelswarmError, StopRequested, StoreError, encode
+from kernelswarm.schemas import InputError, KernelswarmError, LogCorrupted, StopRequested, StoreError, encode
 from kernelswarm.store import Log, import_log, log_path, run_sql, sessions, show, write_export
 
 
@@ -112,6 +112,10 @@ async def test_an_export_with_secrets_taken_out_is_known_again(tmp_path: Path) -
     assert "annabel" not in str(events_of(tmp_path / "b"))
 
 
+def below(folder: Path) -> list[Path]:
+    return sorted(folder.rglob("*"))
+
+
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
@@ -120,6 +124,15 @@ def tampered(path: Path) -> None:
     with duckdb.connect(path) as con:
         con.execute("DROP TRIGGER no_update ON events")
         con.execute("UPDATE events SET body = replace(body, '3.0', '2.5') WHERE seq = 2")
+
+
+@pytest.mark.parametrize("format", ["events", "parquet"])
+async def test_a_log_that_is_not_what_was_written_is_not_exported(here: Path, tmp_path: Path, format: str) -> None:
+    tampered(log_path(here))
+    before = below(tmp_path)
+    with pytest.raises(LogCorrupted, match=r"damaged from event 2 \(\w+\): "):
+        await write_export(here, format, tmp_path / "out")
+    assert below(tmp_path) == before
 
 
 def newer(path: Path) -> None:
