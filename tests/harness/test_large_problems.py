@@ -1,0 +1,115 @@
+"""What is too large to be judged as often as the rest is judged on less, and says so."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.harness import compare, sizes
+from kernelswarm.hardware.harness.admitting import memory_needed, memory_needed_on_device
+from kernelswarm.hardware.harness.bounds import Tolerance
+from kernelswarm.hardware.harness.compare import Target
+from kernelswarm.hardware.harness.kinds import ALL, BOTH
+from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.schemas import InputFact, Problem, ProblemFacts, ShapeFacts, Verdict, Work
+
+POSITIVE = """
+import torch
+shapes = {"main": dict(rows=70, cols=15001)}
+def inputs(generator, rows, cols): return [torch.rand(rows, cols, generator=generator)]
+def reference(x): return torch.relu(x)
+"""
+
+
+def _problem(folder: Path, source: str) -> Problem:
+    path = folder / "mine.py"
+    path.write_text(source)
+    return load_problem(path)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_large_inputs_are_used_twice_and_changed_once(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizes, "LARGE_BYTES", 1)
+    problem = _problem(tmp_path, POSITIVE)
+
+    async def judge(kernel: str) -> tuple[Verdict, list[str], str]:
+        report, _ = await device.compile(kernel, "cpp")
+        verified = await device.verify(problem, kernel, report)
+        evidence = verified.evidence
+        return verified.verdict, [case.inputs for case in verified.cases], evidence.message if evidence else ""
+
+    honest = await judge("import torch\ndef kernel(x): return torch.clamp(x, min=0)")
+    idle = await judge("import torch\ndef kernel(x): return x.clone()")
+    lossy = await judge("import torch\ndef kernel(x): return torch.relu(x.half().float())")
+    await device.forget(problem)
+
+    assert honest[:2] == (Verdict.correct, ["normal", "normal", ALL])
+    assert idle[:2] == (Verdict.wrong_numbers, ["normal", "normal", ALL]), "it is wrong on what was made of them alone"
+    assert lossy[0] is Verdict.lower_precision and "float16" in lossy[2]
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_where_negative_numbers_mean_nothing_others_are_taken(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = POSITIVE.replace("torch.relu(x)", "torch.relu(x) + torch.log(x + 0.25)")
+    source = source.replace("reference(x): return", "reference(x): return x if x.max() <= 1 and x.min() >= 0 else")
+    problem = _problem(tmp_path, source)
+
+    facts = await device.admit(problem)
+
+    assert [(kind.name, bool(kind.refused)) for kind in facts.input_kinds] == [(ALL, True), (BOTH, False)]
+
+
+def _facts(size: int) -> ProblemFacts:
+    fact = InputFact(name="x", kind="tensor", shape=(size,), dtype="float32")
+    main = ShapeFacts(name="main", inputs=(fact,), outputs=(fact,))
+    return ProblemFacts(
+        signature=("x",),
+        shapes=(main,),
+        graph=None,
+        work=Work(read_bytes=1, write_bytes=1, flops=1),
+        dtype="float32",
+        float64_oracle=True,
+    )
+
+
+def test_six_gigabytes_fit_on_a_large_accelerator() -> None:
+    device, host = memory_needed_on_device(_facts(4096 * 393216))
+
+    assert device < 139 << 30 and host < 100 << 30
+    assert memory_needed(_facts(4096 * 393216))[1] > 139 << 30, "a processor computes float64 in the same memory"
+
+
+def test_what_is_left_out_is_said() -> None:
+    assert sizes.left_out(1000, 1000) == ""
+    assert "12.9 GB: 2 sets are used instead of 3" in sizes.left_out(6442450944, 6442450944)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_an_oracle_kept_in_float32_says_the_same(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    exact = torch.randn(5000, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).exp()
+    native = exact.to(dtype)
+    near, far = native * (1 + 2e-7), native * (1 + 0.1)
+    kept = Target(native, exact, Tolerance())
+    monkeypatch.setattr(compare, "LARGE", 100)
+    monkeypatch.setattr(compare, "_WEIGHED", 100)
+
+    rounded = Target(native, exact, Tolerance())
+
+    assert rounded._oracle.dtype == torch.float32 and kept._oracle.dtype == torch.float64
+    assert (rounded.bound, rounded.reference_error) == pytest.approx((kept.bound, kept.reference_error))
+    for answer in (near.to(dtype), far.to(dtype)):
+        assert rounded.accepts(answer) is kept.accepts(answer)
+        errors = [target.error(iter([answer]))[0] for target in (rounded, kept)]
+        assert errors[0] == pytest.approx(errors[1], abs=2.0**-24)
+
+
+def test_a_narrow_tolerance_keeps_the_oracle_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "LARGE", 100)
+    exact = torch.rand(500, dtype=torch.float64)
+
+    assert Target(exact.float(), exact, Tolerance(relative=1e-7))._oracle.dtype == torch.float64
