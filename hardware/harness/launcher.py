@@ -104,17 +104,20 @@ class Launcher:
     @contextlib.asynccontextmanager
     async def getting_ready(self) -> AsyncIterator[None]:
         """Beside the body, start processes for the candidates to come. Others may use the device meanwhile."""
-        starting = asyncio.ensure_future(self._get_ready())
+        ended = asyncio.Event()
+        starting = asyncio.ensure_future(self._get_ready(ended))
         try:
             yield
-            # Not a moment longer than the device is shared: a context that starts would disturb what is timed then.
+            # None is left half-way: a context that starts would disturb what is timed once nobody shares the device.
+            ended.set()
             await starting
         finally:
             starting.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await starting
 
-    async def _get_ready(self) -> None:
+    async def _get_ready(self, ended: asyncio.Event) -> None:
+        """One, and another, until enough wait or ``ended``."""
         while len(self._waiting) + self._coming < self._standby:
             self._coming += 1
             try:
@@ -127,6 +130,8 @@ class Launcher:
                 return  # who needs one, and cannot have one, is told
             finally:
                 self._coming -= 1
+            if ended.is_set():
+                return
 
     async def spawn(self, role: str, *, memory_bytes: int = 0, programs: bool = False) -> Worker:
         """Fork a worker.
