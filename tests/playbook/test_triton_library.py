@@ -14,6 +14,7 @@ from kernelswarm.agents.synthesizer.playbook import Playbook, Proposal
 from kernelswarm.agents.synthesizer.playbook.triton import triton_library
 from kernelswarm.agents.synthesizer.playbook.triton_candidate import generate_triton, gpu_plan
 from kernelswarm.agents.synthesizer.playbook.triton_knobs import gpu_settings
+from kernelswarm.agents.synthesizer.playbook.triton_launch import evaluate
 from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
 from kernelswarm.schemas import Intent, Items, MemoryOperator, NodePlanned
 
@@ -107,3 +108,33 @@ def test_rows_of_odd_length_are_no_tiles():
         (kernel,) = triton_library(plan_of(made), gpu_settings({})).everything()
         texts.append(kernel.text)
     assert ["row_mask" in text for text in texts] == [True, False]
+
+
+def sums(dim, keep, *dims):
+    total = call("total", "sum.dim_IntList", ("x", Items(items=(dim,)), True), *keep)
+    return graph(source("x", *dims), total, outputs=["total"])
+
+
+LARGE = {
+    "elements": graph(source("x", "s0", "s1"), call("y", "relu.default", ("x",), "s0", "s1"), outputs=["y"]),
+    "tiles": graph(
+        source("x", "s0", "s1"),
+        source("b", "s0", 1),
+        call("y", "add.Tensor", ("x", "b"), "s0", "s1"),
+        outputs=["y"],
+    ),
+    "rows": sums(1, ("s0", 1), "s0", "s1"),
+    "columns": sums(0, (1, "s1"), "s0", "s1"),
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_indices_have_64_bits_from_two_to_the_31_elements_on(kind):
+    library = triton_library(plan_of(LARGE[kind], split=1), gpu_settings({"split": 1}))
+    (kernel,) = library.everything()
+    wide = dict(kernel.launch.numbers)["WIDE"]
+    found = [evaluate(wide, {"s0": 1 << 16, "s1": columns}) for columns in ((1 << 15) - 1, 1 << 15)]
+    assert found == [False, True]
+    assert ("tl.program_id(0).to(tl.int64) if WIDE" in kernel.text) and (
+        kind != "columns" or "cols = (start + tl.arange(0, 32)[:, None]).to(tl.int64) if WIDE" in kernel.text
+    )

@@ -195,8 +195,11 @@ class RowWriter:
         width = str(self.shape.block) if self.shape.block else "BLOCK"
         place = "" if self.shape.flat else "[:, None]" if self.shape.columns else "[None, :]"
         full = f"[{width}]" if self.shape.flat else f"[{width}, 1]" if self.shape.columns else f"[1, {width}]"
+        cols = f"{start}tl.arange(0, {width}){place}"
+        # Far apart in memory, what lies in a column may need 64 bits itself.
+        wide = f"({cols}).to(tl.int64) if WIDE else {cols}" if self.shape.columns else cols
         lines = [
-            f"cols = {start}tl.arange(0, {width}){place}",
+            f"cols = {wide}",
             f"col_mask = tl.full({full}, True, tl.int1) if EVEN else cols < {self.length}",
         ]
         if self.kernel.below is not None:
