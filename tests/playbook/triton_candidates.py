@@ -55,12 +55,35 @@ def write(function, inputs, recipe, path):
     graph = capture(function, copied(inputs[0]))
     work = Work(read_bytes=1, write_bytes=1, flops=1)
     shapes = tuple(shape_of(graph, one) for one in inputs)
-    facts = ProblemFacts(signature=(), shapes=shapes, graph=graph, work=work, dtype="float32", float64_oracle=True)
+    facts = ProblemFacts(
+        signature=(),
+        shapes=shapes,
+        graph=graph,
+        work=work,
+        dtype="float32",
+        float64_oracle=True,
+        is_module=isinstance(function, torch.nn.Module),
+    )
     path.write_text(generate_triton(facts, graph, gpu_settings(recipe)).source)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def loaded(module, function):
+    """What a candidate file offers, with the reference's weights."""
+    if not isinstance(function, torch.nn.Module):
+        return module.kernel
+    model = module.ModelNew()
+    model.load_state_dict(function.state_dict())
+    return model
+
+
+def move(kernel, place):
+    """Put a candidate's weights elsewhere, too."""
+    for weight in kernel.parameters() if isinstance(kernel, torch.nn.Module) else ():
+        weight.data = PLACES[place](weight.data)
 
 
 def flat(values):
@@ -105,29 +128,44 @@ def cases_of(name, given):
 def compare(name, function, makers, recipe, bound, folder):
     """What one operator's report says.
 
-    Differences, kernels, inputs for which the candidate fell back to ATen, and launches that are not in its list.
+    Differences, kernels, inputs for which the candidate fell back to ATen or copied something to where its kernels can
+    read it, and launches that are not in its list.
     """
     torch.manual_seed(0)
     given = [make() for make in makers]
+    function = function() if isinstance(function, type) else function
     module = write(function, given, recipe, folder / f"{name}.py")
-    plain, fallbacks, differences, unlisted = module._aten, [], [], []
+    plain, fit = module._aten, module._fit
+    fallbacks, copies, differences, unlisted = [], [], [], []
 
     def aten(*inputs):
         fallbacks.append(case)
         return plain(*inputs)
 
-    module._aten = aten
-    launches = Launches(module)
+    def copy(*arguments):
+        copies.append(case)
+        return fit(*arguments)
+
+    module._aten, module._fit = aten, copy
+    launches, kernel = Launches(module), loaded(module, function)
     for case, inputs, run in cases_of(name, given):
         want = flat(function(*copied(inputs))) if run else []
+        if case in PLACES:
+            move(kernel, case)
         with launches.recorded(run=run):
-            got = flat(module.kernel(*inputs))
-        unlisted += [f"{case}: {kernel}" for kernel in launches.unlisted()]
+            got = flat(kernel(*inputs))
+        unlisted += [f"{case}: {name}" for name in launches.unlisted()]
         for place, (w, g) in enumerate(zip(want, got, strict=True) if run else ()):
             reason = differs(w, g, bound)
             differences += [f"{case}, output {place}: {reason}"] if reason else []
     kernels = len({launch["kernel"] for launch in module.TRITON_LAUNCHES})
-    return {"differences": differences, "kernels": kernels, "fallbacks": fallbacks, "unlisted": unlisted}
+    return {
+        "differences": differences,
+        "kernels": kernels,
+        "fallbacks": fallbacks,
+        "copies": copies,
+        "unlisted": unlisted,
+    }
 
 
 def main(folder, only=()):
@@ -141,7 +179,7 @@ def main(folder, only=()):
             report[name] = compare(name, function, makers, recipe, bound, folder)
         except Exception:  # noqa: BLE001 - the report says what happened, the other operators go on
             failed = [traceback.format_exc()[-1500:]]
-            report[name] = {"differences": failed, "kernels": 0, "fallbacks": [], "unlisted": []}
+            report[name] = {"differences": failed, "kernels": 0, "fallbacks": [], "copies": [], "unlisted": []}
     (folder / "report.json").write_text(json.dumps(report))
 
 

@@ -177,6 +177,20 @@ def attention_spelled(q, k, v):
     return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1) @ v
 
 
+@case(lambda: [r(40, 48)], lambda: [r(7, 48)])
+class Layers(torch.nn.Module):
+    """Weights that are read in place, transposed."""
+
+    def __init__(self):
+        super().__init__()
+        self.up = torch.nn.Linear(48, 96)
+        self.down = torch.nn.Linear(96, 21, bias=False)
+
+    @torch.no_grad()
+    def forward(self, x):
+        return self.down(F.gelu(self.up(x))) * 2
+
+
 @case(lambda: [r(4, 30, 66), r(66, 40), r(3, 64, 20)], tile_k=16)
 def views_multiplied(x, w, y):
     """Operands in place: a part of the columns, a transposed part, parts that begin between multiples of 16 bytes."""

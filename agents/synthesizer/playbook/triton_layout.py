@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ....schemas import Node, Ref
 from .build import Unsupported
 from .pointwise import base_name
-from .poly import ONE, ZERO, Poly, poly, variable
+from .poly import ONE, ZERO, Poly, floordiv, poly, variable
 from .regions import Plan
 from .triton_prepare import Sizes
 from .views import VIEWS, Index, linear, shape_of, source_index
@@ -50,7 +50,7 @@ def layout_of(name: str, plan: Plan) -> Layout:
     except (Unsupported, ValueError, AssertionError):
         return Layout(name, None, contiguous(shape), ZERO)
     given = _given(base, plan)
-    at = sum_of(index, given or contiguous(shape_of(base)))
+    at = _merged(sum_of(index, given or contiguous(shape_of(base))))
     strides = [at.coefficient(variable_name) for variable_name in bounds]
     if any(stride is None for stride in strides):
         return Layout(name, None, contiguous(shape), ZERO)
@@ -70,6 +70,21 @@ def sum_of(index: Sequence[Poly], strides: Sequence[Poly]) -> Poly:
     for position, stride in zip(index, strides, strict=True):
         offset = offset + position * stride
     return offset
+
+
+def _merged(offset: Poly) -> Poly:
+    """``i // n * (n * s) + i % n * s`` as ``i * s``: dimensions that a view has merged."""
+    total = ZERO
+    for monomial, factor in offset.terms:
+        term = poly(factor)
+        for atom in monomial:
+            if isinstance(atom, tuple) and atom[0] == "%":
+                whole, divisor = atom[1:]
+                term = term * (whole - divisor * floordiv(whole, divisor))
+            else:
+                term = term * Poly((((atom,), 1),))
+        total = total + term
+    return total
 
 
 def _below(node: Node, plan: Plan) -> Node | None:
