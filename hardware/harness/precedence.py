@@ -9,8 +9,12 @@ _LIMIT = Path("/proc/sys/kernel/sched_rt_runtime_us")
 """Microseconds of each second that such threads may take in all; -1: there is no limit."""
 _LATENCY = Path("/dev/cpu_dma_latency")
 """Whoever holds it open says how many microseconds a core may take to wake up (Linux: PM Quality of Service)."""
-_LOWEST = 1
-"""Of the priorities for real time: every one goes before all ordinary threads."""
+_TIMED, _WATCHING = 1, 2
+"""Priorities for real time: each goes before all ordinary threads, and whoever reads the clock before the timed."""
+_POLICY = os.SCHED_RR
+"""Not first come, first served: a process that computes out of turn would stop the others, and itself."""
+_MOST_THREADS = 3 * (os.cpu_count() or 1) + 2
+"""Of a process: its main thread, torch's pool, one of its own, and some to spare. More could leave others nothing."""
 
 
 @contextlib.contextmanager
@@ -22,11 +26,13 @@ def precedence(pids: Sequence[int], *, wanted: bool = True) -> Iterator[bool]:
     that nothing runs on do not fall asleep: waking up costs a call of many parallel regions more than its work.
 
     Yields:
-        Whether every process got it. Without privileges none does, nor where nothing would be left for the rest.
+        Whether every process got it. Without privileges none does, nor where nothing would be left for the rest, be it
+        that the system sets no limit or that a process has many threads.
     """
     known = [pid for pid in pids if pid] if wanted else []
-    with _cores_awake() if wanted else contextlib.nullcontext():
+    with _cores_awake() if wanted else contextlib.nullcontext(), _restored():
         granted = wanted and len(known) == len(pids) and _leaves_time() and all(map(_put_first, known))
+        granted = granted and _watch_first()
         try:
             if not granted:
                 # One before the other would be worse than both behind.
@@ -34,6 +40,17 @@ def precedence(pids: Sequence[int], *, wanted: bool = True) -> Iterator[bool]:
             yield granted
         finally:
             _put_all_back(known)
+
+
+@contextlib.contextmanager
+def _restored() -> Iterator[None]:
+    """Give this thread back what it has now."""
+    had = os.sched_getscheduler(0), os.sched_getparam(0)
+    try:
+        yield
+    finally:
+        if os.sched_getscheduler(0) != had[0]:
+            os.sched_setscheduler(0, *had)
 
 
 @contextlib.contextmanager
@@ -52,7 +69,25 @@ def _leaves_time() -> bool:
 
 
 def _put_first(pid: int) -> bool:
-    return _each_thread(pid, lambda thread: os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(_LOWEST)))
+    if _count_threads(pid) > _MOST_THREADS:
+        return False
+    return _each_thread(pid, lambda thread: os.sched_setscheduler(thread, _POLICY, os.sched_param(_TIMED)))
+
+
+def _count_threads(pid: int) -> int:
+    try:
+        return len(list(Path(f"/proc/{pid}/task").iterdir()))
+    except OSError:
+        return 0
+
+
+def _watch_first() -> bool:
+    """This thread alone, not what it starts: our clock would be late where many wait, and call an honest one a lie."""
+    try:
+        os.sched_setscheduler(0, _POLICY | os.SCHED_RESET_ON_FORK, os.sched_param(_WATCHING))
+    except OSError:
+        return False
+    return True
 
 
 def _put_all_back(pids: Sequence[int]) -> None:
@@ -61,7 +96,7 @@ def _put_all_back(pids: Sequence[int]) -> None:
 
 
 def _put_back(thread: int) -> None:
-    if os.sched_getscheduler(thread) == os.SCHED_FIFO:
+    if os.sched_getscheduler(thread) == _POLICY:
         os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
 
 

@@ -33,8 +33,16 @@ def policies(pid: int) -> set[int]:
 def test_every_thread_gets_it_and_gives_it_back(pid: int) -> None:
     with going_first((pid,)) as granted:
         # Without privileges nothing is changed.
-        assert policies(pid) == {os.SCHED_FIFO if granted else os.SCHED_OTHER}
+        assert policies(pid) == {os.SCHED_RR if granted else os.SCHED_OTHER}
+        # So does who reads the clock, and nobody whom that starts.
+        assert (os.sched_getscheduler(0) != os.SCHED_OTHER) is granted
+        with going_first((pid,)) as again:
+            assert again is granted
+        assert (os.sched_getscheduler(0) != os.SCHED_OTHER) is granted
+        with subprocess.Popen([sys.executable, "-c", "pass"]) as started:
+            assert os.sched_getscheduler(started.pid) == os.SCHED_OTHER
     assert policies(pid) == {os.SCHED_OTHER}
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
 
 
 def test_it_ends_with_an_exception_too(pid: int) -> None:
@@ -45,6 +53,12 @@ def test_it_ends_with_an_exception_too(pid: int) -> None:
 
 def test_not_where_nothing_would_be_left_for_others(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precedence, "_leaves_time", lambda: False)
+    with going_first((pid,)) as granted:
+        assert not granted and policies(pid) == {os.SCHED_OTHER}
+
+
+def test_not_for_a_process_of_many_threads(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precedence, "_MOST_THREADS", 1)
     with going_first((pid,)) as granted:
         assert not granted and policies(pid) == {os.SCHED_OTHER}
 
