@@ -47,32 +47,41 @@ async def compile_in_child(
     """
     with _counted() as under_way:
         request = replace(request, parallel=max(1, _cores() // under_way))
-        worker = await _child(request.target, scratch, limits, environment)
-        began, result, late, status = time.monotonic(), None, False, 0
-        try:
-            answer, received = await worker.ask(request, Result, seconds=limits.seconds)
-            wire.close_all(received)
-            result = answer if isinstance(answer, Result) else None
-        except TimeoutError:
-            late = True
-        except WorkerDied as died:
-            status = -died.ended.signal if died.ended.signal else died.ended.exit_code
-        except WorkerConfused:
-            status = 1
-        finally:
-            await asyncio.shield(worker.kill())
-    seconds = time.monotonic() - began
-    return result, Finished(status, worker.output, late, seconds, worker.isolation)
+        for _ in range(TRIES):
+            worker, parent = await _child(request.target, scratch, limits, environment)
+            result, finished = await _asked(worker, request, limits.seconds)
+            if result is not None or finished.timed_out or parent.alive:
+                break  # else it is the parent's end that ended it, and not the candidate's fault
+    return result, finished
 
 
-async def _child(target: str, scratch: Path, limits: Limits, environment: Mapping[str, str]) -> Worker:
+async def _asked(worker: Worker, request: Request, limit: float) -> tuple[Result | None, Finished]:
+    began, result, late, status = time.monotonic(), None, False, 0
+    try:
+        answer, received = await worker.ask(request, Result, seconds=limit)
+        wire.close_all(received)
+        result = answer if isinstance(answer, Result) else None
+    except TimeoutError:
+        late = True
+    except WorkerDied as died:
+        status = -died.ended.signal if died.ended.signal else died.ended.exit_code
+    except WorkerConfused:
+        status = 1
+    finally:
+        await asyncio.shield(worker.kill())
+    return result, Finished(status, worker.output, late, time.monotonic() - began, worker.isolation)
+
+
+async def _child(
+    target: str, scratch: Path, limits: Limits, environment: Mapping[str, str]
+) -> "tuple[Worker, _Parent]":
     reason = ""
     for _ in range(TRIES):
         order = _order(scratch, limits)
         pairs = [socket.socketpair() for _ in range(3)]
         peers = [theirs for _, theirs in pairs]
         try:
-            await asyncio.to_thread(_forked, target, environment, order, peers)
+            parent = await asyncio.to_thread(_forked, target, environment, order, peers)
         except BaseException:
             for ours, _ in pairs:
                 ours.close()
@@ -83,7 +92,7 @@ async def _child(target: str, scratch: Path, limits: Limits, environment: Mappin
         worker = Worker(*(ours for ours, _ in pairs), scratch=scratch, label="compiler", answers=Result)
         try:
             await worker.greet(ORDER_SECONDS)
-            return worker
+            return worker, parent
         except asyncio.CancelledError:
             worker.abandon()
             raise
@@ -122,7 +131,7 @@ def _counted() -> Iterator[int]:
         _under_way.discard(one)
 
 
-def _forked(target: str, environment: Mapping[str, str], order: Order, ends: Sequence[socket.socket]) -> None:
+def _forked(target: str, environment: Mapping[str, str], order: Order, ends: Sequence[socket.socket]) -> "_Parent":
     """Have a child forked, by a new parent if there is none or it has died. Blocks, mostly for no time at all."""
     with _guard:
         wanted = (os.getpid(), target, tuple(sorted(clean_environment(environment).items())))
@@ -130,7 +139,7 @@ def _forked(target: str, environment: Mapping[str, str], order: Order, ends: Seq
             parent = _living(wanted)
             try:
                 parent.order(order, [end.fileno() for end in ends])
-                return
+                return parent
             except OSError:
                 _end_parents()
     raise PoolError("the process that compiles Triton's kernels keeps dying; run `kernelswarm doctor`")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from waiting import LIMIT_S
+from waiting import LIMIT_S, eventually
 
 from kernelswarm.hardware.languages import _warm, triton
 from kernelswarm.schemas import Accelerator, HardwareFacts, Pool
@@ -231,6 +231,16 @@ async def test_candidates_share_one_warm_parent_and_one_that_died_is_replaced(tm
     assert await parent_after(2) == first
     os.kill(first, signal.SIGKILL)
     assert await parent_after(3) != first
+
+
+async def test_what_was_being_compiled_when_the_parent_died_is_compiled_again(tmp_path):
+    await compiled(ROWS, tmp_path)
+    (parent,) = _warm._parents
+    compiling = asyncio.create_task(compiled(f"{ROWS}# another\n", tmp_path))
+    assert await eventually(lambda: asyncio.sleep(0, bool(_warm._under_way) or compiling.done()), True)
+    os.kill(parent._process.pid, signal.SIGKILL)
+    report, _ = await compiling
+    assert report.ok, report.diagnostics
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs pidfd_open to wait for a process that is not ours")
