@@ -79,6 +79,13 @@ def test_after_the_drafts_so_many_are_under_way_as_the_width_says() -> None:
     assert len(ring.state.in_flight) == WIDTH
 
 
+def test_a_session_that_was_opened_with_a_width_keeps_that_many_under_way() -> None:
+    ring = Ring(budget=40, policy_options={"width": 8})
+    for number in range(1, 16):
+        ring.tell(given.diagnosed(1.5), f"n{number:03d}")
+        assert len(ring.state.in_flight) == max(8, 10 - number)
+
+
 def test_budget_is_never_exceeded_and_is_spent() -> None:
     ring = Ring(budget=12)
     closed = ring.run([1.0, 1.1, 0.0, 1.2])
