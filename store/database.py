@@ -15,6 +15,9 @@ from .chain import GENESIS
 from .typed import TYPED_SHA256, build_typed, extend_typed
 from .views import VIEWS_SHA256, create_views
 
+MEMORY = "2GB"
+"""What DuckDB may hold of a log and of the queries on it."""
+
 SCHEMA_VERSION = 1
 """Of the tables. A newer file is refused, an older one is upgraded when it is opened for writing."""
 
@@ -24,7 +27,6 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "python_enable_replacements": "false",
     "threads": 1,  # the recorder lives beside the search: it may not take the cores that are being measured
-    "memory_limit": "2GB",
 }
 _HOLDER = re.compile(r"\(PID (\d+)\)")
 
@@ -33,7 +35,7 @@ class LogBusyError(StoreError):
     """Somebody else has the file or the memory just now; it may be tried again."""
 
 
-def open_database(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+def open_database(path: Path, *, read_only: bool, memory: str = MEMORY) -> duckdb.DuckDBPyConnection:
     """Open a log's file, creating it (and its folder) when it is opened for writing.
 
     Raises:
@@ -45,7 +47,7 @@ def open_database(path: Path, *, read_only: bool) -> duckdb.DuckDBPyConnection:
     with explained(path):
         if not read_only:
             path.parent.mkdir(parents=True, exist_ok=True)
-        con = duckdb.connect(path, read_only=read_only, config=_CONFIG)
+        con = duckdb.connect(path, read_only=read_only, config={**_CONFIG, "memory_limit": memory})
         try:
             _prepare(con, path, read_only=read_only)
             con.execute("SET lock_configuration = true")

@@ -16,7 +16,7 @@ import msgspec
 from ..schemas import Envelope, decode_envelope
 from .as_of import dress
 from .chain import Row, link, read_message
-from .database import LogBusyError, explained, open_database, read_meta, typed_fit, views_fit, write_meta
+from .database import MEMORY, LogBusyError, explained, open_database, read_meta, typed_fit, views_fit, write_meta
 from .ids import IdIndex
 from .typed import extend_typed
 from .verify import VerifyResult, verify_chain
@@ -59,8 +59,10 @@ class Log:
         self._ids: IdIndex | None = None
 
     @classmethod
-    def open(cls, path: Path, *, read_only: bool = False) -> "Log":
+    def open(cls, path: Path, *, read_only: bool = False, memory: str = MEMORY) -> "Log":
         """Open the log at ``path``; when it is opened for writing, create it if need be.
+
+        DuckDB holds ``memory`` of it at most.
 
         Raises:
             LogBusyError: another process has it open (DuckDB lets a writer in only alone).
@@ -71,7 +73,7 @@ class Log:
             if cls.opened_here(path) is not None:
                 # DuckDB would share its instance, and two writers would each continue the same chain.
                 raise LogBusyError(f"The log at {path} is in use by this process; use that one, or close it.")
-            con = open_database(path, read_only=read_only)
+            con = open_database(path, read_only=read_only, memory=memory)
             try:
                 with explained(path):
                     log = cls(path, con, read_only=read_only)

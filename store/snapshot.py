@@ -8,7 +8,7 @@ from pathlib import Path
 from ..bus import Bus
 from ..schemas import LogCorrupted, Schema, StoreError
 from .chain import Chain
-from .database import LogBusyError
+from .database import MEMORY, LogBusyError
 from .log import Log, log_path
 from .pages import LogState, log_state, pages
 from .verify import VerifyResult, bad_event, ended
@@ -24,8 +24,10 @@ class Copied(Schema, frozen=True, kw_only=True):
 
 
 @contextlib.asynccontextmanager
-async def snapshot(home: Path, scratch: Path, *, bus: Bus | None = None) -> AsyncIterator[Log]:
+async def snapshot(home: Path, scratch: Path, *, bus: Bus | None = None, memory: str = MEMORY) -> AsyncIterator[Log]:
     """The log of ``home``, open for reading. If another process has it, a copy in the folder ``scratch``.
+
+    DuckDB holds ``memory`` of it at most, unless this process has it open for writing.
 
     Raises:
         StoreError: there is no log, or it is not usable; LogCorrupted: it is damaged.
@@ -36,11 +38,11 @@ async def snapshot(home: Path, scratch: Path, *, bus: Bus | None = None) -> Asyn
     if here is not None:
         yield here
         return
-    log = await _opened(path) if bus is None else None
+    log = await _opened(path, memory) if bus is None else None
     if log is None:
         copy = scratch / ".snapshot.duckdb"
         await copy_log(home, copy, bus=bus)
-        log = await asyncio.to_thread(Log.open, copy, read_only=True)
+        log = await asyncio.to_thread(Log.open, copy, read_only=True, memory=memory)
     with log:
         yield log
     (scratch / ".snapshot.duckdb").unlink(missing_ok=True)
@@ -96,8 +98,8 @@ async def verify_log(home: Path, *, bus: Bus | None = None) -> VerifyResult:
     return ended(chain, str(state.events), state.head)
 
 
-async def _opened(path: Path) -> Log | None:
+async def _opened(path: Path, memory: str = MEMORY) -> Log | None:
     try:
-        return await asyncio.to_thread(Log.open, path, read_only=True)
+        return await asyncio.to_thread(Log.open, path, read_only=True, memory=memory)
     except LogBusyError:
         return None

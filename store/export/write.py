@@ -13,6 +13,7 @@ import msgspec
 from ...bus import Bus
 from ...schemas import InputError, SessionOpened, decode_envelope, encode, event_tag
 from ..chain import Chain, Row
+from ..database import MEMORY
 from ..log import Log
 from ..snapshot import snapshot
 from ..verify import bad_event, ended
@@ -27,6 +28,8 @@ from .training import BUILDERS, Build
 
 FORMATS = tuple(VIEWS_BY_FORMAT)
 _SPAN = 2048
+_MEMORY = "512MB"
+"""What DuckDB may hold of a log that is only read in order, or only written: it would keep all it has touched."""
 
 
 @dataclass
@@ -74,7 +77,8 @@ async def write_export(
     if format not in FORMATS:
         raise InputError(f"there is no format {format!r}: choose one of {', '.join(FORMATS)}")
     with whole_folder(out) as folder:
-        async with snapshot(home, folder, bus=bus) as log:
+        # A condition may join the whole log; reading it in order needs no more of it than a few pages.
+        async with snapshot(home, folder, bus=bus, memory=MEMORY if where.strip() else _MEMORY) as log:
             return await asyncio.to_thread(_export, log, format, folder, where.strip(), sessions)
 
 
@@ -143,7 +147,7 @@ def _parquet(job: _Job) -> list[FileEntry]:
     wanted = frozenset(job.wanted) if keys is None else keys & frozenset(job.wanted)
     job.where = ""  # it speaks of sessions, and they are chosen
     clean = job.folder / ".clean.duckdb"
-    with Log.open(clean) as log:
+    with Log.open(clean, memory=_MEMORY) as log:
         batch: list[tuple[int, bytes]] = []
         for seq, message in _messages(job, wanted):
             batch.append((seq, message))
