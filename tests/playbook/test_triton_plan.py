@@ -192,6 +192,25 @@ def test_split_k_adds_its_parts_up_in_a_second_kernel_that_goes_on_with_them():
     assert "atomic" not in relu
 
 
+def test_large_fp32_products_are_made_of_halves_that_are_split_beforehand():
+    def product(m, k, n, dtype="float32"):
+        return graph(
+            source("x", m, k, dtype=dtype),
+            source("w", k, n, dtype=dtype),
+            call("mm", "mm.default", ("x", "w"), m, n, dtype=dtype),
+            outputs=["mm"],
+        )
+
+    found = texts(product(1024, 512, 2048))
+    assert list(found) == ["halves_mm_left", "halves_mm_right", "product_mm"]
+    # Each block's sum begins at zero: matrix units keep few bits of a long one.
+    assert found["product_mm"].count("tl.dot") == 3 and "acc = tl.dot" not in found["product_mm"]
+    for other in ({"halves": False}, {"precision": "ieee"}, {"stream_k": True}):
+        assert "halves_mm_left" not in texts(product(1024, 512, 2048), **other)
+    assert "halves_mm_left" not in texts(product(64, 4096, 4096)), "reading the weights again would cost more"
+    assert "halves_mm_left" not in texts(product(1024, 512, 2048, "float16"), plain="all")
+
+
 def test_a_product_is_split_by_itself_where_few_tiles_have_long_sums():
     def product(m, k, n):
         return graph(

@@ -11,13 +11,14 @@ from .printing import python_poly
 from .regions import AnyKernel, Plan
 from .triton_attention import ATTENTION, attention_kernel
 from .triton_convolution import CONVOLUTION, convolution_kernel, convolution_user
+from .triton_halves import HalvesWriter, halves_of, with_room
 from .triton_knobs import GpuSettings
 from .triton_launch import Launch, TritonKernel, settled
 from .triton_library_products import product_kernel
 from .triton_points import PointWriter, shape_of_points
 from .triton_prepare import Sizes, Tile, prepare
 from .triton_product_text import ProductWriter
-from .triton_products import Product, products, tiles_of
+from .triton_products import Product, Tiles, is_split_ahead, products, tiles_of
 from .triton_rows import WHOLE_LIMIT, RowWriter, Shape, indent, shape_of_tile
 from .triton_scan import scan_kernel
 from .triton_scope import pname
@@ -100,6 +101,9 @@ class _Printer:
             self._split(one, parts)
             return
         tiles = tiles_of(one, self.sizes, self.settings)
+        if is_split_ahead(one, self.sizes, self.settings):
+            self._of_halves(one, tiles)
+            return
         if one.user is not None and one.user.reduced is not None:
             self.made.conditions.append(f"{python_poly(one.n)} <= {tiles.n}")
         kinds: list[type[ProductWriter]] = [ProductWriter]
@@ -118,6 +122,15 @@ class _Printer:
         self.made.conditions.append(f"{python_poly(product(split.scratch.shape))} <= {_ELEMENTS}")
         self.made.scratch[_owner(one)] = [split.scratch, *scratch]
         self._take(one.node, one.user, [first, *rest])
+
+    def _of_halves(self, one: Product, tiles: Tiles) -> None:
+        both = halves_of(one)
+        most = " and ".join(f"2 * ({python_poly(half.elements)}) <= {_ELEMENTS}" for half in both)
+        self.made.conditions.append(most)
+        self.made.scratch[_owner(one)] = [half.buffer for half in both]
+        writer = HalvesWriter(one, with_room(tiles, self.settings), self.settings, self.needs)
+        printed = [*(half.kernel(self.plan) for half in both), product_kernel(writer, self.plan)]
+        self._take(one.node, one.user, printed)
 
     def _take(self, node: Node, user: Kernel | None, printed: list[TritonKernel]) -> None:
         if user is None:

@@ -73,6 +73,8 @@ class GpuSettings:
     """Give every multiprocessor an equal share of all tiles' sums; a second kernel adds up the tiles that were cut."""
     precision: str = "tf32x3"
     """fp32 products: ``tf32x3`` (three tf32 products, nearly fp32), ``tf32`` or ``ieee``."""
+    halves: bool = True
+    """``tf32x3`` of large products from operands that were split beforehand, blocks added up in fp32."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +183,7 @@ GPU_DOMAINS: dict[str, Domain] = {
     "pointwise": _when(lambda t: t.tiles, "auto", "flat", "tile"),
     "stream": _when(lambda t: True, False, True),
     "evict": _when(lambda t: True, True, False),
+    "halves": _when(lambda t: t.float32_matrices, True, False),
     "split_k": _when(lambda t: t.products, 0, 1, 2, 4, 8, 16),
     "stream_k": _when(lambda t: t.products, False, True),
     "group": _when(lambda t: t.products, 8, 4, 16, 1),

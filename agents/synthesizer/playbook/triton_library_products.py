@@ -5,7 +5,7 @@ from .poly import ZERO, Poly
 from .printing import python_poly
 from .regions import Plan
 from .triton_launch import Launch, TritonKernel
-from .triton_layout import Layout, layout_of
+from .triton_layout import Layout
 from .triton_product_text import ProductWriter
 from .triton_products import Product
 from .triton_prologue import reads_of
@@ -20,7 +20,7 @@ def product_kernel(writer: ProductWriter, plan: Plan) -> TritonKernel:
     needs.floats = {}
     body = writer.lines()
     kernel, dtype = writer.kernel, one.node.values[0].dtype
-    operands = tuple((f"ks_{side}_ptr", getattr(one, side), dtype) for side in writer.read)
+    operands = tuple((f"ks_{side}_ptr", writer.value(side), dtype) for side in writer.read)
     befores = [before for _, before in one.before] if writer.operands else []
     reads = {**reads_of(befores), **buffers_read(kernel.roots())}
     stored = [store.buffer for store in kernel.stores.values()]
@@ -30,7 +30,7 @@ def product_kernel(writer: ProductWriter, plan: Plan) -> TritonKernel:
         *((f"{pname(buffer.name)}_out", buffer.name, buffer.dtype) for buffer in stored),
         *writer.scratch,
     )
-    layouts = {f"ks_{side}_ptr": layout_of(getattr(one, side), plan) for side in writer.read}
+    layouts = {f"ks_{side}_ptr": writer.layout(side, plan) for side in writer.read}
     kernels = [kernel, *(before.kernel for before in befores)]
     sizes = (one.m, one.n, one.k, one.batch)
     symbols = set[str]().union(*(symbols_of(k) for k in kernels), *(p.names for p in sizes))

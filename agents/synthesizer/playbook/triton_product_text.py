@@ -5,8 +5,10 @@ from dataclasses import replace
 from .loops import Buffer, Store
 from .poly import variable
 from .printing import python_poly
+from .regions import Plan
 from .scalar import Scalar, rewrite
 from .triton_knobs import GpuSettings
+from .triton_layout import Layout, layout_of
 from .triton_prepare import Tile
 from .triton_products import Product, Tiles, split_at
 from .triton_prologue import PrologueWriter
@@ -21,7 +23,7 @@ RESULT = "product"
 _LOCALS = {
     "acc", "batch", "rm", "rn", "rk", "left", "right", "x", "y", "steps", "step", "share", "low", "high", "inside",
     "down", "across", "width", "first", "group", "tile", "tiles", "place", "tile_m", "tile_n", "row_mask", "col_mask",
-    "at", "end", "begin", "other", "slot", "base",
+    "at", "end", "begin", "other", "slot", "base", "part", "x_low", "y_low", "left_low", "right_low",
     *(f"{name}{piece}" for name in ("acc", "rn", "right", "y") for piece in range(3)),
 }  # fmt: skip
 """Names that the text uses."""
@@ -58,6 +60,14 @@ class ProductWriter:
     def name(self) -> str:
         """Of the function."""
         return self.kernel.name
+
+    def value(self, side: str) -> str:
+        """What is read as an operand: a value of the graph, or a scratch buffer."""
+        return self.one.left if side == "left" else self.one.right
+
+    def layout(self, side: str, plan: Plan) -> Layout:
+        """Where an operand lies."""
+        return layout_of(self.value(side), plan)
 
     @property
     def scratch(self) -> tuple[tuple[str, str, str], ...]:
@@ -173,17 +183,26 @@ class ProductWriter:
     def steps(self, low: str, high: str) -> list[str]:
         """The sum over blocks ``low`` to ``high`` of the summed dimension."""
         tile = self.tiles.k
-        full = self.one.node.values[0].dtype == "float32"
-        precision = f', input_precision="{self.settings.precision}"' if full else ""
         body = [f"inside = rk < {self.k} - step * {tile}", *self._left(), *self._right()]
-        body += [f"acc{p} = tl.dot(x, y{p}, acc{p}{precision})" for p, _ in self._parts]
+        for p, _ in self._parts:
+            body += self.dot(p)
         body += [f"left += {tile} * left_k"] if "left" in self.read else []
         body += [f"right{p} += {tile} * right_k" for p, _ in self._parts] if "right" in self.read else []
         return [f"for step in range({low}, {high}):", *indent(body)]
 
+    def dot(self, part: str) -> list[str]:
+        """Adds one block to the sum of a part of the columns."""
+        full = self.one.node.values[0].dtype == "float32"
+        precision = f', input_precision="{self.settings.precision}"' if full else ""
+        return [f"acc{part} = tl.dot(x, y{part}, acc{part}{precision})"]
+
+    def load(self, name: str, pointer: str, mask: str) -> list[str]:
+        """Reads a block of an operand."""
+        return [f"{name} = tl.load({pointer}) if EVEN_K else tl.load({pointer}, mask={mask}, other=0.0)"]
+
     def _left(self) -> list[str]:
         if "left" in self.read:
-            return ["x = tl.load(left) if EVEN_K else tl.load(left, mask=inside[None, :], other=0.0)"]
+            return self.load("x", "left", "inside[None, :]")
         return self._made("left").lines(
             "x",
             rows=f"(batch * {self.m} + rm)[:, None]",
@@ -196,8 +215,7 @@ class ProductWriter:
         lines: list[str] = []
         for p, _ in self._parts:
             if "right" in self.read:
-                load = f"tl.load(right{p}) if EVEN_K else tl.load(right{p}, mask=inside[:, None], other=0.0)"
-                lines.append(f"y{p} = {load}")
+                lines += self.load(f"y{p}", f"right{p}", "inside[:, None]")
                 continue
             lines += self._made("right").lines(
                 f"y{p}",

@@ -19,6 +19,8 @@ _TIMES = 2
 """How often what comes before a product may be computed instead of once."""
 WIDEST = 512
 """Longest row that a tile of a product may hold whole, for reductions behind it."""
+SHORTEST = 256
+"""Length from which on both sides and the sum pay for reading and writing the operands once more, in halves."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def _before(
     one: Product, plan: Plan, sizes: Sizes, settings: GpuSettings, taken: set[str]
 ) -> tuple[tuple[str, Prologue], ...]:
     """Operands that are made on their tiles: where few tiles need them, for each makes them anew."""
-    if settings.prologue == "none":
+    if settings.prologue == "none" or is_split_ahead(one, sizes, settings):
         return ()
     tiles = tiles_of(one, sizes, settings)
     sides = (
@@ -101,6 +103,13 @@ def _before(
         if made is not None and free and (times <= _TIMES or settings.prologue == "all"):
             found.append((side, made))
     return tuple(found)
+
+
+def is_split_ahead(one: Product, sizes: Sizes, settings: GpuSettings) -> bool:
+    """Whether a product is computed from halves of its operands (:mod:`.triton_halves`)."""
+    full = one.node.values[0].dtype == "float32" and settings.halves and settings.precision == "tf32x3"
+    alone = not settings.stream_k and settings.split_k < 2 and (one.user is None or one.user.reduced is None)
+    return full and alone and all(sizes.of(size) >= SHORTEST for size in (one.m, one.n, one.k))
 
 
 def _is_worth_it(one: Product, sizes: Sizes, settings: GpuSettings) -> bool:
