@@ -46,6 +46,14 @@ def write_by_threads(file: int, address: int, size: int, position: int) -> None:
         del target
 
 
+def _buffer(size: int, locked: bool) -> torch.Tensor:
+    try:
+        return _empty(size, dtype=_uint8, pin_memory=locked)
+    except RuntimeError:
+        # Not everybody may lock pages. What goes through the others is copied once more, and otherwise the same.
+        return _empty(size, dtype=_uint8)
+
+
 class Staging:
     """Two buffers. While one is on its way, the other is filled or emptied."""
 
@@ -53,7 +61,7 @@ class Staging:
         self._device = device
         self._is_apart = device.type != HOST
         self._size = size
-        self._buffers = [_empty(size, dtype=_uint8, pin_memory=self._is_apart) for _ in range(2)]
+        self._buffers = [_buffer(size, self._is_apart) for _ in range(2)]
         self._done: list[Any] = [_Event() if self._is_apart else None for _ in range(2)]
         self._readers = ThreadPoolExecutor(READERS)
 

@@ -72,10 +72,8 @@ class _Writer:
         if tensor.layout != torch.strided:
             raise Unsupported(f"a tensor on {tensor.device} with layout {tensor.layout}")
         tensor = tensor.detach().resolve_conj().resolve_neg()
-        # The storage, not the tensor: a copy of the latter would close the gaps between its rows.
-        storage = tensor.untyped_storage().cpu()
-        begin, size = self.position, storage.nbytes()
-        write_bytes(self.file, storage.data_ptr(), size, begin)
+        begin, size = self.position, tensor.untyped_storage().nbytes()
+        self._storage(tensor)
         self.position = -(-(begin + size) // ALIGNMENT) * ALIGNMENT
         return TensorSpec(
             dtype=dtype_name(tensor.dtype),
@@ -85,6 +83,17 @@ class _Writer:
             position=begin,
             size=size,
         )
+
+    def _storage(self, tensor: torch.Tensor) -> None:
+        """The storage, not the tensor: a copy of the latter would close the gaps between its rows."""
+        storage, position = tensor.untyped_storage(), self.position
+        if storage.device.type == messages.HOST:
+            write_bytes(self.file, storage.data_ptr(), storage.nbytes(), position)
+            return
+        whole = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+        for address, size in place.here().elements(whole):
+            write_bytes(self.file, address, size, position)
+            position += size
 
 
 def write_bytes(file: int, address: int, size: int, position: int) -> None:

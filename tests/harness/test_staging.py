@@ -2,11 +2,13 @@
 
 import ctypes
 import os
+from collections.abc import Callable
 
 import pytest
 import torch
 
-from kernelswarm.hardware.harness import values
+from kernelswarm.hardware.harness import place, values
+from kernelswarm.hardware.harness.place import Accelerator
 from kernelswarm.hardware.harness.staging import Staging
 
 DEVICE = torch.device("cpu")
@@ -63,3 +65,45 @@ def test_large_tensors_are_packed_as_they_lie() -> None:
     assert packed.size > values._LARGE_WRITE
     assert [one.stride() for one in found] == [one.stride() for one in views]
     assert all(torch.equal(one, other) for one, other in zip(found, views, strict=True))
+
+
+@pytest.fixture
+def accelerator(monkeypatch: pytest.MonkeyPatch) -> Accelerator:
+    """Its code as it is, in main memory, and everything of more than 100 bytes goes in parts."""
+    monkeypatch.setattr(place, "STAGED_BYTES", 100)
+    made = object.__new__(Accelerator)
+    made.device = DEVICE
+    made.__dict__["_staging"] = Staging(DEVICE, 100)
+    return made
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_an_accelerator_holds_what_it_was_filled_with(accelerator: Accelerator, rows: int) -> None:
+    source = torch.randn(rows, 11)
+    address, size = source.data_ptr(), 4 * source.numel()
+
+    there = accelerator.bring(source).clone()
+    accelerator.fill(there, address, size)
+
+    assert torch.equal(there, source)
+    assert accelerator.holds(there, address, size)
+    there[-1, -1] += 1
+    assert not accelerator.holds(there, address, size)
+
+
+@pytest.mark.parametrize("rows", [2, 40])
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x[1:], lambda x: x.t(), lambda x: x[:, 3:7]])
+def test_elements_of_a_view_arrive_in_order(
+    accelerator: Accelerator, rows: int, view: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    tensor = view(torch.randn(rows, 11))
+    file = os.memfd_create("outputs")
+    position = 3
+
+    for address, size in accelerator.elements(tensor):
+        values.write_bytes(file, address, size, position)
+        position += size
+    read = accelerator.from_file(file, 3, position - 3)
+    os.close(file)
+
+    assert torch.equal(read.view(torch.float32), tensor.contiguous().view(-1))
