@@ -19,9 +19,9 @@ TYPICAL_S = 10.0
 def worth_a_look(graph: SearchGraph, node: str, report: ProfileReport, *, finalist: bool) -> bool:
     """Whether the candidate of ``node``, just timed with ``report``, should be looked into.
 
-    A finalist always, unless it was looked into before. Any other only if it can teach the search something: a draft,
-    or one that is surely faster than its parent; and only while looking has taken at most :data:`SHARE` of the time
-    that timing has. The first one is free. Candidates that were verified before this one and are not timed yet, as far
+    A finalist if it is the best so far: no other was faster when it was confirmed. Any other only if it can teach the
+    search something: a draft, or one that is surely faster than its parent; and only while looking has taken at most
+    :data:`SHARE` of the time that timing has. The first one is free. Nothing is looked into twice. Candidates that were verified before this one and are not timed yet, as far
     as ``graph`` knows, may be looked into first: what that would cost counts as taken.
     """
     if report.verdict is not Verdict.correct or report.timing is None:
@@ -29,7 +29,9 @@ def worth_a_look(graph: SearchGraph, node: str, report: ProfileReport, *, finali
     record = graph.nodes.get(node, NodeRecord(node))
     if seen(record) is not None:
         return False
-    return finalist or (_affordable(graph, node, report) and _promising(graph, record, report))
+    if finalist:
+        return all(_median(report) >= _median(other.confirmation) for other in graph.own() if other.name != node)
+    return _affordable(graph, node, report) and _promising(graph, record, report)
 
 
 def seen(record: NodeRecord) -> DeviceProfile | None:
@@ -63,6 +65,12 @@ def _promising(graph: SearchGraph, record: NodeRecord, report: ProfileReport) ->
     fitness = _fitness_of_parent(graph, record)
     assert report.timing is not None
     return not fitness or report.timing.speedup[report.timing.best].low > fitness
+
+
+def _median(report: ProfileReport | None) -> float:
+    """Speedup over the best baseline; 0 where it was not timed."""
+    timing = report.timing if report is not None else None
+    return timing.speedup[timing.best].median if timing is not None else 0.0
 
 
 def _fitness_of_parent(graph: SearchGraph, record: NodeRecord) -> float:

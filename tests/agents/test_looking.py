@@ -108,3 +108,10 @@ def test_the_choice_is_the_same_for_the_same_events() -> None:
     events = [*known("n001", 2.0, report(looked=4.0)), ("n002", planned())]
     first, second = (worth_a_look(graph_with(*events), "n002", report(), finalist=False) for _ in range(2))
     assert first is second is False
+
+
+def test_a_finalist_is_looked_into_unless_another_was_faster_when_confirmed() -> None:
+    confirmed = ("n001", CandidateProfiled(report=report(2.0), confirmation=True))
+    graph = graph_with(*known("n001", 1.9, report(1.9)), *known("n002", 2.5, report(2.5)), confirmed)
+    assert worth_a_look(graph, "n002", report(2.1), finalist=True)
+    assert not worth_a_look(graph, "n002", report(1.9), finalist=True)
