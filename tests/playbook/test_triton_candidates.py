@@ -110,7 +110,7 @@ def test_compiles_for_an_h200_without_one(folder):
     assert all(size > 0 for kernels in sizes.values() for size in kernels)
 
 
-COPIED = {"conv1d", "conv2d", "conv_residual", "conv_full", "conv1d_half", "conv1d_full"}
+COPIED = {"conv1d", "conv2d", "conv_residual", "conv_full", "conv1d_half", "conv1d_full", "transposed_window"}
 """Filters are read rearranged."""
 
 COMPILED = [
