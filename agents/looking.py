@@ -21,8 +21,9 @@ def worth_a_look(graph: SearchGraph, node: str, report: ProfileReport, *, finali
 
     A finalist if it is the best so far: no other was faster when it was confirmed. Any other only if it can teach the
     search something: a draft, or one that is surely faster than its parent; and only while looking has taken at most
-    :data:`SHARE` of the time that timing has. The first one is free. Nothing is looked into twice. Candidates that were verified before this one and are not timed yet, as far
-    as ``graph`` knows, may be looked into first: what that would cost counts as taken.
+    :data:`SHARE` of the time that timing has. The first one is free. Nothing is looked into twice. Candidates that were
+    verified before this one and are not timed yet, as far as ``graph`` knows, may be looked into first: what that would
+    cost counts as taken.
     """
     if report.verdict is not Verdict.correct or report.timing is None:
         return False
