@@ -11,12 +11,14 @@ import graphs
 from graphs import call, graph, source
 
 from kernelswarm.agents.synthesizer.playbook import Playbook, Proposal
+from kernelswarm.agents.synthesizer.playbook.poly import floordiv, modulo, poly
+from kernelswarm.agents.synthesizer.playbook.rejoin import together
 from kernelswarm.agents.synthesizer.playbook.triton import triton_library
 from kernelswarm.agents.synthesizer.playbook.triton_candidate import generate_triton, gpu_plan
 from kernelswarm.agents.synthesizer.playbook.triton_knobs import gpu_settings
 from kernelswarm.agents.synthesizer.playbook.triton_launch import evaluate
 from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
-from kernelswarm.schemas import Intent, Items, MemoryOperator, NodePlanned
+from kernelswarm.schemas import Expr, Intent, Items, MemoryOperator, NodePlanned
 
 
 def convolution(*after, outputs, bias=None, groups=1):
@@ -138,3 +140,20 @@ def test_indices_have_64_bits_from_two_to_the_31_elements_on(kind):
     assert ("tl.program_id(0).to(tl.int64) if WIDE" in kernel.text) and (
         kind != "columns" or "cols = (start + tl.arange(0, 32)[:, None]).to(tl.int64) if WIDE" in kernel.text
     )
+
+
+def test_what_is_taken_apart_and_put_together_by_the_same_size_is_whole():
+    x, size = poly("3*i0 + i1"), poly("s0 - 2")
+    apart = floordiv(x, size) * size + modulo(x, size) + poly("7*s1")
+    assert together(apart * 4) == (x + poly("7*s1")) * 4
+    assert together(apart + modulo(x, size)) == apart + modulo(x, size)
+
+
+def test_a_row_behind_a_convolution_is_read_as_it_lies():
+    flat = Items(items=(Expr(value="s0"), 4, Expr(value="240*s1")))
+    view = call("rows", "view.default", ("conv", flat), "s0", 4, "240*s1")
+    total = call("total", "sum.dim_IntList", ("rows", Items(items=(2,))), "s0", 4)
+    made = convolution(view, total, outputs=["total"], bias="b")
+    (kernel,) = triton_library(plan_of(made, templates=False), gpu_settings({"split": 1})).everything()
+    (read,) = [line for line in kernel.text.splitlines() if "conv_products_ptr +" in line]
+    assert " + (cols)," in read

@@ -6,6 +6,7 @@ from .build import load
 from .collapse import collapse
 from .loops import Accumulation, Buffer, Kernel, Store
 from .poly import Poly, floordiv, poly, product, variable
+from .rejoin import rejoined
 from .scalar import Scalar, rewrite
 from .views import linear
 
@@ -63,7 +64,7 @@ def prepare(kernel: Kernel, sizes: Sizes, split: int, wide_rows: int) -> Prepare
         split: parts that a reduction is cut into; 0: as many as the machine needs, 1: none.
         wide_rows: rows that a program of a column reduction takes at once.
     """
-    kernel = collapse(kernel)
+    kernel = collapse(rejoined(kernel))
     if kernel.reduced is None:
         return Prepared([_tile(kernel)], [])
     if not kernel.outer:
