@@ -78,7 +78,7 @@ class Plan:
 
 
 QUICK = Plan(processes=1, least_rounds=5, most_rounds=40, seconds=0.3, width=0.03)
-THOROUGH = Plan(processes=4, least_rounds=4, most_rounds=40, seconds=0.7, width=0.01)
+THOROUGH = Plan(processes=4, least_rounds=4, most_rounds=40, seconds=0.5, width=0.01)
 """Longer in one process would not tell more: what differs from process to process is wider than what is left then."""
 
 
