@@ -167,11 +167,17 @@ def _print(table: Table, shape: Format) -> None:
         err.print(f"there is more: only the first {len(table.rows)} rows are shown (--limit)")
 
 
+_SHOWN = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} | {0x7F: 0x2421, 0x9B: 0xFFFD}
+"""Control characters as their pictures: a candidate's output must not steer the terminal that shows it."""
+
+
 def _picture(table: Table) -> Picture:
     picture = Picture(box=None, pad_edge=False, header_style="bold")
     for index, name in enumerate(table.columns):
         numbers = all(isinstance(row[index], int | float | None) for row in table.rows)
         picture.add_column(Text(name), justify="right" if numbers else "left", overflow="fold")
     for row in table.rows:
-        picture.add_row(*(Text("NULL", style="dim") if value is None else Text(cell(value)) for value in row))
+        picture.add_row(
+            *(Text("NULL", style="dim") if value is None else Text(cell(value).translate(_SHOWN)) for value in row)
+        )
     return picture

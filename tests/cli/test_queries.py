@@ -93,6 +93,11 @@ def test_sql_as_csv_loses_nothing(recorded: Path, kernelswarm: Callable[..., Any
     assert row == ["", "", 'a,"b"\nc', "[1,2]", '{"k":0.1}', "true", "0.1", "x"]
 
 
+def test_sql_as_a_table_steers_no_terminal(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
+    ran = kernelswarm("sql", "SELECT chr(27) || '[31mred' || chr(7) || chr(10) || 'two' AS a", "--format", "table")
+    assert [line.rstrip() for line in ran.out.splitlines()] == ["a", "␛[31mred␇", "two"]
+
+
 def test_sql_as_json_loses_nothing(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
     (row,) = json.loads(kernelswarm("sql", ODD, "--format", "json").out)
     assert row == {
