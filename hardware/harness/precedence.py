@@ -11,7 +11,7 @@ _LATENCY = Path("/dev/cpu_dma_latency")
 """Whoever holds it open says how many microseconds a core may take to wake up (Linux: PM Quality of Service)."""
 _TIMED, _WATCHING = 1, 2
 """Priorities for real time: each goes before all ordinary threads, and whoever reads the clock before the timed."""
-_POLICY = os.SCHED_RR
+_POLICY = getattr(os, "SCHED_RR", -1)
 """Not first come, first served: a process that computes out of turn would stop the others, and itself."""
 _MOST_THREADS = 3 * (os.cpu_count() or 1) + 2
 """Of a process: its main thread, torch's pool, one of its own, and some to spare. More could leave others nothing."""
@@ -29,9 +29,12 @@ def precedence(pids: Sequence[int], *, wanted: bool = True) -> Iterator[bool]:
         Whether every process got it. Without privileges none does, nor where nothing would be left for the rest, be it
         that the system sets no limit or that a process has many threads.
     """
-    known = [pid for pid in pids if pid] if wanted else []
-    with _cores_awake() if wanted else contextlib.nullcontext(), _restored():
-        granted = wanted and len(known) == len(pids) and _leaves_time() and all(map(_put_first, known))
+    if not wanted or _POLICY < 0:
+        yield False
+        return
+    known = [pid for pid in pids if pid]
+    with _cores_awake(), _restored():
+        granted = len(known) == len(pids) and _leaves_time() and all(map(_put_first, known))
         granted = granted and _watch_first()
         try:
             if not granted:
