@@ -71,7 +71,7 @@ async def write_export(
 
     Raises:
         InputError: ``out`` is not empty, the format, a session or the condition cannot be used. Nothing was changed.
-        LogCorrupted: formats ``events`` and ``parquet``, which read all of it: an event is not what was written.
+        LogCorrupted: an event is not what was written; it is named. Nothing was changed.
         StoreError: there is no log, it is not usable, or the disk is full. Nothing was changed.
     """
     if format not in FORMATS:
@@ -108,6 +108,8 @@ def _export(log: Log, format: str, folder: Path, where: str, sessions: Sequence[
 
 def _training(format: str) -> Callable[[_Job], list[FileEntry]]:
     def write(job: _Job) -> list[FileEntry]:
+        # What is learned from is what was measured.
+        job.log.verify().check()
         keys = chosen_nodes(job.log, job.where)
 
         def choose(node: ToldNode) -> bool:

@@ -12,6 +12,7 @@ from story import story, wire
 from given import said
 from kernelswarm.schemas import InputError, KernelswarmError, LogCorrupted, StopRequested, StoreError, encode
 from kernelswarm.store import Log, import_log, log_path, run_sql, sessions, show, write_export
+from kernelswarm.store.export import FORMATS
 
 
 def home_with(folder: Path, *told: list) -> Path:
@@ -126,7 +127,7 @@ def tampered(path: Path) -> None:
         con.execute("UPDATE events SET body = replace(body, '3.0', '2.5') WHERE seq = 2")
 
 
-@pytest.mark.parametrize("format", ["events", "parquet"])
+@pytest.mark.parametrize("format", FORMATS)
 async def test_a_log_that_is_not_what_was_written_is_not_exported(here: Path, tmp_path: Path, format: str) -> None:
     tampered(log_path(here))
     before = below(tmp_path)
