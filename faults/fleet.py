@@ -15,6 +15,7 @@ from ..hardware.pool_files import find_pool
 from ..schemas import BusError, HardwareFacts, Pool, ProblemFacts, encode
 from .disk import Disk
 from .order import Order
+from .orphans import children
 from .plans import RoundPlan
 from .problem import POOL, POOL_FILE, PROBLEM, candidate
 from .process import Process
@@ -44,6 +45,8 @@ class Fleet:
         self.disk = disk
         self.wires: dict[str, Wire] = {}
         self.processes: dict[str, Process] = {}
+        self.before = frozenset(children(os.getpid()))
+        """Children that this process had already: none of theirs is left behind by a round."""
         self.bus: Bus
         self.pool: Pool
         self.hardware: HardwareFacts
@@ -61,7 +64,7 @@ class Fleet:
 
     def known(self) -> set[int]:
         """Process ids that belong here."""
-        return {self.server.pid, *(process.pid for process in self.processes.values())}
+        return {self.server.pid, *self.before, *(process.pid for process in self.processes.values())}
 
     def some(self, prefix: str, draw: int) -> Process:
         """One of the processes whose names begin so."""

@@ -1,4 +1,4 @@
-"""Whoever is timed goes before everybody else on the machine, where the system permits it (docs/decisions/0012)."""
+"""Whoever is timed goes before everybody else, where that is asked for and permitted (docs/decisions/0012)."""
 
 import contextlib
 import os
@@ -15,6 +15,16 @@ _POLICY = getattr(os, "SCHED_RR", -1)
 """Not first come, first served: a process that computes out of turn would stop the others, and itself."""
 _MOST_THREADS = 3 * (os.cpu_count() or 1) + 2
 """Of a process: its main thread, torch's pool, one of its own, and some to spare. More could leave others nothing."""
+
+
+ASKED = "KERNELSWARM_GO_FIRST"
+"""Environment variable: 1 asks for it. Off by default: on virtual machines with few cores honest calls of microseconds
+waited for a core so long that they looked like lies, and processes reached the system's limit on such threads."""
+
+
+def is_asked_for() -> bool:
+    """Whether the user wants it."""
+    return os.environ.get(ASKED) == "1"
 
 
 @contextlib.contextmanager

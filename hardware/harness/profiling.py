@@ -33,7 +33,7 @@ from .fresh_data import Another, FreshCall, Look
 from .judgement import Judged, judged
 from .launcher import Launcher
 from .messages import Compared, Done, Run, Stock, Time, Timed
-from .precedence import precedence
+from .precedence import is_asked_for, precedence
 from .rest import Rest
 from .timing_host import TimingHost
 from .verification import Suspect, Taken, Verification, explain_numbers, load_into, started, wrong
@@ -79,7 +79,7 @@ class Profiling:
         pids = (self.suspect.worker.pid, self.timing.pid)
         watch = Bystanders(pids)
         others = watch.share if self.timing.on_processor else lambda: 0.0
-        with precedence(pids, wanted=self.timing.on_processor) as first:
+        with precedence(pids, wanted=self.timing.on_processor and is_asked_for()) as first:
             part = replace(await contest.hold([*baselines, candidate], plan, others), first=first)
             self._check_rest()
             counters = await self._check_clock(candidate, baselines[0])
@@ -191,7 +191,7 @@ class Profiling:
                 # Only what we know to be honest may tell that the machine has become slower.
                 await baseline.sample()
                 seen_ns = max(seen_ns, median(candidate.samples) * baseline.samples[-1] / before)
-                with precedence((suspect.worker.pid,), wanted=self.timing.on_processor):
+                with precedence((suspect.worker.pid,), wanted=self.timing.on_processor and is_asked_for()):
                     looks.append(await self._look(suspect, candidate, seen_ns))
         slow = [look.unseen_ns for look in looks if look.is_slow]
         if not looks[-1].is_fast and 2 * len(slow) > len(looks):
