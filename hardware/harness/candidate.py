@@ -55,7 +55,6 @@ _LARGEST_INT = 1 << 63
 _libc = ctypes.CDLL(None)
 _numel = torch._C.TensorBase.numel
 _untyped_storage = torch.Tensor.untyped_storage
-_empty, _zero = torch.empty, torch.Tensor.zero_
 _differences = Snapshot.differences
 _differences_code = Snapshot.differences.__code__
 
@@ -93,6 +92,7 @@ class _Candidate:
         self._call: Callable[..., Any] | None = None
         self._slots: dict[int, _Slot] = {}
         self._stopwatch = stopwatch_for(there)
+        self._coming: list[tuple[Stock, values.MappedFile]] = []
         self._snapshot = Snapshot()
 
     def load(self, command: Load, descriptors: list[int]) -> Done:
@@ -164,21 +164,25 @@ class _Candidate:
         return Done()
 
     def stock(self, command: Stock, descriptors: list[int]) -> Done:
-        old = self._slots.get(_slot_of_copy(command.reuse)) if command.reuse >= 0 else None
-        slot = _placed(command.inputs, _mapped(command.inputs, descriptors), old)
-        copies = self._stopwatch.copies
-        index = command.reuse if old is not None else len(copies)
-        copies[index : index + 1] = [slot.inputs]
-        self._slots[_slot_of_copy(index)] = slot
-        touched = [_empty_like_form(form, self._place) for form in command.touch if form.dtype]
-        for block in touched:
-            _zero(block)
+        self._coming.append((command, _mapped(command.inputs, descriptors)))
+        if not command.later:
+            self._arrive()
         return Done()
+
+    def _arrive(self) -> None:
+        while self._coming:
+            command, source = self._coming.pop(0)
+            old = self._slots.get(_slot_of_copy(command.reuse)) if command.reuse >= 0 else None
+            slot = _placed(command.inputs, source, old)
+            copies = self._stopwatch.copies
+            index = command.reuse if old is not None else len(copies)
+            copies[index : index + 1] = [slot.inputs]
+            self._slots[_slot_of_copy(index)] = slot
 
     def time(self, command: Time, descriptors: list[int]) -> Timed:
         assert self._call is not None
         call = self._call
-        timed, output = attempt(lambda: self._stopwatch.run(call, command))
+        timed, output = attempt(lambda: self._stopwatch.run(call, command, arrive=self._arrive))
         if command.slot >= 0:
             held = self._slots[_slot_of_copy(timed.last)]
             outputs = values.leaves(output)
@@ -190,10 +194,6 @@ class _Candidate:
                 [_probe(output, self._place) for output in outputs],
             )
         return timed
-
-
-def _empty_like_form(form: Output, there: Place) -> torch.Tensor:
-    return _empty(form.shape, dtype=getattr(torch, form.dtype), device=there.device)
 
 
 def _slot_of_copy(index: int) -> int:

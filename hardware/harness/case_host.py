@@ -243,6 +243,8 @@ class CaseHost:
     async def _ready(self) -> Worker:
         async with self._guard:
             if self._worker is None or not self._worker.alive:
+                if self._worker is not None:
+                    await self._worker.kill()
                 self._made.clear()
                 worker = await self._launcher.spawn("reference", memory_bytes=self._launcher.reference_memory)
                 try:

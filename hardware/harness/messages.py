@@ -225,10 +225,8 @@ class Stock(Schema, frozen=True, kw_only=True, tag="stock"):
     inputs: Values
     reuse: int = -1
     """Index of the copy that they replace: in its tensors, at the same addresses, if they fit. -1: one more copy."""
-
-    touch: tuple[Output, ...] = ()
-    """Forms of the outputs to come. Memory for as much is filled and let go: faulting it in can take as long as a call,
-    and a call whose outputs have a size that no call before it had would look slower for no fault of its own."""
+    later: bool = False
+    """Not now: they arrive in the middle of the next batch (:attr:`Time.before`)."""
 
 
 class Time(Schema, frozen=True, kw_only=True, tag="time"):
@@ -237,6 +235,8 @@ class Time(Schema, frozen=True, kw_only=True, tag="time"):
     calls: int
     warm: int = 0
     """Untimed calls before."""
+    before: int = 0
+    """Untimed calls before those, and before the inputs arrive that were stocked for later."""
 
     name: str = ""
     """Which baseline; ignored by a candidate."""

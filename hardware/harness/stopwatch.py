@@ -19,6 +19,10 @@ _synchronize = torch.cuda.synchronize
 _fill = torch.Tensor.fill_
 
 
+def _nothing() -> None:
+    """No new inputs."""
+
+
 def stopwatch_for(place: Place) -> "Stopwatch":
     """The stopwatch for calls whose tensors are at ``place``."""
     return Stopwatch() if place.device.type == HOST else DeviceStopwatch(place.device)
@@ -42,18 +46,26 @@ class Stopwatch:
         self.copies.append(inputs)
 
     def run(
-        self, call: Callable[..., Any], command: Time, clock: Callable[[], int] = time.perf_counter_ns
+        self,
+        call: Callable[..., Any],
+        command: Time,
+        clock: Callable[[], int] = time.perf_counter_ns,
+        arrive: Callable[[], None] = _nothing,
     ) -> tuple[Timed, Any]:
         """Time one batch; ``clock`` is bound when this module is imported, before any candidate.
+
+        Args:
+            call: What is timed.
+            command: How many calls of which kind.
+            clock: Nanoseconds.
+            arrive: Puts new inputs into a copy, after the first of the untimed calls.
 
         Returns:
             The times, and what the last call returned.
         """
         began = clock()
         gc.disable()
-        output: Any = None
-        for inputs in self._next(command.warm):
-            output = call(*inputs)
+        output = self._prepare(call, command, arrive)
         batch = self._next(command.calls)
         started = clock()
         for inputs in batch:
@@ -61,6 +73,16 @@ class Stopwatch:
         ended = clock()
         gc.enable()
         return Timed(ns=ended - started, whole_ns=clock() - began, last=self._last), output
+
+    def _prepare(self, call: Callable[..., Any], command: Time, arrive: Callable[[], None]) -> Any:
+        """The untimed calls; what the last of them returned is let go of when the next one has returned."""
+        output: Any = None
+        for inputs in self._next(command.before):
+            output = call(*inputs)
+        arrive()
+        for inputs in self._next(command.warm):
+            output = call(*inputs)
+        return output
 
     @property
     def _last(self) -> int:
@@ -86,14 +108,16 @@ class DeviceStopwatch(Stopwatch):
         self._flushed = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device=device)
 
     def run(
-        self, call: Callable[..., Any], command: Time, clock: Callable[[], int] = time.perf_counter_ns
+        self,
+        call: Callable[..., Any],
+        command: Time,
+        clock: Callable[[], int] = time.perf_counter_ns,
+        arrive: Callable[[], None] = _nothing,
     ) -> tuple[Timed, Any]:
         """Time one batch; ``ns`` is what the events say, ``whole_ns`` what ``clock`` does, flushes included."""
         began = clock()
         gc.disable()
-        output: Any = None
-        for inputs in self._next(command.warm):
-            output = call(*inputs)
+        output = self._prepare(call, command, arrive)
         batch = self._next(command.calls)
         pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in batch]
         for inputs, (before, after) in zip(batch, pairs, strict=True):

@@ -19,6 +19,10 @@ BUILD_SECONDS = 180.0
 QUICK_SAMPLES = 3
 
 
+class BaselinesDied(HarnessError):
+    """The process in which the baselines are timed has ended; :meth:`TimingHost.prepare` starts another."""
+
+
 class TimingHost:
     """The process in which a problem's baselines are timed."""
 
@@ -142,11 +146,11 @@ class TimingHost:
 
     async def _time(self, command: Time) -> Timed:
         if self._worker is None:
-            raise HarnessError("the baselines' process is gone")
+            raise BaselinesDied("the baselines' process is gone")
         try:
             timed, _ = await ask_reference(self._worker, command, Timed)
         except WorkerDied as error:
-            raise HarnessError(f"the baselines' process {error}: {self._worker.output}") from error
+            raise BaselinesDied(f"the baselines' process {error}: {self._worker.output}") from error
         return timed
 
 

@@ -77,8 +77,16 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether it was not found dead or killed so far."""
-        return self._ended is None
+        """Whether it has not ended: its keeper tells of an end at once, or is gone with it."""
+        if self._ended is not None:
+            return False
+        try:
+            self._leash_socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
 
     @property
     def output(self) -> str:

@@ -12,12 +12,12 @@ import os
 import signal
 import socket
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from . import keeper, linux, sandbox, wire
+from . import linux, sandbox, wire
+from .kept_child import be_keeper
 from .messages import Hello, Ready, Spawn
 
 Main = Callable[[socket.socket, Spawn], None]
@@ -78,56 +78,14 @@ def _load() -> tuple[dict[str, Main], str]:
 
 
 def _keep(roles: dict[str, Main], request: Spawn, descriptors: list[int], layers: tuple[str, ...]) -> NoReturn:
-    """Be the keeper: fork the child, then watch it and the leash."""
-    linux.die_with_parent()
-    channel, leash, output = descriptors
-    # A group of its own: it has to outlive the signals that it sends.
-    os.setsid()
-    layers += sandbox.separate_files(request)
-    watch = keeper.Keeper(leash)
-    pid = os.fork()
-    if pid == 0:
-        os.close(leash)
-        _be_child(roles[request.role], request, channel, output, layers)
-    os.close(channel)
-    os.close(output)
-    watch.until_the_end(pid)
-
-
-def _be_child(serve: Main, request: Spawn, channel: int, output: int, layers: tuple[str, ...]) -> NoReturn:
-    status = 1
-    try:
-        linux.die_with_parent()
-        os.setsid()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        _redirect(output)
+    def work(connection: socket.socket, layers: tuple[str, ...]) -> None:
         os.chdir(request.scratch)
         os.environ["TMPDIR"] = request.scratch
         layers += sandbox.limit(request)
-        connection = socket.socket(fileno=channel)
         wire.send(connection, Hello(isolation=("process", *layers)))
-        serve(connection, request)
-        status = 0
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        # The supervisor has let go: nobody is left to answer to.
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-        raise
-    finally:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(status)
+        roles[request.role](connection, request)
 
-
-def _redirect(output: int) -> None:
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.close(nothing)
-    os.close(output)
+    be_keeper(request, descriptors, layers, work)
 
 
 if __name__ == "__main__":

@@ -16,11 +16,11 @@ import signal
 import socket
 import sys
 import tempfile
-import traceback
 from pathlib import Path
 from typing import NoReturn
 
-from ..harness import keeper, linux, sandbox, wire
+from ..harness import sandbox, wire
+from ..harness.kept_child import be_keeper
 from ..harness.messages import Done, Hello, Spawn
 from . import _triton_ahead
 from ._triton_source import Order, Request
@@ -55,53 +55,15 @@ def _next(control: socket.socket) -> tuple[Order, list[int]]:
 
 
 def _keep(order: Order, descriptors: list[int], layers: tuple[str, ...]) -> NoReturn:
-    """Be the keeper: fork the child, then watch it and the leash."""
-    linux.die_with_parent()
-    channel, leash, output = descriptors
-    # A group of its own: it has to outlive the signals that it sends.
-    os.setsid()
-    layers += sandbox.separate_files(
-        Spawn(role="compiler", scratch=order.scratch, memory_bytes=0, threads=1, confine=True)
-    )
-    watch = keeper.Keeper(leash)
-    pid = os.fork()
-    if pid == 0:
-        os.close(leash)
-        _be_child(order, channel, output, layers)
-    os.close(channel)
-    os.close(output)
-    watch.until_the_end(pid)
-
-
-def _be_child(order: Order, channel: int, output: int, layers: tuple[str, ...]) -> NoReturn:
-    status = 1
-    try:
-        linux.die_with_parent()
-        os.setsid()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        _redirect(output)
+    def work(connection: socket.socket, layers: tuple[str, ...]) -> None:
         _settle(order)
-        connection = socket.socket(fileno=channel)
         wire.send(connection, Hello(isolation=("process", *layers)))
-        _compile(connection, Path(order.scratch))
-        status = 0
-    except (EOFError, BrokenPipeError, ConnectionResetError):
-        # The supervisor has let go: nobody is left to answer to.
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-        raise
-    finally:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(status)
+        request: Request
+        request, _ = wire.receive(connection, Request)
+        wire.send(connection, _triton_ahead.compile_request(request, Path(order.scratch)))
 
-
-def _compile(connection: socket.socket, scratch: Path) -> None:
-    request: Request
-    request, _ = wire.receive(connection, Request)
-    wire.send(connection, _triton_ahead.compile_request(request, scratch))
+    spawn = Spawn(role="compiler", scratch=order.scratch, memory_bytes=0, threads=1, confine=True)
+    be_keeper(spawn, descriptors, layers, work)
 
 
 def _settle(order: Order) -> None:
@@ -120,14 +82,6 @@ def _settle(order: Order) -> None:
     ):
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(kind, (value, value))
-
-
-def _redirect(output: int) -> None:
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for source, target in ((nothing, 0), (output, 1), (output, 2)):
-        os.dup2(source, target)
-    os.close(nothing)
-    os.close(output)
 
 
 if __name__ == "__main__":

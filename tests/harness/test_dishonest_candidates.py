@@ -310,7 +310,7 @@ async def test_answers_remembered_while_timed_are_no_speed(
 SHOWS_A_THIRD = """
 import sys, time
 module = sys.modules["kernelswarm.hardware.harness.stopwatch"]
-def run(self, call, command, clock=None):
+def run(self, call, command, clock=None, arrive=None):
     self._next(command.warm)
     batch = self._next(command.calls)
     began = time.perf_counter_ns()
@@ -335,7 +335,7 @@ async def test_a_stopwatch_that_shows_a_third_is_found_out(
 LYING_CLOCK = f"""
 import sys, torch
 stopwatch = sys.modules["kernelswarm.hardware.harness.stopwatch"]
-stopwatch.Stopwatch.run.__defaults__ = (lambda: 0,)
+stopwatch.Stopwatch.run.__defaults__ = (lambda: 0, lambda: None)
 def kernel(x, w): return {RIGHT}
 """
 

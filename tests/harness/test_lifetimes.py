@@ -13,7 +13,7 @@ import pytest
 from waiting import LIMIT_S
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.schemas import Problem, Verdict
+from kernelswarm.schemas import Problem, ProblemFacts, Verdict
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -82,6 +82,33 @@ async def test_a_zygote_that_was_killed_is_replaced(device: Device, problem: Pro
     await zygote.wait()
 
     assert (await device.verify(problem, RIGHT, report)).verdict is Verdict.correct
+
+
+async def test_baselines_that_end_with_their_zygote_are_replaced(
+    device: Device, problem: Problem, facts: ProblemFacts
+) -> None:
+    report, _ = await device.compile(RIGHT, "cpp")
+    assert (await device.profile(problem, facts, RIGHT, report)).verdict is Verdict.correct
+    zygote = device._launcher._process
+    assert zygote is not None
+
+    zygote.kill()
+    await zygote.wait()
+
+    assert (await device.profile(problem, facts, RIGHT, report)).verdict is Verdict.correct
+
+
+async def test_baselines_that_were_killed_while_a_candidate_is_timed_are_replaced(
+    device: Device, problem: Problem, facts: ProblemFacts
+) -> None:
+    report, _ = await device.compile(RIGHT, "cpp")
+    assert (await device.profile(problem, facts, RIGHT, report)).verdict is Verdict.correct
+    task = asyncio.create_task(device.profile(problem, facts, RIGHT, report))
+    await _candidate_of(device)
+
+    os.kill(device._timing[problem.sha256].pid, signal.SIGKILL)
+
+    assert (await task).verdict is Verdict.correct
 
 
 async def test_cancelling_ends_the_candidate_and_leaves_the_device_usable(device: Device, problem: Problem) -> None:

@@ -1,0 +1,71 @@
+"""Forks a child with a keeper beside it, from a process that has imported what all such children need."""
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import traceback
+from collections.abc import Callable
+from typing import NoReturn
+
+from . import keeper, linux, sandbox
+from .messages import Spawn
+
+Work = Callable[[socket.socket, tuple[str, ...]], None]
+"""What the child does, given its channel and the layers of isolation that it has got so far."""
+
+
+def be_keeper(request: Spawn, descriptors: list[int], layers: tuple[str, ...], work: Work) -> NoReturn:
+    """Be the keeper of a child that does ``work``: fork it, then watch it and the leash.
+
+    Args:
+        request: What files it may see and write.
+        descriptors: Its channel, the leash, and where its output goes.
+        layers: Of isolation, in force so far.
+        work: Once its output goes there.
+    """
+    linux.die_with_parent()
+    channel, leash, output = descriptors
+    # A group of its own: it has to outlive the signals that it sends.
+    os.setsid()
+    layers += sandbox.separate_files(request)
+    watch = keeper.Keeper(leash)
+    pid = os.fork()
+    if pid == 0:
+        os.close(leash)
+        _be_child(channel, output, layers, work)
+    os.close(channel)
+    os.close(output)
+    watch.until_the_end(pid)
+
+
+def _be_child(channel: int, output: int, layers: tuple[str, ...], work: Work) -> NoReturn:
+    status = 1
+    try:
+        linux.die_with_parent()
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _redirect(output)
+        work(socket.socket(fileno=channel), layers)
+        status = 0
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        # The supervisor has let go: nobody is left to answer to.
+        status = 0
+    except BaseException:
+        # Printed where the supervisor reads it; and nothing of the parent's goes on in here, whatever it was.
+        traceback.print_exc()
+        raise
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(status)
+
+
+def _redirect(output: int) -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    os.close(nothing)
+    os.close(output)
