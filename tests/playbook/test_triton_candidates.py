@@ -77,7 +77,8 @@ def test_nothing_is_copied_that_lies_as_in_the_reference(report):
      ("conv1d", 1), ("softmax_of_product", 1), ("optfm", 2), ("split_sum", 3), ("conv2d", 1), ("conv_full", 1),
      ("conv_twice", 2), ("split_linear", 2), ("split_softmax", 2), ("skinny", 2), ("stream_product", 2),
      ("max_pool", 2), ("depthwise_line", 1), ("conv1d_half", 1), ("pffn_half", 2), ("optfm_half", 2),
-     ("welford_rows", 1), ("made_operands", 1), ("rows_in_pieces", 1), ("product_in_pieces", 1)],
+     ("welford_rows", 1), ("made_operands", 1), ("rows_in_pieces", 1), ("product_in_pieces", 1), ("halves", 3),
+     ("halves_linear", 3)],
 )  # fmt: skip
 def test_fuses_into(report, name, kernels):
     assert report[name]["kernels"] == kernels

@@ -347,11 +347,12 @@ def flat(x, b):
     lambda: [r(260, 300), r(300, 280)],
     lambda: [r(300, 270).t(), r(257, 300).t()],
     lambda: [torch.cat((r(259, 300), torch.full((1, 300), float("inf")))), r(300, 280).abs()],
+    split_k=1,
 )
 def halves(x, w):
     return x @ w
 
 
-@case(lambda: [r(2, 140, 260), r(300, 260), r(300)], lambda: [r(1, 33, 260), r(300, 260), r(300)])
+@case(lambda: [r(2, 140, 260), r(300, 260), r(300)], lambda: [r(1, 33, 260), r(300, 260), r(300)], split_k=1)
 def halves_linear(x, w, b):
     return F.gelu(F.linear(x, w, b))

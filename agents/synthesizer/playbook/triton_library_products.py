@@ -37,7 +37,7 @@ def product_kernel(writer: ProductWriter, plan: Plan) -> TritonKernel:
     numbers = [(name, name) for name in sorted(symbols)]
     numbers += _strides(one, layouts)
     numbers += [(name, f"float({text})") for text, name in needs.floats.items()]
-    numbers += [("EVEN_K", f"({python_poly(one.k)}) % {writer.tiles.k} == 0")] if writer.operands else []
+    numbers += [("EVEN_K", f"({python_poly(writer.summed)}) % {writer.tiles.k} == 0")] if writer.operands else []
     fixed = names_fixed(kernel.dims[1:]) | one.n.names | _lasting(one, layouts)
     text = function_text(writer.name, tensors, numbers, fixed, body, f"{one.node.target} and what follows it")
     options: dict[str, str | int] = {"num_warps": writer.tiles.warps, "num_stages": writer.tiles.stages}

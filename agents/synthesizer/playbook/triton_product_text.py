@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from .loops import Buffer, Store
-from .poly import variable
+from .poly import Poly, variable
 from .printing import python_poly
 from .regions import Plan
 from .scalar import Scalar, rewrite
@@ -24,6 +24,7 @@ _LOCALS = {
     "acc", "batch", "rm", "rn", "rk", "left", "right", "x", "y", "steps", "step", "share", "low", "high", "inside",
     "down", "across", "width", "first", "group", "tile", "tiles", "place", "tile_m", "tile_n", "row_mask", "col_mask",
     "at", "end", "begin", "other", "slot", "base", "part", "x_low", "y_low", "left_low", "right_low",
+    "again",
     *(f"{name}{piece}" for name in ("acc", "rn", "right", "y") for piece in range(3)),
 }  # fmt: skip
 """Names that the text uses."""
@@ -50,6 +51,11 @@ class ProductWriter:
         self.scope.inner.add(f"@{RESULT}")
         self.scope.taken |= _LOCALS
         self.m, self.n, self.k, self.batch = (f"({self.scope.index(p)})" for p in (one.m, one.n, one.k, one.batch))
+
+    @property
+    def summed(self) -> Poly:
+        """Length of the sum, as the operands have it in memory."""
+        return self.one.k
 
     @property
     def read(self) -> tuple[str, ...]:

@@ -20,7 +20,10 @@ _TIMES = 2
 WIDEST = 512
 """Longest row that a tile of a product may hold whole, for reductions behind it."""
 SHORTEST = 256
-"""Length from which on both sides and the sum pay for reading and writing the operands once more, in halves."""
+"""Length from which on both sides pay for reading and writing the operands once more, in halves."""
+_TERMS = 1 << 30
+"""Terms of all sums from which on they pay however short each sum is: what they are worth does not depend on that, but
+two more launches do."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,9 @@ def is_split_ahead(one: Product, sizes: Sizes, settings: GpuSettings) -> bool:
     """Whether a product is computed from halves of its operands (:mod:`.triton_halves`)."""
     full = one.node.values[0].dtype == "float32" and settings.halves and settings.precision == "tf32x3"
     alone = not settings.stream_k and settings.split_k < 2 and (one.user is None or one.user.reduced is None)
-    return full and alone and all(sizes.of(size) >= SHORTEST for size in (one.m, one.n, one.k))
+    m, n, k = (sizes.of(size) for size in (one.m, one.n, one.k))
+    long = k >= SHORTEST or (k >= 32 and sizes.of(one.batch) * m * n * k >= _TERMS)
+    return full and alone and long and min(m, n) >= SHORTEST
 
 
 def _is_worth_it(one: Product, sizes: Sizes, settings: GpuSettings) -> bool:
