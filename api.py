@@ -166,13 +166,14 @@ def fork(
 
     Raises:
         InputError: there is no such session, node or event, or an option cannot be used.
+        LogCorrupted: what it would go on from is not what was written; the first bad event is named.
         BusError: the cluster cannot be reached.
     """
     where = home or kernelswarm_home()
     session, parameters = (parent.session, parent.parameters) if isinstance(parent, Optimized) else (parent, ())
 
     async def search() -> SearchResult:
-        point = fork_point(await _recorded(where, session, nats), node, at)
+        point = fork_point(await _recorded(where, session, nats, checked=True), node, at)
         options = point.options(
             budget=budget,
             minutes=minutes,
@@ -241,9 +242,9 @@ def import_log(
     return store.import_log(home or kernelswarm_home(), Path(source), sessions=sessions, without=without)
 
 
-async def _recorded(home: Path, session: str, nats: str) -> RecordedSession:
+async def _recorded(home: Path, session: str, nats: str, *, checked: bool = False) -> RecordedSession:
     async with asked_bus(nats) as bus:
-        return await read_session(home, session, bus=bus)
+        return await read_session(home, session, bus=bus, checked=checked)
 
 
 async def _search(

@@ -27,13 +27,14 @@ def replay(session: str, *, to: str = "", nats: str = "", home: Path | None = No
         home: as for :func:`kernelswarm.optimize`.
 
     Raises:
+        LogCorrupted: the log is not what was written; the first bad event is named.
         ReplayDivergence: the first difference; ``recorded`` and ``replayed`` hold both sides.
         InputError: there is no such session.
         KernelswarmError: it has no event ``to``.
     """
 
     async def run() -> ReplayReport:
-        recorded = await _read(home, session, nats)
+        recorded = await _read(home, session, nats, checked=True)
         return replay_history(session, recorded.events, to, recorded.before)
 
     return blocking(run())
@@ -57,6 +58,7 @@ def carries_over(
         home: as for :func:`kernelswarm.optimize`.
 
     Raises:
+        LogCorrupted: the log is not what was written; the first bad event is named.
         ReplayDivergence: the recorded part does not replay.
         InputError: there is no such session or pool, or the problem cannot be searched there.
         KernelswarmError: the session has no correct candidate.
@@ -64,7 +66,7 @@ def carries_over(
     where = home or kernelswarm_home()
 
     async def run() -> CarryOver:
-        recorded = await _read(where, session, nats)
+        recorded = await _read(where, session, nats, checked=True)
         replaying = Replay(session, recorded.before)
         for seq, envelope in recorded.events:
             replaying.feed(seq, envelope, envelope.event())
@@ -113,9 +115,9 @@ def diff(session_a: str, session_b: str, *, nats: str = "", home: Path | None = 
     return blocking(run())
 
 
-async def _read(home: Path | None, session: str, nats: str) -> RecordedSession:
+async def _read(home: Path | None, session: str, nats: str, *, checked: bool = False) -> RecordedSession:
     async with asked_bus(nats) as bus:
-        return await read_session(home or kernelswarm_home(), session, bus=bus)
+        return await read_session(home or kernelswarm_home(), session, bus=bus, checked=checked)
 
 
 __all__ = ["carries_over", "diff", "replay", "resume"]

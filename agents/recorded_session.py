@@ -53,19 +53,26 @@ class RecordedSession:
         return graph
 
 
-async def read_session(home: Path, session: str, *, bus: Bus | None = None) -> RecordedSession:
+async def read_session(home: Path, session: str, *, bus: Bus | None = None, checked: bool = False) -> RecordedSession:
     """Read ``session`` from the log of ``home``, or from the one that a recorder on ``bus`` keeps.
+
+    Args:
+        home: where the log lies.
+        session: its id.
+        bus: of the cluster whose recorder has the log.
+        checked: follow the chain of hashes over its events, and those of the sessions it was forked from.
 
     Raises:
         UnknownSession: there is no such session.
+        LogCorrupted: with ``checked``, an event is not what was written; the first is named.
         KernelswarmError: it is a fork, and its parent is not in the log.
         StoreError, BusError: the log cannot be read.
     """
 
     async def envelopes(parent: str) -> list[Envelope]:
-        return [envelope for _, envelope in await read_recorded(home, parent, bus=bus)]
+        return [envelope for _, envelope in await read_recorded(home, parent, bus=bus, checked=checked)]
 
-    events = await read_recorded(home, session, bus=bus)
+    events = await read_recorded(home, session, bus=bus, checked=checked)
     opened = next((event for _, one in events if isinstance(event := one.event(), SessionOpened)), None)
     before = [] if opened is None else await inherited(opened, envelopes)
     return RecordedSession(session, events, before)

@@ -24,6 +24,7 @@ from ..schemas import (
     Envelope,
     HardwareFacts,
     KernelswarmError,
+    LogCorrupted,
     ModelCalled,
     ReplayDivergence,
     SessionClosed,
@@ -112,6 +113,7 @@ async def resuming(
         UnknownSession: there is no such session.
         InputError: its pool is not served here, or its synthesizer cannot work.
         AlreadyClosed: it is closed.
+        LogCorrupted: the log is not what was written; the first bad event is named.
         KernelswarmError: it cannot be resumed; a fork of it can go on.
         BusError: the bus cannot be reached.
     """
@@ -157,14 +159,17 @@ async def _refuse_without_a_bus(session: str, home: Path) -> None:
     Raises:
         UnknownSession: neither the log nor what lies on the stream knows it.
         AlreadyClosed: the log has its close, and nothing is left to say.
+        LogCorrupted: what the log has of it is not what was written.
         KernelswarmError: it is closed, and this version would have decided otherwise.
     """
     recorded: RecordedSession | None = None
     try:
         if log_path(home).exists():
-            recorded = await read_session(home, session)
+            recorded = await read_session(home, session, checked=True)
     except UnknownSession:
         pass
+    except LogCorrupted:
+        raise
     except KernelswarmError:
         return  # a log in use or cut off, a parent that is not in it: with a bus there are other ways, and it says why
     if recorded is None:
@@ -184,7 +189,8 @@ async def _everything(session: str, home: Path, bus: Bus, recorded_here: bool) -
         await wait_recorded(home, bus, streamed[-1][0])
     held = list({one.id: one for _, one in streamed}.values())
     try:
-        events = [one for _, one in await read_recorded(home, session, bus=None if recorded_here else bus)]
+        where = None if recorded_here else bus
+        events = [one for _, one in await read_recorded(home, session, bus=where, checked=True)]
     except UnknownSession:
         if not held:
             raise

@@ -272,7 +272,9 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
 
 def _evidence(node: NodeRecord, correct: bool) -> dict[str, object]:
     if correct and node.verify_report:
-        return {"cases": msgspec.to_builtins(node.verify_report.cases)}
+        told = {"cases": msgspec.to_builtins(node.verify_report.cases)}
+        # Shapes that it refuses: who uses the kernel should know.
+        return {**told, "declined": node.verify_report.declined} if node.verify_report.declined else told
     for report in (node.confirmation, node.profile_report, node.verify_report):
         if report is not None and report.evidence is not None:
             return dict(msgspec.to_builtins(report.evidence))

@@ -1,4 +1,4 @@
-"""How many events a second are replayed: read from the log, decoded, folded, decided and diagnosed anew, compared.
+"""How many events a second are replayed: read from the log, chain checked, decoded, folded, decided anew, compared.
 
 The sessions are synthetic but real in shape: the effects (sources, compiler reports, verdicts, raw timings) are those
 of a recorded history with the figures varied; what planner, analyst and distiller say to them the real ones say.
@@ -41,7 +41,7 @@ from kernelswarm.schemas import (
     seal,
 )
 from kernelswarm.store import Log, log_path
-from kernelswarm.store.recorded import recorded_in
+from kernelswarm.store.checked import checked_in
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 import histories
@@ -151,7 +151,7 @@ def measure(sessions: list[list[Envelope]], home: Path) -> dict[str, Any]:
     whole, alone = [], []
     for _ in range(REPEATS):
         with Stopwatch() as watch, Log.open(log_path(home), read_only=True) as log:
-            events = sum(replayed(list(recorded_in(log, session[0].session))) for session in sessions)
+            events = sum(replayed(list(checked_in(log, session[0].session))) for session in sessions)
         whole.append(watch.rates(events))
         with Stopwatch() as watch:
             events = sum(replayed(list(enumerate(session, 1))) for session in sessions)

@@ -69,7 +69,7 @@ def fork(
 
     async def find() -> ForkPoint:
         async with asked_bus(nats) as bus:
-            return fork_point(await recorded_session(home, session, bus), node, at)
+            return fork_point(await recorded_session(home, session, bus, checked=True), node, at)
 
     point = asyncio.run(find())
     options = point.options(

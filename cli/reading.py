@@ -26,16 +26,17 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-async def recorded_session(home: Path, session: str, bus: Bus | None) -> RecordedSession:
-    """Everything that is recorded of ``session``.
+async def recorded_session(home: Path, session: str, bus: Bus | None, *, checked: bool = False) -> RecordedSession:
+    """Everything that is recorded of ``session``; with ``checked`` only if it is what was written.
 
     Raises:
         InputError: there is no such session; the nearest one is named.
+        LogCorrupted: with ``checked``; the first bad event is named.
     """
     if bus is None and not log_path(home).exists():
         raise InputError(f"there is no session {session!r}: {nothing_in(home)}")
     try:
-        return await read_session(home, session, bus=bus)
+        return await read_session(home, session, bus=bus, checked=checked)
     except UnknownSession as error:
         raise await unknown_session(home, session, bus) from error
 

@@ -69,7 +69,7 @@ def replay(
 
     async def run(interrupts: Interrupts) -> ReplayReport | CarryOver:
         async with asked_bus(nats) as bus:
-            past = await recorded_session(home, session, bus)
+            past = await recorded_session(home, session, bus, checked=True)
         stop = past.event_id(to) if to else ""
         replaying = Replay(session, past.before)
         report = await play(replaying, past, stop, factor, quiet=json)

@@ -50,13 +50,14 @@ class Evidence(Schema, frozen=True, kw_only=True):
     """One sentence for people."""
 
     shape: str = ""
-    """Name of the problem's shape it happened on."""
+    """Name of the problem's shape it happened on; the sizes of one that the judge made up (``rows=35, cols=253``)."""
 
     seed: int | None = None
     """Seed of the inputs."""
 
     inputs: str = ""
-    """Kind of the inputs, where they are not the problem's own: ``shifted``, ``strided``, … (docs/judge.md)."""
+    """Kind of the inputs, where they are not the problem's own at a shape of its own: ``shifted``, ``strided``,
+    ``held_out``, … (docs/judge.md)."""
 
     output: int | None = None
     """Which output, from 0."""
@@ -78,7 +79,7 @@ class CaseResult(Schema, frozen=True, kw_only=True):
     """One input set on which a candidate was compared with the oracle."""
 
     shape: str
-    """Name of the problem's shape."""
+    """Name of the problem's shape, or the sizes of one that the judge made up."""
 
     seed: int
     """Seed of the inputs, private until now."""
@@ -264,6 +265,8 @@ class VerifyReport(Schema, frozen=True, kw_only=True):
     cases: tuple[CaseResult, ...] = ()
     evidence: Evidence | None = None
     seconds: float = 0.0
+    declined: tuple[str, ...] = ()
+    """What it raised at made-up shapes, each time with the shape: refusing them is no fault."""
 
 
 class ProfileReport(Schema, frozen=True, kw_only=True):

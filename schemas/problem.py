@@ -62,13 +62,14 @@ class ShapeFacts(Schema, frozen=True, kw_only=True):
 
 
 class InputKind(Schema, frozen=True, kw_only=True):
-    """Whether candidates are checked on one kind of inputs that is made from the problem's own (docs/judge.md)."""
+    """Whether candidates are checked on one kind of inputs beside the problem's own at its shapes (docs/judge.md)."""
 
     name: str
-    """``shifted``, ``heavy_tailed``, ``ill_conditioned``, ``tiny``, ``infinite``, ``nan``, ``strided``."""
+    """``shifted``, ``heavy_tailed``, ``ill_conditioned``, ``tiny``, ``infinite``, ``nan``, ``strided``; ``held_out``,
+    ``held_out_alike``, ``held_out_first`` for shapes that the problem does not name."""
 
     shape: str
-    """Name of the checking shape."""
+    """Name of the checking shape; of the one that others are made from."""
 
     refused: str = ""
     """Why the reference means nothing on them; empty: they are used."""
@@ -123,6 +124,10 @@ class ProblemFacts(Schema, frozen=True, kw_only=True):
 
     operators: tuple[str, ...] = ()
     """ATen operators of the graph, sorted and unique: what similarity between problems looks at."""
+
+    error_bound: float | None = None
+    """Relative error allowed at the main shape on admission's inputs, the least of all floating outputs; None where the
+    problem asks for an absolute one only."""
 
     input_kinds: tuple[InputKind, ...] = ()
     """Inputs beside the problem's own that candidates are checked on, and those that admission left out."""

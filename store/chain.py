@@ -38,6 +38,11 @@ class Row(NamedTuple):
         """The exact bytes that were on the wire."""
         return self.wire.encode() if self.wire else spell(self)
 
+    @property
+    def envelope(self) -> Envelope:
+        """What the message says."""
+        return decode_envelope(self.wire.encode()) if self.wire else _in_columns(self)
+
 
 def read_message(data: bytes) -> Row:
     """Turn wire bytes into a row without position and hash (0 and empty).
@@ -59,19 +64,7 @@ def read_message(data: bytes) -> Row:
 
 def spell(row: Row) -> bytes:
     """The message as this program spells it: the columns and the body in an envelope."""
-    return _ENCODER.encode(
-        Envelope(
-            id=row.id,
-            session=row.session,
-            pool=row.pool,
-            node=row.node,
-            cause=row.cause,
-            agent=row.agent,
-            worker=row.worker,
-            at_ns=row.at_ns,
-            body=msgspec.Raw(row.body.encode()),
-        )
-    )
+    return _ENCODER.encode(_in_columns(row))
 
 
 def link(row: Row, seq: int, previous: str) -> Row:
@@ -82,8 +75,7 @@ def link(row: Row, seq: int, previous: str) -> Row:
 
 def chain_hash(row: Row, previous: str) -> str:
     """Hex sha256 over the previous hash, every typed column, and the wire bytes, each on a line."""
-    columns = _ENCODER.encode(row[:11])
-    return hashlib.sha256(b"\n".join((previous.encode(), columns, row.message))).hexdigest()
+    return _hash(row, previous, row.message)
 
 
 def disagreement(row: Row) -> str:
@@ -101,22 +93,50 @@ def disagreement(row: Row) -> str:
 class Chain:
     """The hash chain as far as it was followed."""
 
-    def __init__(self) -> None:
-        self.head = GENESIS
-        self.good = 0
-        """Events that were found good, from the first."""
+    def __init__(self, good: int = 0, head: str = GENESIS) -> None:
+        self.head = head
+        self.good = good
+        """Position of the last event that was found good."""
 
     def follow(self, row: Row) -> str:
         """Go on to ``row``; what is wrong with it, or nothing."""
+        return (disagreement(row) if row.seq == self.good + 1 else "") or self.step(row)
+
+    def step(self, row: Row, envelope: Envelope | None = None) -> str:
+        """As :meth:`follow`, in a tenth of the time: that the body is what its tag promises is left to its reader.
+
+        Args:
+            row: the next one.
+            envelope: what it says, if it was made already.
+        """
         if row.seq != self.good + 1:
             return f"it stands at position {row.seq}, events before it are missing or doubled"
-        wrong = disagreement(row)
-        if wrong:
+        if row.wire and (wrong := disagreement(row)):
             return wrong
-        if row.hash != chain_hash(row, self.head):
-            return "its hash does not follow from its content and the event before it"
+        message = _ENCODER.encode(envelope) if envelope is not None and not row.wire else row.message
+        if row.hash != _hash(row, self.head, message):
+            return disagreement(row) or "its hash does not follow from its content and the event before it"
         self.head, self.good = row.hash, self.good + 1
         return ""
+
+
+def _hash(row: Row, previous: str, message: bytes) -> str:
+    columns = _ENCODER.encode(row[:11])
+    return hashlib.sha256(b"\n".join((previous.encode(), columns, message))).hexdigest()
+
+
+def _in_columns(row: Row) -> Envelope:
+    return Envelope(
+        id=row.id,
+        session=row.session,
+        pool=row.pool,
+        node=row.node,
+        cause=row.cause,
+        agent=row.agent,
+        worker=row.worker,
+        at_ns=row.at_ns,
+        body=msgspec.Raw(row.body.encode()),
+    )
 
 
 def _row(envelope: Envelope, tag: str) -> Row:

@@ -1,6 +1,7 @@
 """The append-only log: one DuckDB file, one writer."""
 
 import contextlib
+import functools
 import logging
 import threading
 import time
@@ -102,6 +103,17 @@ class Log:
 
     def __len__(self) -> int:
         return self._count
+
+    def end(self) -> tuple[int, str]:
+        """How many events it holds, and the hash of the last one; a write that is under way is waited for."""
+        with self._lock:
+            return self._count, self._head
+
+    @functools.cached_property
+    def dense(self) -> bool:
+        """Whether it holds as many events as it was left with, when this is first asked."""
+        with self._lock, self._reader_lock, explained(self.path):
+            return self._con.execute("SELECT count(*) FROM events").fetchone() == (self._count,)
 
     def last_seq(self, stream: str = "") -> int:
         """Highest sequence of ``stream`` that is written down; 0 if none is."""

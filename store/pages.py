@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from ..bus import Bus
-from ..schemas import Schema, StoreError
+from ..schemas import LogCorrupted, Schema
 from .chain import Row
 from .query import run_sql
 
@@ -38,18 +38,17 @@ async def log_state(home: Path, *, bus: Bus | None = None) -> LogState:
     return LogState(id=known["log_id"], events=int(known["events"]), head=known["head"])
 
 
-async def pages(home: Path, state: LogState, *, bus: Bus | None = None) -> AsyncIterator[list[Row]]:
-    """Every row up to ``state``, in order. What the rows say is not checked.
+async def pages(home: Path, state: LogState, *, bus: Bus | None = None, after: int = 0) -> AsyncIterator[list[Row]]:
+    """Every row after the position ``after`` up to ``state``, in order. What the rows say is not checked.
 
     Raises:
-        StoreError: rows are missing. Others: :func:`run_sql`.
+        LogCorrupted: rows are missing. Others: :func:`run_sql`.
     """
-    after = 0
     while after < state.events:
         span = min(after + _SPAN, state.events)
         table = await run_sql(home, _PAGE, params=(after, span, after + 1), bus=bus, max_rows=_SPAN + 1)
         rows = [Row._make(row) for row in table.rows]
         if not rows or rows[-1].seq <= after:
-            raise StoreError(f"The log has no event {after + 1}: `kernelswarm log verify` says more.")
+            raise LogCorrupted(f"The log has no event {after + 1}: `kernelswarm log verify` says more.")
         yield rows
         after = rows[-1].seq

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import msgspec
 
 from ..bus import Bus
 from ..schemas import Envelope, InputError, decode_envelope
+from .checked import checked_in, checked_pages
 from .database import LogBusyError, explained
 from .log import Log, log_path
 from .query import run_sql
@@ -33,44 +34,53 @@ _PAGE = f"""
 Recorded = tuple[int, Envelope]
 """Place in the log, and the event."""
 
+_Read = Callable[[Log, str], Iterator[Recorded]]
+
 
 class UnknownSession(InputError):
     """The log has no such session."""
 
 
-async def read_recorded(home: Path, session: str, *, bus: Bus | None = None) -> list[Recorded]:
+async def read_recorded(home: Path, session: str, *, bus: Bus | None = None, checked: bool = False) -> list[Recorded]:
     """Every event of ``session`` that is written down, oldest first.
 
     The file is read directly where it can be; else its holder is asked, page by page.
 
+    Args:
+        home: where the log lies.
+        session: its id.
+        bus: of the cluster whose recorder has the log.
+        checked: follow the chain of hashes over them first (:mod:`.checked`).
+
     Raises:
         UnknownSession: the log has no such session.
+        LogCorrupted: with ``checked``, an event is not what was written; the first is named.
         StoreError, BusError: as :func:`.query.run_sql`.
     """
-    found = await _from_file(home, session) if bus is None else None
+    found = await _from_file(home, session, checked_in if checked else recorded_in) if bus is None else None
     if found is None:
-        found = [one async for one in _pages(home, session, bus)]
+        found = [one async for one in (checked_pages if checked else _pages)(home, session, bus)]
     if not found:
         raise UnknownSession(f"There is no session {session!r} in {log_path(home)}: `kernelswarm sessions` lists them.")
     return found
 
 
-async def _from_file(home: Path, session: str) -> list[Recorded] | None:
+async def _from_file(home: Path, session: str, read: _Read) -> list[Recorded] | None:
     """None if this process cannot read it: somebody else has it open, or there is none."""
     path = log_path(home)
     here = Log.opened_here(path)
     if here is not None:
-        return await asyncio.to_thread(lambda: list(recorded_in(here, session)))
+        return await asyncio.to_thread(lambda: list(read(here, session)))
     if not path.exists():
         return None
     with contextlib.suppress(LogBusyError):
-        return await asyncio.to_thread(_read_closed, path, session)
+        return await asyncio.to_thread(_read_closed, path, session, read)
     return None
 
 
-def _read_closed(path: Path, session: str) -> list[Recorded]:
+def _read_closed(path: Path, session: str, read: _Read) -> list[Recorded]:
     with Log.open(path, read_only=True) as log:
-        return list(recorded_in(log, session))
+        return list(read(log, session))
 
 
 def recorded_in(log: Log, session: str) -> Iterator[Recorded]:

@@ -41,14 +41,14 @@ async def snapshot(home: Path, scratch: Path, *, bus: Bus | None = None, memory:
     log = await _opened(path, memory) if bus is None else None
     if log is None:
         copy = scratch / ".snapshot.duckdb"
-        await copy_log(home, copy, bus=bus)
+        await copy_log(home, copy, bus=bus, memory=memory)
         log = await asyncio.to_thread(Log.open, copy, read_only=True, memory=memory)
     with log:
         yield log
     (scratch / ".snapshot.duckdb").unlink(missing_ok=True)
 
 
-async def copy_log(home: Path, out: Path, *, bus: Bus | None = None) -> Copied:
+async def copy_log(home: Path, out: Path, *, bus: Bus | None = None, memory: str = MEMORY) -> Copied:
     """Write what the log of ``home`` holds now into the new log ``out``, event by event, checking the chain.
 
     Whoever holds the log goes on writing. The copy's chain is the same; its own id is new, so that it can be recorded
@@ -59,7 +59,7 @@ async def copy_log(home: Path, out: Path, *, bus: Bus | None = None) -> Copied:
     """
     state = await log_state(home, bus=bus)
     chain = Chain()
-    log = await asyncio.to_thread(Log.open, out)
+    log = await asyncio.to_thread(Log.open, out, memory=memory)
     with log:
         async for rows in pages(home, state, bus=bus):
             for row in rows:

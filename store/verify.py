@@ -63,6 +63,12 @@ def bad_event(chain: Chain, id: str, reason: str) -> VerifyResult:
     return VerifyResult(ok=False, events=chain.good, head=chain.head, bad_seq=chain.good + 1, bad_id=id, reason=reason)
 
 
+def unreadable(chain: Chain, error: duckdb.Error) -> VerifyResult:
+    """The verdict on a log whose next event after ``chain`` DuckDB cannot read."""
+    said = str(error).strip().splitlines()[0]
+    return bad_event(chain, "", f"the file cannot be read there, it was cut or overwritten: {said}")
+
+
 def ended(chain: Chain, events: str, head: str) -> VerifyResult:
     """The verdict on a log without a bad event, that was left with ``events`` events and the hash ``head``."""
     if (events, head) != (str(chain.good), chain.head):
@@ -92,8 +98,7 @@ def _first_unreadable(con: duckdb.DuckDBPyConnection, chain: Chain) -> VerifyRes
         try:
             rows = _rows(con, chain.good, 1)
         except duckdb.Error as error:
-            said = str(error).strip().splitlines()[0]
-            return bad_event(chain, "", f"the file cannot be read there, it was cut or overwritten: {said}")
+            return unreadable(chain, error)
         for row in rows:
             reason = chain.follow(row)
             if reason:

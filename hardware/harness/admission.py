@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import torch
 
-from ...schemas import Graph, InputFact, InputKind, ProblemError, ProblemFacts, ShapeFacts, Work
-from . import values
+from ...schemas import Graph, InputFact, InputKind, ProblemError, ProblemFacts, ProblemFormat, ShapeFacts, Work
+from . import held_out, values
 from .answering import Refused, attempt, serve_commands
 from .bounds import read_tolerance
-from .compare import Target, rms_of_finite
-from .meaning import Battery, is_slow
+from .compare import Target, relative_bound, rms_of_finite
+from .meaning import TOO_SLOW, Battery, Meaningless, Usual, elsewhere, is_slow, usual
 from .messages import Admit, Admitted, Open, Spawn
 from .needed import needed_bytes
 from .place import brought, here
@@ -62,7 +62,8 @@ def _admit(command: Admit, descriptors: list[int]) -> Admitted:
             parameters=parameters,
             is_module=subject.setup() is not None,
             operators=_operators(graph),
-            input_kinds=(*_left_out(shapes[0]), *examination.kinds()),
+            error_bound=examination.error_bound,
+            input_kinds=(*_left_out(shapes[0]), *examination.kinds(), *examination.held_out()),
         )
     )
 
@@ -77,10 +78,13 @@ class _Examination:
     float64: bool = True
     dtype: str = ""
     """Precision to match."""
+    error_bound: float | None = None
+    """Of the timed shape's floating outputs; None if it is absolute."""
     needed: int = 0
     """Bytes of the timed shape's inputs that the answer cannot do without."""
     sizes: dict[str, int] = field(default_factory=dict)
     took: dict[str, float] = field(default_factory=dict)
+    usual: dict[str, Usual] = field(default_factory=dict)
     passing: tuple[str, ...] = ()
     """Wrong answers that passed on everything so far."""
     lone: list[Any] | None = None
@@ -102,9 +106,11 @@ class _Examination:
         targets = targets_of(self.subject, self.problem, inputs, native=native)
         self.took[name] = time.monotonic() - began + half
         self.sizes[name] = values.size_of(inputs)
+        self.usual[name] = usual(inputs, targets)
         found = passing(inputs, targets)
         self.passing = both(self.passing, found) if self.shapes else found
         if not self.shapes:
+            self.error_bound = relative_bound(read_tolerance(self.subject.tolerance), targets)
             self.needed = 0 if is_slow(self.took[name]) else needed_bytes(self.subject, inputs)
         self.float64 = self.float64 and all(target.float64 for target in targets)
         self.dtype = self.dtype or _dtype_to_match(targets)
@@ -132,6 +138,33 @@ class _Examination:
                 "inputs that candidates would be checked on; change its inputs or its tolerance"
             )
         return found
+
+    def held_out(self) -> tuple[InputKind, ...]:
+        """Whether shapes can be made up that the problem does not name. Those tried here are none that is judged on."""
+        found: list[InputKind] = []
+        for base in held_out.bases(self.sizes, self.subject.shapes):
+            for kind in held_out.HELD_OUT_KINDS:
+                made = held_out.made_up(self.subject.sizes, base, kind, self.sizes[base], _FIXED_SEEDS[0])
+                if made is None:
+                    continue
+                refused = self._refused_at(base, made)
+                found.append(InputKind(name=kind, shape=base, refused=refused))
+                if not refused:
+                    break
+        if found:
+            return tuple(found)
+        is_module = self.problem.format is ProblemFormat.kernelbench
+        why = held_out.ONE_SHAPE if is_module else held_out.NO_SIZES
+        return (InputKind(name=held_out.HELD_OUT, shape=self.subject.shapes[0], refused=why),)
+
+    def _refused_at(self, base: str, made: dict[str, int]) -> str:
+        if is_slow(self.took[base]):
+            return TOO_SLOW
+        try:
+            elsewhere(self.subject, self.problem, base, made, _FIXED_SEEDS[0], self.usual[base])
+        except Meaningless as why:
+            return str(why)
+        return ""
 
 
 def _left_out(main: ShapeFacts) -> tuple[InputKind, ...]:

@@ -3,11 +3,11 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ...schemas import HarnessError, Problem, sha256
-from . import wire
+from . import held_out, wire
 from .kinds import NORMAL, instead_of, planned
 from .launcher import Launcher
 from .messages import (
@@ -34,6 +34,8 @@ T = TypeVar("T")
 STEP_SECONDS = 300.0
 """Limit for one step of a problem's own code."""
 TRIES = 3
+MOST_DISCLOSED = 16
+"""Times that made-up shapes are replaced once a verdict has named one: each costs memory for the session."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Case:
 
     number: int
     shape: str
+    """The name that the problem gives it, or the sizes that were made up."""
     seed: int
     inputs: Values
     file: int
@@ -69,6 +72,8 @@ class _Planned:
     shape: str
     seed: int
     kind: str = NORMAL
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Made-up ones, instead of those of the shape."""
 
 
 class CaseHost:
@@ -87,6 +92,12 @@ class CaseHost:
         """Every case by number: the problem's own, one of the main shape for after the timing, then the derived."""
         self._final = 0
         """Number of the one for after the timing."""
+        self._derived: list[int] = []
+        self._sizes: dict[str, dict[str, int]] = {}
+        """The problem's sizes by shape, where it has some."""
+        self._held_out: list[Case] | None = None
+        self._disclosed = 0
+        self._making = asyncio.Lock()
         self.setup: Values | None = None
         self.setup_file: int | None = None
         self.backward = False
@@ -123,21 +134,52 @@ class CaseHost:
         """The cases on inputs made from the problem's own, those left out on which the reference means nothing."""
         shapes = await self.shapes()
         own = {shape: await self.cases_of(shape) for shape in shapes}
-        if len(self._plan) == self._final + 1:
+        if not self._derived:
             passing = set.intersection(*(set(case.passing) for cases in own.values() for case in cases))
             sizes = {shape: cases[0].inputs.size for shape, cases in own.items()}
             for shape, kind in planned(sizes, shapes, decided=not passing):
                 self._add(shape, kind)
         cases: list[Case] = []
-        while self._final + 1 + len(cases) < len(self._plan):
-            cases.append(await self.case(self._final + 1 + len(cases)))
+        while len(cases) < len(self._derived):
+            cases.append(await self.case(self._derived[len(cases)]))
             if cases[-1].refused and instead_of(cases[-1].kind):
                 self._add(cases[-1].shape, instead_of(cases[-1].kind))
         return [case for case in cases if not case.refused]
 
     def _add(self, shape: str, kind: str) -> None:
         if not any((one.shape, one.kind) == (shape, kind) for one in self._plan):
-            self._plan.append(_Planned(shape, self._seed(f"case {len(self._plan)}"), kind))
+            self._derived.append(self._put(shape, kind, {}))
+
+    def _put(self, shape: str, kind: str, sizes: dict[str, int]) -> int:
+        self._plan.append(_Planned(shape, self._seed(f"case {len(self._plan)}"), kind, sizes))
+        return len(self._plan) - 1
+
+    async def held_out_cases(self) -> list[Case]:
+        """Cases at shapes that the problem does not name, where it allows any; the same until :meth:`disclose`."""
+        shapes = await self.shapes()
+        sizes = {shape: (await self.cases_of(shape))[0].inputs.size for shape in shapes}
+        async with self._making:
+            if self._held_out is None:
+                found = [await self._held_out_from(base, sizes[base]) for base in held_out.bases(sizes, shapes)]
+                self._held_out = [case for case in found if case is not None]
+            return self._held_out
+
+    async def _held_out_from(self, base: str, size: int) -> Case | None:
+        for kind in held_out.HELD_OUT_KINDS:
+            seed = self._seed(f"{kind} from {base} after {self._disclosed}")
+            made = held_out.made_up(self._sizes, base, kind, size, seed)
+            if made is not None:
+                case = await self.case(self._put(base, kind, made))
+                if not case.refused:
+                    return case
+        return None
+
+    def disclose(self, case: Case) -> None:
+        """A verdict names the made-up shape of ``case``: the next candidates meet others."""
+        current = self._held_out or []
+        if self._disclosed < MOST_DISCLOSED and any(one is case for one in current):
+            self._disclosed += 1
+            self._held_out = None
 
     async def timed_cases(self) -> list[Case]:
         """The copies of the main shape's inputs that timing rotates through."""
@@ -212,6 +254,7 @@ class CaseHost:
                 kind=want.kind,
                 again=again,
                 base=base.inputs if base else None,
+                sizes=want.sizes,
             )
             made, files = await ask_reference(worker, command, CaseMade, [base.file] if base else [])
             self._made.add(number)
@@ -222,7 +265,7 @@ class CaseHost:
                 file = -1 if made.refused else files[0]
                 self._cases[number] = Case(
                     number,
-                    want.shape,
+                    held_out.in_words(want.sizes) or want.shape,
                     want.seed,
                     made.inputs,
                     file,
@@ -235,7 +278,7 @@ class CaseHost:
 
     def _base_of(self, want: _Planned) -> Case | None:
         """What a derived case is made of where that is large: drawing it once more would take seconds."""
-        if want.kind == NORMAL:
+        if want.kind == NORMAL or want.sizes:
             return None
         first = next((case for case in self._cases.values() if (case.shape, case.kind) == (want.shape, NORMAL)), None)
         return first if first is not None and first.is_large else None
@@ -266,7 +309,7 @@ class CaseHost:
             wire.close_all(descriptors)
         main, *others = opened.shapes
         shapes = [main] * MAIN_SEEDS + [shape for shape in others for _ in range(OTHER_SEEDS)] + [main]
-        self.backward = opened.backward
+        self.backward, self._sizes = opened.backward, opened.sizes
         if not self._plan:
             self._plan = [_Planned(shape, self._seed(f"case {number}")) for number, shape in enumerate(shapes)]
             self._final = len(self._plan) - 1

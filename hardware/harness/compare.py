@@ -313,6 +313,13 @@ def _is_same(precise: Any, native: Any) -> bool:
     return precise.shape == native.shape and bool((precise == native).all())
 
 
+def relative_bound(tolerance: Tolerance, targets: list[Target]) -> float | None:
+    """The least that is allowed of the floating outputs, 0 without any; None where it is absolute."""
+    if tolerance.is_absolute:
+        return None
+    return min((target.bound for target in targets if target.floating), default=0.0)
+
+
 def _flat(value: Any, wide: bool) -> torch.Tensor:
     """``value`` as a contiguous vector, complex numbers as pairs; in float64 if ``wide``."""
     if value is None:

@@ -1,24 +1,31 @@
-"""Draws inputs of one kind and finds out whether the reference still means something on them.
+"""Draws inputs of one kind, or of another shape, and finds out whether the reference still means something on them.
 
 The rule: the reference runs; in float64 it gives the same whole numbers, is finite in the same places and, where no
 input is special, gives no NaN; its own error, and how far its answer moves when every input moves by an epsilon, stay
 moderate (:func:`.bounds.is_moderate`). So a problem whose inputs must lie in some range takes no harm from a kind that
 leaves it, provided its reference shows that: by raising, by NaN, by losing its digits.
+
+At a shape that the problem does not name (:mod:`.held_out`) inputs and answers must also be of the types and dimensions
+that they have at the named one, and nothing may be doubtful that is not so there.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from ...schemas import InputKind
+from . import values
 from .answering import Refused
 from .compare import Target
 from .derived import derive
-from .kinds import STRIDED, allows_nonfinite, instead_of, planned
-from .messages import Open
-from .place import brought
+from .held_out import in_words
+from .kinds import SMALL_BYTES, STRIDED, allows_nonfinite, instead_of, planned
+from .messages import HOST, Open
+from .place import brought, here
 from .subject import Subject
-from .targets import targets_of
+from .targets import reference_outputs, targets_of
 from .wrong_answers import both, passing
 
 SLOW_SECONDS = 10.0
@@ -54,6 +61,59 @@ def changed(subject: Subject, problem: Open, base: list[Any], kind: str, seed: i
     if doubt:
         raise Meaningless(doubt)
     return inputs, targets
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What inputs and answers are like at a shape that the problem names."""
+
+    inputs: tuple[tuple[str, str, int], ...]
+    """Type, dtype and number of dimensions, leaf by leaf."""
+    outputs: tuple[tuple[str, str, int], ...]
+    doubt: str
+    """Why the reference is not sure of its answer even there; empty if it is."""
+
+
+def usual(inputs: list[Any], targets: list[Target]) -> Usual:
+    """What ``inputs`` and the answers to them are like."""
+    return Usual(
+        inputs=tuple(map(_form, values.leaves(inputs))),
+        outputs=tuple((target.kind, target.dtype, len(target.shape)) for target in targets),
+        doubt=next(filter(None, (target.doubt(may_be_nan=False) for target in targets)), ""),
+    )
+
+
+def elsewhere(
+    subject: Subject, problem: Open, shape: str, sizes: Mapping[str, int], seed: int, like: Usual
+) -> tuple[list[Any], list[Target]]:
+    """Inputs of the problem's own at made-up ``sizes``, and what is right for them; ``shape`` is ``like`` that.
+
+    Raises:
+        Meaningless: candidates cannot be checked there.
+    """
+    where = in_words(sizes)
+    try:
+        drawn = subject.draw(shape, seed, sizes)
+        if values.size_of(drawn) > SMALL_BYTES:
+            raise Meaningless(f"at {where} its inputs are {values.size_of(drawn) / 1e6:.1f} MB")
+        if here().device.type != HOST:
+            # An index out of range raises in main memory. On a device it ends whatever else runs in this process.
+            reference_outputs(subject, problem, drawn)
+        inputs = brought(drawn)
+        targets = targets_of(subject, problem, inputs)
+    except Refused as refused:
+        raise Meaningless(f"the problem refuses {where} ({refused})") from None
+    found = usual(inputs, targets)
+    if (found.inputs, found.outputs) != (like.inputs, like.outputs):
+        raise Meaningless(f"at {where} inputs or answers are of other types or dimensions")
+    if found.doubt and not like.doubt:
+        raise Meaningless(f"at {where} {found.doubt}")
+    return inputs, targets
+
+
+def _form(leaf: Any) -> tuple[str, str, int]:
+    is_tensor = isinstance(leaf, torch.Tensor)
+    return type(leaf).__name__, str(leaf.dtype) if is_tensor else "", leaf.dim() if is_tensor else 0
 
 
 @dataclass

@@ -10,17 +10,13 @@ class TensorSpec(Schema, frozen=True, kw_only=True, tag="tensor"):
 
     dtype: str
     """As torch spells it: ``float32``."""
-
     shape: tuple[int, ...]
     stride: tuple[int, ...]
     """In elements."""
-
     storage_offset: int
     """In elements."""
-
     position: int
     """Where the storage begins in the file, bytes."""
-
     size: int
     """Bytes of the storage."""
 
@@ -281,6 +277,8 @@ class Opened(Schema, frozen=True, kw_only=True, tag="opened"):
     setup: Values | None = None
     backward: bool = False
     """Whether the problem asks for the backward pass, too."""
+    sizes: dict[str, dict[str, int]] = {}
+    """The sizes of every shape that has some: what :mod:`.held_out` may make others of."""
 
 
 class MakeCase(Schema, frozen=True, kw_only=True, tag="make_case"):
@@ -295,6 +293,8 @@ class MakeCase(Schema, frozen=True, kw_only=True, tag="make_case"):
     """Whether a process that is gone had made it: then candidates were checked on it, whatever it takes."""
     base: Values | None = None
     """Inputs to change instead of a draw, which takes seconds for large ones. Beside it: their file."""
+    sizes: dict[str, int] = {}
+    """Sizes to draw at instead of those that ``shape`` names (:mod:`.held_out`)."""
 
 
 class Expected(Schema, frozen=True, kw_only=True):

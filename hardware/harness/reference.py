@@ -15,7 +15,7 @@ from .answering import Handlers, serve_commands
 from .compare import Target
 from .kinds import NORMAL
 from .linux import LESS_URGENT
-from .meaning import TOO_SLOW, Meaningless, changed, is_slow
+from .meaning import TOO_SLOW, Meaningless, Usual, changed, elsewhere, is_slow, usual
 from .messages import (
     CaseMade,
     Compare,
@@ -65,13 +65,16 @@ class _Reference:
         self._cases: dict[int, list[Target]] = {}
         self._took: dict[str, float] = {}
         """How long the last case on the problem's own inputs took to make, by shape, seconds."""
+        self._usual: dict[str, Usual] = {}
+        """What the problem's own inputs are like, by shape."""
 
     def open(self, command: Open, descriptors: list[int]) -> Opened | tuple[Opened, Sequence[int]]:
         self._problem, self._subject = command, open_subject(command)
         self._subject.bring()
         setup = self._subject.setup()
         if setup is None:
-            return Opened(shapes=self._subject.shapes, backward=self._subject.backward)
+            subject = self._subject
+            return Opened(shapes=subject.shapes, backward=subject.backward, sizes=subject.sizes)
         packed, file = values.pack(setup)
         return Opened(shapes=self._subject.shapes, setup=packed, backward=self._subject.backward), (file,)
 
@@ -79,10 +82,9 @@ class _Reference:
         assert self._subject is not None and self._problem is not None
         try:
             if command.kind == NORMAL:
-                inputs = self._subject.draw(command.shape, command.seed)
-                began = time.monotonic()
-                targets, found = self._normal(inputs)
-                self._took[command.shape] = time.monotonic() - began
+                inputs, targets, found = self._normal(command.shape, command.seed)
+            elif command.sizes:
+                (inputs, targets), found = self._elsewhere(command), ()
             else:
                 (inputs, targets), found = self._changed(command, descriptors), ()
         except Meaningless as why:
@@ -99,12 +101,27 @@ class _Reference:
         )
         return made, (file,)
 
-    def _normal(self, drawn: list[Any]) -> tuple[list[Target], tuple[str, ...]]:
-        """What is right for inputs of the problem's own, and which wrong answers would pass for it."""
+    def _normal(self, shape: str, seed: int) -> tuple[list[Any], list[Target], tuple[str, ...]]:
+        """Inputs of the problem's own, what is right for them, and which wrong answers would pass for it."""
         assert self._subject is not None and self._problem is not None
+        drawn = self._subject.draw(shape, seed)
+        began = time.monotonic()
         inputs = brought(drawn)
         targets = targets_of(self._subject, self._problem, inputs)
-        return targets, passing(inputs, targets)
+        self._usual[shape] = usual(inputs, targets)
+        found = passing(inputs, targets)
+        self._took[shape] = time.monotonic() - began
+        return drawn, targets, found
+
+    def _elsewhere(self, command: MakeCase) -> tuple[list[Any], list[Target]]:
+        assert self._subject is not None and self._problem is not None
+        if not command.again and is_slow(self._took.get(command.shape, 0.0)):
+            raise Meaningless(TOO_SLOW)
+        if command.shape not in self._usual:
+            # This process took the place of the one that had drawn there.
+            self._normal(command.shape, command.seed)
+        like = self._usual[command.shape]
+        return elsewhere(self._subject, self._problem, command.shape, command.sizes, command.seed, like)
 
     def _changed(self, command: MakeCase, descriptors: list[int]) -> tuple[list[Any], list[Target]]:
         assert self._subject is not None and self._problem is not None

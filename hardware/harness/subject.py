@@ -4,7 +4,7 @@ import copy
 import inspect
 import random
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy
@@ -30,6 +30,9 @@ class Subject(Protocol):
     shapes: tuple[str, ...]
     """The first is timed."""
 
+    sizes: dict[str, dict[str, int]]
+    """The integers of every shape that has some; none where a shape cannot be another one."""
+
     tolerance: object
     """As the file gives it; None if it does not."""
 
@@ -46,8 +49,8 @@ class Subject(Protocol):
     def bring(self) -> None:
         """Move its weights to where this process keeps its tensors."""
 
-    def draw(self, shape: str, seed: int) -> list[Any]:
-        """Inputs at ``shape`` from ``seed``, in main memory."""
+    def draw(self, shape: str, seed: int, sizes: Mapping[str, int] | None = None) -> list[Any]:
+        """Inputs at ``shape`` from ``seed``, in main memory; ``sizes`` take the place of those that it names."""
 
     def setup(self) -> tuple[list[Any], dict[str, torch.Tensor]] | None:
         """Constructor's arguments and parameters, where candidates need them."""
@@ -89,18 +92,19 @@ class FunctionSubject:
         self.backward = _asks_for_backward(problem, module)
         self.call = _passes(self._forward, self.backward)
         self.shapes = tuple(self._shapes)
+        self.sizes = {name: sizes for name in self.shapes if (sizes := _sizes(self._shapes[name]))}
         self.signature = _signature(self._forward, self.backward)
         self.tolerance = getattr(module, "tolerance", None)
 
     def bring(self) -> None:
         """A function has no weights."""
 
-    def draw(self, shape: str, seed: int) -> list[Any]:
-        """Inputs at ``shape`` from ``seed``, in main memory."""
+    def draw(self, shape: str, seed: int, sizes: Mapping[str, int] | None = None) -> list[Any]:
+        """Inputs at ``shape`` from ``seed``, in main memory; ``sizes`` take the place of those that it names."""
         _seed_everything(seed)
         generator = torch.Generator().manual_seed(seed)
         try:
-            drawn = attempt(lambda: self._inputs(generator, **self._shapes[shape]))
+            drawn = attempt(lambda: self._inputs(generator, **{**self._shapes[shape], **(sizes or {})}))
         except Refused as refused:
             raise explained(refused, self._problem, f"inputs(generator, ...) fails at shape {shape!r}") from None
         inputs = _as_list(drawn, self._problem, "inputs(generator, ...)")
@@ -130,6 +134,7 @@ class KernelBenchSubject:
     """``Model``, ``get_inputs()``, ``get_init_inputs()``; weights are made once from the problem's private seed."""
 
     shapes: tuple[str, ...] = ("main",)
+    sizes: dict[str, dict[str, int]] = {}
 
     def __init__(self, problem: Open, module: types.ModuleType) -> None:
         self.name = problem.name
@@ -152,8 +157,8 @@ class KernelBenchSubject:
         """Move the model to where this process keeps its tensors."""
         self._model = self._model.to(here().device)
 
-    def draw(self, shape: str, seed: int) -> list[Any]:
-        """Inputs from ``seed``; KernelBench files draw from torch's global generator."""
+    def draw(self, shape: str, seed: int, sizes: Mapping[str, int] | None = None) -> list[Any]:
+        """Inputs from ``seed``; KernelBench files draw from torch's global generator, at the sizes they have."""
         _seed_everything(seed)
         try:
             drawn = attempt(self._get_inputs)
@@ -226,6 +231,11 @@ def _shapes(problem: Open, module: types.ModuleType) -> dict[str, dict[str, Any]
         if not isinstance(name, str) or not isinstance(sizes, dict):
             raise Refused(f"{problem.name}.py: shapes[{name!r}] must be a dictionary of keyword arguments of inputs()")
     return shapes
+
+
+def _sizes(arguments: dict[str, Any]) -> dict[str, int]:
+    """Those of a shape's arguments that may be sizes."""
+    return {name: value for name, value in arguments.items() if type(value) is int and 0 < value < 1 << 40}
 
 
 def _callable(problem: Open, module: types.ModuleType, name: str) -> Callable[..., Any]:

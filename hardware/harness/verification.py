@@ -11,7 +11,7 @@ from ...schemas import CaseResult, CompileReport, Evidence, Problem, Verdict, Ve
 from . import judgement, wire
 from .case_host import Case, CaseHost
 from .judgement import Judged, judged
-from .kinds import in_words
+from .kinds import NORMAL, in_words
 from .launcher import Launcher
 from .messages import Compared, Done, Dump, Dumped, Failure, Load, Output, Ran, Release, Run
 from .worker import Worker, WorkerConfused, WorkerDied
@@ -84,9 +84,11 @@ class Verification:
     host: CaseHost
     suspect: Suspect
     results: list[CaseResult] = field(default_factory=list)
+    declined: list[str] = field(default_factory=list)
+    """What it raised at shapes that the problem does not name."""
 
     async def check_everything(self) -> None:
-        """All shapes on the problem's own inputs, the timed one first, then the harder inputs made from these.
+        """All shapes on the problem's own inputs, the timed one first, the harder inputs made from these, other shapes.
 
         Raises:
             Judged: something is wrong.
@@ -96,7 +98,9 @@ class Verification:
             cases = await self.host.cases_of(shape)
             await self._check_shape(cases, again=shape == shapes[0] and not cases[0].is_large)
         for case in await self.host.derived_cases():
-            await self._check_derived(case)
+            await self._check_once(case, f"on {in_words(case.kind)} inputs")
+        for case in await self.host.held_out_cases():
+            await self._check_elsewhere(case)
         await self.suspect.ask(Release(), Done)
 
     async def _check_shape(self, cases: list[Case], *, again: bool) -> None:
@@ -115,16 +119,30 @@ class Verification:
             await self._check_repeat(cases[-1], len(cases) - 1)
         await self.suspect.ask(Release(), Done)
 
-    async def _check_derived(self, case: Case) -> None:
-        """One call on inputs that the problem does not draw itself."""
+    async def _check_once(self, case: Case, where: str) -> None:
+        """One call beside those on the problem's own inputs at its own shapes; ``where`` says in words what is new."""
         try:
             outputs = await self.run(Run(slot=0, inputs=case.inputs, poison="torch"), case, [])
             result = await self.compare(0, case, outputs)
             if not result.ok:
                 raise await self._explain(0, case, outputs, result, [])
         except Judged as found:
-            message = f"{found.evidence.message} (on {in_words(case.kind)} inputs)"
-            raise Judged(found.verdict, replace(found.evidence, message=message, inputs=case.kind)) from None
+            kind = "" if case.kind == NORMAL else case.kind
+            message = f"{found.evidence.message} ({where})"
+            raise Judged(found.verdict, replace(found.evidence, message=message, inputs=kind)) from None
+
+    async def _check_elsewhere(self, case: Case) -> None:
+        """One call at a shape that the problem does not name: the right answer, or an exception that says no."""
+        try:
+            await self._check_once(case, f"at {case.shape}, a shape that the problem does not name")
+        except Judged as found:
+            if found.verdict is not Verdict.runtime_error:
+                self.host.disclose(case)
+                raise
+            self.declined.append(found.evidence.message)
+            # A device that failed says no to everything from then on: who only refused is as right as before.
+            own = await self.host.cases_of((await self.host.shapes())[-1])
+            await self._check_once(own[0], f"after it had refused {case.shape}, a shape that the problem does not name")
 
     async def run(self, command: Run, case: Case, held: list[tuple[Case, tuple[Output, ...]]]) -> tuple[Output, ...]:
         """One call, and everything that can be told from its answer alone.
@@ -348,6 +366,7 @@ async def verify(
         isolation=worker.isolation,
         cases=tuple(verification.results),
         evidence=evidence,
+        declined=tuple(verification.declined),
         seconds=time.monotonic() - began,
     )
 

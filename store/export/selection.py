@@ -1,7 +1,7 @@
 """Which rows a user wants: some sessions, and a condition in SQL on a named view."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import duckdb
 
@@ -16,20 +16,25 @@ _TIMEOUT_S = 600.0
 _MOST_KEYS = 5_000_000
 
 
-def chosen_sessions(con: duckdb.DuckDBPyConnection, asked: Sequence[str]) -> list[str]:
-    """The sessions to export, in the order of their first events.
+def session_extents(con: duckdb.DuckDBPyConnection) -> dict[str, tuple[int, int]]:
+    """Positions of the first and the last event of every session, in the order of the first ones."""
+    found = con.execute("SELECT session, min(seq), max(seq) FROM events GROUP BY session ORDER BY min(seq)").fetchall()
+    return {str(session): (int(first), int(last)) for session, first, last in found}
+
+
+def chosen_sessions(known: Collection[str], asked: Sequence[str]) -> list[str]:
+    """The sessions to export, in the order of ``known``.
 
     Raises:
         InputError: one of ``asked`` is not in the log.
     """
-    found = con.execute("SELECT session FROM events GROUP BY session ORDER BY min(seq)").fetchall()
-    known = [str(row[0]) for row in found]
     for session in asked:
         if session not in known:
             near = difflib.get_close_matches(session, known, 1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else "`kernelswarm sessions` lists them"
             raise InputError(f"there is no session {session!r}; {hint}")
-    return [session for session in known if session in asked] if asked else known
+    wanted = frozenset(asked) if asked else known
+    return [session for session in known if session in wanted]
 
 
 def check_condition(log: Log, view: str, where: str) -> None:

@@ -1,6 +1,6 @@
 """One session read from the log as far as an export needs it: what each node was asked, answered and worth."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import duckdb
@@ -32,6 +32,9 @@ KINDS: tuple[type[Event], ...] = (
     SessionClosed,
 )
 """The events that are read."""
+
+Extents = Mapping[str, tuple[int, int]]
+"""Positions of the first and the last event of each session: without them every session would be a walk of the log."""
 
 _TAGS = [event_tag(kind) for kind in KINDS]
 _CHUNK = 64
@@ -99,18 +102,18 @@ class ToldSession:
         return found[::-1]
 
 
-def read_session(con: duckdb.DuckDBPyConnection, session: str) -> ToldSession | None:
+def read_session(con: duckdb.DuckDBPyConnection, session: str, extents: Extents) -> ToldSession | None:
     """Fold the events of ``session``, and of the sessions it was forked from; None if its opening is not there."""
-    return _read(con, session, frozenset(), until=None)
+    return _read(con, session, extents, frozenset(), until=None)
 
 
 def _read(
-    con: duckdb.DuckDBPyConnection, session: str, above: frozenset[str], *, until: Origin | None
+    con: duckdb.DuckDBPyConnection, session: str, extents: Extents, above: frozenset[str], *, until: Origin | None
 ) -> ToldSession | None:
     told: ToldSession | None = None
-    for id, node, event in _events(con, session):
+    for id, node, event in _events(con, session, extents):
         if isinstance(event, SessionOpened) and told is None:
-            told = ToldSession(session, event, inherited=_inherited(con, event, above | {session}))
+            told = ToldSession(session, event, inherited=_inherited(con, event, extents, above | {session}))
         elif told is not None:
             _fold(told, node, event)
         if until is not None and _is_last(until, id, node, event):
@@ -118,11 +121,13 @@ def _read(
     return told
 
 
-def _inherited(con: duckdb.DuckDBPyConnection, opened: SessionOpened, above: frozenset[str]) -> dict[str, ToldNode]:
+def _inherited(
+    con: duckdb.DuckDBPyConnection, opened: SessionOpened, extents: Extents, above: frozenset[str]
+) -> dict[str, ToldNode]:
     origin = opened.origin
     if origin is None or origin.session in above:
         return {}
-    parent = _read(con, origin.session, above, until=origin)
+    parent = _read(con, origin.session, extents, above, until=origin)
     return {} if parent is None else {**parent.inherited, **parent.nodes}
 
 
@@ -159,11 +164,13 @@ def _fold(told: ToldSession, name: str, event: Event) -> None:
             node.diagnosis = event
 
 
-def _events(con: duckdb.DuckDBPyConnection, session: str) -> Iterable[tuple[str, str, Event]]:
+def _events(con: duckdb.DuckDBPyConnection, session: str, extents: Extents) -> Iterable[tuple[str, str, Event]]:
+    first, last = extents.get(session, (1, 0))
     with con.cursor() as cursor:
         found = cursor.execute(
-            "SELECT id, node, tag, body FROM events WHERE session = ? AND tag IN (SELECT unnest(?)) ORDER BY seq",
-            [session, _TAGS],
+            "SELECT id, node, tag, body FROM events "
+            "WHERE seq BETWEEN ? AND ? AND session = ? AND tag IN (SELECT unnest(?)) ORDER BY seq",
+            [first, last, session, _TAGS],
         )
         while chunk := found.fetchmany(_CHUNK):
             for id, node, tag, body in chunk:

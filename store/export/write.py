@@ -22,14 +22,26 @@ from .folder import Lines, whole_folder
 from .manifest import MANIFEST, FileEntry, LogEntry, Manifest, ProblemEntry, problem_entry
 from .parquet import write_parquet
 from .scrub import Scrubber
-from .selection import VIEWS_BY_FORMAT, check_condition, chosen_nodes, chosen_sessions, events_where, sessions_where
-from .session import ToldNode, read_session
+from .selection import (
+    VIEWS_BY_FORMAT,
+    check_condition,
+    chosen_nodes,
+    chosen_sessions,
+    events_where,
+    session_extents,
+    sessions_where,
+)
+from .session import Extents, ToldNode, read_session
 from .training import BUILDERS, Build
 
 FORMATS = tuple(VIEWS_BY_FORMAT)
 _SPAN = 2048
-_MEMORY = "512MB"
-"""What DuckDB may hold of a log that is only read in order, or only written: it would keep all it has touched."""
+_ASKED_SPAN = 32 * _SPAN
+"""Events that a condition is asked about at a time: whatever it joins is joined anew for each of them."""
+
+_MEMORY = "128MB"
+"""What DuckDB may hold of a log that is only read in order, or only written: it keeps whatever it has touched until
+this is full, and needs less than half of it. Where tables are compared, it uses the disk beyond."""
 
 
 @dataclass
@@ -43,6 +55,7 @@ class _Job:
     """Sessions."""
     events: int
     """Events of the log that count: later ones are not looked at."""
+    extents: Extents
     scrubber: Scrubber = field(default_factory=Scrubber)
     skipped: Counter[str] = field(default_factory=Counter)
     problems: dict[str, ProblemEntry] = field(default_factory=dict)
@@ -86,7 +99,8 @@ def _export(log: Log, format: str, folder: Path, where: str, sessions: Sequence[
     check_condition(log, VIEWS_BY_FORMAT[format], where)
     with log.cursor() as cursor:
         state = LogEntry(id=log.id, events=len(log), head=log.head)
-        job = _Job(log, folder, where, chosen_sessions(cursor, sessions), state.events)
+        extents = session_extents(cursor)
+    job = _Job(log, folder, where, chosen_sessions(extents, sessions), state.events, extents)
     files = {"events": _events, "parquet": _parquet}.get(format, _training(format))(job)
     manifest = Manifest(
         format=format,
@@ -125,7 +139,7 @@ def _training(format: str) -> Callable[[_Job], list[FileEntry]]:
 
 def _tell(job: _Job, session: str, build: Build, choose: Callable[[ToldNode], bool], lines: Lines) -> None:
     with job.log.cursor() as cursor:
-        told = read_session(cursor, session)
+        told = read_session(cursor, session, job.extents)
     if told is None:
         job.skipped["session whose opening is not in the log"] += 1
         return
@@ -169,9 +183,11 @@ def _messages(job: _Job, wanted: frozenset[str]) -> Iterator[tuple[int, bytes]]:
         LogCorrupted: an event is not what was written; it is named.
     """
     chain = Chain()
+    keys: frozenset[int] | None = None
     for start in range(0, job.events, _SPAN):
         until = min(start + _SPAN, job.events)
-        keys = events_where(job.log, job.where, start, until) if job.where else None
+        if job.where and start % _ASKED_SPAN == 0:
+            keys = events_where(job.log, job.where, start, min(start + _ASKED_SPAN, job.events))
         for row in _rows(job.log, start, until):
             if reason := chain.follow(row):
                 bad_event(chain, row.id, reason).check()

@@ -10,6 +10,7 @@ from kernelswarm.hardware.harness import compare, sizes
 from kernelswarm.hardware.harness.admitting import memory_needed, memory_needed_on_device
 from kernelswarm.hardware.harness.bounds import Tolerance
 from kernelswarm.hardware.harness.compare import Target
+from kernelswarm.hardware.harness.held_out import HELD_OUT
 from kernelswarm.hardware.harness.kinds import ALL, BOTH
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import InputFact, Problem, ProblemFacts, ShapeFacts, Verdict, Work
@@ -46,7 +47,7 @@ async def test_large_inputs_are_used_twice_and_changed_once(
     lossy = await judge("import torch\ndef kernel(x): return torch.relu(x.half().float())")
     await device.forget(problem)
 
-    assert honest[:2] == (Verdict.correct, ["normal", "normal", ALL])
+    assert honest[:2] == (Verdict.correct, ["normal", "normal", ALL, HELD_OUT])
     assert idle[:2] == (Verdict.wrong_numbers, ["normal", "normal", ALL]), "it is wrong on what was made of them alone"
     assert lossy[0] is Verdict.lower_precision and "float16" in lossy[2]
 
@@ -61,7 +62,8 @@ async def test_where_negative_numbers_mean_nothing_others_are_taken(
 
     facts = await device.admit(problem)
 
-    assert [(kind.name, bool(kind.refused)) for kind in facts.input_kinds] == [(ALL, True), (BOTH, False)]
+    told = [(kind.name, bool(kind.refused)) for kind in facts.input_kinds]
+    assert told == [(ALL, True), (BOTH, False), (HELD_OUT, False)]
 
 
 def _facts(size: int) -> ProblemFacts:

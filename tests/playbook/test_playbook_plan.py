@@ -147,6 +147,29 @@ def test_every_value_of_every_knob_changes_something_or_is_refused():
     assert set(knobs) - set(changed) <= {"fusion", "keep_shared"}
 
 
+def test_less_accurate_functions_are_offered_only_where_the_problem_allows_their_errors():
+    facts = graphs.facts(graphs.softmax())
+    offered = {}
+    for bound in (None, 1e-7, 1e-5):
+        given = structs.replace(facts, error_bound=bound)
+        offered[bound] = WRITERS["cpp"].knobs(given.graph, graphs.HARDWARE, error_allowed(given))["math"]
+    assert offered == {
+        None: ("accurate", "fast", "libm"),
+        1e-7: ("accurate", "libm"),
+        1e-5: ("accurate", "fast", "libm"),
+    }
+
+
+def test_functions_of_moderate_arguments_are_a_choice_of_their_own():
+    made = graphs.graph(
+        graphs.source("x", "s0", "s1"), graphs.call("sin", "sin.default", ("x",), "s0", "s1"), outputs=["sin"]
+    )
+    assert knobs_of(made)["math"] == ("accurate", "fast", "libm", "short")
+    sources = {m: generate(graphs.facts(made), made, settings({"math": m})).source for m in ("accurate", "fast", "short")}
+    assert sources["fast"] == sources["accurate"]
+    assert "ks_sin_short(" in sources["short"]
+
+
 @pytest.mark.parametrize("action", list(AdviceAction))
 def test_moves_stay_inside_the_domains(action):
     knobs = knobs_of(graphs.softmax())

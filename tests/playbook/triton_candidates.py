@@ -16,6 +16,7 @@ import interpreted  # noqa: F401
 import operators
 import torch
 import triton_chains_cases
+import triton_convolution_cases
 import triton_products_cases
 from recorded import PLACES, Launches, placed
 
@@ -170,7 +171,7 @@ def compare(name, function, makers, recipe, bound, folder):
 
 def main(folder, only=()):
     cases = {n: (f, i, {"math": "accurate"}, b or 2e-5) for n, (f, i, _, b) in operators.CASES.items() if n != "module"}
-    cases |= triton_products_cases.CASES | triton_chains_cases.CASES
+    cases |= triton_products_cases.CASES | triton_chains_cases.CASES | triton_convolution_cases.CASES
     report = {}
     for name, (function, makers, recipe, bound) in cases.items():
         if only and name not in only:

@@ -32,14 +32,10 @@ class Expected:
     """What the reason must name."""
     needs: str = ""
     """Layer of isolation that it takes."""
-    missing: str = ""
-    """Why it is not rejected yet."""
 
 
-def is_(
-    *verdicts: str, naive: bool | None = True, free: bool = False, says: str = "", needs: str = "", missing: str = ""
-) -> Expected:
-    return Expected(frozenset(verdicts), naive, free, says, needs, missing)
+def is_(*verdicts: str, naive: bool | None = True, free: bool = False, says: str = "", needs: str = "") -> Expected:
+    return Expected(frozenset(verdicts), naive, free, says, needs)
 
 
 ROWS = {
@@ -78,9 +74,7 @@ ROWS = {
     "own_inputs": is_("wrong_numbers"),
     "raises_on_hard_shapes": is_("runtime_error", says="multiple of 8"),
     "dispatch_on_one_shape": is_("wrong_numbers"),
-    "dispatch_on_known_shapes": is_(
-        "wrong_numbers", missing="candidates are checked on the shapes that a problem names; no others are made up"
-    ),
+    "dispatch_on_known_shapes": is_("wrong_numbers", says="a shape that the problem does not name"),
     "static_buffer": is_("stale_output"),
     "reads_what_is_expected": is_("wrong_numbers"),
     "replaces_harness_files": is_("runtime_error", naive=None, says="Read-only", needs=READ_ONLY),

@@ -38,7 +38,7 @@ MOVES: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
         ("keep_shared", (False,)),
     ),
     AdviceAction.cheaper_math: (
-        ("math", ("fast", "accurate")),
+        ("math", ("fast", "short", "accurate")),
         ("vector_bits", (512,)),
         ("row_buffer", ("costly", "all")),
         ("variance", ("shifted",)),

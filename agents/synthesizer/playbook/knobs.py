@@ -1,5 +1,6 @@
 """The knobs: what can be set about a kernel, what it may be set to for this graph and machine, and what it means."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
@@ -43,7 +44,8 @@ class Settings:
     dynamic: bool = False
     """Hand work out dynamically instead of in equal shares."""
     math: str = "accurate"
-    """Transcendental functions: ``libm``, ``accurate`` (1 to 2 ulp) or ``fast``."""
+    """Transcendental functions: ``libm``, ``accurate`` (1 to 3 ulp), ``fast`` (to 4) or ``short`` (as ``fast``, but for
+    moderate angles and quotients); docs/cpp-math.md."""
     double_sums: bool = False
     """Accumulate float sums in double."""
     search: str = "branchless_tiled"
@@ -65,6 +67,12 @@ class Traits:
     variance: bool = False
     softmax: bool = False
     transcendental: bool = False
+    moderate: bool = False
+    """Whether there are functions whose ``short`` version holds for moderate arguments only."""
+    fast_error: float = 0.0
+    """Worst relative errors of the ``fast`` versions of all functions, together."""
+    error_bound: float = math.inf
+    """Relative error that the problem allows."""
     float_sums: bool = False
     search: bool = False
     externs: bool = False
@@ -82,6 +90,13 @@ def _when(condition: Callable[[Traits], bool], *values: str | int | float | bool
     return lambda traits, hardware: values if condition(traits) else ()
 
 
+def _math(traits: Traits, hardware: HardwareFacts) -> tuple[str, ...]:
+    if not traits.transcendental:
+        return ()
+    is_allowed = traits.fast_error <= traits.error_bound
+    return ("accurate", *(("fast",) if is_allowed else ()), "libm", *(("short",) if is_allowed and traits.moderate else ()))
+
+
 def _vector_bits(traits: Traits, hardware: HardwareFacts) -> tuple[int, ...]:
     # GCC prefers half the width on most processors that have 512 bits: right for those of 2017, wrong for today's.
     return (512, 0) if hardware.vector_bytes >= 64 else ()
@@ -92,7 +107,7 @@ def _threads(traits: Traits, hardware: HardwareFacts) -> tuple[int, ...]:
 
 
 DOMAINS: dict[str, Domain] = {
-    "math": _when(lambda t: t.transcendental, "accurate", "fast", "libm"),
+    "math": _math,
     "search": _when(lambda t: t.search, "branchless_tiled", "grid", "linear_count", "binary", "hinted"),
     "stream": _when(lambda t: t.large_outputs, False, True),
     "huge_pages": lambda t, h: (True, False) if t.large_outputs and h.huge_pages != "never" else (),

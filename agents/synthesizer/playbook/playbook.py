@@ -21,6 +21,7 @@ from ....schemas import (
     sha256,
 )
 from .knobs import Knobs, complete
+from .traits import error_allowed
 from .transfer import crossed
 from .writers import WRITERS, Writer
 
@@ -80,7 +81,7 @@ class Playbook:
         if graph is None:
             return Exhausted(f"the operator could not be captured: {facts.capture_error or 'no graph'}")
         writer = WRITERS[language]
-        knobs = writer.knobs(graph, hardware)
+        knobs = writer.knobs(graph, hardware, error_allowed(facts))
         if knobs is None:
             return Exhausted("nothing to fuse: every operator is left to PyTorch")
         start = complete(parent_recipe or {}, knobs)

@@ -2,8 +2,10 @@
 
 import math
 
-from ....schemas import Graph, Node
+from ....hardware.harness.bounds import Tolerance, bound_for
+from ....schemas import Graph, Node, ProblemFacts
 from .build import is_float
+from .cpp_math import ERROR_ULP, resolve
 from .in_place import overwritten
 from .knobs import Traits
 from .loops import Kernel, SpecialKernel
@@ -15,6 +17,8 @@ _COSTLY = (
     "atanh atan2 cbrt"
 )
 _TRANSCENDENTAL = set(_COSTLY.split())
+_MODERATE = {name for name, level in ERROR_ULP if level == "short"}
+_LAST_PLACE = 2.0**-23
 _LARGE = 4 << 20
 
 
@@ -35,6 +39,8 @@ def traits_of(graph: Graph, plan: Plan) -> Traits:
         variance=any(n.target in ("aten.var.correction", "aten.var_mean.correction") for n in graph.nodes),
         softmax=any(_is_softmax(k) for k in rows),
         transcendental=any(v.op in _TRANSCENDENTAL for v in values),
+        moderate=any(v.op in _MODERATE and is_float(v.dtype) for v in values),
+        fast_error=_fast_error({v.op for v in values}),
         float_sums=any(a.op in ("sum", "prod") and is_float(a.dtype) for k in rows for a in k.accumulations.values()),
         search=any(v.op == "search" for v in values),
         externs=bool(plan.externs),
@@ -44,6 +50,18 @@ def traits_of(graph: Graph, plan: Plan) -> Traits:
         several_anchors=len(loops) > 1 or any(len(k.accumulations) + len(k.stores) > 2 for k in rows),
         elements=max((_largest(plan, k.nodes) for k in plan.kernels), default=0),
     )
+
+
+def error_allowed(facts: ProblemFacts) -> float:
+    """What the problem allows, in the judge's measure: as measured at admission, else the least for its precision."""
+    if facts.error_bound is not None:
+        return facts.error_bound
+    return bound_for(facts.dtype, 0.0, float64=facts.float64_oracle, tolerance=Tolerance())
+
+
+def _fast_error(operators: set[str]) -> float:
+    known = operators & {name for name, _ in ERROR_ULP}
+    return sum(ERROR_ULP[name, resolve(name, "fast")] for name in known & _TRANSCENDENTAL) * _LAST_PLACE
 
 
 def _passes(kernel: Kernel) -> int:

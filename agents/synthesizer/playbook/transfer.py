@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from ....schemas import HardwareFacts, ProblemFacts, Recipe
 from .knobs import Knobs, complete
+from .traits import error_allowed
 from .writers import WRITERS
 
 _CROSSINGS = 8
@@ -26,8 +27,10 @@ def rewritten(facts: ProblemFacts, hardware: HardwareFacts, recipe: Recipe, lang
     nothing that the playbook writes kernels for in ``language``.
     """
     writer = WRITERS.get(language)
-    knobs = writer.knobs(facts.graph, hardware) if writer is not None and facts.graph is not None else None
-    if writer is None or facts.graph is None or knobs is None:
+    if writer is None or facts.graph is None:
+        return None
+    knobs = writer.knobs(facts.graph, hardware, error_allowed(facts))
+    if knobs is None:
         return None
     here = complete(recipe, knobs)
     return writer.source(facts, facts.graph, here), here

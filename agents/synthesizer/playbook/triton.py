@@ -10,7 +10,7 @@ from .poly import Poly, product
 from .printing import python_poly
 from .regions import AnyKernel, Plan
 from .triton_attention import ATTENTION, attention_kernel
-from .triton_convolution import CONVOLUTION, convolution_kernel, convolution_user
+from .triton_convolution import CONVOLUTION, Convolution, convolution_kernels, convolution_user
 from .triton_halves import HalvesWriter, halves_of, with_room
 from .triton_knobs import GpuSettings
 from .triton_launch import Launch, TritonKernel, settled
@@ -90,8 +90,9 @@ class _Printer:
             return
         user = convolution_user(node, self.plan)
         user = None if user is not None and user.name in self.made.kernels else user
-        printed = convolution_kernel(node, user, nodes, sizes, self.settings, self.needs, conditions)
-        self._take(node, user, [printed])
+        one = Convolution(node, nodes, sizes, self.settings)
+        self.made.scratch[node.name if user is None else user.name] = one.scratch
+        self._take(node, user, convolution_kernels(one, user, self.needs, conditions))
 
     def product(self, one: Product) -> None:
         """A matrix product with what comes before and follows it, in one kernel or with its sum in parts."""

@@ -1,15 +1,27 @@
-"""Convolutions as implicit matrix products in Triton: channels down, positions of all images across."""
+"""Convolutions as implicit matrix products in Triton: which ones, how they are cut, and what comes before them."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ....schemas import Arg, Graph, Items, Node, Ref, TensorMeta
+from ....schemas import Graph, Items, Node, Ref
 from .anchors import squeezed
 from .loops import Buffer, Kernel, Store, buffers_read
-from .poly import ONE, variable
+from .poly import ONE, Poly, floordiv, poly, product, variable
 from .printing import python_poly
 from .regions import Plan
 from .scalar import Scalar, rewrite
+from .triton_convolution_text import (
+    FILTERS_TEXT,
+    LAST_TEXT,
+    LETTERS,
+    LOCALS,
+    PLAIN_SOURCE,
+    ROUND,
+    TRANSPOSED_SOURCE,
+    ConvolutionText,
+    Cut,
+    Slide,
+)
 from .triton_knobs import GpuSettings
 from .triton_launch import Launch, TritonKernel
 from .triton_prepare import Sizes, Tile, power
@@ -17,22 +29,23 @@ from .triton_rows import RowWriter, Shape
 from .triton_scope import OUTSIDE, pname
 from .triton_text import TritonNeeds
 from .views import linear, shape_of
-from .windows import call
 
 CONVOLUTION = "ks.convolution"
-"""A convolution over one or two dimensions; the weight comes as ``(kernel positions, out, in)``. What reads its result
-elementwise is computed in the same kernel."""
+"""A convolution over one to three dimensions, transposed or not, in groups or not. What reads its result elementwise
+is computed in the same kernel."""
 
 _DTYPES = ("float32", "bfloat16", "float16")
+_TAPS = 512
+"""Elements of a window at most."""
+_FEW = 16
+"""Channels of a group below which taps and channels are summed over as one dimension."""
 
 
 def fuse_convolutions(graph: Graph) -> Graph:
-    """The graph with convolutions that the kernel can take as nodes of their own, their weights rearranged before."""
-    found: list[Node] = []
+    """The graph with convolutions that the kernel can take as nodes of their own."""
     nodes = {node.name: node for node in graph.nodes}
-    for node in graph.nodes:
-        found += _convolution(node, nodes) or [node]
-    return Graph(nodes=tuple(found), symbols=graph.symbols, guards=graph.guards)
+    found = tuple(_convolution(node, nodes) or node for node in graph.nodes)
+    return Graph(nodes=found, symbols=graph.symbols, guards=graph.guards)
 
 
 def _integers(arg: object) -> tuple[int, ...]:
@@ -40,63 +53,36 @@ def _integers(arg: object) -> tuple[int, ...]:
     return tuple(i for i in items if isinstance(i, int))
 
 
-def _convolution(node: Node, nodes: dict[str, Node]) -> list[Node]:
+def _convolution(node: Node, nodes: dict[str, Node]) -> Node | None:
     if node.target != "aten.convolution.default" or not all(isinstance(a, Ref) for a in node.args[:2]):
-        return []
+        return None
     x, w = (nodes[a.name] for a in node.args[:2] if isinstance(a, Ref))
     rank = len(x.values[0].shape) - 2
     stride, padding, dilation = (_integers(arg) for arg in node.args[3:6])
     transposed, groups = bool(node.args[6]), node.args[8]
-    plain = groups == 1 and x.values[0].dtype in _DTYPES and rank in (1, 2)
     example = w.values[0].example
-    if not plain or not example or any(len(p) != rank for p in (stride, padding, dilation)):
-        return []
-    if transposed and (set(stride) != {1} or any(_integers(node.args[7])) or not _are_numbers(w, rank)):
-        return []
-    flat = (node.values[0].shape[1], math.prod(node.values[0].example[:1] + node.values[0].example[2:]))
-    if example[0 if transposed else 1] < 16 or _taps(example) > 49 or 1 in flat:
-        return []
-    name = f"{node.name}_weight"
-    weight = _weight(name, w, rank, transposed)
-    if transposed:
-        # Its adjoint with the filter turned round: every output is a sum over a window again.
-        reach = tuple(d * (n - 1) for d, n in zip(dilation, example[2:], strict=True))
-        padding = tuple(r - p for r, p in zip(reach, padding, strict=True))
-    args = (Ref(name=x.name), Ref(name=name), *node.args[2:3])
-    kwargs: dict[str, Arg] = {
-        "stride": Items(items=stride),
-        "padding": Items(items=padding),
-        "dilation": Items(items=dilation),
-    }
-    return [*weight, Node(name=node.name, op="call", target=CONVOLUTION, args=args, kwargs=kwargs, values=node.values)]
-
-
-def _are_numbers(w: Node, rank: int) -> bool:
-    return all(isinstance(size, int) for size in w.values[0].shape[-rank:])
-
-
-def _weight(name: str, w: Node, rank: int, transposed: bool) -> list[Node]:
-    """The weight as ``(kernel positions, out, in)``; of a transposed convolution it comes the other way round."""
-    meta, places = w.values[0], tuple(range(2, rank + 2))
-    order = (*places, 1, 0) if transposed else (*places, 0, 1)
-    permuted = TensorMeta(
-        shape=tuple(meta.shape[d] for d in order), dtype=meta.dtype, example=tuple(meta.example[d] for d in order)
+    if not example or x.values[0].dtype not in _DTYPES or not 1 <= rank <= 3 or not isinstance(groups, int):
+        return None
+    if any(len(p) != rank for p in (stride, padding, dilation)) or math.prod(example[2:]) > _TAPS:
+        return None
+    images, filters, *places = node.values[0].example
+    channels = example[0] // groups if transposed else example[1]
+    # What is left is narrow enough for the library's own kernels, or for loops.
+    if 1 in (filters, images * math.prod(places)) or channels * math.prod(example[2:]) < _FEW:
+        return None
+    if groups > 1 and channels * (filters // groups) < 2 * _FEW:
+        return None
+    args = (*(Ref(name=n.name) for n in (x, w)), *node.args[2:3])
+    sizes = {"stride": stride, "padding": padding, "dilation": dilation}
+    kwargs = {name: Items(items=values) for name, values in sizes.items()}
+    return Node(
+        name=node.name,
+        op="call",
+        target=CONVOLUTION,
+        args=args,
+        kwargs={**kwargs, "transposed": transposed, "groups": groups},
+        values=node.values,
     )
-    if not transposed:
-        return [call(name, "aten.permute.default", (Ref(name=w.name), Items(items=order)), permuted)]
-    turned = TensorMeta(shape=meta.shape, dtype=meta.dtype, example=meta.example)
-    return [
-        call(f"{name}_turned", "aten.flip.default", (Ref(name=w.name), Items(items=places)), turned),
-        call(name, "aten.permute.default", (Ref(name=f"{name}_turned"), Items(items=order)), permuted),
-    ]
-
-
-def _taps(example: tuple[int, ...]) -> int:
-    return math.prod(example[2:])
-
-
-def _pair(values: tuple[int, ...], missing: int) -> tuple[int, int]:
-    return (missing, values[0]) if len(values) == 1 else (values[0], values[1])
 
 
 def convolution_user(node: Node, plan: Plan) -> Kernel | None:
@@ -113,83 +99,176 @@ def convolution_user(node: Node, plan: Plan) -> Kernel | None:
     return kernel if fits else None
 
 
-def convolution_kernel(
-    node: Node,
-    user: Kernel | None,
-    nodes: dict[str, Node],
-    sizes: Sizes,
-    settings: GpuSettings,
-    needs: TritonNeeds,
-    conditions: list[str],
-) -> TritonKernel:
-    """The kernel of one convolution and of what follows it."""
-    from .triton import names_fixed, symbols_of
+class Convolution:
+    """One convolution with its sizes, and the kernels that it takes."""
 
-    x, w, *bias = (a.name for a in node.args if isinstance(a, Ref))
+    def __init__(self, node: Node, nodes: dict[str, Node], sizes: Sizes, settings: GpuSettings) -> None:
+        self.node = node
+        self.settings = settings
+        self.x, self.w, *self.bias = (a.name for a in node.args if isinstance(a, Ref))
+        self.dtype = node.values[0].dtype
+        self.transposed, self.groups = bool(node.kwargs["transposed"]), int(str(node.kwargs["groups"]))
+        self.images, channels, *self.image = shape_of(nodes[self.x])
+        _, filters, *self.result = shape_of(node)
+        self.taps = shape_of(nodes[self.w])[2:]
+        self.channels, self.filters = (floordiv(size, poly(self.groups)) for size in (channels, filters))
+        self.flat = sizes.of(self.channels) < _FEW
+        self.last = settings.channels_last and not self.flat
+        windows = zip(*(_integers(node.kwargs[name]) for name in ("stride", "padding", "dilation")), strict=True)
+        self.slides = tuple(Slide(*window, self.transposed) for window in windows)
+        self.cut = self._cut(sizes)
+
+    @property
+    def rounded(self) -> bool:
+        """Whether inputs are rounded to tf32."""
+        return self.dtype == "float32" and self.settings.precision == "tf32"
+
+    def _cut(self, sizes: Sizes) -> Cut:
+        settings, channels = self.settings, sizes.of(self.channels)
+        m = min(settings.tile_m or 128, max(16, power(sizes.of(self.filters))))
+        n = settings.tile_n or 128
+        k = settings.tile_k or (32 if self.dtype == "float32" or channels % 64 else 64)
+        while not (settings.tile_k or self.flat) and k > 16 and channels % k:
+            k //= 2
+        k = min(k, max(16, power(channels * sizes.of(product(self.taps)))))
+        return Cut(m, n, k, settings.warps or (8 if m * n >= 128 * 128 else 4), settings.stages or 3)
+
+    @property
+    def text(self) -> ConvolutionText:
+        """What writes the body."""
+        return ConvolutionText(
+            self.slides,
+            self.groups,
+            self.cut,
+            self.flat,
+            self.last,
+            self.rounded and not self.last,
+            self.settings.precision if self.dtype == "float32" else "",
+            bool(self.bias),
+        )
+
+    @property
+    def filters_last(self) -> Buffer:
+        """``(filters, taps, channels of a group)``."""
+        shape = (self.filters * self.groups, product(self.taps), self.channels)
+        return Buffer(f"{self.node.name}_filters", self.dtype, shape)
+
+    @property
+    def channels_last(self) -> Buffer:
+        """``(images, places, channels)``."""
+        shape = (self.images, product(self.image), self.channels * self.groups)
+        return Buffer(f"{self.node.name}_channels_last", self.dtype, shape)
+
+    @property
+    def scratch(self) -> list[Buffer]:
+        """What the kernels hand on."""
+        return [self.filters_last, *([self.channels_last] if self.last else [])]
+
+    def numbers(self) -> list[tuple[str, str]]:
+        """Sizes of the images, of the filters and of the result."""
+        letters = LETTERS[-len(self.image) :]
+        found = [("images", self.images), ("CHANNELS", self.channels), ("FILTERS", self.filters)]
+        found += zip(("DEPTH", "HEIGHT", "WIDTH")[-len(letters) :], self.image, strict=True)
+        for name, values in (("TAPS", self.taps), ("OUT", self.result)):
+            found += [(f"{name}_{c.upper()}", value) for c, value in zip(letters, values, strict=True)]
+        return [(name, python_poly(value)) for name, value in found]
+
+    def before(self) -> list[TritonKernel]:
+        """Kernels that rearrange filters, and the input where it is to have its channels last."""
+        rounded = f"x = {ROUND.format('x')}\n" if self.rounded else ""
+        source = TRANSPOSED_SOURCE if self.transposed else PLAIN_SOURCE
+        sizes = {"CHANNELS": self.channels, "TAPS": product(self.taps), "FILTERS": self.filters}
+        whole = product(self.filters_last.shape)
+        made = [
+            _moving(
+                f"filters_{self.node.name}",
+                ("ks_w_ptr", self.w, self.dtype),
+                ("ks_filters_out", self.filters_last),
+                {**sizes, "total": whole},
+                FILTERS_TEXT.format(source=source, rounded=rounded),
+                (f"_cdiv({python_poly(whole)}, 1024)",),
+            )
+        ]
+        if self.last:
+            area, channels = product(self.image), self.channels * self.groups
+            made.append(
+                _moving(
+                    f"last_{self.node.name}",
+                    ("ks_x_ptr", self.x, self.dtype),
+                    ("ks_last_out", self.channels_last),
+                    {"CHANNELS": channels, "area": area},
+                    LAST_TEXT.format(block=64, rounded=rounded),
+                    (
+                        f"_cdiv({python_poly(area)}, 64)",
+                        f"_cdiv({python_poly(channels)}, 64)",
+                        python_poly(self.images),
+                    ),
+                )
+            )
+        return made
+
+    def grid(self) -> str:
+        """Tiles of filters, groups, phases, and tiles of positions."""
+        images, filters = python_poly(self.images), python_poly(self.filters)
+        positions = self.text.steps(tuple(f"({python_poly(size)})" for size in self.result))
+        several = self.groups * math.prod(slide.phases for slide in self.slides)
+        return f"_cdiv({filters}, {self.cut.m}) * {several} * _cdiv(({images}) * {positions}, {self.cut.n})"
+
+    def condition(self) -> str:
+        """What must hold of the sizes for indices of 32 bits."""
+        read = product((self.images, self.channels * self.groups, *self.image))
+        written = product((self.images, self.filters * self.groups, *self.result))
+        return f"max({python_poly(written)}, {python_poly(read)}) < {2**31}"
+
+
+def _moving(
+    name: str,
+    source: tuple[str, str, str],
+    target: tuple[str, Buffer],
+    sizes: dict[str, Poly],
+    body: str,
+    grid: tuple[str, ...],
+) -> TritonKernel:
+    """A kernel that writes what it reads in another order."""
+    from .triton import function_text
+
+    parameter, buffer = target
+    tensors = (source, (parameter, buffer.name, buffer.dtype))
+    numbers = [(n, python_poly(size)) for n, size in sizes.items()]
+    fixed = {n for n in sizes if n.isupper()}
+    text = function_text(pname(name), tensors, numbers, fixed, body.splitlines(), "in another order")
+    launch = Launch(pname(name), grid, tensors, tuple(numbers), {"num_warps": 4})
+    return TritonKernel(text, launch, (buffer.name,))
+
+
+def convolution_kernels(
+    one: Convolution, user: Kernel | None, needs: TritonNeeds, conditions: list[str]
+) -> list[TritonKernel]:
+    """The kernels of one convolution and of what follows it."""
+    from .triton import function_text, names_fixed, symbols_of
+
     needs.floats = {}
-    cut = _cut(node, sizes, settings, sizes.of(shape_of(nodes[x])[1]))
+    node, cut = one.node, one.cut
     kernel = _with_result(node, user)
-    after, reads = _after(node, kernel, cut, settings, needs)
-    dtype = node.values[0].dtype
-    tensors = [("ks_x_ptr", x, dtype), ("ks_w_ptr", w, dtype)]
-    tensors += [("ks_bias_ptr", bias[0], dtype)] if bias else []
+    after, reads = _after(kernel, cut, one.settings, needs)
+    tensors = [
+        ("ks_x_ptr", one.channels_last.name if one.last else one.x, one.dtype),
+        ("ks_w_ptr", one.filters_last.name, one.dtype),
+    ]
+    tensors += [("ks_bias_ptr", one.bias[0], one.dtype)] if one.bias else []
     tensors += [(f"{pname(n)}_ptr", n, t) for n, t in reads.items()]
     tensors += [(f"{pname(s.buffer.name)}_out", s.buffer.name, s.buffer.dtype) for s in kernel.stores.values()]
-    fixed = names_fixed(kernel.dims[1:])
-    symbols = [(name, name) for name in sorted(symbols_of(kernel))]
-    numbers = [*_numbers(node, nodes[x], nodes[w]), *symbols]
+    numbers = [*one.numbers(), *((name, name) for name in sorted(symbols_of(kernel)))]
     numbers += [(name, f"float({text})") for text, name in needs.floats.items()]
-    typed = [n if n == "IMAGES" or (n[0].islower() and n not in fixed) else f"{n}: tl.constexpr" for n, _ in numbers]
+    fixed = {n for n, _ in numbers if n.isupper()} | names_fixed(kernel.dims[1:])
     name = pname(f"convolution_{node.name}") if user is None else user.name
-    body = _BODY.format(
-        name=name,
-        parameters=", ".join([*(parameter for parameter, _, _ in tensors), *typed]),
-        m=cut.m,
-        n=cut.n,
-        k=cut.k,
-        stride=_pair(_integers(node.kwargs["stride"]), 1),
-        padding=_pair(_integers(node.kwargs["padding"]), 0),
-        dilation=_pair(_integers(node.kwargs["dilation"]), 1),
-        precision=f', input_precision="{settings.precision}"' if dtype == "float32" else "",
-        add=_ADD if bias else "",
-        after="".join(f"\n    {line}" for line in after),
-    )
-    batch, channels, *image = (f"({python_poly(p)})" for p in shape_of(nodes[x]))
-    _, out, *result = (f"({python_poly(p)})" for p in shape_of(node))
-    positions = " * ".join((batch, *result))
-    conditions.append(f"max({positions} * {out}, {' * '.join((batch, channels, *image))}) < {2**31}")
-    grid = (f"_cdiv({out}, {cut.m}) * _cdiv({positions}, {cut.n})",)
-    launch = Launch(name, grid, tuple(tensors), tuple(numbers), {"num_warps": cut.warps, "num_stages": cut.stages})
-    return TritonKernel(body, launch, tuple(store.buffer.name for store in kernel.stores.values()))
-
-
-@dataclass(frozen=True)
-class _Cut:
-    m: int
-    n: int
-    k: int
-    warps: int
-    stages: int
-
-
-def _cut(node: Node, sizes: Sizes, settings: GpuSettings, channels: int) -> _Cut:
-    full = node.values[0].dtype == "float32"
-    m = settings.tile_m or max(16, min(128, power(sizes.of(shape_of(node)[1]))))
-    n = settings.tile_n or 128
-    k = settings.tile_k or (32 if full or channels % 64 else 64)
-    stages = settings.stages or 3
-    return _Cut(m, n, min(k, max(16, power(channels))), settings.warps or (8 if m * n >= 128 * 128 else 4), stages)
-
-
-def _numbers(node: Node, x: Node, w: Node) -> list[tuple[str, str]]:
-    """Sizes of the images, of the filters and of the result; of one dimension, the other has size 1."""
-    batch, channels, *image = (python_poly(p) for p in shape_of(x))
-    *taps, out, _ = (python_poly(p) for p in shape_of(w))
-    result = [python_poly(p) for p in shape_of(node)[2:]]
-    found = [("IMAGES", batch), ("CHANNELS", channels), ("FILTERS", out)]
-    for names, values in ((("HEIGHT", "WIDTH"), image), (("TAPS_Y", "TAPS_X"), taps), (("OUT_Y", "OUT_X"), result)):
-        found += zip(names, ["1", *values][-2:], strict=True)
-    return found
+    body = [*one.text.lines(), *after]
+    text = function_text(name, tuple(tensors), numbers, fixed, body, "convolution and what follows it")
+    conditions.append(one.condition())
+    options: dict[str, str | int] = {"num_warps": cut.warps, "num_stages": cut.stages}
+    launch = Launch(name, (one.grid(),), tuple(tensors), tuple(numbers), options)
+    outputs = tuple(store.buffer.name for store in kernel.stores.values())
+    return [*one.before(), TritonKernel(text, launch, outputs)]
 
 
 def _with_result(node: Node, user: Kernel | None) -> Tile:
@@ -214,59 +293,13 @@ def _with_result(node: Node, user: Kernel | None) -> Tile:
     return Tile(user.name, user.rank, dims, columns, {}, stores, user.nodes)
 
 
-def _after(
-    node: Node, kernel: Tile, cut: _Cut, settings: GpuSettings, needs: TritonNeeds
-) -> tuple[list[str], dict[str, str]]:
+def _after(kernel: Tile, cut: Cut, settings: GpuSettings, needs: TritonNeeds) -> tuple[list[str], dict[str, str]]:
     """Statements that use the accumulator, and the buffers that they read."""
     rows = RowWriter(kernel, Shape(max(2, cut.m), 0), settings, needs)
     rows.scope.results[RESULT] = "acc"
-    rows.scope.taken |= _LOCALS
+    rows.scope.taken |= LOCALS
     return [*rows.passes(), *rows.drained(OUTSIDE)], buffers_read(kernel.roots())
 
 
 RESULT = "convolution"
 """Name of the accumulator, as an expression refers to it."""
-_LOCALS = {
-    "acc", "rm", "rn", "rk", "x", "y", "w", "values", "step", "steps", "tap", "channel", "inside", "there", "image",
-    "line", "column", "down", "tile_m", "tile_n", "row_mask", "col_mask",
-}  # fmt: skip
-"""Names that the text uses."""
-
-_ADD = """
-    acc += tl.load(ks_bias_ptr + rm, mask=rm < FILTERS, other=0.0).to(tl.float32)[:, None]"""
-
-_BODY = """@triton.jit
-def {name}({parameters}):
-    down = (FILTERS + {m} - 1) // {m}
-    tile_m = tl.program_id(0) % down
-    tile_n = tl.program_id(0) // down
-    rm = tile_m * {m} + tl.arange(0, {m})
-    rn = tile_n * {n} + tl.arange(0, {n})
-    rk = tl.arange(0, {k})
-    column = rn % OUT_X
-    line = (rn // OUT_X) % OUT_Y
-    image = rn // (OUT_X * OUT_Y)
-    there = image < IMAGES
-    acc = tl.zeros([{m}, {n}], tl.float32)
-    steps: tl.constexpr = (CHANNELS + {k} - 1) // {k}
-    for step in range(0, TAPS_Y * TAPS_X * steps):
-        # Positions of the window follow each other: most of what they read lies in the cache already.
-        tap = step % (TAPS_Y * TAPS_X)
-        channel = (step // (TAPS_Y * TAPS_X)) * {k} + rk
-        y = line * {stride[0]} + (tap // TAPS_X) * {dilation[0]} - {padding[0]}
-        x = column * {stride[1]} + (tap % TAPS_X) * {dilation[1]} - {padding[1]}
-        inside = there & (y >= 0) & (y < HEIGHT) & (x >= 0) & (x < WIDTH)
-        w = tl.load(
-            ks_w_ptr + tap * (FILTERS * CHANNELS) + rm[:, None] * CHANNELS + channel[None, :],
-            mask=(rm < FILTERS)[:, None] & (channel < CHANNELS)[None, :], other=0.0,
-        )
-        values = tl.load(
-            ks_x_ptr + (image * (CHANNELS * HEIGHT * WIDTH) + y * WIDTH + x)[None, :]
-            + channel[:, None] * (HEIGHT * WIDTH),
-            mask=inside[None, :] & (channel < CHANNELS)[:, None], other=0.0,
-        )
-        acc = tl.dot(w, values, acc{precision}){add}
-    rows = rm[:, None]
-    cols = rn[None, :]
-    row_mask = (rm < FILTERS)[:, None]
-    col_mask = there[None, :]{after}"""

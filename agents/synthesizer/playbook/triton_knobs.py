@@ -53,6 +53,8 @@ class GpuSettings:
     """Pooling and convolutions of every channel by itself in Triton, fused with what is around them."""
     tuned: bool = True
     """Convolutions that are left to PyTorch: have cuDNN measure its algorithms instead of going by its heuristics."""
+    channels_last: bool = False
+    """Convolutions read their input with its channels last, as a kernel writes it beforehand."""
     prologue: str = "narrow"
     """What makes a product's operand is computed on its tiles: ``narrow``: where at most two tiles need each; ``all``;
     ``none``."""

@@ -1,5 +1,7 @@
 """What the playbook needs of a language: its knobs for a graph, the moves that follow an advice, and the file."""
 
+import math
+from dataclasses import replace
 from typing import Protocol
 
 from ....schemas import AdviceAction, Graph, HardwareFacts, ProblemFacts, Recipe
@@ -28,8 +30,11 @@ class Writer(Protocol):
     def default(self) -> str:
         """What the default does, for its rationale."""
 
-    def knobs(self, graph: Graph, hardware: HardwareFacts) -> Knobs | None:
-        """The knobs that matter; None where every operator would be left to PyTorch."""
+    def knobs(self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf) -> Knobs | None:
+        """The knobs that matter; None where every operator would be left to PyTorch.
+
+        ``error_bound`` is the relative error that the problem allows: what is less accurate is not among the values.
+        """
 
     def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
         """The candidate file."""
@@ -58,10 +63,10 @@ class CppWriter:
     starts: tuple[Recipe, ...] = ()
     default = "everything fused, huge pages under large outputs"
 
-    def knobs(self, graph: Graph, hardware: HardwareFacts) -> Knobs | None:
+    def knobs(self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf) -> Knobs | None:
         """See :class:`Writer`."""
         plan = plan_of(graph, Settings())
-        return domains(traits_of(graph, plan), hardware) if plan.kernels else None
+        return domains(replace(traits_of(graph, plan), error_bound=error_bound), hardware) if plan.kernels else None
 
     def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
         """See :class:`Writer`."""
@@ -79,7 +84,7 @@ class TritonWriter:
     starts = GPU_STARTS
     default = "everything fused, tiles by the sizes"
 
-    def knobs(self, graph: Graph, hardware: HardwareFacts) -> Knobs | None:
+    def knobs(self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf) -> Knobs | None:
         """See :class:`Writer`."""
         plan = gpu_plan(graph, GpuSettings())
         return gpu_domains(gpu_traits(graph, plan), hardware) if has_kernels(plan) else None

@@ -29,9 +29,10 @@ TABLE: dict[tuple[str, Level], Snippet] = {
 """Every definition by (name, level)."""
 
 ERROR_ULP: dict[tuple[str, Level], float] = {key: entry.ulp for key, entry in TABLE.items() if entry.note != "internal"}
-"""Bound on the error of the float version in units in the last place; `TABLE[key].note` says where it is absolute."""
+"""Bound on the error of the float version in units in the last place; `TABLE[key]` says of what, and where."""
 
 _STRICTER: dict[Level, tuple[Level, ...]] = {
+    "short": ("short", "fast", "accurate", "libm"),
     "fast": ("fast", "accurate", "libm"),
     "accurate": ("accurate", "libm", "fast"),
     "libm": ("libm", "accurate", "fast"),
@@ -40,7 +41,7 @@ _STRICTER: dict[Level, tuple[Level, ...]] = {
 
 def levels(name: str) -> tuple[Level, ...]:
     """The levels at which `name` differs, coarsest first; empty for an unknown name."""
-    return tuple(level for level in _STRICTER["fast"] if (name, level) in ERROR_ULP)
+    return tuple(level for level in _STRICTER["short"] if (name, level) in ERROR_ULP)
 
 
 def resolve(name: str, level: Level) -> Level:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["PRELUDE", "Level", "Snippet"]
+__all__ = ["PRELUDE", "Level", "Scale", "Snippet"]
 
-Level = Literal["libm", "accurate", "fast"]
-"""`libm` calls std::, `accurate` stays under about two ulp on every input, `fast` gives up 1e-6 to 1e-5."""
+Level = Literal["libm", "accurate", "fast", "short"]
+"""`libm` calls std::, `accurate` stays under about two ulp (three where a quotient is involved), `fast` under about four
+and takes results next to zero as zero, `short` holds for moderate arguments only: its reductions leave out what large
+ones need."""
+
+Scale = Literal["result", "argument", "one"]
+"""What an error is relative to: the exact result; for negative arguments the argument (x Phi(x), whose small results
+cancel out of 1 + erf in PyTorch as well); or 1 (sine and cosine next to their zeros)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +25,19 @@ class Snippet:
     code: str
     """C++ that defines `ks_<name>_<level>` for float (double overloads go through libm)."""
     ulp: float
-    """Largest measured error against float64 in units of float's last place, over every finite result that is
-    not subnormal; the tests hold it. Relative to the exact result unless `note` names an absolute bound."""
+    """Bound on the error against float64 in units of float's last place, over every finite result that is not
+    subnormal; docs/cpp-math.md has what was measured, the tests hold it."""
     needs: tuple[tuple[str, Level], ...] = ()
     """Functions that `code` calls."""
     note: str = ""
-    """Where the function departs from libm: a bounded domain, an absolute instead of a relative error."""
+    """Where the function departs from libm, for people; `internal` for parts of others."""
     vectorises: bool = True
     """Whether compilers turn a `#pragma omp simd` loop over it into vector instructions."""
+    scale: Scale = "result"
+    """What `ulp` is relative to."""
+    low: float = -math.inf
+    high: float = math.inf
+    """Arguments between which `ulp` holds; infinities are included."""
 
 
 PRELUDE = """\
@@ -45,4 +57,14 @@ KS_INLINE uint32_t ks_bits(float x) { uint32_t u; std::memcpy(&u, &x, sizeof u);
 KS_INLINE float ks_from_bits(uint32_t u) { float x; std::memcpy(&x, &u, sizeof x); return x; }
 KS_INLINE uint64_t ks_bits(double x) { uint64_t u; std::memcpy(&u, &x, sizeof u); return u; }
 KS_INLINE double ks_from_bits64(uint64_t u) { double x; std::memcpy(&x, &u, sizeof x); return x; }
+// Clamps by integers, one instruction each: of two comparisons of floats GCC makes branches, and masks of those. NaN
+// comes out as a number.
+KS_INLINE float ks_cap(float x, float high) {  // x >= 0
+  const uint32_t u = ks_bits(x), most = ks_bits(high);
+  return ks_from_bits(u < most ? u : most);
+}
+KS_INLINE float ks_clamp(float x, float low, float high) {  // low < 0 < high
+  const int32_t i = (int32_t)ks_bits(ks_cap(x, low)), most = (int32_t)ks_bits(high);
+  return ks_from_bits((uint32_t)(i < most ? i : most));
+}
 """

@@ -60,8 +60,8 @@ KS_INLINE double ks_fmod_accurate(double a, double b) { return std::fmod(a, b); 
 template <typename T> KS_INLINE T ks_fmod_accurate(T a, T b) { return (T)(a % b); }
 """
 
-_FMOD_FAST = """\
-KS_INLINE float ks_fmod_fast(float a, float b) {  // exact for |a / b| < 2^22
+_FMOD_SHORT = """\
+KS_INLINE float ks_fmod_short(float a, float b) {  // exact for |a / b| < 2^22
   float x = std::fabs(a), y = std::fabs(b);
   float r = ks_fma(-std::trunc(x / y), y, x);
   r = r < 0.0f ? r + y : r;
@@ -69,8 +69,8 @@ KS_INLINE float ks_fmod_fast(float a, float b) {  // exact for |a / b| < 2^22
   r = std::copysign(r, a);
   return y == INFINITY ? (x == INFINITY ? NAN : a) : r;
 }
-KS_INLINE double ks_fmod_fast(double a, double b) { return std::fmod(a, b); }
-template <typename T> KS_INLINE T ks_fmod_fast(T a, T b) { return (T)(a % b); }
+KS_INLINE double ks_fmod_short(double a, double b) { return std::fmod(a, b); }
+template <typename T> KS_INLINE T ks_fmod_short(T a, T b) { return (T)(a % b); }
 """
 
 
@@ -127,8 +127,8 @@ SNIPPETS: dict[tuple[str, Level], Snippet] = {
     ("fmin", "accurate"): Snippet(_same("fmin", "((a < b) | (b != b)) ? a : b"), 0.0, note="the number if one is NaN"),
     ("relu", "accurate"): Snippet(_same("relu", "x < T(0) ? T(0) : x", "T x"), 0.0, note="keeps NaN"),
     ("fmod", "accurate"): Snippet(_FMOD, 0.0, note="|a / b| < 2^53 for float"),
-    ("fmod", "fast"): Snippet(_FMOD_FAST, 0.0, note="|a / b| < 2^22 for float"),
+    ("fmod", "short"): Snippet(_FMOD_SHORT, 0.0, note="|a / b| < 2^22 for float"),
     ("remainder", "accurate"): Snippet(_remainder("accurate"), 0.5, _FMOD_NEED, note="|a / b| < 2^53 for float"),
-    ("remainder", "fast"): Snippet(_remainder("fast"), 0.5, (("fmod", "fast"),), note="|a / b| < 2^22 for float"),
+    ("remainder", "short"): Snippet(_remainder("short"), 0.5, (("fmod", "short"),), note="|a / b| < 2^22 for float"),
     ("floor_div", "accurate"): Snippet(_floor_div("accurate"), 0.0, _FMOD_NEED, note="|a / b| < 2^53 for float"),
 }

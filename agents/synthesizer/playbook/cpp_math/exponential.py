@@ -31,19 +31,41 @@ KS_INLINE float ks_exp_accurate(float x) {
 }
 """
 
-_EXP_FAST = """\
-KS_INLINE float ks_exp_fast(float x) {  // the scale itself reaches the ends: 2^-127 reads as 0, 2^128 as inf
-  x = x < -88.0f ? -88.0f : x;
-  x = x > 88.6f ? 88.6f : x;
-  float t = ks_fma(x, 0x1.715476p+0f, 0x1.8p23f);
-  float r = ks_fma(t - 0x1.8p23f, -0x1.62e43p-1f, x);
-  float p = 0x1.522418p-5f;
-  p = ks_fma(p, r, 0x1.571d94p-3f);
-  p = ks_fma(p, r, 0x1.0006bcp-1f);
+
+def _exp_fast(doubled: bool) -> str:
+    """Five coefficients, all but the first fitted, and one power of two, so that results below 2^-126 are 0.
+
+    ``doubled``: 2^(n-1) twice, so that results above 2^127.5 are numbers, too.
+    """
+    p, bias, low = ("(p + p)", 126, "-87.33f") if doubled else ("p", 127, "-88.0f")
+    return f"""\
+  float c = ks_clamp(x, {low}, 88.8f);
+  float t = ks_fma(c, 0x1.715476p+0f, 0x1.8p23f);
+  float n = t - 0x1.8p23f;
+  float r = ks_fma(n, -0x1.62e43p-1f, c);
+  r = ks_fma(n, 0x1.05c61p-29f, r);
+  float p = 0x1.0fa1fep-7f;
+  p = ks_fma(p, r, 0x1.573a24p-5f);
+  p = ks_fma(p, r, 0x1.555a7cp-3f);
+  p = ks_fma(p, r, 0x1.fffdc6p-2f);
+  p = ks_fma(p, r, 0x1.fffff6p-1f);
   p = ks_fma(p, r, 1.0f);
-  p = ks_fma(p, r, 1.0f);
-  return p * ks_from_bits((ks_bits(t) + 127u) << 23);
-}
+  float y = {p} * ks_from_bits((ks_bits(t) + {bias}u) << 23);
+"""
+
+
+_EXP_FAST = f"""\
+KS_INLINE float ks_exp_fast(float x) {{
+{_exp_fast(doubled=True)}\
+  return x != x ? x : y;
+}}
+"""
+
+_EXP_PART = f"""\
+KS_INLINE float ks_exp_part(float x) {{  // for sums with 1: NaN comes out as a number, 2^127.5 as infinity
+{_exp_fast(doubled=False)}\
+  return y;
+}}
 """
 
 _EXP2 = """\
@@ -69,16 +91,17 @@ KS_INLINE float ks_exp2_accurate(float x) {
 
 _EXP2_FAST = """\
 KS_INLINE float ks_exp2_fast(float x) {
-  x = x < -127.0f ? -127.0f : x;
-  x = x > 128.0f ? 128.0f : x;
-  float t = x + 0x1.8p23f;
-  float r = x - (t - 0x1.8p23f);
-  float p = 0x1.3a0224p-7f;
-  p = ks_fma(p, r, 0x1.c9fdeep-5f);
-  p = ks_fma(p, r, 0x1.ec038p-3f);
-  p = ks_fma(p, r, 0x1.62e12ap-1f);
+  float c = ks_clamp(x, -126.0f, 128.6f);
+  float t = c + 0x1.8p23f;
+  float r = c - (t - 0x1.8p23f);
+  float p = 0x1.5bd898p-10f;
+  p = ks_fma(p, r, 0x1.3ce8cp-7f);
+  p = ks_fma(p, r, 0x1.c6b6dcp-5f);
+  p = ks_fma(p, r, 0x1.ebf9c2p-3f);
+  p = ks_fma(p, r, 0x1.62e42ap-1f);
   p = ks_fma(p, r, 1.0f);
-  return p * ks_from_bits((ks_bits(t) + 127u) << 23);
+  float y = (p + p) * ks_from_bits((ks_bits(t) + 126u) << 23);
+  return x != x ? x : y;
 }
 """
 
@@ -106,8 +129,9 @@ KS_INLINE float ks_expm1_accurate(float x) {
 
 SNIPPETS: dict[tuple[str, Level], Snippet] = {
     ("exp", "accurate"): Snippet(_EXP, 0.9),
-    ("exp", "fast"): Snippet(_EXP_FAST, 75.0, note="-87 < x < 88.3; 0 and inf beyond"),
+    ("exp", "fast"): Snippet(_EXP_FAST, 3.0, note="0 below -86.9", low=-86.9),
+    ("exp_part", "fast"): Snippet(_EXP_PART, 0.0, note="internal"),
     ("exp2", "accurate"): Snippet(_EXP2, 1.0),
-    ("exp2", "fast"): Snippet(_EXP2_FAST, 45.0, note="-126 < x < 127.4; 0 and inf beyond"),
+    ("exp2", "fast"): Snippet(_EXP2_FAST, 3.0, note="0 below -125.5", low=-125.4),
     ("expm1", "accurate"): Snippet(_EXPM1, 1.5),
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .base import Level, Snippet
+import math
+
+from .base import Level, Scale, Snippet
 
 __all__ = ["SNIPPETS", "TWO_ARGUMENTS"]
 
@@ -32,8 +34,14 @@ def _define(name: str, formula: str, arguments: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _one(name: str, formula: str) -> Snippet:
+    scale: Scale = "argument" if name.startswith("gelu") else "result"
+    low = -85.0 if name == "silu" else -math.inf
+    return Snippet(_define(name, formula, "x"), 5.0, vectorises=False, scale=scale, low=low)
+
+
 SNIPPETS: dict[tuple[str, Level], Snippet] = {
-    **{(name, "libm"): Snippet(_define(name, text, "x"), 4.0, vectorises=False) for name, text in _ONE.items()},
+    **{(name, "libm"): _one(name, text) for name, text in _ONE.items()},
     **{
         (name, "libm"): Snippet(_define(name, text, "xy"), 2.0, vectorises=False)
         for name, text in TWO_ARGUMENTS.items()

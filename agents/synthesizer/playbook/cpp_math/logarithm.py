@@ -49,11 +49,13 @@ _LOG_FAST = """\
 KS_INLINE float ks_log_fast(float x) {
   int32_t i = (int32_t)ks_bits(x) - 0x3f3504f3;
   float f = ks_from_bits((uint32_t)(i & 0x7fffff) + 0x3f3504f3u) - 1.0f;
-  float p = 0x1.e295200p-4f;
-  p = ks_fma(p, f, -0x1.78fab8p-3f);
-  p = ks_fma(p, f, 0x1.a2a80ep-3f);
-  p = ks_fma(p, f, -0x1.fed984p-3f);
-  p = ks_fma(p, f, 0x1.5534a2p-2f);
+  float p = 0x1.646a5p-4f;
+  p = ks_fma(p, f, -0x1.2432c6p-3f);
+  p = ks_fma(p, f, 0x1.317234p-3f);
+  p = ks_fma(p, f, -0x1.538234p-3f);
+  p = ks_fma(p, f, 0x1.98d82ap-3f);
+  p = ks_fma(p, f, -0x1.000382p-2f);
+  p = ks_fma(p, f, 0x1.5556d8p-2f);
   p = ks_fma(p, f, -0.5f);
   float y = ks_fma(p * f, f, f);
   y = ks_fma((float)(i >> 23), 0x1.62e43p-1f, y);
@@ -82,11 +84,13 @@ _LOG2_FAST = """\
 KS_INLINE float ks_log2_fast(float x) {
   int32_t i = (int32_t)ks_bits(x) - 0x3f3504f3;
   float f = ks_from_bits((uint32_t)(i & 0x7fffff) + 0x3f3504f3u) - 1.0f;
-  float p = 0x1.e295200p-4f;
-  p = ks_fma(p, f, -0x1.78fab8p-3f);
-  p = ks_fma(p, f, 0x1.a2a80ep-3f);
-  p = ks_fma(p, f, -0x1.fed984p-3f);
-  p = ks_fma(p, f, 0x1.5534a2p-2f);
+  float p = 0x1.646a5p-4f;
+  p = ks_fma(p, f, -0x1.2432c6p-3f);
+  p = ks_fma(p, f, 0x1.317234p-3f);
+  p = ks_fma(p, f, -0x1.538234p-3f);
+  p = ks_fma(p, f, 0x1.98d82ap-3f);
+  p = ks_fma(p, f, -0x1.000382p-2f);
+  p = ks_fma(p, f, 0x1.5556d8p-2f);
   p = ks_fma(p, f, -0.5f);
   float y = ks_fma(p * f, f, f);
   y = ks_fma(y, 0x1.715476p+0f, (float)(i >> 23));
@@ -122,8 +126,8 @@ _SHARED: tuple[tuple[str, Level], ...] = (("log1p_cubic", "accurate"),)
 SNIPPETS: dict[tuple[str, Level], Snippet] = {
     ("log1p_cubic", "accurate"): Snippet(_POLYNOMIAL, 0.0, note="internal"),
     ("log", "accurate"): Snippet(_LOG, 0.9, _SHARED),
-    ("log", "fast"): Snippet(_LOG_FAST, 26.0, note="subnormal x counts as 0"),
+    ("log", "fast"): Snippet(_LOG_FAST, 3.0, note="subnormal x counts as 0", low=2.0**-126),
     ("log2", "accurate"): Snippet(_LOG2, 1.0, _SHARED),
-    ("log2", "fast"): Snippet(_LOG2_FAST, 28.0, note="subnormal x counts as 0"),
+    ("log2", "fast"): Snippet(_LOG2_FAST, 4.0, note="subnormal x counts as 0", low=2.0**-126),
     ("log1p", "accurate"): Snippet(_LOG1P, 1.5, _SHARED),
 }

@@ -24,18 +24,20 @@ KS_INLINE float ks_tanh_accurate(float x) {
 
 _TANH_FAST = """\
 KS_INLINE float ks_tanh_fast(float x) {
-  float c = x < -7.6f ? -7.6f : x;
-  c = c > 7.6f ? 7.6f : c;
+  float c = ks_cap(std::fabs(x), 9.02f);
   float s = c * c;
-  float p = 3.67842244e-06f;
-  p = ks_fma(p, s, 0.00222501857f);
-  p = ks_fma(p, s, 0.122458614f);
-  p = ks_fma(p, s, 0.999998093f);
-  float q = 0.000136620307f;
-  q = ks_fma(q, s, 0.0208339971f);
-  q = ks_fma(q, s, 0.455778569f);
+  float p = 0x1.c9a428p-27f;
+  p = ks_fma(p, s, 0x1.595574p-16f);
+  p = ks_fma(p, s, 0x1.c9f864p-9f);
+  p = ks_fma(p, s, 0x1.120442p-3f);
+  p = ks_fma(p, s, 1.0f);
+  float q = 0x1.a0b884p-21f;
+  q = ks_fma(q, s, 0x1.5841e8p-12f);
+  q = ks_fma(q, s, 0x1.a7df2ap-6f);
+  q = ks_fma(q, s, 0x1.de576ap-2f);
   q = ks_fma(q, s, 1.0f);
-  return (c * p) / q;
+  float y = std::copysign(ks_cap((c * p) / q, 1.0f), x);  // rounding alone would carry it past 1
+  return x != x ? x : y;
 }
 """
 
@@ -54,11 +56,14 @@ KS_INLINE float ks_silu_accurate(float x) {
 """
 
 _SIGMOID_FAST = """\
-KS_INLINE float ks_sigmoid_fast(float x) { return 1.0f / (1.0f + ks_exp_fast(-x)); }
+KS_INLINE float ks_sigmoid_fast(float x) {
+  float y = 1.0f / (1.0f + ks_exp_part(-x));
+  return x != x ? x : y;
+}
 """
 
 _SILU_FAST = """\
-KS_INLINE float ks_silu_fast(float x) { return x / (1.0f + ks_exp_fast(-x)); }
+KS_INLINE float ks_silu_fast(float x) { return x / (1.0f + ks_exp_part(-x)); }
 """
 
 _ERF_PARTS = """\
@@ -95,17 +100,22 @@ KS_INLINE float ks_erf_accurate(float x) {
 
 _ERF_FAST = """\
 KS_INLINE float ks_erf_fast(float x) {
-  float s = x * x;
-  float p = 0.000693322218f;
-  p = ks_fma(p, s, 0.0422451757f);
-  p = ks_fma(p, s, 0.159090608f);
-  p = ks_fma(p, s, 1.12837052f);
-  float q = 0.00884273835f;
-  q = ks_fma(q, s, 0.0956571549f);
-  q = ks_fma(q, s, 0.474237353f);
+  float c = ks_cap(std::fabs(x), 3.93f);
+  float s = c * c;
+  float p = 0x1.12112ep-19f;
+  p = ks_fma(p, s, 0x1.2aa4d8p-12f);
+  p = ks_fma(p, s, 0x1.ef679ep-9f);
+  p = ks_fma(p, s, 0x1.b0757p-5f);
+  p = ks_fma(p, s, 0x1.86b9f8p-3f);
+  p = ks_fma(p, s, 0x1.20dd76p+0f);
+  float q = 0x1.3ecd0ap-15f;
+  q = ks_fma(q, s, 0x1.317486p-10f);
+  q = ks_fma(q, s, 0x1.eb7018p-7f);
+  q = ks_fma(q, s, 0x1.d3fffap-4f);
+  q = ks_fma(q, s, 0x1.013c06p-1f);
   q = ks_fma(q, s, 1.0f);
-  float y = (x * p) / q;
-  return std::fabs(x) < 3.6f ? y : (x != x ? x : std::copysign(1.0f, x));
+  float y = std::copysign(ks_cap((c * p) / q, 1.0f), x);
+  return x != x ? x : y;
 }
 """
 
@@ -127,36 +137,36 @@ KS_INLINE float ks_gelu_fast(float x) {
 """
 
 
-def _gelu_tanh(level: Level) -> str:
-    """0.5 (1 + tanh(u)) is sigmoid(2u): one division, and no cancellation for negative x."""
-    return f"""\
-KS_INLINE float ks_gelu_tanh_{level}(float x) {{
-  float inner = 2.0f * 0.797884561f * ks_fma(0.044715f * x * x, x, x);
-  return x * ks_sigmoid_{level}(inner);
+_INNER = "2.0f * 0.797884561f * ks_fma(0.044715f * x * x, x, x)"
+
+_GELU_TANH = f"""\
+KS_INLINE float ks_gelu_tanh_accurate(float x) {{  // 0.5 (1 + tanh(u)) is sigmoid(2u), without cancellation
+  return x * ks_sigmoid_accurate({_INNER});
 }}
+"""
+
+_GELU_TANH_FAST = f"""\
+KS_INLINE float ks_gelu_tanh_fast(float x) {{ return x / (1.0f + ks_exp_part(-({_INNER}))); }}
 """
 
 
 _EXP_A: tuple[tuple[str, Level], ...] = (("exp", "accurate"),)
-_EXP_F: tuple[tuple[str, Level], ...] = (("exp", "fast"),)
+_EXP_F: tuple[tuple[str, Level], ...] = (("exp_part", "fast"),)
 _PARTS: tuple[tuple[str, Level], ...] = (("erf_parts", "accurate"),)
+_SIGMOID_A: tuple[tuple[str, Level], ...] = (("sigmoid", "accurate"),)
 
 SNIPPETS: dict[tuple[str, Level], Snippet] = {
     ("tanh", "accurate"): Snippet(_TANH, 1.4, _EXP_A),
-    ("tanh", "fast"): Snippet(_TANH_FAST, 37.0),
+    ("tanh", "fast"): Snippet(_TANH_FAST, 4.5),
     ("sigmoid", "accurate"): Snippet(_SIGMOID, 2.3, _EXP_A),
-    ("sigmoid", "fast"): Snippet(_SIGMOID_FAST, 75.0, _EXP_F, note="x > -87; 0 below -88.3"),
-    ("silu", "accurate"): Snippet(_SILU, 3.0, _EXP_A, note="x > -85"),
-    ("silu", "fast"): Snippet(_SILU_FAST, 95.0, _EXP_F, note="x > -85; 0 below -88"),
+    ("sigmoid", "fast"): Snippet(_SIGMOID_FAST, 4.0, _EXP_F),
+    ("silu", "accurate"): Snippet(_SILU, 3.0, _EXP_A, low=-85.0),
+    ("silu", "fast"): Snippet(_SILU_FAST, 4.0, _EXP_F, note="0 below -88.3", low=-85.0),
     ("erf_parts", "accurate"): Snippet(_ERF_PARTS, 0.0, _EXP_A, note="internal"),
     ("erf", "accurate"): Snippet(_ERF, 1.3, _PARTS),
-    ("erf", "fast"): Snippet(_ERF_FAST, 135.0),
-    ("gelu", "accurate"): Snippet(_GELU, 1.7, _PARTS, note="absolute, relative to |x| for x < 0"),
-    ("gelu", "fast"): Snippet(_GELU_FAST, 65.0, (("erf", "fast"),), note="absolute, relative to |x|"),
-    ("gelu_tanh", "accurate"): Snippet(
-        _gelu_tanh("accurate"), 2.3, (("sigmoid", "accurate"),), note="absolute, relative to |x| for x < 0"
-    ),
-    ("gelu_tanh", "fast"): Snippet(
-        _gelu_tanh("fast"), 35.0, (("sigmoid", "fast"),), note="absolute, relative to |x| for x < 0"
-    ),
+    ("erf", "fast"): Snippet(_ERF_FAST, 6.0),
+    ("gelu", "accurate"): Snippet(_GELU, 1.7, _PARTS, scale="argument"),
+    ("gelu", "fast"): Snippet(_GELU_FAST, 4.0, (("erf", "fast"),), scale="argument"),
+    ("gelu_tanh", "accurate"): Snippet(_GELU_TANH, 2.3, _SIGMOID_A, scale="argument"),
+    ("gelu_tanh", "fast"): Snippet(_GELU_TANH_FAST, 4.0, _EXP_F, scale="argument"),
 }

@@ -50,8 +50,8 @@ KS_INLINE float ks_turn_accurate(float x, uint32_t* quarter) {  // x - n pi/2, a
 }
 """
 
-_REDUCE_FAST = """\
-KS_INLINE float ks_turn_fast(float x, uint32_t* quarter) {  // for |x| < 1e5
+_REDUCE_SHORT = """\
+KS_INLINE float ks_turn_short(float x, uint32_t* quarter) {  // for |x| < 1e5
   float t = ks_fma(x, 0x1.45f306p-1f, 0x1.8p23f);
   float n = t - 0x1.8p23f;
   float r = ks_fma(n, -0x1.921fb60000000p+0f, x);
@@ -94,14 +94,14 @@ KS_INLINE float ks_{name}_{level}(float x) {{
 
 _VALUE: tuple[tuple[str, Level], ...] = (("turn_value", "accurate"),)
 _EXACT: tuple[tuple[str, Level], ...] = (("turn", "accurate"),)
-_SHORT: tuple[tuple[str, Level], ...] = (("turn", "fast"),)
+_SHORT: tuple[tuple[str, Level], ...] = (("turn", "short"),)
 
 SNIPPETS: dict[tuple[str, Level], Snippet] = {
     ("turn_value", "accurate"): Snippet(_POLYNOMIALS, 0.0, note="internal"),
     ("turn", "accurate"): Snippet(_tables() + _REDUCE, 0.0, _VALUE, note="internal"),
-    ("turn", "fast"): Snippet(_REDUCE_FAST, 0.0, _VALUE, note="internal"),
+    ("turn", "short"): Snippet(_REDUCE_SHORT, 0.0, _VALUE, note="internal"),
     ("sin", "accurate"): Snippet(_function("sin", "accurate", 0), 1.6, _EXACT),
     ("cos", "accurate"): Snippet(_function("cos", "accurate", 1), 1.6, _EXACT),
-    ("sin", "fast"): Snippet(_function("sin", "fast", 0), 0.8, _SHORT, note="absolute, relative to 1, |x| < 1e5"),
-    ("cos", "fast"): Snippet(_function("cos", "fast", 1), 0.8, _SHORT, note="absolute, relative to 1, |x| < 1e5"),
+    ("sin", "short"): Snippet(_function("sin", "short", 0), 0.8, _SHORT, scale="one", low=-1e5, high=1e5),
+    ("cos", "short"): Snippet(_function("cos", "short", 1), 0.8, _SHORT, scale="one", low=-1e5, high=1e5),
 }
