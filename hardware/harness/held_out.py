@@ -1,0 +1,147 @@
+"""Shapes that a problem does not name, made up by the judge for who knows the named ones by heart. Pure: no torch.
+
+They are near or smaller than the named ones, and small. How much a problem lets be changed is found out by trying:
+every size by itself, then only what keeps what the named ones have in common, then the first size alone.
+"""
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+
+from .kinds import SMALL_BYTES
+
+HELD_OUT = "held_out"
+"""Every size is another one: odd, and no multiple of a named one."""
+HELD_OUT_ALIKE = "held_out_alike"
+"""Every size is another one, but a multiple of what all named ones are multiples of, also among each other."""
+HELD_OUT_FIRST = "held_out_first"
+"""The same for the first size alone, which is often the batch."""
+HELD_OUT_KINDS = (HELD_OUT, HELD_OUT_ALIKE, HELD_OUT_FIRST)
+
+MOST_BYTES = 1 << 20
+"""Bytes of inputs that a shape is made smaller to, the first sizes first."""
+LEAST_SIZE = 8
+"""Nothing is made smaller than that."""
+NO_SIZES = "its shapes have no sizes (integers above 1) that could be others"
+ONE_SHAPE = "a KernelBench file has one shape, and its weights are made for that"
+
+_MOST_COMMON = 64
+"""A factor of named sizes that is kept at most: a single 4096 is not asked to stay 4096."""
+_ODD_UP_TO, _TIMES_UP_TO = 9, 3
+"""Small sizes may grow to this: there are too few below them."""
+_TRIES = 64
+
+Sizes = Mapping[str, int]
+
+
+def bases(sizes: Sizes, shapes: Sequence[str]) -> list[str]:
+    """The named shapes that others are made from: the largest small one that is not timed, and the timed one.
+
+    Args:
+        sizes: Bytes of the inputs by shape.
+        shapes: Names of the shapes, the timed one first.
+    """
+    timed, *others = shapes
+    small = [shape for shape in others if sizes[shape] <= SMALL_BYTES]
+    if small:
+        return [max(small, key=lambda shape: sizes[shape]), timed]
+    return [*sorted(others, key=lambda shape: sizes[shape])[:1], timed]
+
+
+def made_up(named: Mapping[str, Sizes], base: str, kind: str, size: int, seed: int) -> dict[str, int] | None:
+    """Sizes that no named shape has; None where ``kind`` leaves none. What is 1 at ``base`` stays 1: it broadcasts.
+
+    Args:
+        named: The sizes of every shape.
+        base: The shape whose sizes are changed.
+        kind: Of :data:`HELD_OUT_KINDS`.
+        size: Bytes of the inputs at ``base``.
+        seed: What they are drawn from.
+    """
+    if base not in named:
+        return None
+    groups = _groups(named, base)
+    ratios = _ratios(named, base, groups) if kind == HELD_OUT_ALIKE else {}
+    common = {name: 1 if kind == HELD_OUT else math.gcd(_MOST_COMMON, *_known(named, name)) for name in groups}
+    if kind == HELD_OUT_ALIKE and not ratios and set(common.values()) <= {1}:
+        return None
+    free = [name for name in groups if name not in ratios]
+    if kind == HELD_OUT_FIRST:
+        free = free[:1] if len(groups) > 1 else []
+    drawn = _drawn(free, named, base, common, size / MOST_BYTES, random.Random(seed))
+    for name, of in ratios.items():
+        drawn[name] = drawn.get(of, named[base][of]) * (named[base][name] // named[base][of])
+    found = {**named[base], **{twin: value for name, value in drawn.items() for twin in groups[name]}}
+    return found if all(found != dict(sizes) for sizes in named.values()) else None
+
+
+def in_words(sizes: Sizes) -> str:
+    """What a made-up shape is called: ``rows=35, cols=253``."""
+    return ", ".join(f"{name}={value}" for name, value in sizes.items())
+
+
+def _groups(named: Mapping[str, Sizes], base: str) -> dict[str, list[str]]:
+    """Sizes that are equal in every shape, by the first of them: they are one size with several names."""
+    groups: dict[tuple[int | None, ...], list[str]] = {}
+    for name, value in named[base].items():
+        if value > 1:
+            groups.setdefault(tuple(sizes.get(name) for sizes in named.values()), []).append(name)
+    return {names[0]: names for names in groups.values()}
+
+
+def _known(named: Mapping[str, Sizes], name: str) -> set[int]:
+    return {sizes[name] for sizes in named.values() if name in sizes}
+
+
+def _pairs(named: Mapping[str, Sizes], one: str, other: str) -> list[tuple[int, int]]:
+    return [(sizes[one], sizes[other]) for sizes in named.values() if one in sizes and other in sizes]
+
+
+def _ratios(named: Mapping[str, Sizes], base: str, groups: Mapping[str, list[str]]) -> dict[str, str]:
+    """Sizes that are multiples of another one wherever both are named, smallest first, each with the largest such."""
+    found: dict[str, str] = {}
+    for name in sorted(groups, key=lambda name: named[base][name]):
+        for other in groups:
+            pairs = _pairs(named, name, other)
+            if not all(b > 0 and a % b == 0 for a, b in pairs) or not any(1 < b < a for a, b in pairs):
+                continue
+            if name not in found or named[base][other] > named[base][found[name]]:
+                found[name] = other
+    return found
+
+
+def _drawn(
+    names: Sequence[str], named: Mapping[str, Sizes], base: str, common: Sizes, excess: float, draw: random.Random
+) -> dict[str, int]:
+    """Another value for each of ``names``. While inputs are ``excess`` times too large, sizes are made smaller.
+
+    What is never larger than another size in the named shapes is not larger here.
+    """
+    drawn: dict[str, int] = {}
+    for name in names:
+        value = named[base][name]
+        wanted = max(LEAST_SIZE, int(value / excess)) if excess > 1 and value > LEAST_SIZE else value
+        above = [drawn[one] for one in drawn if all(a >= b for a, b in _pairs(named, name, one))]
+        below = [drawn[one] for one in drawn if all(a <= b for a, b in _pairs(named, name, one))]
+        found = _another(wanted, max(above, default=0), min(below, default=0), _known(named, name), common[name], draw)
+        if found:
+            drawn[name] = found
+            excess *= found / value
+    return drawn
+
+
+def _another(value: int, least: int, most: int, known: set[int], common: int, draw: random.Random) -> int:
+    """An odd multiple of ``common`` near below ``value`` that is not known, nor a multiple of those known; 0: none.
+
+    It is at least ``least`` and, if that is not 0, at most ``most``.
+    """
+    high = max(value, common * (_ODD_UP_TO if common == 1 else _TIMES_UP_TO), least and least + LEAST_SIZE * common)
+    high = min(high, most) if most else high
+    low = max(least, min(value, high) // 2) // common
+    for _ in range(_TRIES if high >= common else 0):
+        found = common * ((draw.randint(min(max(low, 1), high // common), high // common) - 1) | 1)
+        if found < max(least, 2) or found in known:
+            continue
+        if common > 1 or all(found % one for one in known if one > 1):
+            return found
+    return 0

@@ -1,0 +1,229 @@
+"""Shapes that a problem does not name are made up: a candidate is right there, or says that it is not."""
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.harness.held_out import (
+    HELD_OUT,
+    HELD_OUT_ALIKE,
+    HELD_OUT_FIRST,
+    NO_SIZES,
+    ONE_SHAPE,
+    bases,
+    in_words,
+    made_up,
+)
+from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.schemas import InputKind, Problem, Verdict, VerifyReport
+
+NAMED = {"main": {"rows": 2048, "cols": 4096}, "ragged": {"rows": 37, "cols": 1000}, "thin": {"rows": 129, "cols": 1}}
+HEADS = {
+    "main": {"batch": 2, "heads": 32, "kept": 8, "size": 128},
+    "less": {"batch": 3, "heads": 6, "kept": 2, "size": 80},
+}
+SEEDS = range(200)
+
+
+def _all(named: dict[str, dict[str, int]], base: str, kind: str = HELD_OUT, size: int = 1) -> list[dict[str, int]]:
+    found = [made_up(named, base, kind, size, seed) for seed in SEEDS]
+    return [one for one in found if one is not None]
+
+
+@pytest.mark.parametrize("base", ["main", "ragged"])
+def test_every_size_is_odd_near_and_no_multiple_of_a_named_one(base: str) -> None:
+    found = _all(NAMED, base)
+
+    assert len(found) == len(SEEDS) and len({in_words(one) for one in found}) > 100
+    for one in found:
+        for name, value in one.items():
+            known = {sizes[name] for sizes in NAMED.values()}
+            assert value % 2 and not any(value % size == 0 for size in known if size > 1)
+            assert NAMED[base][name] // 2 - 1 <= value <= NAMED[base][name]
+
+
+def test_what_is_one_stays_one() -> None:
+    assert {one["cols"] for one in _all(NAMED, "thin")} == {1}
+
+
+def test_large_shapes_are_made_small_from_the_first_size_on() -> None:
+    for one in _all(NAMED, "main", size=2048 * 4096 * 4):
+        assert one["rows"] <= 64 and one["cols"] >= 2048
+
+
+def test_equal_sizes_stay_equal_and_order_stays() -> None:
+    square = {"main": {"left": 64, "right": 64, "wide": 512}, "less": {"left": 7, "right": 7, "wide": 7}}
+    for one in _all(square, "main", size=1 << 24):
+        assert one["left"] == one["right"] <= one["wide"]
+
+
+def test_what_the_named_ones_have_in_common_can_be_kept() -> None:
+    for one in _all(HEADS, "main", HELD_OUT_ALIKE):
+        assert one["heads"] % one["kept"] == 0 and one["kept"] % 2 == 0 and one["size"] % 16 == 0
+        assert one["batch"] not in (2, 3)
+
+
+def test_the_first_size_alone_can_be_changed() -> None:
+    for one in _all(HEADS, "less", HELD_OUT_FIRST):
+        assert one["batch"] not in (2, 3) and {**one, "batch": 3} == HEADS["less"]
+
+
+def test_there_may_be_none() -> None:
+    assert made_up({}, "main", HELD_OUT, 1, 1) is None
+    assert made_up({"main": {"flag": 1}}, "main", HELD_OUT, 1, 1) is None
+    assert made_up(NAMED, "main", HELD_OUT_ALIKE, 1, 1) is None, "they have nothing in common"
+    assert made_up({"main": {"n": 99}}, "main", HELD_OUT_FIRST, 1, 1) is None, "there is but one, and it was tried"
+
+
+def test_they_are_made_from_a_small_shape_and_the_timed_one() -> None:
+    assert bases({"main": 1 << 30, "a": 10, "b": 20, "c": 1 << 25}, ["main", "a", "b", "c"]) == ["b", "main"]
+    assert bases({"main": 1 << 20, "c": 1 << 25}, ["main", "c"]) == ["c", "main"]
+    assert bases({"main": 1}, ["main"]) == ["main"]
+
+
+HEAD = """
+import torch
+shapes = {"main": dict(rows=32, cols=300), "ragged": dict(rows=9, cols=100)}
+def inputs(generator, rows, cols): return [torch.randn(rows, cols, generator=generator)]
+def reference(x): return x.softmax(-1)
+"""
+NAMES = "x.shape in ((32, 300), (9, 100))"
+
+Judge = Callable[[str], Awaitable[VerifyReport]]
+
+
+@pytest.fixture
+def judge(device: Device, tmp_path: Path) -> Judge:
+    async def judge(body: str) -> VerifyReport:
+        source = f"import os, torch\nstate = []\ndef kernel(x):\n    {body}\n    return torch.softmax(x, -1)\n"
+        report, _ = await device.compile(source, "cpp")
+        return await device.verify(_problem(tmp_path, HEAD), source, report)
+
+    return judge
+
+
+def _problem(folder: Path, source: str) -> Problem:
+    path = folder / "mine.py"
+    path.write_text(source)
+    return load_problem(path)
+
+
+WRONG = {
+    "wrong numbers": (f"if not {NAMES}: return x.clone()", Verdict.wrong_numbers),
+    "zeros": (f"if not {NAMES}: return torch.zeros_like(x)", Verdict.wrong_numbers),
+    "another shape": (f"if not {NAMES}: return torch.softmax(x, -1)[:, :1]", Verdict.wrong_shape),
+    "another type": (f"if not {NAMES}: return torch.softmax(x, -1).double()", Verdict.wrong_type),
+    "ends": (f"if not {NAMES}: os._exit(3)", Verdict.crash),
+    "is broken once it has refused": (
+        f"if not {NAMES}: state.append(x); raise ValueError('no such shape')\n    if state: return x.clone()",
+        Verdict.wrong_numbers,
+    ),
+    "its device fails": (
+        f"if not {NAMES}: state.append(x)\n    if state: raise RuntimeError('CUDA error: illegal memory access')",
+        Verdict.runtime_error,
+    ),
+}
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize("name", WRONG)
+async def test_wrong_elsewhere_is_wrong(judge: Judge, name: str) -> None:
+    body, verdict = WRONG[name]
+
+    report = await judge(body)
+
+    assert report.verdict is verdict, report.evidence
+    assert report.evidence is not None
+    assert "a shape that the problem does not name" in report.evidence.message
+    if "refused" in report.evidence.message:
+        assert report.evidence.shape == "ragged" and report.evidence.inputs == ""
+    else:
+        assert report.evidence.shape.startswith("rows=") and report.evidence.inputs == HELD_OUT
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_kernel_may_say_that_it_takes_no_other_shapes(judge: Judge) -> None:
+    report = await judge(f"if not {NAMES}: raise ValueError(f'not for {{list(x.shape)}}')")
+
+    assert report.verdict is Verdict.correct, report.evidence
+    assert len(report.declined) == 2 and all("ValueError: not for [" in one for one in report.declined)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_shape_that_a_verdict_has_named_is_replaced(judge: Judge) -> None:
+    before, again = await judge("pass"), await judge("pass")
+    wrong = await judge(f"if not {NAMES}: return x.clone()")
+    after = await judge("pass")
+
+    made = [{case.shape for case in report.cases if case.inputs == HELD_OUT} for report in (before, again, after)]
+    assert wrong.evidence is not None and wrong.evidence.shape in made[0]
+    assert made[0] == made[1] and len(made[0]) == 2
+    assert not made[0] & made[2] and len(made[2]) == 2
+    assert not before.declined
+
+
+ADMITTED = {
+    "all sizes": ("softmax(-1)", [(HELD_OUT, "")], {}),
+    "even sizes": (
+        "view(-1, 2).sum(-1)",
+        [(HELD_OUT, "the problem refuses rows="), (HELD_OUT_ALIKE, "")],
+        {"rows": "9, cols=100", "to": "8, cols=100"},
+    ),
+    "the first size": (
+        "add(torch.arange(300.0 if x.shape[1] == 300 else 100.0))",
+        [(HELD_OUT, "the problem refuses rows="), (HELD_OUT_ALIKE, "the problem refuses rows="), (HELD_OUT_FIRST, "")],
+        {},
+    ),
+    "no other": (
+        "mul(2) if x.shape in ((32, 300), (9, 100)) else 1 / 0",
+        [(HELD_OUT, "refuses"), (HELD_OUT_ALIKE, "refuses"), (HELD_OUT_FIRST, "refuses")],
+        {},
+    ),
+    "of other dimensions": (
+        "mul(2) if x.shape[0] in (9, 32) else x[0]",
+        [(HELD_OUT, "types or dimensions"), (HELD_OUT_ALIKE, "dimensions"), (HELD_OUT_FIRST, "dimensions")],
+        {},
+    ),
+    "not a number": (
+        "mul(2) if x.shape[0] in (9, 32) else x / 0 * 0",
+        [(HELD_OUT, "not a number"), (HELD_OUT_ALIKE, "not a number"), (HELD_OUT_FIRST, "not a number")],
+        {},
+    ),
+}
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize("name", ADMITTED)
+async def test_admission_tries_them_and_says_which_are_used(device: Device, tmp_path: Path, name: str) -> None:
+    answer, wanted, change = ADMITTED[name]
+    source = HEAD.replace("softmax(-1)", answer)
+    source = source.replace(f"rows={change['rows']}", f"rows={change['to']}") if change else source
+
+    facts = await device.admit(_problem(tmp_path, source))
+
+    for shape in ("ragged", "main"):
+        told = [kind for kind in facts.input_kinds if kind.shape == shape and kind.name.startswith(HELD_OUT)]
+        assert [kind.name for kind in told] == [kind for kind, _ in wanted], told
+        for kind, (_, why) in zip(told, wanted, strict=True):
+            assert why in kind.refused and bool(why) is bool(kind.refused)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_what_has_one_shape_keeps_it(device: Device, tmp_path: Path) -> None:
+    model = (
+        "import torch\nclass Model(torch.nn.Module):\n    def forward(self, x): return torch.exp(x)\n"
+        "def get_inputs(): return [torch.randn(7, 9)]\ndef get_init_inputs(): return []\n"
+    )
+    text = HEAD.replace("rows=32, cols=300", "rows='32', cols='300'").replace("rows=9, cols=100", "rows='9', cols='10'")
+    text = text.replace("randn(rows, cols,", "randn(int(rows), int(cols),")
+
+    assert await _last_of(device, _problem(tmp_path, model)) == InputKind(
+        name=HELD_OUT, shape="main", refused=ONE_SHAPE
+    )
+    assert await _last_of(device, _problem(tmp_path, text)) == InputKind(name=HELD_OUT, shape="main", refused=NO_SIZES)
+
+
+async def _last_of(device: Device, problem: Problem) -> InputKind:
+    return (await device.admit(problem)).input_kinds[-1]
