@@ -25,7 +25,7 @@ def _names(path):
     ]
 
 
-PRODUCTS = [*_names(HERE / "triton_products_cases.py"), *_names(HERE / "triton_chains_cases.py")]
+PRODUCTS = [name for part in ("products", "chains", "convolution") for name in _names(HERE / f"triton_{part}_cases.py")]
 NAMES = [*_names(HERE / "operators.py"), *PRODUCTS]
 
 
@@ -74,11 +74,12 @@ def test_nothing_is_copied_that_lies_as_in_the_reference(report):
 @pytest.mark.parametrize(
     ("name", "kernels"),
     [("rmsnorm", 1), ("softmax", 1), ("cross_entropy", 2), ("linear_gelu", 1), ("pffn", 2), ("attention_spelled", 1),
-     ("conv1d", 1), ("softmax_of_product", 1), ("optfm", 2), ("split_sum", 3), ("conv2d", 1), ("conv_full", 1),
-     ("conv_twice", 2), ("split_linear", 2), ("split_softmax", 2), ("skinny", 2), ("stream_product", 2),
-     ("max_pool", 2), ("depthwise_line", 1), ("conv1d_half", 1), ("pffn_half", 2), ("optfm_half", 2),
+     ("conv1d", 2), ("softmax_of_product", 1), ("optfm", 2), ("split_sum", 3), ("conv2d", 2), ("conv_full", 2),
+     ("conv_twice", 4), ("split_linear", 2), ("split_softmax", 2), ("skinny", 2), ("stream_product", 2),
+     ("max_pool", 2), ("depthwise_line", 1), ("conv1d_half", 2), ("pffn_half", 2), ("optfm_half", 2),
      ("welford_rows", 1), ("made_operands", 1), ("rows_in_pieces", 1), ("product_in_pieces", 1), ("halves", 3),
-     ("halves_linear", 3)],
+     ("halves_linear", 3), ("convolution_of_few_channels", 2), ("convolution_of_volumes", 3),
+     ("transposed_in_groups", 2)],
 )  # fmt: skip
 def test_fuses_into(report, name, kernels):
     assert report[name]["kernels"] == kernels
@@ -111,8 +112,8 @@ def test_compiles_for_an_h200_without_one(folder):
     assert all(size > 0 for kernels in sizes.values() for size in kernels)
 
 
-COPIED = {"conv1d", "conv2d", "conv_residual", "conv_full", "conv1d_half", "conv1d_full", "transposed_window"}
-"""Filters are read rearranged."""
+COPIED = {"transposed_window", "convolution_in_tf32"}
+"""Filters are made of others."""
 
 COMPILED = [
     "rmsnorm", "softmax_online", "cross_entropy_online", "split_sum", "split_columns", "persistent_rows", "long_rows",
@@ -120,5 +121,6 @@ COMPILED = [
     "attention_causal", "attention_spelled", "conv1d", "conv_residual", "conv_full", "made_operands", "skinny",
     "stream_product", "max_pool", "mean_pool", "depthwise", "welford_rows", "welford_columns", "rows_ahead",
     "rows_in_pieces", "conv1d_half", "pffn_half", "optfm_half", "pooled_convolution",
-    "extremes_over_dimensions", "running_products", "softmax_of_channels",
+    "extremes_over_dimensions", "running_products", "softmax_of_channels", "convolution_of_few_channels",
+    "convolution_of_volumes", "transposed_in_groups", "transposed_volumes_half", "halves",
 ]  # fmt: skip

@@ -1,5 +1,6 @@
 """What the Triton writer makes of a graph: pure, no torch, no compiler. Numbers: ``test_triton_candidates.py``."""
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from kernelswarm.agents.synthesizer.playbook.poly import poly
 from kernelswarm.agents.synthesizer.playbook.printing import python_poly
 from kernelswarm.agents.synthesizer.playbook.triton import triton_library
 from kernelswarm.agents.synthesizer.playbook.triton_candidate import generate_triton, gpu_plan
+from kernelswarm.agents.synthesizer.playbook.triton_convolution_text import Slide
 from kernelswarm.agents.synthesizer.playbook.triton_knobs import GPU_DOMAINS, GPU_STARTS, gpu_settings
 from kernelswarm.agents.synthesizer.playbook.triton_moves import GPU_MOVES
 from kernelswarm.agents.synthesizer.playbook.triton_pieces import pieces_of
@@ -262,7 +264,8 @@ def test_what_follows_a_convolution_is_computed_in_its_kernel():
         call("add", "add.Tensor", ("conv", "y"), "s0", 32, "s1", 30),
         call("relu", "relu.default", ("add",), "s0", 32, "s1", 30),
     )
-    ((_, text),) = texts(convolution(*after, outputs=["relu"])).items()
+    filters, text = texts(convolution(*after, outputs=["relu"])).values()
+    assert "ks_filters_out" in filters
     assert "y_ptr" in text
     assert "relu_out" in text
     assert "conv_out" not in text
@@ -271,14 +274,49 @@ def test_what_follows_a_convolution_is_computed_in_its_kernel():
 def test_a_convolution_whose_result_is_returned_stores_it():
     after = (call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30),)
     found = texts(convolution(*after, outputs=["relu", "conv"]))
-    assert len(found) == 2
+    assert len(found) == 3
     assert "conv_out" in found["convolution_conv"]
 
 
 @pytest.mark.parametrize(("dtype", "split"), [("float32", True), ("float16", False)])
 def test_fp32_convolutions_are_split_into_tf32_products(dtype, split):
-    (text,) = texts(convolution(outputs=["conv"], dtype=dtype)).values()
+    _, text = texts(convolution(outputs=["conv"], dtype=dtype)).values()
     assert ("tf32x3" in text) == split
+
+
+def test_what_is_multiplied_in_tf32_is_rounded_to_it_once():
+    def rounds(text):
+        return "& -8192" in text
+
+    first = texts(convolution(outputs=["conv"]), precision="tf32")
+    assert {name: rounds(text) for name, text in first.items()} == {"filters_conv": True, "convolution_conv": True}
+    last = texts(convolution(outputs=["conv"]), precision="tf32", channels_last=True)
+    assert {name: rounds(text) for name, text in last.items()} == {
+        "filters_conv": True,
+        "last_conv": True,
+        "convolution_conv": False,
+    }
+    assert not any(map(rounds, texts(convolution(outputs=["conv"])).values())), "split where they are multiplied"
+
+
+@pytest.mark.parametrize(
+    ("slide", "turns"),
+    [
+        (Slide(1, 0, 3, True), [0]),
+        (Slide(2, 1, 1, True), [0, 1]),
+        (Slide(3, 0, 2, True), [0, 2, 1]),
+        (Slide(4, 1, 2, True), [0, None, 1, None]),
+    ],
+)
+def test_every_output_of_a_transposed_convolution_meets_only_its_taps(slide, turns):
+    """Against the definition: input ``i`` and tap ``t`` meet at ``i * stride - padding + t * dilation``."""
+    assert [slide.first(turn) for turn in range(slide.phases)] == turns
+    for out in range(40, 60):
+        want = {t for t in range(9) if (out + slide.padding - t * slide.dilation) % slide.stride == 0}
+        first = slide.first((out + slide.padding) % slide.phases)
+        assert want == (set() if first is None else set(range(first, 9, slide.skip)))
+        places = [(out + slide.padding - t * slide.dilation) // slide.stride for t in sorted(want)]
+        assert all(b - a == slide.move for a, b in itertools.pairwise(places))
 
 
 def test_drafts_of_an_fp32_convolution_begin_with_pytorchs_and_kernels_around_it():

@@ -30,7 +30,7 @@ DATA_DEPENDENT = {"compactions", "truncate_by_search", "truncate_by_repeat"}
 ELSEWHERE = {
     "rmsnorm", "softmax_online", "reductions", "running_sums", "concatenations", "gathers", "matmul", "split_linear",
     "made_operands", "batched", "attention", "attention_spelled", "conv2d", "conv1d", "max_pool",
-    "depthwise_line", "views_multiplied", "heads", "numbers", *DATA_DEPENDENT,
+    "depthwise_line", "transposed_in_groups", "views_multiplied", "heads", "numbers", *DATA_DEPENDENT,
 }  # fmt: skip
 """Of every kind one: these are run on inputs in other places, too."""
 

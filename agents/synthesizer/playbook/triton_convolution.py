@@ -112,11 +112,23 @@ class Convolution:
         _, filters, *self.result = shape_of(node)
         self.taps = shape_of(nodes[self.w])[2:]
         self.channels, self.filters = (floordiv(size, poly(self.groups)) for size in (channels, filters))
-        self.flat = sizes.of(self.channels) < _FEW
-        self.last = settings.channels_last and not self.flat
-        windows = zip(*(_integers(node.kwargs[name]) for name in ("stride", "padding", "dilation")), strict=True)
-        self.slides = tuple(Slide(*window, self.transposed) for window in windows)
+        few = sizes.of(self.channels) < _FEW
+        self.last = settings.channels_last and not few
+        stride, padding, dilation = (_integers(node.kwargs[name]) for name in ("stride", "padding", "dilation"))
+        windows = zip(stride, padding, dilation, strict=True)
+        self.slides = tuple(Slide(s, p, d, self.transposed) for s, p, d in windows)
+        self.widths, self.most_channels = self._widths(sizes) if few else ((), 0)
         self.cut = self._cut(sizes)
+
+    def _widths(self, sizes: Sizes) -> tuple[tuple[int, ...], int]:
+        """See :class:`ConvolutionText`: as many dimensions as it takes for a block, the last one at least."""
+        channels = total = power(sizes.of(self.channels))
+        widths: list[int] = []
+        for size, slide in zip(reversed(self.taps), reversed(self.slides), strict=True):
+            taps = power(-(-sizes.of(size) // slide.skip))
+            widths.append(0 if widths and total >= _FEW else taps)
+            total *= widths[-1] or 1
+        return tuple(reversed(widths)), channels * max(1, _FEW // total)
 
     @property
     def rounded(self) -> bool:
@@ -128,10 +140,11 @@ class Convolution:
         m = min(settings.tile_m or 128, max(16, power(sizes.of(self.filters))))
         n = settings.tile_n or 128
         k = settings.tile_k or (32 if self.dtype == "float32" or channels % 64 else 64)
-        while not (settings.tile_k or self.flat) and k > 16 and channels % k:
+        while not (settings.tile_k or self.widths) and k > 16 and channels % k:
             k //= 2
-        k = min(k, max(16, power(channels * sizes.of(product(self.taps)))))
-        return Cut(m, n, k, settings.warps or (8 if m * n >= 128 * 128 else 4), settings.stages or 3)
+        total = self.most_channels * math.prod(filter(None, self.widths)) if self.widths else max(16, power(channels))
+        many = m * n >= 128 * 128 or self.widths
+        return Cut(m, n, min(k, total), settings.warps or (8 if many else 4), settings.stages or 3)
 
     @property
     def text(self) -> ConvolutionText:
@@ -140,7 +153,8 @@ class Convolution:
             self.slides,
             self.groups,
             self.cut,
-            self.flat,
+            self.widths,
+            self.most_channels,
             self.last,
             self.rounded and not self.last,
             self.settings.precision if self.dtype == "float32" else "",
@@ -214,11 +228,16 @@ class Convolution:
         several = self.groups * math.prod(slide.phases for slide in self.slides)
         return f"_cdiv({filters}, {self.cut.m}) * {several} * _cdiv(({images}) * {positions}, {self.cut.n})"
 
-    def condition(self) -> str:
-        """What must hold of the sizes for indices of 32 bits."""
+    def conditions(self) -> list[str]:
+        """What must hold of the sizes: for indices of 32 bits, and for all terms to be in the sums."""
         read = product((self.images, self.channels * self.groups, *self.image))
         written = product((self.images, self.filters * self.groups, *self.result))
-        return f"max({python_poly(written)}, {python_poly(read)}) < {2**31}"
+        found = [f"max({python_poly(written)}, {python_poly(read)}) < {2**31}"]
+        if self.widths:
+            found.append(f"{python_poly(self.channels)} <= {self.most_channels}")
+        for size, slide, width in zip(self.taps, self.slides, self.widths, strict=False):
+            found += [f"{python_poly(size)} <= {width * slide.skip}"] if width else []
+        return found
 
 
 def _moving(
@@ -264,7 +283,7 @@ def convolution_kernels(
     name = pname(f"convolution_{node.name}") if user is None else user.name
     body = [*one.text.lines(), *after]
     text = function_text(name, tuple(tensors), numbers, fixed, body, "convolution and what follows it")
-    conditions.append(one.condition())
+    conditions.extend(one.conditions())
     options: dict[str, str | int] = {"num_warps": cut.warps, "num_stages": cut.stages}
     launch = Launch(name, (one.grid(),), tuple(tensors), tuple(numbers), options)
     outputs = tuple(store.buffer.name for store in kernel.stores.values())

@@ -100,6 +100,8 @@ class GpuTraits:
     float32_matrices: bool = False
     """Products and attention in fp32."""
     float32_convolutions: bool = False
+    convolutions: bool = False
+    """Convolutions that a kernel of ours can take."""
     windows: bool = False
     """Pooling, or convolutions of every channel by itself."""
     library_convolutions: bool = False
@@ -110,6 +112,8 @@ class GpuTraits:
     row_count: int = 0
 
 
+_FEW_ROWS = 132
+"""Rows below which each is more than one program's work."""
 Domain = Callable[[GpuTraits, HardwareFacts], tuple[Value, ...]]
 
 
@@ -149,6 +153,9 @@ def _precision(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
 def _variance(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
     if not traits.variance:
         return ()
+    if traits.loops and traits.row_count < _FEW_ROWS:
+        # Each is put together of parts, which hand on sums: two passes instead of three.
+        return ("shifted", "two_pass", "welford")
     # Rows in blocks are read once instead of twice before they are written.
     return ("welford", "two_pass", "shifted") if traits.loops else ("two_pass", "welford", "shifted")
 
@@ -174,6 +181,7 @@ GPU_DOMAINS: dict[str, Domain] = {
     "plain": _when(lambda t: t.products, "narrow", "none", "all"),
     "windows": _when(lambda t: t.windows and (t.products or t.library_convolutions), True, False),
     "tuned": _tuned,
+    "channels_last": _when(lambda t: t.convolutions, False, True),
     "reassociate": _when(lambda t: t.chains, True, False),
     "rows": _rows,
     "pieces": _when(lambda t: t.rows, "products", "all", "none"),
@@ -204,6 +212,7 @@ GPU_BIG = (
     "tile_k",
     "templates",
     "tuned",
+    "channels_last",
     "windows",
     "plain",
     "reassociate",
@@ -232,6 +241,7 @@ GPU_STARTS: tuple[Recipe, ...] = (
     _TILES[0],
     {"templates": False},
     {"templates": True},
+    {"templates": True, "channels_last": True},
     # Long rows twice through the caches at full occupancy: what torch.compile writes for them.
     {"row": "loop", "block": 2048, "warps": 16},
     # One program a multiprocessor: what the second pass reads again lies in the second-level cache.

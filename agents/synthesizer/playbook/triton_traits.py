@@ -43,6 +43,7 @@ def gpu_traits(graph: Graph, plan: Plan) -> GpuTraits:
         products=bool(products),
         float32_matrices=any(n.target != CONVOLUTION and n.values[0].dtype == "float32" for n in products),
         float32_convolutions=any(n.target == CONVOLUTION and n.values[0].dtype == "float32" for n in products),
+        convolutions=any(n.target == CONVOLUTION for n in products),
         windows=spell_windows(graph) != graph,
         library_convolutions=any(base_name(n.target) in ("convolution", "_convolution") for n in plan.externs),
         chains=on_gpu(graph, GpuSettings()) != on_gpu(graph, GpuSettings(reassociate=False)),

@@ -1,0 +1,63 @@
+"""Convolutions that Triton candidates are compared on with eager PyTorch, small: the interpreter is slow."""
+
+import torch
+import torch.nn.functional as F
+from triton_products_cases import h, r
+
+CASES = {}
+
+
+def case(*inputs, bound=2e-5, **recipe):
+    """Register an operator with its inputs, the first for the capture, and the bound of its error."""
+
+    def register(function):
+        CASES[function.__name__] = (function, inputs, recipe, bound)
+        return function
+
+    return register
+
+
+@case(lambda: [r(2, 3, 5, 6, 7), r(18, 3, 3, 2, 3), r(18)], lambda: [r(1, 3, 4, 5, 9), r(18, 3, 3, 2, 3), r(18)])
+def convolution_of_few_channels(x, w, b):
+    return torch.relu(F.conv3d(x, w, b))
+
+
+@case(lambda: [r(2, 3, 11, 17), r(18, 3, 3, 5)], precision="ieee")
+def convolution_of_few_padded(x, w):
+    return F.conv2d(x, w, stride=(2, 3), padding=(1, 2), dilation=(2, 1))
+
+
+@case(lambda: [r(2, 16, 5, 4, 6), r(18, 16, 3, 2, 1)], channels_last=True)
+def convolution_of_volumes(x, w):
+    return F.conv3d(x, w, padding=(1, 0, 1), stride=(1, 2, 1))
+
+
+@case(lambda: [r(2, 32, 9, 8), r(40, 16, 3, 2), r(40)], channels_last=True)
+def convolution_in_groups(x, w, b):
+    return F.conv2d(x, w, b, padding=1, groups=2).sigmoid()
+
+
+@case(lambda: [r(2, 16, 5, 7), r(16, 10, 3, 4), r(20)], lambda: [r(1, 16, 3, 9), r(16, 10, 3, 4), r(20)])
+def transposed_in_groups(x, w, b):
+    return F.conv_transpose2d(x, w, b, stride=(2, 3), padding=(1, 2), dilation=(2, 1), groups=2)
+
+
+@case(lambda: [r(2, 16, 3, 4, 5), r(16, 9, 3, 2, 3)], channels_last=True)
+def transposed_volumes(x, w):
+    return torch.relu(F.conv_transpose3d(x, w, stride=2, padding=1, output_padding=(1, 0, 1)))
+
+
+@case(lambda: [h(2, 16, 3, 4, 5), h(16, 9, 2, 3, 2)], bound=2e-3)
+def transposed_volumes_half(x, w):
+    return F.conv_transpose3d(x, w, padding=(0, 1, 0))
+
+
+@case(lambda: [r(2, 16, 13), r(16, 20, 3), r(20)])
+def transposed_lines(x, w, b):
+    """Some outputs meet no input: step and dilation have a divisor."""
+    return F.conv_transpose1d(x, w, b, stride=4, padding=1, dilation=2)
+
+
+@case(lambda: [r(2, 16, 40), r(16, 20, 3)], precision="tf32", bound=5e-3)
+def convolution_in_tf32(x, w):
+    return F.conv1d(x, w.transpose(0, 1), padding=2, dilation=2)
