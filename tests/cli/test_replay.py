@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import histories
 import msgspec
 import pytest
@@ -14,6 +15,7 @@ import kernelswarm
 from kernelswarm.agents.carry_over import Carried, compared
 from kernelswarm.cli.replay_text import print_carry_over
 from kernelswarm.schemas import Envelope, KernelswarmError, NodeDiagnosed, ReplayDivergence, Verdict, encode
+from kernelswarm.store import log_path
 
 
 @pytest.fixture
@@ -59,6 +61,26 @@ def test_a_divergence_shows_both_sides_and_exits_with_1(home: Path, kernelswarm:
     assert '"fitness":99.0' in recorded and '"fitness":99.0' not in replayed and "node.diagnosed.v1" in replayed
     told = json.loads(kernelswarm("replay", wrong.session, "--json").out)
     assert told["diverged"] and told["event"] == wrong.id and told["recorded"] == bytes(wrong.body).decode()
+
+
+@pytest.mark.parametrize(
+    "command", [["replay"], ["replay", "--effects", "live"], ["resume"], ["fork", "--node", "n001", "--budget", "1"]]
+)
+def test_a_log_that_is_not_what_was_written_is_refused_with_its_first_bad_event(
+    command: list[str], home: Path, kernelswarm: Callable[..., Any]
+) -> None:
+    (events,) = histories.read("v1-killed").values()
+    histories.into_log(home, events)
+    with duckdb.connect(log_path(home)) as con:
+        con.execute("DROP TRIGGER no_update ON events")
+        con.execute("UPDATE events SET body = replace(body, 'memory', 'compute') WHERE seq = 6")
+        con.execute("UPDATE events SET worker = 'other' WHERE seq = 9")
+    before = log_path(home).read_bytes()
+    name, *options = command
+    ran = kernelswarm(name, events[0].session, *options)
+    assert (ran.status, ran.out) == (2, "")
+    assert f"The log is damaged from event 6 ({events[5].id})" in ran.err and "Traceback" not in ran.err
+    assert log_path(home).read_bytes() == before and not (home / "nats").exists()
 
 
 def test_it_stops_at_an_event_named_by_seq_id_or_beginning(

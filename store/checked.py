@@ -1,0 +1,148 @@
+"""A session's events out of the log, with proof that they are what was written.
+
+The chain of hashes runs through the whole log, so the events of other sessions in between are followed as well, and the
+one behind: an event that was changed, taken out, put in, or made another session's breaks the chain there. A session
+without its opening event, or without its close, is followed from the log's first event, or to its last: what it lacks
+may be any of those. So is every session of a log that does not hold as many events as it was left with. What lies
+elsewhere is for :func:`.snapshot.verify_log`.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from operator import itemgetter
+from pathlib import Path
+
+import duckdb
+
+from ..bus import Bus
+from ..schemas import Envelope
+from .chain import Chain, Row
+from .database import explained
+from .log import Log
+from .pages import LogState, pages
+from .query import run_sql
+from .verify import bad_event, ended, unreadable
+
+_SPAN = 2048
+_ROWS = f"SELECT {', '.join(Row._fields)} FROM events WHERE seq > ? AND seq <= ?"
+_EXTENT = """
+    SELECT min(seq), max(seq), arg_min(tag, seq) LIKE 'session.opened.%', bool_or(tag LIKE 'session.closed.%')
+    FROM events WHERE session = ?"""
+_META = "SELECT value FROM meta WHERE key ="
+_EXTENT_AND_STATE = f"""
+    SELECT *, (SELECT count(*) FROM events), ({_META} 'log_id'), ({_META} 'events'), ({_META} 'head')
+    FROM ({_EXTENT})"""
+
+
+def checked_in(log: Log, session: str) -> Iterator[tuple[int, Envelope]]:
+    """Every event of ``session`` in an open log, oldest first; nothing if there is no such session. Blocks.
+
+    Raises:
+        LogCorrupted: an event is not what was written; the first is named.
+    """
+    with log.cursor() as cursor, explained(log.path):
+        first, last, opened, closed = cursor.execute(_EXTENT, [session]).fetchone() or (None,) * 4
+        if first is None:
+            return
+        # Asked in this order, a log that is being written has at least what was found.
+        events, head = log.end()
+        state = LogState(id=log.id, events=events, head=head)
+        stretch = _Stretch(session, first, last, state, opened=opened and log.dense, closed=closed and log.dense)
+        while not stretch.done:
+            yield from stretch.followed(_read(cursor, stretch))
+
+
+async def checked_pages(home: Path, session: str, bus: Bus | None) -> AsyncIterator[tuple[int, Envelope]]:
+    """As :func:`checked_in`, page by page from whoever has the log.
+
+    Raises:
+        LogCorrupted: as there. Others: :func:`run_sql`.
+    """
+    table = await run_sql(home, _EXTENT_AND_STATE, params=(session,), bus=bus)
+    first, last, opened, closed, count, id, events, head = table.rows[0]
+    if first is None:
+        return
+    state, dense = LogState(id=id, events=int(events), head=head), count == int(events)
+    stretch = _Stretch(session, first, last, state, opened=opened and dense, closed=closed and dense)
+    async for rows in pages(home, stretch.goal, bus=bus, after=stretch.chain.good):
+        for one in stretch.followed(rows):
+            yield one
+
+
+class _Stretch:
+    """The part of the chain that a session's events hang on.
+
+    Args:
+        session: its id.
+        first: position of its first event.
+        last: of its last one.
+        state: how far the log goes.
+        opened: whether nothing of the session can be missing before ``first``.
+        closed: whether nothing can be missing after ``last``.
+
+    Raises:
+        LogCorrupted: ``first`` is before the first of the log.
+    """
+
+    def __init__(self, session: str, first: int, last: int, state: LogState, *, opened: bool, closed: bool) -> None:
+        if first < 1:
+            bad_event(Chain(), "", f"an event of session {session} stands at position {first}").check()
+        self._session = session
+        self._last = last
+        self._state = state
+        self._trusted = first - 1 if opened else 0
+        """Position of an event that only lends its hash; 0 for none."""
+        self.chain = Chain(max(0, self._trusted - 1))
+        """As far as it was followed."""
+        # What a running search has written since is not looked at; what the log does not count is wrong.
+        until = max(last, min(last + 1, state.events) if closed else state.events)
+        self.goal = LogState(id=state.id, events=until, head=state.head)
+        """How far to follow it."""
+
+    @property
+    def done(self) -> bool:
+        """Whether all of it was followed."""
+        return self.chain.good >= self.goal.events
+
+    def followed(self, rows: list[Row]) -> Iterator[tuple[int, Envelope]]:
+        """Follow the next rows; those of the session come out.
+
+        Raises:
+            LogCorrupted: one of them is bad, or the log was left with other events than it has.
+        """
+        for row in rows:
+            if row.seq == self._trusted and self.chain.good == row.seq - 1:
+                self.chain = Chain(row.seq, row.hash)
+                continue
+            envelope = None if row.wire else row.envelope
+            if reason := self.chain.step(row, envelope):
+                bad_event(self.chain, row.id, reason).check()
+            if row.session == self._session:
+                yield row.seq, envelope or row.envelope
+        if self.chain.good >= max(self._last, self._state.events):
+            ended(self.chain, str(self._state.events), self._state.head).check()
+
+
+def _read(con: duckdb.DuckDBPyConnection, stretch: _Stretch) -> list[Row]:
+    """Some of the next rows; one where DuckDB cannot read more of them.
+
+    Raises:
+        LogCorrupted: the next one cannot be read, or is not there.
+    """
+    chain = stretch.chain
+    try:
+        rows = _rows(con, chain.good, min(_SPAN, stretch.goal.events - chain.good))
+    except duckdb.Error:
+        try:
+            rows = _rows(con, chain.good, 1)
+        except duckdb.Error as error:
+            unreadable(chain, error).check()
+            raise
+    if not rows:
+        bad_event(chain, "", "it is not there").check()
+    return rows
+
+
+def _rows(con: duckdb.DuckDBPyConnection, after: int, span: int) -> list[Row]:
+    # They lie in order, as they were written: sorting what is sorted costs nothing here, and much in the database.
+    found = con.execute(_ROWS, [after, after + span]).fetchall()
+    return [Row._make(row) for row in sorted(found, key=itemgetter(0))]
