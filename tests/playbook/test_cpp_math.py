@@ -147,7 +147,9 @@ def test_every_fast_loop_becomes_vector_code_for_256_and_512_bits(tmp_path, flag
     source = cpp_math.snippet(wanted) + "".join(loop(*key) for key in wanted)
     _, vectorised = compiled(tmp_path, source, *flags, "-S")
     lines = source.splitlines()
-    assert [line for number, line in enumerate(lines, 1) if line.startswith("for (long") and number not in vectorised] == []
+    assert [
+        line for number, line in enumerate(lines, 1) if line.startswith("for (long") and number not in vectorised
+    ] == []
     assert len(wanted) >= 9
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -19,7 +20,8 @@ from kernelswarm.agents.synthesizer.playbook.normal import normalise
 from kernelswarm.agents.synthesizer.playbook.poly import divide, poly, product, variable
 from kernelswarm.agents.synthesizer.playbook.printing import python_poly
 from kernelswarm.agents.synthesizer.playbook.regions import Fusion, partition
-from kernelswarm.agents.synthesizer.playbook.traits import traits_of
+from kernelswarm.agents.synthesizer.playbook.traits import error_allowed, traits_of
+from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
 from kernelswarm.hardware.native_source import native_source
 from kernelswarm.hardware.work import count_work
 from kernelswarm.schemas import Advice, AdviceAction, Intent, MemoryOperator, NodePlanned, Skill, decode, encode
@@ -151,8 +153,8 @@ def test_less_accurate_functions_are_offered_only_where_the_problem_allows_their
     facts = graphs.facts(graphs.softmax())
     offered = {}
     for bound in (None, 1e-7, 1e-5):
-        given = structs.replace(facts, error_bound=bound)
-        offered[bound] = WRITERS["cpp"].knobs(given.graph, graphs.HARDWARE, error_allowed(given))["math"]
+        allowed = error_allowed(structs.replace(facts, error_bound=bound))
+        offered[bound] = WRITERS["cpp"].knobs(facts.graph, graphs.HARDWARE, allowed)["math"]
     assert offered == {
         None: ("accurate", "fast", "libm"),
         1e-7: ("accurate", "libm"),
@@ -165,7 +167,9 @@ def test_functions_of_moderate_arguments_are_a_choice_of_their_own():
         graphs.source("x", "s0", "s1"), graphs.call("sin", "sin.default", ("x",), "s0", "s1"), outputs=["sin"]
     )
     assert knobs_of(made)["math"] == ("accurate", "fast", "libm", "short")
-    sources = {m: generate(graphs.facts(made), made, settings({"math": m})).source for m in ("accurate", "fast", "short")}
+    sources = {
+        m: generate(graphs.facts(made), made, settings({"math": m})).source for m in ("accurate", "fast", "short")
+    }
     assert sources["fast"] == sources["accurate"]
     assert "ks_sin_short(" in sources["short"]
 

@@ -94,7 +94,12 @@ def _math(traits: Traits, hardware: HardwareFacts) -> tuple[str, ...]:
     if not traits.transcendental:
         return ()
     is_allowed = traits.fast_error <= traits.error_bound
-    return ("accurate", *(("fast",) if is_allowed else ()), "libm", *(("short",) if is_allowed and traits.moderate else ()))
+    return (
+        "accurate",
+        *(("fast",) if is_allowed else ()),
+        "libm",
+        *(("short",) if is_allowed and traits.moderate else ()),
+    )
 
 
 def _vector_bits(traits: Traits, hardware: HardwareFacts) -> tuple[int, ...]:

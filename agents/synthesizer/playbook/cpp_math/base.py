@@ -9,9 +9,9 @@ from typing import Literal
 __all__ = ["PRELUDE", "Level", "Scale", "Snippet"]
 
 Level = Literal["libm", "accurate", "fast", "short"]
-"""`libm` calls std::, `accurate` stays under about two ulp (three where a quotient is involved), `fast` under about four
-and takes results next to zero as zero, `short` holds for moderate arguments only: its reductions leave out what large
-ones need."""
+"""`libm` calls std::, `accurate` stays under two ulp (three where there is a quotient), `fast` under about four (six
+for erf) and takes results next to zero as zero, `short` holds for moderate arguments only: its reductions leave out
+what large ones need."""
 
 Scale = Literal["result", "argument", "one"]
 """What an error is relative to: the exact result; for negative arguments the argument (x Phi(x), whose small results
