@@ -232,7 +232,7 @@ class Convolution:
         """What must hold of the sizes: for indices of 32 bits, and for all terms to be in the sums."""
         read = product((self.images, self.channels * self.groups, *self.image))
         written = product((self.images, self.filters * self.groups, *self.result))
-        found = [f"max({python_poly(written)}, {python_poly(read)}) < {2**31}"]
+        found = [f"max({python_poly(written)}, {python_poly(read)}) <= {2**31}"]
         if self.widths:
             found.append(f"{python_poly(self.channels)} <= {self.most_channels}")
         for size, slide, width in zip(self.taps, self.slides, self.widths, strict=False):
