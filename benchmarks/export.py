@@ -1,10 +1,12 @@
 """What an export of a million events takes, in seconds and in memory, by format.
 
 Every format is exported by `kernelswarm export` in a process of its own, from a log that no other process has and from
-one of a tenth of its events: memory that grows with the log shows as a ratio of the two. The logs are made once (a
-minute for each 300,000 events) and shared with questions.py.
+one of a tenth of its events: memory that grows with the log shows as a ratio of the two. Beside them stands what DuckDB
+alone takes to copy the table of events to one Parquet file: nothing checked, nothing redacted, nothing joined. The logs
+are made once (a minute for each 300,000 events) and shared with questions.py. What was measured is kept, format by
+format; the same call at the same commit goes on where an interrupted one stopped.
 
-    python benchmarks/export.py [--events 1000000] [--formats events,grpo] [--json]
+    python benchmarks/export.py [--events 1000000] [--formats events,grpo] [--fresh] [--json]
 """
 
 import argparse
@@ -24,61 +26,109 @@ from questions import history
 from kernelswarm.store import log_path
 from kernelswarm.store.export import FORMATS
 
+COPY = """
+import duckdb, sys
+log, out = sys.argv[1:]
+con = duckdb.connect(log, read_only=True, config={"threads": 1, "memory_limit": "512MB"})
+con.execute(f"COPY (SELECT * FROM events) TO '{out}' (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 8192)")
+"""
+"""What an export is compared with."""
 
-def exported(home: Path, format: str) -> dict[str, Any]:
-    """One export: seconds, peak resident memory of its process in MB, rows, and MB written.
+
+def ran(command: list[str], home: Path, said: Path) -> dict[str, Any]:
+    """Seconds, and what the process held at most in MB; its standard output goes to ``said``.
 
     Raises:
         BenchmarkError: the command failed.
     """
+    started = time.perf_counter()
+    with said.open("w") as file:
+        process = subprocess.Popen(command, stdout=file, env={**os.environ, "KERNELSWARM_HOME": str(home)})
+        _, status, used = os.wait4(process.pid, 0)  # the only way to know what one child held at most
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise BenchmarkError(f"{' '.join(command[1:4])} ended with status {process.returncode}")
+    return {
+        "seconds": round(time.perf_counter() - started, 1),
+        "processor_seconds": round(used.ru_utime + used.ru_stime, 1),
+        "peak_mb": round(used.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6),
+    }
+
+
+def copied(home: Path) -> dict[str, Any]:
+    """The plain copy of all events."""
     with tempfile.TemporaryDirectory(prefix="kernelswarm-export-") as folder:
+        out = Path(folder, "events.parquet")
+        command = [sys.executable, "-c", COPY, str(log_path(home)), str(out)]
+        return ran(command, home, Path(folder, "said")) | {"written_mb": round(out.stat().st_size / 1e6, 1)}
+
+
+def exported(home: Path, format: str, events: int) -> dict[str, Any]:
+    """One export, and the plain copy right after it."""
+    with tempfile.TemporaryDirectory(prefix="kernelswarm-export-") as folder:
+        said = Path(folder, "said")
         command = [_shared.command(), "export", "--format", format, "--out", str(Path(folder, "out")), "--json"]
-        started = time.perf_counter()
-        with Path(folder, "said").open("w+") as said:
-            process = subprocess.Popen(command, stdout=said, env={**os.environ, "KERNELSWARM_HOME": str(home)})
-            _, status, used = os.wait4(process.pid, 0)  # the only way to know what one child held at most
-            process.returncode = os.waitstatus_to_exitcode(status)
-            seconds = time.perf_counter() - started
-            if process.returncode != 0:
-                raise BenchmarkError(f"export --format {format} ended with status {process.returncode}")
-            said.seek(0)
-            manifest = json.load(said)
-        return {
-            "seconds": round(seconds, 1),
-            "processor_seconds": round(used.ru_utime + used.ru_stime, 1),
-            "peak_mb": round(used.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6),
-            "rows": manifest["rows"],
-            "written_mb": round(sum(file["bytes"] for file in manifest["files"]) / 1e6, 1),
-        }
+        found = ran(command, home, said)
+        manifest = json.loads(said.read_text())
+    copy = copied(home)
+    return found | {
+        "rows": manifest["rows"],
+        "written_mb": round(sum(file["bytes"] for file in manifest["files"]) / 1e6, 1),
+        "events_per_second": round(events / found["seconds"]),
+        "events_per_processor_second": round(events / found["processor_seconds"]),
+        "copy": copy,
+        "times_copy": round(found["processor_seconds"] / copy["processor_seconds"], 1),
+    }
+
+
+def kept(path: Path, versions: dict[str, str], *, fresh: bool) -> dict[str, Any]:
+    """What an interrupted call of the same versions measured, by number of events and format; else nothing."""
+    if fresh or not path.exists():
+        return {}
+    found = json.loads(path.read_text())
+    return found["logs"] if found["versions"] == versions else {}
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Every format on both logs."""
     formats = args.formats.split(",") if args.formats else FORMATS
-    logs = []
-    for events in (args.events // 10, args.events):
-        home, _ = history(events, fresh=args.fresh)
-        logs.append({"events": events, "log_bytes": log_path(home).stat().st_size, "formats": {}})
-        for format in formats:
-            print(f"{events:,} events, {format}", file=sys.stderr)
-            logs[-1]["formats"][format] = exported(home, format)
-    return {
+    versions = _shared.versions()
+    logs = kept(args.results, versions, fresh=args.fresh)
+    found = {
         "benchmark": "export",
         "date": _shared.now(),
-        "versions": _shared.versions(),
+        "versions": versions,
         "machine": _shared.machine(),
         "logs": logs,
     }
+    for events in (args.events // 10, args.events):
+        home, _ = history(events, fresh=args.fresh)
+        log = logs.setdefault(str(events), {"log_bytes": log_path(home).stat().st_size, "formats": {}})
+        for format in formats:
+            if format not in log["formats"]:
+                print(f"{events:,} events, {format}", file=sys.stderr)
+                log["formats"][format] = exported(home, format, events)
+                _shared.save(args.results, found)
+    return found
 
 
 def show(found: dict[str, Any]) -> None:
     """For people."""
-    header = ("format", "events", "seconds", "processor s", "peak MB", "rows", "written MB")
+    shown = (
+        "seconds",
+        "processor_seconds",
+        "events_per_processor_second",
+        "times_copy",
+        "peak_mb",
+        "rows",
+        "written_mb",
+    )
+    header = ("format", "events", "seconds", "processor s", "events/processor s", "times copy", "peak MB", "rows", "MB")
     rows = [
-        (format, f"{log['events']:,}", *(f"{one[key]:,}" for key in list(one)))
-        for format in found["logs"][0]["formats"]
-        for log in found["logs"]
-        for one in (log["formats"][format],)
+        (format, f"{int(events):,}", *(f"{one[key]:,}" for key in shown))
+        for format in FORMATS
+        for events, log in found["logs"].items()
+        if (one := log["formats"].get(format))
     ]
     print(_shared.table(header, rows))
 
@@ -88,7 +138,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--formats", default="", help="with commas between them; by default all")
-    parser.add_argument("--fresh", action="store_true", help="make the logs anew")
+    parser.add_argument("--fresh", action="store_true", help="make the logs anew, measure all")
+    parser.add_argument("--results", type=Path, default=RESULTS / "export.json")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     try:
@@ -96,7 +147,6 @@ def main() -> int:
     except BenchmarkError as error:
         print(error, file=sys.stderr)
         return 1
-    _shared.save(RESULTS / "export.json", found)
     print(json.dumps(found)) if args.json else show(found)
     return 0
 

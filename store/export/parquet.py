@@ -10,11 +10,12 @@ from ..typed import NAMES as TYPED
 from ..views import VIEWS, create_views
 from .folder import file_entry
 from .manifest import FileEntry
+from .stopping import Stop
 
 TABLES = ("events", *VIEWS)
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    "memory_limit": "512MB",
+    "memory_limit": "256MB",
     # Every thread holds row groups of its own, with sources and reports in them.
     "threads": 1,
 }
@@ -28,15 +29,16 @@ _PORTION = 20_000
 """Events of the sessions that such a view is asked about at a time."""
 
 
-def write_parquet(log: Path, folder: Path) -> list[FileEntry]:
+def write_parquet(log: Path, folder: Path, stop: Stop) -> list[FileEntry]:
     """Write the tables of the log at ``log``, which nobody has open and nobody wants back, into ``folder``."""
-    with explained(folder), duckdb.connect(log, config=_CONFIG) as con:
+    with explained(folder), stop.interrupts(duckdb.connect(log, config=_CONFIG)) as con:
         con.execute("SET allowed_directories = [?]", [str(folder)])
         con.execute("SET enable_external_access = false")
-        return [_write(con, name, folder) for name in TABLES]
+        return [_write(con, name, folder, stop) for name in TABLES]
 
 
-def _write(con: duckdb.DuckDBPyConnection, name: str, folder: Path) -> FileEntry:
+def _write(con: duckdb.DuckDBPyConnection, name: str, folder: Path, stop: Stop) -> FileEntry:
+    stop.check()
     path = folder / f"{name}.parquet"
     columns = [(row[0], row[1]) for row in con.execute(f"DESCRIBE {name}").fetchall()]
     # Parquet's JSON type is a stranger to most readers.
@@ -47,7 +49,7 @@ def _write(con: duckdb.DuckDBPyConnection, name: str, folder: Path) -> FileEntry
     order = next(known for known in ("seq", "at_ns", "session", columns[0][0]) if known in dict(columns))
     # The events lie in their order: sorting them would hold all of them in memory.
     ordered = "" if name in ("events", *_WIDE) else f"ORDER BY {order}"
-    source = _staged(con, name, order) if name in _WIDE else name
+    source = _staged(con, name, order, stop) if name in _WIDE else name
     con.execute(
         f"COPY (SELECT {spelled} FROM {source} {ordered}) TO '{str(path).replace(chr(39), chr(39) * 2)}' "
         f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_GROUP_ROWS})"
@@ -56,11 +58,12 @@ def _write(con: duckdb.DuckDBPyConnection, name: str, folder: Path) -> FileEntry
     return file_entry(path, int(rows[0]) if rows else 0)
 
 
-def _staged(con: duckdb.DuckDBPyConnection, name: str, order: str) -> str:
+def _staged(con: duckdb.DuckDBPyConnection, name: str, order: str, stop: Stop) -> str:
     """A table with the rows of a view, session by session in the order of their beginnings."""
     con.execute(f"CREATE TABLE staged_{name} AS SELECT * FROM {name} LIMIT 0")
     (file,) = con.execute("SELECT current_database()").fetchone() or ("",)
     for sessions in _portions(con):
+        stop.check()
         chosen = ", ".join("'" + session.replace("'", "''") + "'" for session in sessions)
         # Unqualified names find temporary views first: what the view joins is the portion alone.
         for table in ("events", *TYPED):

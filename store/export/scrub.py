@@ -21,6 +21,9 @@ _LONG, _LONG_CLEAN = 65_536, 256
 _PLAIN = re.compile(r"[^\"\\\x00-\x1f\x7f]+")
 """What JSON spells as it is, however often it is put into JSON again."""
 
+_HIDING = (r"\\u", r"\\/", r"\x{130}", r"\x{131}")
+"""Patterns of what can hide a mark: JSON's other spellings, and letters that RE2 does not take for an i."""
+
 
 class Scrubber:
     """Redacts texts and counts what it found, by kind, in :attr:`found`."""
@@ -40,6 +43,12 @@ class Scrubber:
         caseless = {mark for rule in self._rules if rule.caseless for mark in rule.marks}
         self._marks = _shortest(_in_json(mark) for rule in self._rules if not rule.caseless for mark in rule.marks)
         self._caseless_marks = _shortest(caseless)
+
+    @property
+    def suspicion(self) -> str:
+        """Pattern (of RE2, as DuckDB has it) that is found in every JSON in which something may have to be redacted."""
+        caseless = (f"(?i:{_quoted(mark)})" for mark in self._caseless_marks)
+        return "|".join((*map(_quoted, self._marks), *caseless, *_HIDING))
 
     def text(self, text: str) -> str:
         """``text`` without secrets."""
@@ -63,9 +72,12 @@ class Scrubber:
             return {self.text(key): self.value(item) for key, item in value.items()}
         return value
 
-    def message(self, data: bytes) -> tuple[bytes, bool]:
-        """The wire bytes of an event without secrets, on one line, and whether anything had to be taken out."""
-        said = json.loads(data) if self._maybe_in_json(data.decode()) else None
+    def message(self, data: bytes, *, suspicious: bool = True) -> tuple[bytes, bool]:
+        """The wire bytes of an event without secrets, on one line, and whether anything had to be taken out.
+
+        What :attr:`suspicion` is not in need not be looked at again.
+        """
+        said = json.loads(data) if suspicious else None
         clean = self.value(said)
         if clean == said:
             # Between the parts of JSON a newline is a space, and inside its strings there is none.
@@ -80,10 +92,6 @@ class Scrubber:
             return self.text(text)
         clean = self.value(said)
         return text if clean == said else json.dumps(clean, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-
-    def _maybe_in_json(self, text: str) -> bool:
-        """Whether a text of the JSON ``text`` may hold a mark: as it is, or in the spellings that could hide one."""
-        return "\\u" in text or "\\/" in text or self._maybe_in(text)
 
     def _maybe_in(self, text: str) -> bool:
         """Whether ``text`` has a mark of any rule, or what is left of it in JSON."""
@@ -116,6 +124,10 @@ class Scrubber:
 def _in_json(mark: str) -> str:
     """The longest part of ``mark`` that stands in JSON as it is; empty, and so in every text, if there is none."""
     return max(_PLAIN.findall(mark), key=len, default="")
+
+
+def _quoted(mark: str) -> str:
+    return re.sub(r"[!-/:-@\[-`{-~]", lambda found: "\\" + found[0], mark)
 
 
 def _shortest(marks: Iterable[str]) -> tuple[str, ...]:

@@ -1,16 +1,18 @@
 """Which rows a user wants: some sessions, and a condition in SQL on a named view."""
 
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import duckdb
 
 from ...schemas import InputError
 from ..guard import Table, guarded
-from ..log import Log
 
 VIEWS_BY_FORMAT = {"sft": "nodes", "dpo": "nodes", "grpo": "nodes", "events": "events", "parquet": "sessions"}
 """The view that ``--where`` speaks of."""
+
+Cursors = Callable[[], duckdb.DuckDBPyConnection]
+"""Opens a connection to the log, for one query."""
 
 _TIMEOUT_S = 600.0
 _MOST_KEYS = 5_000_000
@@ -37,41 +39,41 @@ def chosen_sessions(known: Collection[str], asked: Sequence[str]) -> list[str]:
     return [session for session in known if session in wanted]
 
 
-def check_condition(log: Log, view: str, where: str) -> None:
+def check_condition(cursors: Cursors, view: str, where: str) -> None:
     """Refuse a condition that cannot be asked of ``view``.
 
     Raises:
         InputError: DuckDB says why.
     """
     if where:
-        _ask(log, f"SELECT 1 FROM {view} WHERE ({where}\n) LIMIT 0", ())
+        _ask(cursors, f"SELECT 1 FROM {view} WHERE ({where}\n) LIMIT 0", ())
 
 
-def chosen_nodes(log: Log, where: str) -> frozenset[tuple[str, str]] | None:
+def chosen_nodes(cursors: Cursors, where: str) -> frozenset[tuple[str, str]] | None:
     """Session and name of every node that ``where`` holds for; None without a condition."""
     if not where:
         return None
-    found = _ask(log, f"SELECT session, node FROM nodes WHERE ({where}\n)", ())
+    found = _ask(cursors, f"SELECT session, node FROM nodes WHERE ({where}\n)", ())
     if found.truncated:
         raise InputError(f"--where chooses more than {len(found.rows):,} nodes: choose some sessions with --session")
     return frozenset((row[0], row[1]) for row in found.rows)
 
 
-def sessions_where(log: Log, where: str) -> frozenset[str] | None:
+def sessions_where(cursors: Cursors, where: str) -> frozenset[str] | None:
     """Every session that ``where`` holds for; None without a condition."""
     if not where:
         return None
-    return frozenset(row[0] for row in _ask(log, f"SELECT session FROM sessions WHERE ({where}\n)", ()).rows)
+    return frozenset(row[0] for row in _ask(cursors, f"SELECT session FROM sessions WHERE ({where}\n)", ()).rows)
 
 
-def events_where(log: Log, where: str, after: int, until: int) -> frozenset[int]:
+def events_where(cursors: Cursors, where: str, after: int, until: int) -> frozenset[int]:
     """Positions of the events above ``after``, up to ``until``, that ``where`` holds for."""
     sql = f"SELECT seq FROM events WHERE seq > ? AND seq <= ? AND ({where}\n)"
-    return frozenset(row[0] for row in _ask(log, sql, (after, until)).rows)
+    return frozenset(row[0] for row in _ask(cursors, sql, (after, until)).rows)
 
 
-def _ask(log: Log, sql: str, params: Sequence[int]) -> Table:
-    with log.cursor() as cursor:
+def _ask(cursors: Cursors, sql: str, params: Sequence[int]) -> Table:
+    with cursors() as cursor:
         try:
             return guarded(cursor, sql, params, max_rows=_MOST_KEYS, timeout=_TIMEOUT_S)
         except InputError as error:

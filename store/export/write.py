@@ -1,6 +1,5 @@
 """Exports a log: reads it once, takes secrets out, writes a folder that is there whole or not at all."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -8,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import msgspec
 
 from ...bus import Bus
@@ -16,7 +16,7 @@ from ..chain import Chain, Row
 from ..database import MEMORY
 from ..log import Log
 from ..snapshot import snapshot
-from ..verify import bad_event, ended
+from ..verify import bad_event, ended, verify_chain
 from .events import EVENTS_FILE
 from .folder import Lines, whole_folder
 from .manifest import MANIFEST, FileEntry, LogEntry, Manifest, ProblemEntry, problem_entry
@@ -32,6 +32,7 @@ from .selection import (
     sessions_where,
 )
 from .session import Extents, ToldNode, read_session
+from .stopping import Stop
 from .training import BUILDERS, Build
 
 FORMATS = tuple(VIEWS_BY_FORMAT)
@@ -56,11 +57,16 @@ class _Job:
     events: int
     """Events of the log that count: later ones are not looked at."""
     extents: Extents
+    stop: Stop
     scrubber: Scrubber = field(default_factory=Scrubber)
     skipped: Counter[str] = field(default_factory=Counter)
     problems: dict[str, ProblemEntry] = field(default_factory=dict)
     sessions: set[str] = field(default_factory=set)
     redacted: int = 0
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection for one query, which is interrupted when nobody waits any more."""
+        return self.stop.interrupts(self.log.cursor())
 
 
 async def write_export(
@@ -92,15 +98,16 @@ async def write_export(
     with whole_folder(out) as folder:
         # A condition may join the whole log; reading it in order needs no more of it than a few pages.
         async with snapshot(home, folder, bus=bus, memory=MEMORY if where.strip() else _MEMORY) as log:
-            return await asyncio.to_thread(_export, log, format, folder, where.strip(), sessions)
+            stop = Stop()
+            return await stop.run(lambda: _export(log, format, folder, where.strip(), sessions, stop))
 
 
-def _export(log: Log, format: str, folder: Path, where: str, sessions: Sequence[str]) -> Manifest:
-    check_condition(log, VIEWS_BY_FORMAT[format], where)
+def _export(log: Log, format: str, folder: Path, where: str, sessions: Sequence[str], stop: Stop) -> Manifest:
+    check_condition(lambda: stop.interrupts(log.cursor()), VIEWS_BY_FORMAT[format], where)
     with log.cursor() as cursor:
         state = LogEntry(id=log.id, events=len(log), head=log.head)
         extents = session_extents(cursor)
-    job = _Job(log, folder, where, chosen_sessions(extents, sessions), state.events, extents)
+    job = _Job(log, folder, where, chosen_sessions(extents, sessions), state.events, extents, stop)
     files = {"events": _events, "parquet": _parquet}.get(format, _training(format))(job)
     manifest = Manifest(
         format=format,
@@ -122,9 +129,8 @@ def _export(log: Log, format: str, folder: Path, where: str, sessions: Sequence[
 
 def _training(format: str) -> Callable[[_Job], list[FileEntry]]:
     def write(job: _Job) -> list[FileEntry]:
-        # What is learned from is what was measured.
-        job.log.verify().check()
-        keys = chosen_nodes(job.log, job.where)
+        _check(job)
+        keys = chosen_nodes(job.cursor, job.where)
 
         def choose(node: ToldNode) -> bool:
             return keys is None or (node.session, node.name) in keys
@@ -137,8 +143,18 @@ def _training(format: str) -> Callable[[_Job], list[FileEntry]]:
     return write
 
 
+def _check(job: _Job) -> None:
+    """What is learned from is what was measured: the events, and for a condition the tables it is asked of."""
+    if job.where:
+        with job.cursor() as cursor:
+            verify_chain(cursor).check()
+    else:
+        for _ in _followed(job):
+            pass
+
+
 def _tell(job: _Job, session: str, build: Build, choose: Callable[[ToldNode], bool], lines: Lines) -> None:
-    with job.log.cursor() as cursor:
+    with job.cursor() as cursor:
         told = read_session(cursor, session, job.extents)
     if told is None:
         job.skipped["session whose opening is not in the log"] += 1
@@ -159,7 +175,7 @@ def _events(job: _Job) -> list[FileEntry]:
 
 
 def _parquet(job: _Job) -> list[FileEntry]:
-    keys = sessions_where(job.log, job.where)
+    keys = sessions_where(job.cursor, job.where)
     wanted = frozenset(job.wanted) if keys is None else keys & frozenset(job.wanted)
     job.where = ""  # it speaks of sessions, and they are chosen
     clean = job.folder / ".clean.duckdb"
@@ -171,7 +187,7 @@ def _parquet(job: _Job) -> list[FileEntry]:
                 log.append(batch)
                 batch = []
         log.append(batch)
-    files = write_parquet(clean, job.folder)
+    files = write_parquet(clean, job.folder, job.stop)
     clean.unlink()
     return files
 
@@ -182,23 +198,36 @@ def _messages(job: _Job, wanted: frozenset[str]) -> Iterator[tuple[int, bytes]]:
     Raises:
         LogCorrupted: an event is not what was written; it is named.
     """
-    chain = Chain()
     keys: frozenset[int] | None = None
-    for start in range(0, job.events, _SPAN):
-        until = min(start + _SPAN, job.events)
-        if job.where and start % _ASKED_SPAN == 0:
-            keys = events_where(job.log, job.where, start, min(start + _ASKED_SPAN, job.events))
-        for row in _rows(job.log, start, until):
-            if reason := chain.follow(row):
+    for row, suspicious in _followed(job):
+        if job.where and row.seq % _ASKED_SPAN == 1:
+            start = row.seq - 1
+            keys = events_where(job.cursor, job.where, start, min(start + _ASKED_SPAN, job.events))
+        if row.session not in wanted or (keys is not None and row.seq not in keys):
+            job.skipped["not selected"] += 1
+            continue
+        message, redacted = job.scrubber.message(row.message, suspicious=suspicious)
+        job.redacted += redacted
+        job.sessions.add(row.session)
+        _note_problem(job, row)
+        yield row.seq, message
+
+
+def _followed(job: _Job) -> Iterator[tuple[Row, bool]]:
+    """Every event, oldest first, and whether something in it may have to be redacted.
+
+    Raises:
+        LogCorrupted: an event is not what was written; it is named.
+    """
+    chain = Chain()
+    while chain.good < job.events:
+        rows = _rows(job, chain.good, min(chain.good + _SPAN, job.events))
+        for row, suspicious in rows:
+            if reason := chain.step(row):
                 bad_event(chain, row.id, reason).check()
-            if row.session not in wanted or (keys is not None and row.seq not in keys):
-                job.skipped["not selected"] += 1
-                continue
-            message, redacted = job.scrubber.message(row.message)
-            job.redacted += redacted
-            job.sessions.add(row.session)
-            _note_problem(job, row)
-            yield row.seq, message
+            yield row, suspicious
+        if not rows:
+            break
     ended(chain, str(job.events), chain.head).check()
 
 
@@ -208,10 +237,13 @@ def _note_problem(job: _Job, row: Row) -> None:
         job.problems[opened.problem.sha256] = problem_entry(opened.problem)
 
 
-def _rows(log: Log, after: int, until: int) -> list[Row]:
-    columns = ", ".join(Row._fields)
-    with log.cursor() as cursor:
-        found = cursor.execute(
-            f"SELECT {columns} FROM events WHERE seq > ? AND seq <= ? ORDER BY seq", [after, until]
-        ).fetchall()
-    return [Row._make(row) for row in found]
+def _rows(job: _Job, after: int, until: int) -> list[tuple[Row, bool]]:
+    """DuckDB looks for what is suspicious in all texts at once, in a twentieth of the time."""
+    suspicious = " OR ".join(
+        f"regexp_matches({text}, $2)"
+        for text in ("body", "wire", "concat_ws(chr(10), id, session, pool, node, agent, worker, cause)")
+    )
+    sql = f"SELECT {', '.join(Row._fields)}, {suspicious} FROM events WHERE seq > $1 AND seq <= $3 ORDER BY seq"
+    with job.cursor() as cursor:
+        found = cursor.execute(sql, [after, job.scrubber.suspicion, until]).fetchall()
+    return [(Row._make(row[:-1]), row[-1]) for row in found]
