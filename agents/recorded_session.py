@@ -11,6 +11,9 @@ from ..store import Recorded, read_recorded
 from .graph import SearchGraph
 from .inheritance import Told, inherited
 
+LONG_NUMBER = 8
+"""Digits from which on a number may be the beginning of an event's id, and not only a place in the log."""
+
 
 @dataclass(frozen=True)
 class RecordedSession:
@@ -31,7 +34,9 @@ class RecordedSession:
         ids = {str(seq): envelope.id for seq, envelope in self.events}
         if name in ids:
             return ids[name]
-        found = [id for id in ids.values() if id.startswith(name)]
+        # A short number is a place: one beyond the session's must not stand for an id that happens to begin like it.
+        is_place = name.isdecimal() and len(name) < LONG_NUMBER
+        found = [id for id in ids.values() if id.startswith(name) and not is_place]
         if len(found) > 1 and name not in found:
             raise InputError(
                 f"event {name!r} begins {len(found)} ids: write more of it, for example {found[0][: len(name) + 8]}"

@@ -28,7 +28,7 @@ ALIKE_STRUCTURE = 0.3
 """Likeness of the structure that it needs besides: platform, dtype and sizes alone make no kernel fit."""
 
 MOST_SESSIONS = 12
-"""Sessions whose winners are looked at, the most alike and latest first."""
+"""Sessions whose winners are looked at, the most alike and latest first; more if more are named."""
 
 MANY = 10_000
 """Sessions that a misspelt one is compared with."""
@@ -57,6 +57,7 @@ async def seeding(
 
     Raises:
         InputError: a session is not there (the nearest is named), or none of those named has a kernel that fits.
+        LogCorrupted: a session that the chosen come from is not what was written; its first bad event is named.
         StoreError, BusError: the log cannot be read.
     """
     if not sources:
@@ -69,7 +70,10 @@ async def seeding(
     if AUTO in sources:
         alike = _compared(await _all(home, bus), target)
         found += [pair for pair in alike if pair[1].whole >= ALIKE and pair[1].structure >= ALIKE_STRUCTURE]
-    chosen = _chosen(await _winners(home, found, bus), target, max(1, min(MOST_SEEDS, budget // 3)))
+    most = max(MOST_SESSIONS, len(named))
+    chosen = _chosen(await _winners(home, found, most, bus), target, max(1, min(MOST_SEEDS, budget // 3)))
+    for session in dict.fromkeys(kernel.session for kernel in chosen.kernels):
+        await store.read_recorded(home, session, bus=bus, checked=True)
     if named and not chosen.kernels:
         why = chosen.notes[0] if chosen.notes else "no candidate of theirs beat its baselines"
         raise InputError(f"nothing of {', '.join(named)} can seed {target.problem.name}: {why}; leave --seed-from out")
@@ -139,11 +143,13 @@ async def _check_named(
             raise InputError(f"there is no session {session!r} to seed from{hint}")
 
 
-async def _winners(home: Path, found: Sequence[tuple[SearchedProblem, Likeness]], bus: Bus | None) -> list[Winner]:
+async def _winners(
+    home: Path, found: Sequence[tuple[SearchedProblem, Likeness]], most: int, bus: Bus | None
+) -> list[Winner]:
     sessions = {session: (one, like) for one, like in reversed(found) for session in one.sessions}
     order = dict.fromkeys(session for one, _ in found for session in one.sessions)
     winners: list[Winner] = []
-    for session in list(order)[:MOST_SESSIONS]:
+    for session in list(order)[:most]:
         rows = await store.winners(home, session, bus=bus)
         winners += [_winner(row, *sessions[session]) for row in rows]
     return winners

@@ -1,14 +1,20 @@
 """``kernelswarm optimize``: search for a faster kernel."""
 
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ..agents.home import kernelswarm_home
+from ..agents.seeding import AUTO
 from ..agents.session import INJECT, SearchOptions
+from ..bus import asked_bus
 from ..hardware.problem_files import load_problem
 from .completion import session_ids
 from .options import Json, Nats, OutFolder, Pool, ProblemFile, Workers
+from .reading import check_known
 from .searching import Ordered, check, search
 
 EXAMPLES = (
@@ -61,4 +67,14 @@ def optimize(
     )
     check(options, nats=nats, workers=workers)
     home = kernelswarm_home()
+    asyncio.run(_check_seeds(home, nats, options.seed_from))
     return search(Ordered(load_problem(problem), pool, options, home, nats, workers, out_dir, json))
+
+
+async def _check_seeds(home: Path, nats: str, sources: Sequence[str]) -> None:
+    """A slip costs a sentence, before anything is started. Errors: :func:`check_known`."""
+    named = [source for source in sources if source != AUTO]
+    if named:
+        async with asked_bus(nats) as bus:
+            for session in named:
+                await check_known(home, session, bus)

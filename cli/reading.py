@@ -21,9 +21,11 @@ def nothing_in(home: Path) -> str:
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """``; did you mean …?`` for the most similar of ``names``, or nothing."""
-    known = list(names)
-    near = [one for one in known if name and one.startswith(name)] or difflib.get_close_matches(name, known, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    known = {one.casefold(): one for one in names}
+    meant = name.casefold()
+    begun = [one for one in known if meant and one.startswith(meant)]
+    near = begun or difflib.get_close_matches(meant, known, cutoff=0.5)
+    return f"; did you mean {known[near[0]]!r}?" if near else ""
 
 
 async def recorded_session(home: Path, session: str, bus: Bus | None, *, checked: bool = False) -> RecordedSession:
@@ -56,6 +58,8 @@ async def check_known(home: Path, session: str, bus: Bus | None) -> None:
     Raises:
         InputError: there is no such session; the nearest one is named.
     """
+    if bus is None and not log_path(home).exists():
+        raise InputError(f"there is no session {session!r}: {nothing_in(home)}")
     found = await store.run_sql(home, "SELECT 1 FROM events WHERE session = ? LIMIT 1", params=(session,), bus=bus)
     if not found.rows:
         raise await unknown_session(home, session, bus)

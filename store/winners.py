@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -12,11 +13,14 @@ from .query import run_sql
 MOST_PROBLEMS = 500
 """Problems that are compared with the new one, the latest."""
 
+MOST_SESSIONS = 50
+"""Sessions of one problem that are told, the latest; more if more are named."""
+
 PER_SESSION = 16
 """Winners of a session that are looked at, the fastest."""
 
 _PROBLEMS = """
-    SELECT problem, sha256, platform, arg_max(facts, seq) AS facts, list(session ORDER BY seq DESC)[:50] AS sessions
+    SELECT problem, sha256, platform, arg_max(facts, seq) AS facts, list(session ORDER BY seq DESC)[:?] AS sessions
     FROM (SELECT seq, session, body->>'$.problem.name' AS problem, body->>'$.problem.sha256' AS sha256,
             body->>'$.pool.platform' AS platform, body->>'$.facts' AS facts
         FROM events WHERE tag = 'session.opened.v1' {where} ORDER BY seq DESC LIMIT 5000)
@@ -71,7 +75,7 @@ async def searched_problems(
 ) -> list[SearchedProblem]:
     """The problems of ``sessions``, or of all of them; the latest first. Errors: :func:`run_sql`."""
     where = "AND session IN (SELECT unnest(?))" if sessions else ""
-    given = [list(sessions)] if sessions else []
+    given: list[Any] = [max(MOST_SESSIONS, len(sessions)), *([list(sessions)] if sessions else [])]
     found: list[SearchedProblem] = []
     while len(found) < MOST_PROBLEMS:
         params = [*given, _PAGE, len(found)]

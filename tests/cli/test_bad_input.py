@@ -63,6 +63,8 @@ def sentence(err: str) -> str:
         (["optimize", "{problem}", "--pool", "cpi"], "did you mean 'cpu'?"),
         (["optimize", "{problem}", "--no-workers"], "--no-workers needs --nats"),
         (["optimize", "{problem}", "--out", "{tmp}/empty.py"], "choose another folder with --out"),
+        (["optimize", "{problem}", "--seed-from", "RMSNORM-7KQ2x"], "did you mean 'rmsnorm-7kq2m'?"),
+        (["optimize", "{problem}", "--seed-from", "auto,nosuch-1"], "there is no session 'nosuch-1'"),
         (["evaluate", "{problem}", "nowhere.py"], "nowhere.py does not exist"),
         (["evaluate", "{problem}", "{tmp}/binary.py"], "cannot be read as text"),
         (["evaluate", "{problem}", "/dev/zero"], "is no plain file"),

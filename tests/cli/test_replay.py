@@ -93,6 +93,22 @@ def test_it_stops_at_an_event_named_by_seq_id_or_beginning(
         assert ran.status == 0 and f"20 events fed up to event {one.id}" in ran.out and "next:" in ran.out
 
 
+@pytest.mark.parametrize("command", [["replay", "--to"], ["fork", "--at"]])
+def test_a_place_that_is_not_the_sessions_is_no_beginning_of_an_id(
+    command: list[str], sessions: dict[str, str], kernelswarm: Callable[..., Any]
+) -> None:
+    (events,) = histories.read("v1-minutes").values()
+    known = {str(seq) for seq in range(258, 332)}
+    place = next(one.id[:digits] for digits in (1, 2, 3) for one in events if _is_a_place(one.id[:digits], known))
+    name, option = command
+    ran = kernelswarm(name, sessions["minutes"], option, place)
+    assert ran.status == 2 and f"has no event '{place}'; its events have seq 258 to 331" in ran.err
+
+
+def _is_a_place(text: str, known: set[str]) -> bool:
+    return text.isdecimal() and text not in known
+
+
 def test_it_is_played_at_a_multiple_of_recorded_time(sessions: dict[str, str], kernelswarm: Callable[..., Any]) -> None:
     ran = kernelswarm("replay", sessions["budget"], "--speed", "100x")
     assert f"session {sessions['budget']}" in ran.err and "baselines: eager" in ran.err and "n008" in ran.err
