@@ -1,6 +1,5 @@
 """``kernelswarm export``: training data, events to import elsewhere, or Parquet, out of the log."""
 
-import asyncio
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +12,7 @@ from ..schemas import InputError
 from ..store import log_path
 from ..store.export import Manifest, write_export
 from .completion import session_ids
+from .interrupts import run_interruptible
 from .options import Json, Nats
 from .reading import nothing_in
 from .terminal import err, out, print_json
@@ -66,7 +66,7 @@ def export(
         async with asked_bus(nats) as bus:
             return await write_export(home, format.value, folder, where=where, sessions=session or (), bus=bus)
 
-    manifest = asyncio.run(write())
+    manifest = run_interruptible(lambda _: write())
     if json:
         print_json(manifest)
         return 0

@@ -99,7 +99,12 @@ async def verify_log(home: Path, *, bus: Bus | None = None) -> VerifyResult:
 
 
 async def _opened(path: Path, memory: str = MEMORY) -> Log | None:
+    opening = asyncio.ensure_future(asyncio.to_thread(Log.open, path, read_only=True, memory=memory))
     try:
-        return await asyncio.to_thread(Log.open, path, read_only=True, memory=memory)
+        return await asyncio.shield(opening)
     except LogBusyError:
         return None
+    except asyncio.CancelledError:
+        with contextlib.suppress(StoreError):
+            (await opening).close()  # the thread goes on, and nobody else would close what it opens
+        raise

@@ -2,8 +2,10 @@
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -21,6 +23,8 @@ from .manifest import FileEntry
 def whole_folder(out: Path) -> Iterator[Path]:
     """A folder to write into, which becomes ``out`` when the body has ended well, and vanishes when it has not.
 
+    What an export to the same place has left that was killed vanishes as well.
+
     Raises:
         InputError: ``out`` is there and not an empty folder, or cannot be made. Nothing was changed.
         StoreError: the disk is full.
@@ -30,10 +34,10 @@ def whole_folder(out: Path) -> Iterator[Path]:
     made = _make_parents(out)
     partial = out.with_name(f".{out.name}.{uuid.uuid4().hex[:8]}.partial")
     try:
-        partial.mkdir()
-        yield partial
-        _synced(partial)
-        partial.rename(out)  # onto an empty folder at most: the system refuses any other
+        with _made(partial, out):
+            yield partial
+            _synced(partial)
+            partial.rename(out)  # onto an empty folder at most: the system refuses any other
     except OSError as error:
         raise _explained(out, error) from error
     finally:
@@ -102,6 +106,41 @@ def _make_parents(out: Path) -> list[Path]:
     except OSError as error:
         raise _explained(out, error) from error
     return missing
+
+
+@contextlib.contextmanager
+def _made(partial: Path, out: Path) -> Iterator[None]:
+    """Make ``partial``, locked as long as its process lives: whoever finds such a folder without a lock removes it."""
+    with contextlib.ExitStack() as lock:
+        with _locked(out.parent):  # between being made and being locked a folder looks like a leftover
+            _sweep(out)
+            partial.mkdir()
+            lock.enter_context(_locked(partial))
+        yield
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Whether the lock on ``folder`` could be had: somebody else has it, or the file system knows none."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(handle)
+
+
+def _sweep(out: Path) -> None:
+    left = re.compile(rf"\.{re.escape(out.name)}\.[0-9a-f]{{8}}\.partial")
+    for folder in out.parent.iterdir():
+        if left.fullmatch(folder.name) and folder.is_dir() and not folder.is_symlink():
+            with _locked(folder) as free:
+                if free:
+                    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _synced(folder: Path) -> None:

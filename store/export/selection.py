@@ -46,7 +46,9 @@ def check_condition(cursors: Cursors, view: str, where: str) -> None:
         InputError: DuckDB says why.
     """
     if where:
+        # What ends its parenthesis to go on with something else, as a LIMIT, fits into one of the two at most.
         _ask(cursors, f"SELECT 1 FROM {view} WHERE ({where}\n) LIMIT 0", ())
+        _ask(cursors, f"SELECT CASE WHEN ({where}\n) THEN 1 END FROM {view} LIMIT 0", ())
 
 
 def chosen_nodes(cursors: Cursors, where: str) -> frozenset[tuple[str, str]] | None:
