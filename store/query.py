@@ -16,7 +16,7 @@ from typing import Any
 
 from ..bus import Bus, NobodyServes
 from ..bus.bulk import running
-from ..schemas import InputError, Schema, decode, encode
+from ..schemas import InputError, KernelswarmError, Schema, decode, encode
 from .database import LogBusyError
 from .guard import Table, guarded
 from .log import Log, log_path
@@ -29,6 +29,9 @@ TIMEOUT_SECONDS = 30.0
 
 _RETRY_SECONDS = 0.1
 _STOP_SECONDS = 2.0
+_LOOK_SECONDS = 2.0
+"""How often a query that takes long makes sure that somebody is still at it."""
+
 _NICENESS = 10
 _BUSY = "Other queries kept the recorder busy: ask again, or give it more time."
 
@@ -155,7 +158,7 @@ async def _ask_once(home: Path, query: Query, bus: Bus | None) -> Table:
             names = [service_name(home)] + ([] if bus is None and path.exists() else ["sql"])
             for name in names:
                 with contextlib.suppress(NobodyServes):
-                    return await _ask(found, name, query)
+                    return await _ask(found, name, query, None if bus is not None else home)
     return await asyncio.to_thread(_ask_file, path, query)
 
 
@@ -169,9 +172,33 @@ async def _some_bus(home: Path, bus: Bus | None) -> AsyncIterator[Bus | None]:
         yield own
 
 
-async def _ask(bus: Bus, name: str, query: Query) -> Table:
-    data = await bus.request(name, encode(query), query.timeout + 5.0)
-    return decode(zlib.decompress(data), Table)
+async def _ask(bus: Bus, name: str, query: Query, home: Path | None) -> Table:
+    """Ask a recorder; with ``home`` over the server that was found running for it.
+
+    Raises:
+        LogBusyError: it ended before it answered: the log will be free, or another one has it.
+    """
+    asking = asyncio.ensure_future(bus.request(name, encode(query), query.timeout + 5.0))
+    try:
+        while not (await asyncio.wait([asking], timeout=_LOOK_SECONDS))[0]:
+            if not await _is_there(bus, name, home):
+                raise LogBusyError("The process that has the log ended while it was asked: ask again.")
+        return decode(zlib.decompress(asking.result()), Table)
+    finally:
+        asking.cancel()
+
+
+async def _is_there(bus: Bus, name: str, home: Path | None) -> bool:
+    """Whether whoever was asked still lives; of one that is busy, or whose server is away for a while, yes."""
+    if home is not None and await asyncio.to_thread(running, home) is None:
+        return False
+    try:
+        await bus.request(name, encode(Query(sql="SELECT 1", timeout=_LOOK_SECONDS)), _LOOK_SECONDS)
+    except NobodyServes:
+        return False
+    except KernelswarmError:
+        return True
+    return True
 
 
 def _ask_file(path: Path, query: Query) -> Table:

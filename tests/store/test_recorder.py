@@ -3,18 +3,20 @@
 import asyncio
 import itertools
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from story import story
-from waiting import LIMIT_S
+from waiting import LIMIT_S, within
 
 from given import said
 from kernelswarm.bus import Bus, embedded
 from kernelswarm.bus.bulk import running
 from kernelswarm.schemas import BusError, Envelope, InputError, StopRequested, StoreError, encode
-from kernelswarm.store import Log, Recorder, log_path, recording, run_sql, show, wait_recorded
+from kernelswarm.store import Log, Recorder, log_path, query, recording, run_sql, show, wait_recorded
 from kernelswarm.store.recorder import BATCH
 
 numbers = itertools.count()
@@ -205,6 +207,30 @@ async def test_a_home_without_a_log_asks_whoever_records(tmp_path: Path, bus: Bu
         await run_sql(here, "SELECT count(*) FROM range(10000000) a, range(10000000) b", bus=bus, timeout=0.2)
     with pytest.raises(InputError, match="ask for less"):
         await run_sql(here, "SELECT md5(i::VARCHAR) FROM range(1000000) r(i)", bus=bus, max_rows=10**6)
+
+
+async def test_a_recorder_that_is_killed_while_it_is_asked_is_not_waited_for(
+    tmp_path: Path, bus: Bus, url: str, python: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far, looked = tmp_path / "far", asyncio.Event()
+    is_there = query._is_there
+
+    async def look(*asked: Any) -> bool:
+        looked.set()
+        return await is_there(*asked)
+
+    monkeypatch.setattr(query, "_is_there", look)
+    monkeypatch.setattr(query, "_LOOK_SECONDS", 0.2)
+    other = await python(OTHER, far, url, "record")
+    await other.stdout.readline()
+    await wait_recorded(far, bus, max(await bus.publish_many(some(3))))
+    other.send_signal(signal.SIGSTOP)
+    asked = asyncio.create_task(run_sql(far, "SELECT count(*) FROM events", bus=bus, timeout=LIMIT_S))
+    await within(looked.wait())
+    other.kill()
+    assert (await within(asked)).rows == ((3,),)
+    with Log.open(log_path(far), read_only=True) as log:
+        assert log.verify().check().events == 3
 
 
 @pytest.mark.parametrize("end", ["closed", "killed"])
