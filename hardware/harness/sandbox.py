@@ -2,8 +2,8 @@
 
 ``userns`` and ``netns`` (no network) hold for all children; ``pidns`` (sees and signals only its own processes; all of
 them die with their keeper), ``mountns`` (files read-only outside the scratch folder), ``procfs`` (``/proc`` shows only
-its own processes) and ``seccomp`` per child. Where the kernel refuses one, the rest still hold and the name is missing
-from the list.
+its own processes), ``landlock`` (of files only what computing needs, the scratch folder alone for writing) and
+``seccomp`` per child. Where the kernel refuses one, the rest still hold and the name is missing from the list.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import os
 import resource
 from pathlib import Path
 
-from . import linux, seccomp
+from . import landlock, linux, seccomp
 from .hiding import hide_records
 from .messages import HOST, Spawn
 from .namespaces import leave_network
@@ -49,11 +49,25 @@ class ProcessSpaces:
         return True
 
 
-def separate_files(request: Spawn) -> tuple[str, ...]:
+def separate_files(request: Spawn, *, walls: bool = True) -> tuple[str, ...]:
     """Give this process and its children their own view of the file system; before they are forked.
 
-    For a stranger everything is read-only but its scratch folder, which is empty and vanishes with it.
+    For a stranger everything is read-only but its scratch folder, which is empty and vanishes with it; and behind
+    ``walls`` nothing is seen that computing does not need.
     """
+    return (*_own_mounts(request), *(_walls(request) if request.confine and walls else ()))
+
+
+def _walls(request: Spawn) -> tuple[str, ...]:
+    # Behind the mounts: who is behind these walls can mount nothing any more.
+    try:
+        landlock.wall_in(request.scratch)
+    except OSError:
+        return ()
+    return ("landlock",)
+
+
+def _own_mounts(request: Spawn) -> tuple[str, ...]:
     try:
         linux.unshare(linux.CLONE_NEWNS)
         linux.mounts_are_private()
