@@ -143,8 +143,12 @@ class Convolution:
         while not (settings.tile_k or self.widths) and k > 16 and channels % k:
             k //= 2
         total = self.most_channels * math.prod(filter(None, self.widths)) if self.widths else max(16, power(channels))
-        many = m * n >= 128 * 128 or self.widths
-        return Cut(m, n, min(k, total), settings.warps or (8 if many else 4), settings.stages or 3)
+        k = min(k, total)
+        warps = settings.warps or (8 if m * n >= 128 * 128 else 4)
+        if self.widths:
+            # Every element of a block has an address of its own: few to a thread, or registers do not hold them.
+            warps = max(warps, min(16, n * k // 512))
+        return Cut(m, n, k, warps, settings.stages or 3)
 
     @property
     def text(self) -> ConvolutionText:

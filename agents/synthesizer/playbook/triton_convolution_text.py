@@ -185,14 +185,20 @@ class ConvolutionText:
             steps = f"taps * {chunks}"
         else:
             # Taps follow each other: most of what they read lies in the cache already.
-            body += ["tap = step % taps", f"channel = (step // taps) * {cut.k} + rk"]
+            count = self._divisor("taps", self.slides)
+            body += [f"tap = step % {count}", f"channel = (step // {count}) * {cut.k} + rk"]
             steps = f"taps * ((CHANNELS + {cut.k - 1}) // {cut.k})"
         for c, slide in reversed(looped[1:]):
-            body += [f"t_{c} = tap % {self._taps(c, slide)}", f"tap = tap // {self._taps(c, slide)}"]
+            count = self._divisor(self._taps(c, slide), (slide,))
+            body += [f"t_{c} = tap % {count}", f"tap = tap // {count}"]
         body += [f"t_{looped[0][0]} = tap"] if looped else []
         precision = f', input_precision="{self.precision}"' if self.precision else ""
         body += [*self._input(), *self._filters(), f"acc = tl.dot(values, filters, acc{precision})"]
         return [f"taps = {taps}", f"for step in range(0, {steps}):", *indent(body)]
+
+    def _divisor(self, count: str, slides: tuple[Slide, ...]) -> str:
+        """Where some phase has no taps, its loop is never entered, but the compiler may divide before it."""
+        return f"tl.maximum({count}, 1)" if any(slide.phases > 1 for slide in slides) else count
 
     def _width(self, c: str) -> int:
         return dict(zip(self.letters, self.widths, strict=False)).get(c, 0)
