@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from ...schemas import Problem, Schema
+from .scrub import Scrubber
 
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 1
@@ -69,7 +70,8 @@ class Manifest(Schema, frozen=True, kw_only=True):
     problems: tuple[ProblemEntry, ...] = ()
 
 
-def problem_entry(problem: Problem) -> ProblemEntry:
+def problem_entry(problem: Problem, scrubber: Scrubber) -> ProblemEntry:
     """What the manifest says of a problem."""
     found = _SPDX.search(problem.source)
-    return ProblemEntry(name=problem.name, sha256=problem.sha256, licence=found[1].strip() if found else "unknown")
+    licence = scrubber.text(found[1].strip()) if found else "unknown"
+    return ProblemEntry(name=scrubber.text(problem.name), sha256=problem.sha256, licence=licence)

@@ -126,9 +126,9 @@ RULES: tuple[Rule, ...] = tuple(
         ),
         (
             "home_path",
-            r"(?P<kept>/(?:home|Users|var/home|export/home)/)[^\s/\"'\\:;,<>()\[\]{}$*]+",
+            r"(?P<kept>/(?:home|Users|(?:var|export)\\*/home)\\*/)[^\s/\"'\\:;,<>()\[\]{}$*]+",
             0,
-            ("/home/", "/Users/"),
+            ("/home", "/Users"),
         ),
         ("home_path", _START + r"(?P<kept>[A-Za-z]:(?:\\+|/)Users(?:\\+|/))[^\s/\"'\\:;,<>]+", 0, ("Users",)),
         ("home_path", r"(?<![\w./-])/root(?=[/\s\"'\\:;,)]|$)", 0, ("/root",)),
@@ -144,8 +144,7 @@ def literal_rules(environment: Mapping[str, str] | None, user: str | None, home:
     """What is known to the letter; by default of this process's environment, user and home folder."""
     known = os.environ if environment is None else environment
     for name, value in known.items():
-        # A path or a short word tells nothing, and would be found everywhere.
-        if _TELLING_NAME.search(name) and len(value) >= 8 and not value.startswith("/") and not value.isalpha():
+        if _TELLING_NAME.search(name) and _is_secret(value):
             yield Rule("environment", re.compile(re.escape(value)), (value,))
     folder = str(Path.home()) if home is None else home
     if len(Path(folder).parts) > 2:
@@ -153,6 +152,18 @@ def literal_rules(environment: Mapping[str, str] | None, user: str | None, home:
     named = _user() if user is None else user
     if len(named) >= 3 and named.lower() not in _COMMON_USERS:
         yield Rule("user_name", re.compile(rf"(?<![A-Za-z0-9_]){re.escape(named)}(?![A-Za-z0-9_])"), (named,))
+
+
+def _is_secret(value: str) -> bool:
+    """A path or a word tells nothing, and would be found everywhere."""
+    return len(value) >= (16 if value.isalpha() else 8) and not _is_path(value)
+
+
+def _is_path(value: str) -> bool:
+    try:
+        return value.startswith("/") and Path(value).exists()
+    except OSError:
+        return False  # too long for one: keys may begin with a slash as well
 
 
 def _user() -> str:

@@ -164,7 +164,7 @@ def _tell(job: _Job, session: str, build: Build, choose: Callable[[ToldNode], bo
         lines.write(encode(job.scrubber.value(msgspec.to_builtins(row))))
     if lines.rows > before:
         job.sessions.add(session)
-        job.problems[told.opened.problem.sha256] = problem_entry(told.opened.problem)
+        job.problems[told.opened.problem.sha256] = problem_entry(told.opened.problem, job.scrubber)
 
 
 def _events(job: _Job) -> list[FileEntry]:
@@ -234,7 +234,7 @@ def _followed(job: _Job) -> Iterator[tuple[Row, bool]]:
 def _note_problem(job: _Job, row: Row) -> None:
     if row.tag == event_tag(SessionOpened):
         opened: Any = decode_envelope(row.message).event()
-        job.problems[opened.problem.sha256] = problem_entry(opened.problem)
+        job.problems[opened.problem.sha256] = problem_entry(opened.problem, job.scrubber)
 
 
 def _rows(job: _Job, after: int, until: int) -> list[tuple[Row, bool]]:

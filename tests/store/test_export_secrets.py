@@ -1,8 +1,10 @@
 """Secrets planted wherever a text can be are in no export, and what looks a little like one is left alone."""
 
 import json
+import random
 from pathlib import Path
 
+import duckdb
 import pyarrow.parquet
 import pytest
 import zstandard
@@ -32,6 +34,7 @@ SECRETS = {
     "home": "/home/annabel/kernels/x.cu",
     "mac": "/Users/annabel/x.py",
     "windows": "C:\\Users\\annabel\\x.py",
+    "escaped": '```json {"at": "\\/home\\/annabel\\/x"} ```',
     "bearer": "Authorization: Bearer abcDEF123456.ghiJKL",
     "assigned": "export DEPLOY_TOKEN=s3cr3tvalue99",
     "quoted": "{'password': 'correct-horse-9'}",
@@ -107,6 +110,59 @@ async def test_no_planted_secret_is_exported(home: Path, format: str) -> None:
         assert 0 < manifest.redacted_events < manifest.rows
 
 
+@pytest.mark.parametrize("format", FORMATS)
+async def test_no_planted_secret_is_in_the_manifest(tmp_path: Path, format: str) -> None:
+    told = Story("planted-s2")
+    told.open(problem=problem(name=f"by-{KEY}", source=f"# SPDX-License-Identifier: {KEY}\n"))
+    for number, ms in ((1, 2.0), (2, 1.0)):
+        told.plan(f"n{number}", "", number, Intent.draft)
+        told.say(candidate(f"# {number}\n"), node=f"n{number}")
+        told.time(f"n{number}", ms)
+    with Log.open(log_path(tmp_path)) as log:
+        log.append(wire(told.envelopes))
+    manifest = await write_export(tmp_path, format, tmp_path / "out")
+    assert KEY not in everything_in(tmp_path / "out")
+    assert [(entry.name, entry.licence) for entry in manifest.problems] == [
+        ("by-[redacted:api_key]", "[redacted:api_key]")
+    ]
+
+
+SPELLINGS = [
+    *(part for secret in SECRETS.values() for part in (secret, secret[: len(secret) // 2], secret[len(secret) // 2 :])),
+    *("[redacted:secret]", "{", "}", "[", '"', "'", "\\", "\n", " ", "=", ": ", "@", "é", "TOKEN", "password", "/"),
+    *(
+        "ba\u017fic ",
+        "BAS\u0130C ",
+        "bas\u0131c ",
+        "To\u212aen",
+        "api_\u212aey",
+        "abcDEF123456.gh",
+        "bertrand",
+        'pl"ugh\\7-é',
+    ),
+]
+
+
+def test_what_duckdb_does_not_suspect_has_no_secret_however_it_is_spelled() -> None:
+    draw = random.Random(7)
+    scrubber = Scrubber(
+        {"MY_KEY": 'pl"ugh\\7-é', "A_TOKEN": "0123456789abcdef"}, user="bertrand", home="/data/bertrand"
+    )
+    texts = ["".join(draw.choices(SPELLINGS, k=draw.randint(1, 4))) for _ in range(1500)]
+    texts += [*SECRETS.values(), "x 0123456789abcdef y", "/data/bertrand/x"]
+    spelled = []
+    for number, text in enumerate(texts):
+        inner = json.dumps({"in": text}, ensure_ascii=number % 2 == 0)
+        line = json.dumps({text: [inner, text]}, ensure_ascii=number % 3 == 0)
+        spelled.append(line.replace("/", "\\/") if number % 5 == 0 else line)
+    sql = "SELECT regexp_matches(unnest(?), ?)"
+    suspected = [row[0] for row in duckdb.execute(sql, [spelled, scrubber.suspicion]).fetchall()]
+    assert 50 < suspected.count(False) < len(spelled) - 50
+    for line, suspicious in zip(spelled, suspected, strict=True):
+        clean, redacted = scrubber.message(line.encode())
+        assert (suspicious or not redacted) and scrubber.message(line.encode(), suspicious=suspicious)[0] == clean, line
+
+
 def test_secrets_inside_json_inside_json_leave_valid_json() -> None:
     inner = json.dumps({"messages": [EVERYTHING], "env": SECRETS})
     outer = json.dumps({"body": {"request": inner}}).encode()
@@ -137,8 +193,14 @@ def test_what_is_clean_stays_as_it_is_byte_for_byte() -> None:
     ],
 )
 def test_kernels_are_not_mistaken_for_secrets(code: str) -> None:
-    scrubber = Scrubber({"PATH": "/usr/bin", "AUTH_MODE": "password"}, user="root", home="/root")
+    scrubber = Scrubber({"KEY_PATH": "/usr/bin", "AUTH_MODE": "password"}, user="root", home="/root")
     assert scrubber.text(code) == code.replace("USER=1", "USER=[redacted:environment]")
+
+
+@pytest.mark.parametrize("value", ["/9aZ+secret/that/begins/with/slash=", "correcthorsebatterystaple", "/" + "p" * 300])
+def test_a_key_of_the_environment_is_found_whatever_it_looks_like(value: str) -> None:
+    scrubber = Scrubber({"DB_PASSWORD": value}, user="", home="/")
+    assert scrubber.text(f"connect('{value}')") == "connect('[redacted:environment]')"
 
 
 def test_the_users_own_name_and_home_go_wherever_they_stand() -> None:
