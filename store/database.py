@@ -28,6 +28,9 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": "false",
     "threads": 1,  # the recorder lives beside the search: it may not take the cores that are being measured
 }
+_HEADERS = 3 * 4096
+"""Bytes of a file before its first block."""
+
 _HOLDER = re.compile(r"\(PID (\d+)\)")
 
 
@@ -47,7 +50,7 @@ def open_database(path: Path, *, read_only: bool, memory: str = MEMORY) -> duckd
     with explained(path):
         if not read_only:
             path.parent.mkdir(parents=True, exist_ok=True)
-        con = duckdb.connect(path, read_only=read_only, config={**_CONFIG, "memory_limit": memory})
+        con = _connect(path, read_only=read_only, memory=memory)
         try:
             _prepare(con, path, read_only=read_only)
             con.execute("SET lock_configuration = true")
@@ -55,6 +58,17 @@ def open_database(path: Path, *, read_only: bool, memory: str = MEMORY) -> duckd
             con.close()
             raise
     return con
+
+
+def _connect(path: Path, *, read_only: bool, memory: str) -> duckdb.DuckDBPyConnection:
+    is_new = not path.exists()
+    try:
+        return duckdb.connect(path, read_only=read_only, config={**_CONFIG, "memory_limit": memory})
+    except duckdb.Error as error:
+        # A disk that was full before the headers were written: what is left would be taken for a log that was cut off.
+        if is_new and not _is_held(str(error)) and path.exists() and path.stat().st_size < _HEADERS:
+            path.unlink()
+        raise
 
 
 def read_meta(con: duckdb.DuckDBPyConnection, key: str) -> str:
@@ -153,9 +167,13 @@ def _bring_up_to_date(con: duckdb.DuckDBPyConnection) -> None:
         con.execute("INSERT INTO meta VALUES (?, ?)", [key, value])
 
 
+def _is_held(said: str) -> bool:
+    return "Could not set lock" in said or "different configuration" in said
+
+
 def _sentence(path: Path, said: str) -> StoreError:
     first = said.strip().splitlines()[0]
-    if "Could not set lock" in said or "different configuration" in said:
+    if _is_held(said):
         holder = _HOLDER.search(said)
         who = f"process {holder[1]}" if holder else "this process"
         return LogBusyError(f"The log at {path} is in use by {who}; try again when that is done.")

@@ -1,17 +1,21 @@
 """The log after the worst: a killed writer, a full disk."""
 
 import asyncio
+import contextlib
 import json
+import resource
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from waiting import within
 
 from given import said
-from kernelswarm.schemas import StopRequested, encode
+from kernelswarm.schemas import StopRequested, StoreError, encode
 from kernelswarm.store import Log, log_path
 from kernelswarm.store.recorder import _open_when_free
 
@@ -86,6 +90,28 @@ def test_a_full_disk_is_one_sentence_and_nothing_half_written(tmp_path: Path) ->
         assert log.verify().check().events == written
         more = said(StopRequested(reason="again"), index=1_000_000)
         assert log.append([(written + 1, encode(more))], stream="a") == 1
+
+
+@pytest.mark.parametrize("room", [0, 4096, 8192, 12_288, 100_000])
+def test_a_disk_that_is_full_before_there_is_a_log_leaves_nothing_in_its_way(tmp_path: Path, room: int) -> None:
+    with no_more_than(room), pytest.raises(StoreError, match="The disk is full"):
+        Log.open(log_path(tmp_path)).close()
+    with Log.open(log_path(tmp_path)) as log:
+        assert log.append([(1, encode(said(StopRequested(reason="after"))))], stream="a") == 1
+        assert log.verify().check().events == 1
+
+
+@contextlib.contextmanager
+def no_more_than(room: int) -> Iterator[None]:
+    """No file of this process grows beyond ``room`` bytes while the body runs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
 
 
 async def test_a_recorder_waits_for_the_lock_and_gets_it(tmp_path: Path, python: Callable) -> None:
