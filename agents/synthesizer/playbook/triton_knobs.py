@@ -247,6 +247,8 @@ GPU_STARTS: tuple[Recipe, ...] = (
     # One program a multiprocessor: what the second pass reads again lies in the second-level cache.
     {"persistent": 1, "block": 8192, "warps": 16},
     {"stream": True},
+    # Four accesses of 16 bytes a thread under way at once.
+    {"stream": True, "block": 4096, "warps": 8},
     {"row": "loop", "block": 1024, "warps": 8},
     {"row": "loop", "block": 4096, "warps": 16},
     # Rows in registers, the next ones on their way from memory.

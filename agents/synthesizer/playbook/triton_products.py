@@ -78,7 +78,7 @@ def products(plan: Plan, sizes: Sizes, settings: GpuSettings, taken: set[str]) -
             continue
         one = _product(node, plan)
         user = _user(one, plan, sizes)
-        if user is not None and user.name in taken:
+        if user is not None and (user.name in taken or _slows(user, one, sizes, settings)):
             user = None
         before = _before(replace(one, user=user), plan, sizes, settings, taken)
         if user is None and not before and not _is_worth_it(one, sizes, settings):
@@ -115,6 +115,11 @@ def is_split_ahead(one: Product, sizes: Sizes, settings: GpuSettings) -> bool:
     m, n, k = (sizes.of(size) for size in (one.m, one.n, one.k))
     long = k >= SHORTEST or (k >= 32 and sizes.of(one.batch) * m * n * k >= _TERMS)
     return full and alone and long and min(m, n) >= SHORTEST
+
+
+def _slows(user: Kernel, one: Product, sizes: Sizes, settings: GpuSettings) -> bool:
+    """Whether a product gains more by halves than it would by reducing its rows in the same kernel."""
+    return user.reduced is not None and is_split_ahead(one, sizes, settings)
 
 
 def _is_worth_it(one: Product, sizes: Sizes, settings: GpuSettings) -> bool:
