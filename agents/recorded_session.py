@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..bus import Bus
 from ..schemas import Envelope, InputError, SessionOpened
-from ..store import Recorded, read_recorded
+from ..store import Recorded, UnknownSession, read_recorded
 from .graph import SearchGraph
 from .inheritance import Told, inherited
 
@@ -70,12 +70,17 @@ async def read_session(home: Path, session: str, *, bus: Bus | None = None, chec
     Raises:
         UnknownSession: there is no such session.
         LogCorrupted: with ``checked``, an event is not what was written; the first is named.
-        KernelswarmError: it is a fork, and its parent is not in the log.
+        InputError: it is a fork, and a session that it comes from is not in the log.
         StoreError, BusError: the log cannot be read.
     """
 
     async def envelopes(parent: str) -> list[Envelope]:
-        return [envelope for _, envelope in await read_recorded(home, parent, bus=bus, checked=checked)]
+        try:
+            return [envelope for _, envelope in await read_recorded(home, parent, bus=bus, checked=checked)]
+        except UnknownSession as error:
+            raise InputError(
+                f"session {session} is a fork and needs session {parent}, which is not in this log: import that as well"
+            ) from error
 
     events = await read_recorded(home, session, bus=bus, checked=checked)
     opened = next((event for _, one in events if isinstance(event := one.event(), SessionOpened)), None)

@@ -5,8 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import histories
 import pytest
 from logged import SESSION
+
+from kernelswarm.store import log_path
 
 
 @pytest.mark.parametrize(
@@ -41,3 +45,27 @@ def test_the_way_to_a_node_is_told_from_its_root(recorded: Path, kernelswarm: Ca
     assert steps[1]["speedup"]["median"] == 2.0 and steps[1]["diagnosis"] == "as measured"
     shown = kernelswarm("lineage", SESSION, "n002").out
     assert shown.index("n001 draft") < shown.index("n002 improve") and "2.00x (1.96 to 2.04)" in shown
+
+
+def test_a_fork_without_the_session_that_it_comes_from_says_which_one_is_missing(
+    home: Path, kernelswarm: Callable[..., Any]
+) -> None:
+    (first, _), (second, middle), (third, last) = histories.read("v1-forked").items()
+    histories.into_log(home, last)
+    for command in (["replay", third], ["fork", third, "--node", "n006"], ["diff", third, third]):
+        ran = kernelswarm(*command)
+        assert (ran.status, ran.out) == (2, "")
+        assert f"session {third} is a fork and needs session {second}, which is not in this log" in ran.err
+    histories.into_log(home, middle)
+    assert f"session {third} is a fork and needs session {first}, which" in kernelswarm("replay", third).err
+
+
+def test_a_fork_of_a_session_that_was_changed_is_not_replayed(home: Path, kernelswarm: Callable[..., Any]) -> None:
+    told = histories.read("v1-forked")
+    histories.into_log(home, [one for events in told.values() for one in events])
+    with duckdb.connect(log_path(home)) as con:
+        con.execute("DROP TRIGGER no_update ON events")
+        con.execute("UPDATE events SET at_ns = at_ns + 1 WHERE seq = 3")
+    for session in told:
+        ran = kernelswarm("replay", session)
+        assert (ran.status, ran.out) == (2, "") and "The log is damaged from event 3 " in ran.err
