@@ -239,6 +239,7 @@ _TILES: tuple[Recipe, ...] = (
 )
 GPU_STARTS: tuple[Recipe, ...] = (
     _TILES[0],
+    {"channels_last": True},
     {"templates": False},
     {"templates": True},
     {"templates": True, "channels_last": True},
