@@ -109,7 +109,8 @@ ATTACKS = {
     "segfault": is_("crash", naive=None, says="SIGSEGV"),
     "exits": is_("crash", naive=None, says="status 0"),
     "kills_its_parent": is_("runtime_error", naive=None, says="not permitted"),
-    "deletes_files": is_("runtime_error", naive=None, says="Read-only", needs=READ_ONLY),
+    # Read-only, or not even to be listed.
+    "deletes_files": is_("runtime_error", naive=None, says="Error: [Errno", needs=READ_ONLY),
     "drops_a_torch_py": is_("wrong_numbers", naive=None),
 }
 
