@@ -10,7 +10,7 @@ from ..agents.home import kernelswarm_home
 from ..bus import asked_bus
 from .completion import pool_names
 from .options import Json, Nats, OutFolder, SessionId, Workers
-from .reading import recorded_session
+from .reading import event_of, recorded_session
 from .searching import Ordered, check, search
 
 EXAMPLES = (
@@ -69,7 +69,8 @@ def fork(
 
     async def find() -> ForkPoint:
         async with asked_bus(nats) as bus:
-            return fork_point(await recorded_session(home, session, bus, checked=True), node, at)
+            past = await recorded_session(home, session, bus, checked=True)
+            return fork_point(past, node, await event_of(past, at, home, bus) if at else "")
 
     point = asyncio.run(find())
     options = point.options(

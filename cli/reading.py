@@ -63,3 +63,21 @@ async def check_known(home: Path, session: str, bus: Bus | None) -> None:
     found = await store.run_sql(home, "SELECT 1 FROM events WHERE session = ? LIMIT 1", params=(session,), bus=bus)
     if not found.rows:
         raise await unknown_session(home, session, bus)
+
+
+async def event_of(past: RecordedSession, name: str, home: Path, bus: Bus | None) -> str:
+    """Id of the session's event that a user names, as :meth:`RecordedSession.event_id`.
+
+    Raises:
+        InputError: as there; if it is another session's, that one is named.
+    """
+    try:
+        return past.event_id(name)
+    except InputError as error:
+        place = int(name) if name.isdecimal() and len(name) < 19 else 0
+        where = "WHERE session <> ? AND (id = ? OR seq = ?) ORDER BY seq LIMIT 1"
+        sql = f"SELECT session FROM events {where}"
+        found = await store.run_sql(home, sql, params=(past.id, name.lower(), place), bus=bus)
+        if not found.rows:
+            raise
+        raise InputError(f"{error}; it is one of session {found.rows[0][0]}") from error

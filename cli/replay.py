@@ -15,7 +15,7 @@ from .completion import pool_names
 from .interrupts import Interrupts, run_interruptible
 from .options import Json, Nats, SessionId
 from .playing import play
-from .reading import recorded_session
+from .reading import event_of, recorded_session
 from .replay_text import print_carry_over, print_divergence, print_replay, say_judged
 from .terminal import err, print_json
 
@@ -70,7 +70,7 @@ def replay(
     async def run(interrupts: Interrupts) -> ReplayReport | CarryOver:
         async with asked_bus(nats) as bus:
             past = await recorded_session(home, session, bus, checked=True)
-        stop = past.event_id(to) if to else ""
+            stop = await event_of(past, to, home, bus) if to else ""
         replaying = Replay(session, past.before)
         report = await play(replaying, past, stop, factor, quiet=json)
         return report if effects == "recorded" else await _live(replaying, pool, home, quiet=json)

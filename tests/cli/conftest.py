@@ -1,5 +1,6 @@
 """The command line inside this process, over a log that was written without a search."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from logged import write_session
 
 from kernelswarm.cli.main import run
+from kernelswarm.store import log_path
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,17 @@ def kernelswarm(home: Path, capsys: pytest.CaptureFixture[str]) -> Callable[...,
     return call
 
 
-@pytest.fixture
-def recorded(home: Path) -> Path:
-    """A home whose log holds one closed session."""
+@pytest.fixture(scope="session")
+def log_of_a_session(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log that holds one closed session: to copy, because to write one takes longer."""
+    home = tmp_path_factory.mktemp("recorded")
     write_session(home)
+    return log_path(home)
+
+
+@pytest.fixture
+def recorded(home: Path, log_of_a_session: Path) -> Path:
+    """A home whose log holds one closed session."""
+    home.mkdir()
+    shutil.copy(log_of_a_session, log_path(home))
     return home

@@ -1,6 +1,7 @@
 """replay and diff on the command line, over histories that were recorded on another machine."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,23 @@ from kernelswarm.schemas import Envelope, KernelswarmError, NodeDiagnosed, Repla
 from kernelswarm.store import log_path
 
 
-@pytest.fixture
-def sessions(home: Path) -> dict[str, str]:
-    """Session ids by history, all of them in one log."""
-    found = {}
+@pytest.fixture(scope="module")
+def all_of_them(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A log with every history, and session ids by history."""
+    home, found = tmp_path_factory.mktemp("histories"), {}
     for name in histories.names():
         for session, events in histories.read(name).items():
             histories.into_log(home, events)
             found[name.removeprefix("v1-")] = session
+    return log_path(home), found
+
+
+@pytest.fixture
+def sessions(home: Path, all_of_them: tuple[Path, dict[str, str]]) -> dict[str, str]:
+    """Session ids by history, all of them in one log."""
+    log, found = all_of_them
+    home.mkdir()
+    shutil.copy(log, log_path(home))
     return found
 
 
@@ -103,6 +113,10 @@ def test_a_place_that_is_not_the_sessions_is_no_beginning_of_an_id(
     name, option = command
     ran = kernelswarm(name, sessions["minutes"], option, place)
     assert ran.status == 2 and f"has no event '{place}'; its events have seq 258 to 331" in ran.err
+    (others,) = histories.read("v1-budget").values()
+    for of_another in ("20", others[19].id):
+        ran = kernelswarm(name, sessions["minutes"], option, of_another)
+        assert ran.status == 2 and f"to 331; it is one of session {sessions['budget']}" in ran.err
 
 
 def _is_a_place(text: str, known: set[str]) -> bool:
