@@ -24,6 +24,8 @@ from .triton_text import TritonNeeds
 
 _SHARED_BYTES = 227 << 10
 """Shared memory of a program on an H100 or H200."""
+_RESERVED = 1 << 10
+"""What the driver keeps of it for each program."""
 _AREA = 128 * 128
 """Elements of a tile whose two sums eight warps hold in registers."""
 _TILE = 64
@@ -36,7 +38,7 @@ batch = tl.program_id(2).to(tl.int64)
 x = tl.load(ks_x_ptr + batch * x_b + rows * x_r + cols * x_c, mask=mask & (cols < length), other=0.0)
 high = ((x.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)
 # What is infinite or no number stays as it is, and nothing is left over of it.
-finite = tl.abs(high) < float("inf")
+finite = (tl.abs(x) < float("inf")) & (tl.abs(high) < float("inf"))
 high = tl.where(finite, high, x)
 low = tl.where(finite, x - high, 0.0)
 low = ((low.to(tl.int32, bitcast=True) + 4096) & -8192).to(tl.float32, bitcast=True)
@@ -114,7 +116,9 @@ def halves_of(one: Product) -> tuple[Halves, Halves]:
 def with_room(tiles: Tiles, settings: GpuSettings) -> Tiles:
     """Tiles whose sum and whose block's sum registers hold, with as many stages as shared memory has room for."""
     n = min(tiles.n, _AREA // tiles.m)
-    room = _SHARED_BYTES // (2 * 4 * (tiles.m + n) * tiles.k)
+    # Two programs of four warps share a multiprocessor: one adds and writes while the other multiplies.
+    shared = _SHARED_BYTES // (2 if tiles.m * n <= _AREA // 2 and tiles.warps <= 4 else 1)
+    room = (shared - _RESERVED) // (2 * 4 * (tiles.m + n) * tiles.k)
     return replace(tiles, n=n, stages=max(1, min(settings.stages or 4, room)))
 
 
