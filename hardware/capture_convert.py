@@ -1,13 +1,18 @@
 """Turns a traced ``fx.GraphModule`` into the torch-free :class:`Graph`."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..schemas import Arg, DType, Expr, Graph, Items, Node, ProblemError, Ref, SpecialFloat, SymbolSource, TensorMeta
 
 _CONSTANT_LIMIT = 4096
 _ASSERTIONS = ("_assert", "sym_constrain_range")
+_ARITHMETIC = ("_subclasses", "_meta_registrations.py", "_prims", "_prims_common", "_refs")
+"""Where torch works out shapes: what is asked there is whether operands fit, which ATen asks again."""
+_EMPTY = re.compile(r"!= [01]$|>= 0$")
 
 
 def convert(
@@ -39,6 +44,8 @@ class _Converter:
         self.names: dict[str, str] = {}
         self.symbols: dict[str, SymbolSource] = {}
         self.shape_env: Any = None
+        self.read: dict[Any, str] = {}
+        """Where each symbol as it was at first is read from, those that turned out to be numbers or others included."""
 
     def graph(self) -> Graph:
         """The whole graph: every argument of the reference first, used or not."""
@@ -48,7 +55,7 @@ class _Converter:
         for node in fx_nodes:
             if node.op != "placeholder":
                 nodes.extend(self._node(node))
-        return Graph(nodes=tuple(nodes), symbols=self.symbols, guards=self._guards())
+        return Graph(nodes=tuple(nodes), symbols=self.symbols, guards=self._guards(), decided=self._decided())
 
     def _inputs(self, placeholders: list[Any]) -> list[Node]:
         by_position = dict(zip(self.traced, placeholders, strict=True))
@@ -66,12 +73,14 @@ class _Converter:
 
     def _input(self, label: str, meta: Any, value: Any) -> Node:
         if not hasattr(meta, "shape"):
+            self._note(meta, label)
             expr = self._dim(meta)
             if isinstance(expr, str) and expr.isidentifier():
                 self.symbols.setdefault(expr, SymbolSource(input=label, dim=-1, example=int(value)))
                 return Node(name=label, op="input", expr=expr, literal=int(value))
             return Node(name=label, op="input", literal=_literal(value))
         for dim, size in enumerate(meta.shape):
+            self._note(size, f"{label}.shape[{dim}]")
             expr = self._dim(size)
             if isinstance(expr, str) and expr.isidentifier():
                 example = int(value.shape[dim])
@@ -187,6 +196,30 @@ class _Converter:
         if expr.is_Integer:
             return int(expr)
         return python_text(expr)
+
+    def _note(self, size: Any, where: str) -> None:
+        if hasattr(size, "node"):
+            self.read.setdefault(size.node._expr, where)
+
+    def _decided(self) -> tuple[str, ...]:
+        """The guards that are more than whether operands fit, over what the inputs are called."""
+        import torch
+
+        if self.shape_env is None:
+            return ()
+        package = Path(torch.__file__).parent
+        inner = tuple(str(package / name) for name in _ARITHMETIC)
+        names = {symbol: type(symbol)(where, integer=True) for symbol, where in self.read.items()}
+        found = []
+        for guard in self.shape_env.guards:
+            line, expr = guard.sloc.framework_loc, guard.expr
+            is_equation = all(side in names for side in expr.args)
+            if line is None or line.filename.startswith(inner) or is_equation or not expr.free_symbols <= names.keys():
+                continue
+            text = python_text(expr.xreplace(names))
+            if not (line.filename.startswith(str(package)) and _EMPTY.search(text)):
+                found.append(text)
+        return tuple(dict.fromkeys(found))
 
     def _guards(self) -> tuple[str, ...]:
         if self.shape_env is None:

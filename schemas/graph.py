@@ -115,3 +115,7 @@ class Graph(Schema, frozen=True, kw_only=True):
 
     guards: tuple[str, ...] = ()
     """Boolean Python expressions over the symbols under which the graph is valid."""
+
+    decided: tuple[str, ...] = ()
+    """What the reference's own code asked of its inputs' sizes (``x.shape[1] > 450``: a branch, a loop, a size taken as
+    a number). Where one does not hold the operator is another one, and nothing in the graph says what it does."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....hardware.languages.cpp import LOADER
-from ....schemas import Graph, InputFact, Items, Node, ProblemFacts
+from ....schemas import Graph, InputFact, Items, Node, ProblemFacts, SpecialFloat
 from .aten import argument, program, pyname, sizes_from_inputs
 from .cpp import Function, Library, library
 from .glue import Glue, extra_guards, guard, size_conditions
@@ -120,7 +120,8 @@ def functions(facts: ProblemFacts, graph: Graph, glue: Glue, place: str, conditi
     is_module = facts.is_module or bool(facts.parameters or params)
     body = _body(graph, glue, inputs, params, place, conditions)
     plain = ["def _aten(" + ", ".join([*inputs, *(pyname(p.name) for p in params)]) + "):"]
-    plain += ['    """The captured operator as plain ATen calls."""', *_indented([*_aliases(inputs), *program(graph)])]
+    plain += ['    """The captured operator as plain ATen calls."""']
+    plain += _indented([*_aliases(inputs), *_refusal(graph), *program(graph)])
     guards = _valid(graph)
     decorator = ["@torch.no_grad()"] if glue.plan.externs or params else []
     if not is_module:
@@ -142,6 +143,7 @@ def _body(
     conditions = guard(graph, bool(params), place)
     if conditions:
         lines += [f"if not ({' and '.join(conditions)}):", fallback]
+    lines += _refusal(graph)
     lines += sizes_from_inputs(graph)
     conditions = [*size_conditions(graph), *more]
     if extra_guards(graph):
@@ -149,6 +151,22 @@ def _body(
     if conditions:
         lines += [f"if not ({' and '.join(conditions)}):", fallback]
     return [*lines, *glue.body()]
+
+
+def _refusal(graph: Graph) -> list[str]:
+    """Where the reference would have gone another way than it was captured on, nobody knows what is right."""
+    inputs = [node for node in graph.nodes if node.op == "input"]
+    conditions = [*graph.decided]
+    for node in inputs:
+        if not node.values and node.expr is None and not isinstance(node.literal, SpecialFloat):
+            conditions.append(f"{pyname(node.name)} == {argument(node.literal, pyname)}")
+    if not conditions:
+        return []
+    told = ", ".join(f"tuple({pyname(n.name)}.shape)" if n.values else pyname(n.name) for n in inputs)
+    return [
+        f"if not ({' and '.join(f'({condition})' for condition in conditions)}):",
+        f'    raise ValueError(f"not for inputs of {{({told},)}}: the operator takes another way there")',
+    ]
 
 
 def _valid(graph: Graph) -> list[str]:

@@ -1,0 +1,112 @@
+"""What the reference decides by its sizes is captured one way: at others a candidate says so instead of being wrong."""
+
+import importlib.util
+import math
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
+from kernelswarm.hardware.capture import capture
+from kernelswarm.schemas import Graph, InputFact, ProblemFacts, ShapeFacts, Work
+
+ROWS, COLS = 6, 40
+
+
+def branch(x):
+    return F.gelu(x) * 2 if x.shape[1] > 30 else F.gelu(x) + 1
+
+
+def not_seven(x):
+    return F.gelu(x) * (2 if x.shape[0] != 7 else 3)
+
+
+DECIDES: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
+    "branch": (branch, ("x.shape[1] > 30",)),
+    "another branch": (not_seven, ("x.shape[0] != 7",)),
+    "loop": (lambda x: F.gelu(sum(x * i for i in range(x.shape[0]))), ("x.shape[0] == 6",)),
+    "unbind": (lambda x: F.gelu(sum(x.unbind(0))), ("x.shape[0] == 6",)),
+    "number": (lambda x: torch.softmax(x / math.sqrt(x.shape[1]), -1), ("x.shape[1] == 40",)),
+    "tensor": (lambda x: torch.softmax(x / torch.tensor(x.shape[1]), -1), ("x.shape[1] == 40",)),
+}
+DOES_NOT = {
+    "power": lambda x: torch.softmax(x / x.shape[1] ** 0.5, -1),
+    "halves": lambda x: F.silu(x[:, : x.shape[1] // 2]) * x[:, x.shape[1] // 2 : x.shape[1] // 2 * 2],
+    "norm": lambda x: F.layer_norm(x, (x.shape[-1],)) * 2,
+    "pool": lambda x: F.avg_pool1d(x[None], 4)[0] * 2,
+}
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def captured(function: Callable[[Any], Any]) -> Graph:
+    return capture(function, [torch.randn(ROWS, COLS)], ["x"])
+
+
+def loaded(graph: Graph, language: str, folder: Path) -> ModuleType:
+    given = InputFact(name="x", kind="tensor", shape=(ROWS, COLS), dtype="float32")
+    facts = ProblemFacts(
+        signature=("x",),
+        shapes=(ShapeFacts(name="main", inputs=(given,), outputs=()),),
+        graph=graph,
+        work=Work(read_bytes=1, write_bytes=1, flops=1),
+        dtype="float32",
+        float64_oracle=True,
+    )
+    path = folder / f"{language}_candidate.py"
+    path.write_text(WRITERS[language].source(facts, graph, {}))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", DECIDES)
+def test_what_a_reference_decides_by_its_sizes_is_known(name: str) -> None:
+    function, conditions = DECIDES[name]
+    assert captured(function).decided == conditions
+
+
+@pytest.mark.parametrize("name", DOES_NOT)
+def test_what_holds_for_every_size_asks_nothing(name: str) -> None:
+    assert captured(DOES_NOT[name]).decided == ()
+
+
+@pytest.mark.parametrize("name", ["branch", "another branch", "tensor"])
+def test_a_candidate_refuses_sizes_that_it_was_not_captured_for(name: str, tmp_path: Path) -> None:
+    function, _ = DECIDES[name]
+    module = loaded(captured(function), "cpp", tmp_path)
+    same, other = torch.randn(ROWS, COLS), torch.randn(7, 29)
+
+    torch.testing.assert_close(module.kernel(same), function(same))
+    with pytest.raises(ValueError, match=r"not for inputs of \(\(7, 29\),\)"):
+        module.kernel(other)
+    with pytest.raises(ValueError, match="another way"):
+        module._aten(other)
+
+
+def test_a_number_is_no_other_number(tmp_path: Path) -> None:
+    graph = capture(lambda x, scale: F.gelu(x) * scale, [torch.randn(ROWS, COLS), 0.5], ["x", "scale"])
+    module = loaded(graph, "cpp", tmp_path)
+    x = torch.randn(3, 5)
+
+    torch.testing.assert_close(module.kernel(x, 0.5), F.gelu(x) * 0.5)
+    with pytest.raises(ValueError, match="another way"):
+        module.kernel(x, 0.25)
+
+
+def test_a_triton_candidate_refuses_them_too(tmp_path: Path) -> None:
+    source = loaded(captured(branch), "triton", tmp_path)
+
+    torch.testing.assert_close(source._aten(torch.ones(3, 31)), branch(torch.ones(3, 31)))
+    with pytest.raises(ValueError, match="another way"):
+        source.kernel(torch.ones(3, 29))
