@@ -14,7 +14,7 @@ from . import held_out, values
 from .answering import Refused, attempt, serve_commands
 from .bounds import read_tolerance
 from .compare import Target, relative_bound, rms_of_finite
-from .meaning import TOO_SLOW, Battery, Meaningless, Usual, elsewhere, is_slow, usual
+from .meaning import Battery, Meaningless, Usual, elsewhere, is_slow, usual
 from .messages import Admit, Admitted, Open, Spawn
 from .needed import needed_bytes
 from .place import brought, here
@@ -158,10 +158,8 @@ class _Examination:
         return (InputKind(name=held_out.HELD_OUT, shape=self.subject.shapes[0], refused=why),)
 
     def _refused_at(self, base: str, made: dict[str, int]) -> str:
-        if is_slow(self.took[base]):
-            return TOO_SLOW
         try:
-            elsewhere(self.subject, self.problem, base, made, _FIXED_SEEDS[0], self.usual[base])
+            elsewhere(self.subject, self.problem, base, made, _FIXED_SEEDS[0], self.usual[base], self.took[base])
         except Meaningless as why:
             return str(why)
         return ""

@@ -72,6 +72,8 @@ class Usual:
     outputs: tuple[tuple[str, str, int], ...]
     doubt: str
     """Why the reference is not sure of its answer even there; empty if it is."""
+    size: int
+    """Bytes of the inputs."""
 
 
 def usual(inputs: list[Any], targets: list[Target]) -> Usual:
@@ -80,13 +82,16 @@ def usual(inputs: list[Any], targets: list[Target]) -> Usual:
         inputs=tuple(map(_form, values.leaves(inputs))),
         outputs=tuple((target.kind, target.dtype, len(target.shape)) for target in targets),
         doubt=next(filter(None, (target.doubt(may_be_nan=False) for target in targets)), ""),
+        size=values.size_of(inputs),
     )
 
 
 def elsewhere(
-    subject: Subject, problem: Open, shape: str, sizes: Mapping[str, int], seed: int, like: Usual
+    subject: Subject, problem: Open, shape: str, sizes: Mapping[str, int], seed: int, like: Usual, took: float
 ) -> tuple[list[Any], list[Target]]:
-    """Inputs of the problem's own at made-up ``sizes``, and what is right for them; ``shape`` is ``like`` that.
+    """Inputs of the problem's own at made-up ``sizes``, and what is right for them.
+
+    At ``shape``, which they were made from, inputs and answers are ``like`` that, and such a case ``took`` seconds.
 
     Raises:
         Meaningless: candidates cannot be checked there.
@@ -96,6 +101,8 @@ def elsewhere(
         drawn = subject.draw(shape, seed, sizes)
         if values.size_of(drawn) > SMALL_BYTES:
             raise Meaningless(f"at {where} its inputs are {values.size_of(drawn) / 1e6:.1f} MB")
+        if is_slow(took * min(1.0, values.size_of(drawn) / max(like.size, 1))):
+            raise Meaningless(TOO_SLOW)
         if here().device.type != HOST:
             # An index out of range raises in main memory. On a device it ends whatever else runs in this process.
             reference_outputs(subject, problem, drawn)

@@ -115,13 +115,11 @@ class _Reference:
 
     def _elsewhere(self, command: MakeCase) -> tuple[list[Any], list[Target]]:
         assert self._subject is not None and self._problem is not None
-        if not command.again and is_slow(self._took.get(command.shape, 0.0)):
-            raise Meaningless(TOO_SLOW)
         if command.shape not in self._usual:
             # This process took the place of the one that had drawn there.
             self._normal(command.shape, command.seed)
-        like = self._usual[command.shape]
-        return elsewhere(self._subject, self._problem, command.shape, command.sizes, command.seed, like)
+        like, took = self._usual[command.shape], 0.0 if command.again else self._took[command.shape]
+        return elsewhere(self._subject, self._problem, command.shape, command.sizes, command.seed, like, took)
 
     def _changed(self, command: MakeCase, descriptors: list[int]) -> tuple[list[Any], list[Target]]:
         assert self._subject is not None and self._problem is not None
