@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from ..bus import Bus
-from ..schemas import LogCorrupted, Schema
+from ..schemas import LogCorrupted, Schema, StoreError
 from .chain import Row
 from .query import run_sql
 
@@ -16,10 +16,13 @@ _CHARACTERS = 2_000_000
 
 _COLUMNS = ", ".join(Row._fields)
 _PAGE = f"""
-    SELECT {_COLUMNS} FROM (
+    SELECT value, {_COLUMNS} FROM meta LEFT JOIN (
         SELECT *, sum(strlen(body) + strlen(wire) + 400) OVER (ORDER BY seq) AS so_far
         FROM events WHERE seq > ? AND seq <= ?
-    ) WHERE so_far <= {_CHARACTERS} OR seq = ? ORDER BY seq"""
+    ) ON so_far <= {_CHARACTERS} OR seq = ? WHERE key = 'log_id' ORDER BY seq"""
+
+_TRIES = 200
+"""How often a page is asked for: where recorders of several logs serve one cluster, any of them may answer."""
 
 
 class LogState(Schema, frozen=True, kw_only=True):
@@ -42,13 +45,21 @@ async def pages(home: Path, state: LogState, *, bus: Bus | None = None, after: i
     """Every row after the position ``after`` up to ``state``, in order. What the rows say is not checked.
 
     Raises:
-        LogCorrupted: rows are missing. Others: :func:`run_sql`.
+        LogCorrupted: rows are missing.
+        StoreError: another log answers again and again. Others: :func:`run_sql`.
     """
     while after < state.events:
         span = min(after + _SPAN, state.events)
-        table = await run_sql(home, _PAGE, params=(after, span, after + 1), bus=bus, max_rows=_SPAN + 1)
-        rows = [Row._make(row) for row in table.rows]
+        rows = await _page(home, state, bus, after, span)
         if not rows or rows[-1].seq <= after:
             raise LogCorrupted(f"The log has no event {after + 1}: `kernelswarm log verify` says more.")
         yield rows
         after = rows[-1].seq
+
+
+async def _page(home: Path, state: LogState, bus: Bus | None, after: int, until: int) -> list[Row]:
+    for _ in range(_TRIES):
+        table = await run_sql(home, _PAGE, params=(after, until, after + 1), bus=bus, max_rows=_SPAN + 1)
+        if table.rows[0][0] == state.id:
+            return [Row._make(row[1:]) for row in table.rows if row[1] is not None]
+    raise StoreError(f"The recorder of log {state.id} does not answer any more, but that of another one: ask again.")

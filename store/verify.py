@@ -8,6 +8,7 @@ from .database import read_meta, typed_fit
 from .typed import differing
 
 _SPAN = 2048
+_PASSING = (duckdb.InterruptException, duckdb.OutOfMemoryException, duckdb.ConnectionException)
 
 
 class VerifyResult(Schema, frozen=True, kw_only=True):
@@ -64,7 +65,13 @@ def bad_event(chain: Chain, id: str, reason: str) -> VerifyResult:
 
 
 def unreadable(chain: Chain, error: duckdb.Error) -> VerifyResult:
-    """The verdict on a log whose next event after ``chain`` DuckDB cannot read."""
+    """The verdict on a log whose next event after ``chain`` DuckDB cannot read.
+
+    Raises:
+        duckdb.Error: ``error``, if it says nothing of the file: it was closed meanwhile, or there is no memory left.
+    """
+    if isinstance(error, _PASSING):
+        raise error
     said = str(error).strip().splitlines()[0]
     return bad_event(chain, "", f"the file cannot be read there, it was cut or overwritten: {said}")
 

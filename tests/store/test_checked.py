@@ -13,7 +13,7 @@ from waiting import LIMIT_S
 
 from kernelswarm.bus import Bus
 from kernelswarm.schemas import Envelope, LogCorrupted
-from kernelswarm.store import Log, UnknownSession, log_path, read_recorded, recording
+from kernelswarm.store import Log, UnknownSession, log_path, pages, read_recorded, recording
 from kernelswarm.store.chain import Row, link
 
 AROUND = 5
@@ -140,3 +140,20 @@ async def test_it_is_checked_through_a_recorder_too(
             return
         with pytest.raises(LogCorrupted, match=f"damaged from event {MIDDLE} "):
             await reading
+
+
+async def test_pages_come_from_one_log_though_recorders_of_two_share_a_bus(
+    home_with: Callable, tmp_path: Path, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "_SPAN", 4)
+    home = home_with()
+    plain = await read_recorded(home, "rmsnorm-a1")
+    (tmp_path / "other").mkdir()
+    with Log.open(log_path(tmp_path / "other")) as log:
+        log.append(wire(story("rmsnorm-a1")), stream="a")
+    async with asyncio.timeout(LIMIT_S), recording(home, bus) as one, recording(tmp_path / "other", bus) as two:
+        await one.started.wait()
+        await two.started.wait()
+        for _ in range(3):
+            found = await read_recorded(tmp_path / "far", "rmsnorm-a1", bus=bus, checked=True)
+            assert [envelope for _, envelope in found] == [envelope for _, envelope in plain]
