@@ -6,6 +6,7 @@ and equal numbers of one tensor stay equal where the change is one of values, no
 """
 
 import math
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -64,7 +65,8 @@ def _derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
     found = [leaf for leaf in values.leaves(inputs) if _is_free(leaf)]
     if kind == STRIDED:
         odd = [leaf for leaf in values.leaves(inputs) if _is_floating(leaf)]
-        return _replaced(inputs, {id(leaf): _strided(leaf, index) for index, leaf in enumerate(odd)})
+        gaps = random.Random(seed)
+        return _replaced(inputs, {id(leaf): _strided(leaf, index, gaps) for index, leaf in enumerate(odd)})
     if not found:
         return None
     generator = torch.Generator(found[0].device).manual_seed(seed)
@@ -240,16 +242,17 @@ def _put(tensor: torch.Tensor, some: list[float], count: int, generator: torch.G
 _PLACED: dict[str, Change] = {"tiny": _tiny, "infinite": _infinite, "nan": _nan}
 
 
-def _strided(tensor: torch.Tensor, index: int) -> torch.Tensor:
-    """Transposed or padded in turn. What lies between the elements is NaN: whoever reads it shows it."""
+def _strided(tensor: torch.Tensor, index: int, gaps: random.Random) -> torch.Tensor:
+    """Transposed or padded in turn, by what is drawn. What lies between is NaN: whoever reads it shows it."""
     if tensor.dim() >= 2 and index % 2 == 0 and min(tensor.shape[-2:]) > 1:
         return tensor.transpose(-1, -2).contiguous().transpose(-1, -2)
     if tensor.dim() == 0:
         return tensor
     count = tensor.shape[-1]
     if tensor.dim() == 1:
-        wide = torch.full((2 * count + 1,), math.nan, dtype=tensor.dtype, device=tensor.device)
-        return wide[1 : 2 * count : 2].copy_(tensor)
-    gap = min(count, MOST_GAP)
+        step = gaps.randint(2, 3 if count <= HOST_PART else 2)
+        wide = torch.full((step * count + 1,), math.nan, dtype=tensor.dtype, device=tensor.device)
+        return wide[1 : step * count : step].copy_(tensor)
+    gap = gaps.randint(1, max(1, min(count, MOST_GAP)))
     wide = torch.full((*tensor.shape[:-1], count + gap + 1), math.nan, dtype=tensor.dtype, device=tensor.device)
     return wide[..., 1 : 1 + count].copy_(tensor)

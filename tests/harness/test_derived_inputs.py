@@ -169,6 +169,15 @@ def test_what_lies_between_strided_elements_is_not_a_number() -> None:
         assert int(torch.isnan(storage).sum()) == storage.numel() - tensor.numel() > 0
 
 
+def test_how_far_strided_elements_are_apart_is_not_known_beforehand() -> None:
+    x, vector = _drawn(4, 50), _drawn(50)
+    drawn = [derive([x, x.clone(), vector], STRIDED, seed) or [] for seed in range(30)]
+
+    assert all(torch.equal(one, x) and torch.equal(last, vector) for _, one, last in drawn)
+    assert len({one.stride(0) for _, one, _ in drawn}) > 10 and min(one.stride(0) for _, one, _ in drawn) > 51
+    assert {last.stride(0) for _, _, last in drawn} == {2, 3}
+
+
 def test_infinities_that_are_there_already_stay() -> None:
     x = _drawn(6, 6)
     x[2, 3] = -math.inf
