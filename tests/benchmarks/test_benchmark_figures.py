@@ -29,6 +29,7 @@ def benchmarks_on_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.syspath_prepend(str(FOLDER))
     yield
     sys.modules.pop("_shared", None)
+    sys.modules.pop("_cpp_math_harness", None)
 
 
 def result(problem: str, *, win: bool, eager: float, best: float, kernel: float, low: float) -> dict[str, Any]:
@@ -158,3 +159,20 @@ def test_machine_facts_name_no_host() -> None:
     facts = load("_shared").machine()
     assert platform.node() not in json.dumps(facts)
     assert facts["cores"] >= 1
+
+
+def test_the_page_of_the_math_functions_is_made_from_their_results() -> None:
+    measured = json.loads((FOLDER / "results" / "cpp_math.json").read_text())
+    page = (FOLDER.parent / "docs" / "cpp-math.md").read_text()
+    assert page == load("cpp_math").page(measured) + "\n"
+
+
+def test_measured_errors_of_the_math_functions_stay_within_the_table() -> None:
+    measured = json.loads((FOLDER / "results" / "cpp_math.json").read_text())["functions"]
+    table = load("cpp_math").TABLE
+    assert {key.split("/")[1] for key in measured} == {"accurate", "fast", "libm", "short"}
+    for key, entry in measured.items():
+        name, level = key.split("/")
+        for target, found in entry["errors"].items():
+            assert found["ulp"] <= table[name, level].ulp, (key, target)
+            assert found["lost"] == found["wrong_special"] == 0, (key, target)

@@ -158,15 +158,15 @@ _SIGMOID_A: tuple[tuple[str, Level], ...] = (("sigmoid", "accurate"),)
 SNIPPETS: dict[tuple[str, Level], Snippet] = {
     ("tanh", "accurate"): Snippet(_TANH, 1.4, _EXP_A),
     ("tanh", "fast"): Snippet(_TANH_FAST, 4.5),
-    ("sigmoid", "accurate"): Snippet(_SIGMOID, 2.3, _EXP_A),
+    ("sigmoid", "accurate"): Snippet(_SIGMOID, 2.5, _EXP_A),
     ("sigmoid", "fast"): Snippet(_SIGMOID_FAST, 4.0, _EXP_F),
-    ("silu", "accurate"): Snippet(_SILU, 3.0, _EXP_A, low=-85.0),
+    ("silu", "accurate"): Snippet(_SILU, 3.2, _EXP_A, low=-85.0),
     ("silu", "fast"): Snippet(_SILU_FAST, 4.0, _EXP_F, note="0 below -88.3", low=-85.0),
     ("erf_parts", "accurate"): Snippet(_ERF_PARTS, 0.0, _EXP_A, note="internal"),
     ("erf", "accurate"): Snippet(_ERF, 1.3, _PARTS),
     ("erf", "fast"): Snippet(_ERF_FAST, 6.0),
     ("gelu", "accurate"): Snippet(_GELU, 1.7, _PARTS, scale="argument"),
     ("gelu", "fast"): Snippet(_GELU_FAST, 4.0, (("erf", "fast"),), scale="argument"),
-    ("gelu_tanh", "accurate"): Snippet(_GELU_TANH, 2.3, _SIGMOID_A, scale="argument"),
+    ("gelu_tanh", "accurate"): Snippet(_GELU_TANH, 2.5, _SIGMOID_A, scale="argument"),
     ("gelu_tanh", "fast"): Snippet(_GELU_TANH_FAST, 4.0, _EXP_F, scale="argument"),
 }
