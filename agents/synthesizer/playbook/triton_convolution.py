@@ -138,7 +138,8 @@ class Convolution:
     def _cut(self, sizes: Sizes) -> Cut:
         settings, channels = self.settings, sizes.of(self.channels)
         m = min(settings.tile_m or 128, max(16, power(sizes.of(self.filters))))
-        n = settings.tile_n or 128
+        # Every element of a block of few channels has an address of its own: registers do not hold many.
+        n = min(settings.tile_n or 128, 128 if self.widths else 512)
         k = settings.tile_k or (32 if self.dtype == "float32" or channels % 64 else 64)
         while not (settings.tile_k or self.widths) and k > 16 and channels % k:
             k //= 2
@@ -146,8 +147,7 @@ class Convolution:
         k = min(k, total)
         warps = settings.warps or (8 if m * n >= 128 * 128 else 4)
         if self.widths:
-            # Every element of a block has an address of its own: few to a thread, or registers do not hold them.
-            warps = max(warps, min(16, n * k // 512))
+            warps = max(warps, n * k // 512)
         return Cut(m, n, k, warps, settings.stages or 3)
 
     @property

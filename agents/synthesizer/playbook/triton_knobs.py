@@ -243,6 +243,7 @@ GPU_STARTS: tuple[Recipe, ...] = (
     {"templates": False},
     {"templates": True},
     {"templates": True, "channels_last": True},
+    {"templates": True, "channels_last": True, "tile_n": 256, "warps": 8, "stages": 3},
     # Long rows twice through the caches at full occupancy: what torch.compile writes for them.
     {"row": "loop", "block": 2048, "warps": 16},
     # One program a multiprocessor: what the second pass reads again lies in the second-level cache.
