@@ -12,6 +12,7 @@ from kernelswarm.schemas import (
     AdviceAction,
     Bottleneck,
     Finding,
+    InputKind,
     Intent,
     MemoryOperator,
     NodeDiagnosed,
@@ -70,6 +71,15 @@ def test_problem_and_machine_are_told_in_every_session(make_request):
     for fact in ("return x * 2", "[2048, 4096]", "aten.mul.Tensor", "avx2, fma", "20.0 GB/s", "madvise", "1024 KiB"):
         assert fact in session
     assert "at least 3.355 ms for memory" in session
+
+
+@pytest.mark.parametrize(("refused", "told"), [("", True), ("it has one shape", False)])
+def test_that_other_sizes_are_tried_is_told_but_not_which(make_request, refused, told):
+    request = make_request()
+    kinds = (InputKind(name="held_out", shape="main", refused=refused),)
+    facts = msgspec.structs.replace(request.facts, input_kinds=kinds)
+    session = compose(msgspec.structs.replace(request, facts=facts)).session
+    assert ("Other sizes are tried, too" in session) is told
 
 
 def test_the_rules_are_in_the_system_prompt_and_nothing_of_the_problem(make_request):

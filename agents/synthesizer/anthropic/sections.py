@@ -17,6 +17,8 @@ def problem(given: Problem, facts: ProblemFacts) -> str:
     lines = [f"`{given.name}`, format {given.format.value}:", fenced(given.source, "python"), "Shapes checked:"]
     lines += [f"- {shape.name}: {_tensors(shape.inputs)} -> {_tensors(shape.outputs)}" for shape in facts.shapes]
     lines.append(f"Precision to match: {facts.dtype}. Only the first shape is timed.")
+    if any(kind.name.startswith("held_out") and not kind.refused for kind in facts.input_kinds):
+        lines.append("Other sizes are tried, too: be right there, or raise a ValueError.")
     if facts.parameters:
         lines.append("Parameters and buffers: " + _tensors(list(facts.parameters.values())))
     if facts.operators:
