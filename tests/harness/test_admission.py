@@ -35,7 +35,19 @@ async def test_facts_say_what_the_search_needs(facts: ProblemFacts) -> None:
     assert "aten.rsqrt.default" in facts.operators
     assert facts.work.read_bytes == (64 * 512 + 512) * 4
     assert facts.work.write_bytes == 64 * 512 * 4
+    assert facts.error_bound is not None and 16 * 2.0**-23 <= facts.error_bound < 1e-5
     assert encode(facts)
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "bound"), [("1e-3", 1e-3), ("{'atol': 1e-6, 'rtol': 1e-5}", None)], ids=["relative", "absolute"]
+)
+async def test_facts_say_what_error_the_problem_allows(
+    device: Device, tmp_path: Path, tolerance: str, bound: float | None
+) -> None:
+    admitted = await device.admit(_problem(tmp_path, f"{HEAD}{INPUTS}{REFERENCE}tolerance = {tolerance}\n"))
+
+    assert admitted.error_bound == bound
 
 
 BAD: dict[str, tuple[str, str]] = {
