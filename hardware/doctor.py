@@ -14,12 +14,22 @@ from .checks import Check, Status
 from .compilers import find_compiler
 from .cpu_facts import instruction_sets, memory_bytes, model_name, transparent_huge_pages, usable_cores
 from .gpu_doctor import examine_gpu
+from .harness import landlock
 from .languages.cpp import BASE_FLAGS
 from .profilers import why_no_hardware_counters
 
 PACKAGES = ("torch", "nats-py", "duckdb", "msgspec", "numpy", "autogen-agentchat", "anthropic")
 OLDEST_PYTHON = (3, 11)
 ENOUGH_DISK = 2 << 30
+
+
+ALLOWING = {
+    "user namespaces": "allow them: `sysctl user.max_user_namespaces=15000` "
+    "(and `kernel.apparmor_restrict_unprivileged_userns=0`)",
+    "seccomp": "use a kernel with seccomp filters",
+    "landlock": "use Linux 5.13 or newer with landlock among the modules named by `lsm=` when it boots",
+}
+"""What lets a layer of isolation hold, by layer."""
 
 
 def examine(pool: Pool, home: Path) -> list[Check]:
@@ -130,14 +140,11 @@ def _home(home: Path) -> Check:
 def _isolation() -> Check:
     if sys.platform != "linux":
         return Check("isolation", Status.warn, f"process and limits only on {sys.platform}", "use Linux for namespaces")
-    levels = {"user namespaces": _user_namespaces(), "seccomp": _seccomp()}
+    levels = {"user namespaces": _user_namespaces(), "seccomp": _seccomp(), "landlock": landlock.version() > 0}
     missing = [name for name, there in levels.items() if not there]
     if not missing:
         return Check("isolation", Status.ok, ", ".join(levels))
-    way_out = (
-        "allow them: `sysctl user.max_user_namespaces=15000` (and `kernel.apparmor_restrict_unprivileged_userns=0`)"
-    )
-    return Check("isolation", Status.warn, f"without {' and '.join(missing)}", way_out)
+    return Check("isolation", Status.warn, f"without {' and '.join(missing)}", "; ".join(ALLOWING[m] for m in missing))
 
 
 def _user_namespaces() -> bool:

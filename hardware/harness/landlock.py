@@ -52,6 +52,14 @@ class _PathBeneath(ctypes.Structure):
     _fields_ = [("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32)]
 
 
+def version() -> int:
+    """Of the kernel's Landlock; 0 where it has none, or it is switched off."""
+    try:
+        return _call(_CREATE, None, 0, _VERSION)
+    except OSError:
+        return 0
+
+
 def wall_in(scratch: str) -> None:
     """Let this thread, and all that it starts, read what computing needs and write in ``scratch``; for good.
 
@@ -146,4 +154,4 @@ def _call(number: int, *arguments: object) -> int:
     return result
 
 
-__all__ = ["readable", "wall_in"]
+__all__ = ["readable", "version", "wall_in"]
