@@ -10,7 +10,9 @@ from ..schemas import Arg, DType, Expr, Graph, Items, Node, ProblemError, Ref, S
 
 _CONSTANT_LIMIT = 4096
 _ASSERTIONS = ("_assert", "sym_constrain_range")
-_ARITHMETIC = ("_subclasses", "_meta_registrations.py", "_prims", "_prims_common", "_refs")
+_ARITHMETIC = (
+    "_subclasses", "_meta_registrations.py", "_prims", "_prims_common", "_refs", "functional.py", "nn/functional.py",
+)  # fmt: skip
 """Where torch works out shapes: what is asked there is whether operands fit, which ATen asks again."""
 _EMPTY = re.compile(r"!= [01]$|>= 0$")
 

@@ -39,6 +39,7 @@ DOES_NOT = {
     "halves": lambda x: F.silu(x[:, : x.shape[1] // 2]) * x[:, x.shape[1] // 2 : x.shape[1] // 2 * 2],
     "norm": lambda x: F.layer_norm(x, (x.shape[-1],)) * 2,
     "pool": lambda x: F.avg_pool1d(x[None], 4)[0] * 2,
+    "pool of lines": lambda x: F.max_pool1d(x[None].exp(), 4, 2)[0],
 }
 
 
