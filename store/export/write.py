@@ -40,6 +40,9 @@ _SPAN = 2048
 _ASKED_SPAN = 32 * _SPAN
 """Events that a condition is asked about at a time: whatever it joins is joined anew for each of them."""
 
+_MOST_WRITTEN, _MOST_HELD = 16_384, 16 * 1024 * 1024
+"""Events and their bytes that are written in one transaction: each extends ten tables."""
+
 _MEMORY = "128MB"
 """What DuckDB may hold of a log that is only read in order, or only written: it keeps whatever it has touched until
 this is full, and needs less than half of it. Where tables are compared, it uses the disk beyond."""
@@ -181,11 +184,13 @@ def _parquet(job: _Job) -> list[FileEntry]:
     clean = job.folder / ".clean.duckdb"
     with Log.open(clean, memory=_MEMORY) as log:
         batch: list[tuple[int, bytes]] = []
+        held = 0
         for seq, message in _messages(job, wanted):
             batch.append((seq, message))
-            if len(batch) == _SPAN:
+            held += len(message)
+            if len(batch) == _MOST_WRITTEN or held >= _MOST_HELD:
                 log.append(batch)
-                batch = []
+                batch, held = [], 0
         log.append(batch)
     files = write_parquet(clean, job.folder, job.stop)
     clean.unlink()
