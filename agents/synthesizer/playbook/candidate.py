@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....hardware.languages.cpp import LOADER
-from ....schemas import Graph, InputFact, Items, Node, ProblemFacts, SpecialFloat
+from ....schemas import Graph, InputFact, Items, Node, ProblemFacts
 from .aten import argument, program, pyname, sizes_from_inputs
 from .cpp import Function, Library, library
 from .glue import Glue, extra_guards, guard, size_conditions
@@ -158,7 +158,7 @@ def _refusal(graph: Graph) -> list[str]:
     inputs = [node for node in graph.nodes if node.op == "input"]
     conditions = [*graph.decided]
     for node in inputs:
-        if not node.values and node.expr is None and not isinstance(node.literal, SpecialFloat):
+        if not node.values and node.expr is None and isinstance(node.literal, int | float | str):
             conditions.append(f"{pyname(node.name)} == {argument(node.literal, pyname)}")
     if not conditions:
         return []
