@@ -8,6 +8,7 @@ as of an earlier time names only what is cut off there.
 import json
 import re
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 
 import duckdb
@@ -18,6 +19,9 @@ from .views import VIEWS
 
 MOST_CHARACTERS = 256 * 1024
 """Of a query."""
+
+MOST_DEPTH = 500
+"""Parentheses in each other: the parser's time grows with the square of those that are not closed."""
 
 MOST_COPIES = 100_000
 """Characters or elements that one call may make of a constant: functions allocate beside DuckDB's memory limit."""
@@ -37,16 +41,31 @@ _REPLACING = {"replace": 2, "regexp_replace": 2}
 Node = dict[str, Any]
 
 
+def check_text(sql: str) -> None:
+    """Refuse what would keep the parser busy, which nothing interrupts.
+
+    Raises:
+        InputError: it is too long, or opens too many parentheses: unclosed, each costs it as much as all before.
+    """
+    if len(sql) > MOST_CHARACTERS:
+        raise InputError(
+            f"The query has {len(sql):,} characters, more than the {MOST_CHARACTERS:,} that are read: shorten it."
+        )
+    if sql.count("(") > MOST_DEPTH and _depth(sql) > MOST_DEPTH:
+        raise InputError(f"The query opens more than {MOST_DEPTH:,} parentheses in each other: shorten it.")
+
+
+def _depth(sql: str) -> int:
+    """Parentheses that are open at once, at most. Those in texts count as well: no query of a person has so many."""
+    return max(accumulate((one == "(") - (one == ")") for one in sql))
+
+
 def check(con: duckdb.DuckDBPyConnection, sql: str, *, as_of: bool) -> None:
     """Refuse ``sql``, one SELECT or EXPLAIN, if it asks for anything but the log.
 
     Raises:
         InputError: it does; says for what.
     """
-    if len(sql) > MOST_CHARACTERS:
-        raise InputError(
-            f"The query has {len(sql):,} characters, more than the {MOST_CHARACTERS:,} that are read: shorten it."
-        )
     tree = _tree(con, sql)
     nodes = list(_nodes(tree))
     named = {entry["key"].lower() for node in nodes for entry in _entries(node)}

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from ..schemas import InputError, Schema
-from .fences import check
+from .fences import check, check_text
 from .limits import Limits
 
 _CHUNK = 256
@@ -92,6 +92,7 @@ def guarded(
 
 def _one_select(con: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
     sql.encode()  # half of a character would only confuse the parser
+    check_text(sql)
     statements = con.extract_statements(sql)
     if len(statements) != 1:
         raise InputError(f"One statement at a time, please: this is {len(statements)} of them.")

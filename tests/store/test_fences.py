@@ -16,6 +16,7 @@ from kernelswarm.store.fences import MOST_CHARACTERS
 from kernelswarm.store.limits import Limits
 
 GREEDY = [
+    "SELECT " + "(" * 50_000,
     "SELECT repeat('x', 3000000000)",
     "SELECT system.main.repeat('x', 3000000000)",
     "SELECT 'x'.repeat(3000000000)",
