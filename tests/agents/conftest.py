@@ -8,7 +8,7 @@ from kernelswarm.hardware import peaks
 from kernelswarm.hardware.harness import contest
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def _measuring_is_brief() -> Iterator[None]:
     """How well it measures is asked elsewhere; here every search would wait ten seconds for it."""
     with pytest.MonkeyPatch.context() as patch:
