@@ -16,6 +16,11 @@ from ..schemas import (
 from .inheritance import NOTHING, Inheritance, Told, inherit
 from .records import NodeRecord
 
+DECISIVE = frozenset((SessionOpened, NodeDiagnosed, StopRequested))
+"""What the planner answers."""
+_OF_THE_SESSION = frozenset((SessionOpened, BaselinesMeasured, StopRequested, SessionClosed, ModelCalled))
+"""What is about no node, whatever it names."""
+
 
 class SearchGraph:
     """Fold of a session's events in stream order. The same events give the same graph.
@@ -41,8 +46,19 @@ class SearchGraph:
 
     def apply(self, envelope: Envelope, event: Event) -> None:
         """Fold one event in."""
-        if isinstance(event, SessionOpened | NodeDiagnosed | StopRequested):
+        # By sets, since most events are about a node: a match would ask five times for each of them.
+        kind = type(event)
+        if kind in DECISIVE:
             self.decisive.append((envelope.node, event))
+        if kind in _OF_THE_SESSION:
+            self._apply_to_session(envelope, event)
+        elif envelope.node:
+            node = self.nodes.get(envelope.node)
+            if node is None:
+                node = self.nodes[envelope.node] = NodeRecord(envelope.node, envelope.session)
+            node.apply(envelope, event)
+
+    def _apply_to_session(self, envelope: Envelope, event: Event) -> None:
         match event:
             case SessionOpened():
                 self.opened, self.opened_id = event, envelope.id
@@ -56,9 +72,6 @@ class SearchGraph:
                 self.closed = event
             case ModelCalled():
                 self.calls.append(event)
-            case _ if envelope.node:
-                node = self.nodes.setdefault(envelope.node, NodeRecord(envelope.node, envelope.session))
-                node.apply(envelope, event)
 
     def own(self) -> list[NodeRecord]:
         """The session's own nodes, in order of planning: what was inherited is not among them."""
@@ -86,4 +99,4 @@ class SearchGraph:
         return max(correct, key=lambda node: node.fitness, default=None)
 
 
-__all__ = ["NodeRecord", "SearchGraph"]
+__all__ = ["DECISIVE", "NodeRecord", "SearchGraph"]

@@ -26,7 +26,6 @@ from ..schemas import (
     SessionClosed,
     SessionOpened,
     SkillDistilled,
-    StopRequested,
     SynthesisFailed,
     Verdict,
     VerificationFailed,
@@ -37,7 +36,7 @@ from ..schemas import (
 from .analyst.diagnose import diagnose
 from .distiller import lesson
 from .divergence import Output, departed, invented, missing
-from .graph import SearchGraph
+from .graph import DECISIVE, SearchGraph
 from .inheritance import Told
 from .planner.inheriting import begun
 from .planner.machine import decide
@@ -55,7 +54,6 @@ SAYS: Mapping[type[Event], str] = {
 }
 """Which of them says what."""
 
-_DECISIVE = frozenset((SessionOpened, NodeDiagnosed, StopRequested))
 _DIAGNOSED = frozenset((CandidateProfiled, SynthesisFailed, CompilationFailed, VerificationFailed, ProfilingFailed))
 
 
@@ -182,7 +180,7 @@ class Replay:
 
     def _said(self, envelope: Envelope, event: Event) -> Iterator[Output]:
         kind = type(event)
-        if kind in _DECISIVE:
+        if kind in DECISIVE:
             yield from self._sealed("planner", envelope, self._decided(envelope, event))
         elif kind in _DIAGNOSED:
             yield from self._sealed("analyst", envelope, self._diagnosed(envelope, event))

@@ -10,6 +10,7 @@ elsewhere is for :func:`.snapshot.verify_log`.
 from collections.abc import AsyncIterator, Iterator
 from operator import itemgetter
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import duckdb
 
@@ -23,6 +24,9 @@ from .query import run_sql
 from .verify import bad_event, ended, unreadable
 
 _SPAN = 2048
+"""Rows that DuckDB stores, and unpacks, together."""
+_last_page: WeakKeyDictionary[Log, tuple[int, list[Row]]] = WeakKeyDictionary()
+"""Where it begins, and its rows, which never change: the last one that was read of each log."""
 _ROWS = f"SELECT {', '.join(Row._fields)} FROM events WHERE seq > ? AND seq <= ?"
 _EXTENT = """
     SELECT min(seq), max(seq), arg_min(tag, seq) LIKE 'session.opened.%', bool_or(tag LIKE 'session.closed.%')
@@ -46,9 +50,10 @@ def checked_in(log: Log, session: str) -> Iterator[tuple[int, Envelope]]:
         # Asked in this order, a log that is being written has at least what was found.
         events, head = log.end()
         state = LogState(id=log.id, events=events, head=head)
-        stretch = _Stretch(session, first, last, state, opened=opened and log.dense, closed=closed and log.dense)
+        dense = (opened or closed) and log.dense
+        stretch = _Stretch(session, first, last, state, opened=opened and dense, closed=closed and dense)
         while not stretch.done:
-            yield from stretch.followed(_read(cursor, stretch))
+            yield from stretch.followed(_page(log, cursor, stretch) or _read(cursor, stretch))
 
 
 async def checked_pages(home: Path, session: str, bus: Bus | None) -> AsyncIterator[tuple[int, Envelope]]:
@@ -120,6 +125,26 @@ class _Stretch:
                 yield row.seq, envelope or row.envelope
         if self.chain.good >= max(self._last, self._state.events):
             ended(self.chain, str(self._state.events), self._state.head).check()
+
+
+def _page(log: Log, con: duckdb.DuckDBPyConnection, stretch: _Stretch) -> list[Row]:
+    """The next rows out of the page that they lie in; none if that is not as it should be.
+
+    DuckDB unpacks a page of texts whole, whatever is asked of it, and a usual session has an eighth of one: who reads
+    sessions one after the other would unpack each page again and again.
+    """
+    after, goal = stretch.chain.good, stretch.goal.events
+    start = after - after % _SPAN
+    until = min(start + _SPAN, goal)
+    kept, rows = _last_page.get(log, (-1, []))
+    if kept != start or len(rows) < until - start:
+        try:
+            rows = _rows(con, start, _SPAN)
+        except duckdb.Error:
+            return []
+        _last_page[log] = (start, rows)
+    wanted = rows[after - start : until - start]
+    return wanted if wanted and wanted[0].seq == after + 1 else []
 
 
 def _read(con: duckdb.DuckDBPyConnection, stretch: _Stretch) -> list[Row]:

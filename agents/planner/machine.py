@@ -184,7 +184,7 @@ def _choice(state: PlannerState, opened: SessionOpened, number: int, rng: Random
         return first[number - 1]
     choice = POLICIES[opened.policy](opened.policy_options).choose(state, rng)
     # A generator of its own: without seeds the policy's draws must be what they always were.
-    return injected(choice, state, Random(f"{opened.seed}/{state.inputs}/{index}/inject"))
+    return injected(choice, state, lambda: Random(f"{opened.seed}/{state.inputs}/{index}/inject"))
 
 
 def _finish(state: PlannerState) -> list[Decision]:
