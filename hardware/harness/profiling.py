@@ -318,18 +318,20 @@ async def profile(
         now = measured_again(launcher.pool, hardware) if timing.on_processor else hardware
         return floor_of(facts, now, MAIN_SEEDS)
 
+    async def one_process() -> tuple[Part, Counters | None]:
+        await timing.prepare(facts, lease)
+        return await _in_one_process(cases, timing, lease, another, floor, floor_now, plan)
+
     floor = floor_of(facts, hardware, MAIN_SEEDS)
     parts: list[Part] = []
     counters: Counters | None = None
     try:
         for _ in range(plan.processes):
             try:
-                await timing.prepare(facts, lease)
-                part, counters = await _in_one_process(cases, timing, lease, another, floor, floor_now, plan)
+                part, counters = await one_process()
             except BaselinesDied:
                 # Once is somebody else's doing; a candidate that can kill them would do so again.
-                await timing.prepare(facts, lease)
-                part, counters = await _in_one_process(cases, timing, lease, another, floor, floor_now, plan)
+                part, counters = await one_process()
             parts.append(part)
     except Judged as found:
         return ProfileReport(

@@ -10,12 +10,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import graphs
 from graphs import call, graph, last, meta, source
+from triton_texts import launches, texts
 
 from kernelswarm.agents.synthesizer.playbook import Playbook, Proposal
 from kernelswarm.agents.synthesizer.playbook.knobs import complete
 from kernelswarm.agents.synthesizer.playbook.poly import poly
 from kernelswarm.agents.synthesizer.playbook.printing import python_poly
-from kernelswarm.agents.synthesizer.playbook.triton import triton_library
 from kernelswarm.agents.synthesizer.playbook.triton_candidate import generate_triton, gpu_plan
 from kernelswarm.agents.synthesizer.playbook.triton_convolution_text import Slide
 from kernelswarm.agents.synthesizer.playbook.triton_knobs import GPU_DOMAINS, GPU_STARTS, gpu_settings
@@ -24,19 +24,6 @@ from kernelswarm.agents.synthesizer.playbook.triton_pieces import pieces_of
 from kernelswarm.agents.synthesizer.playbook.triton_scope import Axis
 from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
 from kernelswarm.schemas import Intent, Items, MemoryOperator, Node, NodePlanned, Ref, sha256
-
-
-def made(source_graph, **recipe):
-    settings = gpu_settings(recipe)
-    return triton_library(gpu_plan(source_graph, settings), settings)
-
-
-def texts(source_graph, **recipe):
-    return {k.launch.kernel: k.text for k in made(source_graph, **recipe).everything()}
-
-
-def launches(source_graph, **recipe):
-    return {k.launch.kernel: k.launch for k in made(source_graph, **recipe).everything()}
 
 
 def layernorm(dtype="float32"):
@@ -75,16 +62,6 @@ def convolution(*after, outputs, dtype="float32"):
         call("conv", "convolution.default", arguments, "s0", 32, "s1", 30, dtype=dtype),
         *after,
         outputs=outputs,
-    )
-
-
-def pooled(target, *arguments, shape=("s0", 4, "s1//2", 15)):
-    sizes = tuple(Items(items=a) if isinstance(a, tuple) else a for a in arguments)
-    return graph(
-        source("x", "s0", 4, "s1", 30),
-        call("pool", target, ("x", *sizes), *shape),
-        call("relu", "relu.default", ("pool",), *shape),
-        outputs=["relu"],
     )
 
 
@@ -354,38 +331,6 @@ def test_a_convolution_of_every_channel_by_itself_is_elementwise(groups, fused):
     assert ([node.name for node in plan.externs] == []) == fused
     assert ("s2 == 64" in plan.graph.guards) == fused
     assert ("s2 == 64" in generate_triton(graphs.facts(made_of), made_of, gpu_settings({})).source) == fused
-
-
-# Pooling
-
-
-@pytest.mark.parametrize(
-    ("target", "arguments", "loads"),
-    [
-        ("avg_pool2d.default", ((2, 2), (2, 2)), 4),
-        ("avg_pool2d.default", ((2, 2), (2, 2), (0, 0), False, True, 3), 4),
-        ("max_pool2d.default", ((2, 2), (2, 2)), 4),
-        ("max_pool2d.default", ((2, 3), (2, 2), (0, 1)), 6),
-    ],
-)
-def test_pools_are_read_tap_by_tap_and_fuse_with_what_follows(target, arguments, loads):
-    (text,) = texts(pooled(target, *arguments)).values()
-    assert text.count("tl.load(x_ptr") == loads
-    assert "evict_first" not in text
-    assert "relu_out" in text
-
-
-@pytest.mark.parametrize(
-    ("target", "arguments"),
-    [
-        ("avg_pool2d.default", ((2, 2), (2, 2), (1, 1), False, False)),
-        ("avg_pool2d.default", ((2, 2), (2, 2), (0, 0), True)),
-        ("max_pool2d.default", ((9, 9), (2, 2))),
-    ],
-)
-def test_other_pools_are_left_to_pytorch(target, arguments):
-    plan = gpu_plan(pooled(target, *arguments), gpu_settings({}))
-    assert [node.name for node in plan.externs] == ["pool"]
 
 
 # Drafts

@@ -45,8 +45,7 @@ KS_INLINE float ks_log_accurate(float x) {{
 }}
 """
 
-_LOG_FAST = """\
-KS_INLINE float ks_log_fast(float x) {
+_FAST_MANTISSA = """\
   int32_t i = (int32_t)ks_bits(x) - 0x3f3504f3;
   float f = ks_from_bits((uint32_t)(i & 0x7fffff) + 0x3f3504f3u) - 1.0f;
   float p = 0x1.646a5p-4f;
@@ -58,10 +57,15 @@ KS_INLINE float ks_log_fast(float x) {
   p = ks_fma(p, f, 0x1.5556d8p-2f);
   p = ks_fma(p, f, -0.5f);
   float y = ks_fma(p * f, f, f);
-  y = ks_fma((float)(i >> 23), 0x1.62e43p-1f, y);
+"""
+"""The logarithm ``y`` of what is left of ``x`` between sqrt(1/2) and sqrt(2), beside the power of two ``i >> 23``."""
+
+_LOG_FAST = f"""\
+KS_INLINE float ks_log_fast(float x) {{
+{_FAST_MANTISSA}  y = ks_fma((float)(i >> 23), 0x1.62e43p-1f, y);
   y = x >= 0x1p-126f ? y : (x >= 0.0f ? -INFINITY : NAN);
   return x > 3.40282347e+38f ? x : y;
-}
+}}
 """
 
 _LOG2 = f"""\
@@ -80,23 +84,12 @@ KS_INLINE float ks_log2_accurate(float x) {{
 }}
 """
 
-_LOG2_FAST = """\
-KS_INLINE float ks_log2_fast(float x) {
-  int32_t i = (int32_t)ks_bits(x) - 0x3f3504f3;
-  float f = ks_from_bits((uint32_t)(i & 0x7fffff) + 0x3f3504f3u) - 1.0f;
-  float p = 0x1.646a5p-4f;
-  p = ks_fma(p, f, -0x1.2432c6p-3f);
-  p = ks_fma(p, f, 0x1.317234p-3f);
-  p = ks_fma(p, f, -0x1.538234p-3f);
-  p = ks_fma(p, f, 0x1.98d82ap-3f);
-  p = ks_fma(p, f, -0x1.000382p-2f);
-  p = ks_fma(p, f, 0x1.5556d8p-2f);
-  p = ks_fma(p, f, -0.5f);
-  float y = ks_fma(p * f, f, f);
-  y = ks_fma(y, 0x1.715476p+0f, (float)(i >> 23));
+_LOG2_FAST = f"""\
+KS_INLINE float ks_log2_fast(float x) {{
+{_FAST_MANTISSA}  y = ks_fma(y, 0x1.715476p+0f, (float)(i >> 23));
   y = x >= 0x1p-126f ? y : (x >= 0.0f ? -INFINITY : NAN);
   return x > 3.40282347e+38f ? x : y;
-}
+}}
 """
 
 _LOG1P = """\

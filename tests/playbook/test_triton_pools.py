@@ -1,0 +1,54 @@
+"""What the Triton writer makes of pools: pure, no torch, no compiler. Numbers: ``test_triton_candidates.py``."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from graphs import call, graph, source
+from triton_texts import texts
+
+from kernelswarm.agents.synthesizer.playbook.triton_candidate import gpu_plan
+from kernelswarm.agents.synthesizer.playbook.triton_knobs import gpu_settings
+from kernelswarm.schemas import Items
+
+
+def pooled(target, *arguments, shape=("s0", 4, "s1//2", 15)):
+    sizes = tuple(Items(items=a) if isinstance(a, tuple) else a for a in arguments)
+    return graph(
+        source("x", "s0", 4, "s1", 30),
+        call("pool", target, ("x", *sizes), *shape),
+        call("relu", "relu.default", ("pool",), *shape),
+        outputs=["relu"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments", "loads"),
+    [
+        ("avg_pool2d.default", ((2, 2), (2, 2)), 4),
+        ("avg_pool2d.default", ((2, 2), (2, 2), (0, 0), False, True, 3), 4),
+        ("max_pool2d.default", ((2, 2), (2, 2)), 4),
+        ("max_pool2d.default", ((2, 3), (2, 2), (0, 1)), 6),
+    ],
+)
+def test_pools_are_read_tap_by_tap_and_fuse_with_what_follows(target, arguments, loads):
+    (text,) = texts(pooled(target, *arguments)).values()
+    assert text.count("tl.load(x_ptr") == loads
+    assert "evict_first" not in text
+    assert "relu_out" in text
+
+
+@pytest.mark.parametrize(
+    ("target", "arguments"),
+    [
+        ("avg_pool2d.default", ((2, 2), (2, 2), (1, 1), False, False)),
+        ("avg_pool2d.default", ((2, 2), (2, 2), (0, 0), True)),
+        ("max_pool2d.default", ((9, 9), (2, 2))),
+    ],
+)
+def test_other_pools_are_left_to_pytorch(target, arguments):
+    plan = gpu_plan(pooled(target, *arguments), gpu_settings({}))
+    assert [node.name for node in plan.externs] == ["pool"]

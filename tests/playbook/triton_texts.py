@@ -1,0 +1,18 @@
+"""Kernels that the Triton writer makes of a graph, by name."""
+
+from kernelswarm.agents.synthesizer.playbook.triton import triton_library
+from kernelswarm.agents.synthesizer.playbook.triton_candidate import gpu_plan
+from kernelswarm.agents.synthesizer.playbook.triton_knobs import gpu_settings
+
+
+def made(source_graph, **recipe):
+    settings = gpu_settings(recipe)
+    return triton_library(gpu_plan(source_graph, settings), settings)
+
+
+def texts(source_graph, **recipe):
+    return {k.launch.kernel: k.text for k in made(source_graph, **recipe).everything()}
+
+
+def launches(source_graph, **recipe):
+    return {k.launch.kernel: k.launch for k in made(source_graph, **recipe).everything()}
