@@ -5,7 +5,7 @@ from pathlib import Path
 
 from .agents.home import kernelswarm_home
 from .asking import blocking
-from .kernelbench import Order, Progress, Report, Row, Watcher, bench
+from .kernelbench import Order, Progress, Report, Row, Spectator, Task, Watcher, bench
 
 
 def bench_kernelbench(
@@ -22,6 +22,7 @@ def bench_kernelbench(
     out: str | Path | None = None,
     fresh: bool = False,
     retry: bool = False,
+    at_once: int | None = None,
     nats: str = "",
     home: Path | None = None,
     on_notice: Callable[[str], None] = lambda _: None,
@@ -44,6 +45,7 @@ def bench_kernelbench(
         out: the CSV file; by default ``kernelbench/levelN-POOL.csv`` in the home.
         fresh: do every problem again.
         retry: do those again that crashed or ran out of time.
+        at_once: problems to search at the same time; by default one on each of the pool's devices.
         nats: URL of a cluster; without it a server of this process's own is used.
         home: where log and caches lie; by default ``KERNELSWARM_HOME`` or the user data folder.
         on_notice: told what happens, in a few words; ``print`` will do.
@@ -67,9 +69,23 @@ def bench_kernelbench(
         out=None if out is None else Path(out),
         fresh=fresh,
         retry=retry,
+        at_once=at_once,
         nats=nats,
     )
     return blocking(bench(order, _Told(on_notice, on_row)))
+
+
+class _ToldOfProblem(Spectator):
+    def __init__(self, on_notice: Callable[[str], None]) -> None:
+        self._on_notice = on_notice
+
+    def notice(self, text: str) -> None:
+        """Pass it on."""
+        self._on_notice(text)
+
+    def say(self, text: str) -> None:
+        """Pass it on."""
+        self._on_notice(text)
 
 
 class _Told(Watcher):
@@ -83,6 +99,10 @@ class _Told(Watcher):
     def say(self, text: str) -> None:
         """Pass it on."""
         self._on_notice(text)
+
+    def began(self, task: Task, progress: Progress) -> Spectator:
+        """Tell of it too."""
+        return _ToldOfProblem(self._on_notice)
 
     def finished(self, row: Row, progress: Progress) -> None:
         """Pass it on."""

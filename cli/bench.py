@@ -51,6 +51,13 @@ def kernelbench(
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do every problem again, also what is done.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Do again what crashed or ran out of time.")] = False,
+    at_once: Annotated[
+        int | None,
+        typer.Option(
+            help="Problems to search at the same time; timing has a device alone. By default one on each device.",
+            show_default=False,
+        ),
+    ] = None,
     synthesizer: Annotated[str, typer.Option(help="Who writes candidates: playbook or anthropic.")] = "playbook",
     model: Annotated[str, typer.Option(help="Model of a language-model synthesizer.", show_default=False)] = "",
     nats: Nats = "",
@@ -77,6 +84,7 @@ def kernelbench(
         out=out_file,
         fresh=fresh,
         retry=retry,
+        at_once=at_once,
         nats=nats,
         roles=dict(ALL_ROLES) if workers else {},
     )
@@ -107,6 +115,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "git clone https://github.com/ScalingIntelligence/KernelBench",
         "kernelswarm bench kernelbench KernelBench --level 1 --pool h200",
         "kernelswarm bench kernelbench KernelBench --level 2 --problems 1-20,33 --budget 8 --out level2.csv",
+        "kernelswarm bench kernelbench KernelBench --level 1 --pool h200 --at-once 4",
         "kernelswarm bench kernelbench KernelBench --json | jq '.fast_p[] | {against, p, share}'",
     ),
 }

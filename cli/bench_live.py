@@ -1,7 +1,7 @@
 """What a running benchmark shows: a live picture on a terminal, a plain line for each problem elsewhere."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Group, RenderableType
@@ -12,9 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..agents.search import Search
-from ..kernelbench import Outcome, Progress, Row, Task, Watcher
-from ..schemas import Envelope, Event
-from .picture import Picture
+from ..kernelbench import Outcome, Progress, Row, Spectator, Task, Watcher
+from .picture import Picture, best_text, far_text
 from .summary import NAMES
 from .terminal import err, is_screen
 
@@ -34,8 +33,12 @@ def open_watcher(*, quiet: bool) -> Iterator[Watcher]:
         yield Lines()
 
 
-class Lines(Watcher):
+class Lines(Watcher, Spectator):
     """One plain line for each thing worth knowing."""
+
+    def began(self, task: Task, progress: Progress) -> Spectator:
+        """Its lines stand among the others."""
+        return self
 
     def notice(self, text: str) -> None:
         """Print it."""
@@ -58,42 +61,45 @@ class Lines(Watcher):
         err.print(f"{row_line(row, progress)}  {standing(progress)}", markup=False)
 
 
+class Scene(Picture, Spectator):
+    """The picture of one problem's search."""
+
+    def cells(self) -> tuple[str, Text, Text]:
+        """It in a line beside others: how far it is, the best so far, who does what."""
+        if self.search is None:
+            return "", Text(""), Text(self.doing() or "starting", "dim")
+        return far_text(self.search.graph), best_text(self.search.graph), Text(self.doing(), "dim")
+
+
 class Board(Watcher):
-    """How far the run is, above the picture of the search under way. Finished problems stay above both."""
+    """How far the run is, above the picture of the search under way, or a line for each. Finished ones stay above."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._task = ""
         self._progress = Progress(done=0, total=0, fast=0)
-        self._picture = Picture(clock)
+        self._before = Scene(clock)
+        """What is shown while no problem is under way."""
+        self._scenes: dict[str, Scene] = {}
+        """By the problem's name."""
 
     def notice(self, text: str) -> None:
         """Show it in the last line."""
-        self._picture.notice(text)
+        self._before.notice(text)
 
     def say(self, text: str) -> None:
         """Print it above the picture."""
         err.print(text, markup=False)
 
-    def waiting(self, text: str) -> None:
-        """Show it in the last line until it is taken back."""
-        self._picture.waiting(text)
-
-    def began(self, task: Task, progress: Progress) -> None:
+    def began(self, task: Task, progress: Progress) -> Spectator:
         """Begin a new picture."""
-        self._task, self._progress, self._picture = task.name, progress, Picture(self._clock)
-
-    def opened(self, search: Search) -> None:
-        """Show the search."""
-        self._picture.opened(search)
-
-    def show(self, envelope: Envelope, event: Event) -> None:
-        """Show the event."""
-        self._picture.show(envelope, event)
+        self._progress = progress
+        self._scenes[task.name] = Scene(self._clock)
+        return self._scenes[task.name]
 
     def finished(self, row: Row, progress: Progress) -> None:
         """Print the result above the picture."""
         self._progress = progress
+        self._scenes.pop(row.problem, None)
         err.print(f"[{_style(row)}]{escape(row_line(row, progress))}[/]")
 
     def __rich__(self) -> RenderableType:
@@ -102,8 +108,20 @@ class Board(Watcher):
         head = Table.grid(padding=(0, 2))
         bar = ProgressBar(progress.total or 1, progress.done, width=20)
         told = f"{progress.done}/{progress.total} done, {standing(progress)}"
-        head.add_row(Text(self._task or "KernelBench", "bold"), bar, Text(told))
-        return Group(head, self._picture)
+        scenes = self._scenes or {"KernelBench": self._before}
+        name = next(iter(scenes)) if len(scenes) == 1 else "KernelBench"
+        head.add_row(Text(name, "bold"), bar, Text(told))
+        return Group(head, next(iter(scenes.values())) if len(scenes) == 1 else _side_by_side(scenes))
+
+
+def _side_by_side(scenes: Mapping[str, Scene]) -> Table:
+    table = Table.grid(padding=(0, 2))
+    for _ in range(3):
+        table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True, overflow="ellipsis")
+    for name, scene in scenes.items():
+        table.add_row(Text(name), *scene.cells())
+    return table
 
 
 def row_line(row: Row, progress: Progress) -> str:

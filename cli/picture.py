@@ -43,7 +43,8 @@ class Picture:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._search: Shown | None = None
+        self.search: Shown | None = None
+        """Of which it is; None until that is there."""
         self._notice = ""
         self._waiting = ""
         self._started = clock()
@@ -65,7 +66,7 @@ class Picture:
 
     def opened(self, search: Shown) -> None:
         """Begin to show the session."""
-        self._search, self._notice = search, ""
+        self.search, self._notice = search, ""
 
     def show(self, envelope: Envelope, event: Event) -> None:
         """The picture is drawn from the graph; only the turning points are noted."""
@@ -76,33 +77,46 @@ class Picture:
 
     def __rich__(self) -> RenderableType:
         """Draw."""
-        if self._search is None:
+        if self.search is None:
             return self._busy(f"{self._notice or 'starting'}  {self._clock() - self._started:.0f} s")
-        graph = self._search.graph
-        return Group(self._head(graph), _baselines(graph), _path(graph), _candidates(graph), self._busy(self._doing()))
+        graph = self.search.graph
+        return Group(self._head(graph), _baselines(graph), _path(graph), _candidates(graph), self._busy(self.doing()))
 
     def _busy(self, text: str) -> RenderableType:
         self._spinner.update(text=Text(text, style="dim", no_wrap=True, overflow="ellipsis"))
         return self._spinner
 
     def _head(self, graph: SearchGraph) -> RenderableType:
-        judged = sum(node.diagnosis is not None for node in graph.own())
-        budget = graph.opened.budget if graph.opened else 0
-        said = f"{judged}/{budget} candidates  {self._rate(judged)}{self._clock() - self._started:.0f} s"
+        judged, budget = _judged(graph), _budget(graph)
+        said = f"{far_text(graph)}  {self._rate(judged)}{self._clock() - self._started:.0f} s"
         head = Table.grid(padding=(0, 2))
-        head.add_row(Text(graph.session, "bold"), ProgressBar(budget or 1, judged, width=20), said, _best(graph))
+        head.add_row(Text(graph.session, "bold"), ProgressBar(budget or 1, judged, width=20), said, best_text(graph))
         return head
 
     def _rate(self, judged: int) -> str:
         seconds = self._clock() - self._measured
         return f"{judged / seconds * 60:.0f}/min  " if self._measured and judged and seconds > 1 else ""
 
-    def _doing(self) -> str:
-        if self._notice or self._waiting or self._search is None:
+    def doing(self) -> str:
+        """Who does what, or what is waited for."""
+        if self._notice or self._waiting or self.search is None:
             return self._notice or self._waiting
-        doing = self._search.swarm.doing() if self._search.swarm else {}
+        doing = self.search.swarm.doing() if self.search.swarm else {}
         shown = [f"{name.split('.')[-2]} {_subject(what)}" for name, what in doing.items()]
         return ", ".join(shown) or "waiting for the swarm"
+
+
+def far_text(graph: SearchGraph) -> str:
+    """``7/40 candidates``: judged, of the budget."""
+    return f"{_judged(graph)}/{_budget(graph)} candidates"
+
+
+def _judged(graph: SearchGraph) -> int:
+    return sum(node.diagnosis is not None for node in graph.own())
+
+
+def _budget(graph: SearchGraph) -> int:
+    return graph.opened.budget if graph.opened else 0
 
 
 def _subject(what: str) -> str:
@@ -110,7 +124,8 @@ def _subject(what: str) -> str:
     return what.partition("/")[2] or "baselines"
 
 
-def _best(graph: SearchGraph) -> Text:
+def best_text(graph: SearchGraph) -> Text:
+    """The best candidate's speedup; nothing until there is one."""
     best = graph.best()
     if best is None:
         return Text("")

@@ -7,7 +7,7 @@ from .report import Report, report_on
 from .row import Outcome, Row
 from .score import FastP, Misses
 from .sheet import Sheet
-from .watching import Progress, Watcher
+from .watching import Progress, Spectator, Watcher
 
 __all__ = [
     "FastP",
@@ -18,6 +18,7 @@ __all__ = [
     "Report",
     "Row",
     "Sheet",
+    "Spectator",
     "Task",
     "Watcher",
     "bench",

@@ -1,11 +1,11 @@
-"""The run: every chosen problem once, each in a session of its own, on one device, bus and recorder.
+"""The run: every chosen problem once, each in a session of its own, on one bus and recorder and the pool's devices.
 
 What is done stands in the CSV file, what is under way in the event log: a run that was killed goes on with both.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 
@@ -18,7 +18,7 @@ from ..hardware.pool_files import find_pool
 from ..hardware.problem_files import load_problem
 from ..schemas import HardwareFacts, Pool, ProblemError, encode, sha256
 from .checkout import Task, chosen, tasks_of
-from .judging import Bench, judge
+from .judging import Bench, first, judge
 from .order import Order
 from .planning import plan
 from .report import Report, report_on
@@ -48,8 +48,8 @@ async def bench(order: Order, watcher: Watcher | None = None) -> Report:
         run = _Run(order, tasks, sheet, watcher, _blank(order, pool, hardware))
         await run.resumable()
         if run.todo:
-            async with _opened(order, pool, hardware, watcher) as on:
-                await run.rest(on)
+            async with _opened(order, pool, hardware, watcher) as lanes:
+                await run.rest(lanes)
         return _report(order, tasks, sheet)
 
 
@@ -73,6 +73,7 @@ class _Run:
         self._plan = plan(found, fresh=order.fresh, retry=order.retry)
         self._again = set(self._plan.again)
         self._seconds: list[float] = []
+        self._at_once = 1
         self.todo = list(self._plan.todo)
         for line in self._plan.told:
             watcher.say(line)
@@ -81,21 +82,34 @@ class _Run:
         """Go on with the sessions that were under way when an earlier run ended."""
         for row in self._plan.resumable:
             task = next(task for task in self.todo if task.name == row.problem)
-            self._watcher.began(task, self._progress())
-            done = await resume(self._order, row, self._watcher)
+            done = await resume(self._order, row, self._watcher.began(task, self._progress()))
             if done is not None:
                 self._done(task, done)
 
-    async def rest(self, on: Bench) -> None:
-        """Do what is left, one after the other."""
-        for task in list(self.todo):
-            self._watcher.began(task, self._progress())
+    async def rest(self, lanes: Sequence[Bench]) -> None:
+        """Do what is left, in each lane one after the other.
+
+        Raises:
+            BusError, StoreError, InputError: what ends one lane ends them all.
+        """
+        self._at_once = len(lanes)
+        waiting = iter(list(self.todo))
+        try:
+            async with asyncio.TaskGroup() as running:
+                for on in lanes:
+                    running.create_task(self._lane(on, waiting))
+        except ExceptionGroup as failed:
+            raise first(failed) from failed
+
+    async def _lane(self, on: Bench, waiting: Iterator[Task]) -> None:
+        for task in waiting:
+            spectator = self._watcher.began(task, self._progress())
             row = replace(self._rows[task.name], at=datetime.now(UTC).isoformat(timespec="seconds"))
-            self._done(task, await judge(on, task, row, self._sheet.put, self._watcher))
+            self._done(task, await judge(on, task, row, self._sheet.put, spectator))
 
     def _progress(self) -> Progress:
         rows = [row for row in self._sheet.finished(self._tasks) if row.problem not in self._again]
-        return progress_of(rows, len(self._tasks), self._seconds)
+        return progress_of(rows, len(self._tasks), self._seconds, self._at_once)
 
     def _done(self, task: Task, row: Row) -> None:
         self._sheet.put(row)
@@ -106,11 +120,18 @@ class _Run:
 
 
 @asynccontextmanager
-async def _opened(order: Order, pool: Pool, hardware: HardwareFacts, watcher: Watcher) -> AsyncIterator[Bench]:
-    async with Device(pool, hardware, order.home) as device:
+async def _opened(
+    order: Order, pool: Pool, hardware: HardwareFacts, watcher: Watcher
+) -> AsyncIterator[Sequence[Bench]]:
+    """What the problems of each lane stand on; lanes beyond the number of devices share them."""
+    async with AsyncExitStack() as stack:
+        every = max(1, len(hardware.accelerators))
+        used = range(min(every, order.at_once or every))
+        devices = [await stack.enter_async_context(Device(pool, hardware, order.home, accelerator=n)) for n in used]
         watcher.notice("starting the bus")
-        async with joined_bus(order.home, order.nats, watcher.notice) as joined:
-            yield Bench(order, pool, hardware, device, joined)
+        joined = await stack.enter_async_context(joined_bus(order.home, order.nats, watcher.notice))
+        lanes = range(order.at_once or every)
+        yield [Bench(order, pool, hardware, devices[lane % len(devices)], joined) for lane in lanes]
 
 
 def _tasks(order: Order) -> list[Task]:

@@ -16,7 +16,7 @@ from . import reading
 from .checkout import Task
 from .order import Order
 from .row import Row
-from .watching import Watcher
+from .watching import Spectator
 
 OVERTIME = 0.25
 """Share of its minutes that a session may take beyond them to confirm its finalists."""
@@ -46,7 +46,7 @@ class _TooLong(Exception):
     """A problem used its time up; the message says where."""
 
 
-async def judge(on: Bench, task: Task, row: Row, write: Write, watcher: Watcher) -> Row:
+async def judge(on: Bench, task: Task, row: Row, write: Write, spectator: Spectator) -> Row:
     """The row of ``task``; ``write`` gets it with its session before that is opened, so that a kill can be mended.
 
     Raises:
@@ -57,14 +57,14 @@ async def judge(on: Bench, task: Task, row: Row, write: Write, watcher: Watcher)
     problem: Problem | None = None
     try:
         problem = load_problem(task.path)
-        facts = await _admitted(on, problem, watcher)
+        facts = await _admitted(on, problem, spectator)
         row = replace(row, session=new_session_id(problem.name), **_precision(on.pool, facts, problem))
         write(row)
         left_s = max(1.0, on.order.minutes_per_problem * 60 - (time.monotonic() - began))
         ground = Ground(problem, facts, on.pool, on.hardware, on.device, on.joined, on.order.home, on.order.nats)
         options = on.order.options(left_s / 60)
         async with session_on(ground, options, session=row.session, roles=on.order.roles) as search:
-            await follow(search, left_s, watcher)
+            await follow(search, left_s, spectator)
         return reading.row_of(row, search.graph, time.monotonic() - began)
     except ProblemError as error:
         return reading.refused(row, str(error), time.monotonic() - began)
@@ -81,7 +81,7 @@ async def judge(on: Bench, task: Task, row: Row, write: Write, watcher: Watcher)
             await asyncio.shield(on.device.forget(problem))
 
 
-async def follow(search: Search, left_s: float, watcher: Watcher) -> None:
+async def follow(search: Search, left_s: float, spectator: Spectator) -> None:
     """Follow ``search`` to its close, which comes at the latest a little after ``left_s`` seconds.
 
     Raises:
@@ -94,12 +94,12 @@ async def follow(search: Search, left_s: float, watcher: Watcher) -> None:
         await search.stop("interrupted")
 
     cutting = asyncio.create_task(cut_off(), name="minutes per problem")
-    attending = asyncio.create_task(search.attend(watcher.waiting), name="attendance")
-    watcher.opened(search)
+    attending = asyncio.create_task(search.attend(spectator.waiting), name="attendance")
+    spectator.opened(search)
     try:
         async with asyncio.timeout(limit_s + CLOSE_S):
             async for envelope, event in search.events():
-                watcher.show(envelope, event)
+                spectator.show(envelope, event)
     except TimeoutError:
         raise _TooLong("its session does not end") from None
     finally:
@@ -116,8 +116,8 @@ def first(error: BaseException) -> BaseException:
     return next((leaf for leaf in leaves if isinstance(leaf, FATAL)), leaves[0])
 
 
-async def _admitted(on: Bench, problem: Problem, watcher: Watcher) -> ProblemFacts:
-    watcher.notice(f"admitting {problem.name}: importing, checking, capturing")
+async def _admitted(on: Bench, problem: Problem, spectator: Spectator) -> ProblemFacts:
+    spectator.notice(f"admitting {problem.name}: importing, checking, capturing")
     try:
         async with asyncio.timeout(on.order.minutes_per_problem * 60):
             return await on.device.admit(problem)

@@ -33,6 +33,8 @@ class Order:
     """Do every problem again."""
     retry: bool = False
     """Do those again that crashed or ran out of time."""
+    at_once: int | None = None
+    """Problems that are searched at the same time; None: one on each of the pool's devices."""
     nats: str = ""
     roles: dict[str, int] = field(default_factory=lambda: dict(ALL_ROLES))
     """Workers in this process; none leaves the work to a swarm on the cluster."""
@@ -60,6 +62,8 @@ class Order:
         """
         if not 0 < self.minutes_per_problem < math.inf:
             raise InputError(f"minutes per problem {self.minutes_per_problem:g}: give a time above 0")
+        if self.at_once is not None and self.at_once < 1:
+            raise InputError(f"{self.at_once} problems at once: give a number from 1")
         self.options(self.minutes_per_problem).check()
         check_backend(self.synthesizer, self.model)
         if not self.roles and not self.nats:

@@ -10,29 +10,29 @@ from . import reading
 from .judging import first, follow
 from .order import Order
 from .row import Row
-from .watching import Watcher
+from .watching import Spectator
 
 
-async def resume(order: Order, row: Row, watcher: Watcher) -> Row | None:
+async def resume(order: Order, row: Row, spectator: Spectator) -> Row | None:
     """``row`` brought to its end; None if its session cannot go on, which is said: the problem is done anew."""
     try:
-        return await _to_its_end(order, row, watcher)
+        return await _to_its_end(order, row, spectator)
     except UnknownSession:
         return None  # killed before it was opened
     except Exception as error:  # noqa: BLE001
         # Not the run's end: doing the problem anew says soon enough whether it is the bus, the log or this session.
-        watcher.say(f"{row.problem}: done anew, session {row.session} cannot go on: {first(error)}")
+        spectator.say(f"{row.problem}: done anew, session {row.session} cannot go on: {first(error)}")
         return None
 
 
-async def _to_its_end(order: Order, row: Row, watcher: Watcher) -> Row | None:
+async def _to_its_end(order: Order, row: Row, spectator: Spectator) -> Row | None:
     began = time.monotonic()
     try:
         async with resuming(
-            row.session, home=order.home, nats=order.nats, roles=order.roles, on_notice=watcher.notice
+            row.session, home=order.home, nats=order.nats, roles=order.roles, on_notice=spectator.notice
         ) as search:
-            watcher.say(f"{row.problem}: going on with session {row.session}")
-            await follow(search, order.minutes_per_problem * 60, watcher)
+            spectator.say(f"{row.problem}: going on with session {row.session}")
+            await follow(search, order.minutes_per_problem * 60, spectator)
         return reading.row_of(row, search.graph, time.monotonic() - began)
     except AlreadyClosed:
         return await _recorded(order, row)

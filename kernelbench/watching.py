@@ -1,4 +1,4 @@
-"""What a running benchmark tells: how far it is, and every event of the session under way."""
+"""What a running benchmark tells: how far it is, and every event of the sessions under way."""
 
 from dataclasses import dataclass
 
@@ -26,9 +26,9 @@ class Progress:
         return self.fast / self.done if self.done else 0.0
 
 
-def progress_of(rows: list[Row], total: int, seconds: list[float]) -> Progress:
-    """``rows`` are done; ``seconds`` is how long each problem of this run took."""
-    pace = sum(seconds) / len(seconds) if seconds else None
+def progress_of(rows: list[Row], total: int, seconds: list[float], at_once: int = 1) -> Progress:
+    """``rows`` are done; ``seconds`` is how long each problem of this run took, ``at_once`` of them side by side."""
+    pace = sum(seconds) / len(seconds) / at_once if seconds else None
     return Progress(
         done=len(rows),
         total=total,
@@ -37,8 +37,8 @@ def progress_of(rows: list[Row], total: int, seconds: list[float]) -> Progress:
     )
 
 
-class Watcher:
-    """Hears what happens. Override what is of interest."""
+class Spectator:
+    """Hears what happens to one problem. Override what is of interest."""
 
     def notice(self, text: str) -> None:
         """Something is going on that takes a moment."""
@@ -49,14 +49,25 @@ class Watcher:
     def waiting(self, text: str) -> None:
         """What the session waits for, and (with an empty text) that it does no longer."""
 
-    def began(self, task: Task, progress: Progress) -> None:
-        """A problem is taken up."""
-
     def opened(self, search: Search) -> None:
         """Its session exists from now on."""
 
     def show(self, envelope: Envelope, event: Event) -> None:
         """An event of that session; it is folded into the search's graph already."""
+
+
+class Watcher:
+    """Hears what happens to the run. Override what is of interest."""
+
+    def notice(self, text: str) -> None:
+        """Something is going on that takes a moment."""
+
+    def say(self, text: str) -> None:
+        """Something that a person should know afterwards too."""
+
+    def began(self, task: Task, progress: Progress) -> Spectator:
+        """A problem is taken up, maybe beside others; whom to tell what happens to it."""
+        return Spectator()
 
     def finished(self, row: Row, progress: Progress) -> None:
         """A problem is done; its row is written."""

@@ -19,7 +19,7 @@ import kernelswarm
 from kernelswarm.cli.main import run
 from kernelswarm.hardware.device import Device
 from kernelswarm.kernelbench import Outcome, Report, Row, judging
-from kernelswarm.schemas import HarnessError
+from kernelswarm.schemas import BusError, HarnessError
 
 BUDGET = 3
 
@@ -180,7 +180,7 @@ def test_what_changed_is_done_again_and_what_takes_too_long_is_a_row(story: Stor
     assert "still being admitted" in again.report.rows[0].detail
 
 
-def test_a_session_that_takes_too_long_is_cut_off_and_what_breaks_is_a_row(
+def test_a_session_that_takes_too_long_is_cut_off_and_what_breaks_beside_it_is_a_row(
     checkout: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admit = Device.admit
@@ -194,7 +194,7 @@ def test_a_session_that_takes_too_long_is_cut_off_and_what_breaks_is_a_row(
     # At once: the limit is a hundredth of what is left of the minutes.
     monkeypatch.setattr(judging, "OVERTIME", -0.99)
     monkeypatch.setattr(judging, "LEAST_OVERTIME_S", -1e9)
-    found = bench(checkout, home, tmp_path / "rows.csv", level=2, problems="1-3", minutes_per_problem=1.5)
+    found = bench(checkout, home, tmp_path / "rows.csv", level=2, problems="1-3", at_once=2, minutes_per_problem=1.5)
     assert [(row.verdict, row.cause) for row in found.report.rows] == [
         (Outcome.timeout, "timeout"),
         (Outcome.crash, "crash: HarnessError"),
@@ -203,3 +203,14 @@ def test_a_session_that_takes_too_long_is_cut_off_and_what_breaks_is_a_row(
     cut, crashed, _ = found.report.rows
     assert cut.session and cut.eager_speedup is None and "1.5 minutes" in cut.detail
     assert crashed.detail == "the harness broke"
+
+
+def test_what_ends_one_lane_ends_the_run_with_its_own_error(
+    checkout: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lost(self: Device, problem: kernelswarm.schemas.Problem) -> object:
+        raise BusError("the bus is lost")
+
+    monkeypatch.setattr(Device, "admit", lost)
+    with pytest.raises(BusError, match="the bus is lost"):
+        bench(checkout, home, tmp_path / "rows.csv", level=2, at_once=2)

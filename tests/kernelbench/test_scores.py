@@ -51,5 +51,6 @@ def test_misses_are_counted_by_cause(rows: list[Row]) -> None:
 
 def test_the_time_left_is_what_this_runs_problems_took(rows: list[Row]) -> None:
     assert progress_of(rows, 9, []).left_s is None
+    assert progress_of(rows, 9, [10.0, 30.0], at_once=4).left_s == 20.0
     progress = progress_of(rows, 9, [10.0, 30.0])
     assert (progress.done, progress.fast, progress.fast_1, progress.left_s) == (5, 2, 0.4, 80.0)

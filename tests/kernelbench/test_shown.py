@@ -40,14 +40,28 @@ def test_the_rest_is_told_in_its_unit(seconds: float, text: str) -> None:
 
 def test_the_board_shows_the_run_above_the_search() -> None:
     board = Board(lambda: 0.0)
-    board.began(Task(1, 19, Path("19_ReLU.py")), HALF_WAY)
-    board.notice("admitting 19_relu")
+    board.began(Task(1, 19, Path("19_ReLU.py")), HALF_WAY).notice("admitting 19_relu")
     console = Console(width=150)
     with console.capture() as capture:
         console.print(board)
     head, search = capture.get().splitlines()
     assert head.startswith("19_ReLU") and "3/20 done, fast_1 0.67, about 12 min left" in head
     assert "admitting 19_relu" in search
+
+
+def test_problems_side_by_side_have_a_line_each() -> None:
+    board = Board(lambda: 0.0)
+    for number, name in ((19, "19_ReLU"), (20, "20_LeakyReLU")):
+        board.began(Task(1, number, Path(f"{name}.py")), HALF_WAY).notice(f"admitting {name.lower()}")
+    console = Console(width=150)
+    with console.capture() as capture:
+        console.print(board)
+    head, *lines = capture.get().splitlines()
+    assert head.startswith("KernelBench") and "3/20 done" in head
+    assert [line.split() for line in lines] == [
+        ["19_ReLU", "admitting", "19_relu"],
+        ["20_LeakyReLU", "admitting", "20_leakyrelu"],
+    ]
 
 
 def test_the_tables_say_what_share_and_of_how_many(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,6 +91,7 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         (["--minutes-per-problem", "0"], "minutes per problem 0"),
         (["--level", "7"], "no level 7"),
         (["--problems", "33-"], "not understood"),
+        (["--at-once", "0"], "0 problems at once"),
         (["--pool", "nowhere"], "no pool is called"),
         (["--no-workers"], "needs --nats"),
         (["--out", "{folder}"], "is a folder"),
