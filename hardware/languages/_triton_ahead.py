@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import tempfile
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,7 @@ _TORCH = {
 def load(target: str) -> None:
     """What a process does once before it forks those that compile: all imports and answers that they have in common.
 
-    Nothing of a candidate runs, no thread is started, and torch is not imported: Triton does not need it to compile.
+    Nothing of a candidate runs, no thread is started, and torch is not imported unless Triton itself does.
     """
     from triton.compiler.compiler import make_backend
 
@@ -55,6 +56,20 @@ def load(target: str) -> None:
     fingerprint_of_triton()
     with contextlib.suppress(PoolError):
         find_tool("cuobjdump")
+    _compile_first(target)
+
+
+def _compile_first(target: str) -> None:
+    """Import what Triton imports with its first kernel: of some versions that is torch, which takes seconds."""
+    from triton.runtime import driver
+
+    from ._triton_first import nothing
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        use(Path(folder))
+        driver.set_active(_Driver(_target(target)))
+        nothing.warmup(_stand_in("*fp32"), grid=(1,))
 
 
 def compile_request(request: Request, scratch: Path) -> Result:
