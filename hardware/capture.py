@@ -9,6 +9,7 @@ from typing import Any
 
 from ..schemas import Graph, ProblemError
 from .capture_convert import convert
+from .capture_spelled import spelled
 from .work import count_work
 
 __all__ = ["capture", "count_work"]
@@ -166,10 +167,12 @@ def _with_make_fx(target: Callable[..., Any], inputs: list[Any], labels: list[st
         )
         return maker(*[_detached(inputs[i]) for i in traced])
 
-    with torch.no_grad(), _config.patch(use_duck_shape=False):
+    with torch.no_grad(), _config.patch(use_duck_shape=False), spelled(target):
         traced_module = trace(call)
         if _mutates(traced_module):
             traced_module = trace(torch.func.functionalize(call, remove="mutations"))
+    if _writes_unseen(traced_module):
+        raise ProblemError("a composite operator of PyTorch writes into a tensor that is read under another name")
     return convert(traced_module, target, inputs, labels, traced)
 
 
@@ -186,8 +189,18 @@ def _is_traced(value: Any) -> bool:
 
 
 def _mutates(module: Any) -> bool:
-    schemas = (getattr(node.target, "_schema", None) for node in module.graph.nodes if node.op == "call_function")
-    return any(schema is not None and schema.is_mutable for schema in schemas)
+    return any(map(_is_mutation, module.graph.nodes))
+
+
+def _is_mutation(node: Any) -> bool:
+    schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
+    return schema is not None and schema.is_mutable
+
+
+def _writes_unseen(module: Any) -> bool:
+    """Whether something is written in place that is not read from the write's own result alone."""
+    writes = filter(_is_mutation, module.graph.nodes)
+    return any(not node.users or len(node.args[0].users) > 1 for node in writes)
 
 
 def _with_export(target: Callable[..., Any], inputs: list[Any], labels: list[str]) -> Graph:
@@ -196,9 +209,10 @@ def _with_export(target: Callable[..., Any], inputs: list[Any], labels: list[str
     module = target if isinstance(target, torch.nn.Module) else _module_of(target)
     auto = torch.export.Dim.AUTO
     dynamic = tuple(dict.fromkeys(range(v.ndim), auto) if isinstance(v, torch.Tensor) else None for v in inputs)
-    exported = torch.export.export(
-        module, tuple(inputs), dynamic_shapes={"args": dynamic} if module is not target else dynamic
-    )
+    with spelled(target):
+        exported = torch.export.export(
+            module, tuple(inputs), dynamic_shapes={"args": dynamic} if module is not target else dynamic
+        )
     flat = exported.run_decompositions(decompositions()).module()
     traced = [i for i, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
     return convert(flat, module, inputs, labels, traced)

@@ -9,6 +9,7 @@ from typing import Any
 from ..schemas import Arg, DType, Expr, Graph, Items, Node, ProblemError, Ref, SpecialFloat, SymbolSource, TensorMeta
 
 _CONSTANT_LIMIT = 4096
+_FIRST_COMPUTED = 10_000
 _ASSERTIONS = ("_assert", "sym_constrain_range")
 _ARITHMETIC = (
     "_subclasses", "_meta_registrations.py", "_prims", "_prims_common", "_refs", "functional.py", "nn/functional.py",
@@ -45,6 +46,8 @@ class _Converter:
         self.parameters = _parameters(target)
         self.names: dict[str, str] = {}
         self.symbols: dict[str, SymbolSource] = {}
+        self.computed: dict[Any, Any] = {}
+        """Symbols of their own for sizes that are no polynomials of others: ``int(1.5 * x.shape[0])``."""
         self.shape_env: Any = None
         self.read: dict[Any, str] = {}
         """Where each symbol as it was at first is read from, those that turned out to be numbers or others included."""
@@ -61,6 +64,8 @@ class _Converter:
 
     def _inputs(self, placeholders: list[Any]) -> list[Node]:
         by_position = dict(zip(self.traced, placeholders, strict=True))
+        for position, fx_node in by_position.items():
+            self._read(self.labels[position], fx_node.meta.get("val"), self.inputs[position])
         nodes = []
         for position, label in enumerate(self.labels):
             value = self.inputs[position]
@@ -73,20 +78,20 @@ class _Converter:
             nodes.append(self._input(label, meta, value))
         return nodes
 
+    def _read(self, label: str, meta: Any, value: Any) -> None:
+        """Note the symbols that an input gives."""
+        is_tensor = hasattr(meta, "shape")
+        for dim, size in enumerate(meta.shape) if is_tensor else [(-1, meta)]:
+            self._note(size, f"{label}.shape[{dim}]" if is_tensor else label)
+            if _is_symbol(size):
+                example = int(value.shape[dim]) if is_tensor else int(value)
+                self.symbols.setdefault(str(size.node.expr), SymbolSource(input=label, dim=dim, example=example))
+
     def _input(self, label: str, meta: Any, value: Any) -> Node:
         if not hasattr(meta, "shape"):
-            self._note(meta, label)
-            expr = self._dim(meta)
-            if isinstance(expr, str) and expr.isidentifier():
-                self.symbols.setdefault(expr, SymbolSource(input=label, dim=-1, example=int(value)))
-                return Node(name=label, op="input", expr=expr, literal=int(value))
+            if _is_symbol(meta):
+                return Node(name=label, op="input", expr=str(self._dim(meta)), literal=int(value))
             return Node(name=label, op="input", literal=_literal(value))
-        for dim, size in enumerate(meta.shape):
-            self._note(size, f"{label}.shape[{dim}]")
-            expr = self._dim(size)
-            if isinstance(expr, str) and expr.isidentifier():
-                example = int(value.shape[dim])
-                self.symbols.setdefault(expr, SymbolSource(input=label, dim=dim, example=example))
         return Node(name=label, op="input", values=(self._meta(meta),))
 
     def _node(self, node: Any) -> list[Node]:
@@ -180,11 +185,10 @@ class _Converter:
         )
 
     def _example(self, shape: tuple[int | str, ...]) -> tuple[int, ...]:
-        known = {name: source.example for name, source in self.symbols.items()}
         sizes = []
         for size in shape:
             try:
-                sizes.append(size if isinstance(size, int) else int(eval(size, {"math": math}, dict(known))))
+                sizes.append(size if isinstance(size, int) else self._value(size))
             except NameError:
                 return ()
         return tuple(sizes)
@@ -197,7 +201,24 @@ class _Converter:
         expr = node.expr
         if expr.is_Integer:
             return int(expr)
-        return python_text(expr)
+        return python_text(self._with_names(expr))
+
+    def _with_names(self, expr: Any) -> Any:
+        """``expr`` with a name for everything in it that index arithmetic knows nothing of."""
+        parts = expr.atoms(*_rounding())
+        found = {part for part in parts if {str(s) for s in part.free_symbols} <= self.symbols.keys()}
+        outer = [part for part in found if not any(part is not other and other.has(part) for other in found)]
+        for part in sorted(outer, key=str):
+            if part not in self.computed:
+                text = python_text(part)
+                # Behind every name that torch gives: it counts its own from 0.
+                name = f"s{_FIRST_COMPUTED + len(self.computed)}"
+                self.symbols[name] = SymbolSource(input="", dim=-1, example=self._value(text), expr=text)
+                self.computed[part] = type(next(iter(part.free_symbols)))(name, integer=True)
+        return expr.xreplace(self.computed)
+
+    def _value(self, text: str) -> int:
+        return int(eval(text, {"math": math}, {name: source.example for name, source in self.symbols.items()}))
 
     def _note(self, size: Any, where: str) -> None:
         if hasattr(size, "node"):
@@ -239,7 +260,20 @@ def python_text(expr: Any) -> str:
     """A sympy expression of torch's shape environment as Python."""
     from torch.utils._sympy.printers import PythonPrinter
 
-    return str(PythonPrinter().doprint(expr))
+    text = str(PythonPrinter().doprint(expr))
+    return text.replace("torch.sym_float(", "float(").replace("torch._sym_", "math.")
+
+
+def _rounding() -> tuple[type, ...]:
+    """Functions that give an integer for a number that is none."""
+    from torch.utils._sympy import functions
+
+    return functions.TruncToInt, functions.FloorToInt, functions.CeilToInt, functions.RoundToInt
+
+
+def _is_symbol(size: Any) -> bool:
+    """Whether a size is just a name."""
+    return hasattr(size, "node") and bool(getattr(size.node.expr, "is_Symbol", False))
 
 
 def _parameters(target: Any) -> dict[int, str]:

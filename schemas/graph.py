@@ -103,6 +103,10 @@ class SymbolSource(Schema, frozen=True, kw_only=True):
     example: int
     """Its value at the main shape."""
 
+    expr: str = ""
+    """What it is of the other symbols, as Python, where it is no input's size and no polynomial of sizes:
+    ``math.trunc(1.5*float(s0))``. ``input`` is empty then."""
+
 
 class Graph(Schema, frozen=True, kw_only=True):
     """A captured operator in the order of execution."""

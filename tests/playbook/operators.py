@@ -3,6 +3,9 @@
 Every operator is captured at its first inputs only; the one candidate must be right for all of them.
 """
 
+import math
+from math import sqrt
+
 import torch
 import torch.nn.functional as F
 
@@ -314,6 +317,31 @@ def long_vectors(x):
 @case(lambda: [randn(16, 32), 3, 0.5], lambda: [randn(3, 4), 7, 0.5])
 def numbers(x, n, scale):
     return x * n + scale, x[:n] / x.shape[0], x * x.shape[1] ** -0.5
+
+
+@case(lambda: [randn(2, 3, 8, 9)], lambda: [randn(3, 2, 5, 7)])
+def padded_otherwise(x):
+    pads = (1, 2, 3, 1)
+    around = [F.pad(x, pads, mode=mode) * 2 for mode in ("circular", "reflect", "replicate")]
+    return *around, F.pad(x[0], (-1, 2), mode="circular").sum(-1)
+
+
+@case(lambda: [randn(2, 3, 8, 9)], lambda: [randn(1, 4, 9, 7)], lambda: [randn(2, 1, 11, 3)])
+def resampled(x):
+    modes = [("nearest", None), ("nearest-exact", None), ("bilinear", False), ("bilinear", True)]
+    found = [F.interpolate(x, scale_factor=1.5, mode=mode, align_corners=at) for mode, at in modes]
+    return F.silu(sum(found)), F.interpolate(x, scale_factor=(0.5, 2.3), mode="bilinear") * 2
+
+
+@case(lambda: [randn(2, 3, 8, 9)], lambda: [randn(1, 4, 9, 7)])
+def resampled_smoothly(x):
+    return F.relu(F.interpolate(x, scale_factor=2, mode="bicubic")), x * 2
+
+
+@case(lambda: [randn(2, 5, 16), randn(2, 7, 16)], lambda: [randn(3, 4, 9), randn(3, 6, 9)])
+def scaled_by_sizes(q, k):
+    scores = torch.softmax(torch.einsum("bid,bjd->bij", q, k) / math.sqrt(q.shape[-1]), -1)
+    return scores * sqrt(k.size(1)), scores.sum(1) / torch.tensor(q.shape[1])
 
 
 class Block(torch.nn.Module):

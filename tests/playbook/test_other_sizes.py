@@ -3,10 +3,12 @@
 import importlib.util
 import math
 from collections.abc import Callable
+from math import sqrt
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -31,11 +33,20 @@ DECIDES: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
     "another branch": (not_seven, ("x.shape[0] != 7",)),
     "loop": (lambda x: F.gelu(sum(x * i for i in range(x.shape[0]))), ("x.shape[0] == 6",)),
     "unbind": (lambda x: F.gelu(sum(x.unbind(0))), ("x.shape[0] == 6",)),
-    "number": (lambda x: torch.softmax(x / math.sqrt(x.shape[1]), -1), ("x.shape[1] == 40",)),
-    "tensor": (lambda x: torch.softmax(x / torch.tensor(x.shape[1]), -1), ("x.shape[1] == 40",)),
+    "number": (lambda x: torch.softmax(x / float(x.shape[1]), -1), ("x.shape[1] == 40",)),
 }
 DOES_NOT = {
     "power": lambda x: torch.softmax(x / x.shape[1] ** 0.5, -1),
+    "root": lambda x: torch.softmax(x / math.sqrt(x.shape[1]), -1),
+    "imported root": lambda x: torch.softmax(x / sqrt(x.size(-1)), -1),
+    "root of NumPy": lambda x: torch.softmax(x * np.sqrt(x.shape[1]), -1),
+    "logarithm of a quotient": lambda x: torch.softmax(x * math.log2(x.shape[1] / 3), -1),
+    "power of math": lambda x: torch.softmax(x * math.pow(x.shape[1], -0.5), -1),
+    "tensor": lambda x: torch.softmax(x / torch.tensor(x.shape[1]), -1),
+    "tensor of floats": lambda x: torch.softmax(x / torch.sqrt(torch.tensor(x.shape[1], dtype=x.dtype)), -1),
+    "rounded up": lambda x: torch.softmax(F.pad(x, (0, math.ceil(x.shape[1] / 3))), -1),
+    "circular": lambda x: F.pad(x, (2, 1), mode="circular") * 2,
+    "resampled": lambda x: F.interpolate(x[None, None], scale_factor=1.5, mode="bilinear")[0, 0] * 2,
     "halves": lambda x: F.silu(x[:, : x.shape[1] // 2]) * x[:, x.shape[1] // 2 : x.shape[1] // 2 * 2],
     "norm": lambda x: F.layer_norm(x, (x.shape[-1],)) * 2,
     "pool": lambda x: F.avg_pool1d(x[None], 4)[0] * 2,
@@ -82,7 +93,23 @@ def test_what_holds_for_every_size_asks_nothing(name: str) -> None:
     assert captured(DOES_NOT[name]).decided == ()
 
 
-@pytest.mark.parametrize("name", ["branch", "another branch", "tensor"])
+@pytest.mark.parametrize("name", DOES_NOT)
+def test_a_candidate_is_right_at_every_size(name: str, tmp_path: Path) -> None:
+    module, other = loaded(captured(DOES_NOT[name]), "cpp", tmp_path), torch.randn(7, 29)
+
+    torch.testing.assert_close(module.kernel(other), DOES_NOT[name](other))
+    torch.testing.assert_close(module._aten(other), DOES_NOT[name](other))
+
+
+def test_functions_of_numbers_are_as_before_once_captured() -> None:
+    before = math.sqrt, torch.tensor, sqrt
+    captured(DOES_NOT["imported root"])
+    assert (math.sqrt, torch.tensor, sqrt) == before
+    assert not hasattr(torch.SymInt, "sqrt")
+    assert torch._C.DispatchKey.CompositeImplicitAutograd not in torch.ops.aten._pad_circular.default.py_kernels
+
+
+@pytest.mark.parametrize("name", ["branch", "another branch", "number"])
 def test_a_candidate_refuses_sizes_that_it_was_not_captured_for(name: str, tmp_path: Path) -> None:
     function, _ = DECIDES[name]
     module = loaded(captured(function), "cpp", tmp_path)

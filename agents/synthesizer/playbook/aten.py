@@ -47,11 +47,12 @@ def call(node: Node, tensor: Callable[[str], str]) -> str:
 
 
 def sizes_from_inputs(graph: Graph) -> list[str]:
-    """Statements that read every symbol from the inputs."""
+    """Statements that read every symbol from the inputs, then what is computed from these."""
     lines = []
     for name, source in graph.symbols.items():
         value = pyname(source.input)
-        lines.append(f"{name} = {value}" if source.dim < 0 else f"{name} = {value}.shape[{source.dim}]")
+        read = source.expr or (value if source.dim < 0 else f"{value}.shape[{source.dim}]")
+        lines.append(f"{name} = {read}")
     return lines
 
 

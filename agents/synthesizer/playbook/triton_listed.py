@@ -113,11 +113,15 @@ def _spelled(text: str, launch: Launch) -> str:
 def _sizes_at(shape: ShapeFacts, graph: Graph) -> dict[str, int]:
     """Values of the symbols that are sizes of the inputs at ``shape``; what an input gives as a number is not known."""
     inputs = {fact.name: fact.shape for fact in shape.inputs}
-    return {
+    found = {
         name: inputs[source.input][source.dim]
         for name, source in graph.symbols.items()
         if 0 <= source.dim < len(inputs.get(source.input, ()))
     }
+    for name, source in graph.symbols.items():
+        if source.expr and symbols_in(source.expr) <= found.keys():
+            found[name] = int(evaluate(source.expr, found))
+    return found
 
 
 def _integers(numbers: dict[str, Any]) -> dict[str, int]:

@@ -1,0 +1,120 @@
+"""Spells things out that a trace would get wrong: circular padding, and functions of sizes that know numbers only."""
+
+import functools
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import product
+from typing import Any
+from unittest import mock
+
+_FUNCTIONS = ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2")
+"""Functions of :mod:`math` that torch has for sizes that are symbols."""
+
+
+@contextmanager
+def spelled(target: Any) -> Iterator[None]:
+    """While it is traced, ``target`` keeps sizes symbolic in functions of numbers, and pads circularly by ``cat``."""
+    with _circular_padding(), _symbolic_functions(target):
+        yield
+
+
+@contextmanager
+def _circular_padding() -> Iterator[None]:
+    """PyTorch writes the padding into an empty tensor, which a trace follows without seeing who writes where."""
+    import torch
+
+    operator, key = torch.ops.aten._pad_circular.default, torch._C.DispatchKey.CompositeImplicitAutograd
+    operator.py_impl(key)(pad_circular)
+    try:
+        yield
+    finally:
+        del operator.py_kernels[key]
+        operator._dispatch_cache.clear()
+
+
+def pad_circular(x: Any, pad: Sequence[Any]) -> Any:
+    """``F.pad(x, pad, mode="circular")``: what is padded in front is the end of ``x``, and the other way round.
+
+    Args:
+        x: tensor.
+        pad: elements in front of and behind the last dimension, then the one before it; negative ones are cut off.
+    """
+    import torch
+
+    for k in range(len(pad) // 2):
+        dim, front, back = x.ndim - 1 - k, pad[2 * k], pad[2 * k + 1]
+        first, last = max(-front, 0), max(-back, 0)
+        kept = x.narrow(dim, first, x.shape[dim] - first - last) if first or last else x
+        size = kept.shape[dim]
+        before = [kept.narrow(dim, size - front, front)] if front > 0 else []
+        after = [kept.narrow(dim, 0, back)] if back > 0 else []
+        x = torch.cat([*before, kept, *after], dim) if before or after else kept
+    return x
+
+
+@contextmanager
+def _symbolic_functions(target: Any) -> Iterator[None]:
+    """``math.sqrt(x.shape[1])`` would ask for the number, and the trace would hold for this size alone."""
+    import torch
+
+    with ExitStack() as stack:
+        # NumPy asks an object that is no number for a method of the function's name.
+        for name, kind in product(_FUNCTIONS, (torch.SymInt, torch.SymFloat)):
+            stack.enter_context(mock.patch.object(kind, name, getattr(torch, f"_sym_{name}"), create=True))
+        for place, name, symbolic in _replacements():
+            plain = getattr(place, name)
+            replacement = _where_symbolic(plain, symbolic)
+            stack.enter_context(mock.patch.object(place, name, replacement))
+            for space in _namespaces(target):
+                held = {key: replacement for key, value in space.items() if value is plain}
+                stack.enter_context(mock.patch.dict(space, held))
+        yield
+
+
+def _replacements() -> list[tuple[Any, str, Callable[..., Any]]]:
+    """Functions that know numbers only: where they are, and what stands for them if a size is a symbol."""
+    import torch
+
+    found = [(math, name, getattr(torch, f"_sym_{name}")) for name in _FUNCTIONS]
+    return [*found, (math, "pow", _power), (torch, "tensor", _scalar)]
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    import torch
+
+    return torch.sym_float(base) ** exponent
+
+
+def _scalar(value: Any, dtype: Any = None, **keywords: Any) -> Any:
+    import torch
+
+    kind = torch.int64 if isinstance(value, torch.SymInt) else torch.get_default_dtype()
+    return torch.scalar_tensor(value, dtype=dtype or kind, **keywords)
+
+
+def _where_symbolic(plain: Callable[..., Any], symbolic: Callable[..., Any]) -> Callable[..., Any]:
+    import torch
+
+    kinds = (torch.SymInt, torch.SymFloat)
+
+    @functools.wraps(plain)
+    def function(*values: Any, **keywords: Any) -> Any:
+        return (symbolic if values and isinstance(values[0], kinds) else plain)(*values, **keywords)
+
+    return function
+
+
+def _namespaces(target: Any) -> list[dict[str, Any]]:
+    """Where the reference's own code looks names up: ``from math import sqrt`` has put a function there."""
+    import torch
+
+    if not isinstance(target, torch.nn.Module):
+        space = getattr(target, "__globals__", None)
+        return [space] if isinstance(space, dict) else []
+    names = {type(module).__module__ for module in target.modules()}
+    files = [sys.modules[name] for name in sorted(names) if name in sys.modules and not name.startswith("torch.")]
+    spaces = [vars(file) for file in files]
+    forward = getattr(type(target).forward, "__globals__", None)
+    return spaces if forward is None or any(space is forward for space in spaces) else [*spaces, forward]
