@@ -40,22 +40,24 @@ ROLES: Mapping[str, Role] = {
 AS_FITS = 0
 """Stands for a number of workers that follows from the machine."""
 
-ALL_ROLES: Mapping[str, int] = {role: AS_FITS if role in ("compiler", "verifier") else 1 for role in ROLES}
-"""What one process runs by default: one of each, and of two as many as keep the one that times from waiting."""
+ALL_ROLES: Mapping[str, int] = {role: AS_FITS if definition.needs_device else 1 for role, definition in ROLES.items()}
+"""What one process runs by default: one of each, and of those at the device as many as keep it from waiting."""
 
 FREE_CORES = 4
 """Cores beside an accelerator that are left to those who judge: the references, two candidates, this process."""
 MOST_COMPILERS = 32
 
 
-def fitted(roles: Mapping[str, int], hardware: HardwareFacts) -> dict[str, int]:
+def fitted(roles: Mapping[str, int], hardware: HardwareFacts, devices: int = 1) -> dict[str, int]:
     """``roles`` with numbers for this machine in place of :data:`AS_FITS`.
 
     On a processor two compilers: they share its cores with timing. Beside an accelerator a compiler takes seconds and
-    timing one, on cores that timing does not need: all but a few compile, and two verify, so that the next is ready.
+    timing one, on cores that timing does not need: all but a few compile. For each of ``devices`` accelerators two
+    verify, so that the next is ready, and two time: one loads its candidate while the other has the device.
     """
     if hardware.accelerators:
-        fits = {"compiler": max(2, min(MOST_COMPILERS, hardware.cores - FREE_CORES)), "verifier": 2}
+        compilers = max(2, min(MOST_COMPILERS, hardware.cores - FREE_CORES))
+        fits = {"compiler": compilers, "verifier": 2 * devices, "profiler": 2 * devices}
     else:
         fits = {"compiler": 2}
     return {role: count if count != AS_FITS else fits.get(role, 1) for role, count in roles.items()}

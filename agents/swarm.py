@@ -90,7 +90,7 @@ async def serving(
                     await stack.enter_async_context(opened)
         histories = Histories(bus, home)
         workers = []
-        for role, count in fitted(roles, hardware).items():
+        for role, count in fitted(roles, hardware, len(devices)).items():
             for number in range(1, count + 1):
                 agent = ROLES[role].make(devices[(number - 1) % len(devices)], bus)
                 stack.push_async_callback(agent.close)

@@ -1,6 +1,7 @@
 """The device: everything the agents ask of a pool's hardware on this host, behind one object."""
 
 import asyncio
+import contextlib
 import secrets
 import tempfile
 from collections.abc import Sequence
@@ -24,9 +25,10 @@ from ..schemas import (
     sha256,
 )
 from .harness import inspection, profiling, verification
-from .harness.admitting import admit
+from .harness.admitting import admit, largest_call
 from .harness.case_host import CaseHost
 from .harness.launcher import Launcher
+from .harness.sizes import is_large
 from .harness.timing_host import TimingHost
 from .languages import find_language
 from .lease import Lease
@@ -71,6 +73,7 @@ class Device:
         self._profilers = inspection.profilers_for(self.accelerator, home) if self.accelerator else None
         self._cases: dict[str, CaseHost] = {}
         self._timing: dict[str, TimingHost] = {}
+        self._large = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         try:
@@ -169,19 +172,21 @@ class Device:
             )
         timing = self._timing_of(problem)
         await timing.prepare(facts, self._lease)
-        return await profiling.profile(
-            self._launcher,
-            self._cases_of(problem),
-            timing,
-            self._lease,
-            problem,
-            facts,
-            self._hardware,
-            source,
-            compile_report,
-            seconds=self._pool.candidate_seconds,
-            thorough=thorough,
-        )
+        # Of large inputs and outputs the memory holds one such candidate beside those that are verified.
+        async with self._large if is_large(*largest_call(facts)) else contextlib.nullcontext():
+            return await profiling.profile(
+                self._launcher,
+                self._cases_of(problem),
+                timing,
+                self._lease,
+                problem,
+                facts,
+                self._hardware,
+                source,
+                compile_report,
+                seconds=self._pool.candidate_seconds,
+                thorough=thorough,
+            )
 
     async def forget(self, problem: Problem) -> None:
         """End the processes that are kept warm for ``problem``: over many problems they would fill the memory."""

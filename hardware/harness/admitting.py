@@ -62,7 +62,7 @@ def memory_needed(facts: ProblemFacts) -> tuple[int, int]:
     cases, their oracles and weights in float64, and the copies that the baselines are timed on. Where there is only the
     timed shape, it has one case more. Of large inputs there is one set less, and the oracles are kept in float32.
     """
-    inputs, outputs = _largest(facts)
+    inputs, outputs = largest_call(facts)
     if is_large(inputs, outputs):
         candidate = 5 * inputs + 4 * outputs
         return candidate, candidate + 9 * inputs + 11 * outputs
@@ -77,13 +77,13 @@ def memory_needed_on_device(facts: ProblemFacts) -> tuple[int, int]:
     On the device lie what candidate and baselines are timed on, their outputs, the oracles, and, while one is made,
     inputs and outputs in float64. In main memory lie the cases' inputs, a draw, and outputs on their way.
     """
-    inputs, outputs = _largest(facts)
+    inputs, outputs = largest_call(facts)
     if is_large(inputs, outputs):
         return 8 * inputs + 11 * outputs, 7 * inputs + 2 * outputs
     return 10 * inputs + 31 * outputs, 9 * inputs + 3 * outputs
 
 
-def _largest(facts: ProblemFacts) -> tuple[int, int]:
+def largest_call(facts: ProblemFacts) -> tuple[int, int]:
     """Bytes of inputs and of outputs at the shapes where they are largest."""
     inputs = max(sum(map(_bytes, shape.inputs)) for shape in facts.shapes)
     return inputs, max(sum(map(_bytes, shape.outputs)) for shape in facts.shapes)

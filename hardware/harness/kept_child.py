@@ -34,19 +34,21 @@ def be_keeper(request: Spawn, descriptors: list[int], layers: tuple[str, ...], w
     pid = os.fork()
     if pid == 0:
         os.close(leash)
-        _be_child(channel, output, layers, work)
+        _be_child(request, channel, output, layers, work)
     os.close(channel)
     os.close(output)
     watch.until_the_end(pid)
 
 
-def _be_child(channel: int, output: int, layers: tuple[str, ...], work: Work) -> NoReturn:
+def _be_child(request: Spawn, channel: int, output: int, layers: tuple[str, ...], work: Work) -> NoReturn:
     status = 1
     try:
         linux.die_with_parent()
         os.setsid()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _redirect(output)
+        # Here and not before the fork: a process behind walls may write to what /proc shows of itself alone.
+        layers += sandbox.wall_in(request)
         work(socket.socket(fileno=channel), layers)
         status = 0
     except (EOFError, BrokenPipeError, ConnectionResetError):

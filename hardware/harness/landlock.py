@@ -63,6 +63,8 @@ def version() -> int:
 def wall_in(scratch: str) -> None:
     """Let this thread, and all that it starts, read what computing needs and write in ``scratch``; for good.
 
+    Its process may name its threads, too; a child of it may not, so whoever needs that is walled in by itself.
+
     Raises:
         OSError: the kernel has no such thing, or it is switched off.
     """
@@ -74,6 +76,8 @@ def wall_in(scratch: str) -> None:
             _allow(rules, path, _READ)
         for path in _devices():
             _allow(rules, path, (_READ | _WRITE_FILE | _TRUNCATE) & handled)
+        # Drivers of accelerators name their threads there, and start none that they cannot name.
+        _allow(rules, "/proc/self/task", (_READ | _WRITE_FILE | _TRUNCATE) & handled)
         _allow(rules, scratch, handled)
         linux.no_new_privileges()
         _call(_RESTRICT, rules, 0)

@@ -49,17 +49,11 @@ class ProcessSpaces:
         return True
 
 
-def separate_files(request: Spawn, *, walls: bool = True) -> tuple[str, ...]:
-    """Give this process and its children their own view of the file system; before they are forked.
-
-    For a stranger everything is read-only but its scratch folder, which is empty and vanishes with it; and behind
-    ``walls`` nothing is seen that computing does not need.
-    """
-    return (*_own_mounts(request), *(_walls(request) if request.confine and walls else ()))
-
-
-def _walls(request: Spawn) -> tuple[str, ...]:
-    # Behind the mounts: who is behind these walls can mount nothing any more.
+def wall_in(request: Spawn) -> tuple[str, ...]:
+    """Let this process, a stranger, see nothing that computing does not need; after its mounts, since it can mount
+    nothing from then on."""
+    if not request.confine:
+        return ()
     try:
         landlock.wall_in(request.scratch)
     except OSError:
@@ -67,7 +61,11 @@ def _walls(request: Spawn) -> tuple[str, ...]:
     return ("landlock",)
 
 
-def _own_mounts(request: Spawn) -> tuple[str, ...]:
+def separate_files(request: Spawn) -> tuple[str, ...]:
+    """Give this process and its children their own view of the file system; before they are forked.
+
+    For a stranger everything is read-only but its scratch folder, which is empty and vanishes with it.
+    """
     try:
         linux.unshare(linux.CLONE_NEWNS)
         linux.mounts_are_private()
@@ -114,4 +112,4 @@ def _address_space() -> int:
     return pages * resource.getpagesize()
 
 
-__all__ = ["ProcessSpaces", "leave_network", "limit", "separate_files"]
+__all__ = ["ProcessSpaces", "leave_network", "limit", "separate_files", "wall_in"]

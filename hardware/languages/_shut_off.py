@@ -18,4 +18,4 @@ def shut_off(scratch: Path) -> tuple[str, ...]:
     with contextlib.suppress(OSError):
         layers = sandbox.leave_network()
     confined = Spawn(role="compiler", scratch=str(scratch), memory_bytes=0, threads=1, confine=True)
-    return ("process", *layers, *sandbox.separate_files(confined))
+    return ("process", *layers, *sandbox.separate_files(confined), *sandbox.wall_in(confined))

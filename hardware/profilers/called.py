@@ -150,9 +150,9 @@ class _Look:
                     linux.unshare(linux.CLONE_NEWNET | linux.CLONE_NEWIPC)
                     layers.append("netns")
             # Without a PID namespace of its own "procfs" would promise what does not hold.
+            layers += [layer for layer in sandbox.separate_files(confined) if layer != "procfs"]
             # Nsight Compute shares files with what it looks into, and nobody says which.
-            separated = sandbox.separate_files(confined, walls=self._mode != "counters")
-            layers += [layer for layer in separated if layer != "procfs"]
+            layers += sandbox.wall_in(confined) if self._mode != "counters" else ()
         os.chdir(scratch)
         for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME"):
             os.environ[name] = str(scratch)

@@ -24,7 +24,12 @@ def test_on_a_processor_two_compile_and_one_of_each_other_role_works() -> None:
 @pytest.mark.parametrize(("cores", "compilers"), [(2, 2), (16, 12), (128, 32)])
 def test_beside_an_accelerator_all_cores_compile_but_a_few(cores: int, compilers: int) -> None:
     fits = fitted(ALL_ROLES, machine(cores, 1))
-    assert (fits["compiler"], fits["verifier"], fits["profiler"]) == (compilers, 2, 1)
+    assert (fits["compiler"], fits["verifier"], fits["profiler"]) == (compilers, 2, 2)
+
+
+def test_each_accelerator_has_its_verifiers_and_profilers() -> None:
+    fits = fitted(ALL_ROLES, machine(16, 3), 3)
+    assert (fits["compiler"], fits["verifier"], fits["profiler"]) == (12, 6, 6)
 
 
 def test_a_number_that_somebody_gave_stays() -> None:

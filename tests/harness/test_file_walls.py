@@ -13,7 +13,7 @@ from kernelswarm.schemas import Problem
 HERE = Path(__file__).parent
 
 TRIED = """
-import contextlib, json, os, sys
+import contextlib, json, os, sys, threading
 from pathlib import Path
 from kernelswarm.hardware.harness import landlock
 scratch, outside, secret = sys.argv[1:]
@@ -29,6 +29,14 @@ def works(step):
         return True
     except OSError:
         return False
+def named():
+    ended = threading.Event()
+    other = threading.Thread(target=ended.wait)
+    other.start()
+    try:
+        open(f"/proc/self/task/{other.native_id}/comm", "w").write("driver")
+    finally:
+        ended.set()
 print(json.dumps({
     "read a secret": works(lambda: open(secret).read()),
     "read it by a link": works(lambda: (os.symlink(secret, scratch + "/link"), open(scratch + "/link").read())),
@@ -46,6 +54,10 @@ print(json.dumps({
     "read random": works(lambda: open("/dev/urandom", "rb").read(8)),
     "read /proc": works(lambda: open("/proc/self/maps").read()),
     "read /sys": works(lambda: os.listdir("/sys/devices/system/cpu")),
+    "name a thread": works(named),
+    "write another's /proc": works(lambda: open(f"/proc/{os.getppid()}/comm", "w").write("mine")),
+    "write its own /proc": works(lambda: open("/proc/self/oom_score_adj", "w").write("1000")),
+    "write /proc/sys": works(lambda: open("/proc/sys/vm/overcommit_ratio", "r+")),
     "read Python": works(lambda: open(os.__file__).read()),
     "read the package": works(lambda: open(landlock.__file__).read()),
     "write Python": works(lambda: open(os.__file__, "a")),
@@ -55,7 +67,7 @@ print(json.dumps({
 """
 ALLOWED = {
     *("write scratch", "read scratch", "write nothing", "read random", "read /proc", "read /sys", "read Python"),
-    *("read the package", "start a program", "go on reading"),
+    *("read the package", "start a program", "go on reading", "name a thread"),
 }
 
 
