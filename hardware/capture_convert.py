@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..schemas import Arg, DType, Expr, Graph, Items, Node, ProblemError, Ref, SpecialFloat, SymbolSource, TensorMeta
+from .capture_spelled import pad_circular
 
 _CONSTANT_LIMIT = 4096
 _FIRST_COMPUTED = 10_000
@@ -237,7 +238,9 @@ class _Converter:
         for guard in self.shape_env.guards:
             line, expr = guard.sloc.framework_loc, guard.expr
             is_equation = all(side in names for side in expr.args)
-            if line is None or line.filename.startswith(inner) or is_equation or not expr.free_symbols <= names.keys():
+            if line is None or is_equation or not expr.free_symbols <= names.keys():
+                continue
+            if line.filename.startswith(inner) or line.name == pad_circular.__name__:
                 continue
             text = python_text(expr.xreplace(names))
             if not (line.filename.startswith(str(package)) and _EMPTY.search(text)):

@@ -9,29 +9,42 @@ from itertools import product
 from typing import Any
 from unittest import mock
 
+from .capture_resampling import upsample_linear
+
 _FUNCTIONS = ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2")
 """Functions of :mod:`math` that torch has for sizes that are symbols."""
 
 
 @contextmanager
 def spelled(target: Any) -> Iterator[None]:
-    """While it is traced, ``target`` keeps sizes symbolic in functions of numbers, and pads circularly by ``cat``."""
-    with _circular_padding(), _symbolic_functions(target):
+    """While it is traced, ``target`` keeps sizes symbolic in functions of numbers; composite operators are spelled out.
+
+    PyTorch pads circularly by writing into an empty tensor, which a trace follows without seeing who writes where; and
+    see :mod:`capture_resampling`.
+    """
+    import torch
+
+    aten = torch.ops.aten
+    linear = (aten.upsample_linear1d.vec, aten.upsample_bilinear2d.vec, aten.upsample_trilinear3d.vec)
+    with ExitStack() as stack:
+        stack.enter_context(_composite(aten._pad_circular.default, pad_circular))
+        for operator in linear:
+            stack.enter_context(_composite(operator, upsample_linear))
+        stack.enter_context(_symbolic_functions(target))
         yield
 
 
 @contextmanager
-def _circular_padding() -> Iterator[None]:
-    """PyTorch writes the padding into an empty tensor, which a trace follows without seeing who writes where."""
+def _composite(operator: Any, function: Callable[..., Any]) -> Iterator[None]:
+    """``operator`` is what ``function`` does with operators of its own."""
     import torch
 
-    operator, key = torch.ops.aten._pad_circular.default, torch._C.DispatchKey.CompositeImplicitAutograd
-    operator.py_impl(key)(pad_circular)
-    try:
-        yield
-    finally:
-        del operator.py_kernels[key]
+    with mock.patch.dict(operator.py_kernels, {torch._C.DispatchKey.CompositeImplicitAutograd: function}):
         operator._dispatch_cache.clear()
+        try:
+            yield
+        finally:
+            operator._dispatch_cache.clear()
 
 
 def pad_circular(x: Any, pad: Sequence[Any]) -> Any:

@@ -123,4 +123,5 @@ COMPILED = [
     "rows_in_pieces", "conv1d_half", "pffn_half", "optfm_half", "pooled_convolution",
     "extremes_over_dimensions", "running_products", "softmax_of_channels", "convolution_of_few_channels",
     "convolution_of_volumes", "transposed_in_groups", "transposed_volumes_half", "halves",
+    "padded_otherwise", "resampled", "scaled_by_sizes",
 ]  # fmt: skip

@@ -1,0 +1,74 @@
+"""Drafts for references that are hard to capture, by the judge: right at every named shape and at those it makes up."""
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+sys.path.insert(0, str(Path(__file__).parent))
+from graphs import HARDWARE
+
+from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.schemas import Pool, Recipe, Verdict
+
+POOL = Pool(
+    name="cpu", platform="cpu", languages=("cpp",), threads=2, candidate_seconds=60.0, candidate_memory_bytes=4 << 30
+)
+PROBLEMS = {
+    "circular": """
+shapes = {"main": dict(rows=6, high=20, wide=24), "ragged": dict(rows=3, high=7, wide=5)}
+
+def inputs(generator, rows, high, wide):
+    return [torch.randn(rows, 2, high, wide, generator=generator)]
+
+def reference(x):
+    return F.gelu(F.pad(x, (2, 1, 0, 3), mode="circular"))
+""",
+    "resampled": """
+shapes = {"main": dict(rows=6, high=20, wide=24), "ragged": dict(rows=3, high=7, wide=5)}
+
+def inputs(generator, rows, high, wide):
+    return [torch.randn(rows, 2, high, wide, generator=generator)]
+
+def reference(x):
+    return F.silu(F.interpolate(x, scale_factor=1.5, mode="bilinear"))
+""",
+    "attention": """
+shapes = {"main": dict(length=48, size=32), "ragged": dict(length=37, size=40)}
+
+def inputs(generator, length, size):
+    return [torch.randn(2, length, size, generator=generator) for _ in range(3)]
+
+def reference(q, k, v):
+    return torch.softmax(q @ k.transpose(1, 2) / math.sqrt(q.shape[-1]), -1) @ v
+""",
+}
+RECIPES: tuple[Recipe, ...] = ({}, {"fusion": "split"})
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def device(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Device]:
+    home = tmp_path_factory.mktemp("home")
+    async with Device(POOL, HARDWARE, home, baselines=("eager",), secret="tests") as device:
+        yield device
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("name", PROBLEMS)
+async def test_drafts_are_right(name: str, device: Device, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.py"
+    path.write_text(f"import math\n\nimport torch\nimport torch.nn.functional as F\n{PROBLEMS[name]}")
+    problem = load_problem(path)
+    facts = await device.admit(problem)
+    graph = facts.graph
+    assert graph is not None and graph.decided == ()
+
+    for recipe in RECIPES:
+        source = WRITERS["cpp"].source(facts, graph, recipe)
+        compiled, _ = await device.compile(source, "cpp")
+        report = await device.verify(problem, source, compiled)
+        assert report.verdict is Verdict.correct, report
