@@ -23,9 +23,11 @@ def worth_a_look(graph: SearchGraph, node: str, report: ProfileReport, *, finali
     search something: a draft, or one that is surely faster than its parent; and only while looking has taken at most
     :data:`SHARE` of the time that timing has. The first one is free. Nothing is looked into twice. Candidates that were
     verified before this one and are not timed yet, as far as ``graph`` knows, may be looked into first: what that would
-    cost counts as taken.
+    cost counts as taken. The session's policy option ``looks`` switches all of it off.
     """
     if report.verdict is not Verdict.correct or report.timing is None:
+        return False
+    if graph.opened is not None and not graph.opened.policy_options.get("looks", 1):
         return False
     record = graph.nodes.get(node, NodeRecord(node))
     if seen(record) is not None:

@@ -9,6 +9,9 @@ from ..agents.session import SearchOptions
 from ..agents.synthesizer.backend import check_backend
 from ..schemas import InputError
 
+SURVEY = 10
+"""With fewer candidates a session only tries the first drafts: there is nothing to learn for, and one to confirm."""
+
 
 @dataclass(frozen=True)
 class Order:
@@ -52,6 +55,7 @@ class Order:
             seed=self.seed,
             synthesizer=self.synthesizer,
             model=self.model,
+            policy_options={} if self.budget >= SURVEY else {"finalists": 1, "looks": 0},
         )
 
     def check(self) -> None:

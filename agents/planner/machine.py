@@ -193,7 +193,9 @@ def _finish(state: PlannerState) -> list[Decision]:
     already = any(node.confirmed for node in state.nodes.values())
     if correct and not already:
         # By the interval's low end: a lucky median comes with a wide interval, and must not be the only finalist.
-        finalists = sorted(correct, key=lambda node: -(node.speedup.low if node.speedup else 0.0))[:FINALISTS]
+        assert state.opened is not None
+        count = int(state.opened.policy_options.get("finalists", FINALISTS))
+        finalists = sorted(correct, key=lambda node: -(node.speedup.low if node.speedup else 0.0))[: max(1, count)]
         state.confirming = [node.name for node in finalists]
         return [Decision(ConfirmationPlanned(rank=i + 1), node.name) for i, node in enumerate(finalists)]
     return [_close(state)]

@@ -144,6 +144,8 @@ class _Look:
             programs=request.programs,
         )
         layers = ["process", *self._left]
+        # What it may go on to see although it is shut off.
+        os.environ["KERNELSWARM_ARTIFACTS"] = request.artifacts
         if self._doors == "closed":
             if "netns" not in layers:
                 with suppress(OSError):
@@ -228,7 +230,6 @@ def _imported(request: Inspect, setup: Sequence[Any] | None, device: str) -> Cal
     from ..harness.user_module import import_source
     from ..languages._triton_runtime import unpack, use
 
-    os.environ["KERNELSWARM_ARTIFACTS"] = request.artifacts
     cache = Path.cwd() / "triton"
     use(cache)
     for name in request.ahead:

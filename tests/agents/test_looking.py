@@ -45,6 +45,14 @@ def test_the_first_correct_candidate_is_looked_into() -> None:
     assert worth_a_look(graph_with(("n001", planned())), "n001", report(), finalist=False)
 
 
+def test_a_session_may_do_without_looking() -> None:
+    graph = SearchGraph("s-test1")
+    for node, event in (("", given.opened(policy_options={"looks": 0})), ("n001", planned())):
+        graph.apply(given.said(event, node=node, cause=node), event)
+    assert not worth_a_look(graph, "n001", report(), finalist=False)
+    assert not worth_a_look(graph, "n001", report(), finalist=True)
+
+
 def test_one_that_is_wrong_is_not() -> None:
     wrong = ProfileReport(verdict=Verdict.wrong_numbers, isolation="process")
     assert not worth_a_look(graph_with(("n001", planned())), "n001", wrong, finalist=True)

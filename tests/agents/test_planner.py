@@ -145,6 +145,12 @@ def test_only_finalists_near_the_best_are_confirmed() -> None:
     assert confirmed == ["n002", "n003", "n004"] and len(confirmed) == FINALISTS
 
 
+def test_a_session_may_ask_for_fewer_finalists() -> None:
+    ring = Ring(budget=6, policy_options={"finalists": 1})
+    ring.run([1.0, 2.0, 1.99, 1.98, 1.97, 1.0])
+    assert [d.node for d in ring.said if isinstance(d.event, ConfirmationPlanned)] == ["n002"]
+
+
 def test_nothing_right_closes_without_a_win() -> None:
     closed = Ring(budget=5).run([0.0])
     assert (closed.win, closed.best, closed.correct) == (False, "", 0)
