@@ -91,7 +91,7 @@ def _replacements() -> list[tuple[Any, str, Callable[..., Any]]]:
     import torch
 
     found = [(math, name, getattr(torch, f"_sym_{name}")) for name in _FUNCTIONS]
-    return [*found, (math, "pow", _power), (torch, "tensor", _scalar)]
+    return [*found, (math, "pow", _power), (torch, "tensor", _scalar), (torch, "linspace", _linspace)]
 
 
 def _power(base: Any, exponent: Any) -> Any:
@@ -107,6 +107,17 @@ def _scalar(value: Any, dtype: Any = None, **keywords: Any) -> Any:
     return torch.scalar_tensor(value, dtype=dtype or kind, **keywords)
 
 
+def _linspace(start: Any, end: Any, steps: Any, dtype: Any = None, device: Any = None, **keywords: Any) -> Any:
+    """From the nearer end, as PyTorch does."""
+    import torch
+
+    place = torch.arange(steps, device=device)
+    kind = dtype or torch.get_default_dtype()
+    step = (end - start) / torch.sym_max(steps - 1, 1)
+    back = end - (steps - 1 - place).to(kind) * step
+    return torch.where(place * 2 < steps, start + place.to(kind) * step, back)
+
+
 def _where_symbolic(plain: Callable[..., Any], symbolic: Callable[..., Any]) -> Callable[..., Any]:
     import torch
 
@@ -114,7 +125,8 @@ def _where_symbolic(plain: Callable[..., Any], symbolic: Callable[..., Any]) -> 
 
     @functools.wraps(plain)
     def function(*values: Any, **keywords: Any) -> Any:
-        return (symbolic if values and isinstance(values[0], kinds) else plain)(*values, **keywords)
+        is_symbolic = any(isinstance(value, kinds) for value in (*values, *keywords.values()))
+        return (symbolic if is_symbolic else plain)(*values, **keywords)
 
     return function
 

@@ -44,6 +44,8 @@ DOES_NOT = {
     "power of math": lambda x: torch.softmax(x * math.pow(x.shape[1], -0.5), -1),
     "tensor": lambda x: torch.softmax(x / torch.tensor(x.shape[1]), -1),
     "tensor of floats": lambda x: torch.softmax(x / torch.sqrt(torch.tensor(x.shape[1], dtype=x.dtype)), -1),
+    "ramp": lambda x: x * torch.linspace(-1, 2, x.shape[1]),
+    "spectrum": lambda x: torch.fft.rfft(x).abs() * 2,
     "rounded up": lambda x: torch.softmax(F.pad(x, (0, math.ceil(x.shape[1] / 3))), -1),
     "circular": lambda x: F.pad(x, (2, 1), mode="circular") * 2,
     "resampled": lambda x: F.interpolate(x[None, None], scale_factor=1.5, mode="bilinear")[0, 0] * 2,

@@ -61,7 +61,8 @@ class Anchors:
             base = self.nodes[node.args[0].name]
             return base_name(base.target) not in VIEWS or base.name in self.given_up
         supported = is_lowerable(node) or is_reduction(node) or is_special(node, self.nodes)
-        return not supported or any(meta.dtype not in SUPPORTED for meta in node.values)
+        read = (meta for name in refs((*node.args, *node.kwargs.values())) for meta in self.nodes[name].values)
+        return not supported or any(meta.dtype not in SUPPORTED for meta in (*node.values, *read))
 
     def _ranks(self) -> dict[str, int]:
         rank: dict[str, int] = {}
