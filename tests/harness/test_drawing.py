@@ -1,0 +1,53 @@
+"""Where inputs of KernelBench problems are drawn: on the accelerator, unless the file minds; the same each time."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from kernelswarm.hardware.harness import subject
+from kernelswarm.hardware.harness.messages import Open
+from kernelswarm.schemas import ProblemFormat
+
+SOURCE = """
+import torch
+
+class Model(torch.nn.Module):
+    def forward(self, x, n):
+        return x * n
+
+def get_inputs():
+    drawn.append(torch.empty(0).device.type)
+    return [torch.rand(3, 4), 2]
+
+drawn = []
+"""
+
+
+def opened(source: str) -> tuple[subject.Subject, list[str]]:
+    problem = Open(name="p", source=source, format=ProblemFormat.kernelbench, seed=1, device="cpu")
+    made = subject.open_subject(problem)
+    return made, made._get_inputs.__globals__["drawn"]  # type: ignore[attr-defined]
+
+
+def on(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = SimpleNamespace(device=torch.device(device), tidy=lambda: None)
+    monkeypatch.setattr(subject, "here", lambda: place)
+
+
+def test_the_device_draws_and_the_inputs_come_to_main_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, drawn = opened(SOURCE)
+    before = made.draw("main", 7)
+    # Stands for a device that can draw: nothing else here can.
+    on("cpu", monkeypatch)
+    monkeypatch.setattr(subject, "HOST", "somewhere else")
+    inputs = made.draw("main", 7)
+    assert torch.equal(inputs[0], before[0]) and inputs[1] == 2 and drawn == ["cpu", "cpu"]
+
+
+def test_a_file_that_minds_draws_in_main_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, drawn = opened(SOURCE)
+    before = made.draw("main", 7)
+    on("meta", monkeypatch)  # nothing comes back from there
+    inputs = made.draw("main", 7)
+    assert torch.equal(inputs[0], before[0]) and drawn == ["cpu", "meta", "cpu"]
