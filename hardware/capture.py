@@ -5,6 +5,7 @@ Runs in a child process that may import torch; nothing here imports it before :f
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from ..schemas import Graph, ProblemError
@@ -28,8 +29,10 @@ def capture(target: Callable[..., Any], example_inputs: Sequence[Any], names: Se
     """
     inputs = list(example_inputs)
     labels = list(names) if names is not None else _names(target, len(inputs))
+    with suppress(Exception):
+        return _with_make_fx(target, inputs, labels, types=True)
     try:
-        return _with_make_fx(target, inputs, labels)
+        return _with_make_fx(target, inputs, labels, types=False)
     except Exception as first:  # noqa: BLE001 - any failure of tracing leads to the second tracer, and is reported
         try:
             return _with_export(target, inputs, labels)
@@ -148,7 +151,7 @@ _WHOLE = (
 )  # fmt: skip
 
 
-def _with_make_fx(target: Callable[..., Any], inputs: list[Any], labels: list[str]) -> Graph:
+def _with_make_fx(target: Callable[..., Any], inputs: list[Any], labels: list[str], *, types: bool) -> Graph:
     import torch
     from torch.fx.experimental import _config
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -167,7 +170,7 @@ def _with_make_fx(target: Callable[..., Any], inputs: list[Any], labels: list[st
         )
         return maker(*[_detached(inputs[i]) for i in traced])
 
-    with torch.no_grad(), _config.patch(use_duck_shape=False), spelled(target):
+    with torch.no_grad(), _config.patch(use_duck_shape=False), spelled(target, types):
         traced_module = trace(call)
         if _mutates(traced_module):
             traced_module = trace(torch.func.functionalize(call, remove="mutations"))
@@ -209,7 +212,7 @@ def _with_export(target: Callable[..., Any], inputs: list[Any], labels: list[str
     module = target if isinstance(target, torch.nn.Module) else _module_of(target)
     auto = torch.export.Dim.AUTO
     dynamic = tuple(dict.fromkeys(range(v.ndim), auto) if isinstance(v, torch.Tensor) else None for v in inputs)
-    with spelled(target):
+    with spelled(target, types=False):
         exported = torch.export.export(
             module, tuple(inputs), dynamic_shapes={"args": dynamic} if module is not target else dynamic
         )

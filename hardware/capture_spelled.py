@@ -2,7 +2,6 @@
 
 import functools
 import math
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import product
@@ -15,12 +14,37 @@ _FUNCTIONS = ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos
 """Functions of :mod:`math` that torch has for sizes that are symbols."""
 
 
+class _Number(type):
+    """Of a type of numbers that takes symbols for numbers, and makes symbols of symbols."""
+
+    def __call__(cls, *values: Any, **keywords: Any) -> Any:
+        import torch
+
+        plain, symbolic = (float, torch.sym_float) if issubclass(cls, float) else (int, torch.sym_int)
+        is_symbol = len(values) == 1 and isinstance(values[0], torch.SymInt | torch.SymFloat)
+        return (symbolic if is_symbol else plain)(*values, **keywords)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        import torch
+
+        return isinstance(value, (float, torch.SymFloat) if issubclass(cls, float) else (int, torch.SymInt))
+
+
+class _Float(float, metaclass=_Number):
+    """``float`` that keeps sizes symbolic."""
+
+
+class _Int(int, metaclass=_Number):
+    """``int`` that keeps sizes symbolic."""
+
+
 @contextmanager
-def spelled(target: Any) -> Iterator[None]:
+def spelled(target: Any, types: bool = True) -> Iterator[None]:
     """While it is traced, ``target`` keeps sizes symbolic in functions of numbers; composite operators are spelled out.
 
     PyTorch pads circularly by writing into an empty tensor, which a trace follows without seeing who writes where; and
-    see :mod:`capture_resampling`.
+    see :mod:`capture_resampling`. With ``types``, ``float`` and ``int`` are such functions, too, by whose names
+    ``target`` then finds others than the built-in types.
     """
     import torch
 
@@ -31,6 +55,8 @@ def spelled(target: Any) -> Iterator[None]:
         for operator in linear:
             stack.enter_context(_composite(operator, upsample_linear))
         stack.enter_context(_symbolic_functions(target))
+        for space in _namespaces(target) if types else ():
+            stack.enter_context(mock.patch.dict(space, {"float": _Float, "int": _Int} | _taken(space)))
         yield
 
 
@@ -131,15 +157,17 @@ def _where_symbolic(plain: Callable[..., Any], symbolic: Callable[..., Any]) -> 
     return function
 
 
+def _taken(space: dict[str, Any]) -> dict[str, Any]:
+    return {name: space[name] for name in ("float", "int") if name in space}
+
+
 def _namespaces(target: Any) -> list[dict[str, Any]]:
     """Where the reference's own code looks names up: ``from math import sqrt`` has put a function there."""
     import torch
 
-    if not isinstance(target, torch.nn.Module):
-        space = getattr(target, "__globals__", None)
-        return [space] if isinstance(space, dict) else []
-    names = {type(module).__module__ for module in target.modules()}
-    files = [sys.modules[name] for name in sorted(names) if name in sys.modules and not name.startswith("torch.")]
-    spaces = [vars(file) for file in files]
-    forward = getattr(type(target).forward, "__globals__", None)
-    return spaces if forward is None or any(space is forward for space in spaces) else [*spaces, forward]
+    functions = [target]
+    if isinstance(target, torch.nn.Module):
+        functions = [type(module).forward for module in target.modules()]
+    spaces = [getattr(function, "__globals__", {}) for function in functions]
+    own = [space for space in spaces if str(space.get("__name__", "")).split(".")[0] != "torch"]
+    return list({id(space): space for space in own}.values())

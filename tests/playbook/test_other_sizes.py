@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+import operator
 from collections.abc import Callable
 from math import sqrt
 from pathlib import Path
@@ -33,7 +34,7 @@ DECIDES: dict[str, tuple[Callable[[Any], Any], tuple[str, ...]]] = {
     "another branch": (not_seven, ("x.shape[0] != 7",)),
     "loop": (lambda x: F.gelu(sum(x * i for i in range(x.shape[0]))), ("x.shape[0] == 6",)),
     "unbind": (lambda x: F.gelu(sum(x.unbind(0))), ("x.shape[0] == 6",)),
-    "number": (lambda x: torch.softmax(x / float(x.shape[1]), -1), ("x.shape[1] == 40",)),
+    "number": (lambda x: torch.softmax(x / operator.index(x.shape[1]), -1), ("x.shape[1] == 40",)),
 }
 DOES_NOT = {
     "power": lambda x: torch.softmax(x / x.shape[1] ** 0.5, -1),
@@ -42,6 +43,9 @@ DOES_NOT = {
     "root of NumPy": lambda x: torch.softmax(x * np.sqrt(x.shape[1]), -1),
     "logarithm of a quotient": lambda x: torch.softmax(x * math.log2(x.shape[1] / 3), -1),
     "power of math": lambda x: torch.softmax(x * math.pow(x.shape[1], -0.5), -1),
+    "float": lambda x: torch.softmax(x * float(x.shape[1]) ** -0.5, -1),
+    "int": lambda x: F.pad(x, (int(x.shape[1] * 0.3), 0)) * 2 if isinstance(x.numel() * 0 + 1.5, float | int) else x,
+    "type as dtype": lambda x: (x * 2).to(float) + torch.zeros(x.shape, dtype=float),
     "tensor": lambda x: torch.softmax(x / torch.tensor(x.shape[1]), -1),
     "tensor of floats": lambda x: torch.softmax(x / torch.sqrt(torch.tensor(x.shape[1], dtype=x.dtype)), -1),
     "ramp": lambda x: x * torch.linspace(-1, 2, x.shape[1]),
