@@ -27,6 +27,10 @@ class Bystanders:
         whole, busy, own = (after - earlier for after, earlier in zip(now, before, strict=True))
         return min(1.0, max(0.0, (busy - own) / whole))
 
+    def cores(self) -> float:
+        """How many cores others have kept busy so far; 0 where unknown."""
+        return self.share() * (os.cpu_count() or 1)
+
     def _now(self) -> tuple[float, float, float] | None:
         """Ticks of all cores, those with work, and those of our own work; None where the system does not say."""
         try:

@@ -28,6 +28,7 @@ from ..roofline import roofline
 from . import clocks, contest, fresh_data
 from .bystanders import Bystanders
 from .case_host import MAIN_SEEDS, Case, CaseHost
+from .clocks import Batch, Found
 from .contest import Contestant, Part, Plan
 from .fresh_data import Another, FreshCall, Look
 from .judgement import Judged, judged
@@ -77,8 +78,7 @@ class Profiling:
         candidate = Contestant(name=contest.CANDIDATE, ask=self._time, copies=MAIN_SEEDS)
         baselines = self.timing.contestants()
         pids = (self.suspect.worker.pid, self.timing.pid)
-        watch = Bystanders(pids)
-        others = watch.share if self.timing.on_processor else lambda: 0.0
+        others = self._bystanders().share if self.timing.on_processor else lambda: 0.0
         with precedence(pids, wanted=self.timing.on_processor and is_asked_for()) as first:
             part = replace(await contest.hold([*baselines, candidate], plan, others), first=first)
             self._check_rest()
@@ -111,7 +111,7 @@ class Profiling:
                 raise judged(Verdict.hidden_work, message)
 
     async def _time(self, command: Time) -> Timed:
-        timed, _ = await self._time_twice(command)
+        timed = (await self._time_twice(command)).timed
         self.batches += 1
         if self.batches == self.spot:
             self.rest.end()
@@ -119,8 +119,8 @@ class Profiling:
             self.rest.begin()
         return timed
 
-    async def _time_twice(self, command: Time) -> tuple[Timed, int]:
-        """One batch by its clock and, nanoseconds, by ours.
+    async def _time_twice(self, command: Time) -> Batch:
+        """One batch by its clock and by ours.
 
         Raises:
             Judged: the clocks are far apart several times in a row, where an honest one is not: that is no scheduler's.
@@ -128,16 +128,18 @@ class Profiling:
         first = await self._first()
         # Every batch keeps its last output, so that a command does not say whether it will be checked.
         command = msgspec.structs.replace(command, slot=_TIMED_SLOT)
+
+        async def ask(asked: Time) -> Timed:
+            timed, _ = await self.suspect.ask(asked, Timed, case=first)
+            return timed
+
         self.rest.end()
-        started = time.perf_counter_ns()
-        timed, _ = await self.suspect.ask(command, Timed, case=first)
-        elapsed = time.perf_counter_ns() - started
+        batch = await clocks.by_all(ask, command, self._working(self.suspect.worker.pid))
         self.rest.begin()
-        far_apart = elapsed > clocks.CHECK_NS and timed.whole_ns < elapsed / 2
-        self.doubts = self.doubts + 1 if far_apart else 0
+        self.doubts = self.doubts + 1 if batch.is_doubtful else 0
         if self.doubts >= MOST_DOUBTS and await self._is_steady(self.timing.contestants()[0]):
-            raise clocks.lies(timed.whole_ns, elapsed, command.calls)
-        return timed, elapsed
+            raise clocks.lies(batch.timed.whole_ns, batch)
+        return batch
 
     async def _check_clock(self, candidate: Contestant, honest: Contestant) -> Counters | None:
         """Compare its clock and its samples with our clock; returns what the counters say of the same calls.
@@ -146,34 +148,45 @@ class Profiling:
             Judged: they differ time and again, where an honest clock beside it does not.
             HarnessError: the machine is so busy that no two clocks agree.
         """
-        calls, lies = clocks.checked_calls(candidate), 0
-        for tried in range(1, clocks.MOST_CLOCK_TRIES + 1):
+        counted, ballot = median(candidate.samples), clocks.Ballot()
+        while ballot.is_open:
             # Beside the check, so that a disturbance slows both.
-            await candidate.sample()
-            claimed = max(median(candidate.samples), candidate.samples.pop())
+            wanted = clocks.short_batches(candidate.calls, counted) if ballot.tries else 1
+            short = [await self._time_twice(clocks.as_counted(candidate)) for _ in range(wanted)]
             session = CounterSession()
-            counted = self.timing.on_processor and _start(session, self.suspect.worker.pid)
-            timed, elapsed = await self._time_twice(Time(calls=calls))
-            counters = session.stop(calls) if counted else None
-            await self._check_timed_output(timed.last)
-            beside = await self.timing.idle_ns(calls)
-            believed = clocks.believed(timed, claimed, calls, beside)
-            if clocks.agree(believed, elapsed):
+            counting = self.timing.on_processor and _start(session, self.suspect.worker.pid)
+            others = self._bystanders()
+            checked = await self._time_twice(Time(calls=ballot.times * clocks.checked_calls(candidate.calls, counted)))
+            cores = others.cores()
+            counters = session.stop(checked.calls) if counting else None
+            await self._check_timed_output(checked.timed.last)
+            said = clocks.Said(checked, short, counted, await self.timing.idle_ns(checked.calls), cores)
+            if said.found is Found.agrees:
                 return counters
-            lies += await self._is_steady(honest)
-            # On a busy machine short batches are spared and long ones are not, now in one process, now in the other.
-            if lies >= clocks.CLOCK_TRIES and 2 * lies > tried:
-                raise clocks.lies(believed, elapsed, calls)
+            ballot.count(said, steady=said.needs_steadiness and await self._is_steady(honest))
+            if ballot.is_true:
+                return counters
+            if ballot.is_lie:
+                raise clocks.lies(said.believed_ns, checked)
         raise HarnessError("the machine is so busy that the clocks of two processes cannot be compared")
 
     async def _is_steady(self, honest: Contestant) -> bool:
         """Whether our clock and that of a process which we know to be honest agree just now."""
-        await honest.sample()
-        calls, claimed = clocks.checked_calls(honest), honest.samples.pop()
-        started = time.perf_counter_ns()
-        timed = await honest.ask(Time(calls=calls, name=honest.name))
-        elapsed = time.perf_counter_ns() - started
-        return clocks.agree(clocks.believed(timed, claimed, calls, await self.timing.idle_ns(calls)), elapsed)
+        others = self._bystanders()
+        pid = self._working(self.timing.pid)
+        short = await clocks.by_all(honest.ask, clocks.as_counted(honest), pid)
+        calls = clocks.checked_calls(honest.calls, short.claimed_ns)
+        checked = await clocks.by_all(honest.ask, Time(calls=calls, name=honest.name), pid)
+        cores = others.cores()
+        said = clocks.Said(checked, [short], short.claimed_ns, await self.timing.idle_ns(calls), cores)
+        return said.found is not Found.differs
+
+    def _bystanders(self) -> Bystanders:
+        return Bystanders((self.suspect.worker.pid, self.timing.pid))
+
+    def _working(self, pid: int) -> int:
+        """The process whose processor time tells how much work its calls are: none, where an accelerator does it."""
+        return pid if self.timing.on_processor else 0
 
     async def _check_memory(self, candidate: Contestant, baseline: Contestant) -> None:
         """Time a call on data that it has not seen; in other processes too, unless that is as fast as the rest.

@@ -1,0 +1,153 @@
+"""Who lies about time is told from who waits for a core, by figures as two busy cores show them."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from kernelswarm.hardware.harness.bystanders import Bystanders
+from kernelswarm.hardware.harness.clocks import CLOCK_TRIES, Ballot, Batch, Found, Said, work_ns
+from kernelswarm.hardware.harness.messages import Timed
+
+BUSY = "while True: pass"
+
+
+def batch(calls: int, shown: float, ours: float, work: float | None, warm: int = 0) -> Batch:
+    """So many calls; nanoseconds of one by its clock and by ours, and of processor time."""
+    all_calls = calls + warm
+    timed = Timed(ns=round(shown * calls), whole_ns=round(shown * all_calls), last=0)
+    return Batch(calls, warm, timed, round(ours * all_calls), None if work is None else round(work * all_calls))
+
+
+def said(checked: Batch, short: Batch, counted: float, others: float = 0.0) -> Said:
+    return Said(checked, [short] * 5, counted, others=others)
+
+
+QUIET = said(batch(2000, 14_700, 14_800, 14_900), batch(133, 14_400, 17_000, 15_700, 33), counted=15_000)
+WAITED = said(batch(2000, 58_000, 58_100, 28_000), batch(133, 14_300, 17_100, 27_000, 33), 14_300, others=1.3)
+SPINS = said(batch(2000, 58_000, 58_100, 90_000), batch(133, 14_300, 17_100, 27_000, 33), 14_300, others=1.3)
+SLOWER = said(batch(1000, 63_000, 63_100, 50_000), batch(60, 52_000, 56_000, 51_000, 15), counted=33_000)
+WOKEN_LATE = said(batch(2000, 20_000, 27_000, 15_000), batch(133, 14_300, 17_100, 16_000, 33), 14_300, others=1.5)
+WORKS_LESS_WHEN_COUNTED = said(
+    batch(1758, 45_000, 45_100, 29_300), batch(120, 10_300, 13_000, 11_800, 30), 10_300, others=1.4
+)
+SHOWS_LESS_WHEN_COUNTED = said(
+    batch(2200, 28_000, 28_100, 28_000), batch(150, 9_000, 29_000, 28_500, 50), 9_000, others=1.0
+)
+SHOWS_LESS_ALWAYS = said(batch(2200, 9_500, 28_100, 28_000), batch(150, 9_000, 29_000, 28_500, 50), 9_000, others=1.0)
+FOUND = {
+    "alone": (QUIET, Found.agrees),
+    "two threads beside others": (WAITED, Found.waited),
+    "two threads that spin beside others": (SPINS, Found.waited),
+    "slower than in the contest": (SLOWER, Found.agrees_beside),
+    "our clock was read late": (WOKEN_LATE, Found.differs),
+    "works less in short batches": (WORKS_LESS_WHEN_COUNTED, Found.differs),
+    "shows less in short batches": (SHOWS_LESS_WHEN_COUNTED, Found.differs),
+    "shows less in all batches": (SHOWS_LESS_ALWAYS, Found.differs),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_a_batch_says(name: str) -> None:
+    shown, found = FOUND[name]
+
+    assert shown.found is found
+
+
+def test_threads_of_its_own_are_no_excuse() -> None:
+    alone = Said(SPINS.checked, SPINS.short, SPINS.counted_ns, others=0.0)
+
+    assert alone.found is Found.differs
+
+
+def test_where_the_system_does_not_tell_the_processor_time_nobody_has_waited() -> None:
+    unknown = said(batch(2000, 58_000, 58_100, None), batch(133, 14_300, 17_100, None, 33), 14_300, others=1.3)
+
+    assert unknown.found is Found.differs
+
+
+@pytest.mark.parametrize("lie", [WORKS_LESS_WHEN_COUNTED, SHOWS_LESS_WHEN_COUNTED, SHOWS_LESS_ALWAYS])
+def test_a_lie_told_time_and_again_is_one(lie: Said) -> None:
+    ballot = Ballot()
+    for _ in range(CLOCK_TRIES):
+        assert not ballot.is_lie
+        ballot.count(lie, steady=True)
+
+    assert ballot.is_lie
+    assert not ballot.is_true
+
+
+def test_more_work_is_a_lie_however_late_our_clock_is_read() -> None:
+    ballot = Ballot()
+    for _ in range(CLOCK_TRIES):
+        ballot.count(WORKS_LESS_WHEN_COUNTED, steady=False)
+
+    assert ballot.is_lie
+
+
+def test_waiting_is_neither_a_lie_nor_an_acquittal() -> None:
+    ballot = Ballot()
+    while ballot.is_open:
+        ballot.count(WAITED, steady=True)
+        assert not ballot.is_lie
+        assert not ballot.is_true
+
+
+def test_a_liar_whose_short_batches_are_slowed_now_and_then_is_found_out() -> None:
+    ballot = Ballot()
+    for lucky in (True, False, False, True, False, False, False):
+        ballot.count(SLOWER if lucky else WORKS_LESS_WHEN_COUNTED, steady=True)
+        assert not ballot.is_true
+
+    assert ballot.is_lie
+
+
+def test_who_became_slower_after_the_contest_is_believed_in_the_end() -> None:
+    ballot = Ballot()
+    for shown in (SLOWER, WAITED, SLOWER, WAITED, SLOWER):
+        assert not ballot.is_true
+        ballot.count(shown, steady=True)
+
+    assert ballot.is_true
+
+
+def test_a_batch_on_which_the_clocks_differ_grows_and_waiting_does_not_grow_with_it() -> None:
+    ballot = Ballot()
+    ballot.count(WOKEN_LATE, steady=False)
+    longer = batch(4000 * ballot.times, 20_000, 20_000 + 14e6 / (4000 * ballot.times), 15_000)
+
+    assert ballot.times == 2
+    assert Said(longer, WOKEN_LATE.short, WOKEN_LATE.counted_ns).clock_agrees
+    ballot.count(QUIET, steady=True)
+    assert ballot.times == 1
+
+
+def test_waiting_at_the_end_of_a_batch_is_no_doubt() -> None:
+    waited = Batch(13, 0, Timed(ns=7_000_000, whole_ns=7_250_000, last=0), 35_520_000, 12_000_000)
+    shows_nothing = Batch(13, 0, Timed(ns=0, whole_ns=0, last=0), 35_520_000, 34_000_000)
+
+    assert not waited.is_doubtful
+    assert shows_nothing.is_doubtful
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="clocks of other processes are Linux's")
+def test_processor_time_of_another_process_is_known() -> None:
+    with subprocess.Popen([sys.executable, "-c", BUSY]) as worker:
+        before, deadline = work_ns(worker.pid), time.monotonic() + 60
+        assert before is not None
+        while (now := work_ns(worker.pid) or 0) < before + 10_000_000 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        worker.kill()
+
+    assert now >= before + 10_000_000
+    assert work_ns(worker.pid) is None
+    assert work_ns(0) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_others_are_counted_in_cores() -> None:
+    others = Bystanders([])
+
+    assert 0.0 <= others.cores() <= (os.cpu_count() or 1)
