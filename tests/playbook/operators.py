@@ -319,6 +319,11 @@ def numbers(x, n, scale):
     return x * n + scale, x[:n] / x.shape[0], x * x.shape[1] ** -0.5
 
 
+@case(lambda: [randn(9, 30)], lambda: [randn(4, 3)])
+def sums_before(x):
+    return F.pad(torch.cumsum(x[:, :-1], 1), (1, 0)) + torch.cumprod(x[1:, 2:], 1).sum() * 0.1
+
+
 @case(lambda: [randn(2, 3, 8, 9)], lambda: [randn(3, 2, 5, 7)])
 def padded_otherwise(x):
     pads = (1, 2, 3, 1)

@@ -27,7 +27,7 @@ def _scan(kernel: SpecialKernel, settings: Settings, needs: Needs) -> list[str]:
     t, out = ctype(kernel.value.dtype), f"{cname(kernel.buffer.name)}_out"
     text = scope.text(kernel.value)
     size = index_text(kernel.dims[-1], scope.text)
-    row = "".join(f"({v}) * {index_text(product(kernel.dims[d + 1 :]), scope.text)} + " for d, v in enumerate(outer))
+    row = "".join(f"({v}) * ({index_text(product(kernel.dims[d + 1 :]), scope.text)}) + " for d, v in enumerate(outer))
     body = scope.lines[ELEMENT]
     stored = store_text(kernel.buffer.dtype, "sum", needs)
     if kernel.kind == "offsets":
