@@ -33,9 +33,11 @@ the contrary: what slowed the machine in the meantime slows a liar's short batch
 LONGEST_CHECK_NS = 500_000_000
 """A batch on which the clocks differ is doubled up to this: what a lie leaves out grows with it, waiting does not."""
 MOST_SECONDS = 10.0
-"""Beyond :data:`CLOCK_TRIES` no try is begun after so long: threads that spin while they wait may take a thousand times as long."""
+"""Beyond :data:`CLOCK_TRIES` no try is begun after so long: threads that spin while they wait can take ages."""
 SAMPLE_SHARE = 1.5
 """A checked call may take so many times what one took in the batches that were counted."""
+WORK_SHARE = 1.3
+"""The same of processor time, which others disturb less; but what messages cost is part of a short batch's."""
 SHORT_BATCHES = 5
 """So many like those that were counted are timed beside each checked one: one alone the scheduler may stretch, and a
 candidate would be believed what it did not claim."""
@@ -56,7 +58,8 @@ class Found(enum.Enum):
     """What was counted is not; but short ones beside it take as long by now."""
     differs = enum.auto()
     waited = enum.auto()
-    """It took longer than the short ones, but for want of a core, as far as the system can tell: it says nothing."""
+    """It took longer than the short ones, but for want of a core, as far as the system can tell; or it took no longer
+    than the contest's, but worked more than those beside it. It says nothing."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +128,12 @@ class Said:
     def found(self) -> Found:
         """What this says of its clock and of what it claims."""
         beside = median(batch.claimed_ns for batch in self.short)
+        # Work is compared whatever the clocks say: a machine that was slower in the contest hides what was left out.
+        hides = self._worked_more and not self._may_have_waited
         if agree(self._believed_ns(self.counted_ns), self.checked.elapsed_ns):
-            return Found.agrees
+            return Found.waited if hides else Found.agrees
         if agree(self._believed_ns(beside), self.checked.elapsed_ns):
-            return Found.agrees_beside
+            return Found.waited if hides else Found.agrees_beside
         is_confirmed = self.clock_agrees and any(batch.is_confirmed for batch in self.short)
         return Found.waited if is_confirmed and self._may_have_waited else Found.differs
 
@@ -160,9 +165,12 @@ class Said:
     @property
     def _worked_more(self) -> bool | None:
         """Whether a call took more processor time than in the short ones; None where the system does not tell."""
-        work, shorts = self.checked.work_per_call_ns, [batch.work_per_call_ns for batch in self.short]
-        known = [one for one in shorts if one is not None]
-        return None if work is None or not known else work > SAMPLE_SHARE * median(known)
+        work = self.checked.work_per_call_ns
+        if work is None:
+            return None
+        # Untimed calls before the batch may be honest ones.
+        known = [(one.work_ns - one.warm * work) / one.calls for one in self.short if one.work_ns is not None]
+        return None if not known else work > WORK_SHARE * median(known)
 
 
 async def by_all(ask: contest.Ask, command: Time, pid: int) -> Batch:

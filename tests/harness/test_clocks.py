@@ -37,7 +37,11 @@ SHOWS_LESS_WHEN_COUNTED = said(
     batch(2200, 28_000, 28_100, 28_000), batch(150, 9_000, 29_000, 28_500, 50), 9_000, others=1.0
 )
 SHOWS_LESS_ALWAYS = said(batch(2200, 9_500, 28_100, 28_000), batch(150, 9_000, 29_000, 28_500, 50), 9_000, others=1.0)
+SLOW_MACHINE_IN_THE_CONTEST = said(
+    batch(1886, 22_250, 22_350, 22_400), batch(126, 10_800, 18_500, 17_100, 45), counted=15_900
+)
 FOUND = {
+    "works less, on a machine that was slower in the contest": (SLOW_MACHINE_IN_THE_CONTEST, Found.waited),
     "alone": (QUIET, Found.agrees),
     "two threads beside others": (WAITED, Found.waited),
     "two threads that spin beside others": (SPINS, Found.waited),

@@ -51,6 +51,8 @@ ROWS = {
     "patched_clock_late": is_("tampering", free=True, says="time.perf_counter"),
     "patched_event": is_("tampering", says="Event"),
     "patched_stopwatch": is_("tampering", "hidden_work", naive=None),
+    "works_less_in_short_batches": is_("tampering", naive=None, says="its clock shows"),
+    "clock_slow_in_short_batches": is_("tampering", naive=None),
     "skips_all_but_the_last": is_("stale_output", "tampering", "hidden_work", naive=None),
     "one_shape_free": is_("stale_output"),
     "slows_the_others": is_("hidden_work", "tampering", naive=None),
