@@ -101,7 +101,7 @@ def _state() -> dict[str, Any]:
 def _persisting() -> int:
     """What flushes between timed calls may not reach: inputs would lie in it from one call to the next."""
     found = ctypes.c_size_t()
-    is_known = _get_limit is not None and _is_initialized() and _get_limit(_PERSISTING_L2, ctypes.byref(found)) == 0
+    is_known = _get_limit is not None and _is_initialized() and _get_limit(ctypes.byref(found), _PERSISTING_L2) == 0
     return found.value if is_known else 0
 
 
