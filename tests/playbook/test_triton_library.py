@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -35,6 +36,8 @@ def convolution(*after, outputs, bias=None, groups=1):
     )
 
 
+IN_TF32, IN_FP32 = 5e-3, 4e-6
+"""Error bounds of problems whose convolutions ran in TF32, and did not."""
 RELU = call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30)
 
 
@@ -42,22 +45,30 @@ def plan_of(made, **recipe):
     return gpu_plan(made, gpu_settings(recipe))
 
 
-def drafts(made, count):
+def drafts(made, count, error_bound):
     plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
     found: list[Proposal] = []
+    facts = structs.replace(graphs.facts(made), error_bound=error_bound)
     for _ in range(count):
         tried = [p.recipe for p in found]
-        answer = Playbook().propose(graphs.facts(made), graphs.HARDWARE, plan, None, tried, language="triton")
+        answer = Playbook().propose(facts, graphs.HARDWARE, plan, None, tried, language="triton")
         assert isinstance(answer, Proposal)
         found.append(answer)
     return found
 
 
 def test_a_convolution_alone_is_tried_with_a_measured_algorithm_before_a_kernel():
-    first, second = drafts(convolution(outputs=["conv"]), 2)
+    first, second = drafts(convolution(outputs=["conv"]), 2, IN_TF32)
     assert "torch.ops.aten._convolution.default(x, w, None" in first.source
     assert "@triton.jit" not in first.source
     assert 'input_precision="tf32"' in second.source
+
+
+def test_where_the_reference_did_without_tf32_its_drafts_do_too():
+    for made in (convolution(outputs=["conv"]), convolution(RELU, outputs=["relu"], bias="b")):
+        for draft in drafts(made, 6, IN_FP32):
+            assert "aten._convolution" not in draft.source, "the measured algorithm may be one in TF32"
+            assert draft.recipe.get("precision", "tf32x3") in ("tf32x3", "ieee")
 
 
 def test_products_in_fp32_are_never_tried_in_tf32():

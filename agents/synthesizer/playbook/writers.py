@@ -87,7 +87,11 @@ class TritonWriter:
     def knobs(self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf) -> Knobs | None:
         """See :class:`Writer`."""
         plan = gpu_plan(graph, GpuSettings())
-        return gpu_domains(gpu_traits(graph, plan), hardware) if has_kernels(plan) else None
+        return (
+            gpu_domains(replace(gpu_traits(graph, plan), error_bound=error_bound), hardware)
+            if has_kernels(plan)
+            else None
+        )
 
     def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
         """See :class:`Writer`."""
