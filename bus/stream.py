@@ -1,9 +1,10 @@
 """The stream and its consumers as they have to be: created explicitly, compared and updated when they exist."""
 
+import contextlib
 from typing import Any
 
 from nats.js import api
-from nats.js.errors import NotFoundError
+from nats.js.errors import APIError, NotFoundError
 
 from ..schemas import BusError
 from .link import Link
@@ -14,6 +15,9 @@ DUPLICATE_WINDOW_SECONDS = 600.0
 
 MAX_AGE_SECONDS = 30 * 86400.0
 """How long the stream keeps events; the log keeps them forever."""
+
+MOST_CONSUMERS = 1_000_000
+"""Every session has one for each role for a day. Servers from 2.15 on give a stream that names no number a thousand."""
 
 SESSION_CONSUMER_SECONDS = 86400.0
 """After so long without a worker the server forgets a consumer that belongs to one session."""
@@ -33,6 +37,7 @@ async def ensure_stream(link: Link, replicas: int) -> None:
         duplicate_window=DUPLICATE_WINDOW_SECONDS,
         max_age=MAX_AGE_SECONDS,
         allow_direct=True,
+        max_consumers=MOST_CONSUMERS,
         num_replicas=replicas,
     )
     try:
@@ -46,6 +51,10 @@ async def ensure_stream(link: Link, replicas: int) -> None:
         await _update(
             f"change its stream {STREAM}", changes, link, lambda: link.js.update_stream(info.config.evolve(**changes))
         )
+    if (info.config.max_consumers or 0) < 1 and link.may(f"$JS.API.STREAM.UPDATE.{STREAM}"):
+        # Older servers have no such default, and refuse to change the number.
+        with contextlib.suppress(APIError):
+            await link.js.update_stream(info.config.evolve(**changes, max_consumers=MOST_CONSUMERS))
 
 
 def consumer_config(

@@ -209,6 +209,17 @@ async def test_a_stream_of_an_older_version_is_brought_up_to_date(url):
     assert (config.duplicate_window, config.max_age) == (600, 1000)
 
 
+async def test_a_stream_has_a_consumer_for_every_session_of_a_day(url):
+    """Servers from 2.15 on stop at a thousand where the stream names no number: 140 sessions."""
+    raw = await raw_client(url)
+    js = raw.jetstream()
+    await js.add_stream(api.StreamConfig(name="EVENTS", subjects=["ks.v1.>"], duplicate_window=600))
+    async with await Bus.connect(url, name="test"):
+        for number in range(1010):
+            await js.add_consumer("EVENTS", api.ConsumerConfig(durable_name=f"d{number}", ack_policy="explicit"))
+    await raw.close()
+
+
 async def test_a_stream_that_is_not_ours_is_refused(url):
     client = await raw_client(url)
     await client.jetstream().add_stream(name="EVENTS", subjects=["ks.v1.>"], storage=api.StorageType.MEMORY)
