@@ -29,6 +29,7 @@ def capture(target: Callable[..., Any], example_inputs: Sequence[Any], names: Se
     """
     inputs = list(example_inputs)
     labels = list(names) if names is not None else _names(target, len(inputs))
+    # A reference that minds such `float` and `int` is traced with its own; what fails then, too, is reported below.
     with suppress(Exception):
         return _with_make_fx(target, inputs, labels, types=True)
     try:

@@ -65,6 +65,7 @@ def _compile_first(target: str) -> None:
 
     from ._triton_first import nothing
 
+    # It only saves time: what keeps Triton from compiling is told with the first candidate.
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(Exception), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         use(Path(folder))
