@@ -19,7 +19,8 @@ def closed_port() -> Iterator[int]:
         yield holder.getsockname()[1]
 
 
-async def test_nobody_there(closed_port):
+async def test_nobody_there(closed_port, monkeypatch):
+    monkeypatch.setattr("kernelswarm.bus.link.CONNECT_SECONDS", 0.5)
     with pytest.raises(BusError, match=r"no NATS server answers at nats://127\.0\.0\.1:\d+ .*--nats"):
         await within(Bus.connect(f"nats://127.0.0.1:{closed_port}", name="test"))
 
