@@ -4,9 +4,10 @@ The same examples on every run; ``HYPOTHESIS_PROFILE=long pytest -k properties``
 """
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import machine
 import pytest
 from hypothesis import settings
 
@@ -15,6 +16,14 @@ from kernelswarm.bus import Bus, embedded
 settings.register_profile("quick", derandomize=True, deadline=None)
 settings.register_profile("long", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _the_machine_is_measured_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        kept = tmp_path_factory.mktemp("machine")
+        patch.setattr("kernelswarm.hardware.platforms.cpu.measured_peaks", machine.measured_in(kept))
+        yield
 
 
 @pytest.fixture

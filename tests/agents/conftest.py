@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernelswarm.hardware import peaks
 from kernelswarm.hardware.harness import contest
 
 
@@ -15,5 +14,4 @@ def _measuring_is_brief() -> Iterator[None]:
         patch.setattr(
             contest, "THOROUGH", contest.Plan(processes=2, least_rounds=4, most_rounds=40, seconds=0.05, width=0.01)
         )
-        patch.setattr(peaks, "MOST_RUNS", 1)
         yield

@@ -103,6 +103,7 @@ def test_a_home_that_cannot_be_written_is_one_sentence(tmp_path):
 def test_detection_fills_every_fact_without_torch(tmp_path, monkeypatch):
     kept = Peaks(bandwidths=((1 << 20, 20.0), (1 << 29, 10.0)), peak_gflops=100.0)
     monkeypatch.setattr(measuring, "measure", lambda *_: kept)
+    monkeypatch.setattr("kernelswarm.hardware.platforms.cpu.measured_peaks", measured_peaks)
     found = detect(POOL, tmp_path)
     assert (
         found.device and found.cores >= 1 and found.isa and found.memory_bytes > 0 and found.compilers and found.torch
