@@ -173,7 +173,7 @@ def fork(
     session, parameters = (parent.session, parent.parameters) if isinstance(parent, Optimized) else (parent, ())
 
     async def search() -> SearchResult:
-        point = fork_point(await _recorded(where, session, nats, checked=True), node, at)
+        point = fork_point(await _recorded(where, session, nats), node, at)
         options = point.options(
             budget=budget,
             minutes=minutes,
@@ -194,9 +194,10 @@ def lineage(session: str, node: str, *, nats: str = "", home: Path | None = None
 
     Raises:
         InputError: there is no such session or node.
+        LogCorrupted: a session on the way is not what was written; the first bad event is named.
     """
     where = home or kernelswarm_home()
-    return blocking(read_lineage(session, node, lambda name: _recorded(where, name, nats)))
+    return blocking(read_lineage(session, node, lambda name: _recorded(where, name, nats, to_end=False)))
 
 
 def export(
@@ -242,9 +243,9 @@ def import_log(
     return store.import_log(home or kernelswarm_home(), Path(source), sessions=sessions, without=without)
 
 
-async def _recorded(home: Path, session: str, nats: str, *, checked: bool = False) -> RecordedSession:
+async def _recorded(home: Path, session: str, nats: str, *, to_end: bool = True) -> RecordedSession:
     async with asked_bus(nats) as bus:
-        return await read_session(home, session, bus=bus, checked=checked)
+        return await read_session(home, session, bus=bus, checked=True, to_end=to_end)
 
 
 async def _search(

@@ -34,7 +34,7 @@ def replay(session: str, *, to: str = "", nats: str = "", home: Path | None = No
     """
 
     async def run() -> ReplayReport:
-        recorded = await _read(home, session, nats, checked=True)
+        recorded = await _read(home, session, nats)
         return replay_history(session, recorded.events, to, recorded.before)
 
     return blocking(run())
@@ -66,7 +66,7 @@ def carries_over(
     where = home or kernelswarm_home()
 
     async def run() -> CarryOver:
-        recorded = await _read(where, session, nats, checked=True)
+        recorded = await _read(where, session, nats)
         replaying = Replay(session, recorded.before)
         for seq, envelope in recorded.events:
             replaying.feed(seq, envelope, envelope.event())
@@ -107,17 +107,19 @@ def diff(session_a: str, session_b: str, *, nats: str = "", home: Path | None = 
 
     Raises:
         InputError: there is no such session.
+        LogCorrupted: one of them is not what was written; the first bad event is named.
     """
 
     async def run() -> SessionDiff:
-        return compare(await _read(home, session_a, nats), await _read(home, session_b, nats))
+        a, b = [await _read(home, one, nats, to_end=False) for one in (session_a, session_b)]
+        return compare(a, b)
 
     return blocking(run())
 
 
-async def _read(home: Path | None, session: str, nats: str, *, checked: bool = False) -> RecordedSession:
+async def _read(home: Path | None, session: str, nats: str, *, to_end: bool = True) -> RecordedSession:
     async with asked_bus(nats) as bus:
-        return await read_session(home or kernelswarm_home(), session, bus=bus, checked=checked)
+        return await read_session(home or kernelswarm_home(), session, bus=bus, checked=True, to_end=to_end)
 
 
 __all__ = ["carries_over", "diff", "replay", "resume"]

@@ -58,7 +58,9 @@ class RecordedSession:
         return graph
 
 
-async def read_session(home: Path, session: str, *, bus: Bus | None = None, checked: bool = False) -> RecordedSession:
+async def read_session(
+    home: Path, session: str, *, bus: Bus | None = None, checked: bool = False, to_end: bool = True
+) -> RecordedSession:
     """Read ``session`` from the log of ``home``, or from the one that a recorder on ``bus`` keeps.
 
     Args:
@@ -66,6 +68,7 @@ async def read_session(home: Path, session: str, *, bus: Bus | None = None, chec
         session: its id.
         bus: of the cluster whose recorder has the log.
         checked: follow the chain of hashes over its events, and those of the sessions it was forked from.
+        to_end: with ``checked``, follow it to the log's last event where one of them is open.
 
     Raises:
         UnknownSession: there is no such session.
@@ -76,13 +79,14 @@ async def read_session(home: Path, session: str, *, bus: Bus | None = None, chec
 
     async def envelopes(parent: str) -> list[Envelope]:
         try:
-            return [envelope for _, envelope in await read_recorded(home, parent, bus=bus, checked=checked)]
+            told = await read_recorded(home, parent, bus=bus, checked=checked, to_end=to_end)
+            return [envelope for _, envelope in told]
         except UnknownSession as error:
             raise InputError(
                 f"session {session} is a fork and needs session {parent}, which is not in this log: import that as well"
             ) from error
 
-    events = await read_recorded(home, session, bus=bus, checked=checked)
+    events = await read_recorded(home, session, bus=bus, checked=checked, to_end=to_end)
     opened = next((event for _, one in events if isinstance(event := one.event(), SessionOpened)), None)
     before = [] if opened is None else await inherited(opened, envelopes)
     return RecordedSession(session, events, before)

@@ -24,14 +24,14 @@ from ..schemas import (
     Envelope,
     HardwareFacts,
     KernelswarmError,
-    LogCorrupted,
     ModelCalled,
     ReplayDivergence,
     SessionClosed,
     SessionOpened,
+    StoreError,
     event_tag,
 )
-from ..store import UnknownSession, log_path, read_recorded, wait_recorded
+from ..store import LogBusyError, UnknownSession, log_path, read_recorded, wait_recorded
 from .ancestors import reader
 from .graph import SearchGraph
 from .inheritance import Told, inherited
@@ -159,7 +159,7 @@ async def _refuse_without_a_bus(session: str, home: Path) -> None:
     Raises:
         UnknownSession: neither the log nor what lies on the stream knows it.
         AlreadyClosed: the log has its close, and nothing is left to say.
-        LogCorrupted: what the log has of it is not what was written.
+        StoreError: the log cannot be used; LogCorrupted: what it has of the session is not what was written.
         KernelswarmError: it is closed, and this version would have decided otherwise.
     """
     recorded: RecordedSession | None = None
@@ -168,10 +168,12 @@ async def _refuse_without_a_bus(session: str, home: Path) -> None:
             recorded = await read_session(home, session, checked=True)
     except UnknownSession:
         pass
-    except LogCorrupted:
+    except LogBusyError:
+        return  # with a bus its holder can be asked
+    except StoreError:
         raise
     except KernelswarmError:
-        return  # a log in use or cut off, a parent that is not in it: with a bus there are other ways, and it says why
+        return  # a parent that is not in it: with a bus there are other ways, and it says why
     if recorded is None:
         # A recorder that was killed may not have written down what the stream holds.
         if not may_hold(home, session):

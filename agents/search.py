@@ -34,7 +34,7 @@ from ..schemas import (
     decode,
     encode,
 )
-from ..store import recording, run_sql, wait_recorded
+from ..store import check_usable, recording, run_sql, wait_recorded
 from ..store.query import Query
 from .ancestors import reader
 from .attendance import watch_attendance
@@ -270,8 +270,11 @@ async def grounded(
 
     Raises:
         InputError: the problem or the pool cannot be used.
+        StoreError: the log of ``home`` cannot be used.
         BusError: the bus cannot be reached.
     """
+    if not nats:
+        await check_usable(home)
     on_notice(f"looking at the hardware of pool {pool.name}")
     hardware = await asyncio.to_thread(detect, pool, home)
     async with Device(pool, hardware, home) as device:

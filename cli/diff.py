@@ -44,7 +44,8 @@ def diff(session_a: Session, session_b: Session, nats: Nats = "", json: Json = F
 
     async def read() -> SessionDiff:
         async with asked_bus(nats) as bus:
-            return compare(await recorded_session(home, session_a, bus), await recorded_session(home, session_b, bus))
+            a, b = [await recorded_session(home, one, bus, to_end=False) for one in (session_a, session_b)]
+            return compare(a, b)
 
     found = asyncio.run(read())
     if json:

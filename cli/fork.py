@@ -69,7 +69,7 @@ def fork(
 
     async def find() -> ForkPoint:
         async with asked_bus(nats) as bus:
-            past = await recorded_session(home, session, bus, checked=True)
+            past = await recorded_session(home, session, bus)
             return fork_point(past, node, await event_of(past, at, home, bus) if at else "")
 
     point = asyncio.run(find())

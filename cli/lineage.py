@@ -33,7 +33,7 @@ def lineage(
 
     async def find() -> list[Step]:
         async with asked_bus(nats) as bus:
-            return await read_lineage(session, node, lambda name: recorded_session(home, name, bus))
+            return await read_lineage(session, node, lambda name: recorded_session(home, name, bus, to_end=False))
 
     steps = asyncio.run(find())
     if json:

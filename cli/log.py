@@ -56,8 +56,10 @@ def verify(nats: Nats = "", json: Json = False) -> int:
         out.print(f"{found.events} events, all as they were written; head {found.head}", markup=False)
     else:
         who = f" ({found.bad_id})" if found.bad_id else ""
-        err.print(f"[bold red]damaged[/] from event {found.bad_seq}{escape(who)}: {escape(found.reason)}")
-        err.print(f"the {found.events} events before it are as they were written; head {found.head}", markup=False)
+        where = "beside its events" if found.bad_seq is None else f"from event {found.bad_seq}"
+        before = "" if found.bad_seq is None else " before it"
+        err.print(f"[bold red]damaged[/] {where}{escape(who)}: {escape(found.reason)}")
+        err.print(f"the {found.events} events{before} are as they were written; head {found.head}", markup=False)
     return 0 if found.ok else EXIT_NO
 
 

@@ -4,11 +4,14 @@ import difflib
 from collections.abc import Iterable
 from pathlib import Path
 
+from rich.markup import escape
+
 from .. import store
 from ..agents.recorded_session import RecordedSession, read_session
 from ..bus import Bus
-from ..schemas import InputError
-from ..store import UnknownSession, log_path
+from ..schemas import InputError, StoreError
+from ..store import LogBusyError, UnknownSession, log_path
+from .terminal import err
 
 MANY = 10_000
 """Sessions that a misspelt id is compared with."""
@@ -28,17 +31,19 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {known[near[0]]!r}?" if near else ""
 
 
-async def recorded_session(home: Path, session: str, bus: Bus | None, *, checked: bool = False) -> RecordedSession:
-    """Everything that is recorded of ``session``; with ``checked`` only if it is what was written.
+async def recorded_session(home: Path, session: str, bus: Bus | None, *, to_end: bool = True) -> RecordedSession:
+    """Everything that is recorded of ``session``, if it is what was written.
+
+    ``to_end``: as for :func:`read_session`; commands that only show something leave it out.
 
     Raises:
         InputError: there is no such session; the nearest one is named.
-        LogCorrupted: with ``checked``; the first bad event is named.
+        LogCorrupted: it is not what was written; the first bad event is named.
     """
     if bus is None and not log_path(home).exists():
         raise InputError(f"there is no session {session!r}: {nothing_in(home)}")
     try:
-        return await read_session(home, session, bus=bus, checked=checked)
+        return await read_session(home, session, bus=bus, checked=True, to_end=to_end)
     except UnknownSession as error:
         raise await unknown_session(home, session, bus) from error
 
@@ -50,6 +55,22 @@ async def unknown_session(home: Path, session: str, bus: Bus | None) -> InputErr
         return InputError(f"there is no session {session!r}: {nothing_in(home)}")
     hint = nearest(session, known) or "; `kernelswarm sessions` lists them"
     return InputError(f"there is no session {session!r}{hint}")
+
+
+async def warn_if_damaged(home: Path, nats: str = "") -> None:
+    """Say on stderr that the log is not what was written, where it is small and in nobody's use (:func:`verify_small`).
+
+    For commands that answer from the whole log: to follow a million events for each question would take a minute.
+    What they answered stands, and so does their exit status.
+    """
+    try:
+        found = await store.verify_small(home) if not nats else None
+        if found is not None:
+            found.check()
+    except LogBusyError:
+        return
+    except StoreError as error:
+        err.print(f"[bold yellow]warning[/]: {escape(str(error))} What was answered may rest on it.")
 
 
 async def check_known(home: Path, session: str, bus: Bus | None) -> None:

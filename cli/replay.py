@@ -69,7 +69,7 @@ def replay(
 
     async def run(interrupts: Interrupts) -> ReplayReport | CarryOver:
         async with asked_bus(nats) as bus:
-            past = await recorded_session(home, session, bus, checked=True)
+            past = await recorded_session(home, session, bus)
             stop = await event_of(past, to, home, bus) if to else ""
         replaying = Replay(session, past.before)
         report = await play(replaying, past, stop, factor, quiet=json)

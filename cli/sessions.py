@@ -13,7 +13,7 @@ from ..bus import asked_bus
 from ..bus.bulk import running
 from ..store import SessionRow
 from .options import Json, Nats
-from .reading import nothing_in
+from .reading import nothing_in, warn_if_damaged
 from .summary import NAMES
 from .terminal import err, print_json, print_wide
 
@@ -46,6 +46,7 @@ def sessions(
             err.print(f"nobody works on what is open; to go on: kernelswarm resume {waiting}", markup=False)
     if not found:
         err.print(nothing_in(home), markup=False)
+    asyncio.run(warn_if_damaged(home, nats))
     return 0
 
 

@@ -12,7 +12,7 @@ from .. import store
 from ..agents.home import kernelswarm_home
 from ..bus import asked_bus
 from ..schemas import InputError
-from ..store import NodeReport, SessionReport, log_path
+from ..store import NodeReport, SessionReport, UnknownSession, log_path
 from .options import Json, Nats, SessionId
 from .reading import nearest, nothing_in, unknown_session
 from .show_node import print_node
@@ -55,8 +55,9 @@ def show(
 async def _read(home: Path, nats: str, session: str, node: str, source: bool) -> SessionReport | NodeReport:
     async with asked_bus(nats) as bus:
         try:
+            await store.check_session(home, session, bus=bus)
             report = await store.show(home, session, bus=bus)
-        except InputError as error:
+        except UnknownSession as error:
             raise await unknown_session(home, session, bus) from error
         if source and not node and not (node := report.session.best or ""):
             raise InputError(f"session {session} has no correct candidate yet: name a node with --node")

@@ -17,7 +17,7 @@ from ..schemas import InputError
 from ..store import Question, Table, log_path, question, questions, run_sql
 from ..store.query import TIMEOUT_SECONDS
 from .options import Nats
-from .reading import nearest, nothing_in
+from .reading import nearest, nothing_in, warn_if_damaged
 from .spelling import as_csv, as_json, cell
 from .terminal import err, out, print_json, print_wide, write
 
@@ -73,6 +73,8 @@ def sql(
 ) -> int:
     """Ask the log in SQL.
 
+    It answers from what is there; `kernelswarm log verify` says whether that is what was written.
+
     Views: sessions, nodes, candidates, measurements, diagnoses, baselines, steps, model_calls, lineage, skills; under
     them: events. docs/sql.md tells what every column holds.
     """
@@ -93,6 +95,7 @@ def sql(
     if named and shape is Format.table:
         err.print(_known(named).meaning, markup=False, style="dim")
     _print(asyncio.run(ask()), shape)
+    asyncio.run(warn_if_damaged(home, nats))
     return 0
 
 

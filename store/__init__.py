@@ -6,6 +6,7 @@ from .export import Manifest, write_export
 from .following import tail_log
 from .guard import Table
 from .importing import Imported, import_log
+from .intact import check_session, check_usable, verify_small
 from .log import Log, log_path
 from .query import run_sql
 from .questions import Parameter, Question, question, questions
@@ -54,6 +55,8 @@ __all__ = [
     "VerifyResult",
     "WinnerRow",
     "backup_log",
+    "check_session",
+    "check_usable",
     "import_log",
     "log_path",
     "log_stats",
@@ -69,6 +72,7 @@ __all__ = [
     "skills",
     "tail_log",
     "verify_log",
+    "verify_small",
     "wait_recorded",
     "winners",
     "write_export",

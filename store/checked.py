@@ -3,8 +3,9 @@
 The chain of hashes runs through the whole log, so the events of other sessions in between are followed as well, and the
 one behind: an event that was changed, taken out, put in, or made another session's breaks the chain there. A session
 without its opening event, or without its close, is followed from the log's first event, or to its last: what it lacks
-may be any of those. So is every session of a log that does not hold as many events as it was left with. What lies
-elsewhere is for :func:`.snapshot.verify_log`.
+may be any of those. (Who only looks at an open session may leave the log's rest out: a search that was killed long ago
+has a million events behind it.) So is every session of a log that does not hold as many events as it was left with.
+What lies elsewhere is for :func:`.snapshot.verify_log`.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -37,8 +38,13 @@ _EXTENT_AND_STATE = f"""
     FROM ({_EXTENT})"""
 
 
-def checked_in(log: Log, session: str) -> Iterator[tuple[int, Envelope]]:
+def checked_in(log: Log, session: str, *, to_end: bool = True) -> Iterator[tuple[int, Envelope]]:
     """Every event of ``session`` in an open log, oldest first; nothing if there is no such session. Blocks.
+
+    Args:
+        log: where it is.
+        session: its id.
+        to_end: follow the chain to the log's last event where the session is open.
 
     Raises:
         LogCorrupted: an event is not what was written; the first is named.
@@ -50,13 +56,16 @@ def checked_in(log: Log, session: str) -> Iterator[tuple[int, Envelope]]:
         # Asked in this order, a log that is being written has at least what was found.
         events, head = log.end()
         state = LogState(id=log.id, events=events, head=head)
-        dense = (opened or closed) and log.dense
-        stretch = _Stretch(session, first, last, state, opened=opened and dense, closed=closed and dense)
+        dense = (opened or closed or not to_end) and log.dense
+        over = (closed or not to_end) and dense
+        stretch = _Stretch(session, first, last, state, opened=opened and dense, over=over)
         while not stretch.done:
             yield from stretch.followed(_page(log, cursor, stretch) or _read(cursor, stretch))
 
 
-async def checked_pages(home: Path, session: str, bus: Bus | None) -> AsyncIterator[tuple[int, Envelope]]:
+async def checked_pages(
+    home: Path, session: str, bus: Bus | None, *, to_end: bool = True
+) -> AsyncIterator[tuple[int, Envelope]]:
     """As :func:`checked_in`, page by page from whoever has the log.
 
     Raises:
@@ -67,7 +76,8 @@ async def checked_pages(home: Path, session: str, bus: Bus | None) -> AsyncItera
     if first is None:
         return
     state, dense = LogState(id=id, events=int(events), head=head), count == int(events)
-    stretch = _Stretch(session, first, last, state, opened=opened and dense, closed=closed and dense)
+    over = (closed or not to_end) and dense
+    stretch = _Stretch(session, first, last, state, opened=opened and dense, over=over)
     async for rows in pages(home, stretch.goal, bus=bus, after=stretch.chain.good):
         for one in stretch.followed(rows):
             yield one
@@ -82,13 +92,13 @@ class _Stretch:
         last: of its last one.
         state: how far the log goes.
         opened: whether nothing of the session can be missing before ``first``.
-        closed: whether nothing can be missing after ``last``.
+        over: whether nothing can be missing after ``last``, or nobody asks for that.
 
     Raises:
         LogCorrupted: ``first`` is before the first of the log.
     """
 
-    def __init__(self, session: str, first: int, last: int, state: LogState, *, opened: bool, closed: bool) -> None:
+    def __init__(self, session: str, first: int, last: int, state: LogState, *, opened: bool, over: bool) -> None:
         if first < 1:
             bad_event(Chain(), "", f"an event of session {session} stands at position {first}").check()
         self._session = session
@@ -99,7 +109,7 @@ class _Stretch:
         self.chain = Chain(max(0, self._trusted - 1))
         """As far as it was followed."""
         # What a running search has written since is not looked at; what the log does not count is wrong.
-        until = max(last, min(last + 1, state.events) if closed else state.events)
+        until = max(last, min(last + 1, state.events) if over else state.events)
         self.goal = LogState(id=state.id, events=until, head=state.head)
         """How far to follow it."""
 

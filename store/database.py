@@ -31,6 +31,11 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
 _HEADERS = 3 * 4096
 """Bytes of a file before its first block."""
 
+_AGAIN = "What the event bus still holds (30 days of events) is recorded again when something next records."
+_WAYS_OUT = (
+    "put a copy in its place that `kernelswarm log backup` made, or begin a new one with `kernelswarm log import` of "
+    f"another machine's log or of exported events. {_AGAIN}"
+)
 _HOLDER = re.compile(r"\(PID (\d+)\)")
 
 
@@ -47,7 +52,7 @@ def open_database(path: Path, *, read_only: bool, memory: str = MEMORY) -> duckd
     """
     if read_only and not path.exists():
         raise StoreError(f"There is no log at {path} yet: run a search first, or set KERNELSWARM_HOME to where it is.")
-    with explained(path):
+    with explained(path, opened=False):
         if not read_only:
             path.parent.mkdir(parents=True, exist_ok=True)
         con = _connect(path, read_only=read_only, memory=memory)
@@ -93,8 +98,8 @@ def write_meta(con: duckdb.DuckDBPyConnection, key: str, value: str) -> None:
 
 
 @contextlib.contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Turn what DuckDB and the file system say into one sentence.
+def explained(path: Path, *, opened: bool = True) -> Iterator[None]:
+    """Turn what DuckDB and the file system say into one sentence; ``opened``: the file is open already.
 
     Raises:
         LogBusyError: another process holds the file, or queries hold all memory.
@@ -105,7 +110,7 @@ def explained(path: Path) -> Iterator[None]:
     except duckdb.OutOfMemoryException as error:
         raise LogBusyError(f"The log at {path} has no memory left beside the queries that are running.") from error
     except duckdb.Error as error:
-        raise _sentence(path, str(error)) from error
+        raise _sentence(path, str(error), opened=opened) from error
     except OSError as error:
         raise StoreError(f"The log at {path} cannot be opened or written: {error.strerror or error}.") from error
 
@@ -167,23 +172,34 @@ def _bring_up_to_date(con: duckdb.DuckDBPyConnection) -> None:
         con.execute("INSERT INTO meta VALUES (?, ?)", [key, value])
 
 
+def is_cut(said: str) -> bool:
+    """Whether DuckDB speaks of a file that lost pieces, or holds others."""
+    return any(words in said for words in ("Could not read enough bytes", "Corrupt database file", "checksum"))
+
+
 def _is_held(said: str) -> bool:
     return "Could not set lock" in said or "different configuration" in said
 
 
-def _sentence(path: Path, said: str) -> StoreError:
+def _sentence(path: Path, said: str, *, opened: bool) -> StoreError:
     first = said.strip().splitlines()[0]
     if _is_held(said):
         holder = _HOLDER.search(said)
         who = f"process {holder[1]}" if holder else "this process"
         return LogBusyError(f"The log at {path} is in use by {who}; try again when that is done.")
     if "not a valid DuckDB database" in said:
-        return StoreError(f"{path} is not a log of kernelswarm: move it away, or use another home.")
-    if "Could not read enough bytes" in said or "Corrupt database file" in said or "checksum" in said:
         return StoreError(
-            f"The log at {path} was cut off or overwritten: "
-            f"put a backup (`kernelswarm log backup`) in its place. {first}"
+            f"{path} is not a log of kernelswarm: move it away, or use another home. "
+            f"If it was one, its beginning was overwritten: then {_WAYS_OUT}"
         )
+    if "replaying WAL file" in said:
+        return StoreError(
+            f"The log at {path} cannot be read because the file beside it, {path.name}.wal, was overwritten: move that "
+            f"away, and the log is there up to what was last taken out of it. {_AGAIN} ({first})"
+        )
+    if is_cut(said):
+        rest = "`kernelswarm log verify` says how many of its events can be read. Else move" if opened else "move"
+        return StoreError(f"The log at {path} was cut off or overwritten: {rest} it away, and {_WAYS_OUT} ({first})")
     if "No space left" in said or "File too large" in said:
         return StoreError(f"The disk is full: the log at {path} cannot be written. Free some space and start again.")
     return StoreError(f"The log at {path} cannot be opened or written: {first}")

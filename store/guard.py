@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 
 from ..schemas import InputError, Schema
+from .database import is_cut
 from .fences import check, check_text
 from .limits import Limits
 
@@ -70,6 +71,7 @@ def guarded(
 
     Raises:
         InputError: it is not one reading statement, DuckDB refuses it, or it took longer than ``timeout`` seconds.
+        duckdb.Error: the file lost pieces, or holds others.
     """
     limits = Limits(con, timeout - waited)
     try:
@@ -82,7 +84,11 @@ def guarded(
         if limits.greedy:
             raise InputError("The query took too much memory and was stopped: ask for less.") from error
         raise InputError(f"The query took longer than {timeout:g} s and was stopped: ask for less.") from error
-    except (duckdb.Error, ValueError, OverflowError) as error:
+    except duckdb.Error as error:
+        if is_cut(str(error)):
+            raise
+        raise InputError(f"The query was refused. {str(error).strip()}") from error
+    except (ValueError, OverflowError) as error:
         raise InputError(f"The query was refused. {str(error).strip()}") from error
     finally:
         # Nothing to end when the query was refused before it began.

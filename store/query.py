@@ -17,7 +17,7 @@ from typing import Any
 from ..bus import Bus, NobodyServes
 from ..bus.bulk import running
 from ..schemas import InputError, KernelswarmError, Schema, decode, encode
-from .database import LogBusyError
+from .database import LogBusyError, explained
 from .guard import Table, guarded
 from .log import Log, log_path
 
@@ -94,8 +94,13 @@ def service_name(home: Path, what: str = "sql") -> str:
 
 
 def answer(log: Log, query: Query, waited: float = 0.0) -> Table:
-    """Run ``query`` on an open log. Blocks. Errors: :func:`kernelswarm.store.guard.guarded`."""
-    with log.cursor(as_of=query.as_of) as cursor:
+    """Run ``query`` on an open log. Blocks.
+
+    Raises:
+        InputError: as :func:`kernelswarm.store.guard.guarded`.
+        StoreError: the file lost pieces, or holds others.
+    """
+    with log.cursor(as_of=query.as_of) as cursor, explained(log.path):
         return guarded(
             cursor,
             query.sql,

@@ -11,6 +11,7 @@ from ..bus import Bus
 from ..schemas import Counters, DeviceProfile, InputError, StoreError, decode
 from .log import log_path
 from .query import run_sql
+from .recorded import UnknownSession
 from .records import DiagnosisRow, MeasurementRow, NodeReport, NodeRow, SessionReport, SessionRow, SkillRow
 
 T = TypeVar("T")
@@ -27,11 +28,11 @@ async def show(home: Path, session: str, *, bus: Bus | None = None) -> SessionRe
     """One session with its nodes.
 
     Raises:
-        InputError: there is no such session. Others: :func:`run_sql`.
+        UnknownSession: the log has no opening of such a session. Others: :func:`run_sql`.
     """
     found = await _rows(home, bus, SessionRow, "SELECT * FROM sessions WHERE session = ?", session)
     if not found:
-        raise InputError(f"There is no session {session!r} in {log_path(home)}: `kernelswarm sessions` lists them.")
+        raise UnknownSession(f"There is no session {session!r} in {log_path(home)}: `kernelswarm sessions` lists them.")
     best = found[0].best or ""
     nodes = await _rows(home, bus, NodeRow, "SELECT * FROM nodes WHERE session = ? ORDER BY number", session)
     return SessionReport(

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,9 @@ class UnknownSession(InputError):
     """The log has no such session."""
 
 
-async def read_recorded(home: Path, session: str, *, bus: Bus | None = None, checked: bool = False) -> list[Recorded]:
+async def read_recorded(
+    home: Path, session: str, *, bus: Bus | None = None, checked: bool = False, to_end: bool = True
+) -> list[Recorded]:
     """Every event of ``session`` that is written down, oldest first.
 
     The file is read directly where it can be; else its holder is asked, page by page.
@@ -51,15 +54,18 @@ async def read_recorded(home: Path, session: str, *, bus: Bus | None = None, che
         session: its id.
         bus: of the cluster whose recorder has the log.
         checked: follow the chain of hashes over them first (:mod:`.checked`).
+        to_end: with ``checked``, follow it to the log's last event where the session is open.
 
     Raises:
         UnknownSession: the log has no such session.
         LogCorrupted: with ``checked``, an event is not what was written; the first is named.
         StoreError, BusError: as :func:`.query.run_sql`.
     """
-    found = await _from_file(home, session, checked_in if checked else recorded_in) if bus is None else None
+    read = partial(checked_in, to_end=to_end) if checked else recorded_in
+    found = await _from_file(home, session, read) if bus is None else None
     if found is None:
-        found = [one async for one in (checked_pages if checked else _pages)(home, session, bus)]
+        ask = partial(checked_pages, to_end=to_end) if checked else _pages
+        found = [one async for one in ask(home, session, bus)]
     if not found:
         raise UnknownSession(f"There is no session {session!r} in {log_path(home)}: `kernelswarm sessions` lists them.")
     return found

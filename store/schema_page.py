@@ -6,6 +6,7 @@ from pathlib import Path
 
 import duckdb
 
+from .intact import SMALL
 from .log import Log, log_path
 from .questions import Question, questions
 from .typed import NAMES, SQL
@@ -20,6 +21,12 @@ host. From Python: `kernelswarm.sql("SELECT …")`. It can only read: one SELECT
 stopped after `--timeout` seconds. `--as-of EVENT|SEQ|TIME` shows the log as it was after an event
 (its id), up to a position, or at a time in UTC. The same descriptions are in the database:
 `SELECT column_name, comment FROM duckdb_columns() WHERE table_name = 'nodes'`.
+
+"""
+_CHECKED = f"""SQL answers from what is there. To follow the chain of hashes over a million events takes the better part
+of a minute, so that is `kernelswarm log verify`; `show`, `diff`, `lineage`, `replay`, `fork` and `resume` do it for the
+sessions that they read. In a log of at most {SMALL:,} events that no process has in use, `sql` and `sessions` do it
+after they have answered: a warning on stderr names the first bad event, and the exit status stays that of the answer.
 
 """
 _UNDER = """## Under the views
@@ -43,7 +50,7 @@ def page() -> str:
     with tempfile.TemporaryDirectory() as folder, Log.open(log_path(Path(folder))) as log, log.cursor() as con:
         views = "".join(_view(con, name) for name in sorted(VIEWS))
         tables = "".join(_table(con, name) for name in ("events", *NAMES))
-    return _HEAD + views + _UNDER + tables + "\n" + _QUESTIONS + "".join(map(_question, questions()))
+    return _HEAD + _CHECKED + views + _UNDER + tables + "\n" + _QUESTIONS + "".join(map(_question, questions()))
 
 
 def _view(con: duckdb.DuckDBPyConnection, name: str) -> str:

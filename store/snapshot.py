@@ -38,7 +38,7 @@ async def snapshot(home: Path, scratch: Path, *, bus: Bus | None = None, memory:
     if here is not None:
         yield here
         return
-    log = await _opened(path, memory) if bus is None else None
+    log = await opened_if_free(path, memory) if bus is None else None
     if log is None:
         copy = scratch / ".snapshot.duckdb"
         await copy_log(home, copy, bus=bus, memory=memory)
@@ -79,7 +79,7 @@ async def verify_log(home: Path, *, bus: Bus | None = None) -> VerifyResult:
     Errors: :func:`snapshot`; a damaged log is a result.
     """
     here = Log.opened_here(log_path(home))
-    log = here or (await _opened(log_path(home)) if bus is None else None)
+    log = here or (await opened_if_free(log_path(home)) if bus is None else None)
     if log is not None:
         try:
             return await asyncio.to_thread(log.verify)
@@ -98,7 +98,8 @@ async def verify_log(home: Path, *, bus: Bus | None = None) -> VerifyResult:
     return ended(chain, str(state.events), state.head)
 
 
-async def _opened(path: Path, memory: str = MEMORY) -> Log | None:
+async def opened_if_free(path: Path, memory: str = MEMORY) -> Log | None:
+    """The log at ``path`` for reading; None if another process has it. Errors: :meth:`Log.open`."""
     opening = asyncio.ensure_future(asyncio.to_thread(Log.open, path, read_only=True, memory=memory))
     try:
         return await asyncio.shield(opening)

@@ -22,7 +22,7 @@ class VerifyResult(Schema, frozen=True, kw_only=True):
     """Hash of the last good one."""
 
     bad_seq: int | None = None
-    """Position in the log of the first bad event."""
+    """Position in the log of the first bad event; None if all are good, and only tables made of them are not."""
 
     bad_id: str = ""
     """Its id."""
@@ -37,9 +37,9 @@ class VerifyResult(Schema, frozen=True, kw_only=True):
             LogCorrupted: it is not; names the first bad event.
         """
         if not self.ok:
-            raise LogCorrupted(
-                f"The log is damaged from event {self.bad_seq} ({self.bad_id or 'missing'}): {self.reason}."
-            )
+            where = "beside its events" if self.bad_seq is None else f"from event {self.bad_seq}"
+            who = "" if self.bad_seq is None else f" ({self.bad_id or 'missing'})"
+            raise LogCorrupted(f"The log is damaged {where}{who}: {self.reason}.")
         return self
 
 
@@ -64,16 +64,19 @@ def bad_event(chain: Chain, id: str, reason: str) -> VerifyResult:
     return VerifyResult(ok=False, events=chain.good, head=chain.head, bad_seq=chain.good + 1, bad_id=id, reason=reason)
 
 
+def not_as_told(table: str, seq: int, id: str = "", *, events: int = 0, head: str = "") -> VerifyResult:
+    """The verdict on a log in which the typed ``table`` is wrong about the event ``seq``."""
+    reason = f"the table {table} does not hold what its body says"
+    return VerifyResult(ok=False, events=events, head=head, bad_seq=seq, bad_id=id, reason=reason)
+
+
 def unreadable(chain: Chain, error: duckdb.Error) -> VerifyResult:
     """The verdict on a log whose next event after ``chain`` DuckDB cannot read.
 
     Raises:
         duckdb.Error: ``error``, if it says nothing of the file: it was closed meanwhile, or there is no memory left.
     """
-    if isinstance(error, _PASSING):
-        raise error
-    said = str(error).strip().splitlines()[0]
-    return bad_event(chain, "", f"the file cannot be read there, it was cut or overwritten: {said}")
+    return bad_event(chain, "", f"the file cannot be read there, {_cut(error)}")
 
 
 def ended(chain: Chain, events: str, head: str) -> VerifyResult:
@@ -81,6 +84,13 @@ def ended(chain: Chain, events: str, head: str) -> VerifyResult:
     if (events, head) != (str(chain.good), chain.head):
         return bad_event(chain, "", f"the log ends after {chain.good} events, but it was left with {events}")
     return VerifyResult(ok=True, events=chain.good, head=chain.head)
+
+
+def _cut(error: duckdb.Error) -> str:
+    """What a page that DuckDB cannot read comes from. Raises ``error`` if that is no such page."""
+    if isinstance(error, _PASSING):
+        raise error
+    return f"it was cut or overwritten: {str(error).strip().splitlines()[0]}"
 
 
 def _ended(con: duckdb.DuckDBPyConnection, chain: Chain) -> VerifyResult:
@@ -92,11 +102,15 @@ def _ended(con: duckdb.DuckDBPyConnection, chain: Chain) -> VerifyResult:
             chain, outside[1], f"it stands at position {outside[0]}, events before it are missing or doubled"
         )
     found = ended(chain, read_meta(con, "events"), read_meta(con, "head"))
-    wrong = differing(con) if found.ok and typed_fit(con) else None
-    if wrong is None:
-        return found
-    reason = f"the table {wrong[0]} does not hold what its body says"
-    return VerifyResult(ok=False, events=chain.good, head=chain.head, bad_seq=wrong[1], reason=reason)
+    try:
+        wrong = differing(con) if found.ok and typed_fit(con) else None
+    except duckdb.Error as error:
+        reason = (
+            f"the tables made of them cannot be read, {_cut(error)}; "
+            "`kernelswarm log backup FILE` makes a whole log of the events"
+        )
+        return VerifyResult(ok=False, events=chain.good, head=chain.head, reason=reason)
+    return found if wrong is None else not_as_told(*wrong, events=chain.good, head=chain.head)
 
 
 def _first_unreadable(con: duckdb.DuckDBPyConnection, chain: Chain) -> VerifyResult:

@@ -50,7 +50,11 @@ def extend_typed(con: duckdb.DuckDBPyConnection, after: int, tags: Iterable[str]
 
 
 def differing(con: duckdb.DuckDBPyConnection) -> tuple[str, int] | None:
-    """The first table that is not what the events say, and the first event it is wrong about; None if all are right."""
+    """The first table that is not what the events say, and the first event it is wrong about; None if all are right.
+
+    Raises:
+        duckdb.Error: one of them cannot be read.
+    """
     for name, sql in SQL.items():
         kept, said = f"SELECT * FROM {name}", f"SELECT * FROM ({sql})"
         both = f"({kept} EXCEPT ALL {said}) UNION ALL ({said} EXCEPT ALL {kept})"

@@ -1,0 +1,67 @@
+"""Whether what is shown of a session is what was written: its events, and what stands in typed columns beside them."""
+
+from pathlib import Path
+
+from ..bus import Bus
+from .log import Log, log_path
+from .query import run_sql
+from .recorded import read_recorded
+from .snapshot import opened_if_free
+from .typed import SQL
+from .verify import VerifyResult, not_as_told
+
+SMALL = 10_000
+"""Events of a log that is checked beside a question: half a second, on a machine on which a command takes one."""
+
+_DIFFERING = """
+    SELECT '{name}' AS name, min(seq) AS seq FROM (
+        SELECT * EXCLUDE (kept), sum(kept) FROM (
+            SELECT 1 AS kept, * FROM {name} WHERE session = $session UNION ALL SELECT -1 AS kept, * FROM ({sql})
+        ) GROUP BY ALL HAVING sum(kept) <> 0
+    )"""
+_TYPED = f"""
+    WITH events AS MATERIALIZED (SELECT * FROM main.events WHERE session = $session)
+    SELECT name, seq FROM ({" UNION ALL ".join(_DIFFERING.format(name=name, sql=sql) for name, sql in SQL.items())})
+    WHERE seq IS NOT NULL ORDER BY seq LIMIT 1"""
+"""The first event of a session about which a table is wrong. As :func:`.typed.differing`, for one session."""
+
+
+async def check_session(home: Path, session: str, *, bus: Bus | None = None) -> None:
+    """Refuse to show ``session`` if it is not what was written: what the views say rests on this.
+
+    Raises:
+        UnknownSession: the log has no such session.
+        LogCorrupted: an event of it, or a typed column beside it, is not what was written; the first event is named.
+        StoreError, BusError: as :func:`run_sql`.
+    """
+    events = await read_recorded(home, session, bus=bus, checked=True, to_end=False)
+    wrong = await run_sql(home, _TYPED, params={"session": session}, bus=bus)
+    for name, seq in wrong.rows:
+        id = next((envelope.id for place, envelope in events if place == seq), "")
+        not_as_told(name, seq, id).check()
+
+
+async def check_usable(home: Path) -> None:
+    """Refuse a log that is there and cannot be read, before anything is begun that is to be written into it.
+
+    Raises:
+        StoreError: as :meth:`Log.open`. A log that somebody has open is usable.
+    """
+    path = log_path(home)
+    if path.exists() and (log := await opened_if_free(path)) is not None:
+        log.close()
+
+
+async def verify_small(home: Path, *, most: int = SMALL) -> VerifyResult | None:
+    """Check the log of ``home`` if that costs little: nobody has it, and it holds at most ``most`` events; else None.
+
+    Where somebody has it a search may be running, and whoever is being measured needs the cores.
+    """
+    path = log_path(home)
+    if not path.exists() or Log.opened_here(path) is not None:
+        return None
+    log = await opened_if_free(path)
+    if log is None:
+        return None
+    with log:
+        return log.verify() if len(log) <= most else None
