@@ -1,10 +1,12 @@
 """Forks and seeds on the whole ring: a real server, real compilers; only torch.compile is left out, for its 20 s."""
 
-import asyncio
 import shutil
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
+from ground import GroundOf, shared
 from waiting import eventually
 
 import given
@@ -15,11 +17,11 @@ from kernelswarm.agents.lineage import lineage
 from kernelswarm.agents.planner.inheriting import begun
 from kernelswarm.agents.recorded_session import RecordedSession, read_session
 from kernelswarm.agents.replay import Replay
-from kernelswarm.agents.search import searching
+from kernelswarm.agents.search import Search, searching, session_on
 from kernelswarm.agents.seeding import seeding
 from kernelswarm.agents.session import SearchOptions
 from kernelswarm.hardware.problem_files import load_problem
-from kernelswarm.schemas import InputError, Intent, NodeDiagnosed, Origin, Problem, Verdict, encode
+from kernelswarm.schemas import InputError, Intent, NodeDiagnosed, Problem, Verdict, encode
 from kernelswarm.store import Log, log_path
 
 WIDER = given.SOURCE.replace("cols=256", "cols=512").replace("1e-6", "1e-5")
@@ -39,30 +41,41 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-async def search(
-    home: Path,
-    options: SearchOptions,
-    *,
-    problem: Problem | None = None,
-    pool: str = "bare",
-    origin: Origin | None = None,
-) -> SearchGraph:
-    problem = problem or load_problem(home / "small.py")
-    async with searching(problem, pool, options, home=home, origin=origin) as running:
-        async for _ in running.events():
-            pass
-        return running.graph
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def ground(home: Path) -> AsyncIterator[GroundOf]:
+    async with shared(home, "bare") as ground:
+        yield ground
 
 
-@pytest.fixture(scope="module")
-def parent(home: Path) -> SearchGraph:
-    return asyncio.run(search(home, SearchOptions(budget=4, seed=3)))
+async def ended(running: Search) -> SearchGraph:
+    async for _ in running.events():
+        pass
+    return running.graph
 
 
-async def forked(home: Path, session: str, node: str, at: str = "", pool: str = "bare", **changes: int) -> SearchGraph:
+async def search(ground: GroundOf, problem: Problem, options: SearchOptions) -> SearchGraph:
+    async with session_on(await ground(problem), options) as running:
+        return await ended(running)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def parent(home: Path, ground: GroundOf) -> SearchGraph:
+    return await search(ground, load_problem(home / "small.py"), SearchOptions(budget=4, seed=3))
+
+
+async def forked(ground: GroundOf, home: Path, session: str, node: str, at: str = "", budget: int = 3) -> SearchGraph:
     point = fork_point(await read_session(home, session), node, at)
-    options = point.options(**{"budget": 3, **changes})  # type: ignore[arg-type]
-    return await search(home, options, problem=point.opened.problem, pool=pool, origin=point.origin)
+    on = await ground(point.opened.problem)
+    async with session_on(on, point.options(budget=budget), origin=point.origin) as running:
+        return await ended(running)
+
+
+async def forked_by_itself(home: Path, session: str, node: str, budget: int, pool: str = "bare") -> SearchGraph:
+    """With a device and a connection of its own."""
+    point = fork_point(await read_session(home, session), node)
+    options = point.options(budget=budget)
+    async with searching(point.opened.problem, pool, options, home=home, origin=point.origin) as running:
+        return await ended(running)
 
 
 def replayed(session: RecordedSession) -> bool:
@@ -74,8 +87,11 @@ def replayed(session: RecordedSession) -> bool:
     return True
 
 
-async def test_a_fork_goes_on_from_its_node_and_copies_nothing(home: Path, parent: SearchGraph) -> None:
-    child = await forked(home, parent.session, "n002")
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_fork_goes_on_from_its_node_and_copies_nothing(
+    ground: GroundOf, home: Path, parent: SearchGraph
+) -> None:
+    child = await forked(ground, home, parent.session, "n002")
     first, *others = child.own()
     assert child.opened is not None and child.opened.origin is not None
     assert (child.opened.origin.session, child.opened.origin.node) == (parent.session, "n002")
@@ -93,11 +109,14 @@ async def test_a_fork_goes_on_from_its_node_and_copies_nothing(home: Path, paren
     assert {envelope.session for envelope, _ in recorded.before} == {parent.session}
 
 
-async def test_a_fork_of_a_fork_as_of_an_event_reads_through_to_the_first(home: Path, parent: SearchGraph) -> None:
-    child = await forked(home, parent.session, "n001", budget=2)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_fork_of_a_fork_as_of_an_event_reads_through_to_the_first(
+    ground: GroundOf, home: Path, parent: SearchGraph
+) -> None:
+    child = await forked(ground, home, parent.session, "n001", budget=2)
     recorded = await read_session(home, child.session)
     told = [envelope for _, envelope in recorded.events if isinstance(envelope.event(), NodeDiagnosed)]
-    grandchild = await forked(home, child.session, "", told[0].id[:12], budget=2)
+    grandchild = await forked(ground, home, child.session, "", told[0].id[:12], budget=2)
     assert {"n001", told[0].node} <= set(grandchild.inheritance.nodes), "the parent's and the child's"
     assert child.own()[-1].name not in grandchild.inheritance.nodes, "it was diagnosed later"
     assert grandchild.own()[0].plan is not None and grandchild.own()[0].plan.intent is Intent.remeasure
@@ -108,14 +127,17 @@ async def test_a_fork_of_a_fork_as_of_an_event_reads_through_to_the_first(home: 
     assert "fork" in [step.through for step in steps]
 
 
+@pytest.mark.asyncio(loop_scope="module")
 async def test_an_imported_parent_is_read_from_the_log_and_nothing_measured_elsewhere_counts(
     home: Path, parent: SearchGraph, tmp_path: Path
 ) -> None:
     shutil.copytree(home / "pools", tmp_path / "pools")
-    with Log.open(log_path(home), read_only=True) as source, Log.open(log_path(tmp_path)) as log:
+    source = Log.opened_here(log_path(home))
+    assert source is not None
+    with Log.open(log_path(tmp_path)) as log:
         imported = source.read(session=parent.session)
         log.append([(seq, encode(envelope)) for seq, envelope in imported], stream="imported")
-    child = await forked(tmp_path, parent.session, "n001", pool="single", budget=1)
+    child = await forked_by_itself(tmp_path, parent.session, "n001", budget=1, pool="single")
     inherited = child.inheritance.nodes["n001"]
     assert inherited.elsewhere and inherited.fitness == 0.0 and inherited.diagnosis is None
     (measured,) = child.own()
@@ -124,6 +146,7 @@ async def test_an_imported_parent_is_read_from_the_log_and_nothing_measured_else
     assert not list(begun(child).nodes), "a planner must not rank by numbers of another machine"
 
 
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_running_parent_can_be_forked(home: Path) -> None:
     async with searching(load_problem(home / "small.py"), "bare", SearchOptions(budget=60), home=home) as running:
         child: SearchGraph | None = None
@@ -143,11 +166,15 @@ async def _when_recorded(home: Path, session: str, node: str) -> SearchGraph:
             return False  # the recorder is a moment behind the stream
 
     assert await eventually(recorded, True)
-    return await forked(home, session, node, budget=2)
+    return await forked_by_itself(home, session, node, budget=2)
 
 
-async def test_seeds_of_the_same_problem_are_measured_first_as_they_are(home: Path, parent: SearchGraph) -> None:
-    graph = await search(home, SearchOptions(budget=6, seed=9, seed_from=(parent.session,), inject=1.0))
+@pytest.mark.asyncio(loop_scope="module")
+async def test_seeds_of_the_same_problem_are_measured_first_as_they_are(
+    ground: GroundOf, home: Path, parent: SearchGraph
+) -> None:
+    options = SearchOptions(budget=6, seed=9, seed_from=(parent.session,), inject=1.0)
+    graph = await search(ground, load_problem(home / "small.py"), options)
     assert graph.opened is not None
     kernels = graph.opened.seed_kernels
     assert 1 <= len(kernels) <= 2 and len({kernel.sha256 for kernel in kernels}) == len(kernels)
@@ -165,9 +192,11 @@ async def test_seeds_of_the_same_problem_are_measured_first_as_they_are(home: Pa
     assert steps[-1].through == "seed" and steps[-2].session == parent.session
 
 
-async def test_a_like_problem_is_seeded_with_settings_written_anew(home: Path, parent: SearchGraph) -> None:
-    wider = load_problem(home / "wider.py")
-    graph = await search(home, SearchOptions(budget=3, seed_from=("auto",)), problem=wider)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_like_problem_is_seeded_with_settings_written_anew(
+    ground: GroundOf, home: Path, parent: SearchGraph
+) -> None:
+    graph = await search(ground, load_problem(home / "wider.py"), SearchOptions(budget=3, seed_from=("auto",)))
     assert graph.opened is not None
     (kernel,) = graph.opened.seed_kernels
     assert kernel.adapted and 0.6 <= kernel.similarity < 1.0
@@ -175,6 +204,7 @@ async def test_a_like_problem_is_seeded_with_settings_written_anew(home: Path, p
     assert verified is not None and verified.verdict is Verdict.correct
 
 
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_session_that_is_not_there_seeds_nothing(home: Path, parent: SearchGraph) -> None:
     target = Target(given.problem(), given.facts(), given.pool(), given.hardware())
     nearly = parent.session[:-1] + "x"

@@ -1,0 +1,30 @@
+"""Sessions that share a device and a bus: to start both takes longer than a short session."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from kernelswarm.agents.search import Ground, joined_bus
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.platforms import detect
+from kernelswarm.hardware.pool_files import find_pool
+from kernelswarm.schemas import Problem, ProblemFacts
+
+GroundOf = Callable[[Problem], Awaitable[Ground]]
+
+
+@asynccontextmanager
+async def shared(home: Path, pool_name: str) -> AsyncIterator[GroundOf]:
+    """What sessions of any problem stand on, on one pool; a problem is admitted once."""
+    pool = find_pool(pool_name, home)
+    hardware = await asyncio.to_thread(detect, pool, home)
+    admitted: dict[str, ProblemFacts] = {}
+    async with Device(pool, hardware, home) as device, joined_bus(home) as joined:
+
+        async def of(problem: Problem) -> Ground:
+            if problem.sha256 not in admitted:
+                admitted[problem.sha256] = await device.admit(problem)
+            return Ground(problem, admitted[problem.sha256], pool, hardware, device, joined, home, "")
+
+        yield of
