@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import brief
 import nats
 import pytest
 from servers import nats_server
@@ -143,6 +144,7 @@ async def test_a_whole_search_goes_through_connections_of_its_roles(as_role: URL
     thinking = dict.fromkeys(("planner", "synthesizer", "analyst", "distiller"), 1)
     running = dict.fromkeys(("compiler", "verifier", "profiler"), 1)
     async with AsyncExitStack() as stack, asyncio.timeout(LONG_S):
+        stack.enter_context(brief.measurements())
         recorder = await stack.enter_async_context(await Bus.connect(as_role("recorder"), name="recorder"))
         recording_here = await stack.enter_async_context(recording(tmp_path / "log", recorder))
         for role, workers in (("thinker", thinking), ("runner", running)):

@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import brief
 import pytest
 from servers import nats_server
 from waiting import LONG_S, within
 
 import given
+from kernelswarm.hardware.platforms import detect
+from kernelswarm.hardware.pool_files import find_pool
 
 Process = asyncio.subprocess.Process
 
@@ -41,7 +44,7 @@ async def start() -> AsyncIterator[Callable[..., Any]]:
     async def call(home: Path, *arguments: object) -> Process:
         environment = {name: value for name, value in os.environ.items() if name != "KERNELSWARM_NATS"}
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "kernelswarm.cli", *map(str, arguments)),
+            *(sys.executable, brief.__file__, *map(str, arguments)),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env={**environment, "KERNELSWARM_HOME": str(home)},
@@ -78,6 +81,7 @@ def make_home(home: Path) -> Path:
     (home / "pools" / "bare.toml").write_text(
         'name = "bare"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\n'
     )
+    detect(find_pool("bare", home), home)  # measures the machine, which each process would do while others run
     (home / "small.py").write_text(given.SOURCE)
     return home / "small.py"
 
@@ -92,7 +96,7 @@ async def test_a_session_waits_for_workers_is_killed_resumed_replayed_and_forked
         await says(await start(keeper, "record", *cluster), "recording")
 
         # Nobody is there to do the work: it says so, and with which command somebody joins.
-        asked = ("--pool", "bare", "--minutes", "0.02", "--no-workers")
+        asked = ("--pool", "bare", "--budget", 2, "--minutes", "0.02", "--no-workers")
         search = await start(user, "optimize", problem, *asked, *cluster)
         said = await says(search, "waiting for workers in pool bare")
         session = next(line.removeprefix("session ") for line in said if line.startswith("session "))

@@ -1,8 +1,13 @@
 """A checkout in KernelBench's format, with problems of our own that take no time."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import brief
 import pytest
+
+from kernelswarm.hardware.platforms import detect
+from kernelswarm.hardware.pool_files import find_pool
 
 RIGHT = """
 import torch
@@ -28,6 +33,12 @@ ENDS = "import os\nos._exit(3)\n" + RIGHT
 NO_MODEL = "import torch\n"
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _measuring_is_brief() -> Iterator[None]:
+    with brief.measurements():
+        yield
+
+
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four problems of level 1, and level 2."""
@@ -50,4 +61,5 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (home / "pools" / "bare.toml").write_text(
         'name = "bare"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\n'
     )
+    detect(find_pool("bare", home), home)  # measures the machine, which each process would do while others run
     return home

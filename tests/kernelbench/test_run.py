@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import brief
 import pytest
 from waiting import LONG_S
 
@@ -51,7 +52,7 @@ def command(checkout: Path, home: Path, out: Path) -> "Iterator[subprocess.Popen
     """The same as a program of its own, which ends with the test."""
     arguments = ["bench", "kernelbench", checkout, "--pool", "bare", "--budget", BUDGET, "--out", out]
     process = subprocess.Popen(
-        [sys.executable, "-m", "kernelswarm.cli", *map(str, arguments)],
+        [sys.executable, brief.__file__, *map(str, arguments)],
         env={**os.environ, "KERNELSWARM_HOME": str(home)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
