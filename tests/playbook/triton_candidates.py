@@ -1,9 +1,9 @@
 """Triton candidates by Triton's interpreter against eager PyTorch, on the CPU. Run as a script, in its own process,
 with TRITON_INTERPRET=1 and this folder and tests/support on the path:
 
-    python triton_candidates.py FOLDER [OPERATOR…]
+    python triton_candidates.py REPORT.json [K/N] [OPERATOR…]
 
-It writes FOLDER/report.json and every candidate beside it.
+It writes the report and every candidate beside it; with K/N only the K-th of N parts, counted from 0.
 """
 
 import importlib.util
@@ -169,20 +169,22 @@ def compare(name, function, makers, recipe, bound, folder):
     }
 
 
-def main(folder, only=()):
+def main(path, *chosen):
     cases = {n: (f, i, {"math": "accurate"}, b or 2e-5) for n, (f, i, _, b) in operators.CASES.items() if n != "module"}
     cases |= triton_products_cases.CASES | triton_chains_cases.CASES | triton_convolution_cases.CASES
+    names = [name for name in cases if name in chosen] or list(cases)
+    for part, parts in (map(int, choice.split("/")) for choice in chosen if "/" in choice):
+        names = names[part::parts]
     report = {}
-    for name, (function, makers, recipe, bound) in cases.items():
-        if only and name not in only:
-            continue
+    for name in names:
+        function, makers, recipe, bound = cases[name]
         try:
-            report[name] = compare(name, function, makers, recipe, bound, folder)
+            report[name] = compare(name, function, makers, recipe, bound, path.parent)
         except Exception:  # noqa: BLE001 - the report says what happened, the other operators go on
             failed = [traceback.format_exc()[-1500:]]
             report[name] = {"differences": failed, "kernels": 0, "fallbacks": [], "copies": [], "unlisted": []}
-    (folder / "report.json").write_text(json.dumps(report))
+    path.write_text(json.dumps(report))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main(Path(sys.argv[1]), *sys.argv[2:])
