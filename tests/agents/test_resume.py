@@ -1,18 +1,26 @@
 """Resume: an open session goes on where it was, and comes out as its own replay; real server, real processes."""
 
 import asyncio
+import json
+import os
+import select
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import histories
 import msgspec
 import pytest
+from waiting import LIMIT_S
 
 from kernelswarm.agents.recorded_session import read_session
 from kernelswarm.agents.replay import ReplayReport, replay
 from kernelswarm.agents.resuming import AlreadyClosed, resuming, standing
 from kernelswarm.agents.session import SearchResult
+from kernelswarm.hardware.platforms import detect
+from kernelswarm.hardware.pool_files import find_pool
 from kernelswarm.schemas import (
     CandidateProposed,
     Envelope,
@@ -27,14 +35,46 @@ from kernelswarm.store import Log, log_path
 ONE_SEARCH = Path(__file__).parent.parent / "support" / "one_search.py"
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
+def with_pool(home: Path) -> Path:
     """With the pool that histories were recorded on: timed against eager alone."""
-    (tmp_path / "pools").mkdir()
-    (tmp_path / "pools" / "bare.toml").write_text(
+    (home / "pools").mkdir()
+    (home / "pools" / "bare.toml").write_text(
         'name = "bare"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\n'
     )
-    return tmp_path
+    return home
+
+
+class Killed(NamedTuple):
+    """A home as a search left it that was killed."""
+
+    home: Path
+    session: str
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Killed]:
+    home = with_pool(tmp_path_factory.mktemp("killed"))
+    detect(find_pool("bare", home), home)  # measures the machine, which the search would do first
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KERNELSWARM_NATS_ACK_WAIT", "5")
+        yield Killed(home, asyncio.run(search_and_kill(home)))
+
+
+async def search_and_kill(home: Path) -> str:
+    """Its session; when its server is gone, too."""
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, str(ONE_SEARCH), str(home), stdout=asyncio.subprocess.PIPE
+    )
+    assert child.stdout is not None
+    session = (await child.stdout.readline()).decode().strip()
+    assert (await child.stdout.readline()).strip() == b"enough"
+    server = os.pidfd_open(json.loads((home / "nats" / "run.json").read_text())["server"])
+    child.kill()
+    await child.wait()
+    ended, _, _ = select.select([server], [], [], LIMIT_S)
+    os.close(server)
+    assert ended
+    return session
 
 
 def history(name: str) -> list[Envelope]:
@@ -58,7 +98,8 @@ async def replayed(home: Path, session: str) -> ReplayReport:
     return replay(session, recorded.events, before=recorded.before)
 
 
-async def test_a_session_whose_servers_data_is_gone_goes_on_from_the_log(home: Path) -> None:
+async def test_a_session_whose_servers_data_is_gone_goes_on_from_the_log(tmp_path: Path) -> None:
+    home = with_pool(tmp_path)
     events = history("v1-killed")
     histories.into_log(home, events)
     session = events[0].session
@@ -75,18 +116,9 @@ async def test_a_session_whose_servers_data_is_gone_goes_on_from_the_log(home: P
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["server-data-kept", "server-data-and-artifacts-lost"])
-async def test_a_session_that_was_killed_goes_on_where_it_was(
-    home: Path, lost: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KERNELSWARM_NATS_ACK_WAIT", "5")
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, str(ONE_SEARCH), str(home), stdout=asyncio.subprocess.PIPE
-    )
-    assert child.stdout is not None
-    session = (await child.stdout.readline()).decode().strip()
-    assert (await child.stdout.readline()).strip() == b"enough"
-    child.kill()
-    await child.wait()
+async def test_a_session_that_was_killed_goes_on_where_it_was(killed: Killed, tmp_path: Path, lost: bool) -> None:
+    home, session = tmp_path / "home", killed.session
+    shutil.copytree(killed.home, home)
     if lost:
         shutil.rmtree(home / "nats")
         shutil.rmtree(home / "artifacts")

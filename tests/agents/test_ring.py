@@ -5,9 +5,13 @@ import os
 import shutil
 import signal
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import brief
 import pytest
+import pytest_asyncio
+from ground import GroundOf, shared
 from waiting import LONG_S, within
 
 import given
@@ -15,7 +19,7 @@ from kernelswarm.agents.analyst import diagnose
 from kernelswarm.agents.graph import SearchGraph
 from kernelswarm.agents.planner.machine import decide
 from kernelswarm.agents.planner.state import PlannerState
-from kernelswarm.agents.search import searching
+from kernelswarm.agents.search import Search, searching, session_on
 from kernelswarm.agents.session import SearchOptions, evaluation_of
 from kernelswarm.bus import embedded
 from kernelswarm.hardware.problem_files import load_problem
@@ -47,18 +51,33 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-async def search(home: Path, options: SearchOptions = OPTIONS) -> tuple[SearchGraph, list[tuple[Envelope, Event]]]:
-    async with searching(load_problem(home / "small.py"), "bare", options, home=home) as running:
-        said = [entry async for entry in running.events()]
-        return running.graph, said
+Finished = tuple[SearchGraph, list[tuple[Envelope, Event]]]
+
+
+async def ended(running: Search) -> Finished:
+    said = [entry async for entry in running.events()]
+    return running.graph, said
 
 
 @pytest.fixture(scope="module")
-def finished(home: Path) -> tuple[SearchGraph, list[tuple[Envelope, Event]]]:
-    return asyncio.run(search(home))
+def finished(home: Path) -> Finished:
+    async def search() -> Finished:
+        async with searching(load_problem(home / "small.py"), "bare", OPTIONS, home=home) as running:
+            return await ended(running)
+
+    return asyncio.run(search())
 
 
-Finished = tuple[SearchGraph, list[tuple[Envelope, Event]]]
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def ground(home: Path, finished: Finished) -> AsyncIterator[GroundOf]:
+    """For the sessions that come after the first."""
+    async with shared(home, "bare") as ground:
+        yield ground
+
+
+async def search(ground: GroundOf, home: Path, options: SearchOptions) -> SearchGraph:
+    async with session_on(await ground(load_problem(home / "small.py")), options) as running:
+        return (await ended(running))[0]
 
 
 def test_every_candidate_is_compiled_verified_timed_and_diagnosed(finished: Finished) -> None:
@@ -106,10 +125,13 @@ async def test_the_log_has_it_all_and_its_chain_holds(home: Path, finished: Fini
         assert log.verify().ok
 
 
-async def test_a_later_session_on_a_like_problem_tries_the_skill_first(home: Path, finished: Finished) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_later_session_on_a_like_problem_tries_the_skill_first(
+    ground: GroundOf, home: Path, finished: Finished
+) -> None:
     _, said = finished
     skill = next(event.skill for _, event in said if isinstance(event, SkillDistilled))
-    graph, _ = await search(home, SearchOptions(budget=1, seed=9))
+    graph = await search(ground, home, SearchOptions(budget=1, seed=9))
     assert graph.opened is not None and skill.id in [known.id for known in graph.opened.skills]
     first = graph.nodes["n001"].candidate
     assert first is not None
@@ -117,8 +139,9 @@ async def test_a_later_session_on_a_like_problem_tries_the_skill_first(home: Pat
     assert first.skills == (skill.id,) and first.recipe == skill.recipes[0]
 
 
-async def test_an_interruption_closes_the_session_and_keeps_what_was_found(home: Path) -> None:
-    async with searching(load_problem(home / "small.py"), "bare", SearchOptions(budget=400), home=home) as running:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_an_interruption_closes_the_session_and_keeps_what_was_found(ground: GroundOf, home: Path) -> None:
+    async with session_on(await ground(load_problem(home / "small.py")), SearchOptions(budget=400)) as running:
         async for _, event in running.events():
             if isinstance(event, CandidateProfiled):
                 await running.stop("interrupted")
@@ -127,9 +150,10 @@ async def test_an_interruption_closes_the_session_and_keeps_what_was_found(home:
     assert isinstance(running.graph.stop, StopRequested)
 
 
-async def test_a_given_candidate_is_judged_by_the_same_ring(home: Path) -> None:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_given_candidate_is_judged_by_the_same_ring(ground: GroundOf, home: Path) -> None:
     source = "import torch\ndef kernel(x, w):\n    return torch.zeros_like(x)\n"
-    graph, _ = await search(home, SearchOptions(budget=1, synthesizer="given", candidates=(source,)))
+    graph = await search(ground, home, SearchOptions(budget=1, synthesizer="given", candidates=(source,)))
     told = evaluation_of(graph, "bare")
     assert (told.verdict, told.correct) == ("wrong_numbers", False)
     assert told.evidence["expected"] != told.evidence["got"]
@@ -138,7 +162,7 @@ async def test_a_given_candidate_is_judged_by_the_same_ring(home: Path) -> None:
 async def test_a_swarm_elsewhere_does_the_work_of_a_search_without_workers(home: Path, tmp_path: Path) -> None:
     shutil.copytree(home / "pools", tmp_path / "pools")
     async with embedded(tmp_path) as url:
-        command = [sys.executable, "-m", "kernelswarm.cli", "swarm", "--pool", "bare", "--nats", url]
+        command = [sys.executable, brief.__file__, "swarm", "--pool", "bare", "--nats", url]
         environment = {**os.environ, "KERNELSWARM_HOME": str(home)}
         swarm = await asyncio.create_subprocess_exec(*command, env=environment)
         try:
