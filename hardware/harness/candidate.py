@@ -184,7 +184,7 @@ class _Candidate:
         call = self._call
         timed, output = attempt(lambda: self._stopwatch.run(call, command, arrive=self._arrive))
         if command.slot >= 0:
-            held = self._slots[_slot_of_copy(timed.last)]
+            held = self._slots[_slot_of_copy(timed.kept)]
             outputs = values.leaves(output)
             self._slots[command.slot] = _Slot(
                 held.inputs,

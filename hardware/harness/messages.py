@@ -238,7 +238,7 @@ class Time(Schema, frozen=True, kw_only=True, tag="time"):
     """Which baseline; ignored by a candidate."""
 
     slot: int = -1
-    """Where a candidate keeps the last call's output; -1: nowhere."""
+    """Where a candidate keeps one call's output; -1: nowhere."""
 
 
 class Timed(Schema, frozen=True, kw_only=True, tag="timed"):
@@ -250,8 +250,8 @@ class Timed(Schema, frozen=True, kw_only=True, tag="timed"):
     whole_ns: int
     """From the command's arrival to the answer, warm calls included."""
 
-    last: int
-    """Index of the stocked inputs that the last call got."""
+    kept: int
+    """Index of the stocked inputs that the call got whose output was kept: any of them, by chance."""
 
 
 # The reference -----------------------------------------------------------------------------------------------------

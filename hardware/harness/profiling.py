@@ -5,6 +5,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 from statistics import median
 
@@ -30,16 +31,19 @@ from .bystanders import Bystanders
 from .case_host import MAIN_SEEDS, Case, CaseHost
 from .clocks import Batch, Found
 from .contest import Contestant, Part, Plan
-from .fresh_data import Another, FreshCall, Look
+from .fresh_data import FreshCall, Remembers
 from .judgement import Judged, judged
 from .launcher import Launcher
 from .messages import Compared, Done, Run, Stock, Time, Timed
 from .precedence import is_asked_for, precedence
 from .rest import Rest
+from .sizes import bytes_of
 from .timing_host import BaselinesDied, TimingHost
 from .verification import Suspect, Taken, Verification, explain_numbers, load_into, started, wrong
 
 MOST_DOUBTS = 3
+MOST_TAKEN_BYTES = 256 << 20
+"""So much of a process's outputs is kept to be compared; one batch's at least, and the last ones'."""
 _TIMED_SLOT, _FINAL_SLOT = 1000, 1001
 
 
@@ -50,17 +54,14 @@ class Profiling:
     cases: CaseHost
     timing: TimingHost
     suspect: Suspect
-    another: Another
-    """Starts one more process of the candidate."""
+    copies: list[Case]
+    """What the copies of the inputs in its process hold."""
     floor: Floor
     """What no call is faster than."""
     floor_now: Callable[[], Floor]
     """The same after measuring the machine once more, which blocks for a second or two."""
     doubts: int = 0
     """Batches in a row whose time by its clock was too short by ours."""
-    batches: int = 0
-    spot: int = field(default_factory=lambda: 2 + secrets.randbelow(5))
-    """Which batch of the contest has its last output checked: a number that the candidate cannot know."""
     taken: list[Taken] = field(default_factory=list)
     """Outputs that are still to be compared."""
     rest: Rest = field(init=False)
@@ -70,9 +71,10 @@ class Profiling:
         self.rest = Rest(self.suspect.worker.pid)
 
     async def contest(self, plan: Plan) -> tuple[Part, Counters | None]:
-        """The interleaved run, a batch on which the clocks are compared and the counters read, a call on fresh data.
+        """The interleaved run, a call on fresh data, a batch on which the clocks are compared and the counters read.
 
         Raises:
+            Remembers: it was slow on fresh data, this time.
             Judged: the candidate failed, or its clock is not to be believed.
         """
         candidate = Contestant(name=contest.CANDIDATE, ask=self._time, copies=MAIN_SEEDS)
@@ -82,8 +84,9 @@ class Profiling:
         with precedence(pids, wanted=self.timing.on_processor and is_asked_for()) as first:
             part = replace(await contest.hold([*baselines, candidate], plan, others), first=first)
             self._check_rest()
+            # At once: whatever else comes between would tell the candidate that nothing is counted any more.
+            await self._check_memory(candidate)
             counters = await self._check_clock(candidate, baselines[0])
-            await self._check_memory(candidate, baselines[0])
         await self._check_floor(median(candidate.samples))
         return part, counters
 
@@ -111,11 +114,11 @@ class Profiling:
                 raise judged(Verdict.hidden_work, message)
 
     async def _time(self, command: Time) -> Timed:
+        """One batch of the contest; chance decides whether an output of it is checked."""
         timed = (await self._time_twice(command)).timed
-        self.batches += 1
-        if self.batches == self.spot:
+        if len(self.taken) * self._output_bytes < MOST_TAKEN_BYTES and secrets.randbelow(2):
             self.rest.end()
-            await self._check_timed_output(timed.last)
+            await self._check_timed_output(timed.kept)
             self.rest.begin()
         return timed
 
@@ -125,8 +128,8 @@ class Profiling:
         Raises:
             Judged: the clocks are far apart several times in a row, where an honest one is not: that is no scheduler's.
         """
-        first = await self._first()
-        # Every batch keeps its last output, so that a command does not say whether it will be checked.
+        first = self.copies[0]
+        # Every batch keeps an output, so that a command does not say whether it will be checked.
         command = msgspec.structs.replace(command, slot=_TIMED_SLOT)
 
         async def ask(asked: Time) -> Timed:
@@ -159,7 +162,7 @@ class Profiling:
             checked = await self._time_twice(Time(calls=ballot.times * clocks.checked_calls(candidate.calls, counted)))
             cores = others.cores()
             counters = session.stop(checked.calls) if counting else None
-            await self._check_timed_output(checked.timed.last)
+            await self._check_timed_output(checked.timed.kept)
             said = clocks.Said(checked, short, counted, await self.timing.idle_ns(checked.calls), cores)
             if said.found is Found.agrees:
                 return counters
@@ -188,49 +191,27 @@ class Profiling:
         """The process whose processor time tells how much work its calls are: none, where an accelerator does it."""
         return pid if self.timing.on_processor else 0
 
-    async def _check_memory(self, candidate: Contestant, baseline: Contestant) -> None:
-        """Time a call on data that it has not seen; in other processes too, unless that is as fast as the rest.
+    async def _check_memory(self, candidate: Contestant) -> None:
+        """Time a call on data that it has not seen.
 
         Raises:
-            Judged: it is wrong on it, or slow most times and fast never.
+            Remembers: it is slow there.
+            Judged: it is wrong there.
         """
-        seen_ns, before = median(candidate.samples), median(baseline.samples)
-        looks = [await self._look(self.suspect, candidate, seen_ns)]
-        for _ in range(fresh_data.TRIES):
-            if looks[-1].is_fast:
-                return
-            async with self.another() as suspect:
-                await stock(self.cases, suspect)
-                # Only what we know to be honest may tell that the machine has become slower.
-                await baseline.sample()
-                seen_ns = max(seen_ns, median(candidate.samples) * baseline.samples[-1] / before)
-                with precedence((suspect.worker.pid,), wanted=self.timing.on_processor and is_asked_for()):
-                    looks.append(await self._look(suspect, candidate, seen_ns))
-        slow = [look.unseen_ns for look in looks if look.is_slow]
-        if not looks[-1].is_fast and 2 * len(slow) > len(looks):
-            raise fresh_data.remembers(slow[-1], seen_ns)
-
-    async def _look(self, suspect: Suspect, candidate: Contestant, seen_ns: float) -> Look:
-        """One call on unseen data, and where that is slow, a batch on known data beside it."""
-        fresh = self._fresh(suspect)
-        unseen_ns = await fresh.unseen_ns(candidate.calls)
-        if not fresh_data.is_slow(unseen_ns, seen_ns):
-            return Look(unseen_ns, is_fast=True)
-        return Look(unseen_ns, is_slow=fresh_data.is_slow(unseen_ns, await fresh.known_ns()))
-
-    def _fresh(self, suspect: Suspect) -> FreshCall:
-        async def check(case: Case) -> None:
-            await self._take(case, suspect)
-
-        return FreshCall(self.cases, suspect, _TIMED_SLOT, check)
+        seen_ns = median(candidate.samples)
+        fresh = FreshCall(self.cases, self.suspect, _TIMED_SLOT, self._take)
+        unseen_ns, replaced = await fresh.unseen_ns(candidate.calls)
+        self.copies[replaced] = await self.cases.final_case()
+        if fresh_data.is_slow(unseen_ns, seen_ns):
+            raise Remembers(unseen_ns, seen_ns)
 
     async def _check_timed_output(self, copy: int) -> None:
-        """What the last timed call returned must be right."""
-        await self._take((await self.cases.timed_cases())[copy], self.suspect)
+        """What a timed call returned must be right; ``copy`` is the one that it got."""
+        await self._take(self.copies[copy])
 
-    async def _take(self, case: Case, suspect: Suspect) -> None:
-        """Keep what the last call left; comparing it can wait until others may use the machine again."""
-        self.taken.append(await Verification(self.cases, suspect).take(_TIMED_SLOT, case, case.form))
+    async def _take(self, case: Case) -> None:
+        """Keep what a call left; comparing it can wait until others may use the machine again."""
+        self.taken.append(await Verification(self.cases, self.suspect).take(_TIMED_SLOT, case, case.form))
 
     async def check_taken(self) -> None:
         """Compare everything that was kept while it was timed.
@@ -259,8 +240,9 @@ class Profiling:
         for taken in self.taken:
             taken.close()
 
-    async def _first(self) -> Case:
-        return (await self.cases.timed_cases())[0]
+    @property
+    def _output_bytes(self) -> int:
+        return sum(bytes_of(one.shape, one.dtype) for one in self.copies[0].outputs if one.dtype)
 
 
 def _must_be_right(result: Compared, case: Case) -> None:
@@ -332,6 +314,12 @@ async def profile(
         return floor_of(facts, now, MAIN_SEEDS)
 
     async def one_process() -> tuple[Part, Counters | None]:
+        for _ in range(fresh_data.TRIES - 1):
+            with contextlib.suppress(Remembers):
+                return await one_try()
+        return await one_try()
+
+    async def one_try() -> tuple[Part, Counters | None]:
         await timing.prepare(facts, lease)
         return await _in_one_process(cases, timing, lease, another, floor, floor_now, plan)
 
@@ -367,7 +355,7 @@ async def _in_one_process(
     cases: CaseHost,
     timing: TimingHost,
     lease: Lease,
-    another: Another,
+    another: Callable[[], AbstractAsyncContextManager[Suspect]],
     floor: Floor,
     floor_now: Callable[[], Floor],
     plan: Plan,
@@ -381,7 +369,8 @@ async def _in_one_process(
         async with lease.shared():
             suspect = await held.enter_async_context(another())
             await stock(cases, suspect)
-        profiling = Profiling(cases, timing, suspect, another, floor, floor_now)
+        copies = list(await cases.timed_cases())
+        profiling = Profiling(cases, timing, suspect, copies, floor, floor_now)
         held.callback(profiling.close)
         try:
             async with lease.exclusive():

@@ -2,7 +2,8 @@
 
 import os
 import time
-from pathlib import Path
+
+from .clocks import work_ns
 
 LEAST_NS = 10_000_000
 """A rest is judged from so much time on: in less, the ticks of the scheduler's account decide."""
@@ -22,16 +23,15 @@ class Rest:
 
     def begin(self) -> None:
         """Its turn is over."""
-        used = processor_ns(self._pid)
+        used = work_ns(self._pid)
         self._began = None if used is None else (used, time.perf_counter_ns())
 
     def end(self) -> None:
         """Its next turn comes."""
-        began, used, now = self._began, processor_ns(self._pid), time.perf_counter_ns()
+        began, used, now = self._began, work_ns(self._pid), time.perf_counter_ns()
         self._began = None
         if began is not None and used is not None:
-            # A thread that has ended takes its time with it.
-            self.used_ns += max(0, used - began[0])
+            self.used_ns += used - began[0]
             self.rested_ns += now - began[1]
 
     @property
@@ -39,14 +39,3 @@ class Rest:
         """Whether it went on computing. Not asked where the user wants the threads of pools to spin."""
         spins = os.environ.get("OMP_WAIT_POLICY", "passive").lower() != "passive" or "GOMP_SPINCOUNT" in os.environ
         return not spins and self.rested_ns >= LEAST_NS and self.used_ns > MOST_SHARE * self.rested_ns
-
-
-def processor_ns(pid: int) -> int | None:
-    """Processor time of all living threads of a process, nanoseconds; None where the system does not tell."""
-    if not pid:
-        return None
-    try:
-        threads = list(Path(f"/proc/{pid}/task").iterdir())
-        return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads)
-    except (OSError, ValueError, IndexError):
-        return None

@@ -1,8 +1,11 @@
 """Times batches of calls, in the candidate's process and in the baselines' alike."""
 
 import gc
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from operator import length_hint
 from typing import Any
 
 import torch
@@ -17,6 +20,7 @@ _Event = torch.cuda.Event
 _record, _elapsed_time = torch.cuda.Event.record, torch.cuda.Event.elapsed_time
 _synchronize = torch.cuda.synchronize
 _fill = torch.Tensor.fill_
+_islice, _length_hint, _urandom, _integer = islice, length_hint, os.urandom, int.from_bytes
 
 
 def _nothing() -> None:
@@ -61,21 +65,18 @@ class Stopwatch:
             arrive: Puts new inputs into a copy, after the first of the untimed calls.
 
         Returns:
-            The times, and what the last call returned.
+            The times, and what one of the timed calls returned: chance decides which, and only after it has.
         """
         began = clock()
         gc.disable()
-        output = self._prepare(call, command, arrive)
+        self._prepare(call, command, arrive)
         batch = self._next(command.calls)
-        started = clock()
-        for inputs in batch:
-            output = call(*inputs)
-        ended = clock()
+        ns, after, output = _made(call, batch, clock)
         gc.enable()
-        return Timed(ns=ended - started, whole_ns=clock() - began, last=self._last), output
+        return Timed(ns=ns, whole_ns=clock() - began, kept=self._copy(after)), output
 
     def _prepare(self, call: Callable[..., Any], command: Time, arrive: Callable[[], None]) -> Any:
-        """The untimed calls; what the last of them returned is let go of when the next one has returned."""
+        """The untimed calls."""
         output: Any = None
         for inputs in self._next(command.before):
             output = call(*inputs)
@@ -84,9 +85,9 @@ class Stopwatch:
             output = call(*inputs)
         return output
 
-    @property
-    def _last(self) -> int:
-        return (self._turn - 1) % len(self.copies)
+    def _copy(self, after: int) -> int:
+        """Index of the copy that the call before the last ``after`` ones got."""
+        return (self._turn - 1 - after) % len(self.copies)
 
     def _next(self, calls: int) -> list[list[Any]]:
         batch = [self.copies[(self._turn + index) % len(self.copies)] for index in range(calls)]
@@ -117,15 +118,46 @@ class DeviceStopwatch(Stopwatch):
         """Time one batch; ``ns`` is what the events say, ``whole_ns`` what ``clock`` does, flushes included."""
         began = clock()
         gc.disable()
-        output = self._prepare(call, command, arrive)
+        self._prepare(call, command, arrive)
         batch = self._next(command.calls)
         pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in batch]
-        for inputs, (before, after) in zip(batch, pairs, strict=True):
+        turns = iter(pairs)
+
+        def flushed(*inputs: Any) -> Any:
+            before, after = next(turns)
             _fill(self._flushed, 1)
             _record(before)
             output = call(*inputs)
             _record(after)
+            return output
+
+        _, after, output = _made(flushed, batch, clock)
         _synchronize(self._device)
         ns = round(sum(_elapsed_time(before, after) for before, after in pairs) * 1e6)
         gc.enable()
-        return Timed(ns=ns, whole_ns=clock() - began, last=self._last), output
+        return Timed(ns=ns, whole_ns=clock() - began, kept=self._copy(after)), output
+
+
+def _made(call: Callable[..., Any], batch: Sequence[list[Any]], clock: Callable[[], int]) -> tuple[int, int, Any]:
+    """Make the calls of a batch; returns their time, how many came after the one whose output is kept, and that output.
+
+    An output is kept at a moment that is drawn, and by chance another one instead, at moments that are drawn when the
+    one before has come. So no call knows that nobody will look at what it returns, however well it counts.
+    """
+    left, after, kept, output = iter(batch), 0, None, None
+    # The first is drawn before the clock starts: the system may take as long as a short call. No call finds it here.
+    drawn = [_some(left, len(batch))]
+    started = clock()
+    while True:
+        for inputs in drawn.pop():
+            output = call(*inputs)
+        if not _length_hint(left):
+            return clock() - started, after, kept if after else output
+        if not after or _urandom(1)[0] & 1:
+            after, kept = _length_hint(left), output
+        drawn.append(_some(left, len(batch)))
+
+
+def _some(left: Iterator[list[Any]], calls: int) -> Iterator[list[Any]]:
+    """Some of those that are left, one at least and at most ``calls``."""
+    return _islice(left, 1 + _integer(_urandom(8), "little") % calls)

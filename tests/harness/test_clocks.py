@@ -17,7 +17,7 @@ BUSY = "while True: pass"
 def batch(calls: int, shown: float, ours: float, work: float | None, warm: int = 0) -> Batch:
     """So many calls; nanoseconds of one by its clock and by ours, and of processor time."""
     all_calls = calls + warm
-    timed = Timed(ns=round(shown * calls), whole_ns=round(shown * all_calls), last=0)
+    timed = Timed(ns=round(shown * calls), whole_ns=round(shown * all_calls), kept=0)
     return Batch(calls, warm, timed, round(ours * all_calls), None if work is None else round(work * all_calls))
 
 
@@ -129,8 +129,8 @@ def test_a_batch_on_which_the_clocks_differ_grows_and_waiting_does_not_grow_with
 
 
 def test_waiting_at_the_end_of_a_batch_is_no_doubt() -> None:
-    waited = Batch(13, 0, Timed(ns=7_000_000, whole_ns=7_250_000, last=0), 35_520_000, 12_000_000)
-    shows_nothing = Batch(13, 0, Timed(ns=0, whole_ns=0, last=0), 35_520_000, 34_000_000)
+    waited = Batch(13, 0, Timed(ns=7_000_000, whole_ns=7_250_000, kept=0), 35_520_000, 12_000_000)
+    shows_nothing = Batch(13, 0, Timed(ns=0, whole_ns=0, kept=0), 35_520_000, 34_000_000)
 
     assert not waited.is_doubtful
     assert shows_nothing.is_doubtful

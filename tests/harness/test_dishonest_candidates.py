@@ -311,12 +311,12 @@ SHOWS_A_THIRD = """
 import sys, time
 module = sys.modules["kernelswarm.hardware.harness.stopwatch"]
 def run(self, call, command, clock=None, arrive=None):
-    self._next(command.warm)
+    self._prepare(call, command, arrive)
     batch = self._next(command.calls)
     began = time.perf_counter_ns()
     for inputs in batch: output = call(*inputs)
     whole = time.perf_counter_ns() - began
-    return Timed(ns=whole // 3, whole_ns=whole, last=(self._turn - 1) % len(self.copies)), output
+    return Timed(ns=whole // 3, whole_ns=whole, kept=(self._turn - 1) % len(self.copies)), output
 """
 
 

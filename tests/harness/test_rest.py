@@ -9,9 +9,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from kernelswarm.hardware.harness.rest import LEAST_NS, Rest, processor_ns
+from kernelswarm.hardware.harness.clocks import work_ns
+from kernelswarm.hardware.harness.rest import LEAST_NS, Rest
 
-pytestmark = pytest.mark.skipif(processor_ns(os.getpid()) is None, reason="this system does not tell it")
+pytestmark = pytest.mark.skipif(work_ns(os.getpid()) is None, reason="this system does not tell it")
 
 
 @contextmanager
@@ -29,11 +30,11 @@ def test_a_process_that_computes_is_found(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     with running("import threading\nthreading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()") as pid:
-        rest, began = Rest(pid), processor_ns(pid)
+        rest, began = Rest(pid), work_ns(pid)
         assert began is not None
         rest.begin()
         deadline = time.monotonic() + 60
-        while (processor_ns(pid) or 0) < began + 4 * LEAST_NS and time.monotonic() < deadline:
+        while (work_ns(pid) or 0) < began + 4 * LEAST_NS and time.monotonic() < deadline:
             pass
         rest.end()
     assert rest.used_ns >= 4 * LEAST_NS and rest.rested_ns > 0

@@ -18,8 +18,8 @@ def run(self, call, command, clock=None, arrive=None):
     ended = time.perf_counter_ns()
     shown = 6 if command.calls > 12 and ended - started < 20_000_000 else 1
     whole = time.perf_counter_ns() - began
-    last = (self._turn - 1) % len(self.copies)
-    return Timed(ns=(ended - started) // shown, whole_ns=whole // shown, last=last), output  # noqa: F821
+    kept = (self._turn - 1) % len(self.copies)
+    return Timed(ns=(ended - started) // shown, whole_ns=whole // shown, kept=kept), output  # noqa: F821
 
 
 if module is not None:
