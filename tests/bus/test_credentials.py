@@ -49,10 +49,10 @@ Refused = Callable[..., Awaitable[str]]
 
 @pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch) -> Refused:
-    """What is said to somebody who is not let in: after a second, or on a slow machine after more of them."""
+    """What is said to somebody who is not let in: after a moment, or on a slow machine after a longer one."""
 
     async def connect(url: str, options: ConnectOptions | None = None) -> str:
-        seconds, said = 1.0, "it stays silent"
+        seconds, said = 0.3, "it stays silent"
         while "it stays silent" in said and seconds < LIMIT_S:
             monkeypatch.setattr("kernelswarm.bus.link.CONNECT_SECONDS", seconds)
             with pytest.raises(BusError) as caught:

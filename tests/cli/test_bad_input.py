@@ -215,7 +215,10 @@ def admitted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("admitted")
-def test_a_server_that_cannot_be_reached(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
+def test_a_server_that_cannot_be_reached(
+    recorded: Path, kernelswarm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernelswarm.bus.link.CONNECT_SECONDS", 0.5)
     before = log_path(recorded).read_bytes()
     ran = kernelswarm("optimize", PROBLEM, "--nats", NOWHERE)
     assert ran.status == 2 and "127.0.0.1:9" in sentence(ran.err)
