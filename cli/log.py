@@ -17,7 +17,7 @@ from .completion import session_ids
 from .connecting import connecting
 from .log_tail import follow
 from .options import Json, Nats
-from .reading import nothing_in
+from .reading import nothing_in, warn_if_damaged
 from .terminal import err, out, print_json
 
 T = TypeVar("T")
@@ -107,6 +107,7 @@ def stats(nats: Nats = "", json: Json = False) -> int:
     found = asyncio.run(_asked(nats, lambda bus: store.log_stats(home, bus=bus)))
     if json:
         print_json(found)
+        asyncio.run(warn_if_damaged(home, nats))
         return 0
     size = f", {found.bytes / 1e6:.1f} MB" if found.bytes is not None else ""
     out.print(f"{found.events} events of {found.sessions} sessions{size}", markup=False)
@@ -118,6 +119,7 @@ def stats(nats: Nats = "", json: Json = False) -> int:
         out.print()
         for name, count in counts.items():
             out.print(f"{count:>9}  {name}", markup=False)
+    asyncio.run(warn_if_damaged(home, nats))
     return 0
 
 
@@ -138,6 +140,8 @@ def tail(
     if not follow_ and not nats and not log_path(home).exists():
         raise InputError(f"there is no log: {nothing_in(home)}")
     follow(home, nats, session=session, kind=kind, last=last, is_live=follow_, as_json=json)
+    if not follow_:
+        asyncio.run(warn_if_damaged(home, nats))
     return 0
 
 

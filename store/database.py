@@ -11,9 +11,9 @@ from pathlib import Path
 import duckdb
 
 from ..schemas import StoreError
-from .chain import GENESIS
-from .typed import TYPED_SHA256, build_typed, extend_typed
-from .views import VIEWS_SHA256, create_views
+from .chain import GENESIS, Row
+from .typed import NAMES, TYPED_SHA256, build_typed, extend_typed
+from .views import VIEWS, VIEWS_SHA256, create_views
 
 MEMORY = "2GB"
 """What DuckDB may hold of a log and of the queries on it."""
@@ -28,6 +28,10 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": "false",
     "threads": 1,  # the recorder lives beside the search: it may not take the cores that are being measured
 }
+_NUMBERS = {"seq": "BIGINT", "at_ns": "BIGINT", "schema_version": "INTEGER"}
+_COLUMNS = [(name, _NUMBERS.get(name, "VARCHAR"), "NO") for name in Row._fields]
+"""Of ``events``, as DuckDB describes them: name, type, whether it may be NULL."""
+
 _HEADERS = 3 * 4096
 """Bytes of a file before its first block."""
 
@@ -83,13 +87,14 @@ def read_meta(con: duckdb.DuckDBPyConnection, key: str) -> str:
 
 
 def views_fit(con: duckdb.DuckDBPyConnection) -> bool:
-    """Whether the file's views are those of this version."""
-    return read_meta(con, "views_sha256") == VIEWS_SHA256
+    """Whether the file's views are there, and those of this version."""
+    return read_meta(con, "views_sha256") == VIEWS_SHA256 and set(VIEWS) <= _names(con, "view")
 
 
 def typed_fit(con: duckdb.DuckDBPyConnection) -> bool:
-    """Whether the file's typed tables are those of this version and hold every event."""
-    return (read_meta(con, "typed_sha256"), read_meta(con, "typed_events")) == (TYPED_SHA256, read_meta(con, "events"))
+    """Whether the file's typed tables are there, those of this version, and hold every event."""
+    marks = (read_meta(con, "typed_sha256"), read_meta(con, "typed_events"))
+    return marks == (TYPED_SHA256, read_meta(con, "events")) and set(NAMES) <= _names(con, "table")
 
 
 def write_meta(con: duckdb.DuckDBPyConnection, key: str, value: str) -> None:
@@ -116,7 +121,7 @@ def explained(path: Path, *, opened: bool = True) -> Iterator[None]:
 
 
 def _prepare(con: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> None:
-    tables = {row[0] for row in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    tables = _names(con, "table")
     if not tables and not read_only:
         _create(con)
     elif not {"events", "meta", "streams"} <= tables:
@@ -152,6 +157,7 @@ def _upgrade(con: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> 
             f"The log at {path} has version {version or 'unknown'}, this kernelswarm knows {SCHEMA_VERSION}: "
             "install a newer kernelswarm, or use another home."
         )
+    _check_made_as_here(con, path)
     if read_only or (views_fit(con) and typed_fit(con)):
         return
     con.begin()
@@ -160,9 +166,28 @@ def _upgrade(con: duckdb.DuckDBPyConnection, path: Path, *, read_only: bool) -> 
     con.execute("CHECKPOINT")
 
 
+def _check_made_as_here(con: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Refuse a log that somebody has built otherwise: nothing of it could be followed.
+
+    Raises:
+        StoreError: the columns of its events, or what it says of itself, are not as they are made.
+    """
+    is_whole = read_meta(con, "events").isdecimal() and all(read_meta(con, key) for key in ("log_id", "head"))
+    told = [row[:3] for row in con.execute("DESCRIBE events").fetchall()]
+    if not is_whole or told != _COLUMNS:
+        what = "columns of its events" if is_whole else "marks of how it was left, in its table meta,"
+        raise StoreError(f"The log at {path} is damaged: the {what} were changed. Move it away, and {_WAYS_OUT}")
+
+
+def _names(con: duckdb.DuckDBPyConnection, kind: str) -> set[str]:
+    found = con.execute(f"SELECT {kind}_name FROM duckdb_{kind}s() WHERE NOT internal AND NOT temporary").fetchall()
+    return {row[0] for row in found}
+
+
 def _bring_up_to_date(con: duckdb.DuckDBPyConnection) -> None:
-    if read_meta(con, "typed_sha256") == TYPED_SHA256:
-        extend_typed(con, int(read_meta(con, "typed_events")))  # an older program wrote the events behind these
+    filled = read_meta(con, "typed_events")
+    if read_meta(con, "typed_sha256") == TYPED_SHA256 and filled.isdecimal() and set(NAMES) <= _names(con, "table"):
+        extend_typed(con, int(filled))  # an older program wrote the events behind these
     else:
         build_typed(con)
     create_views(con)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from ..bus import Bus
+from ..schemas import InputError, LogCorrupted
 from .log import Log, log_path
 from .query import run_sql
 from .recorded import read_recorded
@@ -35,7 +36,13 @@ async def check_session(home: Path, session: str, *, bus: Bus | None = None) -> 
         StoreError, BusError: as :func:`run_sql`.
     """
     events = await read_recorded(home, session, bus=bus, checked=True, to_end=False)
-    wrong = await run_sql(home, _TYPED, params={"session": session}, bus=bus)
+    try:
+        wrong = await run_sql(home, _TYPED, params={"session": session}, bus=bus)
+    except InputError as error:
+        raise LogCorrupted(
+            f"The log is damaged beside its events: the tables made of them are not those that are made here "
+            f"({str(error).splitlines()[0]}); `kernelswarm log backup FILE` makes a whole log of the events."
+        ) from error
     for name, seq in wrong.rows:
         id = next((envelope.id for place, envelope in events if place == seq), "")
         not_as_told(name, seq, id).check()

@@ -86,7 +86,10 @@ async def _rows(home: Path, bus: Bus | None, kind: type[T], sql: str, *params: A
     try:
         return msgspec.convert(table.records(), list[kind])  # type: ignore[valid-type]
     except msgspec.ValidationError as error:
-        raise StoreError(f"The log at {log_path(home)} holds a {kind.__name__} that is not one: {error}.") from error
+        raise StoreError(
+            f"The log at {log_path(home)} holds a {kind.__name__} that is not one: {error}. "
+            "`kernelswarm log verify` says more."
+        ) from error
 
 
 def _path(nodes: Sequence[NodeRow], best: str) -> tuple[str, ...]:

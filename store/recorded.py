@@ -12,10 +12,12 @@ import msgspec
 
 from ..bus import Bus
 from ..schemas import Envelope, InputError, decode_envelope
+from .chain import Chain
 from .checked import checked_in, checked_pages
 from .database import LogBusyError, explained
 from .log import Log, log_path
 from .query import run_sql
+from .verify import bad_event
 
 _COLUMNS = "seq, id, session, pool, node, cause, agent, worker, at_ns, body, wire"
 _ROWS = 2000
@@ -31,6 +33,13 @@ _PAGE = f"""
     ) WHERE size <= {_PAGE_BYTES} OR seq = (SELECT min(seq) FROM events WHERE session = ? AND seq > ?)
     ORDER BY seq
 """
+
+_FIRST_GAP = """
+    SELECT min(before) + 1 FROM (
+        SELECT seq, lag(seq, 1, 0) OVER (ORDER BY seq) AS before FROM events
+        UNION ALL SELECT value::BIGINT + 1, (SELECT coalesce(max(seq), 0) FROM events) FROM meta WHERE key = 'events'
+    ) WHERE seq > before + 1"""
+"""The first position without an event; NULL if there is none."""
 
 Recorded = tuple[int, Envelope]
 """Place in the log, and the event."""
@@ -67,8 +76,21 @@ async def read_recorded(
         ask = partial(checked_pages, to_end=to_end) if checked else _pages
         found = [one async for one in ask(home, session, bus)]
     if not found:
+        if checked:
+            await _check_complete(home, bus)
         raise UnknownSession(f"There is no session {session!r} in {log_path(home)}: `kernelswarm sessions` lists them.")
     return found
+
+
+async def _check_complete(home: Path, bus: Bus | None) -> None:
+    """Before it is said that the log has no such session: is it one that lost events?
+
+    Raises:
+        LogCorrupted: it is; the first position without its event is named.
+    """
+    ((first,),) = (await run_sql(home, _FIRST_GAP, bus=bus)).rows
+    if first is not None:
+        bad_event(Chain(int(first) - 1), "", "it is not there").check()
 
 
 async def _from_file(home: Path, session: str, read: _Read) -> list[Recorded] | None:

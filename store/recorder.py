@@ -171,7 +171,7 @@ async def _open_when_free(path: Path, writer: ThreadPoolExecutor) -> Log:
     told = False
     while True:
         try:
-            return await _finished(writer, lambda: Log.open(path))
+            return await _finished(writer, lambda: Log.open(path), Log.close)
         except LogBusyError as error:
             if not told:
                 _log.info("store: this process records when another one ends: %s", error)
@@ -179,11 +179,18 @@ async def _open_when_free(path: Path, writer: ThreadPoolExecutor) -> Log:
             await asyncio.sleep(_RETRY_SECONDS)  # a file lock has no event to wait for
 
 
-async def _finished(writer: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-    """Do blocking ``work``; a cancellation takes effect after it, because a thread cannot be stopped."""
+async def _finished(
+    writer: ThreadPoolExecutor, work: Callable[[], T], undo: Callable[[T], object] = lambda _: None
+) -> T:
+    """Do blocking ``work``; a cancellation takes effect after it, because a thread cannot be stopped.
+
+    ``undo`` what was done then, since nobody gets it: a log that stayed open would be in the way of the next recorder.
+    """
     running = asyncio.get_running_loop().run_in_executor(writer, work)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         await asyncio.wait([running])
+        if running.exception() is None:
+            undo(running.result())
         raise

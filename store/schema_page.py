@@ -25,8 +25,9 @@ stopped after `--timeout` seconds. `--as-of EVENT|SEQ|TIME` shows the log as it 
 """
 _CHECKED = f"""SQL answers from what is there. To follow the chain of hashes over a million events takes the better part
 of a minute, so that is `kernelswarm log verify`; `show`, `diff`, `lineage`, `replay`, `fork` and `resume` do it for the
-sessions that they read. In a log of at most {SMALL:,} events that no process has in use, `sql` and `sessions` do it
-after they have answered: a warning on stderr names the first bad event, and the exit status stays that of the answer.
+sessions that they read. In a log of at most {SMALL:,} events that no process has in use, `sql`, `sessions`, `log stats`
+and `log tail` do it after they have answered: a warning on stderr names the first bad event, and the exit status stays
+that of the answer. `kernelswarm.sql` does not.
 
 """
 _UNDER = """## Under the views

@@ -81,7 +81,9 @@ def unreadable(chain: Chain, error: duckdb.Error) -> VerifyResult:
 
 def ended(chain: Chain, events: str, head: str) -> VerifyResult:
     """The verdict on a log without a bad event, that was left with ``events`` events and the hash ``head``."""
-    if (events, head) != (str(chain.good), chain.head):
+    if events == str(chain.good) and head != chain.head:
+        return bad_event(chain, "", f"the last hash is {chain.head}, but the log was left with {head}")
+    if events != str(chain.good):
         return bad_event(chain, "", f"the log ends after {chain.good} events, but it was left with {events}")
     return VerifyResult(ok=True, events=chain.good, head=chain.head)
 
@@ -110,7 +112,11 @@ def _ended(con: duckdb.DuckDBPyConnection, chain: Chain) -> VerifyResult:
             "`kernelswarm log backup FILE` makes a whole log of the events"
         )
         return VerifyResult(ok=False, events=chain.good, head=chain.head, reason=reason)
-    return found if wrong is None else not_as_told(*wrong, events=chain.good, head=chain.head)
+    if wrong is None:
+        return found
+    name, seq = wrong
+    told = con.execute("SELECT id FROM events WHERE seq = ?", [seq]).fetchone()
+    return not_as_told(name, seq, told[0] if told else "", events=chain.good, head=chain.head)
 
 
 def _first_unreadable(con: duckdb.DuckDBPyConnection, chain: Chain) -> VerifyResult:

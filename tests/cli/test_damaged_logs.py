@@ -93,6 +93,43 @@ def test_what_looks_at_a_session_names_its_first_bad_event(
     assert contents(home) == before
 
 
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (f"DELETE FROM events WHERE session = '{PARENT}'", "damaged from event 1 (missing): it is not there"),
+        ("DELETE FROM events", "damaged from event 1 (missing): it is not there"),
+        ("DELETE FROM meta WHERE key = 'events'", "damaged: the marks of how it was left"),
+        ("UPDATE meta SET value = 'many' WHERE key = 'events'", "damaged: the marks of how it was left"),
+        ("ALTER TABLE events DROP COLUMN wire", "damaged: the columns of its events were changed"),
+        ("ALTER TABLE diagnosed_events DROP COLUMN speedup", "damaged beside its events: "),
+    ],
+)
+def test_a_log_that_was_built_otherwise_is_damaged_and_no_defect_here(
+    statement: str, said: str, changed: Callable[..., Path], home: Path, kernelswarm: Callable[..., Any]
+) -> None:
+    changed(statement)
+    before = contents(home)
+    ran = kernelswarm("show", PARENT)
+    assert (ran.status, ran.out) == (2, "") and said in ran.err
+    assert contents(home) == before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["DROP TABLE diagnosed_events", "DROP VIEW sessions", "UPDATE meta SET value = 'x' WHERE key = 'typed_events'"],
+)
+def test_what_is_made_of_the_events_is_made_anew_where_it_is_gone(
+    statement: str, changed: Callable[..., Path], kernelswarm: Callable[..., Any]
+) -> None:
+    changed()
+    good = kernelswarm("show", PARENT)
+    path = changed(statement)
+    assert kernelswarm("show", PARENT) == good, "read from the bodies where nobody may write"
+    with Log.open(path) as log:
+        assert log.verify().ok
+    assert kernelswarm("show", PARENT) == good
+
+
 def test_what_was_written_is_shown(changed: Callable[..., Path], kernelswarm: Callable[..., Any]) -> None:
     changed()
     for command in LOOKS:

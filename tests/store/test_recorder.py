@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import shutil
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,28 @@ async def test_a_cancelled_recorder_finishes_what_it_writes(
         await task
     with Log.open(log_path(tmp_path)) as log:
         assert len(log.read()) == 5
+
+
+async def test_one_that_is_cancelled_while_it_opens_the_log_lets_go_of_it(
+    tmp_path: Path, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, going, given = asyncio.Event(), threading.Event(), []
+    loop, really = asyncio.get_running_loop(), Log.open
+
+    def slowly(path: Path) -> Log:
+        given.append(really(path))
+        loop.call_soon_threadsafe(opened.set)
+        going.wait(LIMIT_S)
+        return given[-1]
+
+    monkeypatch.setattr(Log, "open", slowly)
+    running = asyncio.create_task(Recorder(log_path(tmp_path), bus).run())
+    await within(opened.wait())
+    running.cancel()
+    loop.call_later(0.01, going.set)
+    with pytest.raises(asyncio.CancelledError):
+        await within(running)
+    assert given[0].closed
 
 
 async def test_what_is_no_event_does_not_stop_it(tmp_path: Path, bus: Bus) -> None:
