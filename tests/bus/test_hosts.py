@@ -89,7 +89,7 @@ async def hosts() -> AsyncIterator:
     async def start(name: str, url: str) -> asyncio.subprocess.Process:
         command = ("ip", "netns", "exec", name, sys.executable, str(WORKER), url, str(len(started)), "10", "fair", "0")
         process = await asyncio.create_subprocess_exec(
-            *command, stdout=asyncio.subprocess.PIPE, env={**os.environ, "KERNELSWARM_NATS_ACK_WAIT": "2"}
+            *command, stdout=asyncio.subprocess.PIPE, env={**os.environ, "KERNELSWARM_NATS_ACK_WAIT": "1"}
         )
         started.append(process)
         assert await within(process.stdout.readline()) == b"ready\n"
@@ -109,7 +109,7 @@ def plan(number: int) -> Envelope:
 
 
 async def test_hosts_come_and_go_and_nothing_is_lost(tmp_path: Path, network: Network, hosts, monkeypatch):
-    monkeypatch.setenv("KERNELSWARM_NATS_ACK_WAIT", "2")
+    monkeypatch.setenv("KERNELSWARM_NATS_ACK_WAIT", "1")
     async with asyncio.timeout(LONG_S), nats_server(tmp_path, "", host="0.0.0.0") as port:
         url = f"nats://{network.address}:{port}"
         first = f"{TAG}h1"

@@ -106,6 +106,13 @@ async def test_products_have_a_floor_where_their_peak_is_known(device: Device, t
     assert "GFLOP/s" in floor_of(facts, _machine(bandwidths=()), 3).why
 
 
+@pytest.fixture
+def _small_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine is measured again in caches alone, which is quick."""
+    monkeypatch.setattr("kernelswarm.hardware.peaks.LARGEST_SET", 1)
+
+
+@pytest.mark.usefixtures("_small_sets")
 async def test_faster_than_the_machine_is_hidden_work(
     device: Device, problem: Problem, facts: ProblemFacts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +129,7 @@ async def test_faster_than_the_machine_is_hidden_work(
     assert profiled.timing is None
 
 
+@pytest.mark.usefixtures("_small_sets")
 async def test_a_machine_that_was_measured_too_slow_condemns_nobody(
     device: Device, problem: Problem, facts: ProblemFacts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
