@@ -8,23 +8,21 @@ from .log import Log, log_path
 from .query import run_sql
 from .recorded import read_recorded
 from .snapshot import opened_if_free
-from .typed import SQL
+from .typed import NAMES, first_wrong
 from .verify import VerifyResult, not_as_told
 
 SMALL = 10_000
 """Events of a log that is checked beside a question: half a second, on a machine on which a command takes one."""
 
-_DIFFERING = """
-    SELECT '{name}' AS name, min(seq) AS seq FROM (
-        SELECT * EXCLUDE (kept), sum(kept) FROM (
-            SELECT 1 AS kept, * FROM {name} WHERE session = $session UNION ALL SELECT -1 AS kept, * FROM ({sql})
-        ) GROUP BY ALL HAVING sum(kept) <> 0
-    )"""
 _TYPED = f"""
     WITH events AS MATERIALIZED (SELECT * FROM main.events WHERE session = $session)
-    SELECT name, seq FROM ({" UNION ALL ".join(_DIFFERING.format(name=name, sql=sql) for name, sql in SQL.items())})
+    SELECT name, seq FROM ({
+    " UNION ALL ".join(
+        f"SELECT '{name}' AS name, seq FROM ({first_wrong(name, 'WHERE session = $session')})" for name in NAMES
+    )
+})
     WHERE seq IS NOT NULL ORDER BY seq LIMIT 1"""
-"""The first event of a session about which a table is wrong. As :func:`.typed.differing`, for one session."""
+"""The first event of a session about which a table is wrong."""
 
 
 async def check_session(home: Path, session: str, *, bus: Bus | None = None) -> None:
