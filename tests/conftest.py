@@ -17,6 +17,9 @@ settings.register_profile("quick", derandomize=True, deadline=None)
 settings.register_profile("long", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
+# A hundred processes that tests start would each compile the whole package anew, half a second.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 
 @pytest.fixture(autouse=True, scope="session")
 def _the_machine_is_measured_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
