@@ -20,6 +20,8 @@ from ..languages._triton_runtime import unpack, use
 from . import place, values
 from .answering import Handlers, Refused, attempt, serve_commands
 from .backward import differentiated
+from .fingerprint import Fingerprint
+from .handing_over import hand_over
 from .integrity import Snapshot
 from .messages import (
     Done,
@@ -83,6 +85,8 @@ class _Slot:
     description: Values
     outputs: list[Any] = field(default_factory=list)
     probes: list[Probe] = field(default_factory=list)
+    marks: list[Fingerprint | None] = field(default_factory=list)
+    """Of the input tensors as they were handed in, where a change is seen by that."""
 
 
 class _Candidate:
@@ -144,20 +148,15 @@ class _Candidate:
 
     def _filled(self, command: Run, descriptors: list[int]) -> _Slot:
         source = _mapped(command.inputs, descriptors)
-        return _placed(command.inputs, source, self._slots.get(command.reuse))
+        slot = _placed(command.inputs, source, self._slots.get(command.reuse))
+        slot.marks = [self._place.fingerprint(tensor) for tensor in values.tensors_of(slot.inputs)]
+        return slot
 
     def dump(self, command: Dump, descriptors: list[int]) -> tuple[Dumped, Sequence[int]]:
         slot = self._slots[command.slot]
         found = [_probe(output, self._place) for output in slot.outputs]
         changed = next((i for i, (now, then) in enumerate(zip(found, slot.probes, strict=True)) if now != then), -1)
-        file = os.memfd_create("outputs", os.MFD_CLOEXEC)
-        position = 0
-        for output in slot.outputs:
-            if type(output) is torch.Tensor:
-                for address, size in self._place.elements(output):
-                    values.write_bytes(file, address, size, position)
-                    position += size
-        return Dumped(changed=changed), (file,)
+        return Dumped(changed=changed), (hand_over(slot.outputs, self._place),)
 
     def release(self, command: Release, descriptors: list[int]) -> Done:
         self._slots.clear()
@@ -291,7 +290,12 @@ def _first_changed(slot: _Slot, there: Place) -> int:
     """Index of the first tensor among the inputs whose bytes differ from what was handed in; -1: none."""
     specs = values.specs_of(slot.description.items)
     for index, (tensor, spec) in enumerate(zip(values.tensors_of(slot.inputs), specs, strict=True)):
-        if not there.holds(tensor, slot.source.address + spec.position, spec.size):
+        mark = slot.marks[index] if slot.marks else None
+        if mark is None:
+            same = there.holds(tensor, slot.source.address + spec.position, spec.size)
+        else:
+            same = there.fingerprint(tensor) == mark
+        if not same:
             return index
     return -1
 

@@ -2,13 +2,13 @@
 
 import functools
 import math
-import os
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from .bounds import MULTIPLE, Tolerance, bound_for, is_moderate
+from .handing_over import Written
 from .messages import UNMEASURABLE, Compared, Expected, Output
 from .place import here
 from .values import all_finite, dtype_name
@@ -216,7 +216,7 @@ class Target:
             scale = size.add_(self._rms)
         return scale.reciprocal_().clamp_(max=UNMEASURABLE)
 
-    def written(self, file: int, position: int, step: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+    def written(self, file: Written, position: int, step: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
         """What a candidate wrote at ``position``, and what is right, flat in float64; empty for what is no tensor.
 
         Of every ``step`` elements the first.
@@ -235,7 +235,7 @@ class Target:
         """Where the next output begins in a file that has this one at ``position``."""
         return position + (math.prod(self.shape) * self._dtype.itemsize if self.kind == "tensor" else 0)
 
-    def compare(self, output: Output, file: int, position: int, index: int) -> tuple[Compared, int]:
+    def compare(self, output: Output, file: Written, position: int, index: int) -> tuple[Compared, int]:
         """Compare one output in ``file`` at ``position``; returns the result and where the next output begins."""
         if self.kind != "tensor":
             return self._compare_number(output, index), position
@@ -267,11 +267,10 @@ class Target:
             got=str(output.value),
         )
 
-    def _with_worst(self, result: Compared, file: int, position: int, where: int) -> Compared:
+    def _with_worst(self, result: Compared, file: Written, position: int, where: int) -> Compared:
         per_element = 2 if self._dtype.is_complex else 1
         width = self._dtype.itemsize // per_element
-        found = os.pread(file, width, position + where * width)
-        got = self._decode(torch.tensor(list(found), dtype=torch.uint8))
+        got = self._decode(file.few(position + where * width, width))
         return Compared(
             ok=False,
             error=result.error,
@@ -284,11 +283,11 @@ class Target:
             unwritten=result.unwritten,
         )
 
-    def _read(self, file: int, position: int) -> Iterator[torch.Tensor]:
+    def _read(self, file: Written, position: int) -> Iterator[torch.Tensor]:
         width = self._element_width()
         for begin in range(0, self._oracle.numel(), self._chunk):
             count = min(self._chunk, self._oracle.numel() - begin)
-            yield self._decode(here().from_file(file, position + begin * width, count * width)).to(self._device)
+            yield self._decode(file.part(position + begin * width, count * width)).to(self._device)
 
     def _decode(self, raw: torch.Tensor) -> torch.Tensor:
         if self._dtype == torch.bool:

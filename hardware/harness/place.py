@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
+from .fingerprint import Fingerprint, Fingerprints
 from .messages import HOST
 from .staging import STAGED_BYTES, Staging, host_bytes
 
@@ -25,6 +26,7 @@ _element_size = torch._C.TensorBase.element_size
 _numel = torch._C.TensorBase.numel
 _storage_offset = torch._C.TensorBase.storage_offset
 _untyped_storage = torch.Tensor.untyped_storage
+_nbytes = torch.UntypedStorage.nbytes
 _contiguous = torch._C.TensorBase.contiguous
 _frombuffer = torch.frombuffer
 _equal = torch.equal
@@ -60,6 +62,9 @@ class Place(Protocol):
 
     def holds(self, tensor: torch.Tensor, address: int, size: int) -> bool:
         """Whether the storage holds exactly the ``size`` bytes at ``address`` of main memory."""
+
+    def fingerprint(self, tensor: torch.Tensor) -> Fingerprint | None:
+        """A number for the storage's bytes where :meth:`holds` takes long; None where it does not."""
 
     def elements(self, tensor: torch.Tensor) -> Iterator[tuple[int, int]]:
         """Address and size in main memory of the tensor's elements, in order and one part after the other.
@@ -101,6 +106,9 @@ class MainMemory:
     def holds(self, tensor: torch.Tensor, address: int, size: int) -> bool:
         """Compare bytes with the storage."""
         return bool(_memcmp(int(_untyped_storage(tensor).data_ptr()), address, size) == 0)
+
+    def fingerprint(self, tensor: torch.Tensor) -> None:
+        """Comparing all is as fast."""
 
     def elements(self, tensor: torch.Tensor) -> Iterator[tuple[int, int]]:
         """All at once."""
@@ -160,6 +168,11 @@ class Accelerator:
             return self._staging.same(address, self._bytes(tensor, size))
         return not size or bool(_equal(self._bytes(tensor, size), _to(host_bytes(address, size), self.device)))
 
+    def fingerprint(self, tensor: torch.Tensor) -> Fingerprint | None:
+        """That of what is copied in parts."""
+        size = _nbytes(_untyped_storage(tensor))
+        return self._fingerprints.of(self._bytes(tensor, size)) if size > STAGED_BYTES else None
+
     def elements(self, tensor: torch.Tensor) -> Iterator[tuple[int, int]]:
         """Copies, of a buffer's size each."""
         whole = _contiguous(tensor)
@@ -178,6 +191,10 @@ class Accelerator:
     @functools.cached_property
     def _staging(self) -> Staging:
         return Staging(self.device)
+
+    @functools.cached_property
+    def _fingerprints(self) -> Fingerprints:
+        return Fingerprints(self.device)
 
     def read(self, tensor: torch.Tensor, offsets: Sequence[int]) -> tuple[bytes, ...]:
         """Elements, gathered on the current stream."""

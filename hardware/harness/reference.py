@@ -13,6 +13,7 @@ import torch
 from . import values
 from .answering import Handlers, serve_commands
 from .compare import Target
+from .handing_over import written
 from .kinds import NORMAL
 from .linux import LESS_URGENT
 from .meaning import TOO_SLOW, Meaningless, Usual, changed, elsewhere, is_slow, usual
@@ -82,16 +83,14 @@ class _Reference:
         assert self._subject is not None and self._problem is not None
         try:
             if command.kind == NORMAL:
-                inputs, targets, found = self._normal(command.shape, command.seed)
-            elif command.sizes:
-                (inputs, targets), found = self._elsewhere(command), ()
+                (packed, file), targets, found = self._normal(command.shape, command.seed)
             else:
-                (inputs, targets), found = self._changed(command, descriptors), ()
+                inputs, targets = self._elsewhere(command) if command.sizes else self._changed(command, descriptors)
+                (packed, file), found = values.pack(inputs), ()
+                del inputs
         except Meaningless as why:
             return CaseMade(inputs=Values(items=(), size=0), outputs=(), float64=False, refused=str(why)), ()
-        packed, file = values.pack(inputs)
         self._cases[command.case] = targets
-        del inputs
         here().tidy()
         made = CaseMade(
             inputs=packed,
@@ -101,23 +100,25 @@ class _Reference:
         )
         return made, (file,)
 
-    def _normal(self, shape: str, seed: int) -> tuple[list[Any], list[Target], tuple[str, ...]]:
-        """Inputs of the problem's own, what is right for them, and which wrong answers would pass for it."""
+    def _normal(self, shape: str, seed: int) -> tuple[tuple[Values, int], list[Target], tuple[str, ...]]:
+        """Inputs of the problem's own, packed, what is right for them, and which wrong answers would pass for it."""
         assert self._subject is not None and self._problem is not None
         drawn = self._subject.draw(shape, seed)
+        packed = values.pack(drawn)
         began = time.monotonic()
         inputs = brought(drawn)
         targets = targets_of(self._subject, self._problem, inputs)
         self._usual[shape] = usual(inputs, targets)
         found = passing(inputs, targets)
         self._took[shape] = time.monotonic() - began
-        return drawn, targets, found
+        return packed, targets, found
 
     def _elsewhere(self, command: MakeCase) -> tuple[list[Any], list[Target]]:
         assert self._subject is not None and self._problem is not None
         if command.shape not in self._usual:
             # This process took the place of the one that had drawn there.
-            self._normal(command.shape, command.seed)
+            (_, file), _, _ = self._normal(command.shape, command.seed)
+            os.close(file)
         like, took = self._usual[command.shape], 0.0 if command.again else self._took[command.shape]
         return elsewhere(self._subject, self._problem, command.shape, command.sizes, command.seed, like, took)
 
@@ -133,13 +134,15 @@ class _Reference:
 
     def compare(self, command: Compare, descriptors: list[int]) -> Compared:
         """The worst output; the first that is wrong, if one is."""
+        targets = self._cases[command.case]
         position, worst = 0, Compared(ok=True, error=0.0, reference_error=0.0, bound=0.0)
-        for index, (target, output) in enumerate(zip(self._cases[command.case], command.outputs, strict=True)):
-            result, position = target.compare(output, descriptors[0], position, index)
-            if not result.ok:
-                return result
-            if index == 0 or _share(result) > _share(worst):
-                worst = result
+        with written(descriptors[0], _end_of(targets)) as file:
+            for index, (target, output) in enumerate(zip(targets, command.outputs, strict=True)):
+                result, position = target.compare(output, file, position, index)
+                if not result.ok:
+                    return result
+                if index == 0 or _share(result) > _share(worst):
+                    worst = result
         return worst
 
     def explain(self, command: Explain, descriptors: list[int]) -> Explained:
@@ -159,12 +162,18 @@ def unpacked(described: Values, file: int) -> list[Any]:
 
 def _written(targets: list[Target], index: int, file: int) -> Answer:
     """What a candidate wrote as output ``index``, and what is right."""
-    position = 0
-    for target in targets[:index]:
-        position = target.after(position)
     step = step_for(math.prod(targets[index].shape))
-    got, oracle = targets[index].written(file, position, step)
+    with written(file, _end_of(targets)) as outputs:
+        got, oracle = targets[index].written(outputs, _end_of(targets[:index]), step)
     return Answer(got, oracle, targets[index].dtype, step)
+
+
+def _end_of(targets: Sequence[Target]) -> int:
+    """Where the last of them ends in a file."""
+    position = 0
+    for target in targets:
+        position = target.after(position)
+    return position
 
 
 def _share(result: Compared) -> float:

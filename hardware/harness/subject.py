@@ -50,7 +50,10 @@ class Subject(Protocol):
         """Move its weights to where this process keeps its tensors."""
 
     def draw(self, shape: str, seed: int, sizes: Mapping[str, int] | None = None) -> list[Any]:
-        """Inputs at ``shape`` from ``seed``, in main memory; ``sizes`` take the place of those that it names."""
+        """Inputs at ``shape`` from ``seed``; ``sizes`` take the place of those that it names.
+
+        In main memory, or already where this process keeps its tensors.
+        """
 
     def setup(self) -> tuple[list[Any], dict[str, torch.Tensor]] | None:
         """Constructor's arguments and parameters, where candidates need them."""
@@ -177,12 +180,9 @@ class KernelBenchSubject:
         try:
             with here().device:
                 drawn = self._drawn(seed)
-            inputs: list[Any] = mapped(drawn, torch.Tensor.cpu)
         except (Refused, RuntimeError, TypeError):
             return None
-        del drawn
-        here().tidy()
-        return inputs
+        return brought(drawn)  # type: ignore[no-any-return]
 
     def compiled(self, mode: str | None) -> Callable[..., Any]:
         """``call``, made by ``torch.compile``."""

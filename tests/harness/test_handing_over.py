@@ -1,0 +1,52 @@
+"""Outputs from a candidate to the reference; blocks of a device's memory are checked on one (tests/device)."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelswarm.hardware.harness.handing_over import Written, hand_over, written
+from kernelswarm.hardware.harness.place import here
+
+OUTPUTS = (torch.arange(7, dtype=torch.uint8), torch.randn(5, 3), None, 2.5, torch.randn(4, 6).t(), torch.ones(0))
+
+
+@pytest.fixture
+def file() -> Iterator[int]:
+    descriptor = hand_over(OUTPUTS, here())
+    yield descriptor
+    os.close(descriptor)
+
+
+def test_tensors_lie_one_behind_the_other(file: int) -> None:
+    size = 7 + 60 + 96
+    assert os.fstat(file).st_size == size
+    with written(file, size) as outputs:
+        assert bytes(outputs.part(0, 7).tolist()) == bytes(range(7))
+        assert torch.equal(outputs.part(7, 60).clone().view(torch.float32).view(5, 3), OUTPUTS[1])
+        assert torch.equal(outputs.part(67, 96).clone().view(torch.float32).view(6, 4), OUTPUTS[4])
+        assert bytes(outputs.few(3, 2).tolist()) == b"\x03\x04"
+
+
+def test_what_is_missing_reads_as_ones(file: int) -> None:
+    with written(file, 1000) as outputs:
+        assert outputs.part(160, 10).tolist()[3:] == [255] * 7
+        assert outputs.few(161, 10).numel() == 2
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null"])
+def test_what_is_no_memory_reads_as_ones(path: str) -> None:
+    """A candidate's process may send any descriptor; reading some would never end."""
+    with Path(path).open("rb") as other:
+        assert Written(other.fileno(), 64).part(0, 64).tolist() == [255] * 64
+
+
+def test_a_pipe_is_not_waited_for() -> None:
+    out, into = os.pipe()
+    try:
+        assert Written(out, 64).part(8, 8).tolist() == [255] * 8
+    finally:
+        os.close(out)
+        os.close(into)
