@@ -180,9 +180,10 @@ class KernelBenchSubject:
         try:
             with here().device:
                 drawn = self._drawn(seed)
+            inputs: list[Any] = brought(drawn)
         except (Refused, RuntimeError, TypeError):
             return None
-        return brought(drawn)  # type: ignore[no-any-return]
+        return inputs
 
     def compiled(self, mode: str | None) -> Callable[..., Any]:
         """``call``, made by ``torch.compile``."""

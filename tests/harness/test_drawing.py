@@ -35,7 +35,7 @@ def on(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "here", lambda: place)
 
 
-def test_the_device_draws_and_the_inputs_come_to_main_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_device_draws_and_the_inputs_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
     made, drawn = opened(SOURCE)
     before = made.draw("main", 7)
     # Stands for a device that can draw: nothing else here can.
@@ -48,6 +48,6 @@ def test_the_device_draws_and_the_inputs_come_to_main_memory(monkeypatch: pytest
 def test_a_file_that_minds_draws_in_main_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     made, drawn = opened(SOURCE)
     before = made.draw("main", 7)
-    on("meta", monkeypatch)  # nothing comes back from there
+    on("meta", monkeypatch)  # nothing can be had of what is drawn there
     inputs = made.draw("main", 7)
     assert torch.equal(inputs[0], before[0]) and drawn == ["cpu", "meta", "cpu"]
