@@ -255,6 +255,57 @@ def cuda_ahead(home: Path) -> object:
     return f"compiled in {report.seconds:.2f} s: {report.kernels[0]}; {found}"
 
 
+READER = """
+import sys, torch
+from kernelswarm.hardware.harness.handing_over import written
+from kernelswarm.hardware.harness.place import settle
+file, size = int(sys.argv[1]), int(sys.argv[2])
+settle("cuda:0")
+with written(file, size) as outputs:
+    assert outputs._block is not None, "it came through main memory"
+    first = outputs.part(3, size - 3)
+    print(int(first[:-4].sum()), outputs.few(size - 4, 4).tolist())
+try:
+    outputs.__init__(file, size + (1 << 30))
+    assert outputs._block is None, "more was opened than there is"
+finally:
+    outputs.close()
+"""
+
+
+@check
+def device_memory(home: Path) -> object:
+    """Outputs of a gigabyte reach another process on the device, and a changed byte shows in a fingerprint."""
+    import subprocess
+
+    import torch
+
+    from kernelswarm.hardware.harness.handing_over import hand_over
+    from kernelswarm.hardware.harness.place import settle
+
+    there = settle("cuda:0")
+    outputs = [torch.tensor([1, 2, 3], dtype=torch.uint8, device=there.device)]
+    outputs.append(torch.full((1 << 28,), 1.0, device=there.device))
+    seconds = []
+    for _ in range(3):
+        began = time.monotonic()
+        file = hand_over(outputs, there)
+        seconds.append(time.monotonic() - began)
+        size = 3 + (1 << 30)
+        command = (sys.executable, "-c", READER, str(file), str(size))
+        ran = subprocess.run(command, pass_fds=(file,), capture_output=True, text=True, check=False)
+        os.close(file)
+        expected = f"{((1 << 28) - 1) * (0x80 + 0x3F)} {[0, 0, 0x80, 0x3F]}"
+        assert ran.stdout.strip() == expected, f"{ran.stdout} {ran.stderr}"
+    mark = there.fingerprint(outputs[1])
+    began = time.monotonic()
+    assert there.fingerprint(outputs[1]) == mark
+    took = time.monotonic() - began
+    outputs[1][12345] = 2.0
+    assert there.fingerprint(outputs[1]) != mark
+    return f"1 GiB handed over in {min(seconds) * 1e3:.1f} ms, its fingerprint in {took * 1e3:.1f} ms"
+
+
 @check
 def profilers(home: Path) -> object:
     """Each profiler by itself on a kernel of our own, behind closed doors; with them open if that shows nothing."""

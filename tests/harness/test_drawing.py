@@ -1,5 +1,6 @@
 """Where inputs of KernelBench problems are drawn: on the accelerator, unless the file minds; the same each time."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -22,6 +23,12 @@ def get_inputs():
 
 drawn = []
 """
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A problem's file is written where its process works."""
+    monkeypatch.chdir(tmp_path)
 
 
 def opened(source: str) -> tuple[subject.Subject, list[str]]:
