@@ -151,9 +151,17 @@ class Device:
             return VerifyReport(
                 verdict=Verdict.compile_error, isolation="none", evidence=verification.not_compiled(compile_report)
             )
-        async with self._lease.shared(), self._launcher.getting_ready():
+        cases = self._cases_of(problem)
+        async with self._lease.shared():
+            large = await cases.are_large()
+        # Taken before the lease: whoever times a large candidate has it, and waits for the lease.
+        async with (
+            self._large if large else contextlib.nullcontext(),
+            self._lease.shared(),
+            self._launcher.getting_ready(),
+        ):
             return await verification.verify(
-                self._launcher, self._cases_of(problem), problem, source, compile_report, self._pool.candidate_seconds
+                self._launcher, cases, problem, source, compile_report, self._pool.candidate_seconds
             )
 
     async def profile(
@@ -172,7 +180,7 @@ class Device:
             )
         timing = self._timing_of(problem)
         await timing.prepare(facts, self._lease)
-        # Of large inputs and outputs the memory holds one such candidate beside those that are verified.
+        # Of large inputs and outputs the memory holds one such candidate beside reference and baselines.
         async with self._large if is_large(*largest_call(facts)) else contextlib.nullcontext():
             return await profiling.profile(
                 self._launcher,

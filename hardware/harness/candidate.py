@@ -128,6 +128,8 @@ class _Candidate:
     def run(self, command: Run, descriptors: list[int]) -> Ran:
         assert self._call is not None
         slot = self._slots[command.slot] if command.repeat else self._filled(command, descriptors)
+        if command.poison == "malloc" and self._slots:
+            self._place.soil(next(reversed(self._slots.values())).outputs)
         with _poisoned(command.poison):
             result = attempt(lambda: self._call(*slot.inputs))  # type: ignore[misc]
         # Read at once and backwards: a thread that still computes is caught with its work undone.

@@ -181,6 +181,10 @@ class CaseHost:
             self._disclosed += 1
             self._held_out = None
 
+    async def are_large(self) -> bool:
+        """Whether the timed shape's inputs and outputs are large: the memory holds one such candidate at a time."""
+        return (await self.timed_cases())[0].is_large
+
     async def timed_cases(self) -> list[Case]:
         """The copies of the main shape's inputs that timing rotates through."""
         await self._ready()

@@ -27,6 +27,7 @@ _numel = torch._C.TensorBase.numel
 _storage_offset = torch._C.TensorBase.storage_offset
 _untyped_storage = torch.Tensor.untyped_storage
 _nbytes = torch.UntypedStorage.nbytes
+_fill = torch.Tensor.fill_
 _contiguous = torch._C.TensorBase.contiguous
 _frombuffer = torch.frombuffer
 _equal = torch.equal
@@ -40,6 +41,8 @@ _tensor = torch.tensor
 _empty = torch.empty
 
 
+_PATTERN = 0x7F
+"""A large finite number as a float."""
 TIDIED_BYTES = 1 << 30
 """Less than that is kept: handing memory back stops the device."""
 
@@ -56,6 +59,9 @@ class Place(Protocol):
 
     def tidy(self) -> None:
         """Let others have the memory that this process does not use just now."""
+
+    def soil(self, like: Sequence[object]) -> None:
+        """Leave a pattern in free memory of the sizes of the tensors in ``like``, where malloc's own does not reach."""
 
     def fill(self, tensor: torch.Tensor, address: int, size: int) -> None:
         """Copy ``size`` bytes at ``address`` of main memory into the tensor's storage."""
@@ -98,6 +104,9 @@ class MainMemory:
 
     def tidy(self) -> None:
         """What is freed goes back by itself."""
+
+    def soil(self, like: Sequence[object]) -> None:
+        """Malloc does that."""
 
     def fill(self, tensor: torch.Tensor, address: int, size: int) -> None:
         """Copy bytes into the storage."""
@@ -154,6 +163,11 @@ class Accelerator:
         """Hand the blocks back that torch keeps for later: baselines and candidates need the memory, too."""
         if torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device) > TIDIED_BYTES:
             torch.cuda.empty_cache()
+
+    def soil(self, like: Sequence[object]) -> None:
+        """Take blocks as large, and let them go: torch hands out the same ones to whoever asks for as much next."""
+        sizes = [_nbytes(_untyped_storage(tensor)) for tensor in like if type(tensor) is torch.Tensor]
+        _ = [_fill(_empty(size, dtype=torch.uint8, device=self.device), _PATTERN) for size in sizes]
 
     def fill(self, tensor: torch.Tensor, address: int, size: int) -> None:
         """Copy bytes onto the device."""
