@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import secrets
 import tempfile
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,10 +25,9 @@ from ..schemas import (
     sha256,
 )
 from .harness import inspection, profiling, verification
-from .harness.admitting import admit, largest_call
+from .harness.admitting import admit
 from .harness.case_host import CaseHost
 from .harness.launcher import Launcher
-from .harness.sizes import is_large
 from .harness.timing_host import TimingHost
 from .languages import find_language
 from .lease import Lease
@@ -151,15 +150,8 @@ class Device:
             return VerifyReport(
                 verdict=Verdict.compile_error, isolation="none", evidence=verification.not_compiled(compile_report)
             )
-        cases = self._cases_of(problem)
-        async with self._lease.shared():
-            large = await cases.are_large()
-        # Taken before the lease: whoever times a large candidate has it, and waits for the lease.
-        async with (
-            self._large if large else contextlib.nullcontext(),
-            self._lease.shared(),
-            self._launcher.getting_ready(),
-        ):
+        # Before the lease: whoever times a large candidate waits for that with this in hand.
+        async with self._alone_if_large(problem) as cases, self._lease.shared(), self._launcher.getting_ready():
             return await verification.verify(
                 self._launcher, cases, problem, source, compile_report, self._pool.candidate_seconds
             )
@@ -180,11 +172,10 @@ class Device:
             )
         timing = self._timing_of(problem)
         await timing.prepare(facts, self._lease)
-        # Of large inputs and outputs the memory holds one such candidate beside reference and baselines.
-        async with self._large if is_large(*largest_call(facts)) else contextlib.nullcontext():
+        async with self._alone_if_large(problem) as cases:
             return await profiling.profile(
                 self._launcher,
-                self._cases_of(problem),
+                cases,
                 timing,
                 self._lease,
                 problem,
@@ -222,6 +213,19 @@ class Device:
             self._artifacts,
             seconds=self._pool.candidate_seconds,
         )
+
+    @contextlib.asynccontextmanager
+    async def _alone_if_large(self, problem: Problem) -> AsyncIterator[CaseHost]:
+        """The problem's cases. Where they are large, memory holds one candidate beside reference and baselines.
+
+        Not to be asked for while the lease is held.
+        """
+        cases = self._cases_of(problem)
+        if cases.large is None:
+            async with self._lease.shared():
+                await cases.prepare()
+        async with self._large if cases.large else contextlib.nullcontext():
+            yield cases
 
     def _cases_of(self, problem: Problem) -> CaseHost:
         if problem.sha256 not in self._cases:

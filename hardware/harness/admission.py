@@ -90,7 +90,7 @@ class _Examination:
     lone: list[Any] | None = None
 
     def examine(self, name: str, drawn: list[Any]) -> None:
-        """Examine the problem at one shape, on ``drawn``, which is emptied.
+        """Examine the problem at one shape, on ``drawn`` in main memory, which is emptied.
 
         Raises:
             Refused: it cannot be searched.
@@ -179,7 +179,7 @@ def _check_tolerance(subject: Subject, problem: Open) -> None:
 
 
 def _drawn(subject: Subject, problem: Open, shape: str) -> list[Any]:
-    """Inputs at ``shape``, made sure to be ones that a candidate can be given."""
+    """Inputs at ``shape`` in main memory, made sure to be ones that a candidate can be given."""
     inputs = subject.draw(shape, _FIXED_SEEDS[0])
     for index, value in enumerate(inputs):
         if isinstance(value, torch.Tensor) and value.device not in (torch.device("cpu"), here().device):
@@ -188,7 +188,7 @@ def _drawn(subject: Subject, problem: Open, shape: str) -> list[Any]:
                 "on the cpu"
             )
         _check_value(problem, subject, index, value)
-    return inputs
+    return [values.mapped(value, torch.Tensor.cpu) for value in inputs]
 
 
 def _check_value(problem: Open, subject: Subject, index: int, value: Any) -> None:

@@ -76,10 +76,11 @@ def memory_needed_on_device(facts: ProblemFacts) -> tuple[int, int]:
 
     On the device lie what candidate and baselines are timed on, their outputs, the oracles, and, while one is made,
     inputs and outputs in float64. In main memory lie the cases' inputs, a draw, and outputs on their way.
+    Of large ones all cases are made before the first candidate, and one candidate is judged at a time.
     """
     inputs, outputs = largest_call(facts)
     if is_large(inputs, outputs):
-        return 8 * inputs + 11 * outputs, 7 * inputs + 2 * outputs
+        return 5 * inputs + 9 * outputs, 7 * inputs + 2 * outputs
     return 10 * inputs + 31 * outputs, 9 * inputs + 3 * outputs
 
 

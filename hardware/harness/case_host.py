@@ -100,6 +100,8 @@ class CaseHost:
         self._making = asyncio.Lock()
         self.setup: Values | None = None
         self.setup_file: int | None = None
+        self.large: bool | None = None
+        """Whether the memory holds one candidate at a time; None until :meth:`prepare` has found out."""
         self.backward = False
         """Whether the problem asks for the backward pass, too; known once it is open."""
 
@@ -181,9 +183,17 @@ class CaseHost:
             self._disclosed += 1
             self._held_out = None
 
-    async def are_large(self) -> bool:
-        """Whether the timed shape's inputs and outputs are large: the memory holds one such candidate at a time."""
-        return (await self.timed_cases())[0].is_large
+    async def prepare(self) -> None:
+        """Find out whether inputs and outputs are large at any shape. If so, all cases are made now.
+
+        What float64 needs for one of them while it is made, a candidate needs as well.
+        """
+        large = any([(await self.cases_of(shape))[0].is_large for shape in await self.shapes()])
+        if large:
+            await self.final_case()
+            await self.derived_cases()
+            await self.held_out_cases()
+        self.large = large
 
     async def timed_cases(self) -> list[Case]:
         """The copies of the main shape's inputs that timing rotates through."""

@@ -1,19 +1,23 @@
 """What is too large to be judged as often as the rest is judged on less, and says so."""
 
+import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness import compare, sizes
+from kernelswarm.hardware.harness import compare, sizes, verification
 from kernelswarm.hardware.harness.admitting import memory_needed, memory_needed_on_device
 from kernelswarm.hardware.harness.bounds import Tolerance
+from kernelswarm.hardware.harness.case_host import CaseHost
 from kernelswarm.hardware.harness.compare import Target
 from kernelswarm.hardware.harness.held_out import HELD_OUT
 from kernelswarm.hardware.harness.kinds import ALL, BOTH
+from kernelswarm.hardware.harness.launcher import Launcher
 from kernelswarm.hardware.problem_files import load_problem
-from kernelswarm.schemas import InputFact, Problem, ProblemFacts, ShapeFacts, Verdict, Work
+from kernelswarm.schemas import InputFact, Problem, ProblemFacts, ShapeFacts, Verdict, VerifyReport, Work
 
 POSITIVE = """
 import torch
@@ -50,6 +54,37 @@ async def test_large_inputs_are_used_twice_and_changed_once(
     assert honest[:2] == (Verdict.correct, ["normal", "normal", ALL, HELD_OUT])
     assert idle[:2] == (Verdict.wrong_numbers, ["normal", "normal", ALL]), "it is wrong on what was made of them alone"
     assert lossy[0] is Verdict.lower_precision and "float16" in lossy[2]
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_large_candidates_are_judged_one_at_a_time(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With all cases made before the first: memory holds neither two candidates nor one beside a case in float64."""
+    monkeypatch.setattr(sizes, "LARGE_BYTES", 1)
+    problem = _problem(tmp_path, POSITIVE)
+    kernel = "import torch\ndef kernel(x): return torch.clamp(x, min=0)"
+    report, _ = await device.compile(kernel, "cpp")
+    seen: list[tuple[int, int]] = []
+    inside = 0
+    verify = verification.verify
+
+    async def watched(launcher: Launcher, host: CaseHost, *rest: Any) -> VerifyReport:
+        nonlocal inside
+        inside += 1
+        before = len(host._cases)
+        try:
+            return await verify(launcher, host, *rest)
+        finally:
+            seen.append((inside, len(host._cases) - before))
+            inside -= 1
+
+    monkeypatch.setattr(verification, "verify", watched)
+    verified = await asyncio.gather(*(device.verify(problem, kernel, report) for _ in range(2)))
+    await device.forget(problem)
+
+    assert [one.verdict for one in verified] == [Verdict.correct] * 2
+    assert seen == [(1, 0), (1, 0)]
 
 
 @pytest.mark.asyncio(loop_scope="session")
