@@ -9,10 +9,10 @@ another process, and what is counted is the one whose call was fast.
 """
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from ...schemas import Evidence, Verdict
+from ...schemas import Evidence, HarnessError, Verdict
 from .case_host import Case, CaseHost
 from .judgement import Judged
 from .messages import Done, Stock, Time, Timed
@@ -20,6 +20,8 @@ from .verification import Suspect
 
 TRIES = 7
 """One slow call may be the scheduler's doing; each further try has a process of its own, to which all data is new."""
+MOST_TRIES = 20
+"""So many if what was counted differs so much between the processes that chance explains the slow calls, too."""
 FACTOR = 1.5
 SLACK_NS = 4_000
 """Caches and sleeping threads cost a single call more than a batch: the least of the tries, by a tenth to a fifth."""
@@ -28,9 +30,10 @@ Check = Callable[[Case], Awaitable[None]]
 
 
 class Remembers(Judged):
-    """The candidate was slow on unseen data: once by chance, :data:`TRIES` times since it keeps answers."""
+    """The candidate was slow on unseen data: once by chance, time and again since it keeps answers."""
 
     def __init__(self, unseen_ns: float, seen_ns: float) -> None:
+        self.unseen_ns, self.seen_ns = unseen_ns, seen_ns
         shown = f"{_microseconds(unseen_ns)} on data it has not seen, {_microseconds(seen_ns)} on data it has"
         message = f"it keeps answers for later calls: a call takes {shown}"
         super().__init__(Verdict.stale_output, Evidence(message=message))
@@ -67,6 +70,23 @@ class FreshCall:
     async def _time(self, command: Time) -> Timed:
         timed, _ = await self.suspect.ask(command, Timed, case=(await self.cases.timed_cases())[0])
         return timed
+
+
+def judge(slow: Sequence[Remembers]) -> None:
+    """Say what slow calls mean, one in each process of a candidate, none of which had a fast one. No more, so far.
+
+    Threads that wait for one another on a busy machine make batches slow now and then, and single calls often. So what
+    convicts is that the fastest of these calls is slow beside the slowest of what was counted.
+
+    Raises:
+        Remembers: it keeps answers.
+        HarnessError: the machine is too busy to tell.
+    """
+    fastest, counted = min(one.unseen_ns for one in slow), max(one.seen_ns for one in slow)
+    if len(slow) >= TRIES and is_slow(fastest, counted):
+        raise slow[-1]
+    if len(slow) >= MOST_TRIES:
+        raise HarnessError("the machine is so busy that a single call cannot be compared with those that were counted")
 
 
 def is_slow(unseen_ns: float, seen_ns: float) -> bool:
