@@ -172,7 +172,9 @@ def _check_made_as_here(con: duckdb.DuckDBPyConnection, path: Path) -> None:
     Raises:
         StoreError: the columns of its events, or what it says of itself, are not as they are made.
     """
-    is_whole = read_meta(con, "events").isdecimal() and all(read_meta(con, key) for key in ("log_id", "head"))
+    rows = con.execute("SELECT key, value FROM meta").fetchall()
+    marks = dict(rows)
+    is_whole = len(marks) == len(rows) and {"log_id", "head"} <= marks.keys() and marks.get("events", "").isdecimal()
     told = [row[:3] for row in con.execute("DESCRIBE events").fetchall()]
     if not is_whole or told != _COLUMNS:
         what = "columns of its events" if is_whole else "marks of how it was left, in its table meta,"

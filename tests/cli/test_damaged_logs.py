@@ -100,6 +100,7 @@ def test_what_looks_at_a_session_names_its_first_bad_event(
         ("DELETE FROM events", "damaged from event 1 (missing): it is not there"),
         ("DELETE FROM meta WHERE key = 'events'", "damaged: the marks of how it was left"),
         ("UPDATE meta SET value = 'many' WHERE key = 'events'", "damaged: the marks of how it was left"),
+        ("INSERT INTO meta SELECT * FROM meta", "damaged: the marks of how it was left"),
         ("ALTER TABLE events DROP COLUMN wire", "damaged: the columns of its events were changed"),
         ("ALTER TABLE diagnosed_events DROP COLUMN speedup", "damaged beside its events: "),
     ],
