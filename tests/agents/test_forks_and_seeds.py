@@ -147,8 +147,8 @@ async def test_an_imported_parent_is_read_from_the_log_and_nothing_measured_else
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_running_parent_can_be_forked(home: Path) -> None:
-    async with searching(load_problem(home / "small.py"), "bare", SearchOptions(budget=60), home=home) as running:
+async def test_a_running_parent_can_be_forked(ground: GroundOf, home: Path) -> None:
+    async with session_on(await ground(load_problem(home / "small.py")), SearchOptions(budget=60)) as running:
         child: SearchGraph | None = None
         async for _, event in running.events():
             if child is None and isinstance(event, NodeDiagnosed):
