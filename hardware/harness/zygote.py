@@ -66,6 +66,10 @@ def _load() -> tuple[dict[str, Main], str]:
     # Replaces functions of torch when it is first imported, which must not look like a candidate's doing.
     import torch._dynamo
 
+    # What capturing a graph imports: every admission would, a quarter of a second each time.
+    import torch.export._trace
+
+    from .. import capture  # noqa: F401
     from . import admission, baseline, candidate, reference
 
     roles: dict[str, Main] = {
