@@ -42,8 +42,10 @@ from .timing_host import BaselinesDied, TimingHost
 from .verification import Suspect, Taken, Verification, explain_numbers, load_into, started, wrong
 
 MOST_DOUBTS = 3
-MOST_TAKEN_BYTES = 256 << 20
-"""So much of a process's outputs is kept to be compared; one batch's at least, and the last ones'."""
+TAKEN_BYTES = 128 << 20
+"""So much of a process's outputs is expected to be kept and compared, and twice as much at most, but one output."""
+LEAST_BATCHES = 12
+"""About the fewest that a contest has. Every second one is checked; where outputs are large, one of so many."""
 _TIMED_SLOT, _FINAL_SLOT = 1000, 1001
 
 
@@ -116,11 +118,18 @@ class Profiling:
     async def _time(self, command: Time) -> Timed:
         """One batch of the contest; chance decides whether an output of it is checked."""
         timed = (await self._time_twice(command)).timed
-        if len(self.taken) * self._output_bytes < MOST_TAKEN_BYTES and secrets.randbelow(2):
+        if self._is_chosen():
             self.rest.end()
             await self._check_timed_output(timed.kept)
             self.rest.begin()
         return timed
+
+    def _is_chosen(self) -> bool:
+        """Whether this batch is checked: as likely early as late, and never known before."""
+        size = sum(bytes_of(one.shape, one.dtype) for one in self.copies[0].outputs if one.dtype)
+        one_of = min(max(2, -(-LEAST_BATCHES * size // TAKEN_BYTES)), LEAST_BATCHES)
+        has_room = not self.taken or len(self.taken) * size < 2 * TAKEN_BYTES
+        return has_room and not secrets.randbelow(one_of)
 
     async def _time_twice(self, command: Time) -> Batch:
         """One batch by its clock and by ours.
@@ -239,10 +248,6 @@ class Profiling:
         """Let go of what was kept."""
         for taken in self.taken:
             taken.close()
-
-    @property
-    def _output_bytes(self) -> int:
-        return sum(bytes_of(one.shape, one.dtype) for one in self.copies[0].outputs if one.dtype)
 
 
 def _must_be_right(result: Compared, case: Case) -> None:
