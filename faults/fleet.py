@@ -24,6 +24,7 @@ from .wire import Wire
 ACK_WAIT_S = 3
 """So soon does the work of a silent worker go to another one: ten times sooner than by default, for quick rounds."""
 
+LOOK_S = 1.0
 PATIENCE_S = 120.0
 START_S = 120.0
 
@@ -114,6 +115,33 @@ class Fleet:
         path = self.home / "order.json"
         path.write_bytes(encode(order))
         return path
+
+    @asynccontextmanager
+    async def storing(self) -> AsyncIterator[None]:
+        """Meanwhile, start the server again whenever its disk has been full: until then it stores nothing more.
+
+        As its owner does (:mod:`..bus.local`). Its log lies on the same disk, so the line that tells may come late.
+
+        Raises:
+            BusError: it does not start.
+        """
+        watching = asyncio.create_task(self._keep_storing())
+        try:
+            yield
+        finally:
+            async with self.server_turn:  # not in the middle of a start
+                watching.cancel()
+            await asyncio.wait([watching])
+            if not watching.cancelled():
+                watching.result()
+
+    async def _keep_storing(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            async with self.server_turn:
+                if await asyncio.to_thread(self.server.choked):
+                    await self.server.stop()
+                    await self.server.start()
 
     async def until_served(self) -> None:
         """Wait until every role has a worker.

@@ -84,12 +84,13 @@ async def run_round(fleet: Fleet, plan: RoundPlan, chain: Chain) -> RoundResult:
     watch = _Watch(fleet.bus, plan.session)
     watching = asyncio.create_task(watch.run())
     try:
-        await fleet.submit(plan)
-        done = await asyncio.gather(*(_when(watch, fleet, plan, one) for one in plan.strikes))
-        faults = await _ended(fleet, plan, watch)
-        if away:
-            await fleet.recorder.start()
-        faults += await audit(fleet.home, fleet.bus, plan.session, plan, chain)
+        async with fleet.storing():
+            await fleet.submit(plan)
+            done = await asyncio.gather(*(_when(watch, fleet, plan, one) for one in plan.strikes))
+            faults = await _ended(fleet, plan, watch)
+            if away:
+                await fleet.recorder.start()
+            faults += await audit(fleet.home, fleet.bus, plan.session, plan, chain)
         if fleet.submitter.status not in (0, -9):
             faults.append(f"the submitter ended with {fleet.submitter.status}: see {fleet.home / 'logs'}")
     except (KernelswarmError, TimeoutError) as error:

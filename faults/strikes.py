@@ -147,9 +147,6 @@ async def _store(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
             await asyncio.sleep(one.for_s)
         finally:
             fleet.disk.free()
-        if fleet.server.choked():
-            await fleet.server.stop()
-            await fleet.server.start()
     return "server"
 
 
