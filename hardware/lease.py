@@ -4,6 +4,9 @@ Two lock files per platform, host and device under ``home/"leases"``. A holder h
 exclusive. Whoever wants in first takes the *turnstile*, alone, and keeps it while waiting for the room: so a waiter for
 the exclusive lease stops the stream of sharers behind it and cannot starve. ``flock`` ends with the process, however
 it ends. (Courtois, Heymans, Parnas: Concurrent Control with "Readers" and "Writers", CACM 1971, with the turnstile.)
+
+Within a process the exclusive lease is handed on to whoever waits for it there. Timing and verifying would take turns
+one by one otherwise, and those who share would never share.
 """
 
 import asyncio
@@ -12,10 +15,14 @@ import fcntl
 import os
 import socket
 import threading
+from collections import deque
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 from ..schemas import InputError, Pool
+
+MOST_IN_A_ROW = 4
+"""Exclusive holders of one process in a row, before whoever else waits has a turn."""
 
 
 class Lease:
@@ -31,6 +38,11 @@ class Lease:
         self._folder = home / "leases"
         self._room = self._folder / f"{stem}.room"
         self._turnstile = self._folder / f"{stem}.turnstile"
+        self._heirs: deque[asyncio.Future[_Attempt | None]] = deque()
+        """Who waits in this process for the exclusive lease of another one here."""
+        self._taken = False
+        """Whether this process has the exclusive lease, or asks for it."""
+        self._in_a_row = 0
 
     @contextlib.asynccontextmanager
     async def shared(self) -> AsyncIterator[None]:
@@ -62,8 +74,62 @@ class Lease:
         Raises:
             InputError: the lock files cannot be made.
         """
-        async with self._held(fcntl.LOCK_EX):
+        attempt = await self._inherited() or await self._entered()
+        try:
             yield
+        finally:
+            self._hand_on(attempt)
+
+    async def _inherited(self) -> "_Attempt | None":
+        """The lease from whom this process had it; None if nobody here has it, or had it too often already."""
+        while self._taken:
+            turn: asyncio.Future[_Attempt | None] = asyncio.get_running_loop().create_future()
+            self._heirs.append(turn)
+            try:
+                attempt = await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    # Its turn came in the same moment.
+                    self._hand_on(turn.result())
+                raise
+            if attempt is not None:
+                return attempt
+        return None
+
+    async def _entered(self) -> "_Attempt":
+        self._taken = True
+        attempt = None
+        try:
+            attempt = self._attempt(fcntl.LOCK_EX)
+            if not attempt.at_once():
+                await attempt.wait()
+        except BaseException:
+            self._let_go(attempt)
+            raise
+        return attempt
+
+    def _hand_on(self, attempt: "_Attempt | None") -> None:
+        heir = self._next_heir() if attempt is not None and self._in_a_row < MOST_IN_A_ROW - 1 else None
+        if heir is None:
+            self._let_go(attempt)
+            return
+        self._in_a_row += 1
+        heir.set_result(attempt)
+
+    def _let_go(self, attempt: "_Attempt | None") -> None:
+        """Give the lease, or the place in the queue for it, back; who is next here asks for it himself."""
+        if attempt is not None:
+            attempt.give_up()
+        self._taken = False
+        self._in_a_row = 0
+        if heir := self._next_heir():
+            heir.set_result(None)
+
+    def _next_heir(self) -> "asyncio.Future[_Attempt | None] | None":
+        while self._heirs:
+            if not (heir := self._heirs.popleft()).done():
+                return heir
+        return None
 
     @contextlib.asynccontextmanager
     async def _held(self, mode: int) -> AsyncIterator[None]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from waiting import LIMIT_S
 
-from kernelswarm.hardware.lease import Lease
+from kernelswarm.hardware.lease import MOST_IN_A_ROW, Lease
 from kernelswarm.schemas import InputError, Pool
 
 POOL = Pool(name="cpu", platform="cpu", languages=("cpp",))
@@ -219,3 +219,76 @@ async def test_a_home_that_cannot_be_written_is_one_sentence(tmp_path):
     with pytest.raises(InputError, match="KERNELSWARM_HOME"):
         async with Lease(POOL, tmp_path / "home").shared():
             pass
+
+
+async def test_the_exclusive_lease_is_handed_on_within_a_process(tmp_path, holder):
+    """Before whoever of another process waits in between: that one shares it with all who wait, afterwards."""
+    lease = Lease(POOL, tmp_path)
+    first, _, leave_first = ask(lease.exclusive())
+    await waits(first)
+    other = await holder("shared")
+    said = asyncio.create_task(other.says())
+    assert await waits(said)
+    second, in_second, leave_second = ask(lease.exclusive())
+    assert await waits(second)
+    leave_first.set()
+    await in_second.wait()
+    assert await waits(said)
+    leave_second.set()
+    assert await said == "in"
+    await other.leave()
+    await asyncio.gather(first, second)
+
+
+async def test_it_is_handed_on_a_few_times_only(tmp_path, holder):
+    lease = Lease(POOL, tmp_path)
+    asked = [ask(lease.exclusive()) for _ in range(MOST_IN_A_ROW + 1)]
+    await asked[0][1].wait()
+    other = await holder("shared")
+    said = asyncio.create_task(other.says())
+    assert await waits(said)
+    for _, entered, leave in asked[:-1]:
+        await asyncio.wait_for(entered.wait(), LIMIT_S)
+        leave.set()
+    assert await said == "in"
+    last, entered, leave = asked[-1]
+    assert await waits(last) and not entered.is_set()
+    await other.leave()
+    await entered.wait()
+    leave.set()
+    await asyncio.gather(*(task for task, _, _ in asked))
+
+
+async def test_a_cancelled_heir_and_a_cancelled_asker_hold_up_nobody(tmp_path, holder):
+    other = await holder("shared")
+    assert await other.says() == "in"
+    lease = Lease(POOL, tmp_path)
+    asker, _, _ = ask(lease.exclusive())
+    heir, _, _ = ask(lease.exclusive())
+    last, entered, leave = ask(lease.exclusive())
+    assert await waits(asker) and await waits(last)
+    for task in (heir, asker):
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    await other.leave()
+    await asyncio.wait_for(entered.wait(), LIMIT_S)
+    leave.set()
+    await last
+
+
+async def test_an_heir_cancelled_as_its_turn_comes_hands_it_on(tmp_path):
+    lease = Lease(POOL, tmp_path)
+    async with contextlib.AsyncExitStack() as first:
+        await first.enter_async_context(lease.exclusive())
+        heir, in_heir, _ = ask(lease.exclusive())
+        last, entered, leave = ask(lease.exclusive())
+        assert await waits(last)
+    # The heir has its turn, and has not run yet.
+    heir.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await heir
+    await asyncio.wait_for(entered.wait(), LIMIT_S)
+    assert not in_heir.is_set()
+    leave.set()
+    await last
