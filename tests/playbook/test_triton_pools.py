@@ -1,5 +1,6 @@
 """What the Triton writer makes of pools: pure, no torch, no compiler. Numbers: ``test_triton_candidates.py``."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -52,3 +53,24 @@ def test_pools_are_read_tap_by_tap_and_fuse_with_what_follows(target, arguments,
 def test_other_pools_are_left_to_pytorch(target, arguments):
     plan = gpu_plan(pooled(target, *arguments), gpu_settings({}))
     assert [node.name for node in plan.externs] == ["pool"]
+
+
+def test_what_lies_around_a_padded_tensor_is_what_a_load_has_where_it_reads_nothing():
+    (text,) = texts(pooled("max_pool2d.default", (3, 3), (2, 2), (1, 1))).values()
+    assert text.count('other=float("-inf")') == 9
+    assert "other=0" not in text and "tl.where(" not in text
+
+
+def test_a_sum_over_windows_has_few_elements_a_thread():
+    (text,) = texts(pooled("avg_pool2d.default", (3, 3), (2, 2))).values()
+    assert "tl.arange(0, 256)" in text
+    (text,) = texts(pooled("avg_pool2d.default", (2, 2), (2, 2))).values()
+    assert "tl.arange(0, 1024)" in text
+
+
+def test_conditions_on_rows_and_on_columns_are_put_together_apart():
+    """Each is a row or a column of the tile: only the two results have to be one of its size."""
+    (text,) = texts(pooled("max_pool2d.default", (3, 3), (2, 2), (1, 1)), pointwise="tile").values()
+    masks = re.findall(r"mask=\(row_mask & (.*?)\) & \(col_mask & (.*?)\), other", text)
+    assert len(masks) == 9
+    assert all("rows" in rows and "cols" not in rows and "rows" not in cols for rows, cols in masks)

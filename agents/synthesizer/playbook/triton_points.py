@@ -9,6 +9,8 @@ from .triton_prepare import Sizes, power
 from .triton_scope import OUTSIDE, Axis, TritonScope
 from .triton_text import TritonNeeds
 
+_MANY_LOADS = 8
+
 
 @dataclass(frozen=True)
 class PointShape:
@@ -30,11 +32,21 @@ def shape_of_points(kernel: Kernel, sizes: Sizes, settings: GpuSettings) -> Poin
     if settings.pointwise != "auto":
         tiled = settings.pointwise == "tile" and len(kernel.dims) > 1
     if not tiled:
-        return PointShape(0, settings.block or (1024 if elements >= 1 << 20 else 256))
+        return PointShape(0, settings.block or (1024 if elements >= 1 << 20 and not _is_window(kernel) else 256))
     if crossed:
         return PointShape(settings.rows or 32, min(settings.block or 64, 128))
-    columns = min(power(last), settings.block or 1024)
-    return PointShape(settings.rows or max(1, 2048 // columns), columns)
+    window = _is_window(kernel)
+    columns = min(power(last), settings.block or (256 if window else 1024))
+    return PointShape(settings.rows or max(1, (512 if window else 2048) // columns), columns)
+
+
+def _is_window(kernel: Kernel) -> bool:
+    """Whether an element is made of many: each then has loads enough of its own under way.
+
+    Pooling on an H200, one element, or two, a thread instead of eight: 4.5 ms -> 2.6, 2.5 -> 2.2 and 19 -> 4.2.
+    """
+    loads = {node.key for root in kernel.roots() for node in root.walk() if node.op == "load"}
+    return len(loads) >= _MANY_LOADS
 
 
 def _is_crossed(kernel: Kernel) -> bool:

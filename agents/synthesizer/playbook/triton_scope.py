@@ -10,11 +10,13 @@ from .loops import Store
 from .poly import ZERO, Atom, Poly, variable
 from .printing import text_poly
 from .scalar import Scalar
-from .triton_text import TYPES, TritonNeeds, constant, operation, typed
+from .triton_text import TYPES, TritonNeeds, constant, number_text, operation, typed
 
 Guard = tuple[str, frozenset[str]]
-Known = dict[tuple[str, tuple[Guard, ...]], str]
-"""Variables that hold values, by the values' identities and the conditions under which they were read."""
+Key = tuple[str, tuple[Guard, ...], str]
+"""A value's identity, the conditions under which it was read, and what it is where they do not hold."""
+Known = dict[Key, str]
+"""Variables that hold values."""
 
 OUTSIDE, INSIDE = 0, 1
 """Levels: once for a program's rows, or for every block of their elements."""
@@ -75,6 +77,8 @@ class TritonScope:
         self.taken: set[str] = set(_TAKEN)
         self.guards: tuple[Guard, ...] = ()
         """Conditions under which what is printed now may be read, with the names they depend on."""
+        self.fill = "0"
+        """What a load has where it reads nothing."""
         self.extra_mask = ""
         self.one_level = False
 
@@ -124,10 +128,19 @@ class TritonScope:
 
     def mask(self, names: frozenset[str]) -> str:
         """What a memory access that depends on ``names`` needs; empty if it needs nothing."""
-        found = [axis.mask for axis in self.axes if axis.mask and names & set(axis.variables)]
+        left = list(dict.fromkeys(self.guards))
+        groups = []
+        # What depends on one axis alone is a row or a column of a tile: put together first, it costs next to nothing.
+        for axis in self.axes:
+            others = {name for other in self.axes if other is not axis for name in other.variables}
+            own = [text for text, on in left if not on & others]
+            left = [(text, on) for text, on in left if on & others]
+            groups.append([axis.mask, *own] if axis.mask and names & set(axis.variables) else own)
         if self.extra_mask and names & self.inner:
-            found.append(self.extra_mask)
-        return " & ".join(dict.fromkeys([*found, *(text for text, _ in self.guards)]))
+            groups.append([self.extra_mask])
+        groups = [group for group in [*groups, *([text] for text, _ in left)] if group]
+        several = len(groups) > 1
+        return " & ".join(f"({' & '.join(g)})" if several and len(g) > 1 else " & ".join(g) for g in groups)
 
     def text(self, value: Scalar) -> str:
         """An expression for ``value``; statements it needs have been added."""
@@ -137,7 +150,7 @@ class TritonScope:
             return self.results[value.data]
         if value.op == "index":
             return f"({self.index(value.polys[0])})"
-        key = (value.key, self.guards if _reads(value) else ())
+        key = (value.key, self.guards, self.fill) if _reads(value) else (value.key, (), "0")
         for known in self.known:
             if key in known:
                 return known[key]
@@ -146,7 +159,7 @@ class TritonScope:
             return expression
         return self._named(value, key, expression)
 
-    def _named(self, value: Scalar, key: tuple[str, tuple[Guard, ...]], expression: str) -> str:
+    def _named(self, value: Scalar, key: Key, expression: str) -> str:
         level = self.level(value.names.union(*(names for _, names in key[1])))
         name = self.fresh(value.label[0] if value.label else "t")
         self.lines[level].append(f"{name} = {expression}")
@@ -187,7 +200,7 @@ class TritonScope:
         mask = self.mask(p.names)
         arguments = [f"{pname(buffer)}_ptr + {self.offset(p)}{self._spread(p.names)}"]
         if mask:
-            arguments += [f"mask={mask}", "other=0"]
+            arguments += [f"mask={mask}", f"other={self.fill}"]
         if buffer in self.policies:
             arguments.append(f'eviction_policy="{self.policies[buffer]}"')
         text = f"tl.load({', '.join(arguments)})"
@@ -210,15 +223,20 @@ class TritonScope:
         """A choice by position: a part may be read only where it is the one that is taken."""
         position = f"({self.index(value.polys[0])})"
         bounds = [f"({self.index(p)})" for p in value.polys[1:]]
-        outside = self.guards
+        outside = self.guards, self.fill
+        padding = _padding(value)
+        if padding is not None:
+            self.fill = number_text(padding, value.dtype)
         names = frozenset().union(*(p.names for p in value.polys))
         parts = []
         for n, arg in enumerate(value.args):
             inside = [f"({position} >= {bounds[n - 1]})"] if n else []
             inside += [f"({position} < {bounds[n]})"] if n < len(bounds) else []
-            self.guards = (*outside, *((text, names) for text in inside))
+            self.guards = (*outside[0], *((text, names) for text in inside))
             parts.append(self._typed(arg))
-        self.guards = outside
+        self.guards, self.fill = outside
+        if padding is not None:
+            return next(part for part, arg in zip(parts, value.args, strict=True) if arg.op != "const")
         text = parts[-1]
         for bound, part in reversed(list(zip(bounds, parts[:-1], strict=True))):
             text = f"tl.where({position} < {bound}, {part}, {text})"
@@ -236,6 +254,18 @@ class TritonScope:
         if cache:
             arguments.append(f'cache_modifier="{cache}"')
         return f"tl.store({', '.join(arguments)})"
+
+
+def _padding(value: Scalar) -> float | int | None:
+    """The number around a tensor that is read at one place, if that is all that a choice by position chooses from."""
+    fills: dict[str, float | int] = {}
+    while value.op == "piece":
+        around = [arg for arg in value.args if arg.op == "const"]
+        if len(around) != len(value.args) - 1 or value.dtype == "bool":
+            return None
+        fills |= {repr(arg.data): arg.data for arg in around}
+        value = next(arg for arg in value.args if arg.op != "const")
+    return next(iter(fills.values())) if value.op == "load" and len(fills) == 1 else None
 
 
 def _reads(value: Scalar) -> bool:
