@@ -1,5 +1,6 @@
 """What stays with the library around Triton kernels, and what is taken apart for them: pure, no torch."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -149,7 +150,8 @@ def test_indices_have_64_bits_from_two_to_the_31_elements_on(kind):
     found = [evaluate(wide, {"s0": 1 << 16, "s1": columns}) for columns in ((1 << 15) - 1, 1 << 15)]
     assert found == [False, True]
     assert ("tl.program_id(0).to(tl.int64) if WIDE" in kernel.text) and (
-        kind != "columns" or "cols = (start + tl.arange(0, 32)[:, None]).to(tl.int64) if WIDE" in kernel.text
+        kind != "columns"
+        or re.search(r"cols = \(start \+ tl.arange\(0, \d+\)\[:, None\]\).to\(tl.int64\) if WIDE", kernel.text)
     )
 
 
@@ -168,3 +170,13 @@ def test_a_row_behind_a_convolution_is_read_as_it_lies():
     (kernel,) = triton_library(plan_of(made, templates=False), gpu_settings({"split": 1})).everything()
     (read,) = [line for line in kernel.text.splitlines() if "conv_products_ptr +" in line]
     assert " + (cols)," in read
+
+
+@pytest.mark.parametrize(
+    ("columns", "tile"), [(1 << 19, "[4, 256]"), (1 << 16, "[8, 64]"), (2048, "[16, 32]"), (16, "[32, 16]")]
+)
+def test_columns_are_gone_over_few_elements_at_a_time_and_keep_every_multiprocessor_busy(columns, tile):
+    made = sums(0, (1, columns), 4096, columns)
+    (kernel,) = triton_library(plan_of(made, split=1), gpu_settings({"split": 1})).everything()
+    assert f"total_acc = tl.full({tile}" in kernel.text
+    assert "eviction_policy" not in kernel.text

@@ -202,7 +202,8 @@ def _kernel(
 def _constants(shape: Shape, length: str, width: int) -> tuple[list[tuple[str, str]], str | int]:
     """Constants of a kernel with rows of ``length`` elements of ``width`` bytes, and its warps."""
     if shape.block:
-        return [("EVEN", f"({length}) % {shape.block} == 0")], max(4, min(32, shape.rows * shape.block // 512))
+        share = 128 if shape.columns else 512
+        return [("EVEN", f"({length}) % {shape.block} == 0")], max(4, min(32, shape.rows * shape.block // share))
     # Of a whole row two accesses of 16 bytes a thread.
     share = 1024 // width
     if shape.pieces:
