@@ -46,6 +46,8 @@ ALL_ROLES: Mapping[str, int] = {role: AS_FITS if definition.needs_device else 1 
 FREE_CORES = 4
 """Cores beside an accelerator that are left to those who judge: the references, two candidates, this process."""
 MOST_COMPILERS = 32
+CORES_FOR_FOUR = 12
+"""Cores for each accelerator from which on four time candidates there."""
 
 
 def fitted(roles: Mapping[str, int], hardware: HardwareFacts, devices: int = 1) -> dict[str, int]:
@@ -53,11 +55,13 @@ def fitted(roles: Mapping[str, int], hardware: HardwareFacts, devices: int = 1) 
 
     On a processor two compilers: they share its cores with timing. Beside an accelerator a compiler takes seconds and
     timing one, on cores that timing does not need: all but a few compile. For each of ``devices`` accelerators two
-    verify, so that the next is ready, and two time: one loads its candidate while the other has the device.
+    verify, so that the next is ready, and two time: one loads its candidate while the other has the device. Where there
+    are cores for it four time: two load, beside those that verify, while two are timed one after the other.
     """
     if hardware.accelerators:
         compilers = max(2, min(MOST_COMPILERS, hardware.cores - FREE_CORES))
-        fits = {"compiler": compilers, "verifier": 2 * devices, "profiler": 2 * devices}
+        profilers = 4 if hardware.cores >= CORES_FOR_FOUR * devices else 2
+        fits = {"compiler": compilers, "verifier": 2 * devices, "profiler": profilers * devices}
     else:
         fits = {"compiler": 2}
     return {role: count if count != AS_FITS else fits.get(role, 1) for role, count in roles.items()}

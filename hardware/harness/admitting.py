@@ -81,7 +81,7 @@ def memory_needed_on_device(facts: ProblemFacts) -> tuple[int, int]:
     inputs, outputs = largest_call(facts)
     if is_large(inputs, outputs):
         return 5 * inputs + 9 * outputs, 7 * inputs + 2 * outputs
-    return 10 * inputs + 31 * outputs, 9 * inputs + 3 * outputs
+    return 16 * inputs + 35 * outputs, 9 * inputs + 3 * outputs
 
 
 def largest_call(facts: ProblemFacts) -> tuple[int, int]:

@@ -60,6 +60,23 @@ def extremes_over_dimensions(x):
     return value, place, torch.min(x, dim=2, keepdim=True).values, torch.min(x, -1)[1]
 
 
+def odd_places():
+    """Columns and rows whose extreme is there twice, is no number, or is what a search for it begins with."""
+    x = r(72, 9)
+    x[:, 0] = float("-inf")
+    x[:, 1] = float("inf")
+    x[:, 2] = 3.0
+    x[50, 3] = x[7, 3] = x[61, 3] = 9.0
+    x[40, 4] = x[66, 4] = float("nan")
+    x[5], x[6] = float("-inf"), float("nan")
+    return [x]
+
+
+@case(lambda: [r(72, 9)], odd_places, lambda: [odd_places()[0].T.contiguous()], row="loop", block=32)
+def places_in_blocks(x):
+    return x.argmax(0), x.argmin(0), x.argmax(1), x.argmin(1)
+
+
 @case(lambda: [1 + 0.1 * r(3, 3000)], lambda: [r(2, 2, 5)[0]], lambda: [r(1, 1)])
 def running_products(x):
     return torch.cumprod(x, 1), torch.cumsum(x.flip(1), 1).flip(1)

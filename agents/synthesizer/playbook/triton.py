@@ -15,7 +15,7 @@ from .triton_halves import HalvesWriter, halves_of, with_room
 from .triton_knobs import GpuSettings
 from .triton_launch import Launch, TritonKernel, settled
 from .triton_library_products import product_kernel
-from .triton_points import PointWriter, shape_of_points
+from .triton_points import PointShape, PointWriter, shape_of_points
 from .triton_prepare import Sizes, Tile, prepare
 from .triton_product_text import ProductWriter
 from .triton_products import Product, Tiles, is_split_ahead, products, tiles_of
@@ -173,7 +173,7 @@ def _kernel(
         points = shape_of_points(kernel, sizes, settings)
         writer: PointWriter | RowWriter = PointWriter(kernel, points, settings, needs)
         body = writer.lines()
-        grid, constants, warps = _points(kernel, points.rows, points.block)
+        grid, constants, warps = _points(kernel, points)
         fixed = names_fixed(kernel.dims[1:])
     else:
         shape = shape_of_tile(kernel, sizes, settings)
@@ -222,15 +222,16 @@ def _wide(kernel: Tile, sizes: Sizes, nodes: Mapping[str, Node]) -> str:
     return f"{f'max({most})' if larger else most} > {_ELEMENTS}"
 
 
-def _points(kernel: Tile, rows: int, block: int) -> tuple[str, list[tuple[str, str]], str | int]:
+def _points(kernel: Tile, shape: PointShape) -> tuple[str, list[tuple[str, str]], str | int]:
+    rows, block = shape.rows, shape.block
     if not rows:
         total = python_poly(product(kernel.dims))
-        return f"_cdiv({total}, {block})", [("EVEN", f"({total}) % {block} == 0")], 4
+        return f"_cdiv({total}, {block})", [("EVEN", f"({total}) % {block} == 0")], shape.warps or 4
     last, count = python_poly(kernel.dims[-1]), python_poly(product(kernel.dims[:-1]))
     return (
         f"_cdiv({last}, {block}) * _cdiv({count}, {rows})",
         [("EVEN", f"({last}) % {block} == 0")],
-        max(1, min(8, rows * block // 512)),
+        shape.warps or max(1, min(8, rows * block // 512)),
     )
 
 

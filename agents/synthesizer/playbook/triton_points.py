@@ -20,6 +20,8 @@ class PointShape:
     """Rows of a tile; 0: one index over everything."""
     block: int
     """Elements, or columns, of a tile."""
+    warps: int = 0
+    """Warps of a program; 0: by the tile."""
 
 
 def shape_of_points(kernel: Kernel, sizes: Sizes, settings: GpuSettings) -> PointShape:
@@ -31,22 +33,27 @@ def shape_of_points(kernel: Kernel, sizes: Sizes, settings: GpuSettings) -> Poin
     tiled = len(kernel.dims) > 1 and (crossed or (last >= 128 and last % 4 == 0))
     if settings.pointwise != "auto":
         tiled = settings.pointwise == "tile" and len(kernel.dims) > 1
+    loads = len({node.key for root in kernel.roots() for node in root.walk() if node.op == "load"})
+    if loads >= _MANY_LOADS and not crossed:
+        return _few(tiled, last, loads, settings)
     if not tiled:
-        return PointShape(0, settings.block or (1024 if elements >= 1 << 20 and not _is_window(kernel) else 256))
+        return PointShape(0, settings.block or (1024 if elements >= 1 << 20 else 256))
     if crossed:
         return PointShape(settings.rows or 32, min(settings.block or 64, 128))
-    window = _is_window(kernel)
-    columns = min(power(last), settings.block or (256 if window else 1024))
-    return PointShape(settings.rows or max(1, (512 if window else 2048) // columns), columns)
+    columns = min(power(last), settings.block or 1024)
+    return PointShape(settings.rows or max(1, 2048 // columns), columns)
 
 
-def _is_window(kernel: Kernel) -> bool:
-    """Whether an element is made of many: each then has loads enough of its own under way.
+def _few(tiled: bool, last: int, loads: int, settings: GpuSettings) -> PointShape:
+    """One element a thread, or two: each has loads enough of its own under way.
 
-    Pooling on an H200, one element, or two, a thread instead of eight: 4.5 ms -> 2.6, 2.5 -> 2.2 and 19 -> 4.2.
+    Pooling on an H200, instead of eight elements a thread: 4.5 ms -> 2.5 (16 loads), 2.5 -> 1.4 and 19 -> 3.0 (27).
     """
-    loads = {node.key for root in kernel.roots() for node in root.walk() if node.op == "load"}
-    return len(loads) >= _MANY_LOADS
+    warps = 8 if loads >= 2 * _MANY_LOADS else 4
+    if not tiled:
+        return PointShape(0, settings.block or 256, warps)
+    columns = min(power(last), settings.block or 128)
+    return PointShape(settings.rows or max(1, 256 // columns), columns, warps)
 
 
 def _is_crossed(kernel: Kernel) -> bool:

@@ -351,6 +351,8 @@ class RowWriter:
         acc = self.scope.fresh(f"{a.name}_acc")
         t = TYPES[held(a)]
         head = [f"{acc} = tl.full({self._full_shape}, {neutral(a)}, {t})"]
+        if is_position(a) and self.kernel.below is None:
+            return self._looped_position(a, value, acc, head)
         if is_position(a):
             at = self.scope.fresh(f"{a.name}_at")
             combined = self.needs.helper(f"ks_{a.op}")
@@ -360,6 +362,21 @@ class RowWriter:
             return head, body, self._folded(a, acc, at)
         body = [*self.drained(INSIDE), f"{acc} = {combine(a, acc, value, self.needs)}"]
         return head, body, self._folded(a, acc, "")
+
+    def _looped_position(self, a: Accumulation, value: str, acc: str, head: list[str]) -> Parts:
+        """Each place of a tile keeps the block that its extreme was found in: blocks come in order, so only what is
+        really beyond it, or the first that is no number, takes its place.
+        """
+        at, new, beyond = (self.scope.fresh(f"{a.name}_{what}") for what in ("at", "new", "beyond"))
+        body = [
+            *self.drained(INSIDE),
+            f"{new} = {value}",
+            f"{beyond} = (({new} {'>' if a.op == 'argmax' else '<'} {acc}) | ({new} != {new})) & ({acc} == {acc})",
+            f"{acc} = tl.where({beyond}, {new}, {acc})",
+            f"{at} = tl.where({beyond}, start, {at})",
+        ]
+        head.append(f"{at} = tl.full({self._full_shape}, 0, tl.int64 if WIDE else tl.int32)")
+        return head, body, self._folded(a, acc, f"{at} + {self.lanes()[1]}")
 
     def written(self, store: Store) -> str:
         """A statement that writes a value."""
