@@ -15,6 +15,7 @@ import fcntl
 import os
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -150,6 +151,15 @@ class Lease:
                 f"cannot make the lock files in {self._folder}: {error.strerror}; set KERNELSWARM_HOME to a folder "
                 "that can be written"
             ) from error
+
+
+@contextlib.asynccontextmanager
+async def counted(lease: contextlib.AbstractAsyncContextManager[None], waits: list[float]) -> AsyncIterator[None]:
+    """Hold ``lease``; ``waits`` gets the seconds until it was there."""
+    asked = time.monotonic()
+    async with lease:
+        waits.append(time.monotonic() - asked)
+        yield
 
 
 class _Attempt:

@@ -281,6 +281,7 @@ class ProfileReport(Schema, frozen=True, kw_only=True):
     """What the accelerator's profilers saw."""
     evidence: Evidence | None = None
     seconds: float = 0.0
+    """That it took, without waiting for others to leave the hardware."""
 
 
 class BaselineReport(Schema, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 _as_tensor = torch.as_tensor
+_synchronize = torch.cuda.synchronize
 
 _PINNED = 1
 _ON_DEVICE = 1
@@ -117,12 +118,17 @@ class Block:
         return _as_tensor(_Bytes(self._address, self._size), device="cuda")
 
     def close(self) -> None:
-        """Let go of it here."""
+        """Let go of it here, once nothing of this process works on it any more."""
         driver, size = _driver(), _c_size_t(self._size)
-        if self._address:
-            driver.cuMemUnmap(_c_uint64(self._address), size)
-            driver.cuMemAddressFree(_c_uint64(self._address), size)
-        driver.cuMemRelease(_c_uint64(self._handle))
+        try:
+            # The driver does not wait: what still reads the block would end this process's use of the device.
+            if self._address:
+                _synchronize()
+        finally:
+            if self._address:
+                driver.cuMemUnmap(_c_uint64(self._address), size)
+                driver.cuMemAddressFree(_c_uint64(self._address), size)
+            driver.cuMemRelease(_c_uint64(self._handle))
 
 
 class _Bytes:

@@ -22,7 +22,7 @@ from ...schemas import (
     Verdict,
 )
 from ..floors import Floor, floor_of
-from ..lease import Lease
+from ..lease import Lease, counted
 from ..peaks import measured_again
 from ..profilers import CounterSession
 from ..roofline import roofline
@@ -329,8 +329,12 @@ async def profile(
 
     async def one_try() -> tuple[Part, Counters | None]:
         await timing.prepare(facts, lease)
-        return await _in_one_process(cases, timing, lease, another, floor, floor_now, plan)
+        return await _in_one_process(cases, timing, lease, waits, another, floor, floor_now, plan)
 
+    def worked() -> float:
+        return time.monotonic() - began - sum(waits)
+
+    waits: list[float] = []
     floor = floor_of(facts, hardware, MAIN_SEEDS)
     parts: list[Part] = []
     counters: Counters | None = None
@@ -343,9 +347,7 @@ async def profile(
                 part, counters = await one_process()
             parts.append(part)
     except Judged as found:
-        return ProfileReport(
-            verdict=found.verdict, isolation=layers, evidence=found.evidence, seconds=time.monotonic() - began
-        )
+        return ProfileReport(verdict=found.verdict, isolation=layers, evidence=found.evidence, seconds=worked())
     timed = contest.result(parts, on_processor=timing.on_processor)
     return ProfileReport(
         verdict=Verdict.correct,
@@ -355,7 +357,7 @@ async def profile(
             facts.work, hardware, timed.median_ms[contest.CANDIDATE], copies=MAIN_SEEDS, dtype=facts.dtype
         ),
         counters=counters,
-        seconds=time.monotonic() - began,
+        seconds=worked(),
     )
 
 
@@ -363,30 +365,34 @@ async def _in_one_process(
     cases: CaseHost,
     timing: TimingHost,
     lease: Lease,
+    waits: list[float],
     another: Callable[[], AbstractAsyncContextManager[Suspect]],
     floor: Floor,
     floor_now: Callable[[], Floor],
     plan: Plan,
 ) -> tuple[Part, Counters | None]:
-    """Time a fresh process of the candidate, and judge it.
+    """Time a fresh process of the candidate, and judge it; ``waits`` gets the seconds in which others had the lease.
 
     Raises:
         Judged: something is wrong with it.
     """
     async with contextlib.AsyncExitStack() as held:
-        async with lease.shared():
+        async with counted(lease.shared(), waits):
             suspect = await held.enter_async_context(another())
             await stock(cases, suspect)
         copies = list(await cases.timed_cases())
         profiling = Profiling(cases, timing, suspect, copies, floor, floor_now)
         held.callback(profiling.close)
         try:
-            async with lease.exclusive():
+            async with counted(lease.exclusive(), waits):
                 found = await profiling.contest(plan)
         except (Judged, HarnessError):
             # A wrong answer says more than what came of it.
-            await profiling.check_taken()
+            async with counted(lease.shared(), waits):
+                await profiling.check_taken()
             raise
-        await profiling.check_taken()
-        await profiling.check_afterwards()
+        # Not beside what somebody else times now.
+        async with counted(lease.shared(), waits):
+            await profiling.check_taken()
+            await profiling.check_afterwards()
     return found

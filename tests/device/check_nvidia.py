@@ -265,6 +265,9 @@ with written(file, size) as outputs:
     assert outputs._block is not None, "it came through main memory"
     first = outputs.part(3, size - 3)
     print(int(first[:-4].sum()), outputs.few(size - 4, 4).tolist())
+    # Closed while the device still copies out of it.
+    late = [outputs.part(3, size - 3) for _ in range(16)]
+assert int(late[-1][:-4].sum()) == int(first[:-4].sum())
 try:
     outputs.__init__(file, size + (1 << 30))
     assert outputs._block is None, "more was opened than there is"
