@@ -89,9 +89,11 @@ class Lease:
             try:
                 attempt = await turn
             except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    # Its turn came in the same moment.
-                    self._hand_on(turn.result())
+                # Its turn may have come in the same moment.
+                if turn.done() and not turn.cancelled() and (attempt := turn.result()) is not None:
+                    self._hand_on(attempt)
+                else:
+                    self._wake()
                 raise
             if attempt is not None:
                 return attempt
@@ -109,8 +111,8 @@ class Lease:
             raise
         return attempt
 
-    def _hand_on(self, attempt: "_Attempt | None") -> None:
-        heir = self._next_heir() if attempt is not None and self._in_a_row < MOST_IN_A_ROW - 1 else None
+    def _hand_on(self, attempt: "_Attempt") -> None:
+        heir = self._next_heir() if self._in_a_row < MOST_IN_A_ROW - 1 else None
         if heir is None:
             self._let_go(attempt)
             return
@@ -118,12 +120,16 @@ class Lease:
         heir.set_result(attempt)
 
     def _let_go(self, attempt: "_Attempt | None") -> None:
-        """Give the lease, or the place in the queue for it, back; who is next here asks for it himself."""
+        """Give the lease, or the place in the queue for it, back."""
         if attempt is not None:
             attempt.give_up()
         self._taken = False
         self._in_a_row = 0
-        if heir := self._next_heir():
+        self._wake()
+
+    def _wake(self) -> None:
+        """Have who is next here ask for the lease himself."""
+        if not self._taken and (heir := self._next_heir()):
             heir.set_result(None)
 
     def _next_heir(self) -> "asyncio.Future[_Attempt | None] | None":
