@@ -172,7 +172,9 @@ class Device:
             )
         timing = self._timing_of(problem)
         await timing.prepare(facts, self._lease)
-        async with self._alone_if_large(problem) as cases:
+        async with self._alone_if_large(problem) as cases, contextlib.AsyncExitStack() as afterwards:
+            if cases.large:
+                afterwards.push_async_callback(timing.make_room)
             return await profiling.profile(
                 self._launcher,
                 cases,

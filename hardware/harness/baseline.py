@@ -8,7 +8,7 @@ from typing import Any
 
 from . import values
 from .answering import Handlers, Refused, attempt, serve_commands
-from .messages import IDLE, Build, Built, Done, Open, Opened, Spawn, Stock, Time, Timed
+from .messages import IDLE, Build, Built, Done, Open, Opened, Release, Spawn, Stock, Time, Timed
 from .place import Place
 from .reference import prepare_process
 from .stopwatch import stopwatch_for
@@ -23,7 +23,13 @@ def serve(channel: socket.socket, request: Spawn) -> None:
     # One process: helper processes of the compiler would disturb the timing and outlive us.
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
     baseline = _Baseline(there)
-    handlers: Handlers = {Open: baseline.open, Stock: baseline.stock, Build: baseline.build, Time: baseline.time}
+    handlers: Handlers = {
+        Open: baseline.open,
+        Stock: baseline.stock,
+        Build: baseline.build,
+        Time: baseline.time,
+        Release: baseline.release,
+    }
     serve_commands(channel, handlers)
 
 
@@ -31,6 +37,7 @@ class _Baseline:
     def __init__(self, there: Place) -> None:
         self._subject: Subject | None = None
         self._calls: dict[str, Callable[..., Any]] = {IDLE: lambda *inputs: None}
+        self._there = there
         self._stopwatch = stopwatch_for(there)
 
     def open(self, command: Open, descriptors: list[int]) -> Opened:
@@ -62,3 +69,8 @@ class _Baseline:
         call = self._calls[command.name]
         timed, _ = attempt(lambda: self._stopwatch.run(call, command))
         return timed
+
+    def release(self, command: Release, descriptors: list[int]) -> Done:
+        """Others may have the memory of the calls' outputs and workspaces; the copies of the inputs stay."""
+        self._there.tidy()
+        return Done()

@@ -1,6 +1,7 @@
 """The baselines as the supervisor holds them: compiled once for a problem, kept warm, healed if their process dies."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from ..roofline import roofline
 from .case_host import MAIN_SEEDS, CaseHost, ask_reference
 from .contest import Contestant
 from .launcher import Launcher
-from .messages import HOST, IDLE, Build, Built, Done, Failure, Opened, Stock, Time, Timed
+from .messages import HOST, IDLE, Build, Built, Done, Failure, Opened, Release, Stock, Time, Timed
 from .worker import Worker, WorkerConfused, WorkerDied
 
 BUILD_SECONDS = 180.0
@@ -56,7 +57,16 @@ class TimingHost:
                 started = time.monotonic()
                 statuses = await self._build_all(lease)
                 self.report = await self._measure(statuses, facts, lease, started)
+                if self._cases.large:
+                    await self.make_room()
             return self.report
+
+    async def make_room(self) -> None:
+        """Have the process hand back memory that it keeps for its next call, which may be long in coming."""
+        if self._worker is not None and self._worker.alive:
+            # That it died shows when it is timed next.
+            with contextlib.suppress(WorkerDied, HarnessError):
+                await ask_reference(self._worker, Release(), Done)
 
     @property
     def on_processor(self) -> bool:

@@ -16,6 +16,7 @@ from kernelswarm.hardware.harness.compare import Target
 from kernelswarm.hardware.harness.held_out import HELD_OUT
 from kernelswarm.hardware.harness.kinds import ALL, BOTH
 from kernelswarm.hardware.harness.launcher import Launcher
+from kernelswarm.hardware.harness.timing_host import TimingHost
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import InputFact, Problem, ProblemFacts, ShapeFacts, Verdict, VerifyReport, Work
 
@@ -85,6 +86,32 @@ async def test_large_candidates_are_judged_one_at_a_time(
 
     assert [one.verdict for one in verified] == [Verdict.correct] * 2
     assert seen == [(1, 0), (1, 0)]
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_baselines_of_large_problems_make_room_between_candidates(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizes, "LARGE_BYTES", 1)
+    problem = _problem(tmp_path, POSITIVE)
+    kernel = "import torch\ndef kernel(x): return torch.clamp(x, min=0)"
+    report, _ = await device.compile(kernel, "cpp")
+    facts = await device.admit(problem)
+    asked: list[bool] = []
+    make_room = TimingHost.make_room
+
+    async def watched(host: TimingHost) -> None:
+        await make_room(host)
+        assert host._worker is not None
+        asked.append(host._worker.alive)
+
+    monkeypatch.setattr(TimingHost, "make_room", watched)
+    await device.verify(problem, kernel, report)
+    timed = [await device.profile(problem, facts, kernel, report) for _ in range(2)]
+    await device.forget(problem)
+
+    assert [one.verdict for one in timed] == [Verdict.correct] * 2
+    assert asked == [True] * 3, "once they were compiled, and after each candidate"
 
 
 @pytest.mark.asyncio(loop_scope="session")
