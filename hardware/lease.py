@@ -52,8 +52,12 @@ class Lease:
         Raises:
             InputError: the lock files cannot be made.
         """
-        async with self._held(fcntl.LOCK_SH):
+        attempt = self._attempt(fcntl.LOCK_SH)
+        try:
+            await attempt.enter()
             yield
+        finally:
+            attempt.give_up()
 
     @contextlib.asynccontextmanager
     async def compiling(self) -> AsyncIterator[None]:
@@ -104,8 +108,7 @@ class Lease:
         attempt = None
         try:
             attempt = self._attempt(fcntl.LOCK_EX)
-            if not attempt.at_once():
-                await attempt.wait()
+            await attempt.enter()
         except BaseException:
             self._let_go(attempt)
             raise
@@ -137,16 +140,6 @@ class Lease:
             if not (heir := self._heirs.popleft()).done():
                 return heir
         return None
-
-    @contextlib.asynccontextmanager
-    async def _held(self, mode: int) -> AsyncIterator[None]:
-        attempt = self._attempt(mode)
-        try:
-            if not attempt.at_once():
-                await attempt.wait()
-            yield
-        finally:
-            attempt.give_up()
 
     def _attempt(self, mode: int) -> "_Attempt":
         try:
@@ -183,8 +176,12 @@ class _Attempt:
         self._in_queue = False
         self._given_up = False
 
-    def at_once(self) -> bool:
-        """Go in if nobody is in the way."""
+    async def enter(self) -> None:
+        """Go in, at once or when it is our turn."""
+        if not self._at_once():
+            await self._wait()
+
+    def _at_once(self) -> bool:
         try:
             fcntl.flock(self._turnstile, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -197,8 +194,7 @@ class _Attempt:
             fcntl.flock(self._turnstile, fcntl.LOCK_UN)
         return True
 
-    async def wait(self) -> None:
-        """Go in when it is our turn."""
+    async def _wait(self) -> None:
         loop = asyncio.get_running_loop()
         entered: asyncio.Future[None] = loop.create_future()
 

@@ -76,7 +76,8 @@ def memory_needed_on_device(facts: ProblemFacts) -> tuple[int, int]:
 
     On the device lie what candidate and baselines are timed on, their outputs, the oracles, and, while one is made,
     inputs and outputs in float64. In main memory lie the cases' inputs, a draw, and outputs on their way.
-    Of large ones all cases are made before the first candidate, and one candidate is judged at a time.
+    Of large ones all cases are made before the first candidate, and one candidate is judged at a time; of others six
+    are, four of which are timed in turn.
     """
     inputs, outputs = largest_call(facts)
     if is_large(inputs, outputs):

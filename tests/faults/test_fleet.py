@@ -21,6 +21,7 @@ async def test_a_server_is_started_again_even_if_its_log_tells_late(tmp_path: Pa
         async with fleet.storing(), asyncio.timeout(60):
             with (tmp_path / "server.log").open("ab") as log:
                 log.write(LATE[:60])
+            # Long enough for a look that finds nothing to act on.
             await asyncio.sleep(0.1)
             with (tmp_path / "server.log").open("ab") as log:
                 log.write(LATE)

@@ -26,6 +26,7 @@ shapes = {"main": dict(rows=70, cols=15001)}
 def inputs(generator, rows, cols): return [torch.rand(rows, cols, generator=generator)]
 def reference(x): return torch.relu(x)
 """
+HONEST = "import torch\ndef kernel(x): return torch.clamp(x, min=0)"
 
 
 def _problem(folder: Path, source: str) -> Problem:
@@ -47,7 +48,7 @@ async def test_large_inputs_are_used_twice_and_changed_once(
         evidence = verified.evidence
         return verified.verdict, [case.inputs for case in verified.cases], evidence.message if evidence else ""
 
-    honest = await judge("import torch\ndef kernel(x): return torch.clamp(x, min=0)")
+    honest = await judge(HONEST)
     idle = await judge("import torch\ndef kernel(x): return x.clone()")
     lossy = await judge("import torch\ndef kernel(x): return torch.relu(x.half().float())")
     await device.forget(problem)
@@ -64,8 +65,7 @@ async def test_large_candidates_are_judged_one_at_a_time(
     """With all cases made before the first: memory holds neither two candidates nor one beside a case in float64."""
     monkeypatch.setattr(sizes, "LARGE_BYTES", 1)
     problem = _problem(tmp_path, POSITIVE)
-    kernel = "import torch\ndef kernel(x): return torch.clamp(x, min=0)"
-    report, _ = await device.compile(kernel, "cpp")
+    report, _ = await device.compile(HONEST, "cpp")
     seen: list[tuple[int, int]] = []
     inside = 0
     verify = verification.verify
@@ -81,7 +81,7 @@ async def test_large_candidates_are_judged_one_at_a_time(
             inside -= 1
 
     monkeypatch.setattr(verification, "verify", watched)
-    verified = await asyncio.gather(*(device.verify(problem, kernel, report) for _ in range(2)))
+    verified = await asyncio.gather(*(device.verify(problem, HONEST, report) for _ in range(2)))
     await device.forget(problem)
 
     assert [one.verdict for one in verified] == [Verdict.correct] * 2
@@ -94,8 +94,7 @@ async def test_baselines_of_large_problems_make_room_between_candidates(
 ) -> None:
     monkeypatch.setattr(sizes, "LARGE_BYTES", 1)
     problem = _problem(tmp_path, POSITIVE)
-    kernel = "import torch\ndef kernel(x): return torch.clamp(x, min=0)"
-    report, _ = await device.compile(kernel, "cpp")
+    report, _ = await device.compile(HONEST, "cpp")
     facts = await device.admit(problem)
     asked: list[bool] = []
     make_room = TimingHost.make_room
@@ -106,8 +105,8 @@ async def test_baselines_of_large_problems_make_room_between_candidates(
         asked.append(host._worker.alive)
 
     monkeypatch.setattr(TimingHost, "make_room", watched)
-    await device.verify(problem, kernel, report)
-    timed = [await device.profile(problem, facts, kernel, report) for _ in range(2)]
+    await device.verify(problem, HONEST, report)
+    timed = [await device.profile(problem, facts, HONEST, report) for _ in range(2)]
     await device.forget(problem)
 
     assert [one.verdict for one in timed] == [Verdict.correct] * 2

@@ -47,7 +47,8 @@ def shape_of_points(kernel: Kernel, sizes: Sizes, settings: GpuSettings) -> Poin
 def _few(tiled: bool, last: int, loads: int, settings: GpuSettings) -> PointShape:
     """One element a thread, or two: each has loads enough of its own under way.
 
-    Pooling on an H200, instead of eight elements a thread: 4.5 ms -> 2.5 (16 loads), 2.5 -> 1.4 and 19 -> 3.0 (27).
+    Pooling on an H200, instead of eight or sixteen elements a thread: 4.5 ms -> 2.5 (16 loads), 2.5 -> 1.4 and
+    19 -> 3.0 (27).
     """
     warps = 8 if loads >= 2 * _MANY_LOADS else 4
     if not tiled:
