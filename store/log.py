@@ -188,18 +188,30 @@ class Log:
                 self._con = None  # type: ignore[assignment]
 
     def _close_reader(self) -> None:
+        """Queries are interrupted until it is closed: closing one that has just begun waits for its end."""
+        closed = threading.Event()
+        interrupting = threading.Thread(target=self._interrupt, args=(closed,), name="log-interrupt", daemon=True)
+        interrupting.start()
         deadline = time.monotonic() + _STOP_SECONDS
-        while True:
-            # Again and again: an interrupt that comes between two steps of a query is lost.
+        try:
+            while True:
+                try:
+                    return self._reader.close()
+                except duckdb.Error:
+                    if time.monotonic() > deadline:
+                        raise
+                time.sleep(_STOP_PAUSE)
+        finally:
+            closed.set()
+            interrupting.join()
+
+    def _interrupt(self, closed: threading.Event) -> None:
+        """Again and again: an interrupt that comes between two steps of a query is lost."""
+        while not closed.is_set():
             for cursor in list(self._cursors):
                 with contextlib.suppress(duckdb.Error):
                     cursor.interrupt()
-            try:
-                return self._reader.close()
-            except duckdb.Error:
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(_STOP_PAUSE)
+            closed.wait(_STOP_PAUSE)
 
     def __enter__(self) -> "Log":
         return self

@@ -4,6 +4,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -174,26 +175,38 @@ def test_a_million_ids_are_looked_up_without_a_scan(log: Log, monkeypatch: pytes
     assert asked and not [sql for sql in asked if "FROM events" in sql]
 
 
-def test_closing_stops_the_queries_that_run(tmp_path: Path) -> None:
-    log = Log.open(tmp_path / "log.duckdb")
+@pytest.mark.parametrize("late", [False, True])
+def test_closing_stops_the_queries_that_run_and_one_that_has_just_begun(
+    log: Log, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
     cursor = log.cursor()
+    begin = threading.Event()
     refused: list[Exception] = []
 
     def ask() -> None:
+        begin.wait()
         try:
             cursor.execute("SELECT count(*) FROM range(100000000000) a, range(100000000) b").fetchall()
         except duckdb.Error as error:
             refused.append(error)
 
-    asking = threading.Thread(target=ask)
+    asking = threading.Thread(target=ask, daemon=True)
     asking.start()
-    while asking.is_alive():
-        # Its connection is busy only once the query runs.
-        try:
-            cursor.cursor().close()
-            cursor.execute("SELECT 1")
-        except duckdb.Error:
-            break
+    if late:
+        plain = log._reader
+
+        class Waits:
+            """Does as DuckDB, which waits for a query that begins while it looks whether one runs."""
+
+            def close(self) -> None:
+                begin.set()
+                asking.join(30)
+                plain.close()
+
+        monkeypatch.setattr(log, "_reader", Waits())
+    else:
+        begin.set()
+        time.sleep(0.2)
     log.close()
     asking.join(30)
     assert not asking.is_alive() and len(refused) == 1
