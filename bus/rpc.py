@@ -103,10 +103,15 @@ async def request(link: Link, name: str, payload: bytes, timeout: float) -> byte
         KernelswarmError: what the service raised.
     """
     subject = rpc_subject(name)
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
     try:
         async with asyncio.timeout(timeout):
             await link.connected()
             answer = await link.nc.request(subject, payload, timeout=timeout)
+        # Python 3.11's wait_for, under the request, forgets a cancellation that comes in the same moment as the answer.
+        if task and task.cancelling() > before:
+            raise asyncio.CancelledError
     except nats.errors.NoRespondersError as error:
         raise NobodyServes(f"nobody serves {name!r} on the event bus at {link.url}") from error
     except TimeoutError as error:

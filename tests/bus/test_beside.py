@@ -1,12 +1,15 @@
 """What travels beside the stream: questions, artifacts, presence."""
 
 import asyncio
+import contextlib
 import os
+from typing import Self
 
 import pytest
+from nats.aio.msg import Msg
 from waiting import LIMIT_S, eventually
 
-from kernelswarm.bus import Bus, NobodyServes
+from kernelswarm.bus import Bus, NobodyServes, rpc
 from kernelswarm.schemas import BusError, InputError, StoreError, sha256
 from kernelswarm.schemas.presence import WorkerPresence
 
@@ -116,3 +119,30 @@ async def test_nothing_of_it_is_stored(bus):
     with pytest.raises(NobodyServes):
         await bus.request("sql", b"", LIMIT_S)
     assert await bus.history(None) == []
+
+
+async def test_a_cancellation_that_comes_with_the_answer_is_not_forgotten() -> None:
+    asked = asyncio.Event()
+
+    class Forgetful:
+        """Does as Python 3.11's wait_for when it is cancelled in the moment of the answer."""
+
+        url = "nats://nowhere"
+
+        async def connected(self) -> None: ...
+
+        @property
+        def nc(self) -> Self:
+            return self
+
+        async def request(self, *_: object, **__: object) -> Msg:
+            asked.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            return Msg(_client=None, data=b"4")  # type: ignore[arg-type]
+
+    asking = asyncio.create_task(rpc.request(Forgetful(), "sql", b"2", LIMIT_S))  # type: ignore[arg-type]
+    await asked.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
