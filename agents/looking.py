@@ -5,7 +5,7 @@ A pure choice from recorded facts: the graph as of the event that is answered, a
 
 from collections.abc import Sequence
 
-from ..schemas import DeviceProfile, ProfileReport, Verdict
+from ..schemas import DeviceProfile, ProfileReport, SessionOpened, Verdict
 from .graph import SearchGraph
 from .records import NodeRecord
 
@@ -14,6 +14,11 @@ SHARE = 0.1
 
 TYPICAL_S = 10.0
 """What a look takes, while none has been seen: two profilers load the candidate and call it, one after the other."""
+
+
+def wanted(opened: SessionOpened) -> bool:
+    """Whether a session looks into candidates at all."""
+    return bool(opened.policy_options.get("looks", 1))
 
 
 def worth_a_look(graph: SearchGraph, node: str, report: ProfileReport, *, finalist: bool) -> bool:
@@ -27,7 +32,7 @@ def worth_a_look(graph: SearchGraph, node: str, report: ProfileReport, *, finali
     """
     if report.verdict is not Verdict.correct or report.timing is None:
         return False
-    if graph.opened is not None and not graph.opened.policy_options.get("looks", 1):
+    if graph.opened is not None and not wanted(graph.opened):
         return False
     record = graph.nodes.get(node, NodeRecord(node))
     if seen(record) is not None:

@@ -22,7 +22,7 @@ from ..schemas import (
     Verdict,
 )
 from .candidates import installed, source_of
-from .looking import worth_a_look
+from .looking import wanted, worth_a_look
 from .runtime import Answer, Work
 
 log = structlog.get_logger(__name__)
@@ -44,6 +44,8 @@ class Profiler:
         """Prepare baselines, or time one candidate."""
         opened = work.opened
         if isinstance(work.event, SessionOpened):
+            if wanted(opened):
+                self._device.expect_looks()
             report = await self._device.baselines(opened.problem, opened.facts)
             return [Answer(BaselinesMeasured(report=report))]
         thorough = isinstance(work.event, ConfirmationPlanned)

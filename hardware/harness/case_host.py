@@ -363,5 +363,5 @@ async def ask_reference(
     except WorkerConfused as error:
         raise HarnessError(f"the reference's process answered nonsense: {error}") from error
     if isinstance(answer, Failure):
-        raise HarnessError(f"the reference failed although it was admitted: {answer.message} {answer.log}".strip())
+        raise HarnessError(f"the reference failed although it was admitted: {answer.message}\n{answer.log}".strip())
     return answer, received

@@ -1,8 +1,9 @@
 """Calls a candidate on the GPU in view of a profiler. A program of its own: Nsight Compute has to start what it sees.
 
 Started by :mod:`.standby`, it imports torch first, which takes seconds, then connects to its supervisor's socket and
-waits for an :class:`.Inspect`. It shuts itself off before it imports the candidate, and after CUDA and the profiler are
-up: those need files and sockets. Everything it answers may be the candidate's word.
+waits for an :class:`.Inspect`, before which it may be asked to warm up. It shuts itself off before it imports the
+candidate, and after CUDA and the profiler are up: those need files and sockets. Everything it answers may be the
+candidate's word.
 """
 
 import os
@@ -19,7 +20,7 @@ from typing import Any
 from ...schemas import ProblemFormat
 from ..harness import linux, sandbox, wire
 from ..harness.messages import HOST, Failure, Spawn, Values
-from .messages import Inspect, Loaded, Measure, Measured
+from .messages import Inspect, Loaded, Measure, Measured, Question, Warm, WarmUp
 
 WARM = 3
 HOST_MEMORY = 16 << 30
@@ -55,9 +56,17 @@ def main(address: str, mode: str, doors: str, device: str, target: str, cache: s
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(address)
     look = _Look(mode, doors, device, left)
+    question: Question
     request: Inspect
     try:
-        request, files = wire.receive(connection, Inspect)
+        question, files = wire.receive(connection, Question)
+        if isinstance(question, WarmUp):
+            with _limited(question.seconds):
+                attempt(look.warm_up)
+            wire.send(connection, Warm())
+            request, files = wire.receive(connection, Inspect)
+        else:
+            request = question
         with _limited(request.seconds):
             loaded = attempt(lambda: look.load(request, files))
         wire.send(connection, loaded)
@@ -101,27 +110,37 @@ class _Look:
         """Layers that hold from the start."""
         self._call: Callable[..., object] = lambda: None
         self._copies: list[list[Any]] = []
-        self._flush: Callable[[], object] = lambda: None
+        self._flush: Callable[[], object] | None = None
 
-    def load(self, request: Inspect, files: list[int]) -> Loaded:
-        """CUDA, the profiler and the inputs first, then the doors shut, then the candidate; and warm calls of it."""
+    def warm_up(self) -> None:
+        """The device's context, and the profiler's first use, which takes longer than any other. Once."""
         import torch
 
-        from ..harness import place, values
+        from ..harness import place
         from ..harness.stopwatch import FLUSH_BYTES
 
+        if self._flush is not None:
+            return
         there = place.settle(self._device)
         flushed = torch.empty(FLUSH_BYTES // 4 + _UNLIKE, dtype=torch.int32, device=there.device)
         fill = torch.Tensor.fill_
-        self._flush = lambda: fill(flushed, 1)
+        self._flush = flush = lambda: fill(flushed, 1)
+        if self._mode == "trace":
+            self._traced(flush)
+        elif self._mode == "counters":
+            self._counted(flush)
+
+    def load(self, request: Inspect, files: list[int]) -> Loaded:
+        """CUDA, the profiler and the inputs first, then the doors shut, then the candidate; and warm calls of it."""
+        from ..harness import values
+
+        self.warm_up()
         mapped = [
             values.unpack(described, _mapped(described, files[index : index + 1]))
             for index, described in enumerate(request.inputs)
         ]
         setup = None if request.setup is None else values.unpack(request.setup, _mapped(request.setup, files[-1:]))
         wire.close_all(files)
-        if self._mode == "trace":
-            self._traced(self._flush)
         isolation = self._shut(request)
         self._copies = mapped
         self._call = _imported(request, setup, self._device)
@@ -166,23 +185,29 @@ class _Look:
         return modes[self._mode]()
 
     def _trace(self) -> bytes:
+        assert self._flush is not None
+        flush = self._flush
+
         def calls() -> None:
             # Every call finds the cache as it does when it is timed, and the flushes tell one call from the next.
             for inputs in self._turns(CALLS):
-                self._flush()
+                flush()
                 self._call(*inputs)
 
         return self._traced(calls)
 
     def _counters(self) -> bytes:
-        """One call between the marks that ``ncu --profile-from-start off`` looks for."""
+        self._counted(lambda: self._call(*self._copies[0]))
+        return b""
+
+    def _counted(self, work: Callable[[], object]) -> None:
+        """Do ``work`` between the marks that ``ncu --profile-from-start off`` looks for."""
         import torch
 
         torch.cuda.profiler.start()
-        self._call(*self._copies[0])
+        work()
         self._synchronize()
         torch.cuda.profiler.stop()
-        return b""
 
     def _scopes(self) -> bytes:
         """Kernels with scopes of ``triton.profiler.language`` in them are compiled anew with the scopes on."""

@@ -1,12 +1,13 @@
 """Looks into a candidate on the GPU with whatever this machine permits, into one result."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from ...schemas import DeviceProfile, ProblemFormat
+from ...schemas import DeviceProfile, InputError, ProblemFormat
 from ..harness.messages import Values
 from ..lease import Lease
 from . import ncu, proton
@@ -37,6 +38,7 @@ class Profilers:
         self._setting = setting
         self._ncu = ncu.find_ncu()
         self._waiting: Looks = {}
+        self._warming: asyncio.Task[None] | None = None
         self._missing: dict[str, str] = {}
         self._proven: set[str] = set()
         """Modes that have shown something."""
@@ -50,11 +52,16 @@ class Profilers:
         """What cannot be asked on this machine, as far as it is known by now, one sentence each."""
         return tuple(self._missing.values())
 
-    def get_ready(self) -> None:
-        """Start the processes that the next look needs, so that it need not wait for them. In a running loop."""
+    def get_ready(self, lease: Lease | None = None) -> None:
+        """Start the processes that the next look needs, so that it need not wait for them. In a running loop.
+
+        With ``lease`` the device's contexts and the profilers are started in them too, while others may use the device.
+        """
         for mode in ALWAYS:
             if mode not in self._missing and mode not in self._waiting:
                 self._waiting[mode] = self._standby(mode)
+        if lease is not None and (self._warming is None or self._warming.done()):
+            self._warming = asyncio.create_task(_warmed(list(self._waiting.values()), lease), name="profilers warm up")
 
     async def look(self, inspect: Inspect, files: Sequence[int], lease: Lease) -> DeviceProfile | None:
         """Look into the candidate of ``inspect``; ``files`` are its memory files. None if nothing is permitted here.
@@ -91,6 +98,9 @@ class Profilers:
 
     async def close(self) -> None:
         """End the processes that wait."""
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.wait({self._warming})
         waiting, self._waiting = list(self._waiting.values()), {}
         await _closed(waiting)
 
@@ -132,6 +142,8 @@ class Profilers:
                     await asyncio.shield(one.close())
 
         try:
+            if self._warming is not None:
+                await asyncio.wait({self._warming})
             await step(modes, lambda one: one.connected(START_SECONDS))
             async with lease.shared():
                 await step(modes, lambda one: one.load(_for(one.mode, inspect), files))
@@ -157,7 +169,7 @@ class Profilers:
     def _why(self, one: Standby, error: NothingSeen) -> str:
         said = str(error)
         if one.mode == "counters":
-            said = ncu.why_not(f"{log_of(one)}\n{error}", otherwise=said)
+            said = ncu.why_not(f"{log_of(one)}\n{error}", otherwise=said) or said
         if isinstance(error, NeverStarted):
             # Nothing of a candidate was in it yet.
             self._miss(one.mode, said)
@@ -183,6 +195,15 @@ async def _all(steps: Iterable[Awaitable[None]]) -> list[NothingSeen | None]:
         if isinstance(result, BaseException) and not isinstance(result, NothingSeen):
             raise result
     return [result if isinstance(result, NothingSeen) else None for result in results]
+
+
+async def _warmed(standbys: Sequence[Standby], lease: Lease) -> None:
+    """Warm up those that come up; of one that fails, whoever looks with it is told."""
+    failed = await _all(one.connected(START_SECONDS) for one in standbys)
+    # Without a lease whoever judges next says why.
+    with contextlib.suppress(InputError):
+        async with lease.shared():
+            await _all(one.warm_up(START_SECONDS) for one, error in zip(standbys, failed, strict=True) if error is None)
 
 
 async def _closed(standbys: Sequence[Standby]) -> None:

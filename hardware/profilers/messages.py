@@ -4,6 +4,17 @@ from ...schemas import ProblemFormat, Schema
 from ..harness.messages import Failure, Values
 
 
+class WarmUp(Schema, frozen=True, kw_only=True, tag="warm_up"):
+    """Start the device's context and the profiler: that takes seconds and needs no candidate."""
+
+    seconds: float = 60.0
+    """How long it may take."""
+
+
+class Warm(Schema, frozen=True, kw_only=True, tag="warm"):
+    """They are up."""
+
+
 class Inspect(Schema, frozen=True, kw_only=True, tag="inspect"):
     """Load this candidate and warm it up. Beside it: the inputs' memory files, then that of ``setup``."""
 
@@ -36,7 +47,7 @@ class Inspect(Schema, frozen=True, kw_only=True, tag="inspect"):
 
 
 class Loaded(Schema, frozen=True, kw_only=True, tag="loaded"):
-    """It is warm."""
+    """It is there, and was called a few times."""
 
     isolation: tuple[str, ...]
     """Every layer in force."""
@@ -53,4 +64,5 @@ class Measured(Schema, frozen=True, kw_only=True, tag="measured"):
     """What the profiler wrote inside the process; Nsight Compute writes outside of it."""
 
 
-Answer = Loaded | Measured | Failure
+Question = WarmUp | Inspect
+Answer = Warm | Loaded | Measured | Failure

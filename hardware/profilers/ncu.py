@@ -14,6 +14,8 @@ from msgspec.structs import replace
 from ...schemas import KernelProfile
 
 MOST_KERNELS = 32
+WARMED_UP = 1
+"""Launches that come first in a table and are not the candidate's: Nsight Compute's own first one takes seconds."""
 SECTIONS = ("SpeedOfLight", "Occupancy", "WarpStateStats", "LaunchStats", "ComputeWorkloadAnalysis")
 """Sections, not metrics: their names hold from one GPU generation to the next."""
 
@@ -35,11 +37,12 @@ _STALL = re.compile(r"smsp__average_warps?_(?:latency_)?issue_stalled_(\w+)_per_
 _TO_US = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "ms": 1e3, "msecond": 1e3, "s": 1e6, "second": 1e6}
 
 _NO_COUNTERS = "no counters of the GPU: "
+NO_KERNELS = "the candidate launched no kernel that Nsight Compute could see"
 _REASONS = (
     ("ERR_NVGPUCTRPERM", "the driver keeps its counters to administrators: load the nvidia module with "
      "NVreg_RestrictProfilingToAdminUsers=0, or run as root"),
     ("LibraryNotLoaded", "Nsight Compute cannot load its library here (sandboxes such as gVisor have no counters)"),
-    ("No kernels were profiled", "the candidate launched no kernel that Nsight Compute could see"),
+    ("No kernels were profiled", NO_KERNELS),
     ("Cuda driver is not compatible", "this Nsight Compute does not know the driver: install its CUDA version's"),
 )  # fmt: skip
 MISSING = f"{_NO_COUNTERS}Nsight Compute (ncu) is not installed"
@@ -60,7 +63,7 @@ def command(ncu: str, log: Path, program: Sequence[str] = ()) -> list[str]:
     """
     asked = [part for section in SECTIONS for part in ("--section", section)]
     table = ["--csv", "--page", "raw", "--print-units", "base", "--apply-rules", "no", "--log-file", str(log)]
-    limits = ["--clock-control", "none", "--profile-from-start", "off", "--launch-count", str(MOST_KERNELS)]
+    limits = ["--clock-control", "none", "--profile-from-start", "off", "--launch-count", str(WARMED_UP + MOST_KERNELS)]
     return [ncu, *table, *limits, *asked, *program]
 
 
@@ -78,7 +81,8 @@ def why_not(output: str, otherwise: str = "Nsight Compute printed none") -> str:
 def read_table(output: str) -> tuple[KernelProfile, ...]:
     """Kernels of one call from the ``raw`` page as CSV, launches of one name together, longest first.
 
-    What a GPU or a version of Nsight Compute does not give is None. Percentages of launches are weighted by time.
+    The first :data:`WARMED_UP` launches are left out. What a GPU or a version of Nsight Compute does not give is None.
+    Percentages of launches are weighted by time.
     """
     lines = output.splitlines()
     start = next((number for number, line in enumerate(lines) if '"Kernel Name"' in line), None)
@@ -87,7 +91,7 @@ def read_table(output: str) -> tuple[KernelProfile, ...]:
     header, units, *rows = csv.reader(io.StringIO("\n".join(lines[start:])))
     unit = dict(zip(header, units, strict=False))
     launches: dict[str, list[KernelProfile]] = {}
-    for row in rows:
+    for row in rows[WARMED_UP:]:
         if len(row) == len(header):
             found = _kernel(dict(zip(header, row, strict=True)), unit)
             launches.setdefault(found.name, []).append(found)

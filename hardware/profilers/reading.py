@@ -44,7 +44,7 @@ def _with_counters(found: DeviceProfile, one: Standby) -> DeviceProfile:
     text = log_of(one)
     kernels = ncu.read_table(text)
     if not kernels:
-        raise ValueError(ncu.why_not(text) or "Nsight Compute's table is empty")
+        raise ValueError(ncu.why_not(text) or ncu.NO_KERNELS)
     if not found.kernels:
         total, launches = sum(one.time_us for one in kernels), sum(one.launches for one in kernels)
         found = replace(found, kernels=kernels, launches=launches, busy_us=total)

@@ -17,7 +17,7 @@ from ..harness.channel import Channel
 from ..harness.messages import Failure
 from ..harness.scratch import Scratch
 from ..limited_command import Finished, Limits, run_limited
-from .messages import Answer, Inspect, Loaded, Measure, Measured
+from .messages import Answer, Inspect, Loaded, Measure, Measured, Warm, WarmUp
 
 LARGEST_FILE = 1 << 30
 END_SECONDS = 30.0
@@ -29,7 +29,7 @@ _FOREVER = 1e7
 _CALLED = f"{__package__}.called"
 _START = "import sys; sys.path[:] = {path!r}; from {module} import main; main(*sys.argv[1:])"
 
-T = TypeVar("T", Loaded, Measured)
+T = TypeVar("T", Warm, Loaded, Measured)
 
 
 class NothingSeen(Exception):
@@ -55,7 +55,8 @@ class Setting:
 
 
 class Standby:
-    """One process, for one candidate. Ask in this order: :meth:`connected`, :meth:`load`, :meth:`measure`, :meth:`end`.
+    """One process, for one candidate. Ask in this order: :meth:`connected`, :meth:`warm_up` where there is time for it,
+    :meth:`load`, :meth:`measure`, :meth:`end`.
 
     Each of them raises :class:`NothingSeen` if that is how far it goes. :meth:`close` in any case.
     """
@@ -87,6 +88,7 @@ class Standby:
         self._listener.setblocking(False)
         self._channel: Channel | None = None
         self._closed = False
+        self._warm = False
         # The one folder that is still writable once the doors are shut, and only then Nsight Compute takes its lock.
         self._inner = self._scratch.path / "scratch"
         self._inner.mkdir()
@@ -121,6 +123,12 @@ class Standby:
         if self._running.done():
             raise NeverStarted(await self.ending())
         raise NeverStarted(f"its process was not up within {seconds:g} s")
+
+    async def warm_up(self, seconds: float) -> None:
+        """Have it start the device's context and the profiler. A second time it does nothing."""
+        if not self._warm:
+            await self._ask(WarmUp(seconds=seconds), Warm, seconds)
+            self._warm = True
 
     async def load(self, inspect: Inspect, files: Sequence[int]) -> None:
         """Have the candidate loaded and warmed up."""

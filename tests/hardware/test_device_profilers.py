@@ -34,11 +34,12 @@ UNITS = ("",) * 11 + ("ns", "%", "%", "%", "%", "%", "%", "register/thread", "in
 
 
 def table(*rows: tuple[str, ...]) -> str:
+    """What Nsight Compute writes of these launches, after the one that warms it up."""
     lines = [
         "==PROF== Connected to process 4711 (/usr/bin/python3.12)",
         '==PROF== Profiling "rows": 0%....100% - 9 passes',
     ]
-    lines += [",".join(f'"{cell}"' for cell in row) for row in (HEADER, UNITS, *rows)]
+    lines += [",".join(f'"{cell}"' for cell in line) for line in (HEADER, UNITS, row("fill", "9", "9"), *rows)]
     return "\n".join([*lines[:2], "==PROF== Disconnected from process 4711", *lines[2:]]) + "\n"
 
 
@@ -235,6 +236,16 @@ async def test_a_process_that_waits_looks_into_a_candidate_behind_closed_doors(s
     assert found.kernels == () and "sees nothing on the device" in reasons["trace"]
 
 
+async def test_what_is_warmed_up_while_there_is_time_looks_as_before(standby):
+    await standby.connected(120.0)
+    await standby.warm_up(60.0)
+    await standby.warm_up(60.0)
+    await standby.load(LOOK, ())
+    await standby.measure(60.0)
+    await standby.end()
+    assert b"aten::ones" in standby.output
+
+
 ESCAPES = """
 import os, pathlib, socket
 told = []
@@ -285,7 +296,7 @@ class Scripted(Profilers):
         self._blind = {"candidate": candidate, "closed": closed, "open": opened}
         self.runs: list[tuple[str, ...]] = []
 
-    def get_ready(self) -> None:
+    def get_ready(self, lease=None) -> None:
         pass
 
     async def _run(self, modes, inspect, files, lease):
