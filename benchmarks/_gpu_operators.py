@@ -50,6 +50,12 @@ def rmsnorm(x, w):
     return F.rms_norm(x, (x.shape[-1],), w, 1e-6)
 
 
+def rmsnorm_spelled(x, w):
+    """As models spell it out, and eager PyTorch computes it: operator by operator."""
+    wide = x.float()
+    return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype) * w
+
+
 def softmax(x):
     return torch.softmax(x, -1)
 
@@ -147,6 +153,7 @@ def _matrix(name: str, run: Callable[..., Any], m: int, k: int, n: int, dtypes: 
 
 OPERATORS = (
     Operator("rmsnorm", rmsnorm, ((8192, 8192), (8192,)), _BOTH, written=((8192, 8192),)),
+    Operator("rmsnorm_spelled", rmsnorm_spelled, ((8192, 8192), (8192,)), _BOTH, written=((8192, 8192),)),
     Operator("softmax", softmax, ((8192, 8192),), _BOTH),
     Operator("layernorm", layernorm, ((8192, 4096), (4096,), (4096,)), _BOTH),
     Operator("cross_entropy", cross_entropy, ((8192, 32768),), _BOTH, classes=(8192, 32768), written=((),)),

@@ -1,6 +1,7 @@
 """Counts what an operator must do at least, from its captured graph. Pure: no torch, no measuring."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from ..schemas import Arg, Graph, Items, Node, Ref, TensorMeta, Work
@@ -49,6 +50,11 @@ def refs(args: Iterable[Arg]) -> Iterator[str]:
             yield arg.name
         elif isinstance(arg, Items):
             yield from refs(arg.items)
+
+
+def uses(nodes: Iterable[Node]) -> Counter[str]:
+    """How often nodes refer to each of them."""
+    return Counter(name for node in nodes for name in refs((*node.args, *node.kwargs.values())))
 
 
 def _users(graph: Graph) -> dict[str, list[Node]]:

@@ -70,6 +70,21 @@ def pffn(x, w1, b1, w2, b2):
     return F.rms_norm(torch.bmm(y, w2) + b2, (20,))
 
 
+@case(lambda: [h(132, 10, 36), h(132, 10, 50)], lambda: [h(3, 9, 90), h(3, 9, 170)], bound=1e-2)
+def small_chain(x, y):
+    return torch.bmm(x, torch.bmm(x.transpose(1, 2), y))
+
+
+@case(lambda: [h(140, 5, 20), h(140, 20, 33), h(140, 33, 18)], bound=1e-2, tile_n=16, tile_k=16)
+def small_chain_and_more(a, b, c):
+    return torch.relu(torch.bmm(torch.bmm(a + 1, b), c) * 0.1)
+
+
+@case(lambda: [h(132, 10, 36), h(132, 10, 50)], bound=1e-2, chain=False)
+def chain_in_two_kernels(x, y):
+    return torch.bmm(x, torch.bmm(x.transpose(1, 2), y))
+
+
 @case(lambda: [r(40, 50), r(50, 60)], lambda: [r(4, 50), r(50, 64)])
 def softmax_of_product(x, w):
     return torch.softmax(x @ w, -1)

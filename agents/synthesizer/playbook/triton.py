@@ -10,6 +10,7 @@ from .poly import Poly, product
 from .printing import python_poly
 from .regions import AnyKernel, Plan
 from .triton_attention import ATTENTION, attention_kernel
+from .triton_chain import CHAIN, chain_kernel
 from .triton_convolution import CONVOLUTION, Convolution, convolution_kernels, convolution_user
 from .triton_halves import HalvesWriter, halves_of, with_room
 from .triton_knobs import GpuSettings
@@ -27,7 +28,7 @@ from .triton_stream_k import StreamEndWriter, StreamWriter, fits, stream_scratch
 from .triton_text import TritonNeeds, prelude
 from .views import shape_of
 
-TEMPLATES = (ATTENTION, CONVOLUTION)
+TEMPLATES = (ATTENTION, CHAIN, CONVOLUTION)
 """Nodes that only exist where a kernel is made for them."""
 
 _ELEMENTS = 2**31 - 1
@@ -83,10 +84,13 @@ class _Printer:
         self.made = TritonLibrary("", {}, {}, [], set(), {})
 
     def template(self, node: Node) -> None:
-        """Attention, or a convolution with what follows it."""
+        """Attention, two products in one, or a convolution with what follows it."""
         nodes, sizes, conditions = self.plan.nodes, self.sizes, self.made.conditions
         if node.target == ATTENTION:
             self._take(node, None, [attention_kernel(node, self.plan, sizes, self.settings, conditions)])
+            return
+        if node.target == CHAIN:
+            self._take(node, None, [chain_kernel(node, self.plan, self.settings, conditions)])
             return
         user = convolution_user(node, self.plan)
         user = None if user is not None and user.name in self.made.kernels else user

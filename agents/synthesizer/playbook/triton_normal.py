@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from ....hardware.work import refs
+from ....hardware.work import uses
 from ....schemas import Graph, Items, Node, Ref, TensorMeta
 from .build import compute_dtype
 from .depthwise import spell_depthwise
@@ -11,6 +11,7 @@ from .normal import RUNNING_PRODUCT
 from .pointwise import base_name
 from .pooling import spell_pools
 from .triton_attention import fuse_attention
+from .triton_chain import fuse_chains
 from .triton_convolution import fuse_convolutions
 from .triton_knobs import GpuSettings
 from .triton_library_convolutions import library_convolutions
@@ -32,6 +33,8 @@ def on_gpu(graph: Graph, settings: GpuSettings) -> Graph:
     nodes = list(graph.nodes)
     if settings.reassociate:
         nodes = _reassociated(nodes)
+    if settings.templates and settings.chain:
+        nodes = fuse_chains(nodes)
     nodes = [part for node in nodes for part in _vector_product(node, {n.name: n for n in nodes})]
     return Graph(nodes=tuple(nodes), symbols=graph.symbols, guards=graph.guards)
 
@@ -50,25 +53,17 @@ def spell_windows(graph: Graph) -> Graph:
     return spell_depthwise(spell_pools(graph))
 
 
-def _users(nodes: list[Node]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for node in nodes:
-        for name in refs((*node.args, *node.kwargs.values())):
-            found[name] = found.get(name, 0) + 1
-    return found
-
-
 def _reassociated(nodes: list[Node]) -> list[Node]:
     """``A (B C)`` as ``(A B) C`` where the product in between is much smaller."""
     by_name = {node.name: node for node in nodes}
-    users = _users(nodes)
+    used = uses(nodes)
     changed: dict[str, Node] = {}
     dropped: dict[str, Node] = {}
     for node in nodes:
         if base_name(node.target) not in ("bmm", "mm") or not all(isinstance(a, Ref) for a in node.args):
             continue
         a, inner = (by_name[arg.name] for arg in node.args if isinstance(arg, Ref))
-        if inner.target != node.target or users[inner.name] != 1:
+        if inner.target != node.target or used[inner.name] != 1:
             continue
         b, c = (by_name[arg.name] for arg in inner.args if isinstance(arg, Ref))
         shape, example = (*a.values[0].shape[:-1], b.values[0].shape[-1]), (*_example(a)[:-1], _example(b)[-1])

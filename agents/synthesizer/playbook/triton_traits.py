@@ -8,6 +8,7 @@ from .poly import product
 from .regions import Plan
 from .scalar import COSTLY
 from .triton import TEMPLATES
+from .triton_chain import CHAIN
 from .triton_convolution import CONVOLUTION
 from .triton_knobs import GpuSettings, GpuTraits
 from .triton_normal import on_gpu, spell_windows
@@ -47,6 +48,7 @@ def gpu_traits(graph: Graph, plan: Plan) -> GpuTraits:
         windows=spell_windows(graph) != graph,
         library_convolutions=any(base_name(n.target) in ("convolution", "_convolution") for n in plan.externs),
         chains=on_gpu(graph, GpuSettings()) != on_gpu(graph, GpuSettings(reassociate=False)),
+        small_chains=any(node.target == CHAIN for node in products),
         row_length=max(lengths, default=0),
         row_count=max(counts, default=0),
     )
