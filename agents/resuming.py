@@ -25,6 +25,7 @@ from ..schemas import (
     HardwareFacts,
     KernelswarmError,
     ModelCalled,
+    Pool,
     ReplayDivergence,
     SessionClosed,
     SessionOpened,
@@ -123,11 +124,10 @@ async def resuming(
         on_notice("starting the bus")
         bus, recorded_here = await stack.enter_async_context(joined_bus(home, nats, on_notice))
         events, missing = await _everything(session, home, bus, recorded_here)
-        opened = next((event for one in events if isinstance(event := one.event(), SessionOpened)), None)
+        opened = _opening(events)
         before = [] if opened is None else await inherited(opened, reader(bus, home))
         now = standing(session, events, before)
-        check_backend(now.opened.synthesizer, now.opened.model)
-        pool = find_pool(now.opened.pool.name, home)
+        pool = _served_here(now.opened, home)
         hardware = await asyncio.to_thread(detect, pool, home)
         _say_if_moved(now.opened, hardware, on_notice)
         if missing:
@@ -154,10 +154,11 @@ async def resuming(
 
 
 async def _refuse_without_a_bus(session: str, home: Path) -> None:
-    """Say at once what is certain before a server runs: the session is closed, or there is none.
+    """Say at once what is certain before a server runs: the session is closed, there is none, or it cannot go on here.
 
     Raises:
         UnknownSession: neither the log nor what lies on the stream knows it.
+        InputError: its pool is not served here, or its synthesizer cannot work.
         AlreadyClosed: the log has its close, and nothing is left to say.
         StoreError: the log cannot be used; LogCorrupted: what it has of the session is not what was written.
         KernelswarmError: it is closed, and this version would have decided otherwise.
@@ -182,6 +183,22 @@ async def _refuse_without_a_bus(session: str, home: Path) -> None:
     events = [one for _, one in recorded.events]
     if any(isinstance(one.event(), SessionClosed) for one in events):
         standing(session, events, recorded.before)
+    if (opened := _opening(events)) is not None:
+        _served_here(opened, home)
+
+
+def _opening(events: Sequence[Envelope]) -> SessionOpened | None:
+    return next((event for one in events if isinstance(event := one.event(), SessionOpened)), None)
+
+
+def _served_here(opened: SessionOpened, home: Path) -> Pool:
+    """The pool that a session goes on in.
+
+    Raises:
+        InputError: there is none of that name here, or the session's synthesizer cannot work.
+    """
+    check_backend(opened.synthesizer, opened.model)
+    return find_pool(opened.pool.name, home)
 
 
 async def _everything(session: str, home: Path, bus: Bus, recorded_here: bool) -> tuple[list[Envelope], list[Envelope]]:

@@ -238,7 +238,10 @@ class Worker:
                 delivery, self._answer(delivery, envelope, event), self._bus.ack_wait_s / PULSES_PER_ACK_WAIT
             )
         except KernelswarmError as error:
-            log.warning("step failed", worker=self.name, node=envelope.node, error=str(error))
+            said, _, behind = str(error).partition("\n")
+            log.warning("step failed", worker=self.name, node=envelope.node, error=said)
+            if behind:
+                log.debug("behind the failed step", worker=self.name, node=envelope.node, log=behind)
             await delivery.nak(min(2.0 ** (delivery.deliveries - 1), 10.0))
         except asyncio.CancelledError:
             # We leave in the middle of a step: another worker may have it at once, not after the server's patience.
@@ -268,7 +271,9 @@ class Worker:
         except Exception as error:
             # A defect in an agent must cost one step, not the session: it is tried again, then said in an event.
             if not last_try:
-                log.warning("step raised", worker=self.name, node=work.envelope.node, exc_info=error)
+                # An error of ours says in its message what went wrong; where a defect lies only its traceback does.
+                if not isinstance(error, KernelswarmError):
+                    log.warning("step raised", worker=self.name, node=work.envelope.node, exc_info=error)
                 raise KernelswarmError(f"{type(error).__name__}: {error}") from error
             return self.agent.give_up(work, f"{type(error).__name__}: {error}")
 

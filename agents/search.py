@@ -278,6 +278,7 @@ async def grounded(
     on_notice(f"looking at the hardware of pool {pool.name}")
     hardware = await asyncio.to_thread(detect, pool, home)
     async with Device(pool, hardware, home) as device:
+        device.expect_looks()
         on_notice(f"admitting {problem.name}: importing, checking, capturing")
         facts = await device.admit(problem)
         on_notice("starting the bus")

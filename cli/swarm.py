@@ -1,13 +1,14 @@
 """``kernelswarm swarm``: workers that join a pool."""
 
 import asyncio
+from collections import Counter
 from contextlib import AsyncExitStack
 from typing import Annotated
 
 import typer
 
 from ..agents.home import kernelswarm_home
-from ..agents.registry import ALL_ROLES, fitted, parse_roles
+from ..agents.registry import ALL_ROLES, parse_roles
 from ..agents.swarm import serving
 from ..hardware.platforms import detect, known
 from ..hardware.pool_files import find_pool
@@ -46,11 +47,12 @@ def swarm(
         stopped = asyncio.Event()
         # Only these two run candidates: the others serve a pool whose accelerator this machine lacks.
         look = detect if counts.keys() & {"verifier", "profiler"} else known
-        hardware = await asyncio.to_thread(look, found, home)
-        workers = fitted(counts, hardware)
         async with AsyncExitStack() as stack:
+            # First: measuring takes seconds, and whether the cluster lets us in is known at once.
             bus = await stack.enter_async_context(await joined(nats, name="kernelswarm swarm"))
-            await stack.enter_async_context(serving(bus, found, hardware, home, workers))
+            hardware = await asyncio.to_thread(look, found, home)
+            serves = await stack.enter_async_context(serving(bus, found, hardware, home, counts))
+            workers = Counter(worker.agent.role for worker in serves.workers)
             told = ", ".join(f"{role}={count}" for role, count in workers.items())
             err.print(f"serving pool {found.name} with {told} at {bus.url}; Ctrl-C leaves", markup=False)
             with interrupts.politely(stopped.set):

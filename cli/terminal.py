@@ -78,7 +78,11 @@ def configure_logging(verbosity: int) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty() and not err.no_color),
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty() and not err.no_color,
+                # Without the variables of every frame: pages of them, keys perhaps among them.
+                exception_formatter=structlog.dev.plain_traceback,
+            ),
         ],
         # Looked up for every line: a live display puts itself in stderr's place.
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),

@@ -24,6 +24,7 @@ from kernelswarm.hardware.pool_files import find_pool
 from kernelswarm.schemas import (
     CandidateProposed,
     Envelope,
+    InputError,
     KernelswarmError,
     NodePlanned,
     StopRequested,
@@ -113,6 +114,14 @@ async def test_a_session_whose_servers_data_is_gone_goes_on_from_the_log(tmp_pat
     planned = [one.id for _, one in after if isinstance(one.event(), NodePlanned)]
     answered = [one.cause for _, one in after if isinstance(one.event(), CandidateProposed)]
     assert sorted(answered) == sorted(planned)
+
+
+async def test_a_session_whose_pool_is_not_known_here_starts_no_server(tmp_path: Path) -> None:
+    events = history("v1-killed")
+    histories.into_log(tmp_path, events)
+    with pytest.raises(InputError, match="no pool is called 'bare'"):
+        await resumed(tmp_path, events[0].session)
+    assert not (tmp_path / "nats").exists()
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["server-data-kept", "server-data-and-artifacts-lost"])

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import asynccontextmanager
 
 import pytest
+from structlog.testing import capture_logs
 from waiting import LIMIT_S, REDELIVERY_S, within
 
 import given
@@ -16,6 +17,7 @@ from kernelswarm.schemas import (
     CandidateProposed,
     Envelope,
     Event,
+    HarnessError,
     Intent,
     MemoryOperator,
     NodePlanned,
@@ -49,12 +51,13 @@ class Failing:
     role = "synthesizer"
     consumes = (NodePlanned,)
 
-    def __init__(self) -> None:
+    def __init__(self, error: Exception) -> None:
         self.tries = 0
+        self._error = error
 
     async def handle(self, work: Work) -> Sequence[Answer]:
         self.tries += 1
-        raise ValueError("a defect")
+        raise self._error
 
     def give_up(self, work: Work, reason: str) -> Sequence[Answer]:
         return [Answer(SynthesisFailed(backend="test", reason=reason))]
@@ -123,16 +126,24 @@ async def test_a_copy_that_the_stream_did_not_know_is_answered_once(bus: Bus) ->
     assert len(await bus.history("s-test1")) == 4 and len(graph.decisive) == 1
 
 
-async def test_a_step_that_always_raises_ends_in_an_event(bus: Bus) -> None:
-    agent = Failing()
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(ValueError("a defect"), ["step raised", "step failed"]), (HarnessError("no room\nTraceback"), ["step failed"])],
+)
+async def test_a_step_that_always_raises_ends_in_an_event(bus: Bus, error: Exception, told: list[str]) -> None:
+    agent = Failing(error)
     await bus.publish(opening())
     plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
     await bus.publish(given.said(plan, node="n001", cause="x"))
-    async with running(Worker(agent, bus, "cpu", Histories(bus), give_up_after=2)):
-        (failed,) = await heard(bus, SynthesisFailed, 1)
+    with capture_logs() as logs:
+        async with running(Worker(agent, bus, "cpu", Histories(bus), give_up_after=2)):
+            (failed,) = await heard(bus, SynthesisFailed, 1)
     event = failed.event()
     assert isinstance(event, SynthesisFailed)
-    assert event.reason == "ValueError: a defect"
+    assert event.reason == f"{type(error).__name__}: {error}"
+    warnings = [entry for entry in logs if entry["log_level"] == "warning"]
+    assert [entry["event"] for entry in warnings] == told
+    assert "\n" not in warnings[-1]["error"]
     assert (failed.node, agent.tries) == ("n001", 2)
 
 

@@ -204,6 +204,8 @@ class Admitting:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None: ...
 
+    def expect_looks(self) -> None: ...
+
     async def admit(self, _: object) -> ProblemFacts:
         return given.facts()
 
