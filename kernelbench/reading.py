@@ -133,5 +133,7 @@ def _why_none(graph: SearchGraph) -> tuple[str, str]:
 
 
 def _line(text: str) -> str:
-    """The text on one line, for a cell that people read."""
-    return " ".join(text.split())
+    """The text on one line, for a cell that people read: without the traceback behind it, which names one machine's
+    files. That is in the log.
+    """
+    return " ".join(text.partition("Traceback (most recent call last)")[0].split())

@@ -88,7 +88,8 @@ def test_refusals_are_counted_by_what_they_say(sentence: str, cause: str) -> Non
 
 
 def test_what_broke_is_named() -> None:
-    found = reading.crashed(BLANK, HarnessError("no baseline can be timed"), 1.0)
+    said = "no baseline\ncan be timed\nTraceback (most recent call last):\n  File somewhere"
+    found = reading.crashed(BLANK, HarnessError(said), 1.0)
     assert (found.cause, found.detail) == ("crash: HarnessError", "no baseline can be timed")
 
 
