@@ -34,10 +34,14 @@ HEADER = (
     "x eager",
     "x best",
     "% copy",
+    "% alike",
     "TFLOP/s",
     "recipe",
 )
 BASELINES = ("eager", "compile", "max_autotune")
+COPY = "copy"
+"""Timed beside the kernels: a plain copy of half of the operator's bytes, which moves as many. A short one does not
+reach the bandwidth of a long one."""
 
 
 # Writing candidates: no GPU
@@ -205,6 +209,7 @@ class Run:
                 if name != "eager" and time.monotonic() < until + 5:
                     self._baseline(name, operator, inputs, calls)
             del want
+            calls[COPY] = _copy(operator.bytes(dtype))
             timed = self.timer.samples({**calls, **{n: right[n]["call"] for n in best}}, self.options.rounds)
         return {
             "operator": operator.name,
@@ -271,14 +276,21 @@ class Run:
         calls[name] = lambda: compiled(*inputs)
 
 
+def _copy(moved: int) -> Callable[[], Any]:
+    source = torch.ones(max(1, moved // 8), dtype=torch.float32, device="cuda")
+    target = torch.empty_like(source)
+    return lambda: target.copy_(source)
+
+
 def row(entry: dict[str, Any], copy: float) -> tuple[str, ...]:
     """One line of the table."""
     if "error" in entry:
         return (entry["operator"], entry["dtype"], *["-"] * (len(HEADER) - 3), entry["error"][-200:])
     medians = {name: statistics.median(times) for name, times in entry["samples_ms"].items()}
     best = entry["best"][0] if entry["best"] else ""
-    ms = min((medians[n] for n in medians if n not in BASELINES), default=0.0)
-    best = next((n for n in medians if n not in BASELINES and medians[n] == ms), best)
+    own = {name: time for name, time in medians.items() if name not in (*BASELINES, COPY)}
+    ms = min(own.values(), default=0.0)
+    best = next((name for name, time in own.items() if time == ms), best)
     strongest = min(medians[name] for name in BASELINES if name in medians)
     recipe = entry["candidates"][best]["recipe"] if best else {}
     default = next(iter(entry["candidates"].values()))["recipe"] if entry["candidates"] else {}
@@ -291,6 +303,7 @@ def row(entry: dict[str, Any], copy: float) -> tuple[str, ...]:
         f"{medians['eager'] / ms:.2f}" if ms else "-",
         f"{strongest / ms:.2f}" if ms else "-",
         f"{100 * entry['bytes'] / ms / 1e6 / copy:.1f}" if ms else "-",
+        f"{100 * medians[COPY] / ms:.1f}" if ms and COPY in medians else "-",
         f"{entry['flops'] / ms / 1e9:.0f}" if ms and entry["flops"] else "-",
         changed if best else "none right",
     )

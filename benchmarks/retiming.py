@@ -42,11 +42,12 @@ HEADER = ("kernel", "runs", "first", "interval", "agree", "processes", "runs dif
 EAGER = "copy of eager"
 
 
-def winner(path: Path, budget: int, seed: int) -> str:
+def winner(path: Path, pool: str, budget: int, seed: int) -> str:
     """Source of the best kernel of one search, a win or not, which is kept; empty if none was right."""
-    kept = WORKSPACE / "retiming" / "winners" / f"{path.stem}.py"
+    kept = WORKSPACE / "retiming" / "winners" / pool / f"{path.stem}.py"
     if not kept.exists():
-        found = optimize(path, home=fresh_folder(WORKSPACE / "retiming" / path.stem), budget=budget, seed=seed)
+        home = fresh_folder(WORKSPACE / "retiming" / path.stem)
+        found = optimize(path, home=home, budget=budget, seed=seed, pool=pool)
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(found.get("source", ""), encoding="utf-8")
     return kept.read_text(encoding="utf-8")
@@ -127,23 +128,23 @@ def row(facts: dict[str, Any]) -> tuple[str, ...]:
     return (facts["kernel"], str(facts["runs"]), first, f"{low:.2f} to {high:.2f}", share, process, run, wins)
 
 
-def kernels(paths: list[Path], budget: int, seed: int) -> list[tuple[str, Problem, str, str]]:
+def kernels(paths: list[Path], pool: Pool, budget: int, seed: int) -> list[tuple[str, Problem, str, str]]:
     """Name, problem, source and language of what is to be timed again."""
     found = []
     for path in paths:
-        problem = load_problem(path)
-        found.append((f"{path.stem}, {EAGER}", problem, copy_of_eager(problem), "cpp"))
-        source = winner(path, budget, seed) if budget else ""
+        problem, language = load_problem(path), pool.languages[0]
+        found.append((f"{path.stem}, {EAGER}", problem, copy_of_eager(problem), language))
+        source = winner(path, pool.name, budget, seed) if budget else ""
         if source:
-            found.append((path.stem, problem, source, "cpp"))
+            found.append((path.stem, problem, source, language))
     return found
 
 
 async def time_again(options: argparse.Namespace, paths: list[Path], start: dict[str, Any]) -> list[dict[str, Any]]:
     """All runs, the kernels in turn, so that what the machine does meanwhile meets each of them."""
-    pool = find_pool("cpu", WORKSPACE / "retiming" / "home")
+    pool = find_pool(options.pool, WORKSPACE / "retiming" / "home")
     hardware = detect(pool, WORKSPACE / "retiming" / "home")
-    chosen = kernels(paths, options.budget, options.seed)
+    chosen = kernels(paths, pool, options.budget, options.seed)
     timings: dict[str, list[Timing]] = {name: [] for name, *_ in chosen}
     for turn in range(options.runs):
         for name, problem, source, language in chosen:
@@ -159,7 +160,7 @@ def keep(start: dict[str, Any], found: list[dict[str, Any]]) -> dict[str, Any]:
     pairs = sum(one["runs"] * (one["runs"] - 1) for one in found)
     agree = sum(one["agree"] * one["runs"] * (one["runs"] - 1) for one in found if one["agree"] is not None)
     content = {**start, "kernels": found, "agree_of_100": 100 * agree / pairs if pairs else None}
-    save(RESULTS / "retiming.json", content)
+    save(RESULTS / ("retiming.json" if start["pool"] == "cpu" else f"retiming_{start['pool']}.json"), content)
     return content
 
 
@@ -167,13 +168,14 @@ def main() -> int:
     """Search, time again, print how many runs agree."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--problems", default="rmsnorm,softmax,swiglu", help="names of shipped problems, or files")
+    parser.add_argument("--pool", default="cpu", help="where to time; an accelerator's too")
     parser.add_argument("--runs", type=int, default=20, help="2 at least")
     parser.add_argument("--budget", type=int, default=10, help="of each search; 0: copies of eager only")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print one object instead of the table")
     options = parser.parse_args()
     paths = [path if (path := Path(name)).suffix else PROBLEMS / f"{name}.py" for name in options.problems.split(",")]
-    start = {"benchmark": "retiming", "date": now(), "versions": versions(), "machine": machine()}
+    start = {"benchmark": "retiming", "date": now(), "versions": versions(), "machine": machine(), "pool": options.pool}
     try:
         found = asyncio.run(time_again(options, paths, start))
     except BenchmarkError as error:

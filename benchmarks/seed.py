@@ -2,8 +2,9 @@
 
 Without: a search in a home of its own. With: the same search (budget, random seed) in a copy of a home in which another
 search has ended, started with ``--seed-from auto``. That other search is the unseeded one of the next random seed, on
-the same problem (``--history same``) or the most alike shipped one (``--history like``), so no kernel comes from the
-search it is compared with. The arm ``skills`` has that home too but no seeds: what earlier lessons alone bring.
+the same problem (``--history same``) or the most alike shipped one (``--history like``); with ``--history all`` the log
+holds those of all other random seeds, as one that is in use does. No kernel comes from the search it is compared with.
+The arm ``skills`` has that home too but no seeds: what earlier lessons alone bring.
 
 Reported: candidates until 95 % of the best of the unseeded search is reached, the same of the search's own best, and
 the best itself. No number rests on how fast the machine was in the minutes of a search: every kernel that was a
@@ -53,6 +54,11 @@ LIKE = {
 }
 """The most alike shipped problem, as docs/seeding.md compares them; the others have none."""
 
+HISTORIES = {
+    "same": "the same problem, one search",
+    "all": "the same problem, a search of every other random seed",
+    "like": "the most alike problem, one search",
+}
 ARMS = ("without", "skills", "with")
 MILESTONES = "milestones"
 SHARE = 0.95
@@ -80,11 +86,9 @@ def search(problem: Path, seed: int, arm: str, options: argparse.Namespace) -> d
     home = fresh_folder(home_of(problem.stem, seed, arm, history))
     extra: list[str] = []
     if arm != "without":
-        source = problem.stem if history == "same" else LIKE[problem.stem]
-        before = home_of(source, (seed + 1) % options.seeds, "without", history)
-        if not (before / "log.duckdb").exists():
-            raise BenchmarkError(f"no finished search in {before}: run the arm `without` of {source} first")
-        shutil.copytree(before, home, dirs_exist_ok=True, ignore=shutil.ignore_patterns("nats", "out"))
+        source = LIKE[problem.stem] if history == "like" else problem.stem
+        others = [(seed + step) % options.seeds for step in range(1, options.seeds if history == "all" else 2)]
+        put_history(home, [home_of(source, other, "without", history) for other in others])
     if arm == "with":
         extra = ["--seed-from", "auto"]
     found = optimize(problem, home=home, budget=options.budget, seed=seed, extra=extra)
@@ -97,6 +101,20 @@ def search(problem: Path, seed: int, arm: str, options: argparse.Namespace) -> d
         rival = home_of(problem.stem, seed, "without", history)
         result["again"] = evaluate_again(problem, {"without": rival, arm: home}, options.turns)
     return result
+
+
+def put_history(home: Path, earlier: list[Path]) -> None:
+    """Make ``home`` one in which the searches of the homes ``earlier`` have ended.
+
+    Raises:
+        BenchmarkError: one of them has no finished search.
+    """
+    for before in earlier:
+        if not (before / "log.duckdb").exists():
+            raise BenchmarkError(f"no finished search in {before}: run the arm `without` first")
+    shutil.copytree(earlier[0], home, dirs_exist_ok=True, ignore=shutil.ignore_patterns("nats", "out"))
+    for before in earlier[1:]:
+        kernelswarm("log", "import", str(before / "log.duckdb"), home=home)
 
 
 def write_milestones(measured: list[dict[str, Any]], best: str, folder: Path) -> list[int]:
@@ -183,15 +201,16 @@ def summary(pairs: list[dict[str, Any]]) -> dict[str, Any]:
 def wanted(problems: list[Path], seeds: int, arms: list[str], history: str) -> Iterator[tuple[Path, int, str]]:
     """Searches in an order in which each finds its history: a problem's unseeded ones and those of its source first."""
     done: set[tuple[Path, int]] = set()
+    ahead = seeds - 1 if history == "all" else 1
     for problem in problems:
         sources = [problem, *([PROBLEMS / f"{LIKE[problem.stem]}.py"] if history == "like" else [])]
         # A seeded search comes as soon as its history is there: the arms share the machine's good and bad minutes.
-        for seed in range(seeds + 1):
+        for seed in range(seeds + ahead):
             for source in sources:
                 if seed < seeds and (source, seed) not in done:
                     yield source, seed, "without"
                     done.add((source, seed))
-            yield from ((problem, seed - 1, arm) for arm in arms if seed)
+            yield from ((problem, seed - ahead, arm) for arm in arms if seed >= ahead)
 
 
 def run(options: argparse.Namespace, problems: list[Path], arms: list[str]) -> dict[str, Any]:
@@ -243,7 +262,7 @@ def report(arm: str, history: str, pairs: dict[str, Any], facts: dict[str, Any])
         for name, pair in pairs.items()
     ]
     count, of = facts["at_most_a_third"], facts["pairs"]
-    title = f"{arm} a history of the {'same problem' if history == 'same' else 'most alike problem'}, against without"
+    title = f"{arm} a history of {HISTORIES[history]}, against without"
     return "\n".join(
         (
             title,
@@ -265,7 +284,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=3, help="random seeds for each problem, at least 2")
     parser.add_argument("--budget", type=int, default=40, help="candidates for each search")
     parser.add_argument("--turns", type=int, default=3, help="times that every milestone is evaluated again")
-    parser.add_argument("--history", choices=("same", "like"), default="same", help="whose kernels are the seeds")
+    parser.add_argument("--history", choices=tuple(HISTORIES), default="same", help="whose kernels are the seeds")
     parser.add_argument("--arms", default="with", help="of with and skills, separated by commas")
     parser.add_argument("--results", type=Path, default=RESULTS / "seed.json", help="file for the results")
     parser.add_argument("--fresh", action="store_true", help="search again what is kept")
