@@ -1,12 +1,12 @@
 """How events travel: the only folder that knows NATS."""
 
+from .acks import IN_FLIGHT
 from .asked import asked_bus
 from .client import Bus
 from .consumer import Consumer, Delivery
 from .fair import FairConsumer
 from .local import embedded
 from .options import VARIABLES, ConnectOptions, connecting_with
-from .publisher import IN_FLIGHT
 from .reader import Tail
 from .rpc import NobodyServes, Service
 from .server import MAX_PAYLOAD, server_binary

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 import nats.errors
@@ -66,8 +66,8 @@ class Link:
         self.js: JetStreamContext = self.nc.jetstream(timeout=ANSWER_SECONDS)
         self._connected = asyncio.Event()
         self._watchers: set[Callable[[], None]] = set()
-        self._attempts: dict[asyncio.Timeout, str] = {}
-        """What is being asked just now: the subject of each, if it is known."""
+        self._attempts: dict[asyncio.Timeout, frozenset[str]] = {}
+        """What is being asked just now: the subjects of each in lower case, none where they are not known."""
         self._refusals: dict[asyncio.Timeout, str] = {}
         self._refused: set[str] = set()
         self._lost: BusError | None = None
@@ -196,11 +196,22 @@ class Link:
                     await asyncio.sleep(RETRY_SECONDS)
 
     async def _attempt(self, request: Callable[[], Awaitable[T]], seconds: float, subject: str) -> T:
+        async with self.asked({subject} if subject else (), seconds):
+            return await heeded(request())
+
+    @contextlib.asynccontextmanager
+    async def asked(self, subjects: Iterable[str], seconds: float) -> AsyncIterator[None]:
+        """The body may take ``seconds``; it ends at once when the connection breaks under it.
+
+        Raises:
+            TimeoutError: it took longer, or was asked over a connection that is gone.
+            BusError: the server refuses one of ``subjects`` to this user.
+        """
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
-                self._attempts[limit] = subject
-                return await heeded(request())
+                self._attempts[limit] = frozenset(map(str.lower, subjects))
+                yield
         except TimeoutError:
             if limit in self._refusals:
                 raise BusError(self._refusals[limit]) from None
@@ -249,7 +260,7 @@ class Link:
         self._refused.add(_family(subject))
         now = asyncio.get_running_loop().time()
         for limit, asked in self._attempts.items():
-            if asked.lower() == subject or (not asked and subject.startswith(("$js.api.", "$o."))):
+            if subject in asked or (not asked and subject.startswith(("$js.api.", "$o."))):
                 self._refusals[limit] = sentence
                 when = now + (0.0 if asked else _ANSWERED_MEANWHILE_SECONDS)
                 if not limit.expired() and (limit.when() or when) >= when:

@@ -1,17 +1,15 @@
 """Events onto the stream: each exactly once, whatever the server does meanwhile."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nats.js.api import Header
 from nats.js.errors import NotFoundError
 
-from ..schemas import BusError, Envelope, encode
+from ..schemas import BusError, Envelope, InputError, encode_envelope
+from .acks import BLOCK, IN_FLIGHT, Acks, Outgoing
 from .link import Link
 from .subjects import STREAM, event_subject
-
-IN_FLIGHT = 256
-"""Publishes that wait for their acknowledgement at a time."""
 
 _HEADER_BYTES = 1024
 
@@ -21,6 +19,7 @@ class Publisher:
 
     def __init__(self, link: Link) -> None:
         self._link = link
+        self._acks = Acks(link)
         self._window = asyncio.Semaphore(IN_FLIGHT)
 
     async def publish(self, envelope: Envelope) -> int:
@@ -30,25 +29,7 @@ class Publisher:
             InputError: a name in the envelope cannot be part of a subject.
             BusError: it is too large, the server refuses, or stayed away for longer than patience.
         """
-        subject = event_subject(envelope.session, envelope.pool, envelope.tag)
-        data = encode(envelope)
-        limit = self._link.nc.max_payload - _HEADER_BYTES
-        if len(data) > limit:
-            raise BusError(
-                f"{envelope.tag} of session {envelope.session} is {len(data):,} bytes, the event bus takes {limit:,}: "
-                "put what is large into an artifact"
-            )
-        headers = {Header.MSG_ID.value: envelope.id}
-        async with self._window:
-            try:
-                ack = await self._link.retried(
-                    f"store {envelope.tag} of session {envelope.session}",
-                    lambda: self._link.js.publish(subject, data, stream=STREAM, headers=headers),
-                    subject=subject,
-                )
-            except NotFoundError as error:
-                raise BusError(f"the event bus at {self._link.url} has lost its stream {STREAM}") from error
-        return ack.seq
+        return await self._publish(self._outgoing(envelope))
 
     async def publish_many(self, envelopes: Iterable[Envelope]) -> list[int]:
         """Store several, in their order as long as nothing has to be sent twice; their sequences.
@@ -56,8 +37,48 @@ class Publisher:
         Raises:
             InputError, BusError: as :meth:`publish`, for the first that failed; the others are stored.
         """
-        results = await asyncio.gather(*map(self.publish, envelopes), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-        return [result for result in results if isinstance(result, int)]
+        events: list[Outgoing] = []
+        failed: list[BaseException] = []
+        for envelope in envelopes:
+            try:
+                events.append(self._outgoing(envelope))
+            except (InputError, BusError) as error:
+                failed.append(error)
+        sequences: list[int] = []
+        for start in range(0, len(events), BLOCK):
+            for result in await self._publish_block(events[start : start + BLOCK]):
+                (failed if isinstance(result, BaseException) else sequences).append(result)  # type: ignore[arg-type]
+        if failed:
+            raise failed[0]
+        return sequences
+
+    async def _publish_block(self, events: Sequence[Outgoing]) -> list[int | BaseException]:
+        sequences = await self._acks.send(events)
+        # A second copy is dropped: what was not acknowledged is sent again, with the patience and the reasons of one.
+        missing = [event for event, sequence in zip(events, sequences, strict=True) if sequence is None]
+        again = iter(await asyncio.gather(*map(self._publish, missing), return_exceptions=True))
+        return [next(again) if sequence is None else sequence for sequence in sequences]
+
+    def _outgoing(self, envelope: Envelope) -> Outgoing:
+        tag = envelope.tag
+        data = encode_envelope(envelope)
+        limit = self._link.nc.max_payload - _HEADER_BYTES
+        if len(data) > limit:
+            raise BusError(
+                f"{tag} of session {envelope.session} is {len(data):,} bytes, the event bus takes {limit:,}: "
+                "put what is large into an artifact"
+            )
+        return Outgoing(event_subject(envelope.session, envelope.pool, tag), data, envelope.id, tag, envelope.session)
+
+    async def _publish(self, event: Outgoing) -> int:
+        headers = {Header.MSG_ID.value: event.id}
+        async with self._window:
+            try:
+                ack = await self._link.retried(
+                    f"store {event.tag} of session {event.session}",
+                    lambda: self._link.js.publish(event.subject, event.data, stream=STREAM, headers=headers),
+                    subject=event.subject,
+                )
+            except NotFoundError as error:
+                raise BusError(f"the event bus at {self._link.url} has lost its stream {STREAM}") from error
+        return ack.seq

@@ -10,6 +10,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from ..schemas import BusError, InputError, KernelswarmError, LogCorrupted, PoolError, ProblemError, StoreError
+from .cancelled import heeded
 from .link import Link
 from .subjects import rpc_subject
 
@@ -103,15 +104,10 @@ async def request(link: Link, name: str, payload: bytes, timeout: float) -> byte
         KernelswarmError: what the service raised.
     """
     subject = rpc_subject(name)
-    task = asyncio.current_task()
-    before = task.cancelling() if task else 0
     try:
         async with asyncio.timeout(timeout):
             await link.connected()
-            answer = await link.nc.request(subject, payload, timeout=timeout)
-        # Python 3.11's wait_for, under the request, forgets a cancellation that comes in the same moment as the answer.
-        if task and task.cancelling() > before:
-            raise asyncio.CancelledError
+            answer = await heeded(link.nc.request(subject, payload, timeout=timeout))
     except nats.errors.NoRespondersError as error:
         raise NobodyServes(f"nobody serves {name!r} on the event bus at {link.url}") from error
     except TimeoutError as error:

@@ -4,6 +4,7 @@ The server accepts a wildcard in a published subject, so a session called ``*`` 
 are not plain tokens are refused here, before they become part of a subject.
 """
 
+import functools
 import re
 from collections.abc import Sequence
 
@@ -23,6 +24,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9-]{1,64}")
 _TAG = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 
 
+@functools.lru_cache(4096)
 def event_subject(session: str, pool: str, tag: str) -> str:
     """``ks.v1.<session>.<pool>.<tag with dashes>``.
 

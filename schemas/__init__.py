@@ -19,6 +19,7 @@ from .diagnosis import (
 from .envelope import (
     Envelope,
     decode_envelope,
+    encode_envelope,
     event_id,
     event_tag,
     seal,
@@ -196,6 +197,7 @@ __all__ = [
     "decode",
     "decode_envelope",
     "encode",
+    "encode_envelope",
     "event_id",
     "event_tag",
     "seal",

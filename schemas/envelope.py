@@ -54,6 +54,7 @@ class Envelope(Schema, frozen=True, kw_only=True):
             return None
 
 
+_ENCODER = msgspec.json.Encoder()
 _ANY_EVENT: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Union[tuple(EVENTS.values())])  # noqa: UP007
 """Tag and body in one pass: replay decodes millions."""
 
@@ -105,6 +106,11 @@ def event_tag(kind: type[Event]) -> str:
     tag = kind.__struct_config__.tag
     assert isinstance(tag, str)
     return tag
+
+
+def encode_envelope(envelope: Envelope) -> bytes:
+    """The wire bytes of one event. Its body was looked at when it was sealed, and is not again."""
+    return _ENCODER.encode(envelope)
 
 
 def decode_envelope(data: bytes) -> Envelope:

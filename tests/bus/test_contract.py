@@ -7,7 +7,7 @@ import pytest
 from nats.js import api
 from waiting import REDELIVERY_S, within
 
-from kernelswarm.bus import ANY, Bus
+from kernelswarm.bus import ANY, MAX_PAYLOAD, Bus
 from kernelswarm.schemas import BusError, InputError, SessionClosed, StopRequested, decode_envelope
 
 STOP = [StopRequested]
@@ -30,6 +30,23 @@ async def test_the_same_event_twice_is_stored_once(bus, event):
     assert await bus.publish(one) == first
     assert await bus.publish_many([one, other, one]) == [first, first + 1, first]
     assert len(await bus.history("s1")) == 2
+
+
+async def test_of_many_events_those_that_can_be_are_stored(bus, event):
+    large = event(StopRequested(reason="x" * 2 * MAX_PAYLOAD))
+    with pytest.raises(InputError, match="not a usable name"):
+        await bus.publish_many([event(), event(session="*"), large, event()])
+    with pytest.raises(BusError, match="put what is large into an artifact"):
+        await bus.publish_many([large, event()])
+    assert len(await bus.history("s1")) == 3
+
+
+async def test_publishing_many_may_be_cancelled(bus, event):
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await bus.publish_many([event() for _ in range(5000)])
+    stored = len(await bus.history("s1"))
+    assert await bus.publish_many([event()]) == [stored + 1]
 
 
 async def test_history_keeps_to_its_session_and_its_bounds(bus, event):

@@ -88,6 +88,21 @@ async def test_an_event_whose_acknowledgement_was_lost_is_stored_once(bus, wire,
     assert len(await bus.history("s1")) == 1
 
 
+async def test_events_whose_acknowledgements_were_lost_are_stored_once_and_in_order(bus, wire, event):
+    cable, through = wire
+    many = [event() for _ in range(2500)]
+    async with await Bus.connect(through, name="far") as far, bus.tail() as tail:
+        cable.swallow()
+        publishing = asyncio.create_task(far.publish_many(many))
+        assert (await within(anext(tail)))[1] == many[0]
+        cable.cut()
+        assert sorted(await within(publishing)) == list(range(1, 2501))
+    said, stored = [one.id for one in many], [one.id for _, one in await bus.history("s1")]
+    assert stored[:256] == said[:256]
+    assert set(stored[:1000]) == set(said[:1000])
+    assert stored[1000:] == said[1000:]
+
+
 async def test_a_worker_is_served_over_a_new_connection(bus, wire, event):
     cable, through = wire
     async with (

@@ -22,7 +22,7 @@ from kernelswarm.bus import Bus
 from kernelswarm.hardware.platforms import detect
 from kernelswarm.hardware.pool_files import find_pool
 from kernelswarm.hardware.problem_files import load_problem
-from kernelswarm.schemas import BusError, Event, NodePlanned, SessionClosed, event_tag
+from kernelswarm.schemas import BusError, Event, NodePlanned, ProfilingFailed, SessionClosed, event_tag
 from kernelswarm.store import recording, run_sql
 
 CONF = Path(kernelswarm.__file__).parent / "deploy" / "nats-permissions.conf"
@@ -68,6 +68,14 @@ async def test_a_host_that_runs_candidates_decides_nothing(as_role: URL):
             with pytest.raises(BusError, match=r"does not let this user say ks\.v1\.s1\.cpu\."):
                 await within(runner.publish(envelope(body)))
         assert await runner.history(None) == []
+
+
+async def test_of_many_events_those_that_the_role_may_say_are_stored(as_role: URL):
+    allowed = envelope(ProfilingFailed(report=given.profile()))
+    async with await Bus.connect(as_role("runner"), name="runner") as runner:
+        with pytest.raises(BusError, match=r"does not let this user say ks\.v1\.s1\.cpu\."):
+            await within(runner.publish_many([envelope(given.opened()), allowed]))
+        assert [stored for _, stored in await runner.history(None)] == [allowed]
 
 
 async def test_a_host_that_runs_candidates_answers_no_query(as_role: URL):
