@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -67,15 +67,15 @@ def spell(row: Row) -> bytes:
     return _ENCODER.encode(_in_columns(row))
 
 
-def link(row: Row, seq: int, previous: str) -> Row:
-    """Give ``row`` its position and chain it to the hash ``previous``."""
-    placed = row._replace(seq=seq)
-    return placed._replace(hash=chain_hash(placed, previous))
+def link(row: Row, seq: int, previous: str, message: bytes | None = None) -> Row:
+    """Give ``row``, which says ``message``, its position and chain it to the hash ``previous``."""
+    found = _hash((seq, *row[1:11]), previous, row.message if message is None else message)
+    return Row(seq, *row[1:12], hash=found, wire=row.wire)
 
 
 def chain_hash(row: Row, previous: str) -> str:
     """Hex sha256 over the previous hash, every typed column, and the wire bytes, each on a line."""
-    return _hash(row, previous, row.message)
+    return _hash(row[:11], previous, row.message)
 
 
 def disagreement(row: Row) -> str:
@@ -114,15 +114,14 @@ class Chain:
         if row.wire and (wrong := disagreement(row)):
             return wrong
         message = _ENCODER.encode(envelope) if envelope is not None and not row.wire else row.message
-        if row.hash != _hash(row, self.head, message):
+        if row.hash != _hash(row[:11], self.head, message):
             return disagreement(row) or "its hash does not follow from its content and the event before it"
         self.head, self.good = row.hash, self.good + 1
         return ""
 
 
-def _hash(row: Row, previous: str, message: bytes) -> str:
-    columns = _ENCODER.encode(row[:11])
-    return hashlib.sha256(b"\n".join((previous.encode(), columns, message))).hexdigest()
+def _hash(columns: tuple[Any, ...], previous: str, message: bytes) -> str:
+    return hashlib.sha256(b"\n".join((previous.encode(), _ENCODER.encode(columns), message))).hexdigest()
 
 
 def _in_columns(row: Row) -> Envelope:

@@ -1,7 +1,7 @@
 """Which event ids the log has: small and quick, because it is asked for every event."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -23,19 +23,22 @@ class IdIndex:
     def __len__(self) -> int:
         return len(self._sorted) + len(self._recent)
 
-    def suspects(self, ids: Iterable[str]) -> set[str]:
-        """Those of ``ids`` that are probably in the log; all the others certainly are not."""
-        prints = {one: fingerprint(one) for one in ids}
-        wanted = np.fromiter(prints.values(), dtype=np.uint64, count=len(prints))
+    def suspects(self, ids: Mapping[str, int]) -> set[str]:
+        """Those of ``ids`` that are probably in the log; all the others certainly are not.
+
+        Args:
+            ids: each with its :func:`fingerprint`.
+        """
+        wanted = np.fromiter(ids.values(), dtype=np.uint64, count=len(ids))
         places = np.searchsorted(self._sorted, wanted)
         found = np.zeros(len(wanted), dtype=bool)
         inside = places < len(self._sorted)
         found[inside] = self._sorted[places[inside]] == wanted[inside]
-        return {one for (one, print_), old in zip(prints.items(), found, strict=True) if old or print_ in self._recent}
+        return {one for (one, print_), old in zip(ids.items(), found, strict=True) if old or print_ in self._recent}
 
-    def add(self, ids: Iterable[str]) -> None:
-        """Remember ``ids``."""
-        self._recent.update(map(fingerprint, ids))
+    def add(self, fingerprints: Iterable[int]) -> None:
+        """Remember the ids that have these."""
+        self._recent.update(fingerprints)
         if len(self._recent) >= _MERGE_AT:
             recent = np.fromiter(self._recent, dtype=np.uint64, count=len(self._recent))
             self._sorted = np.sort(np.concatenate((self._sorted, recent)))

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import msgspec
@@ -18,7 +18,7 @@ from ..schemas import Envelope, decode_envelope
 from .as_of import dress
 from .chain import Row, link, read_message
 from .database import MEMORY, LogBusyError, explained, open_database, read_meta, typed_fit, views_fit, write_meta
-from .ids import IdIndex
+from .ids import IdIndex, fingerprint
 from .typed import extend_typed
 from .verify import VerifyResult, verify_chain
 
@@ -137,7 +137,7 @@ class Log:
             with self._transaction(stream) as transaction:
                 transaction.last = max(seq for seq, _ in fresh)
                 self._insert(transaction, new)
-            self._index().add(row.id for row in transaction.rows)
+            self._index().add(transaction.fingerprints)
             return transaction.written
 
     def append_all(self, batches: Iterable[Sequence[tuple[int, bytes]]], *, stream: str) -> int:
@@ -148,7 +148,7 @@ class Log:
                     for batch in batches:
                         transaction.last = max(seq for seq, _ in batch)
                         self._insert(transaction, self._new(_readable(batch)))
-                        self._index().add(row.id for row in transaction.rows)
+                        self._index().add(transaction.fingerprints)
             except BaseException:
                 self._ids = None
                 raise
@@ -219,12 +219,12 @@ class Log:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _new(self, rows: Iterable[Row]) -> list[Row]:
+    def _new(self, said: Iterable["_Said"]) -> list["_Said"]:
         """Those whose id the log does not have, each id once."""
-        first: dict[str, Row] = {}
-        for row in rows:
-            first.setdefault(row.id, row)
-        suspects = self._index().suspects(first)
+        first: dict[str, _Said] = {}
+        for one in said:
+            first.setdefault(one.row.id, one)
+        suspects = self._index().suspects({id: one.fingerprint for id, one in first.items()})
         if suspects:
             found = self._con.execute("SELECT id FROM events WHERE id IN (SELECT unnest(?))", [list(suspects)])
             for (known,) in found.fetchall():
@@ -256,15 +256,15 @@ class Log:
         self._head, self._count = transaction.head, count
         self._streams[stream] = transaction.last
 
-    def _insert(self, transaction: "_Transaction", rows: Iterable[Row]) -> None:
+    def _insert(self, transaction: "_Transaction", new: Sequence["_Said"]) -> None:
         linked: list[Row] = []
-        for seq, row in enumerate(rows, self._count + transaction.written + 1):
-            linked.append(link(row, seq, transaction.head))
+        for seq, (row, message, _) in enumerate(new, self._count + transaction.written + 1):
+            linked.append(link(row, seq, transaction.head, message))
             transaction.head = linked[-1].hash
         with self._con.appender("events") as appender:
             for start in range(0, len(linked), _STEP):
                 appender.append_rows(linked[start : start + _STEP])
-        transaction.rows = linked
+        transaction.fingerprints = [one.fingerprint for one in new]
         transaction.tags.update(row.tag for row in linked)
         transaction.written += len(linked)
 
@@ -273,6 +273,16 @@ class Log:
             self._con.execute("UPDATE streams SET last_seq = ? WHERE identity = ?", [last, stream])
         else:
             self._con.execute("INSERT INTO streams VALUES (?, ?)", [stream, last])
+
+
+class _Said(NamedTuple):
+    """A message that can be read."""
+
+    row: Row
+    """Without position and hash."""
+    message: bytes
+    fingerprint: int
+    """Of its id."""
 
 
 @dataclass
@@ -285,18 +295,20 @@ class _Transaction:
     """Sequence of the stream that is passed."""
     written: int = 0
     """Events."""
-    rows: list[Row] = field(default_factory=list)
-    """The latest of them."""
+    fingerprints: list[int] = field(default_factory=list)
+    """Of the ids of the latest of them."""
     tags: set[str] = field(default_factory=set)
     """Of all of them."""
 
 
-def _readable(messages: Iterable[tuple[int, bytes]]) -> Iterator[Row]:
+def _readable(messages: Iterable[tuple[int, bytes]]) -> Iterator[_Said]:
     for seq, data in messages:
         try:
-            yield read_message(data)
+            row = read_message(data)
         except (ValueError, msgspec.MsgspecError) as error:
             _log.warning("store: message %d of the stream is no event and was not recorded: %s", seq, error)
+        else:
+            yield _Said(row, data, fingerprint(row.id))
 
 
 def _roll_back(con: duckdb.DuckDBPyConnection) -> None:
