@@ -1,5 +1,6 @@
 """One message as one row of the log, and the hash that chains the rows. Pure."""
 
+import functools
 import hashlib
 import re
 from typing import Any, NamedTuple
@@ -139,7 +140,6 @@ def _in_columns(row: Row) -> Envelope:
 
 
 def _row(envelope: Envelope, tag: str) -> Row:
-    version = _VERSION.search(tag)
     return Row(
         seq=0,
         id=envelope.id,
@@ -151,8 +151,14 @@ def _row(envelope: Envelope, tag: str) -> Row:
         worker=envelope.worker,
         cause=envelope.cause,
         at_ns=envelope.at_ns,
-        schema_version=int(version[1]) if version else 0,
+        schema_version=_version(tag),
         body=bytes(envelope.body).decode(),
         hash="",
         wire="",
     )
+
+
+@functools.lru_cache(1024)
+def _version(tag: str) -> int:
+    found = _VERSION.search(tag)
+    return int(found[1]) if found else 0

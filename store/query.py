@@ -191,6 +191,7 @@ async def _ask(bus: Bus, name: str, query: Query, home: Path | None) -> Table:
         return decode(zlib.decompress(asking.result()), Table)
     finally:
         asking.cancel()
+        asking.add_done_callback(lambda task: task.cancelled() or task.exception())  # how it ends is nobody's concern
 
 
 async def _is_there(bus: Bus, name: str, home: Path | None) -> bool:
