@@ -9,7 +9,7 @@ import msgspec
 T = TypeVar("T")
 
 
-class Schema(msgspec.Struct, frozen=True, kw_only=True):
+class Schema(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A frozen record. A new field has a default; a change of meaning is a new tag."""
 
 
