@@ -18,6 +18,7 @@ from nats.js.api import Header
 from ..schemas import BusError
 from .cancelled import heeded
 from .link import ANSWER_SECONDS, Link
+from .subjects import STREAM
 
 IN_FLIGHT = 256
 """Events of one call that wait for their acknowledgement at a time."""
@@ -85,7 +86,7 @@ class Acks:
                         numbers.append(str(next(self._numbers)))
                         self._open[numbers[-1]] = block, place
                         block.open += 1
-                        headers = {Header.MSG_ID.value: event.id}
+                        headers = {Header.MSG_ID.value: event.id, Header.EXPECTED_STREAM.value: STREAM}
                         reply = f"{self._inbox}.{numbers[-1]}"
                         await heeded(self._link.nc.publish(event.subject, event.data, reply=reply, headers=headers))
                     await block.at_most(0)

@@ -18,7 +18,12 @@ async def heeded(work: Awaitable[T]) -> T:
     """
     task = asyncio.current_task()
     before = task.cancelling() if task is not None else 0
-    result = await work
+    try:
+        result = await work
+    except Exception as error:
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError from error
+        raise
     if task is not None and task.cancelling() > before:
         raise asyncio.CancelledError
     return result

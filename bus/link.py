@@ -34,6 +34,9 @@ RETRY_SECONDS = 0.1
 _NOT_AVAILABLE = 10008
 """JetStream's code for "just now I cannot": starting up, or electing a leader."""
 
+_FIRST_COPY_IN_PROCESS = 10158
+"""JetStream's code for a second copy of a message whose first one still waits for a majority."""
+
 _NO_ROOM = (10047, 10077, 10104)
 """JetStream's codes for a disk without room: for resources, for a message, for a consumer. Room may come back."""
 
@@ -169,17 +172,20 @@ class Link:
         *,
         seconds: float = ANSWER_SECONDS,
         subject: str = "",
+        deadline: float | None = None,
     ) -> T:
         """Do an idempotent request, again while the server is away, restarting or electing, until patience ends.
 
-        One attempt may take ``seconds``; it is given up at once when the connection broke under it, and when the server
-        refuses ``subject`` to this user.
+        It ends at ``deadline`` on the loop's clock, by default after :attr:`patience` seconds. One attempt may take
+        ``seconds``; it is given up at once when the connection broke under it, and when the server refuses ``subject``
+        to this user.
 
         Raises:
             BusError: the server refused it, or patience ended; ``what`` says what was asked.
             nats.js.errors.NotFoundError: it is about something that does not exist.
         """
-        deadline = asyncio.get_running_loop().time() + self.patience
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self.patience if deadline is None else deadline
         while True:
             await self.connected()
             try:
@@ -189,7 +195,7 @@ class Link:
             except (nats.errors.Error, TimeoutError) as error:
                 self.check()
                 # While there is no connection, how long it has been away decides, and says so.
-                late = asyncio.get_running_loop().time() > deadline and self._connected.is_set()
+                late = clock() > deadline and self._connected.is_set()
                 if late or not _passing(error):
                     raise BusError(f"the event bus at {self.url} did not {what}: {_reason(error)}") from error
                 if not isinstance(error, TimeoutError):
@@ -236,6 +242,10 @@ class Link:
     def _wake(self) -> None:
         if self._closing or self._lost is not None:
             self._connected.set()
+        # What was asked over the connection that is gone is never answered: that ends now, not after a timeout.
+        for limit in self._attempts:
+            if not limit.expired():
+                limit.reschedule(0)
         for callback in list(self._watchers):
             callback()
 
@@ -277,10 +287,6 @@ class Link:
             self._timer = None
         self._lost = None
         self._connected.set()
-        # What was asked over the broken connection is never answered: ask again now, not after a timeout.
-        for limit in self._attempts:
-            if not limit.expired():
-                limit.reschedule(0)
         self._wake()
 
     async def _on_closed(self) -> None:
@@ -341,7 +347,7 @@ def _family(subject: str) -> str:
 def _passing(error: Exception) -> bool:
     if isinstance(error, nats.js.errors.APIError):
         return (
-            error.err_code in (_NOT_AVAILABLE, *_NO_ROOM)
+            error.err_code in (_NOT_AVAILABLE, _FIRST_COPY_IN_PROCESS, *_NO_ROOM)
             or any(words in (error.description or "") for words in _SAID_OF_NO_ROOM)
             or (isinstance(error, nats.js.errors.ServiceUnavailableError) and error.err_code is None)
         )

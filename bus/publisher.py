@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from nats.js.api import Header
 from nats.js.errors import NotFoundError
 
-from ..schemas import BusError, Envelope, InputError, encode_envelope
+from ..schemas import BusError, Envelope, encode_envelope
 from .acks import BLOCK, IN_FLIGHT, Acks, Outgoing
 from .link import Link
 from .subjects import STREAM, event_subject
@@ -35,29 +35,37 @@ class Publisher:
         """Store several, in their order as long as nothing has to be sent twice; their sequences.
 
         Raises:
-            InputError, BusError: as :meth:`publish`, for the first that failed; the others are stored.
+            InputError, BusError: as :meth:`publish`, for the first that failed. The others are stored, unless nothing
+                can be at all.
         """
-        events: list[Outgoing] = []
-        failed: list[BaseException] = []
-        for envelope in envelopes:
-            try:
-                events.append(self._outgoing(envelope))
-            except (InputError, BusError) as error:
-                failed.append(error)
-        sequences: list[int] = []
+        said = [self._readied(envelope) for envelope in envelopes]
+        events = [one for one in said if isinstance(one, Outgoing)]
+        stored: list[int | BaseException] = []
         for start in range(0, len(events), BLOCK):
-            for result in await self._publish_block(events[start : start + BLOCK]):
-                (failed if isinstance(result, BaseException) else sequences).append(result)  # type: ignore[arg-type]
-        if failed:
-            raise failed[0]
-        return sequences
+            block = await self._publish_block(events[start : start + BLOCK])
+            stored += block
+            if not any(isinstance(one, int) for one in block):
+                break  # patience is over: it need not be for every block again
+        results = _in_turn(said, stored)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return [result for result in results if isinstance(result, int)]
 
     async def _publish_block(self, events: Sequence[Outgoing]) -> list[int | BaseException]:
         sequences = await self._acks.send(events)
         # A second copy is dropped: what was not acknowledged is sent again, with the patience and the reasons of one.
         missing = [event for event, sequence in zip(events, sequences, strict=True) if sequence is None]
-        again = iter(await asyncio.gather(*map(self._publish, missing), return_exceptions=True))
+        deadline = asyncio.get_running_loop().time() + self._link.patience
+        publishing = [self._publish(event, deadline) for event in missing]
+        again = iter(await asyncio.gather(*publishing, return_exceptions=True))
         return [next(again) if sequence is None else sequence for sequence in sequences]
+
+    def _readied(self, envelope: Envelope) -> Outgoing | Exception:
+        try:
+            return self._outgoing(envelope)
+        except Exception as error:  # noqa: BLE001 - one that cannot be written does not stop the others
+            return error
 
     def _outgoing(self, envelope: Envelope) -> Outgoing:
         tag = envelope.tag
@@ -70,7 +78,7 @@ class Publisher:
             )
         return Outgoing(event_subject(envelope.session, envelope.pool, tag), data, envelope.id, tag, envelope.session)
 
-    async def _publish(self, event: Outgoing) -> int:
+    async def _publish(self, event: Outgoing, deadline: float | None = None) -> int:
         headers = {Header.MSG_ID.value: event.id}
         async with self._window:
             try:
@@ -78,7 +86,20 @@ class Publisher:
                     f"store {event.tag} of session {event.session}",
                     lambda: self._link.js.publish(event.subject, event.data, stream=STREAM, headers=headers),
                     subject=event.subject,
+                    deadline=deadline,
                 )
             except NotFoundError as error:
                 raise BusError(f"the event bus at {self._link.url} has lost its stream {STREAM}") from error
         return ack.seq
+
+
+def _in_turn(said: Sequence[Outgoing | Exception], stored: Sequence[int | BaseException]) -> list[int | BaseException]:
+    """What became of each, as far as it was tried: ``stored`` has no place for those that could not be written."""
+    rest = iter(stored)
+    results: list[int | BaseException] = []
+    for one in said:
+        result = one if isinstance(one, Exception) else next(rest, None)
+        if result is None:
+            break
+        results.append(result)
+    return results

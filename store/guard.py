@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from ..schemas import InputError, Schema
+from ..schemas import InputError, Schema, StoreError
 from .database import is_cut
 from .fences import check, check_text
 from .limits import Limits
@@ -71,6 +71,7 @@ def guarded(
 
     Raises:
         InputError: it is not one reading statement, DuckDB refuses it, or it took longer than ``timeout`` seconds.
+        StoreError: the log was closed meanwhile.
         duckdb.Error: the file lost pieces, or holds others.
     """
     limits = Limits(con, timeout - waited)
@@ -83,7 +84,9 @@ def guarded(
     except duckdb.InterruptException as error:
         if limits.greedy:
             raise InputError("The query took too much memory and was stopped: ask for less.") from error
-        raise InputError(f"The query took longer than {timeout:g} s and was stopped: ask for less.") from error
+        if limits.late:
+            raise InputError(f"The query took longer than {timeout:g} s and was stopped: ask for less.") from error
+        raise StoreError("The query was stopped because its log was closed: ask again.") from error
     except duckdb.Error as error:
         if is_cut(str(error)):
             raise

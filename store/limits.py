@@ -23,6 +23,8 @@ class Limits:
         self._seconds = seconds
         self._done = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="query-limits", daemon=True)
+        self.late = False
+        """Whether it was stopped for its time."""
         self.greedy = False
         """Whether it was stopped for its memory."""
 
@@ -38,9 +40,9 @@ class Limits:
         begun, most = time.monotonic(), resident_bytes() + MOST_BYTES
         pause = max(0.0, min(self._seconds, _LOOK_SECONDS))
         while not self._done.wait(pause):
-            late = time.monotonic() - begun >= self._seconds
-            self.greedy = self.greedy or (not late and resident_bytes() > most)
-            if late or self.greedy:
+            self.late = time.monotonic() - begun >= self._seconds
+            self.greedy = self.greedy or (not self.late and resident_bytes() > most)
+            if self.late or self.greedy:
                 # Again and again: an interrupt that comes between two steps of a query is lost.
                 self._con.interrupt()
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import duckdb
 import msgspec
 
-from ..schemas import Envelope, decode_envelope
+from ..schemas import Envelope, StoreError, decode_envelope
 from .as_of import dress
 from .chain import Row, link, read_message
 from .database import MEMORY, LogBusyError, explained, open_database, read_meta, typed_fit, views_fit, write_meta
@@ -113,6 +113,7 @@ class Log:
     def dense(self) -> bool:
         """Whether it holds as many events as it was left with, when this is first asked."""
         with self._lock, self._reader_lock, explained(self.path):
+            self._check_open()
             return self._con.execute("SELECT count(*) FROM events").fetchone() == (self._count,)
 
     def last_seq(self, stream: str = "") -> int:
@@ -130,6 +131,7 @@ class Log:
             StoreError: the disk refused; nothing was written.
         """
         with self._lock, explained(self.path):
+            self._check_open()
             fresh = [(seq, data) for seq, data in messages if seq > self.last_seq(stream)]
             if not fresh:
                 return 0
@@ -143,6 +145,7 @@ class Log:
     def append_all(self, batches: Iterable[Sequence[tuple[int, bytes]]], *, stream: str) -> int:
         """As :meth:`append`, batch by batch in one transaction: all of them or, if ``batches`` raises, none."""
         with self._lock, explained(self.path):
+            self._check_open()
             try:
                 with self._transaction(stream) as transaction:
                     for batch in batches:
@@ -173,6 +176,7 @@ class Log:
         With ``as_of`` (:func:`kernelswarm.store.as_of.condition`) its tables and views hold what the log held then.
         """
         with self._reader_lock, explained(self.path):
+            self._check_open()
             cursor = self._reader.cursor()
             if as_of or not (self._typed_fit and self._views_fit):
                 dress(cursor, typed=self._typed_fit, as_of=as_of)
@@ -186,6 +190,10 @@ class Log:
                 self._close_reader()
                 self._con.close()
                 self._con = None  # type: ignore[assignment]
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise StoreError(f"The log at {self.path} is closed: open it again.")
 
     def _close_reader(self) -> None:
         """Queries are interrupted until it is closed: closing one that has just begun waits for its end."""

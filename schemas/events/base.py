@@ -3,5 +3,5 @@
 import msgspec
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="tag"):
+class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="tag"):
     """Something that happened, in the past tense. Each subclass names its tag, ``family.happened.v1``."""

@@ -7,6 +7,7 @@ from typing import Self
 
 import pytest
 from nats.aio.msg import Msg
+from nats.errors import NoRespondersError
 from waiting import LIMIT_S, eventually
 
 from kernelswarm.bus import Bus, NobodyServes, rpc
@@ -121,7 +122,8 @@ async def test_nothing_of_it_is_stored(bus):
     assert await bus.history(None) == []
 
 
-async def test_a_cancellation_that_comes_with_the_answer_is_not_forgotten() -> None:
+@pytest.mark.parametrize("refused", [False, True])
+async def test_a_cancellation_that_comes_with_the_answer_is_not_forgotten(refused: bool) -> None:
     asked = asyncio.Event()
 
     class Forgetful:
@@ -139,6 +141,8 @@ async def test_a_cancellation_that_comes_with_the_answer_is_not_forgotten() -> N
             asked.set()
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
+            if refused:
+                raise NoRespondersError
             return Msg(_client=None, data=b"4")  # type: ignore[arg-type]
 
     asking = asyncio.create_task(rpc.request(Forgetful(), "sql", b"2", LIMIT_S))  # type: ignore[arg-type]

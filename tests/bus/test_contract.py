@@ -2,12 +2,15 @@
 
 import asyncio
 
+import msgspec
 import nats
 import pytest
 from nats.js import api
+from nats.js.errors import APIError
 from waiting import REDELIVERY_S, within
 
 from kernelswarm.bus import ANY, MAX_PAYLOAD, Bus
+from kernelswarm.bus.link import ANSWER_SECONDS, _passing
 from kernelswarm.schemas import BusError, InputError, SessionClosed, StopRequested, decode_envelope
 
 STOP = [StopRequested]
@@ -38,7 +41,48 @@ async def test_of_many_events_those_that_can_be_are_stored(bus, event):
         await bus.publish_many([event(), event(session="*"), large, event()])
     with pytest.raises(BusError, match="put what is large into an artifact"):
         await bus.publish_many([large, event()])
-    assert len(await bus.history("s1")) == 3
+    unspeakable = msgspec.structs.replace(event(), worker="\ud800")
+    with pytest.raises(UnicodeEncodeError):
+        await bus.publish_many([unspeakable, event()])
+    assert len(await bus.history("s1")) == 4
+
+
+async def test_what_another_stream_acknowledges_is_not_stored(bus, url, event):
+    client = await raw_client(url)
+    await client.jetstream().delete_stream("EVENTS")
+    await client.jetstream().add_stream(name="OTHER", subjects=["ks.v1.>"])
+    await client.close()
+    for publishing in (bus.publish(event()), bus.publish_many([event(), event()])):
+        with pytest.raises(BusError, match="expected stream does not match"):
+            await within(publishing)
+
+
+async def test_publishing_ends_when_the_bus_is_closed(url, event):
+    bus, closing = await Bus.connect(url, name="closing"), asyncio.Event()
+    asyncio.get_running_loop().call_later(0.02, closing.set)
+
+    async def close() -> None:
+        await closing.wait()
+        await bus.close()
+
+    async with asyncio.timeout(ANSWER_SECONDS / 2):
+        with pytest.raises(BusError, match="is closed"):
+            await asyncio.gather(bus.publish_many([event() for _ in range(5000)]), close())
+
+
+async def test_many_events_have_the_patience_of_one(url, event):
+    async with await Bus.connect(url, name="patient", patience=1) as bus:
+        client = await raw_client(url)
+        await client.jetstream().delete_stream("EVENTS")
+        await client.close()
+        async with asyncio.timeout(2 * ANSWER_SECONDS):
+            with pytest.raises(BusError, match="JetStream does not answer"):
+                await bus.publish_many([event() for _ in range(3000)])
+
+
+def test_a_second_copy_is_sent_again_while_the_first_waits_for_a_majority():
+    assert _passing(APIError(code=409, err_code=10158, description="duplicate message id is in process"))
+    assert not _passing(APIError(code=400, err_code=10060, description="expected stream does not match"))
 
 
 async def test_publishing_many_may_be_cancelled(bus, event):

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -16,6 +17,7 @@ from story import story, wire
 from given import said
 from kernelswarm.schemas import StopRequested, StoreError, encode
 from kernelswarm.store import Log, LogBusyError, log_path
+from kernelswarm.store.query import Query, answer
 
 
 class TestLog(LogContract):
@@ -154,6 +156,24 @@ async def test_threads_may_read_while_one_writes(log: Log) -> None:
     assert seen == sorted(seen)
     assert all(count % 20 == 0 for count in seen), "a batch is seen whole or not at all"
     assert len(log.read()) == 400
+
+
+def test_a_closed_log_says_so(log: Log) -> None:
+    log.close()
+    some = wire(story())
+    for use in (lambda: log.append(some), lambda: log.append_all([some], stream="a"), log.read, lambda: log.dense):
+        with pytest.raises(StoreError, match="is closed: open it again"):
+            use()
+
+
+def test_a_query_that_closing_stopped_says_so(log: Log) -> None:
+    query = Query(sql="SELECT count(*) FROM range(100000000000) a, range(100000000) b", timeout=30)
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(answer, log, query)
+        time.sleep(0.3)
+        log.close()
+        with pytest.raises(StoreError, match="stopped because its log was closed"):
+            asking.result(30)
 
 
 def test_a_million_ids_are_looked_up_without_a_scan(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
