@@ -15,6 +15,7 @@ class Board:
     def __init__(self, link: Link, pool: str) -> None:
         self._reader = Reader(link, role_filters(pool, [SessionOpened, SessionClosed]), 0, headers_only=True)
         self._open: dict[str, None] = {}
+        self._closed: set[str] = set()
         self._closing = event_tag(SessionClosed).replace(".", "-")
         self._starting = asyncio.Lock()
         self._following: asyncio.Task[None] | None = None
@@ -51,6 +52,7 @@ class Board:
         session, tag = session_of(message.subject)
         if tag == self._closing:
             self._open.pop(session, None)
-        else:
+            self._closed.add(session)
+        elif session not in self._closed:  # else a copy of its opening, which the stream may store days later
             self._open[session] = None
         return True

@@ -150,8 +150,10 @@ class FairConsumer(Deliveries):
     async def _choices(self, ticket: Msg | None) -> AsyncGenerator[str, None]:
         """Sessions to look at, the one whose turn it is first."""
         if ticket is None:
-            for session in self._turns.order(await self._board.sessions())[:1]:
-                yield session
+            # By chance, not by whose turn it is: it would always be that of one that never has anything to do.
+            sessions = await self._board.sessions()
+            if sessions:
+                yield random.choice(sessions)
             return
         own = session_of(ticket.subject)[0]
         self._known.empty.pop(own, None)

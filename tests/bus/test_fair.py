@@ -11,7 +11,10 @@ from waiting import LIMIT_S, REDELIVERY_S, eventually, within
 
 from given import opened
 from kernelswarm.bus import Bus
+from kernelswarm.bus.board import Board
 from kernelswarm.bus.cancelled import heeded
+from kernelswarm.bus.pull import Pull
+from kernelswarm.bus.subjects import durable_name
 from kernelswarm.bus.turns import Turns
 from kernelswarm.schemas import SessionClosed, StopRequested
 
@@ -173,6 +176,31 @@ async def test_a_ticket_that_got_lost_costs_time_and_not_the_work(bus, event, mo
         await (await within(anext(thief))).ack()
     async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
         assert (await within(anext(worker))).seq == 2
+
+
+async def test_a_lost_ticket_is_missed_beside_open_sessions_that_have_nothing_to_do(bus, event, monkeypatch):
+    monkeypatch.setattr("kernelswarm.bus.fair.LOOK_AROUND_SECONDS", 0.05)
+    idle = [f"idle{number}" for number in range(4)]
+    await bus.publish_many([*(event(opened(), session=one) for one in idle), *backlog(event, "s1", 1)])
+    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+        assert await done(worker, 1) == ["s1"]
+    await bus.publish(event(session="s1"))
+    # As when a message is delivered twice, and settled with another one's ticket.
+    thief = Pull(bus._link, durable_name("cpu", "compiler"))
+    await thief.start()
+    await within((await within(thief.get(1))).ack())
+    await thief.stop()
+    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+        assert await done(worker, 1) == ["s1"]
+
+
+async def test_a_copy_of_its_opening_does_not_open_a_closed_session(bus, event):
+    closing = event(SessionClosed(reason="user"), session="s1")
+    await bus.publish_many([event(opened(), session="s1"), closing, event(opened(), session="s1")])
+    await bus.publish(event(opened(), session="s2"))
+    board = Board(bus._link, "cpu")
+    assert await board.sessions() == ["s2"]
+    await board.aclose()
 
 
 async def test_a_cancellation_that_the_client_swallows_ends_the_task_all_the_same():
