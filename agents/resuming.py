@@ -85,7 +85,10 @@ def standing(session: str, events: Sequence[Envelope], before: Sequence[Told] = 
     if graph.opened is None:
         raise KernelswarmError(f"session {session} has no opening event: it cannot be resumed")
     if graph.closed is not None and ("distiller" not in {role for role, _ in open_ends}):
-        raise AlreadyClosed(f"session {session} is closed: {graph.closed.detail or graph.closed.reason}")
+        raise AlreadyClosed(
+            f"session {session} is closed: {graph.closed.detail or graph.closed.reason}. A new session goes on from "
+            f"any of its nodes: `kernelswarm fork {session} --node {graph.closed.best or 'n001'}`"
+        )
     answered: dict[str, set[str]] = defaultdict(set)
     for envelope in events:
         # A model's call is on the way to an answer; of several decisions on one event some may be missing.

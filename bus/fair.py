@@ -151,9 +151,8 @@ class FairConsumer(Deliveries):
         """Sessions to look at, the one whose turn it is first."""
         if ticket is None:
             # By chance, not by whose turn it is: it would always be that of one that never has anything to do.
-            sessions = await self._board.sessions()
-            if sessions:
-                yield random.choice(sessions)
+            if open_ones := await self._board.sessions():
+                yield random.choice(open_ones)
             return
         own = session_of(ticket.subject)[0]
         self._known.empty.pop(own, None)

@@ -11,7 +11,7 @@ from rich.markup import escape
 from .. import store
 from ..agents.home import kernelswarm_home
 from ..bus import Bus, asked_bus
-from ..schemas import InputError
+from ..schemas import EVENTS, InputError
 from ..store import log_path
 from .completion import session_ids
 from .connecting import connecting
@@ -136,6 +136,9 @@ def tail(
     json: Annotated[bool, typer.Option("--json", help="One envelope a line.")] = False,
 ) -> int:
     """Show the latest events, and with -f those to come, from this machine's log or a cluster's recorder."""
+    if kind and not any(kind in tag for tag in EVENTS):
+        kinds = ", ".join(sorted({tag.rpartition(".v")[0] for tag in EVENTS}))
+        raise InputError(f"--kind {kind!r} is in no tag of an event; there are {kinds}")
     home = kernelswarm_home()
     if not follow_ and not nats and not log_path(home).exists():
         raise InputError(f"there is no log: {nothing_in(home)}")

@@ -132,8 +132,9 @@ def _status(error: BaseException) -> int:
 
 
 def _refuse(error: Any) -> int:
-    _say(mistake(error), EXIT_BAD_INPUT)
-    if error.ctx is not None:
+    if sentence := mistake(error):  # a group that was named alone has shown its help, and says nothing
+        _say(sentence, EXIT_BAD_INPUT)
+    if sentence and error.ctx is not None:
         err.print(f"{error.ctx.command_path} --help shows what there is", markup=False, style="dim")
     return EXIT_BAD_INPUT
 

@@ -12,6 +12,7 @@ from ..agents.seeding import AUTO
 from ..agents.session import INJECT, SearchOptions
 from ..bus import asked_bus
 from ..hardware.problem_files import load_problem
+from ..schemas import InputError
 from .completion import session_ids
 from .options import Json, Nats, OutFolder, Pool, ProblemFile, Workers
 from .reading import check_known
@@ -65,6 +66,8 @@ def optimize(
         seed_from=tuple(filter(None, (name.strip() for name in seed_from.split(",")))),
         inject=inject,
     )
+    if inject != INJECT and not options.seed_from:
+        raise InputError(f"--inject {inject:g} needs --seed-from: auto, or the sessions whose kernels take part")
     check(options, nats=nats, workers=workers)
     home = kernelswarm_home()
     asyncio.run(_check_seeds(home, nats, options.seed_from))

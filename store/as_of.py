@@ -9,7 +9,8 @@ from ..schemas import InputError
 from .typed import NAMES, SQL
 from .views import create_views
 
-_ID = re.compile(r"[0-9a-f]{32}")
+_ID = re.compile(r"[0-9a-f]{32}|(?=.*[a-f])[0-9a-f]{6,31}")
+"""An event's id, or its beginning with a letter in it: digits alone are a position."""
 _CUT_TO_NOTHING = ("streams", "guard")
 
 
@@ -49,10 +50,12 @@ def condition(con: duckdb.DuckDBPyConnection, as_of: str) -> str:
         _check_position(con, int(as_of))
         return f"seq <= {int(as_of)}"
     if _ID.fullmatch(as_of):
-        found = con.execute("SELECT seq FROM events WHERE id = ?", [as_of]).fetchone()
-        if found is None:
+        found = con.execute("SELECT seq FROM events WHERE starts_with(id, ?) LIMIT 2", [as_of]).fetchall()
+        if not found:
             raise InputError(f"There is no event {as_of} in this log; {_newest(con)}. The column id of events has all.")
-        return f"seq <= {found[0]}"
+        if len(found) > 1:
+            raise InputError(f"Several events of this log begin with {as_of}: give more of the id.")
+        return f"seq <= {found[0][0]}"
     return f"at_ns <= {_nanoseconds(as_of)}"
 
 
@@ -75,7 +78,7 @@ def _nanoseconds(text: str) -> int:
         when = datetime.datetime.fromisoformat(text)
     except ValueError as error:
         raise InputError(
-            f"{text!r} is no point of the log: give a position (1200), the id of an event (32 hex digits) "
+            f"{text!r} is no point of the log: give a position (1200), the id of an event (6 to 32 hex digits) "
             "or a time in UTC (2026-11-20T22:00)."
         ) from error
     utc = when if when.tzinfo else when.replace(tzinfo=datetime.UTC)

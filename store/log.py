@@ -76,7 +76,7 @@ class Log:
                 raise LogBusyError(f"The log at {path} is in use by this process; use that one, or close it.")
             con = open_database(path, read_only=read_only, memory=memory)
             try:
-                with explained(path):
+                with explained(path, opened=False):
                     log = cls(path, con, read_only=read_only)
             except BaseException:
                 con.close()

@@ -63,6 +63,8 @@ def sentence(err: str) -> str:
         (["optimize", "{problem}", "--pool", "cpi"], "did you mean 'cpu'?"),
         (["optimize", "{problem}", "--no-workers"], "--no-workers needs --nats"),
         (["optimize", "{problem}", "--out", "{tmp}/empty.py"], "choose another folder with --out"),
+        (["optimize", "{problem}", "--inject", "0.5"], "--inject 0.5 needs --seed-from"),
+        (["log", "tail", "--kind", "nosuch"], "--kind 'nosuch' is in no tag of an event; there are baselines"),
         (["optimize", "{problem}", "--seed-from", "RMSNORM-7KQ2x"], "did you mean 'rmsnorm-7kq2m'?"),
         (["optimize", "{problem}", "--seed-from", "auto,nosuch-1"], "there is no session 'nosuch-1'"),
         (["evaluate", "{problem}", "nowhere.py"], "nowhere.py does not exist"),
@@ -265,3 +267,11 @@ def test_a_log_that_is_none(home: Path, kernelswarm: Callable[..., Any]) -> None
     log_path(home).write_bytes(os.urandom(5000))
     ran = kernelswarm("sessions")
     assert ran.status == 2 and "not a log of kernelswarm" in sentence(ran.err)
+
+
+@pytest.mark.parametrize("group", ["log", "bench"])
+def test_a_group_named_alone_shows_its_help_and_complains_of_nothing(
+    group: str, kernelswarm: Callable[..., Any]
+) -> None:
+    ran = kernelswarm(group)
+    assert ran.status == 2 and "Commands" in ran.out and ran.err == ""

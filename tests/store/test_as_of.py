@@ -37,7 +37,9 @@ async def test_every_view_is_what_it_was_when_the_log_ended_there(tmp_path: Path
 @pytest.mark.parametrize("offset", ["", "+00:00", "Z"])
 async def test_position_event_and_time_name_the_same_point(tmp_path: Path, told: list, offset: str) -> None:
     seconds = (BEGIN_NS + (SEQ - 1) * SECOND) // SECOND - 1_700_000_000
-    for as_of in (str(SEQ), told[SEQ - 1].id, f"2023-11-14T22:13:{20 + seconds}{offset}"):
+    id = told[SEQ - 1].id
+    begin = next(id[:length] for length in range(6, 33) if not id[:length].isdigit())
+    for as_of in (str(SEQ), id, begin, f"2023-11-14T22:13:{20 + seconds}{offset}"):
         assert (await run_sql(tmp_path, "SELECT max(seq) FROM events", as_of=as_of)).rows == ((SEQ,),)
 
 
