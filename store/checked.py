@@ -29,9 +29,13 @@ _SPAN = 2048
 _last_page: WeakKeyDictionary[Log, tuple[int, list[Row]]] = WeakKeyDictionary()
 """Where it begins, and its rows, which never change: the last one that was read of each log."""
 _ROWS = f"SELECT {', '.join(Row._fields)} FROM events WHERE seq > ? AND seq <= ?"
-_EXTENT = """
-    SELECT min(seq), max(seq), arg_min(tag, seq) LIKE 'session.opened.%', bool_or(tag LIKE 'session.closed.%')
-    FROM events WHERE session = ?"""
+_Extent = tuple[int, int, bool, bool]
+"""First and last position, whether the first is its opening, whether it is closed."""
+_extents: WeakKeyDictionary[Log, dict[str, _Extent]] = WeakKeyDictionary()
+"""Of every session of a log that is only read."""
+_OF_EVENTS = "min(seq), max(seq), arg_min(tag, seq) LIKE 'session.opened.%', bool_or(tag LIKE 'session.closed.%')"
+_EXTENT = f"SELECT {_OF_EVENTS} FROM events WHERE session = ?"
+_EXTENTS = f"SELECT session, {_OF_EVENTS} FROM events GROUP BY session"
 _META = "SELECT value FROM meta WHERE key ="
 _EXTENT_AND_STATE = f"""
     SELECT *, (SELECT count(*) FROM events), ({_META} 'log_id'), ({_META} 'events'), ({_META} 'head')
@@ -50,9 +54,10 @@ def checked_in(log: Log, session: str, *, to_end: bool = True) -> Iterator[tuple
         LogCorrupted: an event is not what was written; the first is named.
     """
     with log.cursor() as cursor, explained(log.path):
-        first, last, opened, closed = cursor.execute(_EXTENT, [session]).fetchone() or (None,) * 4
-        if first is None:
+        extent = _extent(log, cursor, session)
+        if extent is None:
             return
+        first, last, opened, closed = extent
         # Asked in this order, a log that is being written has at least what was found.
         events, head = log.end()
         state = LogState(id=log.id, events=events, head=head)
@@ -135,6 +140,19 @@ class _Stretch:
                 yield row.seq, envelope or row.envelope
         if self.chain.good >= max(self._last, self._state.events):
             ended(self.chain, str(self._state.events), self._state.head).check()
+
+
+def _extent(log: Log, con: duckdb.DuckDBPyConnection, session: str) -> _Extent | None:
+    """Where its events lie; None if there are none.
+
+    To find it takes a look at every event of the log, whatever is asked: one does for a log that does not change.
+    """
+    if not log.read_only:
+        found = con.execute(_EXTENT, [session]).fetchone()
+        return found if found and found[0] is not None else None
+    if log not in _extents:
+        _extents[log] = {row[0]: row[1:] for row in con.execute(_EXTENTS).fetchall()}
+    return _extents[log].get(session)
 
 
 def _page(log: Log, con: duckdb.DuckDBPyConnection, stretch: _Stretch) -> list[Row]:
