@@ -15,6 +15,7 @@ import json
 import math
 import statistics
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,9 @@ from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.platforms import detect
 from kernelswarm.hardware.pool_files import find_pool
 from kernelswarm.hardware.problem_files import load_problem
-from kernelswarm.schemas import HardwareFacts, Pool, Problem, Timing
+from kernelswarm.schemas import HardwareFacts, Pool, Problem, ProblemFacts, Timing
 
-HEADER = ("kernel", "runs", "first", "interval", "agree", "processes", "runs differ", "wins")
+HEADER = ("kernel", "runs", "first", "interval", "agree", "processes", "runs differ", "wins", "refused")
 EAGER = "copy of eager"
 
 
@@ -60,14 +61,15 @@ def copy_of_eager(problem: Problem) -> str:
     return f"{problem.source}\n\nkernel = reference\n"
 
 
-async def one_run(pool: Pool, hardware: HardwareFacts, problem: Problem, source: str, language: str) -> Timing:
+async def one_run(
+    pool: Pool, hardware: HardwareFacts, problem: Problem, facts: ProblemFacts, source: str, language: str
+) -> Timing:
     """Time ``source`` against eager as a session's last measurement does, in processes of a new run.
 
     Raises:
         BenchmarkError: it is not judged correct.
     """
     async with Device(pool, hardware, WORKSPACE / "retiming" / "home", baselines=("eager",)) as device:
-        facts = await device.admit(problem)
         compiled, _ = await device.compile(source, language)
         report = await device.profile(problem, facts, source, compiled, thorough=True)
     if report.timing is None:
@@ -125,39 +127,77 @@ def row(facts: dict[str, Any]) -> tuple[str, ...]:
     share = "-" if facts["agree"] is None else f"{100 * facts['agree']:.0f} of 100"
     process, run = ("-" if facts[name] is None else f"{100 * facts[name]:.1f} %" for name in ("process", "run"))
     wins, first = f"{facts['wins']} of {facts['runs']}", f"{median:.2f}x"
-    return (facts["kernel"], str(facts["runs"]), first, f"{low:.2f} to {high:.2f}", share, process, run, wins)
+    refused = str(len(facts["refused"]))
+    return (facts["kernel"], str(facts["runs"]), first, f"{low:.2f} to {high:.2f}", share, process, run, wins, refused)
 
 
-def kernels(paths: list[Path], pool: Pool, budget: int, seed: int) -> list[tuple[str, Problem, str, str]]:
-    """Name, problem, source and language of what is to be timed again."""
+@dataclass(frozen=True)
+class Kernel:
+    """What is timed again, and what came of it."""
+
+    name: str
+    problem: Problem
+    source: str
+    timings: list[Timing] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    """Why it was not judged correct, one sentence for each run in which it was not."""
+
+    def facts(self) -> dict[str, Any]:
+        """What its runs say."""
+        found = {"kernel": self.name, "runs": 0, "agree": None}
+        return {**(facts_of(self.name, self.timings) if self.timings else found), "refused": self.refused}
+
+
+def kernels(paths: list[Path], options: argparse.Namespace) -> list[Kernel]:
+    """Copies of eager, and winners."""
     found = []
     for path in paths:
-        problem, language = load_problem(path), pool.languages[0]
-        found.append((f"{path.stem}, {EAGER}", problem, copy_of_eager(problem), language))
-        source = winner(path, pool.name, budget, seed) if budget else ""
+        problem = load_problem(path)
+        if options.copies:
+            found.append(Kernel(f"{path.stem}, {EAGER}", problem, copy_of_eager(problem)))
+        source = winner(path, options.pool, options.budget, options.seed) if options.budget else ""
         if source:
-            found.append((path.stem, problem, source, language))
+            found.append(Kernel(path.stem, problem, source))
     return found
 
 
-async def time_again(options: argparse.Namespace, paths: list[Path], start: dict[str, Any]) -> list[dict[str, Any]]:
+async def time_again(options: argparse.Namespace, paths: list[Path], start: dict[str, Any]) -> dict[str, Any]:
     """All runs, the kernels in turn, so that what the machine does meanwhile meets each of them."""
-    pool = find_pool(options.pool, WORKSPACE / "retiming" / "home")
-    hardware = detect(pool, WORKSPACE / "retiming" / "home")
-    chosen = kernels(paths, pool, options.budget, options.seed)
-    timings: dict[str, list[Timing]] = {name: [] for name, *_ in chosen}
+    home = WORKSPACE / "retiming" / "home"
+    pool = find_pool(options.pool, home)
+    hardware = detect(pool, home)
+    chosen = kernels(paths, options)
+    places = asyncio.Semaphore(options.at_once)
+    async with Device(pool, hardware, home, baselines=("eager",)) as device:
+        facts = {one.problem.name: await device.admit(one.problem) for one in chosen}
+
+    async def time(kernel: Kernel) -> None:
+        # Whoever is timed has the device alone, as in a search; what is done at once is the setting up.
+        async with places:
+            try:
+                admitted = facts[kernel.problem.name]
+                timing = await one_run(pool, hardware, kernel.problem, admitted, kernel.source, pool.languages[0])
+            except BenchmarkError as error:
+                print(error, file=sys.stderr)
+                kernel.refused.append(str(error))
+            else:
+                kernel.timings.append(timing)
+
+    content = start
     for turn in range(options.runs):
-        for name, problem, source, language in chosen:
-            timings[name].append(await one_run(pool, hardware, problem, source, language))
+        await asyncio.gather(*map(time, chosen))
         print(f"run {turn + 1} of {options.runs} is done", file=sys.stderr)
-        if turn:
-            keep(start, [facts_of(name, found) for name, found in timings.items()])
-    return [facts_of(name, found) for name, found in timings.items()]
+        content = keep(start, chosen)
+    return content
 
 
-def keep(start: dict[str, Any], found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Write what is known so far: a long benchmark may be interrupted."""
-    pairs = sum(one["runs"] * (one["runs"] - 1) for one in found)
+def keep(start: dict[str, Any], chosen: list[Kernel]) -> dict[str, Any]:
+    """Write what is known so far: a long benchmark may be interrupted.
+
+    A run in which a kernel is not judged correct agrees with no other.
+    """
+    found = [one.facts() for one in chosen]
+    pairs = sum((one["runs"] + len(one["refused"])) * (one["runs"] + len(one["refused"]) - 1) for one in found)
     agree = sum(one["agree"] * one["runs"] * (one["runs"] - 1) for one in found if one["agree"] is not None)
     content = {**start, "kernels": found, "agree_of_100": 100 * agree / pairs if pairs else None}
     save(RESULTS / ("retiming.json" if start["pool"] == "cpu" else f"retiming_{start['pool']}.json"), content)
@@ -172,20 +212,21 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=20, help="2 at least")
     parser.add_argument("--budget", type=int, default=10, help="of each search; 0: copies of eager only")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--copies", action=argparse.BooleanOptionalAction, default=True, help="time eager's too")
+    parser.add_argument("--at-once", type=int, default=1, help="kernels that are set up beside the one being timed")
     parser.add_argument("--json", action="store_true", help="print one object instead of the table")
     options = parser.parse_args()
     paths = [path if (path := Path(name)).suffix else PROBLEMS / f"{name}.py" for name in options.problems.split(",")]
     start = {"benchmark": "retiming", "date": now(), "versions": versions(), "machine": machine(), "pool": options.pool}
     try:
-        found = asyncio.run(time_again(options, paths, start))
+        content = asyncio.run(time_again(options, paths, start))
     except BenchmarkError as error:
         print(error, file=sys.stderr)
         return 1
-    content = keep(start, found)
     if options.json:
         print(json.dumps(content))
     else:
-        print(table(HEADER, [row(facts) for facts in found]))
+        print(table(HEADER, [row(facts) for facts in content["kernels"] if facts["runs"]]))
         print(f"\nruns whose median lies in another run's interval: {content['agree_of_100']:.1f} of 100 (goal: 95)")
     return 0
 

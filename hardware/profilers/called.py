@@ -212,7 +212,10 @@ class _Look:
     def _scopes(self) -> bytes:
         """Kernels with scopes of ``triton.profiler.language`` in them are compiled anew with the scopes on."""
         import triton.profiler as proton
+        import triton.profiler.language as marks
 
+        # Off by default: Triton may move operations over a mark. It is the author who put it there.
+        marks.enable_semantic("triton")
         proton.start("proton", backend="instrumentation")
         self._call(*self._copies[0])
         self._synchronize()

@@ -132,7 +132,9 @@ class Standby:
 
     async def load(self, inspect: Inspect, files: Sequence[int]) -> None:
         """Have the candidate loaded and warmed up."""
-        request = replace(inspect, scratch=str(self._inner))
+        # With scopes its kernels are compiled anew, which takes ptxas.
+        programs = inspect.programs or self.mode == "scopes"
+        request = replace(inspect, scratch=str(self._inner), programs=programs)
         loaded = await self._ask(request, Loaded, inspect.seconds, files)
         self.isolation = loaded.isolation
 
