@@ -62,7 +62,10 @@ def evaluate(
                 if is_interrupted(search):
                     return
                 evaluation = evaluation_of(search.graph, pool)
-                _tell(evaluation, path if len(candidate) > 1 else None, json=json)
+                if json:
+                    print_json({"candidate": str(path), **msgspec.to_builtins(evaluation)})
+                else:
+                    _print(evaluation, path if len(candidate) > 1 else None)
                 right.append(evaluation.correct)
 
     run_interruptible(run)
@@ -105,17 +108,8 @@ def _read_one(path: Path) -> str:
         raise InputError(f"candidate file {path} cannot be read as text: {error}") from error
 
 
-def _tell(evaluation: Evaluation, path: Path | None, *, json: bool) -> None:
-    """Print a verdict; ``path`` names its file where there are several."""
-    if not json:
-        _print(evaluation, path)
-    elif path is None:
-        print_json(evaluation)
-    else:
-        print_json({"candidate": str(path), **msgspec.to_builtins(evaluation)})
-
-
 def _print(evaluation: Evaluation, path: Path | None) -> None:
+    """Print a verdict; ``path`` names its file where there are several."""
     colour = "green" if evaluation.correct else "red"
     verdict = evaluation.verdict.replace("_", " ")
     reason = (evaluation.reason or "").removeprefix(f"{verdict}: ")

@@ -49,8 +49,6 @@ class Target:
         self._device = native.device if isinstance(native, torch.Tensor) else torch.device("cpu")
         self._chunk = here().chunk
         self._oracle = _flat(native if precise is None else precise, self.floating)
-        self._special: torch.Tensor | None = None
-        self._native_special = torch.empty(0)
         self._prepare_special(_flat(native, False))
         self._weight: torch.Tensor | None = None
         if self.floating and self._oracle.numel() <= _WEIGHED:
@@ -100,20 +98,6 @@ class Target:
             return True
         precise, native = self._oracle[self._special], self._native_special[self._special]
         return bool(((precise == native) | (precise.isnan() & native.isnan())).all())
-
-    @property
-    def size(self) -> int:
-        """Bytes of a large oracle and what is kept beside it; 0 of others."""
-        if self._oracle.numel() <= LARGE:
-            return 0
-        kept = [self._oracle, self._native_special, *([] if self._special is None else [self._special])]
-        return sum(tensor.numel() * tensor.element_size() for tensor in kept)
-
-    def put_aside(self) -> None:
-        """Keep it in main memory: comparing brings it back in parts, and whoever is judged has the device's."""
-        self._oracle, self._native_special = self._oracle.cpu(), self._native_special.cpu()
-        if self._special is not None:
-            self._special = self._special.cpu()
 
     def expected(self) -> Expected:
         """What the supervisor may know of it."""
@@ -180,7 +164,8 @@ class Target:
         Where they say NaN, any answer will do that is not finite: ``x * sigmoid(x)`` and ``x / (1 + exp(-x))`` are
         both right, and differ at minus infinity.
         """
-        self._rms = 0.0
+        self._special: torch.Tensor | None
+        self._rms, self._native_special, self._special = 0.0, torch.empty(0), None
         if not self.floating:
             return
         self._rms, is_finite = rms_of_finite(self._oracle, self._chunk)
@@ -209,7 +194,7 @@ class Target:
 
     def _errors(self, got: torch.Tensor, begin: int) -> torch.Tensor:
         end = begin + got.numel()
-        oracle = self._oracle[begin:end].to(got.device)
+        oracle = self._oracle[begin:end]
         if not self.floating:
             return (got != oracle).double() * UNMEASURABLE
         # A copy even of what is in float64 already: it is changed below.
@@ -217,8 +202,7 @@ class Target:
         weight = self._weights(oracle) if self._weight is None else self._weight[begin:end]
         if self._special is None:
             return wide.sub_(oracle).abs_().mul_(weight)
-        native = self._native_special[begin:end].to(got.device)
-        special = self._special[begin:end].to(got.device)
+        native, special = self._native_special[begin:end], self._special[begin:end]
         agrees = (wide == native) | (wide == oracle) | (~wide.isfinite() & (native.isnan() | oracle.isnan()))
         errors = wide.sub_(oracle).abs_().mul_(weight)
         return errors.masked_fill_(special & agrees, 0.0)
@@ -245,8 +229,7 @@ class Target:
             chunk[-begin % step :: step].double().clone()
             for begin, chunk in zip(begins, self._read(file, position), strict=True)
         ]
-        nothing = torch.empty(0, dtype=torch.float64, device=self._device)
-        return torch.cat([nothing, *parts]), self._oracle[::step].to(self._device).double()
+        return torch.cat([self._oracle[:0].double(), *parts]), self._oracle[::step].double()
 
     def after(self, position: int) -> int:
         """Where the next output begins in a file that has this one at ``position``."""

@@ -18,7 +18,6 @@ from .kinds import NORMAL
 from .linux import LESS_URGENT
 from .meaning import TOO_SLOW, Meaningless, Usual, changed, elsewhere, is_slow, usual
 from .messages import (
-    HOST,
     CaseMade,
     Compare,
     Compared,
@@ -35,9 +34,6 @@ from .precision import Answer, step_for, suspected
 from .subject import Subject, open_subject
 from .targets import targets_of
 from .wrong_answers import passing
-
-MAIN_MEMORY_LEFT = 1 / 3
-"""Share of all main memory that stays free when oracles are put aside: inputs of cases to come lie there, too."""
 
 
 def prepare_process(request: Spawn) -> Place:
@@ -95,7 +91,6 @@ class _Reference:
         except Meaningless as why:
             return CaseMade(inputs=Values(items=(), size=0), outputs=(), float64=False, refused=str(why)), ()
         self._cases[command.case] = targets
-        self._put_aside(targets)
         here().tidy()
         made = CaseMade(
             inputs=packed,
@@ -137,14 +132,6 @@ class _Reference:
             base = unpacked(command.base, descriptors[0])
         return changed(self._subject, self._problem, base, command.kind, command.seed)
 
-    def _put_aside(self, targets: list[Target]) -> None:
-        """Large oracles, as long as there is room: they took half the memory of the device."""
-        if here().device.type == HOST:
-            return
-        for target in targets:
-            if target.size and target.size + MAIN_MEMORY_LEFT * _main_memory("PHYS") < _main_memory("AVPHYS"):
-                target.put_aside()
-
     def compare(self, command: Compare, descriptors: list[int]) -> Compared:
         """The worst output; the first that is wrong, if one is."""
         targets = self._cases[command.case]
@@ -166,11 +153,6 @@ class _Reference:
         found = suspected(self._subject, unpacked(command.inputs, inputs), command.output, answer)
         here().tidy()
         return Explained(precision=found)
-
-
-def _main_memory(which: str) -> int:
-    """Bytes: all (``PHYS``), or those that nobody uses (``AVPHYS``)."""
-    return os.sysconf(f"SC_{which}_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def unpacked(described: Values, file: int) -> list[Any]:

@@ -54,7 +54,7 @@ def test_one_honest_file(judge: Judge, kernel: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(done.stdout)
     assert list(told) == [
-        *("verdict", "correct", "win", "reason", "evidence", "isolation", "pool"),
+        *("candidate", "verdict", "correct", "win", "reason", "evidence", "isolation", "pool"),
         *("speedup", "times_ms", "roofline_fraction", "session"),
     ]
     assert told["verdict"] == "correct" and told["win"] and told["speedup"]["against"] == "eager"

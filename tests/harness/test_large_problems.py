@@ -1,7 +1,6 @@
 """What is too large to be judged as often as the rest is judged on less, and says so."""
 
 import asyncio
-import math
 from pathlib import Path
 from typing import Any
 
@@ -170,22 +169,6 @@ def test_an_oracle_kept_in_float32_says_the_same(monkeypatch: pytest.MonkeyPatch
         assert rounded.accepts(answer) is kept.accepts(answer)
         errors = [target.error(iter([answer]))[0] for target in (rounded, kept)]
         assert errors[0] == pytest.approx(errors[1], abs=2.0**-24)
-
-
-@pytest.mark.parametrize("last", [1.0, math.inf, math.nan])
-def test_an_oracle_that_was_put_aside_says_the_same(monkeypatch: pytest.MonkeyPatch, last: float) -> None:
-    exact = torch.cat([torch.rand(500, dtype=torch.float64), torch.tensor([last], dtype=torch.float64)])
-    native = exact.float()
-    assert Target(native, exact, Tolerance()).size == 0
-    monkeypatch.setattr(compare, "LARGE", 100)
-    target = Target(native, exact, Tolerance())
-    before = [target.error(iter([answer]))[0] for answer in (native, native * 1.5)]
-
-    target.put_aside()
-
-    assert target.size >= 4 * 501
-    assert [target.error(iter([answer]))[0] for answer in (native, native * 1.5)] == before
-    assert target.accepts(native) and not target.accepts(native * 1.5)
 
 
 def test_a_narrow_tolerance_keeps_the_oracle_exact(monkeypatch: pytest.MonkeyPatch) -> None:
