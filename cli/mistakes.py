@@ -18,7 +18,13 @@ def mistake(error: Any) -> str:
     name = parameter.name.upper() if parameter.param_type_name == "argument" else max(parameter.opts, key=len)
     if type(error).__name__ == "MissingParameter":
         return f"{error.ctx.command_path} needs {name}: {_to_give(error)}"
-    return _unusable(name, str(error.message))
+    return _unusable(name, _given(error), str(error.message))
+
+
+def _given(error: Any) -> str:
+    """What stands behind the option, as a word behind a blank; empty if the library does not say."""
+    refused = getattr(error.__cause__, "errors", None)
+    return "".join(f" {one['input']!r}" for one in refused()[:1]) if callable(refused) else ""
 
 
 def _to_give(error: Any) -> str:
@@ -31,7 +37,7 @@ def _to_give(error: Any) -> str:
     return rest or named[:1].lower() + named[1:]
 
 
-def _unusable(name: str, message: str) -> str:
+def _unusable(name: str, given: str, message: str) -> str:
     wrong = _NOT_ONE_OF.search(message)
     if wrong is not None:
         choices = re.findall(r"'([^']*)'", wrong["choices"])
@@ -39,6 +45,6 @@ def _unusable(name: str, message: str) -> str:
         return f"{name} {wrong['value']!r} is unknown{meant} choose one of {', '.join(choices)}"
     for kind, advice in _KINDS.items():
         if kind in message:
-            return f"{name}: {advice}"
+            return f"{name}{given}: {advice}"
     told = message.removeprefix("Value error, ").replace("Input should be", "it must be")
-    return f"{name}: {told.rstrip('.')}"
+    return f"{name}{given}: {told.rstrip('.')}"
