@@ -15,9 +15,6 @@ from .place import Place
 
 FLUSH_BYTES = 256 << 20
 """Written between two calls on an accelerator: several times its last-level cache."""
-LONG_FLUSHES = 8
-"""So often before a single call on new inputs: nothing was launched ahead of it, and on a busy machine launching it
-takes longer than one flush. A right kernel was taken for one that keeps answers: 88 us beside 40 in batches."""
 
 _Event = torch.cuda.Event
 _record, _elapsed_time = torch.cuda.Event.record, torch.cuda.Event.elapsed_time
@@ -124,12 +121,11 @@ class DeviceStopwatch(Stopwatch):
         self._prepare(call, command, arrive)
         batch = self._next(command.calls)
         pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in batch]
-        turns, flushes = iter(pairs), LONG_FLUSHES if command.before else 1
+        turns = iter(pairs)
 
         def flushed(*inputs: Any) -> Any:
             before, after = next(turns)
-            for _ in range(flushes):
-                _fill(self._flushed, 1)
+            _fill(self._flushed, 1)
             _record(before)
             output = call(*inputs)
             _record(after)
