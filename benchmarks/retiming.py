@@ -213,9 +213,11 @@ def main() -> int:
     parser.add_argument("--budget", type=int, default=10, help="of each search; 0: copies of eager only")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--copies", action=argparse.BooleanOptionalAction, default=True, help="time eager's too")
-    parser.add_argument("--at-once", type=int, default=1, help="kernels that are set up beside the one being timed")
+    parser.add_argument("--at-once", type=int, default=1, help="kernels under way at a time; one of them is timed")
     parser.add_argument("--json", action="store_true", help="print one object instead of the table")
     options = parser.parse_args()
+    if options.runs < 2 or options.at_once < 1 or not (options.copies or options.budget):
+        parser.error("give --runs of 2 or more, --at-once of 1 or more, and --budget with --no-copies")
     paths = [path if (path := Path(name)).suffix else PROBLEMS / f"{name}.py" for name in options.problems.split(",")]
     start = {"benchmark": "retiming", "date": now(), "versions": versions(), "machine": machine(), "pool": options.pool}
     try:
@@ -223,6 +225,8 @@ def main() -> int:
     except BenchmarkError as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130  # what was kept after each run stays
     if options.json:
         print(json.dumps(content))
     else:

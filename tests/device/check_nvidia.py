@@ -266,7 +266,7 @@ def looks(home: Path) -> object:
     """The whole way: a device times a candidate, looks into it, and the analyst says what limits it."""
     from looks import look_into_all
 
-    return look_into_all(home, *pool_and_facts(home), own=text("rows_triton.py"), scoped=text("rows_scoped.py"))
+    return look_into_all(home, *pool_and_facts(home), own=text("rows_triton.py"))
 
 
 @check

@@ -1,8 +1,9 @@
-"""RMSNorm over rows, bf16: a Triton candidate with its list of launches."""
+"""RMSNorm over rows, bf16: a Triton candidate with its list of launches, whose regions Proton can time."""
 
 import torch
 import triton
 import triton.language as tl
+import triton.profiler.language as pl
 
 TRITON_LAUNCHES = [
     {
@@ -23,9 +24,15 @@ def rows(x, out, columns, eps, BLOCK: tl.constexpr):
     column = tl.arange(0, BLOCK)
     at = tl.program_id(0).to(tl.int64) * columns + column
     inside = column < columns
+    pl.enter_scope("load")
     value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+    pl.exit_scope("load")
+    pl.enter_scope("reduce")
     scale = tl.rsqrt(tl.sum(value * value, 0) / columns + eps)
+    pl.exit_scope("reduce")
+    pl.enter_scope("store")
     tl.store(out + at, (value * scale).to(tl.bfloat16), mask=inside)
+    pl.exit_scope("store")
 
 
 def kernel(x):

@@ -15,6 +15,7 @@ from kernelswarm.bus import Bus
 from kernelswarm.schemas import Envelope, LogCorrupted
 from kernelswarm.store import Log, UnknownSession, log_path, pages, read_recorded, recording
 from kernelswarm.store.chain import Row, link
+from kernelswarm.store.checked import checked_in
 
 AROUND = 5
 """Events of other sessions before and after."""
@@ -118,6 +119,15 @@ async def test_a_forged_event_with_a_hash_of_its_own_is_named_by_the_one_behind_
         con.execute("UPDATE events SET body = ?, hash = ? WHERE seq = ?", [forged.body, forged.hash, LAST])
     with pytest.raises(LogCorrupted, match=f"damaged from event {LAST + 1} "):
         await read_recorded(home, "rmsnorm-a1", checked=True)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_sessions_are_read_one_after_the_other_from_one_open_log(home_with: Callable, read_only: bool) -> None:
+    with Log.open(log_path(home_with()), read_only=read_only) as log:
+        for session, length in (("rmsnorm-a1", LENGTH), ("nosuch", 0), ("before-c3", None), ("rmsnorm-a1", LENGTH)):
+            found = list(checked_in(log, session))
+            assert {envelope.session for _, envelope in found} == ({session} if length != 0 else set())
+            assert length is None or len(found) == length
 
 
 async def test_what_is_elsewhere_in_the_log_is_for_verify(home_with: Callable) -> None:
