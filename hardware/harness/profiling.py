@@ -34,12 +34,20 @@ from .contest import Contestant, Part, Plan
 from .fresh_data import FreshCall, Remembers
 from .judgement import Judged, judged
 from .launcher import Launcher
-from .messages import Compared, Done, Run, Stock, Time, Timed
+from .messages import Done, Run, Stock, Time, Timed
 from .precedence import is_asked_for, precedence
 from .rest import Rest
 from .sizes import bytes_of
 from .timing_host import BaselinesDied, TimingHost
-from .verification import Suspect, Taken, Verification, explain_numbers, load_into, started, wrong
+from .verification import (
+    EARLY,
+    Suspect,
+    Taken,
+    Verification,
+    load_into,
+    must_be_right_when_timed,
+    started,
+)
 
 MOST_DOUBTS = 3
 TAKEN_BYTES = 128 << 20
@@ -231,7 +239,8 @@ class Profiling:
         verification = Verification(self.cases, self.suspect)
         while self.taken:
             taken = self.taken.pop(0)
-            _must_be_right(await verification.compare_taken(taken), taken.case)
+            hint = "" if self.timing.on_processor else EARLY
+            must_be_right_when_timed(await verification.compare_taken(taken), taken.case, hint)
 
     async def check_afterwards(self) -> None:
         """Data it has not seen yet, at fresh addresses, now that it has been timed.
@@ -242,19 +251,12 @@ class Profiling:
         case = await self.cases.final_case()
         verification = Verification(self.cases, self.suspect)
         outputs = await verification.run(Run(slot=_FINAL_SLOT, inputs=case.inputs), case, [])
-        _must_be_right(await verification.compare(_FINAL_SLOT, case, outputs), case)
+        must_be_right_when_timed(await verification.compare(_FINAL_SLOT, case, outputs), case)
 
     def close(self) -> None:
         """Let go of what was kept."""
         for taken in self.taken:
             taken.close()
-
-
-def _must_be_right(result: Compared, case: Case) -> None:
-    if not result.ok:
-        raise wrong(
-            Verdict.wrong_numbers, f"wrong while or after it was timed: {explain_numbers(result)}", case, result
-        )
 
 
 async def stock(cases: CaseHost, suspect: Suspect) -> None:

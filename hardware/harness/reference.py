@@ -82,16 +82,20 @@ class _Reference:
     def make_case(self, command: MakeCase, descriptors: list[int]) -> tuple[CaseMade, Sequence[int]]:
         assert self._subject is not None and self._problem is not None
         try:
-            if command.kind == NORMAL:
-                (packed, file), targets, found = self._normal(command.shape, command.seed)
-            else:
-                inputs, targets = self._elsewhere(command) if command.sizes else self._changed(command, descriptors)
-                (packed, file), found = values.pack(inputs), ()
-                del inputs
+            made, file = self._made(command, descriptors)
         except Meaningless as why:
-            return CaseMade(inputs=Values(items=(), size=0), outputs=(), float64=False, refused=str(why)), ()
-        self._cases[command.case] = targets
+            made, file = CaseMade(inputs=Values(items=(), size=0), outputs=(), float64=False, refused=str(why)), ()
+        # Only now, of a refused case too: what it was made of is let go of with the exception.
         here().tidy()
+        return made, file
+
+    def _made(self, command: MakeCase, descriptors: list[int]) -> tuple[CaseMade, Sequence[int]]:
+        if command.kind == NORMAL:
+            (packed, file), targets, found = self._normal(command.shape, command.seed)
+        else:
+            inputs, targets = self._elsewhere(command) if command.sizes else self._changed(command, descriptors)
+            (packed, file), found = values.pack(inputs), ()
+        self._cases[command.case] = targets
         made = CaseMade(
             inputs=packed,
             outputs=tuple(target.expected() for target in targets),

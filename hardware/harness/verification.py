@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 _SECOND_LOOK = 2000
 """Slot of a call that only explains what is wrong."""
+EARLY = " (a kernel on a stream of its own must wait for the current one: inputs are written just before the call)"
+"""What to tell somebody whose kernel is wrong on an accelerator only when it is timed."""
 LATE_SECONDS = 0.1
 """A wrong output is looked at once more after so long: has something written to it behind our back?"""
 
@@ -301,6 +303,17 @@ def wrong(verdict: Verdict, message: str, case: Case, result: Compared) -> Judge
             got=result.got,
         ),
     )
+
+
+def must_be_right_when_timed(result: Compared, case: Case, hint: str = "") -> None:
+    """Judge what a timed call left, or one after it.
+
+    Raises:
+        Judged: it is wrong; the message ends with ``hint``.
+    """
+    if not result.ok:
+        message = f"wrong while or after it was timed: {explain_numbers(result)}{hint}"
+        raise wrong(Verdict.wrong_numbers, message, case, result)
 
 
 def _check_apart(outputs: tuple[Output, ...], earlier: tuple[Output, ...], case: Case, earlier_case: Case) -> None:

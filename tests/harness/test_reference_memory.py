@@ -1,0 +1,65 @@
+"""What making a case leaves behind: memory is handed back when nothing of the case but its oracle is held any more."""
+
+import gc
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelswarm.hardware.harness import reference
+from kernelswarm.hardware.harness.kinds import NORMAL
+from kernelswarm.hardware.harness.messages import MakeCase, Open
+from kernelswarm.hardware.harness.place import MainMemory
+from kernelswarm.schemas import ProblemFormat
+
+SIZE = 54_321
+SOURCE = f"""
+import torch
+
+shapes = {{"main": dict(size={SIZE})}}
+
+def inputs(generator, size):
+    return [torch.rand(size, generator=generator)]
+
+def reference(x):
+    return torch.where(x >= 0, x, torch.nan)
+"""
+
+
+def held() -> int:
+    """Tensors of that many elements. Not ``isinstance``, which runs code of whatever object it is asked about."""
+    return sum(type(one) is torch.Tensor and one.numel() == SIZE for one in gc.get_objects())
+
+
+class Tidied(MainMemory):
+    """Counts the inputs and outputs that are held whenever memory is handed back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[int] = []
+
+    def tidy(self) -> None:
+        self.held.append(held())
+
+
+@pytest.mark.parametrize(("kind", "is_refused"), [(NORMAL, False), ("strided", False), ("centred", True)])
+def test_memory_is_handed_back_when_the_oracle_alone_is_held(
+    kind: str, is_refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = Tidied()
+    monkeypatch.setattr(reference, "here", lambda: place)
+    process = reference._Reference()
+    process.open(Open(name="p", source=SOURCE, format=ProblemFormat.function, seed=1, device="cpu"), [])
+    gc.collect()
+    before = held()
+
+    made, files = process.make_case(MakeCase(case=0, shape="main", seed=3, kind=kind), [])
+
+    for file in files:
+        os.close(file)
+    assert bool(made.refused) is is_refused, made.refused
+    assert len(place.held) == 1
+    # An oracle, its weights, and where numbers are special: a handful of the case's own, nothing of its making.
+    assert place.held[0] - before <= (0 if is_refused else 4)

@@ -1,0 +1,90 @@
+"""Inputs that are whole only while a call on them is timed: something is replaced, and put back to the bit."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from kernelswarm.hardware.harness.veil import SPOTS, Veil, generator
+
+CPU = torch.device("cpu")
+NUMBERS = torch.randn(64, 512, generator=torch.Generator().manual_seed(7))
+
+
+def bits(tensor: torch.Tensor) -> bytes:
+    return bytes(tensor.detach().clone().untyped_storage())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: NUMBERS.clone(), id="float32"),
+        pytest.param(lambda: NUMBERS.bfloat16(), id="bfloat16"),
+        pytest.param(lambda: NUMBERS.to(torch.float8_e4m3fn), id="fp8"),
+        pytest.param(lambda: NUMBERS > 0, id="bool"),
+        pytest.param(lambda: torch.complex(NUMBERS.double(), NUMBERS.double() + 1), id="complex"),
+        pytest.param(lambda: torch.randint(0, 97, (4096,)), id="labels"),
+        pytest.param(lambda: NUMBERS.clone().t(), id="transposed"),
+        pytest.param(lambda: torch.randn(64, 1024)[:, ::2], id="spread out"),
+    ],
+)
+def test_elements_are_replaced_by_others_of_the_tensor_and_put_back(make: Callable[[], torch.Tensor]) -> None:
+    tensor = make()
+    before, values = bits(tensor), set(tensor.flatten().tolist())
+    veil = Veil([tensor], generator(CPU))
+    assert bits(tensor) == before
+
+    veil.spoil()
+    spoilt = bits(tensor)
+    if tensor.is_contiguous() and not tensor.is_complex():
+        assert values.issuperset(tensor.flatten().tolist())
+    veil.restore()
+
+    assert spoilt != before
+    assert bits(tensor) == before
+
+
+def test_not_a_number_keeps_its_bits() -> None:
+    patterns = torch.randint(0x7F800001, 0x7FFFFFFF, (4096,), dtype=torch.int32)
+    tensor = patterns.view(torch.float32)
+    veil = Veil([tensor], generator(CPU))
+    veil.spoil()
+    veil.restore()
+    assert torch.equal(tensor.view(torch.int32), patterns)
+
+
+def test_what_is_replaced_is_new_each_time_and_little() -> None:
+    tensor = torch.arange(1 << 20)
+    changed = []
+    for _ in range(2):
+        veil = Veil([tensor], generator(CPU))
+        veil.spoil()
+        changed.append({int(at) for at in (tensor != torch.arange(1 << 20)).nonzero()})
+        veil.restore()
+    assert SPOTS / 2 < len(changed[0]) <= SPOTS
+    assert changed[0] != changed[1]
+
+
+def test_every_tensor_may_be_the_one() -> None:
+    large, small, nested = torch.arange(4096), torch.arange(64), torch.arange(128)
+    inputs = [large, 3, [small, (nested,)], None]
+    chosen = set()
+    for _ in range(200):
+        before = [one.clone() for one in (large, small, nested)]
+        veil = Veil(inputs, generator(CPU))
+        veil.spoil()
+        chosen |= {index for index, one in enumerate((large, small, nested)) if not torch.equal(one, before[index])}
+        veil.restore()
+    assert chosen == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    "inputs", [[], [3, None, "x"], [torch.tensor(1.0)], [torch.empty(0, 5)], [torch.ones(1).expand(100)]]
+)
+def test_inputs_with_nothing_to_replace_are_left_alone(inputs: list[object]) -> None:
+    before = [bits(one) for one in inputs if isinstance(one, torch.Tensor)]
+    veil = Veil(inputs, generator(CPU))
+    veil.spoil()
+    assert [bits(one) for one in inputs if isinstance(one, torch.Tensor)] == before
+    veil.restore()
+    assert [bits(one) for one in inputs if isinstance(one, torch.Tensor)] == before
