@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
+from .. import subprocesses
 from ..schemas import BusError, InputError
 
 FULL = (b"no space left on device", b"disk quota exceeded")
@@ -105,14 +106,13 @@ class Server:
         self._log_read = self._log.stat().st_size if self._log.exists() else 0
         self._choked = False
         command = [server_binary(), "-c", str(config), "-p", str(self._port)]
-        self._process = await asyncio.create_subprocess_exec(
+        # In a group of its own: Ctrl-C goes to the whole terminal's, and it has to outlive the farewell of its clients.
+        self._process = await subprocesses.start(
             *(sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), *command),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
             pass_fds=(self._lock_fd,),
-            # Ctrl-C goes to the whole terminal group; the server has to outlive the farewell of its clients.
-            start_new_session=True,
         )
         try:
             async with asyncio.timeout(START_SECONDS):

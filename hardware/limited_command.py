@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import subprocesses
+
 KEPT_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "SDKROOT", "CONDA_PREFIX")
 """All a compiler gets to see of our environment: an ``#include "/proc/self/environ"`` finds no key in it."""
 
@@ -84,14 +86,13 @@ async def run_limited(
     started = time.monotonic()
     command, told = _limited(argv, limits), _Told()
     with told:
-        process = await asyncio.create_subprocess_exec(
+        process = await subprocesses.start(
             *(_shut_off(command, cwd, readable, told) if readable and sys.platform == "linux" else command),
             cwd=cwd,
             env={**clean_environment(), "TMPDIR": str(cwd), "HOME": str(cwd), **(environment or {})},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            start_new_session=True,
             pass_fds=(told.into,),
         )
         if limits.niceness:
@@ -139,7 +140,7 @@ async def _finished(process: asyncio.subprocess.Process, limits: Limits, started
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.stdin.close()
-        await _reaped(process)
+        await subprocesses.reaped(process)
     text = output.decode("utf-8", errors="replace")
     return Finished(process.returncode or 0, text, timed_out, time.monotonic() - started, told.layers())
 
@@ -159,15 +160,3 @@ def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 async def _drain(stream: asyncio.StreamReader, into: bytearray) -> None:
     while chunk := await stream.read(1 << 16):
         into += chunk[: KEPT_OUTPUT - len(into)]
-
-
-async def _reaped(process: asyncio.subprocess.Process) -> None:
-    # A second cancellation must not leave a zombie: the kill is sent, so this wait is short.
-    waiting = asyncio.ensure_future(process.wait())
-    while not waiting.done():
-        try:
-            await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            if not waiting.done():
-                await asyncio.wait([waiting])
-            raise

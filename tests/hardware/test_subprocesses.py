@@ -1,0 +1,61 @@
+"""Programs that are started and cancelled at any moment: the caller goes on, and nothing is left running."""
+
+import asyncio
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelswarm import subprocesses
+from kernelswarm.hardware.limited_command import Limits, run_limited
+
+TURNS = range(12)
+"""Of the event loop, after which it is cancelled; asyncio needs fewer to start a program."""
+PIPE = asyncio.subprocess.PIPE
+
+
+def running(marker: str) -> list[str]:
+    """Command lines of this machine's processes that hold ``marker``."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = entry.read_text()
+        except OSError:
+            continue
+        if marker in line:
+            found.append(line)
+    return found
+
+
+async def cancelled_after(turns: int, work: Coroutine[Any, Any, object], *, times: int) -> None:
+    task = asyncio.ensure_future(work)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    for _ in range(times):
+        task.cancel()
+        await asyncio.sleep(0)
+    done, _ = await asyncio.wait({task}, timeout=20)
+    assert done, f"cancelled after {turns} turns it never ended"
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("turns", TURNS)
+async def test_a_limited_command_may_be_cancelled_at_any_moment(turns: int, times: int, tmp_path: Path) -> None:
+    seconds = f"61.{turns}{times}{id(tmp_path) % 10**6}"
+    limits = Limits(seconds=60, memory_bytes=1 << 40, file_bytes=1 << 20)
+    await cancelled_after(turns, run_limited(["sleep", seconds], cwd=tmp_path, limits=limits), times=times)
+    for _ in range(200):
+        if not running(seconds):
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("it still runs")
+
+
+@pytest.mark.asyncio
+async def test_a_program_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(FileNotFoundError):
+        await subprocesses.start("/no/such/program", stdin=PIPE)
