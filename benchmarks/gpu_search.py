@@ -49,8 +49,8 @@ FROM busy GROUP BY role ORDER BY role
 
 STEPS = """
 WITH opened AS (SELECT at_ns FROM events WHERE session = '{session}' AND tag = 'session.opened.v1')
-SELECT node, role, substr(worker, strpos(worker, '.') + 1) AS worker, state, confirmation, cached, round(seconds, 3) AS seconds,
-    round((steps.at_ns - opened.at_ns) / 1e9, 3) AS ended
+SELECT node, role, substr(worker, strpos(worker, '.') + 1) AS worker, state, confirmation, cached,
+    round(seconds, 3) AS seconds, round((steps.at_ns - opened.at_ns) / 1e9, 3) AS ended
 FROM steps, opened WHERE session = '{session}' ORDER BY steps.at_ns
 """
 """Every step with the second of the session at which it ended; of a worker's name all but the host."""
