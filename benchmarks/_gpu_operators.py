@@ -23,6 +23,8 @@ class Operator:
     """Multiply-adds as two, where arithmetic may be the floor."""
     written: tuple[tuple[int, ...], ...] | None = None
     """Shapes of the outputs; None: like the first input."""
+    others: tuple[Callable[..., Any], ...] = ()
+    """Other ways to compute the same with PyTorch, timed beside the rest under their own names."""
 
     def inputs(self, dtype: str, device: str, empty: bool = False) -> list[torch.Tensor]:
         """Fresh inputs; ``empty``: only the memory, for what looks at shapes alone."""
@@ -70,6 +72,17 @@ def cross_entropy(x, t):
 
 def conv1d(x, w, b):
     return F.conv1d(x, w, b, padding=1)
+
+
+def conv1d_as_conv2d(x, w, b):
+    """The same over an image of one row: views, nothing is moved."""
+    return F.conv2d(x.unsqueeze(2), w.unsqueeze(2), b, padding=(0, 1)).squeeze(2)
+
+
+def conv1d_channels_last(x, w, b):
+    """The same with channels last, which cuDNN prefers, and back."""
+    image, filters = (t.unsqueeze(2).contiguous(memory_format=torch.channels_last) for t in (x, w))
+    return F.conv2d(image, filters, b, padding=(0, 1)).squeeze(2).contiguous()
 
 
 def optfm(x, y):
@@ -163,6 +176,7 @@ OPERATORS = (
         ((2048, 96, 200), (96, 96, 3), (96,)),
         ("float16",),
         flops=2.0 * 2048 * 200 * 96 * 96 * 3,
+        others=(conv1d_as_conv2d, conv1d_channels_last),
     ),
     _optfm(1024, 24, 224, 2198),
     _optfm(1024, 40, 224, 448),

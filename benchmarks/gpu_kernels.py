@@ -208,6 +208,9 @@ class Run:
             for name in self.options.baselines:
                 if name != "eager" and time.monotonic() < until + 5:
                     self._baseline(name, operator, inputs, calls)
+            calls |= {other.__name__: lambda other=other: other(*inputs) for other in operator.others}
+            wrong = [other.__name__ for other in operator.others if self._error(calls[other.__name__], want) > bound]
+            assert not wrong, f"{wrong} compute something else"
             del want
             calls[COPY] = _copy(operator.bytes(dtype))
             timed = self.timer.samples({**calls, **{n: right[n]["call"] for n in best}}, self.options.rounds)
@@ -223,6 +226,7 @@ class Run:
             },
             "best": best[:1],
             "samples_ms": timed,
+            "others": [other.__name__ for other in operator.others],
         }
 
     def _candidates(
@@ -288,7 +292,8 @@ def row(entry: dict[str, Any], copy: float) -> tuple[str, ...]:
         return (entry["operator"], entry["dtype"], *["-"] * (len(HEADER) - 3), entry["error"][-200:])
     medians = {name: statistics.median(times) for name, times in entry["samples_ms"].items()}
     best = entry["best"][0] if entry["best"] else ""
-    own = {name: time for name, time in medians.items() if name not in (*BASELINES, COPY)}
+    beside = entry.get("others", ())
+    own = {name: time for name, time in medians.items() if name not in (*BASELINES, COPY, *beside)}
     ms = min(own.values(), default=0.0)
     best = next((name for name, time in own.items() if time == ms), best)
     strongest = min(medians[name] for name in BASELINES if name in medians)
@@ -305,7 +310,7 @@ def row(entry: dict[str, Any], copy: float) -> tuple[str, ...]:
         f"{100 * entry['bytes'] / ms / 1e6 / copy:.1f}" if ms else "-",
         f"{100 * medians[COPY] / ms:.1f}" if ms and COPY in medians else "-",
         f"{entry['flops'] / ms / 1e9:.0f}" if ms and entry["flops"] else "-",
-        changed if best else "none right",
+        (changed if best else "none right") + "".join(f"; {name} {medians[name]:.4f}" for name in beside),
     )
 
 
