@@ -1,10 +1,14 @@
-"""Starting programs in a way that can be cancelled."""
+"""Starting programs, and ending them, in a way that can be cancelled and does not hang."""
 
 import asyncio
 import contextlib
 import os
 import signal
 from typing import Any
+
+_START_SECONDS = 0.5
+"""Connecting the pipes takes milliseconds."""
+_POLL_SECONDS = 0.005
 
 
 async def start(*command: str | os.PathLike[str], **options: Any) -> asyncio.subprocess.Process:
@@ -20,20 +24,30 @@ async def start(*command: str | os.PathLike[str], **options: Any) -> asyncio.sub
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await _done(starting)
+        await _started(starting)
         if not starting.cancelled() and starting.exception() is None:
-            await _end(starting.result())
+            await _uncancelled(_end(starting.result()))
         raise
 
 
 async def reaped(process: asyncio.subprocess.Process) -> None:
-    """Wait for the end of a process that was killed: it is short, and no cancellation leaves a zombie."""
-    waiting = asyncio.ensure_future(process.wait())
+    """Wait for the end of a process that was killed: it is short, and no cancellation leaves a zombie.
+
+    Not for the end of its pipes, as ``process.wait()`` does: they may be full and nobody reads, or held by others.
+    """
+    ending = asyncio.ensure_future(_reap(process))
     try:
-        await asyncio.shield(waiting)
+        await asyncio.shield(ending)
     except asyncio.CancelledError:
-        await _done(waiting)
+        await _uncancelled(ending)
         raise
+
+
+async def _reap(process: asyncio.subprocess.Process) -> None:
+    while process.returncode is None:  # noqa: ASYNC110 - nothing tells of the process without its pipes
+        await asyncio.sleep(_POLL_SECONDS)
+    process._transport.close()  # type: ignore[attr-defined] # closes the pipes, for which nothing else is offered
+    await process.wait()
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
@@ -41,11 +55,23 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     if process.stdin is not None:
         process.stdin.close()
-    await _done(asyncio.ensure_future(process.wait()))
+    await _reap(process)
 
 
-async def _done(future: asyncio.Future[Any]) -> None:
-    """Wait, cancelled or not: for who is cancelled already."""
+async def _started(starting: asyncio.Future[Any]) -> None:
+    """Wait for the start, cancelled or not. A loop that closes has cancelled the start itself, which then waits for
+    ever: cancelled once more it does not.
+    """
+    while not starting.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({starting}, timeout=_START_SECONDS)
+            if not starting.done():
+                starting.cancel()
+
+
+async def _uncancelled(work: Any) -> None:
+    """Wait for what is short, cancelled or not: for who is cancelled already."""
+    future = asyncio.ensure_future(work)
     while not future.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait({future})

@@ -143,7 +143,7 @@ class Server:
         except BaseException as error:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-            await process.wait()
+            await subprocesses.reaped(process)
             if not isinstance(error, TimeoutError):
                 raise
         finally:

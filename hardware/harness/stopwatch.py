@@ -73,10 +73,12 @@ class Stopwatch:
         """
         began = clock()
         gc.disable()
-        self._prepare(call, command, arrive)
-        batch = self._next(command.calls)
-        ns, after, output = _made(call, batch, clock)
-        gc.enable()
+        try:
+            self._prepare(call, command, arrive)
+            batch = self._next(command.calls)
+            ns, after, output = _made(call, batch, clock)
+        finally:
+            gc.enable()
         return Timed(ns=ns, whole_ns=clock() - began, kept=self._copy(after)), output
 
     def _prepare(self, call: Callable[..., Any], command: Time, arrive: Callable[[], None]) -> Any:
@@ -106,12 +108,13 @@ class DeviceStopwatch(Stopwatch):
     two events are its inputs whole, so nothing of it can run beside the flush.
     """
 
-    __slots__ = ("_chance", "_device", "_flushed")
+    __slots__ = ("_chance", "_device", "_flushed", "_veils")
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()
         self._device = device
         self._chance = generator(device)
+        self._veils: list[Veil] = []
         self._flushed = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device=device)
 
     def run(
@@ -124,12 +127,45 @@ class DeviceStopwatch(Stopwatch):
         """Time one batch; ``ns`` is what the events say, ``whole_ns`` what ``clock`` does, flushes included."""
         began = clock()
         gc.disable()
-        self._prepare(call, command, arrive)
-        first = self._turn
-        batch = self._next(command.calls)
+        try:
+            self._unveil()
+            for inputs in self._next(command.before):
+                call(*inputs)
+            arrive()
+            self._veil()
+            for inputs, veil in self._with_veils(command.warm):
+                veil.restore()
+                call(*inputs)
+                veil.spoil()
+            ns, after, output = self._flushed_between(call, command, clock)
+        finally:
+            gc.enable()
+        return Timed(ns=ns, whole_ns=clock() - began, kept=self._copy(after)), output
+
+    def _unveil(self) -> None:
+        for veil in self._veils:
+            veil.restore()
+        self._veils = []
+
+    def _veil(self) -> None:
+        """Until the next batch begins: what waits for its turn has no look at inputs that are not its own."""
+        self._veils = [Veil(inputs, self._chance) for inputs in self.copies]
+        for veil in self._veils:
+            veil.spoil()
+
+    def _with_veils(self, calls: int) -> list[tuple[list[Any], Veil]]:
+        turn = self._turn
+        return [
+            (inputs, self._veils[(turn + index) % len(self._veils)]) for index, inputs in enumerate(self._next(calls))
+        ]
+
+    def _flushed_between(
+        self, call: Callable[..., Any], command: Time, clock: Callable[[], int]
+    ) -> tuple[int, int, Any]:
+        """The timed calls: nanoseconds of all, how many came after the one whose output is kept, and that output."""
+        batch = self._with_veils(command.calls)
         pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in batch]
-        veils = [Veil(inputs, self._chance) for inputs in self.copies]
-        turns = iter([(*pair, veils[(first + index) % len(veils)]) for index, pair in enumerate(pairs)])
+        turns = iter([(*pair, veil) for pair, (_, veil) in zip(pairs, batch, strict=True)])
         flushes = range(FLUSHES_BEFORE_ONE if command.calls == 1 else 1)
 
         def flushed(*inputs: Any) -> Any:
@@ -143,15 +179,9 @@ class DeviceStopwatch(Stopwatch):
             veil.spoil()
             return output
 
-        for veil in veils:
-            veil.spoil()
-        _, after, output = _made(flushed, batch, clock)
-        for veil in veils:
-            veil.restore()
+        _, after, output = _made(flushed, [inputs for inputs, _ in batch], clock)
         _synchronize(self._device)
-        ns = round(sum(_elapsed_time(before, after) for before, after in pairs) * 1e6)
-        gc.enable()
-        return Timed(ns=ns, whole_ns=clock() - began, kept=self._copy(after)), output
+        return round(sum(_elapsed_time(before, after) for before, after in pairs) * 1e6), after, output
 
 
 def _made(call: Callable[..., Any], batch: Sequence[list[Any]], clock: Callable[[], int]) -> tuple[int, int, Any]:

@@ -18,10 +18,12 @@ ONE_OF = 64
 
 _integer, _urandom = int.from_bytes, os.urandom
 _Generator, _randint = torch.Generator, torch.randint
-_as_strided, _index_select, _scatter = torch.Tensor.as_strided, torch.Tensor.index_select, torch.Tensor.scatter_
-_view, _element_size = torch.Tensor.view, torch.Tensor.element_size
+_index_select, _scatter, _set = torch.Tensor.index_select, torch.Tensor.scatter_, torch.Tensor.set_
+_empty, _untyped_storage = torch.empty, torch.Tensor.untyped_storage
+_numel, _element_size, _storage_offset = torch.Tensor.numel, torch.Tensor.element_size, torch.Tensor.storage_offset
+_is_contiguous = torch.Tensor.is_contiguous
 _WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.int64}
-"""Every type has these operations as bits, and not every one by itself."""
+"""Every type has these operations as bits, and not every one by itself; of the largest ones half of the bits do."""
 
 
 def generator(device: torch.device) -> torch.Generator:
@@ -45,10 +47,11 @@ class Veil:
             return
         largest = max(tensors, key=torch.Tensor.numel)
         chosen = tensors[_drawn(len(tensors))] if _drawn(2) else largest
-        extent = 1 + sum((size - 1) * step for size, step in zip(chosen.shape, chosen.stride(), strict=True))
-        self._flat = flat = _view(_as_strided(chosen, (extent,), (1,)), _WHOLE[_element_size(chosen)])
-        extent, count = flat.numel(), max(1, min(SPOTS, extent // ONE_OF))
-        self._spots, others = (_randint(extent, (count,), generator=chance, device=flat.device) for _ in range(2))
+        self._flat = flat = _flat(chosen)
+        elements = _numel(chosen)
+        count = max(1, min(SPOTS, elements // ONE_OF))
+        drawn = (_randint(elements, (count,), generator=chance, device=flat.device) for _ in range(2))
+        self._spots, others = (_places(one, chosen) for one in drawn)
         self._right, self._wrong = (_index_select(flat, 0, spots) for spots in (self._spots, others))
 
     def spoil(self) -> None:
@@ -60,6 +63,30 @@ class Veil:
         """Queue putting back what was there, to the bit."""
         if self._flat is not None:
             _scatter(self._flat, 0, self._spots, self._right)
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    """What ``tensor`` lies in as a vector of words of its elements' size, its first element first.
+
+    Not a view: a view would count its changes with the tensor, and a candidate could tell by that.
+    """
+    size = _element_size(tensor)
+    word = _WHOLE[size]
+    storage = _untyped_storage(tensor)
+    begin = _storage_offset(tensor) * size // word.itemsize
+    return _set(_empty(0, dtype=word, device=tensor.device), storage)[begin:]
+
+
+def _places(drawn: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """Where in :func:`_flat` the elements with the numbers ``drawn`` lie."""
+    words = _element_size(tensor) // _WHOLE[_element_size(tensor)].itemsize
+    if _is_contiguous(tensor):
+        return drawn * words
+    places = torch.zeros_like(drawn)
+    for extent, step in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+        places += drawn % extent * (step * words)
+        drawn = drawn // extent
+    return places
 
 
 def _drawn(below: int) -> int:

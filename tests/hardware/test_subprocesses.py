@@ -1,6 +1,8 @@
 """Programs that are started and cancelled at any moment: the caller goes on, and nothing is left running."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -59,3 +61,36 @@ async def test_a_limited_command_may_be_cancelled_at_any_moment(turns: int, time
 async def test_a_program_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(FileNotFoundError):
         await subprocesses.start("/no/such/program", stdin=PIPE)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("command", ["yes", "setsid sleep 7 & sleep 6"])
+async def test_who_is_late_is_ended_although_its_pipe_is_full_or_held_by_others(command: str, tmp_path: Path) -> None:
+    limits = Limits(seconds=0.5, memory_bytes=1 << 40, file_bytes=1 << 20)
+    async with asyncio.timeout(4):
+        finished = await run_limited(["/bin/sh", "-c", command], cwd=tmp_path, limits=limits)
+    assert finished.timed_out
+    assert finished.returncode == -9
+
+
+@pytest.mark.parametrize("turns", range(9))
+def test_a_loop_may_close_while_a_program_starts(turns: int) -> None:
+    code = f"""
+import asyncio
+import subprocess
+import sys
+from kernelswarm import subprocesses
+
+async def main():
+    pipe = asyncio.subprocess.PIPE
+    task = asyncio.ensure_future(subprocesses.start("sleep", "8.125{turns}", stdin=pipe, stdout=pipe))
+    for _ in range({turns}):
+        await asyncio.sleep(0)
+    if task.done():
+        await subprocesses._end(task.result())
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], timeout=20, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not running(f"8.125{turns}")

@@ -44,6 +44,19 @@ def test_elements_are_replaced_by_others_of_the_tensor_and_put_back(make: Callab
     assert bits(tensor) == before
 
 
+def test_what_lies_between_the_elements_is_neither_changed_nor_handed_out() -> None:
+    wide = torch.full((8, 4096), 10**6)
+    tensor = wide[:, :8]
+    tensor.copy_(torch.arange(64).reshape(8, 8))
+    for _ in range(20):
+        veil = Veil([tensor], generator(CPU))
+        veil.spoil()
+        assert int(tensor.max()) < 64
+        assert bool((wide[:, 8:] == 10**6).all())
+        veil.restore()
+        assert torch.equal(tensor, torch.arange(64).reshape(8, 8))
+
+
 def test_not_a_number_keeps_its_bits() -> None:
     patterns = torch.randint(0x7F800001, 0x7FFFFFFF, (4096,), dtype=torch.int32)
     tensor = patterns.view(torch.float32)

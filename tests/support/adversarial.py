@@ -141,6 +141,7 @@ ROWS_GPU = {
     "other_stream": is_("stale_output", "hidden_work", "tampering"),
     "hides_in_the_flush": is_("wrong_numbers", says="must wait for the current one"),
     "computes_ahead": is_("stale_output", "wrong_numbers"),
+    "computes_while_untimed": is_("stale_output", "wrong_numbers"),
     "graph_of_old_inputs": is_("stale_output", "wrong_numbers"),
     # It gains nothing where the flush reaches it, too: it is what it leaves behind that is not its own.
     "persisting_cache": is_("tampering", says="set aside to persist"),
