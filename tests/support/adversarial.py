@@ -138,7 +138,8 @@ AFTER = {
 
 
 ROWS_GPU = {
-    "other_stream": is_("stale_output", "hidden_work", "tampering"),
+    # Nobody waits for it, so it also reads inputs after its call.
+    "other_stream": is_("stale_output", "hidden_work", "tampering", "wrong_numbers"),
     "hides_in_the_flush": is_("wrong_numbers", says="must wait for the current one"),
     "computes_ahead": is_("stale_output", "wrong_numbers"),
     "computes_while_untimed": is_("stale_output", "wrong_numbers"),

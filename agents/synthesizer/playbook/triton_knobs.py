@@ -269,7 +269,7 @@ GPU_STARTS: tuple[Recipe, ...] = (
     # and softmax in fp32, are 3 to 7 % faster than with their rows in registers (H200).
     {"row": "loop", "block": 8192, "warps": 16, "stream": True},
     # The next blocks on their way: cross entropy over 32,768 classes.
-    {"row": "loop", "block": 4096, "warps": 2, "stages": 3},
+    {"row": "loop", "block": 8192, "warps": 4, "stages": 3},
     {"row": "loop", "block": 4096, "warps": 16, "stream": True},
     # Long rows twice through the caches: what torch.compile writes for them.
     {"row": "loop", "block": 2048, "warps": 16},

@@ -1,4 +1,4 @@
-"""Timing: tells new data by a sample, answers it in calls that are not timed, and looks answers up in those that are."""
+"""Timing: tells new data by a sample, answers it in calls that are not timed, and looks answers up in the others."""
 
 import torch
 
