@@ -4,7 +4,15 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..schemas import CandidateProposed, InputError, NodeDiagnosed, NodePlanned, Origin, SessionOpened
+from ..schemas import (
+    CandidateProposed,
+    InputError,
+    NodeDiagnosed,
+    NodePlanned,
+    Origin,
+    SessionClosed,
+    SessionOpened,
+)
 from .inheritance import Told, is_diagnosis
 from .recorded_session import RecordedSession
 from .session import SearchOptions
@@ -100,12 +108,21 @@ def _diagnosed(events: Sequence[Told], session: str, node: str, when: str) -> tu
     told = [entry for entry in events if entry[0].node == node]
     diagnosis = next((envelope for envelope, event in told if is_diagnosis(envelope, event, node)), None)
     if diagnosis is None:
-        raise InputError(f"node {node} of {session} was not diagnosed{when}: fork from one that was, or wait")
+        raise InputError(f"node {node} of {session} was not diagnosed{when}: {_way_out(events, session, names)}")
     if not any(isinstance(event, CandidateProposed) for _, event in told):
         parent = next((event.parent for _, event in told if isinstance(event, NodePlanned)), "")
         instead = f"its parent {parent}" if parent else "another node"
         raise InputError(f"node {node} of {session} has no candidate, its synthesis failed: fork from {instead}")
     return diagnosis.session, diagnosis.id
+
+
+def _way_out(events: Sequence[Told], session: str, names: Sequence[str]) -> str:
+    others = [name for name in names if any(is_diagnosis(envelope, event, name) for envelope, event in events)]
+    if others:
+        return f"fork from one that was ({', '.join(others[:5])}{', …' if len(others) > 5 else ''})"
+    if any(isinstance(event, SessionClosed) for _, event in events):
+        return "none was before it was closed: begin a new session with `kernelswarm optimize`"
+    return f"none was so far: wait, or if nobody works on it `kernelswarm resume {session}`"
 
 
 def _near(name: str, names: Sequence[str]) -> str:

@@ -86,8 +86,7 @@ def standing(session: str, events: Sequence[Envelope], before: Sequence[Told] = 
         raise KernelswarmError(f"session {session} has no opening event: it cannot be resumed")
     if graph.closed is not None and ("distiller" not in {role for role, _ in open_ends}):
         raise AlreadyClosed(
-            f"session {session} is closed: {graph.closed.detail or graph.closed.reason}. A new session goes on from "
-            f"any of its nodes: `kernelswarm fork {session} --node {graph.closed.best or 'n001'}`"
+            f"session {session} is closed: {graph.closed.detail or graph.closed.reason}. {_goes_on(session, graph)}"
         )
     answered: dict[str, set[str]] = defaultdict(set)
     for envelope in events:
@@ -154,6 +153,17 @@ async def resuming(
         yield search
         if recorded_here:
             await wait_recorded(home, bus, search.seen)
+
+
+def _goes_on(session: str, graph: SearchGraph) -> str:
+    """The way out of a closed session."""
+    diagnosed = [node.name for node in graph.own() if node.diagnosis is not None]
+    if not diagnosed:
+        return (
+            "None of its nodes got so far that a fork could go on from it: begin a new one with `kernelswarm optimize`"
+        )
+    best = graph.closed.best if graph.closed is not None else ""
+    return f"A new session goes on from any of its nodes: `kernelswarm fork {session} --node {best or diagnosed[0]}`"
 
 
 async def _refuse_without_a_bus(session: str, home: Path) -> None:

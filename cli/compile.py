@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..agents.home import kernelswarm_home
-from ..hardware.assembly import assembly, language_of
+from ..hardware.assembly import assembly, language_taken
 from ..hardware.languages import find_language
 from ..hardware.platforms import known
 from ..hardware.pool_files import find_pool
@@ -37,11 +37,10 @@ def compile(
     home = kernelswarm_home()
     found = find_pool(pool, home)
     source = _read(candidate)
-    language = language_of(source, found.languages[0])
-    if language not in found.languages:
-        raise InputError(
-            f"{candidate} is written in {language}, pool {pool} takes {', '.join(found.languages)}: name another --pool"
-        )
+    language = language_taken(source, found, candidate)
+
+    if folder is not None and language == "cpp":
+        raise InputError(f"{candidate} is written in C++, of which there is no PTX or SASS: leave --assembly out")
 
     async def run() -> tuple[CompileReport, dict[str, str]]:
         facts = known(found, home)

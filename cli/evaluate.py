@@ -12,6 +12,7 @@ from rich.markup import escape
 from ..agents.home import kernelswarm_home
 from ..agents.search import grounded, session_on
 from ..agents.session import Evaluation, SearchOptions, evaluation_of
+from ..hardware.assembly import language_taken
 from ..hardware.pool_files import find_pool
 from ..hardware.problem_files import LARGEST_FILE, load_problem
 from ..schemas import InputError
@@ -46,6 +47,8 @@ def evaluate(
     """Judge kernels: verdict, reason, speedup. Exit status 0 only if all of them are correct."""
     home = kernelswarm_home()
     loaded, sources, place = load_problem(problem), _read(candidate), find_pool(pool, home)
+    for path, source in zip(candidate, sources, strict=True):
+        language_taken(source, place, path)
     right: list[bool] = []
 
     async def run(interrupts: Interrupts) -> None:

@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from ..schemas import HardwareFacts, Pool
+from ..schemas import HardwareFacts, InputError, Pool
 from .languages import cuda, find_language, triton
 from .languages._triton_source import has_kernels
 from .native_source import Refused, parsed
@@ -23,6 +23,20 @@ def language_of(source: str, preferred: str) -> str:
     stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     found = (name for mark, name in (("CUDA_SOURCE", cuda.NAME), ("CPP_SOURCE", "cpp")) if mark in stored)
     return next(found, triton.NAME if has_kernels(source) else preferred)
+
+
+def language_taken(source: str, pool: Pool, path: Path) -> str:
+    """Language of the candidate file ``source``, read from ``path``.
+
+    Raises:
+        InputError: the pool does not take it.
+    """
+    language = language_of(source, pool.languages[0])
+    if language not in pool.languages:
+        raise InputError(
+            f"{path} is written in {language}, pool {pool.name} takes {', '.join(pool.languages)}: name another --pool"
+        )
+    return language
 
 
 async def assembly(

@@ -110,9 +110,12 @@ class Backend(Protocol):
         """Release connections. The backend is not used afterwards."""
 
 
+GIVEN = "given"
+"""Hands out files that were given: what judges those names it, nobody else has a use for it."""
+
 BACKENDS: dict[str, tuple[str, str]] = {
     "playbook": (".playbook.backend", "PlaybookBackend"),
-    "given": (".given", "GivenBackend"),
+    GIVEN: (".given", "GivenBackend"),
     "anthropic": (".anthropic", "AnthropicBackend"),
 }
 """Module (relative to this package) and class of every backend, by name."""
@@ -125,7 +128,7 @@ def open_backend(name: str) -> Backend:
         InputError: no backend has that name.
     """
     if name not in BACKENDS:
-        known = ", ".join(sorted(BACKENDS))
+        known = ", ".join(sorted(BACKENDS.keys() - {GIVEN}))
         raise InputError(f"unknown synthesizer {name!r}: choose one of {known}")
     module, attribute = BACKENDS[name]
     kind = getattr(import_module(module, __package__), attribute)

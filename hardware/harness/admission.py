@@ -102,6 +102,7 @@ class _Examination:
         native = _reference_from(_FIXED_SEEDS[0], self.subject, self.problem, inputs)
         half = time.monotonic() - began
         _check_deterministic(self.subject, self.problem, name, inputs, native)
+        self._check_depends(name, inputs, native)
         began = time.monotonic()
         targets = targets_of(self.subject, self.problem, inputs, native=native)
         self.took[name] = time.monotonic() - began + half
@@ -122,6 +123,18 @@ class _Examination:
             raise Refused(
                 f"{self.problem.name}.py is not deterministic: inputs at shape {shape!r} differ although the seed is "
                 "the same; draw from the given generator only"
+            )
+
+    def _check_depends(self, shape: str, inputs: list[Any], native: list[Any]) -> None:
+        """Numbers alone may be the same whatever the inputs are; of tensors the wrong answers show that."""
+        if not all(isinstance(one, int | float) for one in native):
+            return
+        others = brought(self.subject.draw(shape, _FIXED_SEEDS[1]))
+        again = _reference_from(_FIXED_SEEDS[0], self.subject, self.problem, others)
+        if _same(native, again) and not _same(inputs, others):
+            raise Refused(
+                f"{self.problem.name}.py decides nothing: the reference returns {', '.join(map(repr, native))} for "
+                f"different inputs at shape {shape!r}; return what is computed from them"
             )
 
     def kinds(self) -> tuple[InputKind, ...]:

@@ -155,7 +155,7 @@ def recorded() -> RecordedSession:
         ("", "", "name what to go on from"),
         ("n009", "", "no node 'n009'; there is n001 to n004"),
         ("n02", "", "no node 'n02'; did you mean 'n002'"),
-        ("n004", "", "n004 of p-aaaaa was not diagnosed yet"),
+        ("n004", "", "n004 of p-aaaaa was not diagnosed yet: fork from one that was (n00"),
         ("n003", "5", "n003' "),
         ("", "xyz", "no event 'xyz'"),
         ("", "2", "no correct candidate by event"),
@@ -165,6 +165,19 @@ def test_a_place_that_is_none_is_refused_with_a_way_out(node: str, at: str, said
     with pytest.raises(InputError) as refused:
         fork_point(recorded(), node, at)
     assert said.strip() in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("closed", "said"), [(False, "`kernelswarm resume p-aaaaa`"), (True, "`kernelswarm optimize`")]
+)
+def test_where_no_node_was_diagnosed_waiting_is_named_only_where_it_helps(closed: bool, said: str) -> None:
+    events = [(given.opened(), ""), (planned(), "n001"), (given.candidate("one"), "n001")]
+    if closed:
+        events.append((SessionClosed(reason="stopped"), ""))
+    parent = RecordedSession("p-aaaaa", [(seq, one) for seq, (one, _) in enumerate(told("p-aaaaa", *events), 1)])
+    with pytest.raises(InputError) as refused:
+        fork_point(parent, "n001")
+    assert said in str(refused.value)
 
 
 def test_a_place_is_named_by_node_by_id_or_by_its_place_in_the_log() -> None:

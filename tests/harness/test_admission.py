@@ -79,6 +79,7 @@ BAD: dict[str, tuple[str, str]] = {
         "input x is a object",
     ),
     "zeros would do": (HEAD + INPUTS + "def reference(x): return x * 0\n", "an answer of all 0 passes"),
+    "a number of its own": (HEAD + INPUTS + "def reference(x): return 3\n", "returns 3 for different inputs"),
     "the input would do": (HEAD + INPUTS + "def reference(x): return x + 0\n", "input 0 itself passes"),
     "the first row would do": (
         "import torch\nshapes = {'main': dict(n=64)}\n"
