@@ -68,7 +68,10 @@ def _print(report: CompileReport) -> None:
         out.print(f"{found.severity}: {place}{found.message}", markup=False)
     if report.kernels:
         print_wide(_table(report))
-    told = f"{report.compiler or 'nothing to compile'}, {report.seconds:.1f} s{', kept' if report.cached else ''}"
+    by = report.compiler or ("nothing to compile" if report.ok else "")
+    told = ", ".join(
+        filter(None, (by, f"{report.seconds:.1f} s", "as it was compiled before" if report.cached else ""))
+    )
     out.print(f"{'[green]compiled[/]' if report.ok else '[bold red]does not compile[/]'}: {escape(told)}")
 
 

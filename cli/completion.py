@@ -6,7 +6,7 @@ from pathlib import Path
 from ..agents.home import kernelswarm_home
 from ..hardware.pool_files import load_pools
 from ..schemas import KernelswarmError
-from ..store import log_path, run_sql
+from ..store import log_path, questions, run_sql
 
 LATEST = 50
 """Sessions that are offered."""
@@ -35,6 +35,11 @@ def session_ids(incomplete: str) -> list[str]:
     except KernelswarmError:
         return []
     return [row[0] for row in table.rows]
+
+
+def question_names(incomplete: str) -> list[str]:
+    """The library's questions whose name begins with ``incomplete``."""
+    return [one.name for one in questions() if one.name.startswith(incomplete)]
 
 
 def python_files(incomplete: str) -> list[str]:

@@ -9,6 +9,7 @@ from ..agents.home import kernelswarm_home
 from ..hardware.doctor import Check, Status, examine
 from ..hardware.pool_files import find_pool
 from .options import Json, Pool
+from .summary import count
 from .terminal import out, print_json, print_wide
 
 EXAMPLES = ("kernelswarm doctor", "kernelswarm doctor --json | jq '.[] | select(.status != \"ok\")'")
@@ -44,5 +45,5 @@ def _verdict(checks: list[Check]) -> str:
     if counts[Status.fail]:
         return f"[bold red]not ready[/]: mend what failed ({counts[Status.fail]})"
     if counts[Status.warn]:
-        return f"[green]ready[/]; {counts[Status.warn]} things could be better"
+        return f"[green]ready[/]; {count(counts[Status.warn], 'thing')} could be better"
     return "[green]ready[/]"

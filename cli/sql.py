@@ -16,6 +16,7 @@ from ..bus import asked_bus
 from ..schemas import InputError
 from ..store import Question, Table, log_path, question, questions, run_sql
 from ..store.query import TIMEOUT_SECONDS
+from .completion import question_names
 from .options import Nats
 from .reading import nearest, nothing_in, warn_if_damaged
 from .spelling import as_csv, as_json, cell
@@ -47,7 +48,14 @@ def sql(
         Path | None, typer.Option("--file", help="Read the SELECT from a file.", show_default=False)
     ] = None,
     named: Annotated[
-        str, typer.Option("--question", "-q", help="Ask a question from the library.", show_default=False)
+        str,
+        typer.Option(
+            "--question",
+            "-q",
+            help="Ask a question from the library.",
+            show_default=False,
+            autocompletion=question_names,
+        ),
     ] = "",
     settings: Annotated[
         list[str] | None,
@@ -69,6 +77,7 @@ def sql(
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Rows at most.")] = 10_000,
     timeout: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds it may take.")] = TIMEOUT_SECONDS,
+    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     nats: Nats = "",
 ) -> int:
     """Ask the log in SQL.
@@ -78,7 +87,9 @@ def sql(
     Views: sessions, nodes, candidates, measurements, diagnoses, baselines, steps, model_calls, lineage, skills; under
     them: events. docs/sql.md tells what every column holds.
     """
-    shape = format or (Format.table if sys.stdout.isatty() else Format.csv)
+    if json and format not in (None, Format.json):
+        raise InputError(f"sql was asked for --json and --format {format.value}: leave one of them out")
+    shape = Format.json if json else format or (Format.table if sys.stdout.isatty() else Format.csv)
     if listed:
         return _list(shape)
     text, values = _asked(query, file, named, _parsed(settings or []))

@@ -18,6 +18,8 @@ Handlers = dict[Any, Handler]
 """By the class of the command."""
 
 LOG_CHARACTERS = 6000
+user_files: set[str] = set()
+"""Paths of the files of users that this process has imported."""
 _MEMORY = re.compile(
     r"can't allocate memory|not enough memory|bad_alloc|Cannot allocate memory|Unable to allocate|out of memory", re.I
 )
@@ -45,7 +47,8 @@ def attempt(call: Callable[[], T], kind: str = "raised") -> T:
     except Refused:
         raise
     except BaseException as error:  # noqa: BLE001 - the border to user code, where everything becomes data
-        raise Refused(describe(error), kind=_kind(error, kind), log=_trace(error)) from None
+        message = f"{describe(error)}{_place(error)}"
+        raise Refused(message, kind=_kind(error, kind), log=_trace(error)) from None
 
 
 def serve_commands(channel: socket.socket, handlers: Handlers) -> None:
@@ -81,6 +84,13 @@ def describe(error: BaseException) -> str:
     text = _printable(_text(error)).strip().splitlines()
     name = _printable(type(error).__name__)
     return f"{name}: {text[0]}"[:500] if text else name
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line of the user's file, where it went through one."""
+    frames = traceback.walk_tb(error.__traceback__)
+    lines = [line for frame, line in frames if frame.f_code.co_filename in user_files]
+    return f" (line {lines[-1]})" if lines else ""
 
 
 def _text(error: BaseException) -> str:

@@ -5,7 +5,7 @@ import sys
 import types
 from pathlib import Path
 
-from .answering import attempt
+from .answering import attempt, user_files
 
 
 def import_source(name: str, source: str, *, kind: str) -> types.ModuleType:
@@ -18,6 +18,7 @@ def import_source(name: str, source: str, *, kind: str) -> types.ModuleType:
     """
     path = Path.cwd() / f"{name}.py"
     path.write_text(source, encoding="utf-8")
+    user_files.add(str(path))
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -13,7 +13,7 @@ from .case_host import Case, CaseHost
 from .judgement import Judged, judged
 from .kinds import NORMAL, in_words
 from .launcher import Launcher
-from .messages import Compared, Done, Dump, Dumped, Failure, Load, Output, Ran, Release, Run
+from .messages import UNMEASURABLE, Compared, Done, Dump, Dumped, Failure, Load, Output, Ran, Release, Run
 from .worker import Worker, WorkerConfused, WorkerDied
 
 T = TypeVar("T")
@@ -283,6 +283,8 @@ def _form(case: Case) -> list[tuple[str, str, tuple[int, ...]]]:
 def explain_numbers(result: Compared) -> str:
     """The worst element in words."""
     where = f"[{', '.join(map(str, result.element))}]" if result.element else ""
+    if result.error >= UNMEASURABLE:
+        return f"output {result.output}{where} is {result.got}, expected {result.expected}"
     return (
         f"output {result.output}{where} is {result.got}, expected {result.expected}: error {result.error:.3g}, "
         f"allowed {result.bound:.3g} (the reference's own is {result.reference_error:.3g})"

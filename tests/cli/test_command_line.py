@@ -71,6 +71,7 @@ def test_the_shell_completes_commands_sessions_and_pools(recorded: Path) -> None
     # A shell does not wait for long: on a busy machine it is offered nothing.
     assert again_until(["rmsnorm-7kq2m"], lambda: complete("kernelswarm show rms", recorded)) == ["rmsnorm-7kq2m"]
     assert "cpu" in complete("kernelswarm optimize --pool c", recorded)
+    assert "tried_on_operator" in complete("kernelswarm sql --question tried", recorded)
 
 
 def test_the_completion_script_calls_the_program(home: Path) -> None:

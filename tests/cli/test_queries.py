@@ -100,6 +100,8 @@ def test_sql_as_a_table_steers_no_terminal(recorded: Path, kernelswarm: Callable
 
 def test_sql_as_json_loses_nothing(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
     (row,) = json.loads(kernelswarm("sql", ODD, "--format", "json").out)
+    assert json.loads(kernelswarm("sql", ODD, "--json").out) == [row]
+    assert kernelswarm("sql", ODD, "--json", "--format", "csv").status == 2
     assert row == {
         "nothing": None,
         "empty": "",

@@ -154,6 +154,13 @@ def kernel(x, w):
 }
 
 
+async def test_what_raises_names_the_innermost_line_of_the_candidate(verify: Verify) -> None:
+    source = "import torch\ndef inner(x):\n    return x.nope\ndef kernel(x, w):\n    return inner(x)\n"
+    report = await verify(source)
+    assert report.evidence is not None
+    assert report.evidence.message.endswith("has no attribute 'nope' (line 3)")
+
+
 @pytest.mark.parametrize("name", WRONG)
 async def test_is_refused_by_name(verify: Verify, name: str) -> None:
     verdict, body = WRONG[name]

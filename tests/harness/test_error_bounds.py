@@ -3,6 +3,8 @@
 import pytest
 
 from kernelswarm.hardware.harness.bounds import Tolerance, bound_for, read_tolerance
+from kernelswarm.hardware.harness.messages import UNMEASURABLE, Compared
+from kernelswarm.hardware.harness.verification import explain_numbers
 from kernelswarm.schemas import ProblemError
 
 NOTHING = Tolerance()
@@ -40,3 +42,8 @@ def test_a_problem_may_set_its_own() -> None:
 def test_what_is_no_tolerance_is_refused(value: object) -> None:
     with pytest.raises(ProblemError, match="tolerance ="):
         read_tolerance(value)
+
+
+def test_what_cannot_be_compared_has_no_error_in_words() -> None:
+    one = Compared(ok=False, error=UNMEASURABLE, reference_error=0.0, bound=0.0, element=(3,), got="4", expected="5")
+    assert explain_numbers(one) == "output 0[3] is 4, expected 5"
