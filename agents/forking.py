@@ -16,6 +16,7 @@ from ..schemas import (
 from .inheritance import Told, is_diagnosis
 from .recorded_session import RecordedSession
 from .session import SearchOptions
+from .synthesizer.backend import GIVEN
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class ForkPoint:
         """How the fork searches: as its parent did, but for what is given. Limits of time and speedup do not carry."""
         was = self.opened
         # A session that judged files of the user's has none left to judge.
-        before = "playbook" if was.synthesizer == "given" else was.synthesizer
+        before = "playbook" if was.synthesizer == GIVEN else was.synthesizer
         return SearchOptions(
             budget=was.budget if budget is None else budget,
             minutes=minutes,

@@ -29,6 +29,7 @@ from ..schemas import (
 )
 from .graph import NodeRecord, SearchGraph
 from .planner.policies import POLICIES
+from .synthesizer.backend import GIVEN
 
 INJECT = 0.2
 """Share of the expansions that a seed takes part in: some, because reuse also anchors a search (docs/seeding.md)."""
@@ -61,7 +62,7 @@ class SearchOptions:
     @property
     def is_evaluation(self) -> bool:
         """Whether it only judges one file that somebody handed in: of several there would be something to learn."""
-        return self.synthesizer == "given" and len(self.candidates) == 1
+        return self.synthesizer == GIVEN and len(self.candidates) == 1
 
     def check(self) -> None:
         """Refuse what cannot be searched with.

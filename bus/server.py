@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from .. import subprocesses
 from ..schemas import BusError, InputError
 
 FULL = (b"no space left on device", b"disk quota exceeded")
@@ -80,6 +79,8 @@ class Server:
         self._log = folder / "server.log"
         self._password = secrets.token_urlsafe(24)
         self._process: asyncio.subprocess.Process | None = None
+        self._held = -1
+        """Our end of the pipe that the leash watches; it ends with us."""
         self._port = -1
         self._log_read = 0
         self._choked = False
@@ -106,14 +107,24 @@ class Server:
         self._log_read = self._log.stat().st_size if self._log.exists() else 0
         self._choked = False
         command = [server_binary(), "-c", str(config), "-p", str(self._port)]
-        # In a group of its own: Ctrl-C goes to the whole terminal's, and it has to outlive the farewell of its clients.
-        self._process = await subprocesses.start(
-            *(sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), *command),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            pass_fds=(self._lock_fd,),
-        )
+        # Our own pipe: cancelled before it has connected one of its own, asyncio waits for its end for ever.
+        self._let_go()
+        watched, self._held = os.pipe()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), *command),
+                stdin=watched,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                pass_fds=(self._lock_fd,),
+                # Ctrl-C goes to the whole terminal group; the server has to outlive the farewell of its clients.
+                start_new_session=True,
+            )
+        except BaseException:
+            self._let_go()
+            raise
+        finally:
+            os.close(watched)
         try:
             async with asyncio.timeout(START_SECONDS):
                 self._port = await self._listening(self._process)
@@ -143,12 +154,17 @@ class Server:
         except BaseException as error:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-            await subprocesses.reaped(process)
+            await process.wait()
             if not isinstance(error, TimeoutError):
                 raise
         finally:
-            if process.stdin is not None:
-                process.stdin.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Close our end of the pipe that the leash watches."""
+        held, self._held = self._held, -1
+        if held >= 0:
+            os.close(held)
 
     def choked(self) -> bool:
         """Whether its disk was full since it started: it stores nothing more until it is started again, room or not."""

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..agents.home import kernelswarm_home
-from ..hardware.assembly import assembly, language_taken
+from ..hardware.assembly import WITH_ASSEMBLY, assembly, language_taken
 from ..hardware.languages import find_language
 from ..hardware.platforms import known
 from ..hardware.pool_files import find_pool
@@ -39,8 +39,8 @@ def compile(
     source = _read(candidate)
     language = language_taken(source, found, candidate)
 
-    if folder is not None and language == "cpp":
-        raise InputError(f"{candidate} is written in C++, of which there is no PTX or SASS: leave --assembly out")
+    if folder is not None and language not in WITH_ASSEMBLY:
+        raise InputError(f"{candidate} is written in {language}, which has no PTX or SASS: leave --assembly out")
 
     async def run() -> tuple[CompileReport, dict[str, str]]:
         facts = known(found, home)

@@ -12,6 +12,7 @@ from rich.markup import escape
 from ..agents.home import kernelswarm_home
 from ..agents.search import grounded, session_on
 from ..agents.session import Evaluation, SearchOptions, evaluation_of
+from ..agents.synthesizer.backend import GIVEN
 from ..hardware.assembly import language_taken
 from ..hardware.pool_files import find_pool
 from ..hardware.problem_files import LARGEST_FILE, load_problem
@@ -78,7 +79,7 @@ def evaluate(
 
 
 def _given(source: str) -> SearchOptions:
-    return SearchOptions(budget=1, synthesizer="given", candidates=(source,))
+    return SearchOptions(budget=1, synthesizer=GIVEN, candidates=(source,))
 
 
 def _read(paths: Sequence[Path]) -> list[str]:

@@ -57,7 +57,7 @@ def _bandwidths_of(data: torch.Tensor, size: int) -> tuple[float, float]:
     source, target = data[:half], data[half : 2 * half]
     wide = data.view(-1, 1 << 12) if data.numel() % (1 << 12) == 0 else data.view(1, -1)
     moved = 2 * half * 4
-    # A copy becomes a node of its own kind in a graph, which reaches 2.7 TB/s on an H200; a kernel reaches 4.3 there.
+    # A copy becomes a node of its own kind in a graph, which reaches 2.7 TB/s on an H200; a kernel reaches 4.2 there.
     copies = (lambda: target.copy_(source)), (lambda: torch.neg(source, out=target))
     copy = moved / min(map(_best_ms, copies)) / 1e6
     read = size / _best_ms(lambda: wide.amax(1)) / 1e6

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import subprocesses
+from . import subprocesses
 
 KEPT_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "SDKROOT", "CONDA_PREFIX")
 """All a compiler gets to see of our environment: an ``#include "/proc/self/environ"`` finds no key in it."""

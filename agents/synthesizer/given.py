@@ -2,13 +2,13 @@
 
 from ...hardware.assembly import language_of
 from ...schemas import CandidateProposed, SynthesisFailed, sha256
-from .backend import Answer, Request
+from .backend import GIVEN, Answer, Request
 
 
 class GivenBackend:
     """Answers the n-th plan with the n-th file the session was opened with."""
 
-    name = "given"
+    name = GIVEN
 
     def check(self, model: str) -> None:
         """Nothing can be missing."""

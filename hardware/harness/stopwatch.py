@@ -81,15 +81,17 @@ class Stopwatch:
             gc.enable()
         return Timed(ns=ns, whole_ns=clock() - began, kept=self._copy(after)), output
 
-    def _prepare(self, call: Callable[..., Any], command: Time, arrive: Callable[[], None]) -> Any:
+    def _prepare(self, call: Callable[..., Any], command: Time, arrive: Callable[[], None]) -> None:
         """The untimed calls."""
-        output: Any = None
         for inputs in self._next(command.before):
-            output = call(*inputs)
+            call(*inputs)
         arrive()
-        for inputs in self._next(command.warm):
-            output = call(*inputs)
-        return output
+        self._warm_up(call, command.warm)
+
+    def _warm_up(self, call: Callable[..., Any], calls: int) -> None:
+        """Those after new inputs have arrived."""
+        for inputs in self._next(calls):
+            call(*inputs)
 
     def _copy(self, after: int) -> int:
         """Index of the copy that the call before the last ``after`` ones got."""
@@ -129,14 +131,7 @@ class DeviceStopwatch(Stopwatch):
         gc.disable()
         try:
             self._unveil()
-            for inputs in self._next(command.before):
-                call(*inputs)
-            arrive()
-            self._veil()
-            for inputs, veil in self._with_veils(command.warm):
-                veil.restore()
-                call(*inputs)
-                veil.spoil()
+            self._prepare(call, command, arrive)
             ns, after, output = self._flushed_between(call, command, clock)
         finally:
             gc.enable()
@@ -147,10 +142,14 @@ class DeviceStopwatch(Stopwatch):
             veil.restore()
         self._veils = []
 
-    def _veil(self) -> None:
-        """Until the next batch begins: what waits for its turn has no look at inputs that are not its own."""
+    def _warm_up(self, call: Callable[..., Any], calls: int) -> None:
+        """From here until the next batch begins no call has a look at inputs that are not its own."""
         self._veils = [Veil(inputs, self._chance) for inputs in self.copies]
         for veil in self._veils:
+            veil.spoil()
+        for inputs, veil in self._with_veils(calls):
+            veil.restore()
+            call(*inputs)
             veil.spoil()
 
     def _with_veils(self, calls: int) -> list[tuple[list[Any], Veil]]:

@@ -19,7 +19,7 @@ ONE_OF = 64
 _integer, _urandom = int.from_bytes, os.urandom
 _Generator, _randint = torch.Generator, torch.randint
 _index_select, _scatter, _set = torch.Tensor.index_select, torch.Tensor.scatter_, torch.Tensor.set_
-_empty, _untyped_storage = torch.empty, torch.Tensor.untyped_storage
+_empty, _zeros_like, _untyped_storage = torch.empty, torch.zeros_like, torch.Tensor.untyped_storage
 _numel, _element_size, _storage_offset = torch.Tensor.numel, torch.Tensor.element_size, torch.Tensor.storage_offset
 _is_contiguous = torch.Tensor.is_contiguous
 _WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.int64}
@@ -41,11 +41,11 @@ class Veil:
 
     def __init__(self, inputs: list[Any], chance: torch.Generator) -> None:
         """Nothing is replaced yet; ``inputs`` must be whole."""
-        tensors = [one for one in values.tensors_of(inputs) if one.numel() > 1]
+        tensors = [one for one in values.tensors_of(inputs) if _numel(one) > 1]
         self._flat: torch.Tensor | None = None
         if not tensors:
             return
-        largest = max(tensors, key=torch.Tensor.numel)
+        largest = max(tensors, key=_numel)
         chosen = tensors[_drawn(len(tensors))] if _drawn(2) else largest
         self._flat = flat = _flat(chosen)
         elements = _numel(chosen)
@@ -82,7 +82,7 @@ def _places(drawn: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     words = _element_size(tensor) // _WHOLE[_element_size(tensor)].itemsize
     if _is_contiguous(tensor):
         return drawn * words
-    places = torch.zeros_like(drawn)
+    places = _zeros_like(drawn)
     for extent, step in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
         places += drawn % extent * (step * words)
         drawn = drawn // extent

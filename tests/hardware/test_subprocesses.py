@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kernelswarm import subprocesses
+from kernelswarm.hardware import subprocesses
 from kernelswarm.hardware.limited_command import Limits, run_limited
 
 TURNS = range(12)
@@ -79,7 +79,7 @@ def test_a_loop_may_close_while_a_program_starts(turns: int) -> None:
 import asyncio
 import subprocess
 import sys
-from kernelswarm import subprocesses
+from kernelswarm.hardware import subprocesses
 
 async def main():
     pipe = asyncio.subprocess.PIPE

@@ -161,7 +161,7 @@ class _Printer:
 
 def _settings_of(kernel: Tile, settings: GpuSettings, *, alone: bool) -> GpuSettings:
     """A single program that puts together what others found has the multiprocessor to itself: many threads, whatever
-    the others have. With the two warps that its rows have it took cross entropy 4 of 142 us on an H200.
+    the others have. Of the 142 us of cross entropy on an H200 that saves 0.6.
     """
     if alone or kernel.reduced is None or kernel.outer:
         return settings
