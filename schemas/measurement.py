@@ -25,6 +25,11 @@ class Verdict(StrEnum):
     incomplete_output = "incomplete_output"
     """Part of an output was never written (the poison shows)."""
     input_mutated = "input_mutated"
+    wrong_state = "wrong_state"
+    """After a call the module's state (buffers, parameters, counters) or an input that the reference writes is not what
+    the reference leaves."""
+    wrong_gradients = "wrong_gradients"
+    """Where gradients are on, it gives other gradients than the reference, or numbers without a graph."""
     not_deterministic = "not_deterministic"
     """Two runs on the same input differ by more than the error bound."""
     stale_output = "stale_output"
@@ -267,6 +272,9 @@ class VerifyReport(Schema, frozen=True, kw_only=True):
     seconds: float = 0.0
     declined: tuple[str, ...] = ()
     """What it raised at made-up shapes, each time with the shape: refusing them is no fault."""
+    gradients: str = ""
+    """Who differentiates it: ``own`` (its gradients were checked), ``reference`` (it refuses or gives no graph, so the
+    drop-in recomputes the reference), or empty where the problem has no gradients or the event is older."""
 
 
 class ProfileReport(Schema, frozen=True, kw_only=True):
@@ -275,6 +283,11 @@ class ProfileReport(Schema, frozen=True, kw_only=True):
     verdict: Verdict
     isolation: str
     timing: Timing | None = None
+    ordinary: Timing | None = None
+    """The finished drop-in against the baselines in ordinary processes; of finalists and evaluations only. Older events
+    have none."""
+    ordinary_missing: str = ""
+    """Why ``ordinary`` could not be measured although it was wanted; one sentence."""
     roofline: Roofline | None = None
     counters: Counters | None = None
     device: DeviceProfile | None = None

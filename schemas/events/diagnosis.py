@@ -16,7 +16,10 @@ class NodeDiagnosed(Event, frozen=True, kw_only=True, tag="node.diagnosed.v1"):
     summary: str
     """One sentence for people."""
     speedup: Interval | None = None
+    """Against :attr:`against`, by the interleaved benchmark."""
     against: str = ""
+    ordinary: Interval | None = None
+    """The same ratio in ordinary processes, where that was measured: what is reported, and what a win needs as well."""
     roofline_fraction: float | None = None
     evidence: tuple[Finding, ...] = ()
     advice: tuple[Advice, ...] = ()

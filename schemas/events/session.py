@@ -38,6 +38,8 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     """Wall-clock budget; a timer publishes StopRequested when it is spent."""
     target: float | None = None
     """Speedup over the best baseline at which the search may stop."""
+    against: str = "best"
+    """What a win is measured against: ``best`` (of all baselines), ``compile`` or ``eager``."""
     synthesizer: str = "playbook"
     """Backend that plans go to."""
     model: str = ""
