@@ -109,6 +109,7 @@ from .problem import (
     ProblemFacts,
     ProblemFormat,
     ShapeFacts,
+    StateFact,
     Work,
 )
 
@@ -182,6 +183,7 @@ __all__ = [
     "Skill",
     "SkillDistilled",
     "SpecialFloat",
+    "StateFact",
     "StopRequested",
     "StoreError",
     "SymbolSource",

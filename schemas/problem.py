@@ -47,6 +47,20 @@ class InputFact(Schema, frozen=True, kw_only=True):
     dtype: str = ""
     """dtype of a tensor, as torch spells it."""
 
+    role: str = ""
+    """Of a module's tensor: ``parameter``, ``buffer`` or ``buffer_not_persistent``; empty for inputs and in older
+    events."""
+
+
+class StateFact(Schema, frozen=True, kw_only=True):
+    """Something that one call of the reference changes and the next one finds."""
+
+    name: str
+    """Qualified name in the module (``norm.running_mean``, ``steps``), or the input's parameter name."""
+
+    kind: str
+    """``parameter``, ``buffer``, ``attribute`` (a tensor or number that is neither) or ``input`` (written in place)."""
+
 
 class ShapeFacts(Schema, frozen=True, kw_only=True):
     """What one named shape of the problem asks for."""
@@ -121,6 +135,13 @@ class ProblemFacts(Schema, frozen=True, kw_only=True):
 
     is_module: bool = False
     """Whether it is a KernelBench ``Model``, with or without parameters: candidates are a ``ModelNew`` then."""
+
+    state: tuple[StateFact, ...] = ()
+    """What a call of the reference changes: candidates must leave the same."""
+
+    backward_graph: Graph | None = None
+    """For a problem that asks for the backward pass: inputs and cotangents to the gradients of the floating inputs;
+    :attr:`graph` is the forward pass then."""
 
     operators: tuple[str, ...] = ()
     """ATen operators of the graph, sorted and unique: what similarity between problems looks at."""
