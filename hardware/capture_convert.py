@@ -2,12 +2,13 @@
 
 import math
 import re
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..schemas import Arg, DType, Expr, Graph, Items, Node, ProblemError, Ref, SpecialFloat, SymbolSource, TensorMeta
 from .capture_spelled import pad_circular
+from .capture_state import UnwritableState
+from .capture_trace import Traced
 
 _CONSTANT_LIMIT = 4096
 _FIRST_COMPUTED = 10_000
@@ -19,32 +20,24 @@ _ARITHMETIC = (
 _EMPTY = re.compile(r"!= [01]$|>= 0$")
 
 
-def convert(
-    module: Any, target: Callable[..., Any], inputs: Sequence[Any], labels: Sequence[str], traced: Sequence[int]
-) -> Graph:
-    """Convert ``module``, traced from ``target`` with ``inputs``; ``traced`` are the positions that are placeholders.
+def convert(traced: Traced) -> Graph:
+    """Convert what was traced.
 
     Raises:
         ProblemError: the graph holds something that is neither a tensor nor a number, or a large constant.
     """
-    module.graph.eliminate_dead_code()
-    return _Converter(module, target, inputs, labels, traced).graph()
+    traced.module.graph.eliminate_dead_code()
+    return _Converter(traced).graph()
 
 
 class _Converter:
-    def __init__(
-        self,
-        module: Any,
-        target: Callable[..., Any],
-        inputs: Sequence[Any],
-        labels: Sequence[str],
-        traced: Sequence[int],
-    ) -> None:
-        self.module = module
-        self.inputs = inputs
-        self.labels = labels
-        self.traced = list(traced)
-        self.parameters = _parameters(target)
+    def __init__(self, traced: Traced) -> None:
+        self.traced = traced
+        self.module = traced.module
+        self.inputs = traced.inputs
+        self.labels = traced.labels
+        self.written: dict[str, Arg] = {}
+        """New values of inputs and parameters, by the name of their node."""
         self.names: dict[str, str] = {}
         self.symbols: dict[str, SymbolSource] = {}
         self.computed: dict[Any, Any] = {}
@@ -57,14 +50,14 @@ class _Converter:
         """The whole graph: every argument of the reference first, used or not."""
         fx_nodes = list(self.module.graph.nodes)
         placeholders = [node for node in fx_nodes if node.op == "placeholder"]
-        nodes = self._inputs(placeholders)
+        nodes = [*self._inputs(placeholders), *self._state(placeholders)]
         for node in fx_nodes:
             if node.op != "placeholder":
                 nodes.extend(self._node(node))
         return Graph(nodes=tuple(nodes), symbols=self.symbols, guards=self._guards(), decided=self._decided())
 
     def _inputs(self, placeholders: list[Any]) -> list[Node]:
-        by_position = dict(zip(self.traced, placeholders, strict=True))
+        by_position = dict(zip(self.traced.positions, placeholders, strict=False))
         for position, fx_node in by_position.items():
             self._read(self.labels[position], fx_node.meta.get("val"), self.inputs[position])
         nodes = []
@@ -97,8 +90,7 @@ class _Converter:
 
     def _node(self, node: Any) -> list[Node]:
         if node.op == "output":
-            flat = node.args[0] if isinstance(node.args[0], list | tuple) else [node.args[0]]
-            return [Node(name="output", op="output", args=tuple(self._arg(item) for item in flat))]
+            return [self._output(node)]
         if node.op == "get_attr":
             return [self._attribute(node)]
         if node.op == "call_module" and not node.users:
@@ -107,6 +99,9 @@ class _Converter:
             raise ProblemError(f"the captured graph holds {node.op} {node.target}, which cannot be searched")
         target = _target(node.target)
         if any(part in target for part in _ASSERTIONS):
+            return []
+        if target == "aten.copy_.default" and not node.users and node.args[0].op in ("get_attr", "placeholder"):
+            self.written[self._arg(node.args[0]).name] = self._arg(node.args[1])  # type: ignore[union-attr]
             return []
         name = self._unique(node.name)
         value = node.meta.get("val")
@@ -124,18 +119,50 @@ class _Converter:
             )
         ]
 
+    def _state(self, placeholders: list[Any]) -> list[Node]:
+        """Parameters and buffers that were traced as arguments, if anything uses them."""
+        given = placeholders[len(self.traced.positions) :]
+        read = {name: node for name, node in zip(self.traced.state, given, strict=True) if len(node.users)}
+        values = {name: node.meta["val"] for name, node in read.items()}
+        aliases = {names[0]: names for names in self.traced.names.values()}
+        return [self._parameter(node, values[name], aliases[name]) for name, node in read.items()]
+
+    def _output(self, node: Any) -> Node:
+        flat = node.args[0] if isinstance(node.args[0], list | tuple) else [node.args[0]]
+        results, left = flat[: self.traced.results], flat[self.traced.results :]
+        placeholders = [one for one in self.module.graph.nodes if one.op == "placeholder"]
+        inputs = [p for p, i in zip(placeholders, self.traced.positions, strict=False) if _is_tensor(self.inputs[i])]
+        holders = [*placeholders[len(self.traced.positions) :], *inputs]
+        for holder, value in zip(holders, left, strict=bool(left)):
+            if value is not holder:
+                self._write(holder, value)
+        args = tuple(self._arg(item) for item in results)
+        return Node(name="output", op="output", target=self.traced.structure, args=args, kwargs=self.written)
+
+    def _write(self, holder: Any, value: Any) -> None:
+        before, after = holder.meta["val"], value.meta["val"]
+        name = self.names[holder.name]
+        if before.shape != after.shape or before.dtype != after.dtype:
+            raise UnwritableState(f"the reference replaces `{name}` by a tensor of another shape or dtype")
+        self.written[name] = self._arg(value)
+
     def _attribute(self, node: Any) -> Node:
         value = self.module
         for part in str(node.target).split("."):
             value = getattr(value, part)
-        known = self.parameters.get(id(value))
-        name = self._unique(node.name, known.replace(".", "_") if known else node.name)
-        if known:
-            return Node(name=name, op="param", target=known, values=(self._meta(value),))
+        names = self.traced.names.get(id(value))
+        if names:
+            return self._parameter(node, value, names)
+        name = self._unique(node.name)
         if not hasattr(value, "numel") or value.numel() > _CONSTANT_LIMIT:
             raise ProblemError(f"the reference uses a large constant that is no parameter ({node.target}); register it")
         items = tuple(_literal(item) for item in value.detach().cpu().flatten().tolist())
         return Node(name=name, op="constant", values=(self._meta(value),), literal=Items(items=items))
+
+    def _parameter(self, node: Any, value: Any, names: list[str]) -> Node:
+        name = self._unique(node.name, re.sub(r"^(?=\d)", "p", re.sub(r"\W", "_", names[0])))
+        others = Items(items=tuple(names[1:])) if names[1:] else None
+        return Node(name=name, op="param", target=names[0], values=(self._meta(value),), literal=others)
 
     def _unique(self, name: str, wanted: str = "") -> str:
         new = wanted or name
@@ -279,13 +306,8 @@ def _is_symbol(size: Any) -> bool:
     return hasattr(size, "node") and bool(getattr(size.node.expr, "is_Symbol", False))
 
 
-def _parameters(target: Any) -> dict[int, str]:
-    import torch
-
-    if not isinstance(target, torch.nn.Module):
-        return {}
-    found = {id(value): name for name, value in target.named_buffers()}
-    return found | {id(value): name for name, value in target.named_parameters()}
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "dtype")
 
 
 def _is_number(value: Any) -> bool:

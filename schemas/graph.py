@@ -72,13 +72,15 @@ class Node(Schema, frozen=True, kw_only=True):
     ``call``, ``size`` (symbolic integer), ``output``."""
 
     target: str = ""
-    """What is called: ``aten.mul.Tensor``, ``operator.getitem``; for ``param`` its qualified name."""
+    """What is called: ``aten.mul.Tensor``, ``operator.getitem``; for ``param`` its qualified name; for ``output`` how
+    the results are put together, as Python over ``r0``, ``r1``, …; empty: one value, or a tuple of all."""
 
     args: tuple[Arg, ...] = ()
-    """Positional arguments."""
+    """Positional arguments; of ``output`` the results, flattened."""
 
     kwargs: dict[str, Arg] = {}
-    """Keyword arguments."""
+    """Keyword arguments. Of ``output`` what the operator leaves behind, by the name of the ``input`` or ``param`` node
+    that it writes: the new value, computed from what all of them held before."""
 
     values: tuple[TensorMeta, ...] = ()
     """Result: one tensor, or several for an operator that returns a tuple; empty for a ``size``."""
@@ -88,7 +90,8 @@ class Node(Schema, frozen=True, kw_only=True):
 
     literal: Arg = None
     """Of a ``constant``: its elements, flat, in C order. Of an ``input`` that is no tensor: the number that capture
-    saw; if it is not symbolic, the graph is valid for this value only."""
+    saw; if it is not symbolic, the graph is valid for this value only. Of a ``param``: the other names of the same
+    tensor, where it has several."""
 
 
 class SymbolSource(Schema, frozen=True, kw_only=True):

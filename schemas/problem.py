@@ -47,6 +47,9 @@ class InputFact(Schema, frozen=True, kw_only=True):
     dtype: str = ""
     """dtype of a tensor, as torch spells it."""
 
+    value: int | float | None = None
+    """Of a number; None in older events."""
+
     role: str = ""
     """Of a module's tensor: ``parameter``, ``buffer`` or ``buffer_not_persistent``; empty for inputs and in older
     events."""

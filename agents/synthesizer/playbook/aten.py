@@ -4,7 +4,10 @@ import keyword
 import re
 from collections.abc import Callable
 
+from ....hardware.work import refs
 from ....schemas import Arg, DType, Expr, Graph, Items, Node, Ref, SpecialFloat
+from .pointwise import base_name
+from .views import VIEWS
 
 _TAKEN = {"torch", "ctypes", "math", "max", "min", "self", "kernel", "float", "int", "len", "os", "json", "platform",
           "hashlib", "shutil", "subprocess", "tempfile", "functools", "bool", "chunks", "starts", "kept"}  # fmt: skip
@@ -12,8 +15,8 @@ _TAKEN = {"torch", "ctypes", "math", "max", "min", "self", "kernel", "float", "i
 
 def pyname(name: str) -> str:
     """A graph's name as a Python variable that hides nothing the glue uses."""
-    clean = re.sub(r"\W", "_", name)
-    reserved = keyword.iskeyword(clean) or clean in _TAKEN or re.fullmatch(r"[su]\d+", clean)
+    clean = re.sub(r"^(?=\d)", "p", re.sub(r"\W", "_", name))
+    reserved = keyword.iskeyword(clean) or clean in _TAKEN or re.fullmatch(r"[sur]\d+", clean)
     return f"{clean}_" if reserved else clean
 
 
@@ -62,7 +65,7 @@ def program(graph: Graph) -> list[str]:
     known = set(graph.symbols)
     for node in graph.nodes:
         if node.op == "output":
-            lines.append(f"return {returned([argument(arg, pyname) for arg in node.args])}")
+            lines += ending(graph, pyname)
         elif node.op == "call":
             target = node.expr if node.expr else pyname(node.name)
             lines.append(f"{target} = {call(node, pyname)}")
@@ -82,6 +85,49 @@ def unbacked(node: Node, known: set[str]) -> list[str]:
     return lines
 
 
+_ALIASES = VIEWS | {"alias", "detach", "as_strided", "diagonal", "unfold", "view_as_real", "view_as_complex", "real",
+                    "imag", "_conj", "lift_fresh", "_reshape_alias"}  # fmt: skip
+"""Operators whose result may lie in their first argument's memory."""
+
+
+def ending(graph: Graph, tensor: Callable[[str], str]) -> list[str]:
+    """Statements that write what the operator leaves behind, and return its results.
+
+    Nothing is written before everything is computed, and what lies in memory that is written is copied before that.
+    """
+    output = graph.nodes[-1]
+    nodes = {node.name: node for node in graph.nodes}
+
+    def kept(arg: Arg, holder: str = "") -> str:
+        text = argument(arg, tensor)
+        owner = _owner(nodes, arg.name) if isinstance(arg, Ref) else holder
+        return f"{text}.clone()" if owner != holder and owner in output.kwargs else text
+
+    new = {holder: kept(arg, holder) for holder, arg in output.kwargs.items()}
+    results = [kept(arg) for arg in output.args]
+    lines = []
+    if output.kwargs or output.target:
+        names = [f"r{place}" for place in range(len(results))]
+        lines += [f"{name} = {text}" for name, text in zip(names, results, strict=True)]
+        results = names
+    lines += [f"{tensor(holder)}_new = {text}" for holder, text in new.items() if text.endswith(".clone()")]
+    for holder, text in new.items():
+        value = f"{tensor(holder)}_new" if text.endswith(".clone()") else text
+        lines.append(f"{tensor(holder)}.copy_({value})")
+    return [*lines, f"return {output.target or returned(results)}"]
+
+
+def _owner(nodes: dict[str, Node], name: str) -> str:
+    """The node in whose memory ``name`` may lie."""
+    node = nodes[name]
+    while node.op == "call" and (base_name(node.target) in _ALIASES or node.target == "operator.getitem"):
+        inner = next(refs(node.args), None)
+        if inner is None:
+            break
+        node = nodes[inner]
+    return node.name
+
+
 def returned(values: list[str]) -> str:
-    """What the reference returns: one value or a tuple."""
+    """What the reference returns where nothing else is said: one value or a tuple."""
     return values[0] if len(values) == 1 else f"({', '.join(values)})"

@@ -1,7 +1,7 @@
 """The C++ file of a candidate: one function for each kernel, and how the glue calls it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ....schemas import Node
@@ -52,15 +52,14 @@ class Library:
     functions: dict[str, tuple[Function, ...]]
 
 
-def library(plan: Plan, settings: Settings) -> Library:
-    """Print all kernels of a plan."""
-    kernels, nodes = plan.kernels, plan.nodes
+def library(plans: Sequence[Plan], settings: Settings) -> Library:
+    """Print all kernels of the plans, whose names differ."""
     needs = Needs(settings.math)
     texts: list[str] = []
     functions: dict[str, tuple[Function, ...]] = {}
-    for kernel in kernels:
+    for plan, kernel in ((plan, kernel) for plan in plans for kernel in plan.kernels):
         reused = overwritten(plan, kernel) if settings.in_place and isinstance(kernel, Kernel) else {}
-        printed = _kernel(kernel, nodes, settings, needs, reused)
+        printed = _kernel(kernel, plan.nodes, settings, needs, reused)
         functions[kernel.name] = tuple(function for function, _ in printed)
         texts += [text for _, text in printed]
     head = [snippet(sorted(needs.math)), prelude(needs.helpers)]  # type: ignore[arg-type]

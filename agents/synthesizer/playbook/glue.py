@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from ....schemas import Graph, Node, Ref
-from .aten import argument, call, pyname, returned, unbacked
+from .aten import argument, call, ending, pyname, unbacked
 from .cpp import Function, Library
 from .loops import Kernel, SpecialKernel
 from .normal import SEGMENT_OF
@@ -39,9 +39,8 @@ class Glue:
                 self._compact(step)
             else:
                 self._kernel(step)
-        output = self.plan.graph.nodes[-1]
-        values = [argument(arg, self._tensor) for arg in output.args]
-        return [*self.lines, f"return {returned(values)}"]
+        last = ending(self.plan.graph, self._tensor)
+        return [*self.lines, *last]
 
     def _steps(self) -> Iterator["Node | Kernel | SpecialKernel"]:
         ranks = sorted({self.plan.rank[n.name] for n in self.plan.externs} | {k.rank for k in self.plan.kernels})

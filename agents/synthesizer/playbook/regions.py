@@ -67,12 +67,15 @@ class Plan:
         return None
 
 
-def partition(graph: Graph, fusion: Fusion, left: Iterable[str] = ()) -> Plan:
-    """Partition a normalised graph. Nodes in ``left``, and those not expressible, are left to PyTorch."""
+def partition(graph: Graph, fusion: Fusion, left: Iterable[str] = (), prefix: str = "") -> Plan:
+    """Partition a normalised graph. Nodes in ``left``, and those not expressible, are left to PyTorch.
+
+    The kernels' names begin with ``prefix``.
+    """
     given_up: set[str] = set(left)
     while True:
         try:
-            return _Partition(graph, fusion, given_up).plan()
+            return _Partition(graph, fusion, given_up, prefix).plan()
         except Unsupported as found:
             if found.node in given_up:
                 raise
@@ -80,8 +83,9 @@ def partition(graph: Graph, fusion: Fusion, left: Iterable[str] = ()) -> Plan:
 
 
 class _Partition:
-    def __init__(self, graph: Graph, fusion: Fusion, given_up: set[str]) -> None:
+    def __init__(self, graph: Graph, fusion: Fusion, given_up: set[str], prefix: str = "") -> None:
         self.graph = graph
+        self.prefix = prefix
         self.fusion = fusion
         self.anchors = Anchors(graph, given_up)
         self.nodes, self.live = self.anchors.nodes, self.anchors.live
@@ -167,7 +171,7 @@ class _Partition:
         return [k for k in reversed(self.kernels) if isinstance(k, Kernel) and k.rank == rank]
 
     def _new_kernel(self, rank: int, dims: tuple[Poly, ...], reduced: frozenset[int] | None) -> Kernel:
-        kernel = Kernel(f"kernel{len(self.kernels)}", rank, dims, reduced)
+        kernel = Kernel(f"{self.prefix}kernel{len(self.kernels)}", rank, dims, reduced)
         self.kernels.append(kernel)
         return kernel
 
@@ -290,7 +294,7 @@ class _Partition:
         variables = tuple(variable(f"i{d}") for d in range(len(shape)))
         dtype = node.values[0].dtype
         buffer = Buffer(node.name, dtype, shape_of(node))
-        name = f"kernel{len(self.kernels)}"
+        name = f"{self.prefix}kernel{len(self.kernels)}"
         kernel = SpecialKernel(name, self.rank[node.name], kind, shape, Scalar("const", dtype, data=0), buffer)
         self.kernels.append(kernel)
         lowering = self._lowering(kernel, {f"i{d}": s for d, s in enumerate(shape)}, "element")

@@ -1,10 +1,13 @@
 """A recipe and a graph to a candidate file in Triton."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ....hardware.languages._triton_source import MOST_LAUNCHES
 from ....schemas import Graph, Node, ProblemFacts
 from .anchors import is_special
-from .candidate import constants, functions
+from .candidate import GRADIENTS, PREFIXES, constants, passes_of
+from .entry_points import Pass, entry_points
 from .normal import RUNNING_PRODUCT, normalise
 from .regions import Fusion, Plan, partition
 from .triton import TEMPLATES, TritonLibrary, triton_library
@@ -12,7 +15,7 @@ from .triton_glue import TritonGlue
 from .triton_knobs import GpuSettings
 from .triton_launch import HELPERS
 from .triton_library_convolutions import TUNED
-from .triton_listed import Listed
+from .triton_listed import KIND, Listed, launches_literal
 from .triton_normal import on_gpu
 from .triton_products import is_product
 
@@ -22,12 +25,14 @@ class TritonCandidate:
     """A generated file and what it was made from."""
 
     source: str
-    plan: Plan
-    library: TritonLibrary
+    plans: tuple[Plan, ...]
+    """Of the forward pass, and of the backward pass if the problem asks for it."""
+    libraries: tuple[TritonLibrary, ...]
+    """Of each plan."""
 
 
-def gpu_plan(graph: Graph, settings: GpuSettings) -> Plan:
-    """Partition ``graph`` as the settings say."""
+def gpu_plan(graph: Graph, settings: GpuSettings, prefix: str = "") -> Plan:
+    """Partition ``graph`` as the settings say; the kernels' names begin with ``prefix``."""
     fusion = Fusion(
         reductions=settings.fusion != "split",
         outer=settings.fusion == "all",
@@ -37,7 +42,7 @@ def gpu_plan(graph: Graph, settings: GpuSettings) -> Plan:
     graph = normalise(graph, settings.variance, ragged=False)
     graph = on_gpu(graph, settings)
     nodes = {node.name: node for node in graph.nodes}
-    return partition(graph, fusion, [n.name for n in graph.nodes if _is_left(n, nodes)])
+    return partition(graph, fusion, [n.name for n in graph.nodes if _is_left(n, nodes)], prefix)
 
 
 def _is_left(node: Node, nodes: dict[str, Node]) -> bool:
@@ -53,14 +58,20 @@ def has_kernels(plan: Plan) -> bool:
 
 def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) -> TritonCandidate:
     """The candidate file for ``graph`` with ``settings``."""
-    plan = gpu_plan(graph, settings)
-    library = triton_library(plan, settings)
-    printed = library.everything()
-    more = [guard for guard in plan.graph.guards if guard not in graph.guards]
-    glue = TritonGlue(plan, library)
-    listed = Listed(printed, graph, facts.shapes[1:])
+    graphs = passes_of(facts, graph)
+    plans = tuple(gpu_plan(one, settings, PREFIXES[name]) for name, one in graphs.items())
+    libraries = tuple(triton_library(plan, settings) for plan in plans)
+    written = [_Written(name, *one) for name, one in zip(graphs, zip(graphs.values(), plans, libraries, strict=True), strict=True)]
+    most = MOST_LAUNCHES // len(written)
+    listed = [Listed(one.library.everything(), one.graph, facts.shapes[1:], one.suffix, most) for one in written]
+    conditions = [[*one.library.conditions, *one.more] for one in written]
+    passes = [
+        Pass(one.graph, TritonGlue(one.plan, one.library), one.name, "device == device", [launches.condition()])
+        for one, launches in zip(written, listed, strict=True)
+    ]
+    helpers = dict.fromkeys(part for library in libraries for part in library.prelude.split("\n\n\n") if part)
     parts = [
-        f'"""{_docstring(plan, library)}"""',
+        f'"""{_docstring(written)}"""',
         "",
         "import functools",
         "import math  # noqa: F401",
@@ -70,29 +81,50 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
         "import triton.language as tl",
         "from triton.language.extra import libdevice",
         "",
-        listed.literal(),
+        launches_literal(listed),
         "",
         HELPERS,
         "",
         "",
-        *([library.prelude, "", ""] if library.prelude else []),
-        *(line for kernel in printed for line in (kernel.text, "", "")),
-        listed.functions([*library.conditions, *more]),
+        *(line for helper in helpers for line in (helper, "", "")),
+        *(line for library in libraries for kernel in library.everything() for line in (kernel.text, "", "")),
+        KIND,
         "",
         "",
-        *constants(graph),
+        *(line for one, more in zip(listed, conditions, strict=True) for line in (one.functions(more), "", "")),
+        *constants(graphs.values()),
         "",
-        *functions(facts, graph, glue, "device == device", [listed.condition()]),
+        *entry_points(facts, passes),
     ]
-    return TritonCandidate("\n".join(parts) + "\n", plan, library)
+    return TritonCandidate("\n".join(parts) + "\n", plans, libraries)
 
 
-def _docstring(plan: Plan, library: TritonLibrary) -> str:
-    count = len(library.everything())
-    named = [n for n in plan.externs if n.name not in library.fused and n.name not in library.replaced]
-    left = ", ".join(dict.fromkeys(node.target for node in named if node.target != "operator.getitem"))
+@dataclass(frozen=True)
+class _Written:
+    name: str
+    graph: Graph
+    plan: Plan
+    library: TritonLibrary
+
+    @property
+    def suffix(self) -> str:
+        return "" if self.name == "kernel" else f"_{self.name}"
+
+    @property
+    def more(self) -> list[str]:
+        """Guards that a rewrite of the graph asks for."""
+        return [guard for guard in self.plan.graph.guards if guard not in self.graph.guards]
+
+    @property
+    def left(self) -> list[str]:
+        """Operators left to PyTorch."""
+        gone = {*self.library.fused, *self.library.replaced}
+        return [n.target for n in self.plan.externs if n.name not in gone and n.target != "operator.getitem"]
+
+
+def _docstring(written: Sequence[_Written]) -> str:
+    count = sum(len(one.library.everything()) for one in written)
+    left = ", ".join(dict.fromkeys(target for one in written for target in one.left))
     text = f"Generated by kernelswarm: {count} Triton kernel{'' if count == 1 else 's'}"
     text += f"; left to PyTorch: {left}." if left else "."
-    return (
-        f"{text}\n\nForward only: gradients are not recorded. What the kernels cannot take runs as plain ATen calls.\n"
-    )
+    return f"{text}\n\n{GRADIENTS[len(written) > 1]} What the kernels cannot take runs as plain ATen calls.\n"

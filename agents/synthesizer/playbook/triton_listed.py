@@ -19,16 +19,23 @@ _ANY = 17
 class Listed:
     """The launches of a candidate at the sizes that are known beforehand."""
 
-    def __init__(self, kernels: Sequence[TritonKernel], graph: Graph, shapes: Sequence[ShapeFacts] = ()) -> None:
-        """``graph`` says the main shape; of ``shapes``, those are taken whose launches the list has room for."""
+    def __init__(
+        self, kernels: Sequence[TritonKernel], graph: Graph, shapes: Sequence[ShapeFacts] = (), suffix: str = "",
+        most: int = MOST_LAUNCHES,
+    ) -> None:
+        """``graph`` says the main shape; of ``shapes``, those are taken whose launches a list of ``most`` has room for.
+
+        The names of its functions end with ``suffix``.
+        """
         self.kernels = kernels
+        self.suffix = suffix
         self.symbols = list(graph.symbols)
         main = {name: source.example for name, source in graph.symbols.items()}
         self.sizes: list[dict[str, int]] = []
         self.entries: dict[Any, dict[str, Any]] = {}
         for symbols in (main, *(main | _sizes_at(shape, graph) for shape in shapes)):
             more = dict(self._entries(symbols)) if all(symbols.values()) and symbols not in self.sizes else {}
-            if more and (not self.sizes or len(self.entries.keys() | more.keys()) <= MOST_LAUNCHES):
+            if more and (not self.sizes or len(self.entries.keys() | more.keys()) <= most):
                 self.sizes.append(symbols)
                 self.entries |= {key: entry for key, entry in more.items() if key not in self.entries}
 
@@ -46,40 +53,34 @@ class Listed:
             kinds = {n: v if n in fixed else _kind(v) for n, v in numbers.items() if n in fixed or type(v) is int}
             yield repr((launch.kernel, tensors, kinds, options)), entry
 
-    def literal(self) -> str:
-        """``TRITON_LAUNCHES``: an entry for each launch that is compiled."""
-        return "\n".join(["TRITON_LAUNCHES = [", *(f"    {entry!r}," for entry in self.entries.values()), "]"])
-
     def condition(self) -> str:
         """What must hold of the sizes."""
-        return f"_listed({', '.join(self.symbols)})"
+        return f"_listed{self.suffix}({', '.join(self.symbols)})"
 
     def functions(self, conditions: Sequence[str]) -> str:
         """``_listed``, which also asks for ``conditions`` on the sizes, and what it needs."""
-        arguments = ", ".join(self.symbols)
+        arguments, end = ", ".join(self.symbols), self.suffix
+        upper = end.upper()
         keys = [f"        {self._key(kernel)}," for kernel in self.kernels]
         known = [c for c in conditions if symbols_in(c) <= set(self.symbols)]
         sizes = [f"    ({''.join(f'{symbols[name]}, ' for name in self.symbols)})," for symbols in self.sizes]
         return "\n".join(
             [
-                _KIND,
-                "",
-                "",
-                f"def _keys({arguments}):",
+                f"def _keys{end}({arguments}):",
                 '    """For these sizes, what each kernel is compiled for."""',
                 *(["    return {", *keys, "    }"] if keys else ["    return set()"]),
                 "",
                 "",
-                "_SIZES = [",
+                f"_SIZES{upper} = [",
                 *sizes,
                 "]",
-                "_COMPILED = set().union(*(_keys(*sizes) for sizes in _SIZES))",
+                f"_COMPILED{upper} = set().union(*(_keys{end}(*sizes) for sizes in _SIZES{upper}))",
                 "",
                 "",
                 "@functools.lru_cache(maxsize=1024)",
-                f"def _listed({arguments}):",
+                f"def _listed{end}({arguments}):",
                 '    """Whether the kernels are right for these sizes, and compiled for them."""',
-                f"    return {' and '.join([*(f'({c})' for c in known), f'_keys({arguments}) <= _COMPILED'])}",
+                f"    return {' and '.join([*(f'({c})' for c in known), f'_keys{end}({arguments}) <= _COMPILED{upper}'])}",
             ]
         )
 
@@ -95,7 +96,13 @@ class Listed:
         return f"({', '.join(_spelled(part, launch) for part in parts)},)"
 
 
-_KIND = '''def _kind(n):
+def launches_literal(listed: Sequence[Listed]) -> str:
+    """``TRITON_LAUNCHES``: an entry for each launch that is compiled."""
+    entries = [entry for one in listed for entry in one.entries.values()]
+    return "\n".join(["TRITON_LAUNCHES = [", *(f"    {entry!r}," for entry in entries), "]"])
+
+
+KIND = '''def _kind(n):
     """For which integers Triton compiles kernels of their own: 1, multiples of 16, and those of 64 bits."""
     return n == 1, n % 16 == 0, not -(2**31) <= n < 2**31'''
 
