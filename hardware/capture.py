@@ -12,10 +12,13 @@ from ..schemas import Graph, ProblemError
 from .capture_convert import convert
 from .capture_reasons import check_inputs, why_not_captured
 from .capture_state import UnwritableState
-from .capture_trace import trace_calls, trace_export
+from .capture_trace import Call, is_floating, plain_call, trace_calls, trace_export
+from .capture_results import last_results
 from .work import count_work
 
-__all__ = ["capture", "count_work"]
+__all__ = ["capture", "capture_backward", "count_work"]
+
+Differentiated = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def capture(target: Callable[..., Any], example_inputs: Sequence[Any], names: Sequence[str] | None = None) -> Graph:
@@ -31,17 +34,57 @@ def capture(target: Callable[..., Any], example_inputs: Sequence[Any], names: Se
     """
     inputs = list(example_inputs)
     labels = list(names) if names is not None else _names(target, len(inputs))
+    return _captured(target, inputs, labels, plain_call)
+
+
+def capture_backward(
+    target: Callable[..., Any], differentiated: Differentiated, example_inputs: Sequence[Any], names: Sequence[str]
+) -> tuple[Graph, Graph]:
+    """Trace the forward and the backward pass of ``target`` together.
+
+    Args:
+        target: as for :func:`capture`.
+        differentiated: makes of ``target`` a function of its inputs and a tuple of cotangents, which gives the outputs
+            and, behind them, the gradient by every floating input.
+        example_inputs: the inputs and, last, the cotangents.
+        names: of the inputs; the last one is the cotangents'.
+
+    Returns:
+        The graph of both, and that of the gradients alone. The cotangents are inputs of both, one after the other.
+
+    Raises:
+        ProblemError: as for :func:`capture`.
+    """
+    *inputs, cotangents = example_inputs
+    labels = [*names[:-1], *(_unused(f"cotangent_{place}", names) for place in range(len(cotangents)))]
+
+    def both(function: Callable[..., Any], values: list[Any]) -> Any:
+        return differentiated(function)(*values[: len(inputs)], tuple(values[len(inputs) :]))
+
+    joint = _captured(target, [*inputs, *cotangents], labels, both, "backward_")
+    return joint, last_results(joint, sum(map(is_floating, inputs)))
+
+
+
+def _captured(target: Any, inputs: list[Any], labels: list[str], call: Call, prefix: str = "") -> Graph:
     check_inputs(inputs, labels)
+    tracers = [partial(trace_calls, types=True), partial(trace_calls, types=False)]
+    if call is plain_call:
+        tracers.append(trace_export)
     errors: list[Exception] = []
-    # A reference that minds such `float` and `int` is traced with its own; what fails then, too, is reported below.
-    for trace in (partial(trace_calls, types=True), partial(trace_calls, types=False), trace_export):
+    for trace in tracers:
         try:
-            return convert(trace(target, inputs, labels))
+            return convert(trace(target, inputs, labels, call), prefix)
         except UnwritableState:
             raise
         except Exception as error:  # noqa: BLE001 - any failure of tracing leads to the next tracer, and is reported
             errors.append(error)
+    # A reference may mind `float` and `int` of ours: why it was not traced with them says nothing.
     raise ProblemError(why_not_captured(errors[1:])) from errors[1]
+
+
+def _unused(name: str, names: Sequence[str]) -> str:
+    return _unused(f"{name}_", names) if name in names else name
 
 
 def _names(target: Callable[..., Any], count: int) -> list[str]:

@@ -20,19 +20,20 @@ _ARITHMETIC = (
 _EMPTY = re.compile(r"!= [01]$|>= 0$")
 
 
-def convert(traced: Traced) -> Graph:
-    """Convert what was traced.
+def convert(traced: Traced, prefix: str = "") -> Graph:
+    """Convert what was traced; the names of what it computes begin with ``prefix``.
 
     Raises:
         ProblemError: the graph holds something that is neither a tensor nor a number, or a large constant.
     """
     traced.module.graph.eliminate_dead_code()
-    return _Converter(traced).graph()
+    return _Converter(traced, prefix).graph()
 
 
 class _Converter:
-    def __init__(self, traced: Traced) -> None:
+    def __init__(self, traced: Traced, prefix: str = "") -> None:
         self.traced = traced
+        self.prefix = prefix
         self.module = traced.module
         self.inputs = traced.inputs
         self.labels = traced.labels
@@ -165,7 +166,7 @@ class _Converter:
         return Node(name=name, op="param", target=names[0], values=(self._meta(value),), literal=others)
 
     def _unique(self, name: str, wanted: str = "") -> str:
-        new = wanted or name
+        new = wanted or f"{self.prefix}{name}"
         while new in self.labels or new in self.names.values():
             new = f"{new}_"
         self.names[name] = new

@@ -43,11 +43,23 @@ class Traced:
     """Names of parameters and buffers by ``id``."""
 
 
+Call = Callable[[Any, list[Any]], Any]
+"""What is done with the reference and its inputs."""
+
+
+def plain_call(target: Any, inputs: list[Any]) -> Any:
+    """The forward pass."""
+    return target(*inputs)
+
+
 class _Reference:
     """The reference as a flat function of what is traced."""
 
-    def __init__(self, target: Any, inputs: list[Any], labels: list[str], positions: list[int]) -> None:
+    def __init__(
+        self, target: Any, inputs: list[Any], labels: list[str], positions: list[int], call: Call = plain_call
+    ) -> None:
         self.target = traceable_copy(target)
+        self._call = call
         self.inputs = inputs
         self.positions = positions
         self.before = state_of(self.target)
@@ -57,7 +69,7 @@ class _Reference:
         full = list(self.inputs)
         for position, value in zip(self.positions, values, strict=True):
             full[position] = value
-        leaves, self.traced.structure = flattened(self.target(*full))
+        leaves, self.traced.structure = flattened(self._call(self.target, full))
         self.traced.results = len(leaves)
         return leaves
 
@@ -88,14 +100,14 @@ def _swapped(reparametrize: Callable[..., Any], target: Any, state: dict[str, An
         yield
 
 
-def trace_calls(target: Any, inputs: list[Any], labels: list[str], *, types: bool) -> Traced:
+def trace_calls(target: Any, inputs: list[Any], labels: list[str], call: Call, *, types: bool) -> Traced:
     """Trace by ``make_fx``; once more with the state as arguments, where the reference writes something."""
     import torch
     from torch.fx.experimental import _config
     from torch.fx.experimental.proxy_tensor import make_fx
 
     positions = [i for i, value in enumerate(inputs) if _is_tensor(value) or type(value) is int]
-    reference = _Reference(target, inputs, labels, positions)
+    reference = _Reference(target, inputs, labels, positions, call)
     with torch.no_grad(), _config.patch(use_duck_shape=False), spelled(reference.target, types):
         with attributes_kept(reference.target):
             module = make_fx(
@@ -106,7 +118,7 @@ def trace_calls(target: Any, inputs: list[Any], labels: list[str], *, types: boo
             )(*[_detached(inputs[i]) for i in positions])
         check_writes(reference.target, _written_tensors(module))
         if any(map(_is_mutation, module.graph.nodes)) or reference.is_reassigned:
-            reference = _Reference(target, inputs, labels, positions)
+            reference = _Reference(target, inputs, labels, positions, call)
             module = _trace_state(reference)
     if _writes_unseen(module):
         raise ProblemError("a composite operator of PyTorch writes into a tensor that is read under another name")
@@ -169,12 +181,12 @@ def _symbolic(mode: Any, place: int, value: Any) -> Any:
     return mode.shape_env.create_symintnode(symbol, hint=value, source=source)
 
 
-def trace_export(target: Any, inputs: list[Any], labels: list[str]) -> Traced:
+def trace_export(target: Any, inputs: list[Any], labels: list[str], call: Call) -> Traced:
     """Trace by ``torch.export``: integers are numbers here."""
     import torch
 
     positions = [i for i, value in enumerate(inputs) if _is_tensor(value)]
-    reference = _Reference(target, inputs, labels, list(range(len(inputs))))
+    reference = _Reference(target, inputs, labels, list(range(len(inputs))), call)
     auto = torch.export.Dim.AUTO
     dynamic = tuple(dict.fromkeys(range(v.ndim), auto) if _is_tensor(v) else None for v in inputs)
     with attributes_kept(reference.target), spelled(reference.target, types=False):
@@ -203,6 +215,11 @@ def _is_tensor(value: Any) -> bool:
     import torch
 
     return isinstance(value, torch.Tensor)
+
+
+def is_floating(value: Any) -> bool:
+    """Whether it is a tensor that has a gradient."""
+    return _is_tensor(value) and bool(value.is_floating_point())
 
 
 def _detached(value: Any) -> Any:
@@ -241,5 +258,3 @@ def _attribute(module: Any, path: Sequence[str] | str) -> Any:
         value = getattr(value, part)
     return value
 
-
-__all__ = ["Traced", "UnwritableState", "trace_calls", "trace_export"]

@@ -12,6 +12,7 @@ import torch
 from ...schemas import Graph, InputFact, InputKind, ProblemError, ProblemFacts, ProblemFormat, ShapeFacts, Work
 from . import held_out, values
 from .answering import Refused, attempt, serve_commands
+from .backward import differentiated
 from .bounds import read_tolerance
 from .compare import Target, relative_bound, rms_of_finite
 from .meaning import Battery, Meaningless, Usual, elsewhere, is_slow, usual
@@ -43,7 +44,7 @@ def _admit(command: Admit, descriptors: list[int]) -> Admitted:
     _check_tolerance(subject, problem)
     main = _drawn(subject, problem, subject.shapes[0])
     # In main memory: the graph names no device, and candidates put their tensors where the inputs are.
-    graph, work, capture_error = _capture(subject, main)
+    captured = _capture(subject, main)
     subject.bring()
     examination = _Examination(subject, problem)
     for name in subject.shapes:
@@ -54,14 +55,15 @@ def _admit(command: Admit, descriptors: list[int]) -> Admitted:
         facts=ProblemFacts(
             signature=subject.signature,
             shapes=shapes,
-            graph=graph,
-            work=_counted(work, shapes[0], parameters, examination.needed),
+            graph=captured.graph,
+            backward_graph=captured.backward,
+            work=_counted(captured.work, shapes[0], parameters, examination.needed),
             dtype=examination.dtype,
             float64_oracle=examination.float64,
-            capture_error=capture_error,
+            capture_error=captured.error,
             parameters=parameters,
             is_module=subject.setup() is not None,
-            operators=_operators(graph),
+            operators=_operators(captured.graph),
             error_bound=examination.error_bound,
             input_kinds=(*_left_out(shapes[0]), *examination.kinds(), *examination.held_out()),
         )
@@ -289,7 +291,9 @@ def _fact(name: str, value: Any) -> InputFact:
     if isinstance(value, torch.Tensor):
         return InputFact(name=name, kind="tensor", shape=tuple(value.shape), dtype=values.dtype_name(value.dtype))
     kind = type(value).__name__
-    return InputFact(name=name, kind=kind if kind in ("int", "float", "bool") else "other")
+    if kind not in ("int", "float", "bool"):
+        return InputFact(name=name, kind="other")
+    return InputFact(name=name, kind=kind, value=value if math.isfinite(value) else None)
 
 
 def _parameters(subject: Subject) -> dict[str, InputFact]:
@@ -302,18 +306,36 @@ def _dtype_to_match(targets: list[Target]) -> str:
     return floating[0] if floating else targets[0].dtype or targets[0].kind
 
 
-def _capture(subject: Subject, inputs: list[Any]) -> tuple[Graph | None, Work | None, str]:
-    """The graph and the work counted from it; a reference that cannot be captured is searched without."""
-    from .. import capture
+@dataclass(frozen=True)
+class _Captured:
+    """What was captured of the reference; without a graph it is searched without."""
 
-    if subject.backward:
-        return None, None, "it asks for the backward pass, too, and only forward passes are captured"
+    graph: Graph | None = None
+    backward: Graph | None = None
+    work: Work | None = None
+    error: str = ""
+
+
+def _capture(subject: Subject, inputs: list[Any]) -> _Captured:
     names = _names(subject.signature, len(inputs))
     try:
-        graph = attempt(lambda: capture.capture(subject.call, inputs, names))
-        return graph, attempt(lambda: capture.count_work(graph)), ""
+        return attempt(lambda: _captured(subject, inputs, names))
     except Refused as refused:
-        return None, None, str(refused)
+        return _Captured(error=str(refused))
+
+
+def _captured(subject: Subject, inputs: list[Any], names: list[str]) -> _Captured:
+    from .. import capture
+
+    try:
+        if not subject.backward:
+            graph = capture.capture(subject.forward, inputs, names)
+            return _Captured(graph, None, capture.count_work(graph))
+        graph = capture.capture(subject.forward, inputs[:-1], names[:-1])
+        joint, gradients = capture.capture_backward(subject.forward, differentiated, inputs, names)
+        return _Captured(graph, gradients, capture.count_work(joint))
+    except ProblemError as error:
+        return _Captured(error=str(error))
 
 
 def _counted(work: Work | None, shape: ShapeFacts, parameters: dict[str, InputFact], needed: int) -> Work:

@@ -93,6 +93,7 @@ class FunctionSubject:
         self._inputs = _callable(problem, module, "inputs")
         self._forward = _callable(problem, module, "reference")
         self.backward = _asks_for_backward(problem, module)
+        self.forward = self._forward
         self.call = _passes(self._forward, self.backward)
         self.shapes = tuple(self._shapes)
         self.sizes = {name: sizes for name in self.shapes if (sizes := _sizes(self._shapes[name]))}
@@ -152,6 +153,7 @@ class KernelBenchSubject:
         except Refused as refused:
             raise explained(refused, problem, "Model(*get_init_inputs()) fails") from None
         self.backward = _asks_for_backward(problem, module)
+        self.forward: Callable[..., Any] = self._model
         self.call = _passes(self._model, self.backward)
         self.signature = _signature(self._model.forward, self.backward)
         self.tolerance = getattr(module, "tolerance", None)

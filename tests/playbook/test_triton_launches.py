@@ -19,7 +19,7 @@ from kernelswarm.agents.synthesizer.playbook.triton_candidate import generate_tr
 from kernelswarm.agents.synthesizer.playbook.triton_knobs import gpu_settings
 from kernelswarm.agents.synthesizer.playbook.triton_launch import settled
 from kernelswarm.agents.synthesizer.playbook.triton_layout import layout_of
-from kernelswarm.agents.synthesizer.playbook.triton_listed import Listed
+from kernelswarm.agents.synthesizer.playbook.triton_listed import KIND, Listed, launches_literal
 from kernelswarm.hardware.languages._triton_source import MOST_LAUNCHES
 from kernelswarm.schemas import InputFact, Items, ShapeFacts
 
@@ -113,7 +113,7 @@ def test_an_operand_that_begins_between_multiples_of_16_bytes_is_listed_so():
     for start, written in ((3, "*fp32 unaligned"), (4, "*fp32")):
         part = call("part", "slice.Tensor", ("w", 1, start, start + 10), 64, 10)
         made = product(part, right="part", n=10)
-        (launch,) = ast.literal_eval(Listed(kernels_of(made), made).literal().partition("=")[2].strip())
+        (launch,) = ast.literal_eval(launches_literal([Listed(kernels_of(made), made)]).partition("=")[2].strip())
         assert launch["arguments"]["ks_right_ptr"] == written
 
 
@@ -136,7 +136,7 @@ def listed_of(made, shapes=(), conditions=()):
     """The function that a candidate asks."""
     names = {"functools": functools}
     head = "def _cdiv(a, b):\n    return -(-a // b)\n\n\ndef _pow2(n):\n    return 1 << max(0, (n - 1).bit_length())\n"
-    exec(head + Listed(kernels_of(made), made, shapes).functions(conditions), names)
+    exec(f"{head}{KIND}\n" + Listed(kernels_of(made), made, shapes).functions(conditions), names)
     return names["_listed"]
 
 
