@@ -11,9 +11,9 @@ from typing import Any
 from ..schemas import Graph, ProblemError
 from .capture_convert import convert
 from .capture_reasons import check_inputs, why_not_captured
-from .capture_state import UnwritableState
-from .capture_trace import Call, is_floating, plain_call, trace_calls, trace_export
 from .capture_results import last_results
+from .capture_state import UnwritableState
+from .capture_trace import Call, Traced, is_floating, plain_call, trace_calls, trace_export
 from .work import count_work
 
 __all__ = ["capture", "capture_backward", "count_work"]
@@ -65,10 +65,9 @@ def capture_backward(
     return joint, last_results(joint, sum(map(is_floating, inputs)))
 
 
-
 def _captured(target: Any, inputs: list[Any], labels: list[str], call: Call, prefix: str = "") -> Graph:
     check_inputs(inputs, labels)
-    tracers = [partial(trace_calls, types=True), partial(trace_calls, types=False)]
+    tracers: list[Callable[..., Traced]] = [partial(trace_calls, types=True), partial(trace_calls, types=False)]
     if call is plain_call:
         tracers.append(trace_export)
     errors: list[Exception] = []

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-
 _BACKWARD = (
     "_softmax_backward_data", "_log_softmax_backward_data", "native_layer_norm_backward", "native_group_norm_backward",
     "native_batch_norm_backward", "_fused_rms_norm_backward", "gelu_backward", "silu_backward", "mish_backward",

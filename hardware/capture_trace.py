@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ..schemas import ProblemError
 from .capture_decompositions import decompositions
 from .capture_spelled import spelled
 from .capture_state import (
-    UnwritableState,
     attributes_kept,
     check_writes,
     is_reassigned,
@@ -138,11 +138,18 @@ def _trace_state(reference: _Reference) -> Any:
     arguments = [_symbolic(mode, place, reference.inputs[i]) for place, i in enumerate(reference.positions)]
     state = [mode.from_tensor(value.detach(), static_shapes=True) for value in reference.before.values()]
     reference.traced.state = list(reference.before)
-    function = torch.func.functionalize(reference.call_with_state, remove="mutations")
-    with mode, enable_python_dispatcher():
-        module = make_fx(function, decomposition_table=decompositions(), _allow_non_fake_inputs=True)(*arguments, *state)
+    module: Any = reference.call_with_state
+    # What is differentiated cannot be functionalised while it is; the operators that it calls can.
+    for change in (_unchanged, partial(torch.func.functionalize, remove="mutations")):
+        with mode, enable_python_dispatcher():
+            maker = make_fx(change(module), decomposition_table=decompositions(), _allow_non_fake_inputs=True)
+            module = maker(*arguments, *state)
     _settle_copies(module.graph)
     return module
+
+
+def _unchanged(function: Any) -> Any:
+    return function
 
 
 def _settle_copies(graph: Any) -> None:
@@ -257,4 +264,3 @@ def _attribute(module: Any, path: Sequence[str] | str) -> Any:
     for part in str(path).split("."):
         value = getattr(value, part)
     return value
-

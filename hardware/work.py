@@ -27,7 +27,8 @@ def count_work(graph: Graph) -> Work:
 
     - read: every input and parameter once, but a table that is only indexed counts at most the bytes gathered from it,
       and an input that is only sliced counts at most the bytes of its slices;
-    - write: every output, and what is left in an input or a parameter, once; an output that is a view of an input costs nothing;
+    - write: every output, and what is left in an input or a parameter, once; an output that is a view of an input
+      costs nothing;
     - operations: 2·m·n·k of products and convolutions, one for each element of the larger of result and first operand
       otherwise; views are free. A value whose size depends on the data counts with its largest known operand.
     """

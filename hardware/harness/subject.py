@@ -40,6 +40,9 @@ class Subject(Protocol):
     call: Callable[..., Any]
     """The reference: a function, or a module with its weights; both passes as one where the problem asks for that."""
 
+    forward: Callable[..., Any]
+    """The forward pass alone."""
+
     backward: bool
     """Whether it asks for the backward pass, too."""
 

@@ -34,6 +34,18 @@ def _is_compaction(node: Node, nodes: dict[str, Node]) -> bool:
     return nodes[items[0].name].values[0].dtype == "bool"
 
 
+_LONGEST_CHAIN = 96
+"""Operators in one expression: expressions are walked by recursion, and Python's ends at a thousand calls."""
+
+
+_MOST_PARTS = 16
+"""Computed parts of a concatenation in one expression: beyond that they are stored, and PyTorch puts them together."""
+
+
+def _is_storable(node: Node) -> bool:
+    return node.op == "call" and len(node.values) == 1 and base_name(node.target) not in VIEWS
+
+
 class Anchors:
     """Sorts the live nodes of a graph: those that are there before any kernel runs, and those that must be stored."""
 
@@ -44,8 +56,10 @@ class Anchors:
         self.live = _live(graph, self.nodes)
         self.leaves = {n.name for n in graph.nodes if self._is_leaf(n)}
         """Inputs, parameters, constants, and results of operators that are left to PyTorch."""
+        self.cuts: set[str] = set()
+        """Values at which a chain of operators ends that is too long for one expression."""
         self.rank = self._ranks()
-        """How many operators of PyTorch a node waits for."""
+        """How many operators of PyTorch, and ends of chains, a node waits for."""
 
     def _is_leaf(self, node: Node) -> bool:
         """Whether the node's value is there before any kernel runs: an input, or an operator left to PyTorch."""
@@ -60,15 +74,34 @@ class Anchors:
         if node.target == "operator.getitem" and isinstance(node.args[0], Ref):
             base = self.nodes[node.args[0].name]
             return base_name(base.target) not in VIEWS or base.name in self.given_up
+        if base_name(node.target) == "cat" and self._computed_parts(node) > _MOST_PARTS:
+            return True
         supported = is_lowerable(node) or is_reduction(node) or is_special(node, self.nodes)
         read = (meta for name in refs((*node.args, *node.kwargs.values())) for meta in self.nodes[name].values)
         return not supported or any(meta.dtype not in SUPPORTED for meta in (*node.values, *read))
 
+    def _computed_parts(self, node: Node) -> int:
+        """Parts that a kernel would compute anew for every element that lies in them."""
+        count = 0
+        for name in refs(node.args):
+            part = self.nodes[name]
+            while base_name(part.target) in VIEWS:
+                part = self.nodes[next(refs(part.args))]
+            count += part.op == "call" and is_lowerable(part)
+        return count
+
     def _ranks(self) -> dict[str, int]:
         rank: dict[str, int] = {}
+        depth: dict[str, int] = {}
         for node in self.graph.nodes:
-            before = max((rank[name] for name in refs((*node.args, *node.kwargs.values()))), default=0)
+            read = list(refs((*node.args, *node.kwargs.values())))
+            before = max((rank[name] + (name in self.cuts) for name in read), default=0)
             rank[node.name] = before + (node.op == "call" and node.name in self.leaves)
+            is_stored = node.name in self.leaves or is_reduction(node) or is_special(node, self.nodes)
+            depth[node.name] = 0 if is_stored else 1 + max((depth[name] for name in read), default=0)
+            if depth[node.name] >= _LONGEST_CHAIN and _is_storable(node):
+                self.cuts.add(node.name)
+                depth[node.name] = 0
         return rank
 
     def needed(self, keep_shared: bool) -> set[str]:
@@ -81,6 +114,7 @@ class Anchors:
                 wanted += [self._viewed(name) for name in refs((*node.args, *node.kwargs.values()))]
             elif base_name(node.target) in SEARCHES:
                 wanted += list(refs((node.args[1 if base_name(node.target) == "bucketize" else 0],)))
+        wanted += [node.name for node in self.graph.nodes if node.name in self.cuts & self.live]
         if keep_shared:
             wanted += _shared(self.graph, self.live)
         return {name for name in wanted if name not in self.leaves}

@@ -216,9 +216,39 @@ def _repeat_interleave(node: Node, by_name: dict[str, Node], method: str) -> lis
     ]
 
 
+def _scatter(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
+    """A number in one place of every row: the places are compared with the index, as autograd's of a look-up are."""
+    table, dim, index, value = node.args
+    if not isinstance(table, Ref) or not isinstance(index, Ref) or not isinstance(dim, int) or isinstance(value, Ref):
+        return [node]
+    result, places = node.values[0], by_name[index.name].values[0]
+    dim %= max(len(result.shape), 1)
+    across = (*result.shape[:dim], 1, *result.shape[dim + 1 :])
+    if tuple(places.shape) != across:
+        return [node]
+    here, match = f"{node.name}_here", f"{node.name}_match"
+    line, column = f"{node.name}_line", (*[1] * dim, result.shape[dim], *[1] * (len(across) - 1 - dim))
+    size, extent = _size(result.shape[dim]), result.example[dim] if result.example else 0
+    flat = TensorMeta(shape=column[dim : dim + 1], dtype="int64", example=(extent,))
+    shaped = TensorMeta(
+        shape=column, dtype="int64", example=tuple(extent if d == dim else 1 for d in range(len(across)))
+    )
+    full = TensorMeta(shape=result.shape, dtype="bool", example=result.example)
+    return [
+        _call(line, "aten.arange.default", (size,), flat),
+        _call(here, "aten.view.default", (Ref(name=line), Items(items=tuple(map(_size, column)))), shaped),
+        _call(match, "aten.eq.Tensor", (Ref(name=here), index), full),
+        _call(
+            f"{node.name}_value", "aten.scalar_tensor.default", (value,), structs.replace(result, shape=(), example=())
+        ),
+        _call(node.name, "aten.where.self", (Ref(name=match), Ref(name=f"{node.name}_value"), table), result),
+    ]
+
+
 _RULES: dict[str, Callable[[Node, dict[str, Node], str], list[Node]]] = {
     "aten.var.correction": _variance,
     "aten.var_mean.correction": _variance,
     "aten.addmm.default": _addmm,
     "aten.repeat_interleave.Tensor": _repeat_interleave,
+    "aten.scatter.value": _scatter,
 }

@@ -20,6 +20,7 @@ from ....schemas import (
     Skill,
     sha256,
 )
+from .coverage import why_left, why_nothing
 from .knobs import Knobs, complete
 from .traits import error_allowed
 from .transfer import crossed
@@ -78,12 +79,12 @@ class Playbook:
             language: what the candidate is to be written in: a key of :data:`WRITERS`.
         """
         graph = facts.graph
-        if graph is None:
-            return Exhausted(f"the operator could not be captured: {facts.capture_error or 'no graph'}")
+        if graph is None or why_left(facts):
+            return Exhausted(why_left(facts))
         writer = WRITERS[language]
-        knobs = writer.knobs(graph, hardware, error_allowed(facts))
+        knobs = writer.knobs(graph, hardware, error_allowed(facts), facts.backward_graph)
         if knobs is None:
-            return Exhausted("nothing to fuse: every operator is left to PyTorch")
+            return Exhausted(why_nothing(graph))
         start = complete(parent_recipe or {}, knobs)
         seen = {_identity(complete(recipe, knobs)) for recipe in tried}
         sources = tried_sources

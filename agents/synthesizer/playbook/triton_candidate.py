@@ -61,7 +61,10 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
     graphs = passes_of(facts, graph)
     plans = tuple(gpu_plan(one, settings, PREFIXES[name]) for name, one in graphs.items())
     libraries = tuple(triton_library(plan, settings) for plan in plans)
-    written = [_Written(name, *one) for name, one in zip(graphs, zip(graphs.values(), plans, libraries, strict=True), strict=True)]
+    written = [
+        _Written(name, *one)
+        for name, one in zip(graphs, zip(graphs.values(), plans, libraries, strict=True), strict=True)
+    ]
     most = MOST_LAUNCHES // len(written)
     listed = [Listed(one.library.everything(), one.graph, facts.shapes[1:], one.suffix, most) for one in written]
     conditions = [[*one.library.conditions, *one.more] for one in written]

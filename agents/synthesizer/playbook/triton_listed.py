@@ -20,7 +20,11 @@ class Listed:
     """The launches of a candidate at the sizes that are known beforehand."""
 
     def __init__(
-        self, kernels: Sequence[TritonKernel], graph: Graph, shapes: Sequence[ShapeFacts] = (), suffix: str = "",
+        self,
+        kernels: Sequence[TritonKernel],
+        graph: Graph,
+        shapes: Sequence[ShapeFacts] = (),
+        suffix: str = "",
         most: int = MOST_LAUNCHES,
     ) -> None:
         """``graph`` says the main shape; of ``shapes``, those are taken whose launches a list of ``most`` has room for.
@@ -62,6 +66,7 @@ class Listed:
         arguments, end = ", ".join(self.symbols), self.suffix
         upper = end.upper()
         keys = [f"        {self._key(kernel)}," for kernel in self.kernels]
+        compiled = f"_keys{end}({arguments}) <= _COMPILED{upper}"
         known = [c for c in conditions if symbols_in(c) <= set(self.symbols)]
         sizes = [f"    ({''.join(f'{symbols[name]}, ' for name in self.symbols)})," for symbols in self.sizes]
         return "\n".join(
@@ -80,7 +85,7 @@ class Listed:
                 "@functools.lru_cache(maxsize=1024)",
                 f"def _listed{end}({arguments}):",
                 '    """Whether the kernels are right for these sizes, and compiled for them."""',
-                f"    return {' and '.join([*(f'({c})' for c in known), f'_keys{end}({arguments}) <= _COMPILED{upper}'])}",
+                f"    return {' and '.join([*(f'({c})' for c in known), compiled])}",
             ]
         )
 

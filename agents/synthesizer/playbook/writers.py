@@ -1,18 +1,28 @@
 """What the playbook needs of a language: its knobs for a graph, the moves that follow an advice, and the file."""
 
 import math
-from dataclasses import replace
-from typing import Protocol
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Protocol, TypeVar
 
 from ....schemas import AdviceAction, Graph, HardwareFacts, ProblemFacts, Recipe
 from .candidate import generate, plan_of
 from .knob_moves import moves
-from .knobs import Knobs, Settings, domains, settings
+from .knobs import Knobs, Settings, Traits, domains, settings
 from .traits import traits_of
 from .triton_candidate import generate_triton, gpu_plan, has_kernels
-from .triton_knobs import GPU_BIG, GPU_STARTS, GpuSettings, gpu_domains, gpu_settings
+from .triton_knobs import GPU_BIG, GPU_STARTS, GpuSettings, GpuTraits, gpu_domains, gpu_settings
 from .triton_moves import gpu_moves
 from .triton_traits import gpu_traits
+
+T = TypeVar("T", Traits, GpuTraits)
+
+
+def joined(traits: Sequence[T]) -> T:
+    """What matters to one of several passes matters to a candidate of all."""
+    first, *others = traits
+    values = {f.name: max(getattr(one, f.name) for one in traits) for f in fields(first)}
+    return replace(first, **values) if others else first
 
 
 class Writer(Protocol):
@@ -30,10 +40,13 @@ class Writer(Protocol):
     def default(self) -> str:
         """What the default does, for its rationale."""
 
-    def knobs(self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf) -> Knobs | None:
+    def knobs(
+        self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf, backward: Graph | None = None
+    ) -> Knobs | None:
         """The knobs that matter; None where every operator would be left to PyTorch.
 
         ``error_bound`` is the relative error that the problem allows: what is less accurate is not among the values.
+        ``backward`` is the graph of the gradients, where the problem asks for them.
         """
 
     def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
@@ -63,10 +76,15 @@ class CppWriter:
     starts: tuple[Recipe, ...] = ()
     default = "everything fused, huge pages under large outputs"
 
-    def knobs(self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf) -> Knobs | None:
+    def knobs(
+        self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf, backward: Graph | None = None
+    ) -> Knobs | None:
         """See :class:`Writer`."""
-        plan = plan_of(graph, Settings())
-        return domains(replace(traits_of(graph, plan), error_bound=error_bound), hardware) if plan.kernels else None
+        passes = [(one, plan_of(one, Settings())) for one in (graph, backward) if one is not None]
+        if not any(plan.kernels for _, plan in passes):
+            return None
+        traits = joined([traits_of(one, plan) for one, plan in passes])
+        return domains(replace(traits, error_bound=error_bound), hardware)
 
     def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
         """See :class:`Writer`."""
@@ -84,14 +102,15 @@ class TritonWriter:
     starts = GPU_STARTS
     default = "everything fused, tiles by the sizes"
 
-    def knobs(self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf) -> Knobs | None:
+    def knobs(
+        self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf, backward: Graph | None = None
+    ) -> Knobs | None:
         """See :class:`Writer`."""
-        plan = gpu_plan(graph, GpuSettings())
-        return (
-            gpu_domains(replace(gpu_traits(graph, plan), error_bound=error_bound), hardware)
-            if has_kernels(plan)
-            else None
-        )
+        passes = [(one, gpu_plan(one, GpuSettings())) for one in (graph, backward) if one is not None]
+        if not any(has_kernels(plan) for _, plan in passes):
+            return None
+        traits = joined([gpu_traits(one, plan) for one, plan in passes])
+        return gpu_domains(replace(traits, error_bound=error_bound), hardware)
 
     def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
         """See :class:`Writer`."""
