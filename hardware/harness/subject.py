@@ -4,7 +4,7 @@ import copy
 import inspect
 import random
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy
@@ -63,8 +63,8 @@ class Subject(Protocol):
     def module(self) -> torch.nn.Module | None:
         """The module that ``call`` runs; None for a function."""
 
-    def restart(self) -> None:
-        """Put back what calls have changed."""
+    def restart(self, names: Iterable[str] | None = None) -> None:
+        """Put back what calls have changed, or of that what ``names`` name."""
 
     def changed(self) -> dict[str, str]:
         """Names and kinds of what calls have changed since the start."""
@@ -142,7 +142,7 @@ class FunctionSubject:
 
     module = None
 
-    def restart(self) -> None:
+    def restart(self, names: Iterable[str] | None = None) -> None:
         """A function keeps nothing."""
 
     def changed(self) -> dict[str, str]:
@@ -202,9 +202,9 @@ class KernelBenchSubject:
         start.keep()
         return start
 
-    def restart(self) -> None:
-        """Put back what calls have changed."""
-        self._start.restore()
+    def restart(self, names: Iterable[str] | None = None) -> None:
+        """Put back what calls have changed, or of that what ``names`` name."""
+        self._start.restore(names)
 
     def changed(self) -> dict[str, str]:
         """Names and kinds of what calls have changed since the start."""
