@@ -9,7 +9,7 @@ from . import place, values
 from .answering import Refused, attempt
 from .arguments import Mapping, Values
 from .likeness import same
-from .state import Held, Start, cloned, held, read, whole_of
+from .state import Held, Start, cloned, held, parts_of, read, whole_of
 from .state_messages import (
     BUFFER,
     INPUT,
@@ -71,8 +71,8 @@ class CandidateState:
         _, weights, beside = setup.items
         assert isinstance(weights, Mapping) and isinstance(beside, Mapping)
         self._weights, self._beside = weights.items, beside.items
-        self._changing: set[str] = set()
-        """What the reference changes: parts of it (``cache[0]``)."""
+        self._changing: dict[str, str] = {}
+        """What the reference changes: names of parts (``cache[0]``), and of what kind they are."""
         self._wholes: set[str] = set()
         """The same, as attributes."""
         self._others = {name: cloned(value) for name, (_, value) in read(model).items() if self._is_watched(name)}
@@ -80,10 +80,10 @@ class CandidateState:
 
     def begin(self, entries: Sequence[StateEntry], *, continued: bool) -> None:
         """Before a call that changes ``entries``: everything is as it was after loading, unless it goes on."""
-        names = [entry.name for entry in entries if entry.kind != INPUT]
-        wholes = {whole_of(name) for name in names}
+        kinds = {entry.name: entry.kind for entry in entries if entry.kind != INPUT}
+        wholes = set(map(whole_of, kinds))
         self._start.keep(wholes, {name: self._given(name) for name in wholes if self._has(name)})
-        self._changing.update(names)
+        self._changing |= kinds
         self._wholes.update(wholes)
         if not continued:
             self.restore()
@@ -103,13 +103,18 @@ class CandidateState:
                 return _difference(f"{now[name][0]} {name} is not what it was when it was loaded", start, now[name][1])
         for name, start in self._others.items():
             kind, value = now.get(name, ("", None))
-            if name not in self._changing and not same(start, value):
+            if name in self._changing or same(start, value):
+                continue
+            # What is made from the weights has the reference's value from the first call on.
+            given = dict(parts_of(whole_of(name), self._given(whole_of(name)))).get(name)
+            if not same(given, value):
                 return _difference(f"{kind or 'attribute'} {name} is not what it was before the calls", start, value)
         return self._keys()
 
     def _keys(self) -> StateChecked:
         keys = set(attempt(self._model.state_dict))
-        if odd := sorted(keys ^ set(self._weights)):
+        later = {name for name, kind in self._changing.items() if kind in (PARAMETER, BUFFER)}
+        if odd := sorted((keys ^ set(self._weights)) - later):
             verb = "has" if odd[0] in keys else "lacks"
             return StateChecked(message=f"after the calls its state_dict {verb} {odd[0]}, other than the reference's")
         return StateChecked()
@@ -120,8 +125,8 @@ class CandidateState:
     def _has(self, name: str) -> bool:
         return name in self._weights or name in self._beside
 
-    def _given(self, name: str) -> Any:
-        return self._unpacked(self._weights[name] if name in self._weights else self._beside[name])
+    def _given(self, whole: str) -> Any:
+        return self._unpacked(self._weights[whole] if whole in self._weights else self._beside[whole])
 
     def _unpacked(self, item: Any) -> Any:
         return values.unpack(Values(items=(item,), size=self._setup.size), self._source)[0]

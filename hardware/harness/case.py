@@ -29,8 +29,6 @@ class Case:
     """What the reference changes there; the last of ``outputs`` are what it leaves of that."""
     aliased: bool = False
     """Whether outputs lie in the state: they hold until the next call only."""
-    restarts: bool = False
-    """Whether a timed call must begin from the start."""
 
     @property
     def is_large(self) -> bool:

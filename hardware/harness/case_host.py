@@ -102,7 +102,8 @@ class CaseHost:
         shapes = await self.shapes()
         own = {shape: await self.cases_of(shape) for shape in shapes}
         if not self._derived:
-            passing = set.intersection(*(set(case.passing) for cases in own.values() for case in cases))
+            decided = [case for cases in own.values() for case in cases] + await self.cases_in_a_row()
+            passing = set.intersection(*(set(case.passing) for case in decided))
             sizes = {shape: cases[0].inputs.size for shape, cases in own.items()}
             for shape, kind in planned(sizes, shapes, decided=not passing):
                 self._add(shape, kind)
@@ -136,8 +137,6 @@ class CaseHost:
     async def timed_state(self) -> tuple[StateEntry, ...]:
         """What is put back before every timed call."""
         cases = [*await self.timed_cases(), await self.final_case()]
-        if not any(case.restarts for case in cases):
-            return ()
         return tuple(dict.fromkeys(entry for case in cases for entry in case.state))
 
     async def held_out_cases(self) -> list[Case]:
@@ -275,7 +274,6 @@ class CaseHost:
                     made.passing,
                     made.state,
                     made.aliased,
-                    made.restarts,
                 )
             return self._cases[number]
 

@@ -9,10 +9,10 @@ import torch
 from ...schemas import ProblemFormat, StateFact
 from . import values
 from .answering import Refused, attempt
-from .likeness import repeats, same
+from .likeness import same
 from .messages import Open
 from .state import after_call, cloned, read, whole_of
-from .state_messages import ATTRIBUTE, INPUT, StateEntry
+from .state_messages import INPUT, StateEntry
 from .subject import Subject, explained
 
 CALLS = 3
@@ -63,18 +63,6 @@ def called(subject: Subject, problem: Open, inputs: list[Any], earlier: Sequence
     state = after_call(entries, taken, subject.module)
     aliased = bool(entries) and _lie_in(outputs, [taken, _kept(subject)])
     return Called(cloned(outputs) if entries else outputs, entries, state, aliased)
-
-
-def needs_restart(subject: Subject, inputs: list[Any], first: Called) -> bool:
-    """Whether a call must begin from the start to give what the ``first`` one gave, which was just made."""
-    if first.aliased or any(entry.kind in (ATTRIBUTE, INPUT) for entry in first.entries):
-        return True
-    # Without entries all that a call could depend on is its inputs.
-    for _ in range(CALLS if first.entries else 0):
-        again = values.leaves(attempt(lambda: subject.call(*copies(inputs))))
-        if len(again) != len(first.outputs) or not all(map(repeats, again, first.outputs)):
-            return True
-    return False
 
 
 def facts_of(entries: Sequence[StateEntry]) -> tuple[StateFact, ...]:

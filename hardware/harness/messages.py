@@ -291,9 +291,6 @@ class CaseMade(Schema, frozen=True, kw_only=True, tag="case_made"):
     state: tuple[StateEntry, ...] = ()
     """What the reference changes: the last of ``outputs``, in this order."""
 
-    restarts: bool = False
-    """Whether a timed call must begin from the start state, since its answer depends on that or lies in it."""
-
     aliased: bool = False
     """Whether outputs lie in the state: they hold until the next call only."""
 

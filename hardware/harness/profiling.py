@@ -228,7 +228,7 @@ class Profiling:
 
     async def _take(self, case: Case) -> None:
         """Keep what a call left; comparing it can wait until others may use the machine again."""
-        # Without a restart before every call nobody knows what state the call found.
+        # Where calls change different things, what is handed over beside the outputs is not what this case has.
         form = case.form if case.state == await self.cases.timed_state() else case.form[: case.returned]
         self.taken.append(await Verification(self.cases, self.suspect).take(_TIMED_SLOT, case, form))
 

@@ -13,7 +13,7 @@ import torch
 from . import values
 from .answering import Handlers, serve_commands
 from .compare import Target
-from .effects import called, needs_restart
+from .effects import called
 from .handing_over import written
 from .kinds import NORMAL
 from .linux import LESS_URGENT
@@ -111,13 +111,13 @@ class _Reference:
         began = time.monotonic()
         inputs = brought(drawn)
         first = called(self._subject, self._problem, inputs, before)
-        aliased, restarts = first.aliased, not before and needs_restart(self._subject, inputs, first)
+        aliased = first.aliased
         targets = targets_of(self._subject, self._problem, inputs, first=first, earlier=before)
         found = passing(inputs, targets)
         if not before:
             self._usual[shape] = usual(inputs, targets)
             self._took[shape] = time.monotonic() - began
-        return _case_made(packed, targets, passing=found, aliased=aliased, restarts=restarts), file, targets
+        return _case_made(packed, targets, passing=found, aliased=aliased), file, targets
 
     def _elsewhere(self, command: MakeCase) -> tuple[list[Any], list[Target]]:
         assert self._subject is not None and self._problem is not None
@@ -170,7 +170,6 @@ def _case_made(
     *,
     passing: tuple[str, ...] = (),
     aliased: bool = False,
-    restarts: bool = False,
 ) -> CaseMade:
     return CaseMade(
         inputs=packed,
@@ -179,7 +178,6 @@ def _case_made(
         passing=passing,
         state=tuple(target.entry for target in targets if target.entry is not None),
         aliased=aliased,
-        restarts=restarts,
     )
 
 

@@ -85,7 +85,9 @@ def roles(module: Any) -> dict[str, str]:
 
 def read(module: Any) -> dict[str, tuple[str, Any]]:
     """Kind and value of everything, down to single tensors and numbers."""
-    return {name: (one.kind, value) for whole, one in held(module).items() for name, value in _leaves(whole, one.value)}
+    return {
+        name: (one.kind, value) for whole, one in held(module).items() for name, value in parts_of(whole, one.value)
+    }
 
 
 def whole_of(name: str) -> str:
@@ -155,7 +157,7 @@ class Start:
 
     def changed(self) -> dict[str, str]:
         """Names and kinds of what is not what it was; everything must have been remembered."""
-        before = {n: (h.kind, v) for name, (h, value) in self._kept.items() for n, v in _leaves(name, value)}
+        before = {n: (h.kind, v) for name, (h, value) in self._kept.items() for n, v in parts_of(name, value)}
         now = read(self._module)
         nothing = ("", None)
         return {
@@ -177,11 +179,15 @@ def _put(was: Held, start: Any) -> None:
             value.data = _clone(start)
     else:
         value = cloned(start)
-    tables = _tables(was.owner)
-    if tables[was.kind].get(was.key) is not value:
-        for table in tables.values():
-            table.pop(was.key, None)
-        tables[was.kind][was.key] = value
+    table = _tables(was.owner)[was.kind]
+    if dict(table.items()).get(was.key) is value:
+        return
+    if isinstance(was.owner, torch.jit.ScriptModule):
+        setattr(was.owner, was.key, value)
+        return
+    for other in _tables(was.owner).values():
+        other.pop(was.key, None)
+    table[was.key] = value
 
 
 def _tables(owner: Any) -> dict[str, Any]:
@@ -211,12 +217,13 @@ def _is_made_of(value: Any, registered: set[int]) -> bool:
     return bool(tensors) and all(id(tensor) in registered for tensor in tensors)
 
 
-def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def parts_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Single tensors and numbers of ``value``, with their names."""
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from _leaves(f"{name}[{key!r}]", item)
+            yield from parts_of(f"{name}[{key!r}]", item)
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from _leaves(f"{name}[{index}]", item)
+            yield from parts_of(f"{name}[{index}]", item)
     else:
         yield name, value

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from ...schemas import Evidence, Verdict
 from .case import Case
 from .judgement import Judged
-from .messages import Compared, Expected, Output
+from .messages import UNMEASURABLE, Compared, Expected, Output
 from .state_messages import INPUT, StateChecked, StateEntry
 
 
@@ -22,10 +22,12 @@ def check_form(outputs: Sequence[Output], case: Case, call: str) -> None:
             raise wrong_state(message, case, expected=expected, got=left)
 
 
-def explained(result: Compared, numbers: str, case: Case, call: str) -> Judged:
-    """The verdict on state that is not right; ``numbers`` are the sentence of an output that is not."""
+def explained(result: Compared, case: Case, call: str) -> Judged:
+    """The verdict on state that is not right: the worst element."""
     entry = case.state[result.output - case.returned]
-    message = numbers.replace(f"output {result.output}", f"{_name(entry)}{call}:", 1)
+    message = f"{_name(entry, result.element)} is {result.got}{call}, the reference leaves {result.expected}"
+    if 0 < result.error < UNMEASURABLE and result.bound > 0:
+        message += f": error {result.error:.3g}, allowed {result.bound:.3g}"
     return wrong_state(message, case, element=result.element, expected=result.expected, got=result.got)
 
 
@@ -49,14 +51,19 @@ async def check_rest(ask: Callable[[], Awaitable[StateChecked]], case: Case, cal
         raise wrong_state(message, case, expected=checked.expected, got=checked.got)
 
 
+AFTER_A_CALL = " after a call from the start"
+
+
 def after(number: int, calls: int) -> str:
     """In words: which of several calls in a row."""
     return f" after call {number} of {calls} in a row"
 
 
-def _name(entry: StateEntry) -> str:
-    kind = "buffer" if entry.kind.startswith("buffer") else entry.kind
-    return f"input {entry.name}, which the reference writes," if kind == INPUT else f"{kind} {entry.name}"
+def _name(entry: StateEntry, element: tuple[int, ...] = ()) -> str:
+    where = f"[{', '.join(map(str, element))}]" if element else ""
+    if entry.kind == INPUT:
+        return f"input {entry.name}{where}, which the reference writes,"
+    return f"{'buffer' if entry.kind.startswith('buffer') else entry.kind} {entry.name}{where}"
 
 
 def _form(one: Output | Expected) -> str:

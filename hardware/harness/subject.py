@@ -190,7 +190,11 @@ class KernelBenchSubject:
         self.call = _passes(self._model, self.backward)
         self.signature = _signature(self._model.forward, self.backward)
         self.tolerance = getattr(module, "tolerance", None)
-        self._start = self._started()
+        try:
+            self._start = attempt(self._started)
+        except Refused as refused:
+            what = "has parameters or buffers that cannot be copied (a lazy layer needs its sizes)"
+            raise explained(refused, problem, what) from None
 
     @property
     def module(self) -> torch.nn.Module:

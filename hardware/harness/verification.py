@@ -14,7 +14,7 @@ from .kinds import NORMAL, in_words
 from .launcher import Launcher
 from .messages import UNMEASURABLE, Compared, Done, Dump, Dumped, Load, Output, Ran, Release, Run
 from .state_messages import CheckState, StateChecked
-from .state_verification import after, check_form, check_rest
+from .state_verification import AFTER_A_CALL, after, check_form, check_rest
 from .suspect import Suspect, Taken
 from .worker import Worker
 
@@ -124,7 +124,7 @@ class Verification:
             await self._check_once(own[0], f"after it had refused {case.shape}, a shape that the problem does not name")
 
     async def run(
-        self, command: Run, case: Case, held: list[tuple[Case, tuple[Output, ...]]], call: str = ""
+        self, command: Run, case: Case, held: list[tuple[Case, tuple[Output, ...]]], call: str = AFTER_A_CALL
     ) -> tuple[Output, ...]:
         """One call, and everything that can be told from its answer alone; ``call`` says which of several it is.
 
@@ -197,11 +197,11 @@ class Verification:
         outputs: tuple[Output, ...],
         result: Compared,
         others: list[Case],
-        call: str = "",
+        call: str = AFTER_A_CALL,
     ) -> Judged:
         """Wrong; but in which way?"""
         if result.output >= case.returned:
-            return state_verification.explained(result, explain_numbers(result), case, call)
+            return state_verification.explained(result, case, call)
         await asyncio.sleep(LATE_SECONDS)
         _, files = await self._dump(slot, case)
         try:
@@ -320,7 +320,7 @@ def must_be_right_when_timed(result: Compared, case: Case, hint: str = "") -> No
         Judged: it is wrong; the message ends with ``hint``.
     """
     if not result.ok and result.output >= case.returned:
-        raise state_verification.explained(result, explain_numbers(result), case, " while or after it was timed")
+        raise state_verification.explained(result, case, " while or after it was timed")
     if not result.ok:
         message = f"wrong while or after it was timed: {explain_numbers(result)}{hint}"
         raise wrong(Verdict.wrong_numbers, message, case, result)
