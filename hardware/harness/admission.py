@@ -9,24 +9,35 @@ from typing import Any
 import msgspec
 import torch
 
-from ...schemas import Graph, InputFact, InputKind, ProblemError, ProblemFacts, ProblemFormat, ShapeFacts, Work
+from ...schemas import (
+    Graph,
+    InputFact,
+    InputKind,
+    ProblemError,
+    ProblemFacts,
+    ProblemFormat,
+    ShapeFacts,
+    StateFact,
+    Work,
+)
 from . import held_out, values
 from .answering import Refused, attempt, serve_commands
 from .backward import differentiated
 from .bounds import read_tolerance
-from .compare import Target, relative_bound, rms_of_finite
+from .compare import Target, relative_bound
+from .effects import CALLS, Called, called, facts_of, names_of
+from .likeness import repeats, same
 from .meaning import Battery, Meaningless, Usual, elsewhere, is_slow, usual
 from .messages import Admit, Admitted, Open, Spawn
 from .needed import needed_bytes
 from .place import brought, here
 from .reference import prepare_process
 from .sizes import bytes_of, left_out
+from .state import held
+from .state_messages import ATTRIBUTE
 from .subject import Subject, open_subject
-from .targets import reference_outputs, targets_of
+from .targets import targets_of
 from .wrong_answers import both, passing
-
-_ORDER_SLACK = 256
-"""Units in the last place that two runs of one reference may differ by."""
 
 _FIXED_SEEDS = (1, 2)
 """Admission draws from known seeds: nothing that it draws is used to judge a candidate."""
@@ -57,12 +68,13 @@ def _admit(command: Admit, descriptors: list[int]) -> Admitted:
             shapes=shapes,
             graph=captured.graph,
             backward_graph=captured.backward,
-            work=_counted(captured.work, shapes[0], parameters, examination.needed),
+            work=_counted(captured.work, shapes[0], parameters, examination),
             dtype=examination.dtype,
             float64_oracle=examination.float64,
             capture_error=captured.error,
             parameters=parameters,
-            is_module=subject.setup() is not None,
+            is_module=subject.module is not None,
+            state=examination.state,
             operators=_operators(captured.graph),
             error_bound=examination.error_bound,
             input_kinds=(*_left_out(shapes[0]), *examination.kinds(), *examination.held_out()),
@@ -82,6 +94,10 @@ class _Examination:
     """Precision to match."""
     error_bound: float | None = None
     """Of the timed shape's floating outputs; None if it is absolute."""
+    state: tuple[StateFact, ...] = ()
+    """What a call of the reference changes."""
+    kept: tuple[InputFact, ...] = ()
+    """What the timed shape's call leaves of that."""
     needed: int = 0
     """Bytes of the timed shape's inputs that the answer cannot do without."""
     sizes: dict[str, int] = field(default_factory=dict)
@@ -101,42 +117,59 @@ class _Examination:
         drawn.clear()
         self._check_drawn_again(name, inputs)
         began = time.monotonic()
-        native = _reference_from(_FIXED_SEEDS[0], self.subject, self.problem, inputs)
+        first = _called_from(_FIXED_SEEDS[0], self.subject, self.problem, inputs)
         half = time.monotonic() - began
-        _check_deterministic(self.subject, self.problem, name, inputs, native)
-        self._check_depends(name, inputs, native)
+        _check_deterministic(self.subject, self.problem, name, inputs, first)
+        self._check_depends(name, inputs, first)
+        self._take_state(inputs, first)
         began = time.monotonic()
-        targets = targets_of(self.subject, self.problem, inputs, native=native)
+        targets = targets_of(self.subject, self.problem, inputs, first=first)
         self.took[name] = time.monotonic() - began + half
         self.sizes[name] = values.size_of(inputs)
         self.usual[name] = usual(inputs, targets)
-        found = passing(inputs, targets)
+        found = self._passing_next(name, inputs, passing(inputs, targets))
         self.passing = both(self.passing, found) if self.shapes else found
         if not self.shapes:
             self.error_bound = relative_bound(read_tolerance(self.subject.tolerance), targets)
+            self.kept = _facts([target for target in targets if target.entry is not None])
             self.needed = 0 if is_slow(self.took[name]) else needed_bytes(self.subject, inputs)
         self.float64 = self.float64 and all(target.float64 for target in targets)
         self.dtype = self.dtype or _dtype_to_match(targets)
         self.shapes.append(_shape_facts(self.subject, name, inputs, targets))
         self.lone = inputs if len(self.subject.shapes) == 1 else None
 
+    def _passing_next(self, shape: str, inputs: list[Any], found: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the wrong answers ``found`` that pass for the next call, too, which finds another state."""
+        if not found or self.subject.module is None or not self.state:
+            return found
+        following = brought(self.subject.draw(shape, _FIXED_SEEDS[1]))
+        return both(found, passing(following, targets_of(self.subject, self.problem, following, earlier=[inputs])))
+
     def _check_drawn_again(self, shape: str, inputs: list[Any]) -> None:
-        if not _same(inputs, brought(self.subject.draw(shape, _FIXED_SEEDS[0]))):
+        if not same(inputs, brought(self.subject.draw(shape, _FIXED_SEEDS[0]))):
             raise Refused(
                 f"{self.problem.name}.py is not deterministic: inputs at shape {shape!r} differ although the seed is "
                 "the same; draw from the given generator only"
             )
 
-    def _check_depends(self, shape: str, inputs: list[Any], native: list[Any]) -> None:
+    def _take_state(self, inputs: list[Any], first: Called) -> None:
+        """What calls change: some only do from the second one on."""
+        entries = first.entries
+        if self.subject.changed():
+            entries = called(self.subject, self.problem, inputs, [inputs] * (CALLS - 1)).entries
+        self.state = tuple(dict.fromkeys((*self.state, *facts_of(entries))))
+
+    def _check_depends(self, shape: str, inputs: list[Any], first: Called) -> None:
         """Numbers alone may be the same whatever the inputs are; of tensors the wrong answers show that."""
-        if not all(isinstance(one, int | float) for one in native):
+        if first.entries or not all(isinstance(one, int | float) for one in first.outputs):
             return
         others = brought(self.subject.draw(shape, _FIXED_SEEDS[1]))
-        again = _reference_from(_FIXED_SEEDS[0], self.subject, self.problem, others)
-        if _same(native, again) and not _same(inputs, others):
+        again = _called_from(_FIXED_SEEDS[0], self.subject, self.problem, others)
+        if same(first.outputs, again.outputs) and not same(inputs, others):
             raise Refused(
-                f"{self.problem.name}.py decides nothing: the reference returns {', '.join(map(repr, native))} for "
-                f"different inputs at shape {shape!r}; return what is computed from them"
+                f"{self.problem.name}.py decides nothing: the reference returns "
+                f"{', '.join(map(repr, first.outputs))} for different inputs at shape {shape!r}; return what is "
+                "computed from them"
             )
 
     def kinds(self) -> tuple[InputKind, ...]:
@@ -214,77 +247,45 @@ def _check_value(problem: Open, subject: Subject, index: int, value: Any) -> Non
             raise Refused(f"{problem.name}.py: input {name} is a {type(leaf).__name__}; give tensors or numbers")
 
 
-def _same(one: list[Any], other: list[Any]) -> bool:
-    left, right = values.leaves(one), values.leaves(other)
-    if len(left) != len(right):
-        return False
-    for a, b in zip(left, right, strict=True):
-        if isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor):
-            return False
-        if isinstance(a, torch.Tensor):
-            if a.shape != b.shape or a.dtype != b.dtype:
-                return False
-            if not torch.equal(a, b) and not bool(((a == b) | ((a != a) & (b != b))).all()):
-                return False
-        elif a != b and a == a:
-            return False
-    return True
-
-
-def _check_deterministic(subject: Subject, problem: Open, shape: str, inputs: list[Any], native: list[Any]) -> None:
-    """Run the reference once more, from another state of the global generators than ``native`` came from.
+def _check_deterministic(subject: Subject, problem: Open, shape: str, inputs: list[Any], first: Called) -> None:
+    """Call the reference once more, from the same start but from another state of the global generators than before.
 
     Not against the oracle: that is a call too, and a random one makes a bound that lets everything pass.
     """
-    again = _reference_from(_FIXED_SEEDS[1], subject, problem, inputs)
-    for index, (first, second) in enumerate(zip(native, again, strict=False)):
-        if len(native) != len(again) or not _repeats(first, second):
+    again = _called_from(_FIXED_SEEDS[1], subject, problem, inputs)
+    names = [*(f"output {index} of the reference" for index, _ in enumerate(first.outputs))]
+    names += [f"{entry.kind} {entry.name}, which the reference writes," for entry in first.entries]
+    alike = first.entries == again.entries and len(first.outputs) == len(again.outputs)
+    for name, one, other in zip(names, first.answer, again.answer, strict=False):
+        if not alike or not repeats(one, other):
             raise Refused(
-                f"{problem.name}.py is not deterministic: output {index} of the reference differs between two calls on "
-                f"the same inputs at shape {shape!r}; a random step must become an input"
+                f"{problem.name}.py is not deterministic: {name} differs between two calls on the same inputs at shape "
+                f"{shape!r}; a random step must become an input{_way_out(subject)}"
             )
 
 
-def _reference_from(seed: int, subject: Subject, problem: Open, inputs: list[Any]) -> list[Any]:
+def _way_out(subject: Subject) -> str:
+    if subject.module is None:
+        return ", and what one call leaves for the next an input that is written"
+    return ", and what one call leaves for the next a buffer, or an attribute that is a tensor or a number"
+
+
+def _called_from(seed: int, subject: Subject, problem: Open, inputs: list[Any]) -> Called:
     torch.manual_seed(seed)
-    return reference_outputs(subject, problem, inputs)
-
-
-def _repeats(one: Any, other: Any) -> bool:
-    """Whether two answers are the same but for the order of additions among threads."""
-    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
-        return _same([one], [other])
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    if torch.equal(one, other):
-        return True
-    if one.is_complex():
-        one, other = torch.view_as_real(one), torch.view_as_real(other)
-    if not one.dtype.is_floating_point or one.numel() == 0:
-        return _same([one], [other])
-    slack = _ORDER_SLACK * torch.finfo(one.dtype).eps
-    size = here().chunk
-    scale, _ = rms_of_finite(one.reshape(-1), size)
-    pairs = zip(one.reshape(-1).split(size), other.reshape(-1).split(size), strict=True)
-    return all(torch.allclose(a.double(), b.double(), rtol=slack, atol=slack * scale, equal_nan=True) for a, b in pairs)
+    return called(subject, problem, inputs)
 
 
 def _shape_facts(subject: Subject, name: str, inputs: list[Any], targets: list[Target]) -> ShapeFacts:
-    outputs = tuple(
-        InputFact(name=f"output_{index}", kind=target.kind, shape=target.shape, dtype=target.dtype)
-        for index, target in enumerate(targets)
-    )
-    named = zip(_names(subject.signature, len(inputs)), inputs, strict=True)
+    outputs = _facts([target for target in targets if target.entry is None])
+    named = zip(names_of(subject.signature, len(inputs)), inputs, strict=True)
     return ShapeFacts(name=name, inputs=tuple(_fact(key, value) for key, value in named), outputs=outputs)
 
 
-def _names(signature: tuple[str, ...], count: int) -> list[str]:
-    """A name for each input; those of a variadic parameter are numbered."""
-    if len(signature) >= count:
-        return list(signature[:count])
-    last = signature[-1] if signature else "argument"
-    head = list(signature[:-1])
-    return head + [f"{last}_{index}" for index in range(count - len(head))]
+def _facts(targets: list[Target]) -> tuple[InputFact, ...]:
+    return tuple(
+        InputFact(name=f"output_{index}", kind=target.kind, shape=target.shape, dtype=target.dtype)
+        for index, target in enumerate(targets)
+    )
 
 
 def _fact(name: str, value: Any) -> InputFact:
@@ -297,8 +298,15 @@ def _fact(name: str, value: Any) -> InputFact:
 
 
 def _parameters(subject: Subject) -> dict[str, InputFact]:
-    setup = subject.setup()
-    return {} if setup is None else {name: _fact(name, tensor) for name, tensor in setup[1].items()}
+    """Parameters and buffers, also those that ``state_dict`` leaves out."""
+    if subject.module is None:
+        return {}
+    subject.restart()
+    return {
+        name: msgspec.structs.replace(_fact(name, one.value), role=one.kind)
+        for name, one in held(subject.module).items()
+        if one.kind != ATTRIBUTE and isinstance(one.value, torch.Tensor)
+    }
 
 
 def _dtype_to_match(targets: list[Target]) -> str:
@@ -317,7 +325,7 @@ class _Captured:
 
 
 def _capture(subject: Subject, inputs: list[Any]) -> _Captured:
-    names = _names(subject.signature, len(inputs))
+    names = names_of(subject.signature, len(inputs))
     try:
         return attempt(lambda: _captured(subject, inputs, names))
     except Refused as refused:
@@ -338,24 +346,22 @@ def _captured(subject: Subject, inputs: list[Any], names: list[str]) -> _Capture
         return _Captured(error=str(error))
 
 
-def _counted(work: Work | None, shape: ShapeFacts, parameters: dict[str, InputFact], needed: int) -> Work:
-    """What the graph says, but outputs as they came out: of sizes that depend on data the graph knows only a limit.
-
-    ``needed`` are the bytes that must be read.
-    """
-    by_size = _work_by_size(shape, parameters)
+def _counted(work: Work | None, shape: ShapeFacts, parameters: dict[str, InputFact], examination: _Examination) -> Work:
+    """What the graph says, but outputs as they came out: of sizes that depend on data the graph knows only a limit."""
+    by_size = _work_by_size(shape, parameters, examination.kept)
     if work is None:
         return by_size
     counted = msgspec.structs.replace(work, write_bytes=by_size.write_bytes)
     # By the graph an output that is a view of an input costs nothing.
     written = min(work.write_bytes, by_size.write_bytes)
-    return msgspec.structs.replace(counted, needed_bytes=min(needed, counted.read_bytes) + written)
+    return msgspec.structs.replace(counted, needed_bytes=min(examination.needed, counted.read_bytes) + written)
 
 
-def _work_by_size(shape: ShapeFacts, parameters: dict[str, InputFact]) -> Work:
-    """Work where there is no graph: everything read and written once, one operation for each output element."""
+def _work_by_size(shape: ShapeFacts, parameters: dict[str, InputFact], kept: tuple[InputFact, ...]) -> Work:
+    """Work where there is no graph: everything read and written once, one operation for each element written."""
     read = sum(map(_bytes, (*shape.inputs, *parameters.values())))
-    return Work(read_bytes=read, write_bytes=sum(map(_bytes, shape.outputs)), flops=sum(map(_count, shape.outputs)))
+    written = (*shape.outputs, *kept)
+    return Work(read_bytes=read, write_bytes=sum(map(_bytes, written)), flops=sum(map(_count, written)))
 
 
 def _count(fact: InputFact) -> int:

@@ -11,7 +11,10 @@ from .answering import Handlers, Refused, attempt, serve_commands
 from .messages import IDLE, Build, Built, Done, Open, Opened, Release, Spawn, Stock, Time, Timed
 from .place import Place
 from .reference import prepare_process
-from .stopwatch import stopwatch_for
+from .restarts import Restarts
+from .state import whole_of
+from .state_messages import INPUT
+from .stopwatch import as_it_is, stopwatch_for
 from .subject import Subject, open_subject
 
 MODES = {"compile": None, "max_autotune": "max-autotune"}
@@ -39,6 +42,7 @@ class _Baseline:
         self._calls: dict[str, Callable[..., Any]] = {IDLE: lambda *inputs: None}
         self._there = there
         self._stopwatch = stopwatch_for(there)
+        self._restarts: Restarts | None = None
 
     def open(self, command: Open, descriptors: list[int]) -> Opened:
         self._subject = open_subject(command)
@@ -48,7 +52,18 @@ class _Baseline:
     def stock(self, command: Stock, descriptors: list[int]) -> Done:
         source = values.MappedFile(descriptors[0], command.inputs.size)
         self._stopwatch.stock(values.unpack(command.inputs, source))
+        if command.state:
+            self._restart_from(self._stopwatch.copies[-1], command)
         return Done()
+
+    def _restart_from(self, inputs: list[Any], command: Stock) -> None:
+        assert self._subject is not None
+        if self._restarts is None:
+            names = {whole_of(entry.name) for entry in command.state if entry.kind != INPUT}
+            subject = self._subject
+            self._restarts = Restarts(command.state, subject.module, lambda: subject.restart(names))
+            self._stopwatch.written = self._restarts.written
+        self._restarts.stock(inputs)
 
     def build(self, command: Build, descriptors: list[int]) -> Built:
         assert self._subject is not None
@@ -56,6 +71,8 @@ class _Baseline:
         call: Callable[..., Any] = self._subject.call
         if command.name in MODES:
             call = self._subject.compiled(MODES[command.name])
+        if self._restarts is not None:
+            call = self._restarts.before(call)
         try:
             # Every copy, since sizes may depend on the data, and twice, since the first call may only record.
             for inputs in [*self._stopwatch.copies, *self._stopwatch.copies]:
@@ -67,7 +84,8 @@ class _Baseline:
 
     def time(self, command: Time, descriptors: list[int]) -> Timed | tuple[Timed, Sequence[int]]:
         call = self._calls[command.name]
-        timed, _ = attempt(lambda: self._stopwatch.run(call, command))
+        taken = as_it_is if self._restarts is None or command.name == IDLE else self._restarts.taken
+        timed, _ = attempt(lambda: self._stopwatch.run(call, command, taken=taken))
         return timed
 
     def release(self, command: Release, descriptors: list[int]) -> Done:

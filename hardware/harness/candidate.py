@@ -20,6 +20,7 @@ from ..languages._triton_runtime import unpack, use
 from . import place, values
 from .answering import Handlers, Refused, attempt, serve_commands
 from .backward import differentiated
+from .candidate_state import CandidateState, build_model, check_kinds
 from .fingerprint import Fingerprint
 from .handing_over import hand_over
 from .integrity import Snapshot
@@ -39,7 +40,10 @@ from .messages import (
     Values,
 )
 from .place import Place
-from .stopwatch import stopwatch_for
+from .restarts import Restarts
+from .state import after_call
+from .state_messages import INPUT, CheckState, StateChecked
+from .stopwatch import as_it_is, stopwatch_for
 from .user_module import import_source
 
 PROBES = 64
@@ -71,6 +75,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
         Load: candidate.load,
         Run: candidate.run,
         Dump: candidate.dump,
+        CheckState: candidate.check_state,
         Release: candidate.release,
         Stock: candidate.stock,
         Time: candidate.time,
@@ -94,10 +99,13 @@ class _Candidate:
         self._place = there
         self._scratch = scratch
         self._call: Callable[..., Any] | None = None
+        self._model: torch.nn.Module | None = None
         self._slots: dict[int, _Slot] = {}
         self._stopwatch = stopwatch_for(there)
         self._coming: list[tuple[Stock, values.MappedFile]] = []
         self._snapshot = Snapshot()
+        self._state: CandidateState | None = None
+        self._restarts: Restarts | None = None
 
     def load(self, command: Load, descriptors: list[int]) -> Done:
         os.environ["KERNELSWARM_ARTIFACTS"] = command.artifacts
@@ -111,8 +119,10 @@ class _Candidate:
                 raise Refused("the file defines no function `kernel`", kind="load")
         else:
             assert command.setup is not None
-            arguments, parameters = values.unpack(command.setup, _mapped(command.setup, descriptors))
-            self._call = _build_model(module, arguments, parameters)
+            source = _mapped(command.setup, descriptors)
+            self._call = self._model = model = build_model(module, values.unpack(command.setup, source))
+            check_kinds(model, command.roles)
+            self._state = CandidateState(model, command.setup, source)
         if command.backward:
             own = getattr(module, "backward", None)
             self._call = differentiated(self._call, own if callable(own) else None)
@@ -128,6 +138,11 @@ class _Candidate:
     def run(self, command: Run, descriptors: list[int]) -> Ran:
         assert self._call is not None
         slot = self._slots[command.slot] if command.repeat else self._filled(command, descriptors)
+        written = [entry.tensor for entry in command.state if entry.kind == INPUT]
+        if command.repeat and written:
+            slot = _placed(command.inputs, slot.source, slot)
+        if self._state is not None:
+            self._state.begin(command.state, continued=command.continued)
         if command.poison == "malloc" and self._slots:
             self._place.soil(next(reversed(self._slots.values())).outputs)
         with _poisoned(command.poison):
@@ -135,12 +150,18 @@ class _Candidate:
         # Read at once and backwards: a thread that still computes is caught with its work undone.
         slot.outputs = values.leaves(result)
         slot.probes = [_probe(output, self._place) for output in slot.outputs]
+        kept = after_call(command.state, slot.inputs, self._model)
+        slot.outputs += kept
+        slot.probes += [_probe(one, self._place) for one in kept]
         self._slots[command.slot] = slot
         return Ran(
             outputs=tuple(_describe(output, self._place) for output in slot.outputs),
-            mutated=_first_changed(slot, self._place),
+            mutated=_first_changed(slot, self._place, written),
             touched=self._touched(),
         )
+
+    def check_state(self, command: CheckState, descriptors: list[int]) -> StateChecked:
+        return StateChecked() if self._state is None else self._state.differences()
 
     def _touched(self) -> tuple[str, ...]:
         # The snapshot watches this module, so this module watches the snapshot.
@@ -165,6 +186,12 @@ class _Candidate:
         return Done()
 
     def stock(self, command: Stock, descriptors: list[int]) -> Done:
+        if command.state and self._restarts is None:
+            if self._state is not None:
+                self._state.begin(command.state, continued=False)
+            restore = _nothing if self._state is None else self._state.restore
+            self._restarts = Restarts(command.state, self._model, restore)
+            self._stopwatch.written = self._restarts.written
         self._coming.append((command, _mapped(command.inputs, descriptors)))
         if not command.later:
             self._arrive()
@@ -179,11 +206,15 @@ class _Candidate:
             index = command.reuse if old is not None else len(copies)
             copies[index : index + 1] = [slot.inputs]
             self._slots[_slot_of_copy(index)] = slot
+            if self._restarts is not None:
+                self._restarts.stock(slot.inputs)
 
     def time(self, command: Time, descriptors: list[int]) -> Timed:
         assert self._call is not None
-        call = self._call
-        timed, output = attempt(lambda: self._stopwatch.run(call, command, arrive=self._arrive))
+        call, taken = self._call, as_it_is
+        if self._restarts is not None:
+            call, taken = self._restarts.before(call), self._restarts.taken
+        timed, output = attempt(lambda: self._stopwatch.run(call, command, arrive=self._arrive, taken=taken))
         if command.slot >= 0:
             held = self._slots[_slot_of_copy(timed.kept)]
             outputs = values.leaves(output)
@@ -195,6 +226,10 @@ class _Candidate:
                 [_probe(output, self._place) for output in outputs],
             )
         return timed
+
+
+def _nothing() -> None:
+    """A function keeps nothing."""
 
 
 def _slot_of_copy(index: int) -> int:
@@ -213,16 +248,6 @@ def _placed(inputs: Values, source: values.MappedFile, old: _Slot | None) -> _Sl
 
 def _mapped(described: Values, descriptors: list[int]) -> values.MappedFile:
     return values.MappedFile(descriptors[0], described.size)
-
-
-def _build_model(module: Any, arguments: Any, parameters: dict[str, torch.Tensor]) -> Callable[..., Any]:
-    make = getattr(module, "ModelNew", None)
-    if not (isinstance(make, type) and issubclass(make, torch.nn.Module)):
-        raise Refused("the file defines no class `ModelNew(nn.Module)`", kind="load")
-    model = attempt(lambda: make(*arguments).to(place.here().device), "load")
-    attempt(lambda: model.load_state_dict(parameters, strict=True), "load")
-    call: Callable[..., Any] = model
-    return call
 
 
 @contextlib.contextmanager
@@ -288,10 +313,15 @@ def _offset(flat: int, shape: Sequence[int], stride: Sequence[int]) -> int:
     return offset
 
 
-def _first_changed(slot: _Slot, there: Place) -> int:
-    """Index of the first tensor among the inputs whose bytes differ from what was handed in; -1: none."""
+def _first_changed(slot: _Slot, there: Place, written: Sequence[int]) -> int:
+    """Index of the first tensor among the inputs whose bytes differ from what was handed in; -1: none.
+
+    Those that are to be ``written`` aside.
+    """
     specs = values.specs_of(slot.description.items)
     for index, (tensor, spec) in enumerate(zip(values.tensors_of(slot.inputs), specs, strict=True)):
+        if index in written:
+            continue
         mark = slot.marks[index] if slot.marks else None
         if mark is None:
             same = there.holds(tensor, slot.source.address + spec.position, spec.size)

@@ -3,18 +3,17 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ...schemas import HarnessError, Problem, sha256
 from . import held_out, wire
+from .case import Case, Planned
 from .kinds import NORMAL, instead_of, planned
 from .launcher import Launcher
 from .messages import (
     CaseMade,
     Compare,
     Compared,
-    Expected,
     Explain,
     Explained,
     Failure,
@@ -24,7 +23,8 @@ from .messages import (
     Output,
     Values,
 )
-from .sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS, bytes_of, is_large
+from .sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS
+from .state_messages import INPUT, StateEntry
 from .worker import Worker, WorkerConfused, WorkerDied
 
 __all__ = ["MAIN_SEEDS", "Case", "CaseHost", "ask_reference", "open_command"]
@@ -36,44 +36,6 @@ STEP_SECONDS = 300.0
 TRIES = 3
 MOST_DISCLOSED = 16
 """Times that made-up shapes are replaced once a verdict has named one: each costs memory for the session."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """One input set, ready to be handed to a candidate."""
-
-    number: int
-    shape: str
-    """The name that the problem gives it, or the sizes that were made up."""
-    seed: int
-    inputs: Values
-    file: int
-    """Descriptor of the inputs' memory file."""
-    outputs: tuple[Expected, ...]
-    kind: str = NORMAL
-    refused: str = ""
-    """Why nobody can be checked on it; then it has neither inputs nor file."""
-    passing: tuple[str, ...] = ()
-    """Wrong answers that would pass on it."""
-
-    @property
-    def is_large(self) -> bool:
-        """Whether a call on it takes and returns so much that it is made once only."""
-        return is_large(self.inputs.size, sum(bytes_of(one.shape, one.dtype) for one in self.outputs if one.dtype))
-
-    @property
-    def form(self) -> tuple[Output, ...]:
-        """Outputs as the reference has them."""
-        return tuple(Output(kind=one.kind, type_name="", dtype=one.dtype, shape=one.shape) for one in self.outputs)
-
-
-@dataclass(frozen=True)
-class _Planned:
-    shape: str
-    seed: int
-    kind: str = NORMAL
-    sizes: dict[str, int] = field(default_factory=dict)
-    """Made-up ones, instead of those of the shape."""
 
 
 class CaseHost:
@@ -88,11 +50,12 @@ class CaseHost:
         self._cases: dict[int, Case] = {}
         self._made: set[int] = set()
         """Cases whose oracle the present process holds."""
-        self._plan: list[_Planned] = []
+        self._plan: list[Planned] = []
         """Every case by number: the problem's own, one of the main shape for after the timing, then the derived."""
         self._final = 0
         """Number of the one for after the timing."""
         self._derived: list[int] = []
+        self._in_a_row: list[int] = []
         self._sizes: dict[str, dict[str, int]] = {}
         """The problem's sizes by shape, where it has some."""
         self._held_out: list[Case] | None = None
@@ -104,6 +67,8 @@ class CaseHost:
         """Whether the memory holds one candidate at a time; None until :meth:`prepare` has found out."""
         self.backward = False
         """Whether the problem asks for the backward pass, too; known once it is open."""
+        self.roles: dict[str, str] = {}
+        """Of the module's parameters and buffers; known likewise."""
 
     @property
     def command(self) -> Open:
@@ -137,7 +102,8 @@ class CaseHost:
         shapes = await self.shapes()
         own = {shape: await self.cases_of(shape) for shape in shapes}
         if not self._derived:
-            passing = set.intersection(*(set(case.passing) for cases in own.values() for case in cases))
+            decided = [case for cases in own.values() for case in cases] + await self.cases_in_a_row()
+            passing = set.intersection(*(set(case.passing) for case in decided))
             sizes = {shape: cases[0].inputs.size for shape, cases in own.items()}
             for shape, kind in planned(sizes, shapes, decided=not passing):
                 self._add(shape, kind)
@@ -152,9 +118,26 @@ class CaseHost:
         if not any((one.shape, one.kind) == (shape, kind) for one in self._plan):
             self._derived.append(self._put(shape, kind, {}))
 
-    def _put(self, shape: str, kind: str, sizes: dict[str, int]) -> int:
-        self._plan.append(_Planned(shape, self._seed(f"case {len(self._plan)}"), kind, sizes))
+    def _put(self, shape: str, kind: str, sizes: dict[str, int], earlier: tuple[int, ...] = ()) -> int:
+        self._plan.append(Planned(shape, self._seed(f"case {len(self._plan)}"), kind, sizes, earlier))
         return len(self._plan) - 1
+
+    async def cases_in_a_row(self) -> list[Case]:
+        """Cases of the timed shape each of which finds the state that the one before it left; none without state."""
+        main = (await self.cases_of((await self.shapes())[0]))[0]
+        if all(entry.kind == INPUT for entry in main.state):
+            return []
+        if not self._in_a_row:
+            calls = LARGE_SEEDS if main.is_large else MAIN_SEEDS
+            for _ in range(calls):
+                earlier = tuple(self._plan[number].seed for number in self._in_a_row)
+                self._in_a_row.append(self._put(main.shape, NORMAL, {}, earlier))
+        return [await self.case(number) for number in self._in_a_row]
+
+    async def timed_state(self) -> tuple[StateEntry, ...]:
+        """What is put back before every timed call."""
+        cases = [*await self.timed_cases(), await self.final_case()]
+        return tuple(dict.fromkeys(entry for case in cases for entry in case.state))
 
     async def held_out_cases(self) -> list[Case]:
         """Cases at shapes that the problem does not name, where it allows any; the same until :meth:`disclose`."""
@@ -191,6 +174,7 @@ class CaseHost:
         large = any([(await self.cases_of(shape))[0].is_large for shape in await self.shapes()])
         if large:
             await self.final_case()
+            await self.cases_in_a_row()
             await self.derived_cases()
             await self.held_out_cases()
         self.large = large
@@ -269,6 +253,7 @@ class CaseHost:
                 again=again,
                 base=base.inputs if base else None,
                 sizes=want.sizes,
+                earlier=want.earlier,
             )
             made, files = await ask_reference(worker, command, CaseMade, [base.file] if base else [])
             self._made.add(number)
@@ -287,10 +272,12 @@ class CaseHost:
                     want.kind,
                     made.refused,
                     made.passing,
+                    made.state,
+                    made.aliased,
                 )
             return self._cases[number]
 
-    def _base_of(self, want: _Planned) -> Case | None:
+    def _base_of(self, want: Planned) -> Case | None:
         """What a derived case is made of where that is large: drawing it once more would take seconds."""
         if want.kind == NORMAL or want.sizes:
             return None
@@ -323,9 +310,9 @@ class CaseHost:
             wire.close_all(descriptors)
         main, *others = opened.shapes
         shapes = [main] * MAIN_SEEDS + [shape for shape in others for _ in range(OTHER_SEEDS)] + [main]
-        self.backward, self._sizes = opened.backward, opened.sizes
+        self.backward, self._sizes, self.roles = opened.backward, opened.sizes, opened.roles
         if not self._plan:
-            self._plan = [_Planned(shape, self._seed(f"case {number}")) for number, shape in enumerate(shapes)]
+            self._plan = [Planned(shape, self._seed(f"case {number}")) for number, shape in enumerate(shapes)]
             self._final = len(self._plan) - 1
 
     def _forget(self) -> None:

@@ -11,6 +11,7 @@ from .bounds import MULTIPLE, Tolerance, bound_for, is_moderate
 from .handing_over import Written
 from .messages import UNMEASURABLE, Compared, Expected, Output
 from .place import here
+from .state_messages import StateEntry
 from .values import all_finite, dtype_name
 
 LARGE = 1 << 27
@@ -24,6 +25,16 @@ _WEIGHED = 1 << 24
 
 class Target:
     """One expected output: the oracle, and how far from it the reference itself is."""
+
+    entry: StateEntry | None = None
+    """What it is of the state; None for what a call returns."""
+    is_judged = True
+    """Whether candidates are held to it."""
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is what a caller sees: an output, or an input that is written."""
+        return self.entry is None or self.entry.tensor >= 0
 
     def __init__(self, native: Any, precise: Any, tolerance: Tolerance, shaken: Any = None) -> None:
         """``native`` is the reference's output, ``precise`` the same in float64 (or None if there is no such thing).

@@ -16,7 +16,7 @@ from ...schemas import Evidence, HarnessError, Verdict
 from .case_host import Case, CaseHost
 from .judgement import Judged
 from .messages import Done, Stock, Time, Timed
-from .verification import Suspect
+from .suspect import Suspect
 
 TRIES = 7
 """One slow call may be the scheduler's doing; each further try has a process of its own, to which all data is new."""

@@ -8,7 +8,7 @@ from .worker import Worker, describe_end
 
 _MEMORY = re.compile(r"bad_alloc|annot allocate memory|can't allocate memory|MemoryError")
 
-_KINDS = {"load": Verdict.load_error, "memory": Verdict.out_of_memory}
+_KINDS = {"load": Verdict.load_error, "state": Verdict.wrong_state, "memory": Verdict.out_of_memory}
 
 
 class Judged(Exception):

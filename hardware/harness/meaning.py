@@ -20,12 +20,13 @@ from . import values
 from .answering import Refused
 from .compare import Target
 from .derived import derive
+from .effects import called
 from .held_out import in_words
 from .kinds import SMALL_BYTES, STRIDED, allows_nonfinite, instead_of, planned
 from .messages import HOST, Open
 from .place import brought, here
 from .subject import Subject
-from .targets import reference_outputs, targets_of
+from .targets import targets_of
 from .wrong_answers import both, passing
 
 SLOW_SECONDS = 10.0
@@ -56,8 +57,13 @@ def changed(subject: Subject, problem: Open, base: list[Any], kind: str, seed: i
         targets = targets_of(subject, problem, inputs, shake=not plain)
     except Refused as refused:
         raise Meaningless(f"the reference fails on them ({refused})") from None
-    doubts = [] if plain else [target.doubt(may_be_nan=allows_nonfinite(kind)) for target in targets]
-    doubt = next(filter(None, doubts), "")
+    doubt = ""
+    for target in () if plain else targets:
+        doubtful = target.doubt(may_be_nan=allows_nonfinite(kind))
+        if target.is_answer:
+            doubt = doubt or doubtful
+        # What a module keeps may mean nothing where its answer does: then that alone is judged.
+        target.is_judged = not doubtful
     if doubt:
         raise Meaningless(doubt)
     return inputs, targets
@@ -105,7 +111,7 @@ def elsewhere(
             raise Meaningless(TOO_SLOW)
         if here().device.type != HOST:
             # An index out of range raises in main memory. On a device it ends whatever else runs in this process.
-            reference_outputs(subject, problem, drawn)
+            called(subject, problem, drawn)
         inputs = brought(drawn)
         targets = targets_of(subject, problem, inputs)
     except Refused as refused:

@@ -1,56 +1,8 @@
 """What supervisor and children say to each other. Children's words are data to the supervisor, never trusted code."""
 
 from ...schemas import ProblemFacts, ProblemFormat, Schema
-
-# Values ------------------------------------------------------------------------------------------------------------
-
-
-class TensorSpec(Schema, frozen=True, kw_only=True, tag="tensor"):
-    """A tensor inside a memory file: its whole storage, and how the tensor lies in it."""
-
-    dtype: str
-    """As torch spells it: ``float32``."""
-    shape: tuple[int, ...]
-    stride: tuple[int, ...]
-    """In elements."""
-    storage_offset: int
-    """In elements."""
-    position: int
-    """Where the storage begins in the file, bytes."""
-    size: int
-    """Bytes of the storage."""
-
-
-class Sequence(Schema, frozen=True, kw_only=True, tag="sequence"):
-    """A list or tuple."""
-
-    items: "tuple[Value, ...]"
-    is_tuple: bool
-
-
-class Mapping(Schema, frozen=True, kw_only=True, tag="mapping"):
-    """A dictionary with text keys."""
-
-    items: "dict[str, Value]"
-
-
-class DTypeValue(Schema, frozen=True, kw_only=True, tag="dtype"):
-    """A torch.dtype."""
-
-    name: str
-
-
-Value = None | bool | int | float | str | TensorSpec | Sequence | Mapping | DTypeValue
-"""An argument as it travels."""
-
-
-class Values(Schema, frozen=True, kw_only=True):
-    """Arguments and the size of the memory file that holds their tensors (which travels beside the message)."""
-
-    items: tuple[Value, ...]
-    size: int
-    """Bytes."""
-
+from .arguments import Values as Values
+from .state_messages import CheckState, StateChecked, StateEntry
 
 # The zygote --------------------------------------------------------------------------------------------------------
 
@@ -149,6 +101,9 @@ class Load(Schema, frozen=True, kw_only=True, tag="load"):
     backward: bool = False
     """Whether its calls are both passes (:mod:`.backward`)."""
 
+    roles: dict[str, str] = {}
+    """Of the module's parameters and buffers, by qualified name (:attr:`.InputFact.role`)."""
+
 
 class Run(Schema, frozen=True, kw_only=True, tag="run"):
     """Call the candidate on the inputs in the memory file beside this."""
@@ -166,6 +121,12 @@ class Run(Schema, frozen=True, kw_only=True, tag="run"):
     poison: str = ""
     """What fresh memory is filled with: ``torch`` (its pattern for uninitialised tensors, else 0x7F), ``malloc`` (0x7F
     only), or nothing."""
+
+    state: tuple[StateEntry, ...] = ()
+    """What the reference changes there. Copies of it are the last outputs."""
+
+    continued: bool = False
+    """Leave the state as the call before left it; otherwise it is put back to what it was after loading."""
 
 
 class Output(Schema, frozen=True, kw_only=True):
@@ -223,6 +184,8 @@ class Stock(Schema, frozen=True, kw_only=True, tag="stock"):
     """Index of the copy that they replace: in its tensors, at the same addresses, if they fit. -1: one more copy."""
     later: bool = False
     """Not now: they arrive in the middle of the next batch (:attr:`Time.before`)."""
+    state: tuple[StateEntry, ...] = ()
+    """What is put back before every timed call. Copies of it are the last outputs of the call whose output is kept."""
 
 
 class Time(Schema, frozen=True, kw_only=True, tag="time"):
@@ -279,6 +242,8 @@ class Opened(Schema, frozen=True, kw_only=True, tag="opened"):
     """Whether the problem asks for the backward pass, too."""
     sizes: dict[str, dict[str, int]] = {}
     """The sizes of every shape that has some: what :mod:`.held_out` may make others of."""
+    roles: dict[str, str] = {}
+    """Of the module's parameters and buffers, by qualified name."""
 
 
 class MakeCase(Schema, frozen=True, kw_only=True, tag="make_case"):
@@ -295,6 +260,8 @@ class MakeCase(Schema, frozen=True, kw_only=True, tag="make_case"):
     """Inputs to change instead of a draw, which takes seconds for large ones. Beside it: their file."""
     sizes: dict[str, int] = {}
     """Sizes to draw at instead of those that ``shape`` names (:mod:`.held_out`)."""
+    earlier: tuple[int, ...] = ()
+    """Seeds of the calls that come before it, from the start on: it finds the state that they leave."""
 
 
 class Expected(Schema, frozen=True, kw_only=True):
@@ -320,6 +287,12 @@ class CaseMade(Schema, frozen=True, kw_only=True, tag="case_made"):
 
     passing: tuple[str, ...] = ()
     """Wrong answers (:mod:`.wrong_answers`) that would pass on the problem's own inputs."""
+
+    state: tuple[StateEntry, ...] = ()
+    """What the reference changes: the last of ``outputs``, in this order."""
+
+    aliased: bool = False
+    """Whether outputs lie in the state: they hold until the next call only."""
 
 
 class Compare(Schema, frozen=True, kw_only=True, tag="compare"):
@@ -396,5 +369,7 @@ class Admitted(Schema, frozen=True, kw_only=True, tag="admitted"):
     facts: ProblemFacts
 
 
-Command = Load | Run | Dump | Release | Stock | Time | Open | MakeCase | Compare | Explain | Build | Admit
-Answer = Failure | Done | Ran | Dumped | Timed | Opened | CaseMade | Compared | Explained | Built | Admitted
+Command = Load | Run | Dump | Release | CheckState | Stock | Time | Open | MakeCase | Compare | Explain | Build | Admit
+Answer = (
+    Failure | Done | Ran | Dumped | StateChecked | Timed | Opened | CaseMade | Compared | Explained | Built | Admitted
+)

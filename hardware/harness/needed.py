@@ -6,8 +6,8 @@ import torch
 
 from . import values
 from .answering import Refused, attempt
+from .effects import copies
 from .subject import Subject
-from .targets import copies
 
 MOST_BYTES = 512 << 20
 """Of inputs. Beyond that, derivatives may not fit in memory beside everything else."""
@@ -20,6 +20,7 @@ def needed_bytes(subject: Subject, inputs: list[Any]) -> int:
     """
     if values.size_of(inputs) > MOST_BYTES:
         return 0
+    subject.restart()
     try:
         return attempt(lambda: _count(subject, copies(inputs)))
     except Refused:

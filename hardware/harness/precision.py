@@ -13,8 +13,8 @@ import torch
 
 from . import values
 from .answering import Refused, attempt
+from .effects import copies
 from .subject import Subject
-from .targets import copies
 
 CLOSER = 0.5
 """An answer this much closer to the lower precision's than to the right one is the lower precision's."""

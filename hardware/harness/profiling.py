@@ -34,18 +34,18 @@ from .contest import Contestant, Part, Plan
 from .fresh_data import FreshCall, Remembers
 from .judgement import Judged, judged
 from .launcher import Launcher
-from .messages import Done, Run, Stock, Time, Timed
+from .messages import Done, Stock, Time, Timed
 from .precedence import is_asked_for, precedence
 from .rest import Rest
 from .sizes import bytes_of
+from .suspect import Suspect, Taken
 from .timing_host import BaselinesDied, TimingHost
 from .verification import (
     EARLY,
-    Suspect,
-    Taken,
     Verification,
     load_into,
     must_be_right_when_timed,
+    run_on,
     started,
 )
 
@@ -228,7 +228,9 @@ class Profiling:
 
     async def _take(self, case: Case) -> None:
         """Keep what a call left; comparing it can wait until others may use the machine again."""
-        self.taken.append(await Verification(self.cases, self.suspect).take(_TIMED_SLOT, case, case.form))
+        # Where calls change different things, what is handed over beside the outputs is not what this case has.
+        form = case.form if case.state == await self.cases.timed_state() else case.form[: case.returned]
+        self.taken.append(await Verification(self.cases, self.suspect).take(_TIMED_SLOT, case, form))
 
     async def check_taken(self) -> None:
         """Compare everything that was kept while it was timed.
@@ -250,8 +252,9 @@ class Profiling:
         """
         case = await self.cases.final_case()
         verification = Verification(self.cases, self.suspect)
-        outputs = await verification.run(Run(slot=_FINAL_SLOT, inputs=case.inputs), case, [])
+        outputs = await verification.run(run_on(case, _FINAL_SLOT), case, [])
         must_be_right_when_timed(await verification.compare(_FINAL_SLOT, case, outputs), case)
+        await verification.check_rest_of_state(case, "after it was timed")
 
     def close(self) -> None:
         """Let go of what was kept."""
@@ -265,8 +268,9 @@ async def stock(cases: CaseHost, suspect: Suspect) -> None:
     Raises:
         Judged: the candidate's process died of it.
     """
+    state = await cases.timed_state()
     for case in await cases.timed_cases():
-        await suspect.ask(Stock(inputs=case.inputs), Done, (case.file,), case=case)
+        await suspect.ask(Stock(inputs=case.inputs, state=state), Done, (case.file,), case=case)
 
 
 def _start(session: CounterSession, pid: int) -> bool:

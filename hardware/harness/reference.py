@@ -13,6 +13,7 @@ import torch
 from . import values
 from .answering import Handlers, serve_commands
 from .compare import Target
+from .effects import called
 from .handing_over import written
 from .kinds import NORMAL
 from .linux import LESS_URGENT
@@ -31,6 +32,7 @@ from .messages import (
 )
 from .place import Place, brought, here, settle
 from .precision import Answer, step_for, suspected
+from .state import roles
 from .subject import Subject, open_subject
 from .targets import targets_of
 from .wrong_answers import passing
@@ -77,7 +79,8 @@ class _Reference:
             subject = self._subject
             return Opened(shapes=subject.shapes, backward=subject.backward, sizes=subject.sizes)
         packed, file = values.pack(setup)
-        return Opened(shapes=self._subject.shapes, setup=packed, backward=self._subject.backward), (file,)
+        kinds = roles(self._subject.module)
+        return Opened(shapes=self._subject.shapes, setup=packed, backward=self._subject.backward, roles=kinds), (file,)
 
     def make_case(self, command: MakeCase, descriptors: list[int]) -> tuple[CaseMade, Sequence[int]]:
         assert self._subject is not None and self._problem is not None
@@ -91,38 +94,36 @@ class _Reference:
 
     def _made(self, command: MakeCase, descriptors: list[int]) -> tuple[CaseMade, Sequence[int]]:
         if command.kind == NORMAL:
-            (packed, file), targets, found = self._normal(command.shape, command.seed)
+            made, file, targets = self._normal(command.shape, command.seed, command.earlier)
         else:
             inputs, targets = self._elsewhere(command) if command.sizes else self._changed(command, descriptors)
-            (packed, file), found = values.pack(inputs), ()
+            packed, file = values.pack(inputs)
+            made = _case_made(packed, targets)
         self._cases[command.case] = targets
-        made = CaseMade(
-            inputs=packed,
-            outputs=tuple(target.expected() for target in targets),
-            float64=all(target.float64 for target in targets),
-            passing=found,
-        )
         return made, (file,)
 
-    def _normal(self, shape: str, seed: int) -> tuple[tuple[Values, int], list[Target], tuple[str, ...]]:
+    def _normal(self, shape: str, seed: int, earlier: Sequence[int] = ()) -> tuple[CaseMade, int, list[Target]]:
         """Inputs of the problem's own, packed, what is right for them, and which wrong answers would pass for it."""
         assert self._subject is not None and self._problem is not None
+        before = [brought(self._subject.draw(shape, one)) for one in earlier]
         drawn = self._subject.draw(shape, seed)
-        packed = values.pack(drawn)
+        packed, file = values.pack(drawn)
         began = time.monotonic()
         inputs = brought(drawn)
-        targets = targets_of(self._subject, self._problem, inputs)
-        self._usual[shape] = usual(inputs, targets)
+        first = called(self._subject, self._problem, inputs, before)
+        aliased = first.aliased
+        targets = targets_of(self._subject, self._problem, inputs, first=first, earlier=before)
         found = passing(inputs, targets)
-        self._took[shape] = time.monotonic() - began
-        return packed, targets, found
+        if not before:
+            self._usual[shape] = usual(inputs, targets)
+            self._took[shape] = time.monotonic() - began
+        return _case_made(packed, targets, passing=found, aliased=aliased), file, targets
 
     def _elsewhere(self, command: MakeCase) -> tuple[list[Any], list[Target]]:
         assert self._subject is not None and self._problem is not None
         if command.shape not in self._usual:
             # This process took the place of the one that had drawn there.
-            (_, file), _, _ = self._normal(command.shape, command.seed)
-            os.close(file)
+            os.close(self._normal(command.shape, command.seed)[1])
         like, took = self._usual[command.shape], 0.0 if command.again else self._took[command.shape]
         return elsewhere(self._subject, self._problem, command.shape, command.sizes, command.seed, like, took)
 
@@ -138,10 +139,14 @@ class _Reference:
 
     def compare(self, command: Compare, descriptors: list[int]) -> Compared:
         """The worst output; the first that is wrong, if one is."""
-        targets = self._cases[command.case]
+        # A call that was timed may hand over its outputs without the state.
+        targets = self._cases[command.case][: len(command.outputs)]
         position, worst = 0, Compared(ok=True, error=0.0, reference_error=0.0, bound=0.0)
         with written(descriptors[0], _end_of(targets)) as file:
             for index, (target, output) in enumerate(zip(targets, command.outputs, strict=True)):
+                if not target.is_judged:
+                    position = target.after(position)
+                    continue
                 result, position = target.compare(output, file, position, index)
                 if not result.ok:
                     return result
@@ -157,6 +162,23 @@ class _Reference:
         found = suspected(self._subject, unpacked(command.inputs, inputs), command.output, answer)
         here().tidy()
         return Explained(precision=found)
+
+
+def _case_made(
+    packed: Values,
+    targets: Sequence[Target],
+    *,
+    passing: tuple[str, ...] = (),
+    aliased: bool = False,
+) -> CaseMade:
+    return CaseMade(
+        inputs=packed,
+        outputs=tuple(target.expected() for target in targets),
+        float64=all(target.float64 for target in targets),
+        passing=passing,
+        state=tuple(target.entry for target in targets if target.entry is not None),
+        aliased=aliased,
+    )
 
 
 def unpacked(described: Values, file: int) -> list[Any]:

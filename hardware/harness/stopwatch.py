@@ -12,6 +12,7 @@ import torch
 
 from .messages import HOST, Time, Timed
 from .place import Place
+from .values import tensors_of
 from .veil import Veil, generator
 
 FLUSH_BYTES = 256 << 20
@@ -19,6 +20,8 @@ FLUSH_BYTES = 256 << 20
 FLUSHES_BEFORE_ONE = 8
 """So often before a call that is timed alone: nothing was launched ahead of it, and on a busy machine launching it
 takes longer than one flush. A right kernel was taken for one that keeps answers: 88 us beside 40 in batches."""
+
+Taken = Callable[[Any, list[Any]], Any]
 
 _Event = torch.cuda.Event
 _record, _elapsed_time = torch.cuda.Event.record, torch.cuda.Event.elapsed_time
@@ -31,6 +34,11 @@ def _nothing() -> None:
     """No new inputs."""
 
 
+def as_it_is(output: Any, inputs: list[Any]) -> Any:
+    """What a call returned."""
+    return output
+
+
 def stopwatch_for(place: Place) -> "Stopwatch":
     """The stopwatch for calls whose tensors are at ``place``."""
     return Stopwatch() if place.device.type == HOST else DeviceStopwatch(place.device)
@@ -40,13 +48,16 @@ class Stopwatch:
     """Rotates through copies of the inputs, so that no call sees what the one before it saw."""
 
     # No dictionary: a candidate cannot hang a method of its own on the instance.
-    __slots__ = ("_turn", "copies")
+    __slots__ = ("_turn", "copies", "written")
 
     copies: list[list[Any]]
     """Inputs, in the order of the rotation."""
+    written: Sequence[int]
+    """Indices of the input tensors that calls write."""
 
     def __init__(self) -> None:
         self.copies: list[list[Any]] = []
+        self.written: Sequence[int] = ()
         self._turn = 0
 
     def stock(self, inputs: list[Any]) -> None:
@@ -59,6 +70,7 @@ class Stopwatch:
         command: Time,
         clock: Callable[[], int] = time.perf_counter_ns,
         arrive: Callable[[], None] = _nothing,
+        taken: Taken = as_it_is,
     ) -> tuple[Timed, Any]:
         """Time one batch; ``clock`` is bound when this module is imported, before any candidate.
 
@@ -67,6 +79,7 @@ class Stopwatch:
             command: How many calls of which kind.
             clock: Nanoseconds.
             arrive: Puts new inputs into a copy, after the first of the untimed calls.
+            taken: Makes what is kept of a call, before the next one, from what it returned and its inputs.
 
         Returns:
             The times, and what one of the timed calls returned: chance decides which, and only after it has.
@@ -76,7 +89,7 @@ class Stopwatch:
         try:
             self._prepare(call, command, arrive)
             batch = self._next(command.calls)
-            ns, after, output = _made(call, batch, clock)
+            ns, after, output = _made(call, batch, clock, taken)
         finally:
             gc.enable()
         return Timed(ns=ns, whole_ns=clock() - began, kept=self._copy(after)), output
@@ -125,6 +138,7 @@ class DeviceStopwatch(Stopwatch):
         command: Time,
         clock: Callable[[], int] = time.perf_counter_ns,
         arrive: Callable[[], None] = _nothing,
+        taken: Taken = as_it_is,
     ) -> tuple[Timed, Any]:
         """Time one batch; ``ns`` is what the events say, ``whole_ns`` what ``clock`` does, flushes included."""
         began = clock()
@@ -132,7 +146,7 @@ class DeviceStopwatch(Stopwatch):
         try:
             self._unveil()
             self._prepare(call, command, arrive)
-            ns, after, output = self._flushed_between(call, command, clock)
+            ns, after, output = self._flushed_between(call, command, clock, taken)
         finally:
             gc.enable()
         return Timed(ns=ns, whole_ns=clock() - began, kept=self._copy(after)), output
@@ -144,13 +158,17 @@ class DeviceStopwatch(Stopwatch):
 
     def _warm_up(self, call: Callable[..., Any], calls: int) -> None:
         """From here until the next batch begins no call has a look at inputs that are not its own."""
-        self._veils = [Veil(inputs, self._chance) for inputs in self.copies]
+        self._veils = [Veil(self._read(inputs), self._chance) for inputs in self.copies]
         for veil in self._veils:
             veil.spoil()
         for inputs, veil in self._with_veils(calls):
             veil.restore()
             call(*inputs)
             veil.spoil()
+
+    def _read(self, inputs: list[Any]) -> list[Any]:
+        """The tensors that calls only read: what they write is put back by itself, and taken after the call."""
+        return [tensor for index, tensor in enumerate(tensors_of(inputs)) if index not in self.written]
 
     def _with_veils(self, calls: int) -> list[tuple[list[Any], Veil]]:
         turn = self._turn
@@ -159,7 +177,7 @@ class DeviceStopwatch(Stopwatch):
         ]
 
     def _flushed_between(
-        self, call: Callable[..., Any], command: Time, clock: Callable[[], int]
+        self, call: Callable[..., Any], command: Time, clock: Callable[[], int], taken: Taken
     ) -> tuple[int, int, Any]:
         """The timed calls: nanoseconds of all, how many came after the one whose output is kept, and that output."""
         batch = self._with_veils(command.calls)
@@ -178,12 +196,14 @@ class DeviceStopwatch(Stopwatch):
             veil.spoil()
             return output
 
-        _, after, output = _made(flushed, [inputs for inputs, _ in batch], clock)
+        _, after, output = _made(flushed, [inputs for inputs, _ in batch], clock, taken)
         _synchronize(self._device)
         return round(sum(_elapsed_time(before, after) for before, after in pairs) * 1e6), after, output
 
 
-def _made(call: Callable[..., Any], batch: Sequence[list[Any]], clock: Callable[[], int]) -> tuple[int, int, Any]:
+def _made(
+    call: Callable[..., Any], batch: Sequence[list[Any]], clock: Callable[[], int], taken: Taken
+) -> tuple[int, int, Any]:
     """Make the calls of a batch; returns their time, how many came after the one whose output is kept, and that output.
 
     An output is kept at a moment that is drawn, and by chance another one instead, at moments that are drawn when the
@@ -197,9 +217,10 @@ def _made(call: Callable[..., Any], batch: Sequence[list[Any]], clock: Callable[
         for inputs in drawn.pop():
             output = call(*inputs)
         if not _length_hint(left):
-            return clock() - started, after, kept if after else output
+            ns = clock() - started
+            return ns, after, kept if after else taken(output, inputs)
         if not after or _urandom(1)[0] & 1:
-            after, kept = _length_hint(left), output
+            after, kept = _length_hint(left), taken(output, inputs)
         drawn.append(_some(left, len(batch)))
 
 

@@ -4,18 +4,19 @@ import copy
 import inspect
 import random
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy
 import torch
 
 from ...schemas import ProblemFormat
-from . import backward
+from . import backward, state
 from .answering import Refused, attempt
 from .messages import HOST, Open
 from .oracle import in_float64, in_lower
 from .place import brought, here
+from .state_messages import StateEntry
 from .user_module import import_source
 from .values import mapped
 
@@ -58,11 +59,30 @@ class Subject(Protocol):
         In main memory, or already where this process keeps its tensors.
         """
 
-    def setup(self) -> tuple[list[Any], dict[str, torch.Tensor]] | None:
-        """Constructor's arguments and parameters, where candidates need them."""
+    def setup(self) -> state.Setup | None:
+        """What a candidate is made with, where it needs that."""
 
-    def precise(self, inputs: list[Any], shake: float = 0.0) -> Any:
-        """The reference's result computed in float64 throughout, every input off by a share ``shake`` at most."""
+    @property
+    def module(self) -> torch.nn.Module | None:
+        """The module that ``call`` runs; None for a function."""
+
+    def restart(self, names: Iterable[str] | None = None) -> None:
+        """Put back what calls have changed, or of that what ``names`` name."""
+
+    def changed(self) -> dict[str, str]:
+        """Names and kinds of what calls have changed since the start."""
+
+    def precise(
+        self,
+        inputs: list[Any],
+        shake: float = 0.0,
+        entries: Sequence[StateEntry] = (),
+        earlier: Sequence[list[Any]] = (),
+    ) -> Any:
+        """The reference's result computed in float64 throughout, every input off by a share ``shake`` at most.
+
+        Behind the outputs stands what it leaves of ``entries``; the calls ``earlier`` come before, from the start on.
+        """
 
     def lowered(self, inputs: list[Any], dtype: torch.dtype) -> Any:
         """The reference's result computed in ``dtype`` throughout."""
@@ -124,9 +144,24 @@ class FunctionSubject:
     def setup(self) -> None:
         """A function has none."""
 
-    def precise(self, inputs: list[Any], shake: float = 0.0) -> Any:
+    module = None
+
+    def restart(self, names: Iterable[str] | None = None) -> None:
+        """A function keeps nothing."""
+
+    def changed(self) -> dict[str, str]:
+        """A function keeps nothing."""
+        return {}
+
+    def precise(
+        self,
+        inputs: list[Any],
+        shake: float = 0.0,
+        entries: Sequence[StateEntry] = (),
+        earlier: Sequence[list[Any]] = (),
+    ) -> Any:
         """The reference's result computed in float64 throughout."""
-        return in_float64(self.call, inputs, shake)
+        return in_float64(state.with_state(self.call, entries, None), inputs, shake)
 
     def lowered(self, inputs: list[Any], dtype: torch.dtype) -> Any:
         """The reference's result computed in ``dtype`` throughout."""
@@ -160,10 +195,35 @@ class KernelBenchSubject:
         self.call = _passes(self._model, self.backward)
         self.signature = _signature(self._model.forward, self.backward)
         self.tolerance = getattr(module, "tolerance", None)
+        try:
+            self._start = attempt(self._started)
+        except Refused as refused:
+            what = "has parameters or buffers that cannot be copied (a lazy layer needs its sizes)"
+            raise explained(refused, problem, what) from None
+
+    @property
+    def module(self) -> torch.nn.Module:
+        """The model."""
+        return self._model
+
+    def _started(self) -> state.Start:
+        start = state.Start(self._model)
+        start.keep()
+        return start
+
+    def restart(self, names: Iterable[str] | None = None) -> None:
+        """Put back what calls have changed, or of that what ``names`` name."""
+        self._start.restore(names)
+
+    def changed(self) -> dict[str, str]:
+        """Names and kinds of what calls have changed since the start."""
+        return self._start.changed()
 
     def bring(self) -> None:
         """Move the model to where this process keeps its tensors."""
+        self.restart()
         self._model = self._model.to(here().device)
+        self._start = self._started()
 
     def draw(self, shape: str, seed: int, sizes: Mapping[str, int] | None = None) -> list[Any]:
         """Inputs from ``seed``; KernelBench files draw from torch's global generator, at the sizes they have."""
@@ -194,20 +254,35 @@ class KernelBenchSubject:
         """``call``, made by ``torch.compile``."""
         return _passes(torch.compile(self._model, mode=mode, dynamic=False), self.backward)
 
-    def setup(self) -> tuple[list[Any], dict[str, torch.Tensor]]:
-        """Constructor's arguments, and parameters and buffers by name."""
-        return self._arguments, dict(self._model.state_dict())
+    def setup(self) -> state.Setup:
+        """Constructor's arguments, ``state_dict``, and what the model keeps beside it."""
+        self.restart()
+        weights = dict(self._model.state_dict())
+        return state.Setup(self._arguments, weights, state.beside(self._model, weights))
 
-    def precise(self, inputs: list[Any], shake: float = 0.0) -> Any:
-        """The model's result with weights, inputs and intermediate values in float64."""
-        return in_float64(_passes(copy.deepcopy(self._model).double(), self.backward), inputs, shake)
+    def precise(
+        self,
+        inputs: list[Any],
+        shake: float = 0.0,
+        entries: Sequence[StateEntry] = (),
+        earlier: Sequence[list[Any]] = (),
+    ) -> Any:
+        """The model's result with weights, inputs and intermediate values in float64, whose state is its own."""
+        self.restart()
+        model = state.in_precision(self._model, torch.float64)
+        call = _passes(model, self.backward)
+        for before in earlier:
+            in_float64(call, before)
+        return in_float64(state.with_state(call, entries, model), inputs, shake)
 
     def lowered(self, inputs: list[Any], dtype: torch.dtype) -> Any:
         """The model's result with weights, inputs and intermediate values in ``dtype``."""
-        return in_lower(_passes(copy.deepcopy(self._model).to(dtype), self.backward), inputs, dtype)
+        self.restart()
+        return in_lower(_passes(state.in_precision(self._model, dtype), self.backward), inputs, dtype)
 
     def rounded(self, inputs: list[Any], rounding: Rounding) -> Any:
         """The model's result on rounded inputs with rounded weights."""
+        self.restart()
         model = copy.deepcopy(self._model)
         for weight in (*model.parameters(), *model.buffers()):
             if weight.is_floating_point():

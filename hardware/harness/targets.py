@@ -1,35 +1,50 @@
 """What is right for given inputs: the reference's outputs, in its own precision and in float64."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
-from ...schemas import ProblemFormat
 from . import values
 from .answering import Refused, attempt
 from .bounds import read_tolerance
 from .compare import Target
+from .effects import Called, called
 from .messages import Open
 from .subject import Subject, explained
 
 
 def targets_of(
-    subject: Subject, problem: Open, inputs: list[Any], *, shake: bool = False, native: list[Any] | None = None
+    subject: Subject,
+    problem: Open,
+    inputs: list[Any],
+    *,
+    shake: bool = False,
+    first: Called | None = None,
+    earlier: Sequence[list[Any]] = (),
 ) -> list[Target]:
-    """Oracle and own error for every output of the reference on ``inputs``, which stay as they are.
+    """Oracle and own error for every output of the reference on ``inputs``, which stay as they are, and for the state
+    that it leaves.
 
     With ``shake`` the bounds also know how far the answer moves when every input moves by an epsilon of the outputs.
-    ``native`` are the reference's outputs on ``inputs`` where they are known already.
+    ``first`` is the reference's call on ``inputs`` where that was made already, and is emptied; calls on ``earlier``
+    come before it.
 
     Raises:
         Refused: the reference fails on them, or returns nothing that can be compared; or float64 needs more memory
             than there is.
     """
-    native = reference_outputs(subject, problem, inputs) if native is None else list(native)
+    first = called(subject, problem, inputs, earlier) if first is None else first
+    native, entries = first.answer, first.entries
+    parts = [*(None for _ in first.outputs), *entries]
+    first.outputs.clear()
+
+    def precise_for(share: float) -> list[Any]:
+        return _precise(problem, len(native), lambda: subject.precise(inputs, share, entries, earlier))
+
     # Where it does not run in float64, it is its own oracle, in its own precision (see bounds.OWN_PRECISION).
-    precise = _precise(subject, problem, inputs, len(native), 0.0)
-    shaken = _precise(subject, problem, inputs, len(native), _epsilon(native)) if shake else [None] * len(native)
+    precise = precise_for(0.0)
+    shaken = precise_for(_epsilon(native)) if shake else [None] * len(native)
     tolerance = read_tolerance(subject.tolerance)
     for leaf in native:
         if not isinstance(leaf, torch.Tensor | int | float | None):
@@ -40,13 +55,14 @@ def targets_of(
     while native:
         # One after the other: a large output in float64 is let go of before the next one is looked at.
         targets.append(Target(native.pop(0), precise.pop(0), tolerance, shaken.pop(0)))
+        targets[-1].entry = parts[len(targets) - 1]
     return targets
 
 
-def _precise(subject: Subject, problem: Open, inputs: list[Any], count: int, shake: float) -> list[Any]:
-    """The outputs in float64; None for each where there is no such thing."""
+def _precise(problem: Open, count: int, compute: Callable[[], Any]) -> list[Any]:
+    """The answer in float64; None for each part of it where there is no such thing."""
     try:
-        found = values.leaves(attempt(lambda: subject.precise(inputs, shake)))
+        found = values.leaves(attempt(compute))
     except Refused as refused:
         if refused.kind == "memory":
             # Not a reference without float64: that would be judged by another rule.
@@ -63,26 +79,3 @@ def _epsilon(outputs: list[Any]) -> float:
 
 def _is_floating(tensor: torch.Tensor) -> bool:
     return bool(tensor.is_floating_point() or tensor.is_complex())
-
-
-def reference_outputs(subject: Subject, problem: Open, inputs: list[Any]) -> list[Any]:
-    """The reference's outputs, flattened.
-
-    Raises:
-        Refused: it raised or returned nothing; the message is a sentence for the user.
-    """
-    call: Callable[..., Any] = subject.call
-    try:
-        native = values.leaves(attempt(lambda: call(*copies(inputs))))
-    except Refused as refused:
-        name = "Model.forward" if problem.format is ProblemFormat.kernelbench else "reference"
-        raise explained(refused, problem, f"{name}(...) fails on its own inputs") from None
-    if not native or all(leaf is None for leaf in native):
-        raise Refused(f"{problem.name}.py: the reference returns nothing; return a tensor or a tuple of tensors")
-    return native
-
-
-def copies(inputs: list[Any]) -> list[Any]:
-    """``inputs`` with tensors of their own that lie in memory as these do."""
-    made: list[Any] = values.mapped(inputs, values.copied)
-    return made

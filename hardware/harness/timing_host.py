@@ -112,8 +112,9 @@ class TimingHost:
         self._worker = await self._launcher.spawn("baseline", memory_bytes=self._launcher.reference_memory)
         try:
             await ask_reference(self._worker, self._cases.command, Opened)
+            state = await self._cases.timed_state()
             for case in await self._cases.timed_cases():
-                await ask_reference(self._worker, Stock(inputs=case.inputs), Done, [case.file])
+                await ask_reference(self._worker, Stock(inputs=case.inputs, state=state), Done, [case.file])
         except WorkerDied as error:
             raise HarnessError(f"the baselines' process {error}: {self._worker.output}") from error
 

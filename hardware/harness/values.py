@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from . import messages, place
-from .messages import DTypeValue, TensorSpec, Value, Values
+from . import arguments, messages, place
+from .arguments import DTypeValue, TensorSpec, Value, Values
 from .staging import write_by_threads
 
 ALIGNMENT = 4096
@@ -50,6 +50,15 @@ def pack(arguments: Sequence[Any]) -> tuple[Values, int]:
     return Values(items=items, size=writer.position), writer.file
 
 
+def is_packable(value: Any) -> bool:
+    """Whether :func:`pack` takes ``value``, apart from the layout of tensors."""
+    if isinstance(value, list | tuple):
+        return all(map(is_packable, value))
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and is_packable(item) for key, item in value.items())
+    return value is None or isinstance(value, torch.Tensor | torch.dtype | bool | int | float | str)
+
+
 class _Writer:
     def __init__(self) -> None:
         self.file = os.memfd_create("values", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -63,9 +72,9 @@ class _Writer:
         if isinstance(value, torch.dtype):
             return DTypeValue(name=dtype_name(value))
         if isinstance(value, list | tuple):
-            return messages.Sequence(items=tuple(map(self.value, value)), is_tuple=isinstance(value, tuple))
+            return arguments.Sequence(items=tuple(map(self.value, value)), is_tuple=isinstance(value, tuple))
         if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-            return messages.Mapping(items={key: self.value(item) for key, item in value.items()})
+            return arguments.Mapping(items={key: self.value(item) for key, item in value.items()})
         raise Unsupported(f"a {type(value).__name__}")
 
     def _tensor(self, tensor: torch.Tensor) -> TensorSpec:
@@ -141,10 +150,10 @@ def _unpack(value: Value, mapped: MappedFile, make: Make) -> Any:
         tensor = make(value)
         place.here().fill(tensor, mapped.address + value.position, value.size)
         return tensor
-    if isinstance(value, messages.Sequence):
+    if isinstance(value, arguments.Sequence):
         items = [_unpack(item, mapped, make) for item in value.items]
         return tuple(items) if value.is_tuple else items
-    if isinstance(value, messages.Mapping):
+    if isinstance(value, arguments.Mapping):
         return {key: _unpack(item, mapped, make) for key, item in value.items.items()}
     if isinstance(value, DTypeValue):
         return getattr(torch, value.name)
@@ -199,8 +208,8 @@ def specs_of(values: Sequence[Value]) -> list[TensorSpec]:
     for value in values:
         if isinstance(value, TensorSpec):
             found.append(value)
-        elif isinstance(value, messages.Sequence):
+        elif isinstance(value, arguments.Sequence):
             found += specs_of(value.items)
-        elif isinstance(value, messages.Mapping):
+        elif isinstance(value, arguments.Mapping):
             found += specs_of(tuple(value.items.values()))
     return found

@@ -3,20 +3,20 @@
 import asyncio
 import time
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from msgspec.structs import replace
 
 from ...schemas import CaseResult, CompileReport, Evidence, Problem, Verdict, VerifyReport
-from . import judgement, wire
+from . import judgement, state_verification, wire
 from .case_host import Case, CaseHost
 from .judgement import Judged, judged
 from .kinds import NORMAL, in_words
 from .launcher import Launcher
-from .messages import UNMEASURABLE, Compared, Done, Dump, Dumped, Failure, Load, Output, Ran, Release, Run
-from .worker import Worker, WorkerConfused, WorkerDied
-
-T = TypeVar("T")
+from .messages import UNMEASURABLE, Compared, Done, Dump, Dumped, Load, Output, Ran, Release, Run
+from .state_messages import CheckState, StateChecked
+from .state_verification import AFTER_A_CALL, after, check_form, check_rest
+from .suspect import Suspect, Taken
+from .worker import Worker
 
 _SECOND_LOOK = 2000
 """Slot of a call that only explains what is wrong."""
@@ -24,59 +24,6 @@ EARLY = " (a kernel on a stream of its own must wait for the current one: inputs
 """What to tell somebody whose kernel is wrong on an accelerator only when it is timed."""
 LATE_SECONDS = 0.1
 """A wrong output is looked at once more after so long: has something written to it behind our back?"""
-
-
-@dataclass
-class Suspect:
-    """A candidate's process, and how much time it has left."""
-
-    worker: Worker
-    seconds: float
-    """Limit for everything it does in this step."""
-    left: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.left = self.seconds
-
-    async def ask(
-        self, command: object, kind: type[T], descriptors: tuple[int, ...] = (), *, case: Case | None = None
-    ) -> tuple[T, list[int]]:
-        """Ask it; only its own time counts.
-
-        Raises:
-            Judged: it raised, died, took too long or answered nonsense.
-        """
-        shape, seed = ("", None) if case is None else (case.shape, case.seed)
-        started = time.monotonic()
-        try:
-            answer, received = await self.worker.ask(command, kind, descriptors, seconds=max(self.left, 0.001))
-        except TimeoutError:
-            what = "importing it" if isinstance(command, Load) else "the call"
-            raise judgement.late(self.seconds, what, shape, seed, self.worker.output) from None
-        except WorkerDied as error:
-            raise judgement.died(error.ended, self.worker, shape, seed) from None
-        except WorkerConfused as error:
-            message = f"its process spoke to the harness out of turn: {error}"
-            raise judged(Verdict.tampering, message, shape=shape, seed=seed) from None
-        finally:
-            self.left -= time.monotonic() - started
-        if isinstance(answer, Failure):
-            raise judgement.failed(answer, shape, seed, self.worker.output)
-        return answer, received
-
-
-@dataclass(frozen=True)
-class Taken:
-    """Outputs as a candidate left them, in memory files that it cannot reach any more."""
-
-    case: Case
-    outputs: tuple[Output, ...]
-    files: list[int]
-
-    def close(self) -> None:
-        """Let go of the memory."""
-        wire.close_all(self.files)
-        self.files.clear()
 
 
 @dataclass
@@ -99,10 +46,12 @@ class Verification:
         for shape in shapes:
             cases = await self.host.cases_of(shape)
             await self._check_shape(cases, again=shape == shapes[0] and not cases[0].is_large)
+        await self._check_calls_in_a_row()
         for case in await self.host.derived_cases():
             await self._check_once(case, f"on {in_words(case.kind)} inputs")
         for case in await self.host.held_out_cases():
             await self._check_elsewhere(case)
+        await self.check_rest_of_state((await self.host.timed_cases())[0])
         await self.suspect.ask(Release(), Done)
 
     async def _check_shape(self, cases: list[Case], *, again: bool) -> None:
@@ -110,21 +59,49 @@ class Verification:
         for index, case in enumerate(cases):
             # Every second case goes into the tensors of the one before: same address, other contents. The rest comes
             # at fresh addresses, the first of them with poisoned memory.
-            reuse = index - 1 if index % 2 else -1
-            command = Run(slot=index, inputs=case.inputs, reuse=reuse, poison="" if index % 2 else "torch")
-            outputs = await self.run(command, case, held)
+            reuse = index - 1 if index % 2 and not case.aliased else -1
+            command = run_on(case, index, reuse=reuse, poison="" if index % 2 else "torch")
+            outputs = await self.run(command, case, [] if case.aliased else held)
             held.append((case, outputs))
-            if index % 2 or index == len(cases) - 1:
+            if case.aliased:
+                await self._settle(held, cases, first=index)
+            elif index % 2 or index == len(cases) - 1:
                 # Both outputs are held while the second call runs; only then is the first one read.
                 await self._settle(held, cases, first=index - 1 if index % 2 else index)
         if again:
             await self._check_repeat(cases[-1], len(cases) - 1)
         await self.suspect.ask(Release(), Done)
 
+    async def _check_calls_in_a_row(self) -> None:
+        """Calls each of which finds what the one before it left."""
+        cases = await self.host.cases_in_a_row()
+        for index, case in enumerate(cases):
+            call = after(index + 1, len(cases))
+            command = run_on(case, index, continued=index > 0, poison="torch")
+            outputs = await self.run(command, case, [], call)
+            result = await self.compare(index, case, outputs)
+            if not result.ok:
+                raise await self._explain(index, case, outputs, result, [], call)
+            await self.check_rest_of_state(case, call)
+        await self.suspect.ask(Release(), Done)
+
+    async def check_rest_of_state(self, case: Case, call: str = "") -> None:
+        """What the reference leaves alone must be as it was; ``case`` is the call before.
+
+        Raises:
+            Judged: it is not.
+        """
+
+        async def ask() -> StateChecked:
+            return (await self.suspect.ask(CheckState(), StateChecked, case=case))[0]
+
+        if self.host.setup is not None:
+            await check_rest(ask, case, call)
+
     async def _check_once(self, case: Case, where: str) -> None:
         """One call beside those on the problem's own inputs at its own shapes; ``where`` says in words what is new."""
         try:
-            outputs = await self.run(Run(slot=0, inputs=case.inputs, poison="torch"), case, [])
+            outputs = await self.run(run_on(case, 0, poison="torch"), case, [])
             result = await self.compare(0, case, outputs)
             if not result.ok:
                 raise await self._explain(0, case, outputs, result, [])
@@ -146,8 +123,10 @@ class Verification:
             own = await self.host.cases_of((await self.host.shapes())[-1])
             await self._check_once(own[0], f"after it had refused {case.shape}, a shape that the problem does not name")
 
-    async def run(self, command: Run, case: Case, held: list[tuple[Case, tuple[Output, ...]]]) -> tuple[Output, ...]:
-        """One call, and everything that can be told from its answer alone.
+    async def run(
+        self, command: Run, case: Case, held: list[tuple[Case, tuple[Output, ...]]], call: str = AFTER_A_CALL
+    ) -> tuple[Output, ...]:
+        """One call, and everything that can be told from its answer alone; ``call`` says which of several it is.
 
         Raises:
             Judged: it failed, or outputs or inputs are not as they must be.
@@ -157,7 +136,9 @@ class Verification:
         if ran.touched:
             message = f"it changed what is not its own: {', '.join(ran.touched)}"
             raise judged(Verdict.tampering, message, shape=case.shape, seed=case.seed)
-        judgement.check_form(ran.outputs, case.outputs, case.shape, case.seed)
+        returned = max(0, len(ran.outputs) - len(case.state))
+        judgement.check_form(ran.outputs[:returned], case.outputs[: case.returned], case.shape, case.seed)
+        check_form(ran.outputs, case, call)
         if ran.mutated >= 0:
             message = f"input tensor {ran.mutated} is not what it was before the call"
             raise judged(Verdict.input_mutated, message, shape=case.shape, seed=case.seed)
@@ -210,9 +191,17 @@ class Verification:
         return result
 
     async def _explain(
-        self, slot: int, case: Case, outputs: tuple[Output, ...], result: Compared, others: list[Case]
+        self,
+        slot: int,
+        case: Case,
+        outputs: tuple[Output, ...],
+        result: Compared,
+        others: list[Case],
+        call: str = AFTER_A_CALL,
     ) -> Judged:
         """Wrong; but in which way?"""
+        if result.output >= case.returned:
+            return state_verification.explained(result, case, call)
         await asyncio.sleep(LATE_SECONDS)
         _, files = await self._dump(slot, case)
         try:
@@ -235,7 +224,7 @@ class Verification:
 
     async def _is_unwritten(self, case: Case, result: Compared) -> bool:
         """Whether what looks like fresh memory is that: another pattern must then show, unless it is malloc's."""
-        command = Run(slot=_SECOND_LOOK, inputs=case.inputs, poison="malloc")
+        command = run_on(case, _SECOND_LOOK, poison="malloc")
         outputs = await self.run(command, case, [])
         _, files = await self._dump(_SECOND_LOOK, case)
         try:
@@ -254,7 +243,7 @@ class Verification:
     async def _changed(self, case: Case, output: int) -> Judged:
         """An output is not what it was. Whether a later call did that, or work that went on, shows a call alone."""
         try:
-            await self.run(Run(slot=_SECOND_LOOK, inputs=case.inputs), case, [])
+            await self.run(run_on(case, _SECOND_LOOK), case, [])
             await asyncio.sleep(LATE_SECONDS)
             dumped, files = await self.suspect.ask(Dump(slot=_SECOND_LOOK), Dumped, case=case)
             wire.close_all(files)
@@ -267,13 +256,30 @@ class Verification:
         return judged(verdict, message, shape=case.shape, seed=case.seed, output=output)
 
     async def _check_repeat(self, case: Case, slot: int) -> None:
-        command = Run(slot=slot, inputs=case.inputs, repeat=True)
+        command = run_on(case, slot, repeat=True)
         outputs = await self.run(command, case, [])
         result = await self.compare(slot, case, outputs)
         self.results.pop()
+        if not result.ok and result.output >= case.returned:
+            raise await self._explain(slot, case, outputs, result, [], " after a second call on the same inputs")
         if not result.ok:
             message = f"the second call on the same inputs is wrong, the first was not; {explain_numbers(result)}"
             raise wrong(Verdict.not_deterministic, message, case, result)
+
+
+def run_on(
+    case: Case, slot: int, *, reuse: int = -1, repeat: bool = False, poison: str = "", continued: bool = False
+) -> Run:
+    """The command to call a candidate on ``case``."""
+    return Run(
+        slot=slot,
+        inputs=case.inputs,
+        reuse=reuse,
+        repeat=repeat,
+        poison=poison,
+        state=case.state,
+        continued=continued,
+    )
 
 
 def _form(case: Case) -> list[tuple[str, str, tuple[int, ...]]]:
@@ -313,6 +319,8 @@ def must_be_right_when_timed(result: Compared, case: Case, hint: str = "") -> No
     Raises:
         Judged: it is wrong; the message ends with ``hint``.
     """
+    if not result.ok and result.output >= case.returned:
+        raise state_verification.explained(result, case, " while or after it was timed")
     if not result.ok:
         message = f"wrong while or after it was timed: {explain_numbers(result)}{hint}"
         raise wrong(Verdict.wrong_numbers, message, case, result)
@@ -351,6 +359,7 @@ async def load_into(
         setup=host.setup,
         ahead=tuple(artifact.name for artifact in compiled.artifacts if artifact.name.endswith(".triton")),
         backward=host.backward,
+        roles=host.roles,
     )
     files = () if host.setup_file is None else (host.setup_file,)
     await suspect.ask(command, Done, files)

@@ -143,7 +143,7 @@ class _Look:
         wire.close_all(files)
         isolation = self._shut(request)
         self._copies = mapped
-        self._call = _imported(request, setup, self._device)
+        self._call = _imported(request, setup)
         for inputs in self._turns(WARM):
             self._call(*inputs)
         self._synchronize()
@@ -249,12 +249,13 @@ class _Look:
         return islice(cycle(self._copies), calls)
 
 
-def _imported(request: Inspect, setup: Sequence[Any] | None, device: str) -> Callable[..., object]:
+def _imported(request: Inspect, setup: Sequence[Any] | None) -> Callable[..., object]:
     """The candidate, ready to be called.
 
     Raises:
         Refused: it does not import, or lacks ``kernel`` / ``ModelNew``.
     """
+    from ..harness.candidate_state import build_model
     from ..harness.user_module import import_source
     from ..languages._triton_runtime import unpack, use
 
@@ -268,10 +269,7 @@ def _imported(request: Inspect, setup: Sequence[Any] | None, device: str) -> Cal
         call = module.kernel
     else:
         assert setup is not None
-        arguments, parameters = setup
-        model: Any = module.ModelNew(*arguments).to(device)
-        model.load_state_dict(parameters, strict=True)
-        call = model
+        call = build_model(module, setup)
     if not request.backward:
         return call
     from ..harness.backward import differentiated

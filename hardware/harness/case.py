@@ -1,0 +1,59 @@
+"""One input set that candidates are checked on, as the supervisor holds it."""
+
+from dataclasses import dataclass, field
+
+from .kinds import NORMAL
+from .messages import Expected, Output, Values
+from .sizes import bytes_of, is_large
+from .state_messages import StateEntry
+
+
+@dataclass(frozen=True)
+class Case:
+    """One input set, ready to be handed to a candidate."""
+
+    number: int
+    shape: str
+    """The name that the problem gives it, or the sizes that were made up."""
+    seed: int
+    inputs: Values
+    file: int
+    """Descriptor of the inputs' memory file."""
+    outputs: tuple[Expected, ...]
+    kind: str = NORMAL
+    refused: str = ""
+    """Why nobody can be checked on it; then it has neither inputs nor file."""
+    passing: tuple[str, ...] = ()
+    """Wrong answers that would pass on it."""
+    state: tuple[StateEntry, ...] = ()
+    """What the reference changes there; the last of ``outputs`` are what it leaves of that."""
+    aliased: bool = False
+    """Whether outputs lie in the state: they hold until the next call only."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a call on it takes and returns so much that it is made once only."""
+        return is_large(self.inputs.size, sum(bytes_of(one.shape, one.dtype) for one in self.outputs if one.dtype))
+
+    @property
+    def form(self) -> tuple[Output, ...]:
+        """Outputs as the reference has them, and the state that it leaves."""
+        return tuple(Output(kind=one.kind, type_name="", dtype=one.dtype, shape=one.shape) for one in self.outputs)
+
+    @property
+    def returned(self) -> int:
+        """How many of ``outputs`` a call returns."""
+        return len(self.outputs) - len(self.state)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """How to make one."""
+
+    shape: str
+    seed: int
+    kind: str = NORMAL
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Made-up ones, instead of those of the shape."""
+    earlier: tuple[int, ...] = ()
+    """Seeds of the calls before it."""

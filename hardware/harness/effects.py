@@ -1,0 +1,110 @@
+"""What a call of the reference returns, and what it changes: its module's state, and inputs that it writes in place."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ...schemas import ProblemFormat, StateFact
+from . import values
+from .answering import Refused, attempt
+from .likeness import same
+from .messages import Open
+from .state import after_call, cloned, read, whole_of
+from .state_messages import INPUT, StateEntry
+from .subject import Subject, explained
+
+CALLS = 3
+"""So many calls in a row show what a call makes of the state that the one before it left."""
+
+
+@dataclass(frozen=True)
+class Called:
+    """One call of the reference, in its own precision."""
+
+    outputs: list[Any]
+    """Flattened."""
+    entries: tuple[StateEntry, ...]
+    """What it, or a call before it, changed."""
+    state: list[Any]
+    """What it left of these."""
+    aliased: bool
+    """Whether outputs lie in the state, or in inputs that it writes."""
+
+    @property
+    def answer(self) -> list[Any]:
+        """Outputs, and behind them the state."""
+        return [*self.outputs, *self.state]
+
+
+def called(subject: Subject, problem: Open, inputs: list[Any], earlier: Sequence[list[Any]] = ()) -> Called:
+    """Call the reference on ``inputs``, which stay as they are, from the start, or after calls on ``earlier`` ones.
+
+    Raises:
+        Refused: it raised or returned nothing; the message is a sentence for the user.
+    """
+    subject.restart()
+    call: Callable[..., Any] = subject.call
+    kinds: dict[str, str] = {}
+    try:
+        for before in earlier:
+            attempt(lambda before=before: call(*copies(before)))  # type: ignore[misc]
+            kinds |= subject.changed()
+        taken = copies(inputs)
+        outputs = values.leaves(attempt(lambda: call(*taken)))
+    except Refused as refused:
+        name = "Model.forward" if problem.format is ProblemFormat.kernelbench else "reference"
+        raise explained(refused, problem, f"{name}(...) fails on its own inputs") from None
+    kinds |= subject.changed()
+    entries = (*_written(subject, inputs, taken), *(StateEntry(name=name, kind=kind) for name, kind in kinds.items()))
+    if not entries and all(leaf is None for leaf in outputs):
+        raise Refused(f"{problem.name}.py: the reference returns nothing; return a tensor or a tuple of tensors")
+    state = after_call(entries, taken, subject.module)
+    aliased = bool(entries) and _lie_in(outputs, [taken, _kept(subject)])
+    return Called(cloned(outputs) if entries else outputs, entries, state, aliased)
+
+
+def facts_of(entries: Sequence[StateEntry]) -> tuple[StateFact, ...]:
+    """``entries`` as the search knows them: whole attributes, each once."""
+    return tuple(dict.fromkeys(StateFact(name=whole_of(entry.name), kind=entry.kind) for entry in entries))
+
+
+def copies(inputs: list[Any]) -> list[Any]:
+    """``inputs`` with tensors of their own that lie in memory as these do."""
+    made: list[Any] = values.mapped(inputs, values.copied)
+    return made
+
+
+def names_of(signature: tuple[str, ...], count: int) -> list[str]:
+    """A name for each input; those of a variadic parameter are numbered."""
+    if len(signature) >= count:
+        return list(signature[:count])
+    last = signature[-1] if signature else "argument"
+    head = list(signature[:-1])
+    return head + [f"{last}_{index}" for index in range(count - len(head))]
+
+
+def _written(subject: Subject, inputs: list[Any], taken: list[Any]) -> list[StateEntry]:
+    """The input tensors that a call changed."""
+    named = zip(names_of(subject.signature, len(inputs)), inputs, strict=True)
+    names = [
+        name if isinstance(value, torch.Tensor) else f"{name}[{index}]"
+        for name, value in named
+        for index, _ in enumerate(values.tensors_of([value]))
+    ]
+    pairs = zip(names, values.tensors_of(inputs), values.tensors_of(taken), strict=True)
+    return [
+        StateEntry(name=name, kind=INPUT, tensor=index)
+        for index, (name, before, after) in enumerate(pairs)
+        if not same(before, after)
+    ]
+
+
+def _kept(subject: Subject) -> list[Any]:
+    return [] if subject.module is None else [value for _, value in read(subject.module).values()]
+
+
+def _lie_in(outputs: list[Any], places: list[Any]) -> bool:
+    taken = {tensor.untyped_storage().data_ptr() for tensor in values.tensors_of(places)} - {0}
+    return any(tensor.untyped_storage().data_ptr() in taken for tensor in values.tensors_of(outputs))

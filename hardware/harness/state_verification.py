@@ -1,0 +1,72 @@
+"""Is what a candidate leaves behind right? The supervisor's side of judging state."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from ...schemas import Evidence, Verdict
+from .case import Case
+from .judgement import Judged
+from .messages import UNMEASURABLE, Compared, Expected, Output
+from .state_messages import INPUT, StateChecked, StateEntry
+
+
+def check_form(outputs: Sequence[Output], case: Case, call: str) -> None:
+    """Type and shape of what it leaves of the state; ``outputs`` are all that it handed over.
+
+    Raises:
+        Judged: ``wrong_state``.
+    """
+    for entry, got, wanted in zip(case.state, outputs[case.returned :], case.outputs[case.returned :], strict=True):
+        if (got.kind, got.dtype, got.shape) != (wanted.kind, wanted.dtype, wanted.shape):
+            expected, left = _form(wanted), _form(got)
+            message = f"{_name(entry)} is {left}{call}, the reference leaves {expected}"
+            raise wrong_state(message, case, expected=expected, got=left)
+
+
+def explained(result: Compared, case: Case, call: str) -> Judged:
+    """The verdict on state that is not right: the worst element."""
+    entry = case.state[result.output - case.returned]
+    message = f"{_name(entry, result.element)} is {result.got}{call}, the reference leaves {result.expected}"
+    if 0 < result.error < UNMEASURABLE and result.bound > 0:
+        message += f": error {result.error:.3g}, allowed {result.bound:.3g}"
+    return wrong_state(message, case, element=result.element, expected=result.expected, got=result.got)
+
+
+def wrong_state(
+    message: str, case: Case, *, element: tuple[int, ...] = (), expected: str = "", got: str = ""
+) -> Judged:
+    """The verdict, with what to look at."""
+    evidence = Evidence(message=message, shape=case.shape, seed=case.seed, element=element, expected=expected, got=got)
+    return Judged(Verdict.wrong_state, evidence)
+
+
+async def check_rest(ask: Callable[[], Awaitable[StateChecked]], case: Case, call: str) -> None:
+    """What the reference leaves alone must be as it was.
+
+    Raises:
+        Judged: ``wrong_state``.
+    """
+    checked = await ask()
+    if checked.message:
+        message = f"{checked.message} ({call.strip()})" if call else checked.message
+        raise wrong_state(message, case, expected=checked.expected, got=checked.got)
+
+
+AFTER_A_CALL = " after a call from the start"
+
+
+def after(number: int, calls: int) -> str:
+    """In words: which of several calls in a row."""
+    return f" after call {number} of {calls} in a row"
+
+
+def _name(entry: StateEntry, element: tuple[int, ...] = ()) -> str:
+    where = f"[{', '.join(map(str, element))}]" if element else ""
+    if entry.kind == INPUT:
+        return f"input {entry.name}{where}, which the reference writes,"
+    return f"{'buffer' if entry.kind.startswith('buffer') else entry.kind} {entry.name}{where}"
+
+
+def _form(one: Output | Expected) -> str:
+    if one.kind == "none":
+        return "None or missing"
+    return f"a {one.kind} of {one.dtype} with shape {list(one.shape)}" if one.dtype else f"a {one.kind}"

@@ -1,0 +1,67 @@
+"""A candidate's process, as the supervisor asks it."""
+
+import time
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ...schemas import Verdict
+from . import judgement, wire
+from .case import Case
+from .judgement import judged
+from .messages import Failure, Load, Output
+from .worker import Worker, WorkerConfused, WorkerDied
+
+T = TypeVar("T")
+
+
+@dataclass
+class Suspect:
+    """A candidate's process, and how much time it has left."""
+
+    worker: Worker
+    seconds: float
+    """Limit for everything it does in this step."""
+    left: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.left = self.seconds
+
+    async def ask(
+        self, command: object, kind: type[T], descriptors: tuple[int, ...] = (), *, case: Case | None = None
+    ) -> tuple[T, list[int]]:
+        """Ask it; only its own time counts.
+
+        Raises:
+            Judged: it raised, died, took too long or answered nonsense.
+        """
+        shape, seed = ("", None) if case is None else (case.shape, case.seed)
+        started = time.monotonic()
+        try:
+            answer, received = await self.worker.ask(command, kind, descriptors, seconds=max(self.left, 0.001))
+        except TimeoutError:
+            what = "importing it" if isinstance(command, Load) else "the call"
+            raise judgement.late(self.seconds, what, shape, seed, self.worker.output) from None
+        except WorkerDied as error:
+            raise judgement.died(error.ended, self.worker, shape, seed) from None
+        except WorkerConfused as error:
+            message = f"its process spoke to the harness out of turn: {error}"
+            raise judged(Verdict.tampering, message, shape=shape, seed=seed) from None
+        finally:
+            self.left -= time.monotonic() - started
+        if isinstance(answer, Failure):
+            raise judgement.failed(answer, shape, seed, self.worker.output)
+        return answer, received
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Outputs as a candidate left them, in memory files that it cannot reach any more."""
+
+    case: Case
+    outputs: tuple[Output, ...]
+    files: list[int]
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        wire.close_all(self.files)
+        self.files.clear()
