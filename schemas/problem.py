@@ -47,6 +47,9 @@ class InputFact(Schema, frozen=True, kw_only=True):
     dtype: str = ""
     """dtype of a tensor, as torch spells it."""
 
+    literal: str = ""
+    """An input that is no tensor as text: ``1e-06``, ``list(torch.float32, torch.float32)``; empty in older events."""
+
     role: str = ""
     """Of a module's tensor: ``parameter``, ``buffer`` or ``buffer_not_persistent``; empty for inputs and in older
     events."""

@@ -10,6 +10,7 @@ import msgspec
 import torch
 
 from ...schemas import Graph, InputFact, InputKind, ProblemError, ProblemFacts, ProblemFormat, ShapeFacts, Work
+from ..dropin.conditions import described
 from . import held_out, values
 from .answering import Refused, attempt, serve_commands
 from .bounds import read_tolerance
@@ -26,6 +27,9 @@ from .wrong_answers import both, passing
 
 _ORDER_SLACK = 256
 """Units in the last place that two runs of one reference may differ by."""
+
+MOST_LITERAL = 4096
+"""Characters of an input that is no tensor, as text: a longer one fits no call."""
 
 _FIXED_SEEDS = (1, 2)
 """Admission draws from known seeds: nothing that it draws is used to judge a candidate."""
@@ -289,7 +293,9 @@ def _fact(name: str, value: Any) -> InputFact:
     if isinstance(value, torch.Tensor):
         return InputFact(name=name, kind="tensor", shape=tuple(value.shape), dtype=values.dtype_name(value.dtype))
     kind = type(value).__name__
-    return InputFact(name=name, kind=kind if kind in ("int", "float", "bool") else "other")
+    return InputFact(
+        name=name, kind=kind if kind in ("int", "float", "bool") else "other", literal=described(value)[:MOST_LITERAL]
+    )
 
 
 def _parameters(subject: Subject) -> dict[str, InputFact]:
