@@ -146,7 +146,7 @@ def _literals(rows: list[tuple[InputFact, ...]]) -> dict[int, list[str]]:
     for index, facts in enumerate(zip(*rows, strict=False)):
         texts = list(dict.fromkeys(fact.literal for fact in facts if fact.literal))
         is_size = facts[0].kind == "int" and len(texts) > 1
-        if texts and not is_size:
+        if (texts and not is_size) or facts[0].kind == "other":
             found[index] = texts
     return found
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from ...schemas import HarnessError, Problem, sha256
 from . import held_out, wire
-from .kinds import NORMAL, instead_of, planned
+from .kinds import GRADIENTS, NORMAL, instead_of, planned
 from .launcher import Launcher
 from .messages import (
     CaseMade,
@@ -55,6 +55,10 @@ class Case:
     """Why nobody can be checked on it; then it has neither inputs nor file."""
     passing: tuple[str, ...] = ()
     """Wrong answers that would pass on it."""
+    followed: tuple[str, ...] = ()
+    """Of a case of gradients: the parameters that they are taken of, beside the inputs."""
+    labels: tuple[str, ...] = ()
+    """Of a case of gradients: what each output is."""
 
     @property
     def is_large(self) -> bool:
@@ -97,6 +101,8 @@ class CaseHost:
         """The problem's sizes by shape, where it has some."""
         self._held_out: list[Case] | None = None
         self._disclosed = 0
+        self._gradients: int | None = None
+        """Number of the case of gradients, once it is planned."""
         self._making = asyncio.Lock()
         self.setup: Values | None = None
         self.setup_file: int | None = None
@@ -175,6 +181,14 @@ class CaseHost:
                 if not case.refused:
                     return case
         return None
+
+    async def gradient_case(self) -> Case | None:
+        """The case of gradients, at the smallest shape; None where the reference has none or they cannot be judged."""
+        sizes = {shape: (await self.cases_of(shape))[0].inputs.size for shape in await self.shapes()}
+        if self._gradients is None:
+            self._gradients = self._put(min(sizes, key=lambda shape: sizes[shape]), GRADIENTS, {})
+        case = await self.case(self._gradients)
+        return None if case.refused else case
 
     def disclose(self, case: Case) -> None:
         """A verdict names the made-up shape of ``case``: the next candidates meet others."""
@@ -287,12 +301,14 @@ class CaseHost:
                     want.kind,
                     made.refused,
                     made.passing,
+                    followed=made.followed,
+                    labels=made.labels,
                 )
             return self._cases[number]
 
     def _base_of(self, want: _Planned) -> Case | None:
         """What a derived case is made of where that is large: drawing it once more would take seconds."""
-        if want.kind == NORMAL or want.sizes:
+        if want.kind in (NORMAL, GRADIENTS) or want.sizes:
             return None
         first = next((case for case in self._cases.values() if (case.shape, case.kind) == (want.shape, NORMAL)), None)
         return first if first is not None and first.is_large else None

@@ -198,6 +198,17 @@ class Ran(Schema, frozen=True, kw_only=True, tag="ran"):
     """Global state, functions of torch, the clock or the harness that are not what they were."""
 
 
+class Differentiate(Schema, frozen=True, kw_only=True, tag="differentiate"):
+    """Call the candidate with gradients on, and take them (:mod:`.gradients`). Answered by ``Ran``: they are its
+    outputs. Beside it: the memory file of the inputs."""
+
+    slot: int
+    inputs: Values
+    """The last of them are the cotangents."""
+    followed: tuple[str, ...]
+    """Names of the parameters whose gradients are asked for."""
+
+
 class Dump(Schema, frozen=True, kw_only=True, tag="dump"):
     """Write a slot's outputs, contiguous and one after the other, into a memory file."""
 
@@ -321,6 +332,12 @@ class CaseMade(Schema, frozen=True, kw_only=True, tag="case_made"):
     passing: tuple[str, ...] = ()
     """Wrong answers (:mod:`.wrong_answers`) that would pass on the problem's own inputs."""
 
+    followed: tuple[str, ...] = ()
+    """Of a case of gradients: the parameters that they are taken of, beside the inputs."""
+
+    labels: tuple[str, ...] = ()
+    """Of a case of gradients: what each of ``outputs`` is."""
+
 
 class Compare(Schema, frozen=True, kw_only=True, tag="compare"):
     """Compare outputs (in the memory file beside this) with a case's oracle."""
@@ -396,5 +413,7 @@ class Admitted(Schema, frozen=True, kw_only=True, tag="admitted"):
     facts: ProblemFacts
 
 
-Command = Load | Run | Dump | Release | Stock | Time | Open | MakeCase | Compare | Explain | Build | Admit
+Command = (
+    Load | Run | Differentiate | Dump | Release | Stock | Time | Open | MakeCase | Compare | Explain | Build | Admit
+)
 Answer = Failure | Done | Ran | Dumped | Timed | Opened | CaseMade | Compared | Explained | Built | Admitted

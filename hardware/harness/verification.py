@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ...schemas import CaseResult, CompileReport, Evidence, Problem, Verdict, VerifyReport
 from . import judgement, wire
 from .case_host import Case, CaseHost
+from .gradient_verification import check_gradients
 from .judgement import Judged, judged
 from .kinds import NORMAL, in_words
 from .launcher import Launcher
@@ -88,6 +89,8 @@ class Verification:
     results: list[CaseResult] = field(default_factory=list)
     declined: list[str] = field(default_factory=list)
     """What it raised at shapes that the problem does not name."""
+    gradients: str = ""
+    """Who differentiates it (:mod:`.gradient_verification`)."""
 
     async def check_everything(self) -> None:
         """All shapes on the problem's own inputs, the timed one first, the harder inputs made from these, other shapes.
@@ -103,6 +106,7 @@ class Verification:
             await self._check_once(case, f"on {in_words(case.kind)} inputs")
         for case in await self.host.held_out_cases():
             await self._check_elsewhere(case)
+        self.gradients = await check_gradients(self)
         await self.suspect.ask(Release(), Done)
 
     async def _check_shape(self, cases: list[Case], *, again: bool) -> None:
@@ -382,6 +386,7 @@ async def verify(
         cases=tuple(verification.results),
         evidence=evidence,
         declined=tuple(verification.declined),
+        gradients=verification.gradients,
         seconds=time.monotonic() - began,
     )
 
