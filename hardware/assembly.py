@@ -6,7 +6,7 @@ from pathlib import Path
 from ..schemas import HardwareFacts, InputError, Pool
 from .languages import cuda, find_language, triton
 from .languages._triton_source import has_kernels
-from .native_source import Refused, parsed
+from .native_source import Refused, candidate_in, parsed
 
 WITH_ASSEMBLY = (triton.NAME, cuda.NAME)
 
@@ -17,6 +17,7 @@ def language_of(source: str, preferred: str) -> str:
     Told by what the file defines, not by its text: a word in a comment must not change how it is judged.
     """
     try:
+        source = candidate_in(source)
         tree = parsed(source)
     except Refused:
         return preferred
@@ -53,7 +54,7 @@ async def assembly(
         stem = artifact.stem[:8]
         return {
             **cuda.assembly(artifact),
-            f"{stem}.ptx": await cuda.intermediate(source, pool=pool, hardware=hardware),
+            f"{stem}.ptx": await cuda.intermediate(candidate_in(source), pool=pool, hardware=hardware),
         }
     find_language(language)
     return {}

@@ -31,6 +31,7 @@ from .harness.launcher import Launcher
 from .harness.timing_host import TimingHost
 from .languages import find_language
 from .lease import Lease
+from .native_source import candidate_in
 
 
 class Device:
@@ -118,7 +119,7 @@ class Device:
         """
         async with self._lease.compiling():
             report, paths = await find_language(language).compile(
-                source, pool=self._pool, hardware=self._hardware, cache=self._artifacts
+                candidate_in(source), pool=self._pool, hardware=self._hardware, cache=self._artifacts
             )
         return report, {digest: await asyncio.to_thread(path.read_bytes) for digest, path in paths.items()}
 

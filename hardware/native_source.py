@@ -9,6 +9,23 @@ from ..schemas import Diagnostic
 MOST_FLAGS_CHARACTERS = 4096
 """All flags together: the system refuses command lines that are too long, and that would look like its fault."""
 
+CANDIDATE = "KERNELSWARM_CANDIDATE"
+"""Literal of a finished file (``best.py``) that holds the candidate that it was made of."""
+
+
+def candidate_in(source: str) -> str:
+    """The candidate that the finished file ``source`` carries; ``source`` itself, if it is a candidate.
+
+    A finished file executes that text as it is, so what is compiled ahead is what its loader looks for.
+    """
+    if CANDIDATE not in source:
+        return source
+    try:
+        text = module_literal(parsed(source), CANDIDATE)
+    except Refused:
+        return source
+    return text if isinstance(text, str) else source
+
 
 @dataclass(frozen=True)
 class NativeSource:

@@ -49,6 +49,8 @@ class InputFact(Schema, frozen=True, kw_only=True):
 
     value: int | float | None = None
     """Of a number; None in older events."""
+    literal: str = ""
+    """An input that is no tensor as text: ``1e-06``, ``list(torch.float32, torch.float32)``; empty in older events."""
 
     role: str = ""
     """Of a module's tensor: ``parameter``, ``buffer`` or ``buffer_not_persistent``; empty for inputs and in older

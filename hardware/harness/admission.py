@@ -20,6 +20,7 @@ from ...schemas import (
     StateFact,
     Work,
 )
+from ..dropin.conditions import described
 from . import held_out, values
 from .answering import Refused, attempt, serve_commands
 from .backward import differentiated
@@ -38,6 +39,9 @@ from .state_messages import ATTRIBUTE
 from .subject import Subject, open_subject
 from .targets import targets_of
 from .wrong_answers import both, passing
+
+MOST_LITERAL = 4096
+"""Characters of an input that is no tensor, as text: a longer one fits no call."""
 
 _FIXED_SEEDS = (1, 2)
 """Admission draws from known seeds: nothing that it draws is used to judge a candidate."""
@@ -292,9 +296,10 @@ def _fact(name: str, value: Any) -> InputFact:
     if isinstance(value, torch.Tensor):
         return InputFact(name=name, kind="tensor", shape=tuple(value.shape), dtype=values.dtype_name(value.dtype))
     kind = type(value).__name__
+    literal = described(value)[:MOST_LITERAL]
     if kind not in ("int", "float", "bool"):
-        return InputFact(name=name, kind="other")
-    return InputFact(name=name, kind=kind, value=value if math.isfinite(value) else None)
+        return InputFact(name=name, kind="other", literal=literal)
+    return InputFact(name=name, kind=kind, literal=literal, value=value if math.isfinite(value) else None)
 
 
 def _parameters(subject: Subject) -> dict[str, InputFact]:

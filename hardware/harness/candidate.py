@@ -16,15 +16,18 @@ from typing import Any
 import torch
 
 from ...schemas import ProblemFormat
+from ..dropin.own_backward import differentiable
 from ..languages._triton_runtime import unpack, use
 from . import place, values
 from .answering import Handlers, Refused, attempt, serve_commands
 from .backward import differentiated
 from .candidate_state import CandidateState, build_model, check_kinds
 from .fingerprint import Fingerprint
+from .gradients import followed
 from .handing_over import hand_over
 from .integrity import Snapshot
 from .messages import (
+    Differentiate,
     Done,
     Dump,
     Dumped,
@@ -74,6 +77,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
     handlers: Handlers = {
         Load: candidate.load,
         Run: candidate.run,
+        Differentiate: candidate.differentiate,
         Dump: candidate.dump,
         CheckState: candidate.check_state,
         Release: candidate.release,
@@ -100,6 +104,7 @@ class _Candidate:
         self._scratch = scratch
         self._call: Callable[..., Any] | None = None
         self._model: torch.nn.Module | None = None
+        self._backward: Callable[..., Any] | None = None
         self._slots: dict[int, _Slot] = {}
         self._stopwatch = stopwatch_for(there)
         self._coming: list[tuple[Stock, values.MappedFile]] = []
@@ -123,8 +128,9 @@ class _Candidate:
             self._call = self._model = model = build_model(module, values.unpack(command.setup, source))
             check_kinds(model, command.roles)
             self._state = CandidateState(model, command.setup, source)
+        own = getattr(module, "backward", None)
+        self._backward = own if callable(own) else None
         if command.backward:
-            own = getattr(module, "backward", None)
             self._call = differentiated(self._call, own if callable(own) else None)
         return Done()
 
@@ -174,6 +180,32 @@ class _Candidate:
         slot = _placed(command.inputs, source, self._slots.get(command.reuse))
         slot.marks = [self._place.fingerprint(tensor) for tensor in values.tensors_of(slot.inputs)]
         return slot
+
+    def differentiate(self, command: Differentiate, descriptors: list[int]) -> Ran:
+        """Call it with gradients on; the slot's outputs are the gradients."""
+        assert self._call is not None
+        slot = _placed(command.inputs, _mapped(command.inputs, descriptors), None)
+        differentiate = self._followed(command.followed)
+        if self._state is not None:
+            self._state.restore()
+        slot.outputs = attempt(lambda: differentiate(*slot.inputs))
+        slot.probes = [_probe(output, self._place) for output in slot.outputs]
+        self._slots[command.slot] = slot
+        outputs = tuple(_describe(output, self._place) for output in slot.outputs)
+        return Ran(outputs=outputs, touched=self._touched())
+
+    def _followed(self, names: Sequence[str]) -> Callable[..., Any]:
+        """What takes its gradients: those that it has itself, or those of the ``backward`` beside it.
+
+        The latter knows of inputs only.
+        """
+        call = self._call
+        assert call is not None
+        if not isinstance(call, torch.nn.Module):
+            return followed(differentiable(call, self._backward, call) if self._backward else call, {})
+        weights = {**dict(call.named_parameters()), **dict(call.named_buffers())}
+        own = self._backward if not names else None
+        return followed(differentiable(call, own, call) if own else call, {name: weights[name] for name in names})
 
     def dump(self, command: Dump, descriptors: list[int]) -> tuple[Dumped, Sequence[int]]:
         slot = self._slots[command.slot]

@@ -29,6 +29,10 @@ class Case:
     """What the reference changes there; the last of ``outputs`` are what it leaves of that."""
     aliased: bool = False
     """Whether outputs lie in the state: they hold until the next call only."""
+    followed: tuple[str, ...] = ()
+    """Of a case of gradients: the parameters that they are taken of, beside the inputs."""
+    labels: tuple[str, ...] = ()
+    """Of a case of gradients: what each output is."""
 
     @property
     def is_large(self) -> bool:

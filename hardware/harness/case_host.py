@@ -8,7 +8,7 @@ from typing import TypeVar
 from ...schemas import HarnessError, Problem, sha256
 from . import held_out, wire
 from .case import Case, Planned
-from .kinds import NORMAL, instead_of, planned
+from .kinds import GRADIENTS, NORMAL, instead_of, planned
 from .launcher import Launcher
 from .messages import (
     CaseMade,
@@ -60,6 +60,8 @@ class CaseHost:
         """The problem's sizes by shape, where it has some."""
         self._held_out: list[Case] | None = None
         self._disclosed = 0
+        self._gradients: int | None = None
+        """Number of the case of gradients, once it is planned."""
         self._making = asyncio.Lock()
         self.setup: Values | None = None
         self.setup_file: int | None = None
@@ -158,6 +160,14 @@ class CaseHost:
                 if not case.refused:
                     return case
         return None
+
+    async def gradient_case(self) -> Case | None:
+        """The case of gradients, at the smallest shape; None where the reference has none or they cannot be judged."""
+        sizes = {shape: (await self.cases_of(shape))[0].inputs.size for shape in await self.shapes()}
+        if self._gradients is None:
+            self._gradients = self._put(min(sizes, key=lambda shape: sizes[shape]), GRADIENTS, {})
+        case = await self.case(self._gradients)
+        return None if case.refused else case
 
     def disclose(self, case: Case) -> None:
         """A verdict names the made-up shape of ``case``: the next candidates meet others."""
@@ -274,12 +284,14 @@ class CaseHost:
                     made.passing,
                     made.state,
                     made.aliased,
+                    followed=made.followed,
+                    labels=made.labels,
                 )
             return self._cases[number]
 
     def _base_of(self, want: Planned) -> Case | None:
         """What a derived case is made of where that is large: drawing it once more would take seconds."""
-        if want.kind == NORMAL or want.sizes:
+        if want.kind in (NORMAL, GRADIENTS) or want.sizes:
             return None
         first = next((case for case in self._cases.values() if (case.shape, case.kind) == (want.shape, NORMAL)), None)
         return first if first is not None and first.is_large else None

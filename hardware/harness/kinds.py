@@ -11,6 +11,9 @@ from .sizes import LARGE_BYTES
 NORMAL = "normal"
 """As the problem draws them."""
 
+GRADIENTS = "gradients"
+"""As the problem draws them, and cotangents behind them: what is asked for are gradients (:mod:`.gradients`)."""
+
 STRIDED = "strided"
 """The same values in other places: transposed or padded storage."""
 

@@ -159,6 +159,17 @@ class Ran(Schema, frozen=True, kw_only=True, tag="ran"):
     """Global state, functions of torch, the clock or the harness that are not what they were."""
 
 
+class Differentiate(Schema, frozen=True, kw_only=True, tag="differentiate"):
+    """Call the candidate with gradients on, and take them (:mod:`.gradients`). Answered by ``Ran``: they are its
+    outputs. Beside it: the memory file of the inputs."""
+
+    slot: int
+    inputs: Values
+    """The last of them are the cotangents."""
+    followed: tuple[str, ...]
+    """Names of the parameters whose gradients are asked for."""
+
+
 class Dump(Schema, frozen=True, kw_only=True, tag="dump"):
     """Write a slot's outputs, contiguous and one after the other, into a memory file."""
 
@@ -294,6 +305,12 @@ class CaseMade(Schema, frozen=True, kw_only=True, tag="case_made"):
     aliased: bool = False
     """Whether outputs lie in the state: they hold until the next call only."""
 
+    followed: tuple[str, ...] = ()
+    """Of a case of gradients: the parameters that they are taken of, beside the inputs."""
+
+    labels: tuple[str, ...] = ()
+    """Of a case of gradients: what each of ``outputs`` is."""
+
 
 class Compare(Schema, frozen=True, kw_only=True, tag="compare"):
     """Compare outputs (in the memory file beside this) with a case's oracle."""
@@ -369,7 +386,8 @@ class Admitted(Schema, frozen=True, kw_only=True, tag="admitted"):
     facts: ProblemFacts
 
 
-Command = Load | Run | Dump | Release | CheckState | Stock | Time | Open | MakeCase | Compare | Explain | Build | Admit
+CandidateCommand = Load | Run | Differentiate | Dump | Release | CheckState | Stock | Time
+Command = CandidateCommand | Open | MakeCase | Compare | Explain | Build | Admit
 Answer = (
     Failure | Done | Ran | Dumped | StateChecked | Timed | Opened | CaseMade | Compared | Explained | Built | Admitted
 )

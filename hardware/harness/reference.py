@@ -14,8 +14,9 @@ from . import values
 from .answering import Handlers, serve_commands
 from .compare import Target
 from .effects import called
+from .gradients import PASSES, gradient_case
 from .handing_over import written
-from .kinds import NORMAL
+from .kinds import GRADIENTS, NORMAL
 from .linux import LESS_URGENT
 from .meaning import TOO_SLOW, Meaningless, Usual, changed, elsewhere, is_slow, usual
 from .messages import (
@@ -93,6 +94,8 @@ class _Reference:
         return made, file
 
     def _made(self, command: MakeCase, descriptors: list[int]) -> tuple[CaseMade, Sequence[int]]:
+        if command.kind == GRADIENTS:
+            return self._gradients(command)
         if command.kind == NORMAL:
             made, file, targets = self._normal(command.shape, command.seed, command.earlier)
         else:
@@ -100,6 +103,22 @@ class _Reference:
             packed, file = values.pack(inputs)
             made = _case_made(packed, targets)
         self._cases[command.case] = targets
+        return made, (file,)
+
+    def _gradients(self, command: MakeCase) -> tuple[CaseMade, Sequence[int]]:
+        assert self._subject is not None
+        if not command.again and is_slow(PASSES * self._took.get(command.shape, 0.0)):
+            raise Meaningless(TOO_SLOW)
+        inputs, targets, parameters, labels = gradient_case(self._subject, command.shape, command.seed)
+        packed, file = values.pack(inputs)
+        self._cases[command.case] = targets
+        made = CaseMade(
+            inputs=packed,
+            outputs=tuple(target.expected() for target in targets),
+            float64=all(target.float64 for target in targets),
+            followed=tuple(parameters),
+            labels=tuple(labels),
+        )
         return made, (file,)
 
     def _normal(self, shape: str, seed: int, earlier: Sequence[int] = ()) -> tuple[CaseMade, int, list[Target]]:

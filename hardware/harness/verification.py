@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from ...schemas import CaseResult, CompileReport, Evidence, Problem, Verdict, VerifyReport
 from . import judgement, state_verification, wire
 from .case_host import Case, CaseHost
+from .gradient_verification import check_gradients
 from .judgement import Judged, judged
 from .kinds import NORMAL, in_words
 from .launcher import Launcher
@@ -35,6 +36,8 @@ class Verification:
     results: list[CaseResult] = field(default_factory=list)
     declined: list[str] = field(default_factory=list)
     """What it raised at shapes that the problem does not name."""
+    gradients: str = ""
+    """Who differentiates it (:mod:`.gradient_verification`)."""
 
     async def check_everything(self) -> None:
         """All shapes on the problem's own inputs, the timed one first, the harder inputs made from these, other shapes.
@@ -52,6 +55,7 @@ class Verification:
         for case in await self.host.held_out_cases():
             await self._check_elsewhere(case)
         await self.check_rest_of_state((await self.host.timed_cases())[0])
+        self.gradients = await check_gradients(self)
         await self.suspect.ask(Release(), Done)
 
     async def _check_shape(self, cases: list[Case], *, again: bool) -> None:
@@ -391,6 +395,7 @@ async def verify(
         cases=tuple(verification.results),
         evidence=evidence,
         declined=tuple(verification.declined),
+        gradients=verification.gradients,
         seconds=time.monotonic() - began,
     )
 

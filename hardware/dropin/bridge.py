@@ -1,0 +1,247 @@
+"""Part of every finished file: between one module and the candidate's, which computes for it and shares its tensors."""
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .conditions import KERNEL
+from .functions import tell_autograd
+from .own_backward import differentiable
+
+Call = Callable[..., Any]
+_has_any_global_hook = torch.nn.modules.module._has_any_global_hook
+_HOLDERS = ("_parameters", "_buffers")
+_MISSING = object()
+
+
+class Cell:
+    """A parameter or buffer of the module, and where the candidate's module keeps the same one."""
+
+    __slots__ = ("dtype", "holder", "inner", "key", "path", "tensor", "version")
+
+    def __init__(self, path: str, holder: dict[str, Any], key: str) -> None:
+        self.path, self.holder, self.key, self.inner = path, holder, key, None
+        self.tensor = holder[key]
+        self.dtype = None if self.tensor is None else self.tensor.dtype
+        self.version = -1
+
+    def share(self, inner: Any) -> bool:
+        """Put the tensor into the candidate's module; False if that has no place for it."""
+        parent = _inside(inner, self.path)
+        if parent is None or not any(self.key in getattr(parent, holder) for holder in _HOLDERS):
+            self.inner = None
+            self.version = _version(self.tensor)
+            return self.tensor is None or self.key not in inner.state_dict()
+        self.inner = parent
+        self._set()
+        return True
+
+    def follow(self) -> bool:
+        """Take the tensor that the module has there now; False if it is of another kind."""
+        value: Any = self.holder.get(self.key)
+        if value is None or type(value) is not type(self.tensor) or value.dtype is not self.dtype:
+            return False
+        if value.layout is not torch.strided or (self.inner is None and self.version >= 0):
+            return False
+        self.tensor = value
+        if self.inner is not None:
+            self._set()
+        return True
+
+    def take(self) -> None:
+        """Give the module what the candidate's has there after a call."""
+        if self.inner is None:
+            return
+        value = getattr(self.inner, self.key)
+        if value is not self.tensor:
+            self.tensor = self.holder[self.key] = value
+        tell_autograd(value)
+
+    def _set(self) -> None:
+        try:
+            # Not into its dictionary at once: recurrent modules keep a list of their weights beside it.
+            setattr(self.inner, self.key, self.tensor)
+        except TypeError:
+            next(getattr(self.inner, h) for h in _HOLDERS if self.key in getattr(self.inner, h))[self.key] = self.tensor
+
+
+class Attribute:
+    """State of the module that is neither parameter nor buffer: a counter, a tensor."""
+
+    __slots__ = ("inner", "key", "outer", "path")
+
+    def __init__(self, path: str, outer: Any, key: str) -> None:
+        self.path, self.outer, self.key, self.inner = path, weakref.ref(outer), key, None
+
+    def share(self, inner: Any) -> bool:
+        """Where the candidate's module keeps it; False if it has no such place."""
+        self.inner = _inside(inner, self.path)
+        return self.inner is not None
+
+    def give(self) -> None:
+        """Before a call: as the module has it."""
+        value = getattr(self.outer(), self.key, _MISSING)
+        if value is not _MISSING and getattr(self.inner, self.key, _MISSING) is not value:
+            setattr(self.inner, self.key, value)
+
+    def take(self) -> None:
+        """After a call: as the candidate's module left it."""
+        value = getattr(self.inner, self.key, _MISSING)
+        if value is not _MISSING and getattr(self.outer(), self.key, _MISSING) is not value:
+            setattr(self.outer(), self.key, value)
+        tell_autograd(value)
+
+
+class Bridge:
+    """Whether the candidate's module may compute for this one, now; and what has to be exchanged if so."""
+
+    def __init__(self, finished: Any, owner: Any, is_searched: bool, training: tuple[bool, ...] = ()) -> None:
+        """``training`` are the modes that were searched, where ``owner`` is a copy that may be in others."""
+        self._finished, self._is_searched = finished, is_searched
+        self._owner = weakref.ref(owner)
+        self._guard = threading.RLock()
+        self._inner: Any = None
+        self._call: Call | None = None
+        self._differentiable: Call | None = None
+        self.refusal: Any = ()
+        self.has_state = bool(finished.state)
+        modules = dict(owner.named_modules()) if is_searched else {}
+        self._training = training or tuple(module.training for module in modules.values())
+        self._is_searched = is_searched and len(self._training) == len(modules)
+        counted = {path for path, _, kind in finished.state if kind == "attribute"}
+        self._settings = [
+            (module.__dict__, _settings(module, mode, module is owner, skip), skip)
+            for (path, module), mode in zip(modules.items(), self._training, strict=False)
+            for skip in [frozenset(k for p, k, kind in finished.state if p == path and kind == "attribute")]
+        ]
+        self._attributes = [
+            Attribute(path, modules[path], key)
+            for path, key, kind in finished.state
+            if kind == "attribute" and path in counted & modules.keys()
+        ]
+        self._cells = [
+            Cell(path, getattr(module, holder), key)
+            for path, module in modules.items()
+            for holder in _HOLDERS
+            for key in getattr(module, holder)
+        ]
+        changed = {(path, key) for path, key, _ in finished.state}
+        self._written = [cell for cell in self._cells if (cell.path, cell.key) in changed]
+        self._unshared: list[Cell] = []
+
+    def kept(self, owner: Any) -> tuple[bool, tuple[bool, ...]]:
+        """What a copy starts from: whether it is still what was searched, and in which modes that was."""
+        intact = self._is_searched and self._owner() is owner and not self._is_changed(but_modes=True)
+        return intact, self._training
+
+    def ready(self, owner: Any, way: int, arguments: tuple[Any, ...]) -> Call | None:
+        """What to call instead of the reference; None where that has to be called."""
+        if not self._is_searched or self._owner() is not owner or _has_any_global_hook() or self._is_changed():
+            return None
+        place, is_grad_enabled = self._finished.place, torch.is_grad_enabled()
+        for cell in self._cells:
+            tensor = cell.tensor
+            if cell.holder.get(cell.key) is not tensor:
+                if not cell.follow():
+                    return None
+                tensor = cell.tensor
+            if tensor is not None:
+                if tensor.dtype is not cell.dtype or (place and not getattr(tensor, place)):
+                    return None
+                if is_grad_enabled and tensor.requires_grad:
+                    way = -1
+        if way != KERNEL and not self._finished.own:
+            return None
+        if self._call is None and not self._make(arguments):
+            return None
+        if self._unshared and any(_version(cell.tensor) != cell.version for cell in self._unshared):
+            return None
+        for attribute in self._attributes:
+            attribute.give()
+        return self._call if way == KERNEL else self._with_gradients(way)
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the candidate's module has been called for."""
+        return self._call is not None
+
+    def take_state(self) -> None:
+        """Give the module what the call left in the candidate's."""
+        for cell in self._written:
+            cell.take()
+        for attribute in self._attributes:
+            attribute.take()
+
+    def _is_changed(self, *, but_modes: bool = False) -> bool:
+        """Whether anything but tensors is not what the constructor had made: settings, modules, modes, hooks."""
+        try:
+            for now, then, skip in self._settings:
+                if skip:
+                    now = {key: value for key, value in now.items() if key not in skip}
+                if now != (then if not but_modes else {**then, "training": now.get("training")}):
+                    return True
+        except (RuntimeError, TypeError, ValueError):
+            # Another tensor where one was: these do not say whether they are equal.
+            return True
+        return False
+
+    def _with_gradients(self, way: int) -> Call | None:
+        """The candidate's own: its ``backward`` knows of inputs only."""
+        if self._differentiable is None:
+            return self._call
+        return None if way == -1 else self._differentiable
+
+    def _make(self, arguments: tuple[Any, ...]) -> bool:
+        """Make the candidate's module; nothing of it shows in ours, nor in anybody's random numbers."""
+        finished = self._finished
+        with self._guard:
+            if self._call is not None:
+                return True
+            with torch.inference_mode(False), torch.random.fork_rng(devices=[]):
+                module = finished.candidate.module()
+                inner = module.ModelNew(*finished.constructor_arguments())
+                inner.to(next((value.device for value in arguments if isinstance(value, torch.Tensor)), "cpu"))
+                parts: list[Cell | Attribute] = [*self._cells, *self._attributes]
+                if not all(part.share(inner) for part in parts):
+                    self._is_searched = False
+                    return False
+            self._unshared = [cell for cell in self._cells if cell.inner is None and cell.tensor is not None]
+            call = inner.forward if not _has_hooks(inner) else inner
+            backward = getattr(module, "backward", None)
+            if finished.own and backward is not None:
+                self._differentiable = differentiable(call, backward, self._reference)
+            self._inner, self.refusal = inner, finished.candidate.refusal()
+            self._call = call
+        return True
+
+    def _reference(self, *arguments: Any) -> Any:
+        return self._finished.reference.Model.forward(self._owner(), *arguments)
+
+
+def _settings(module: Any, training: bool, is_owner: bool, skip: frozenset[str]) -> dict[str, Any]:
+    """What must stay as it is for the candidate to compute the same. The owner's own hooks run around its forward."""
+    found = {**module.__dict__, "training": training}
+    for key, value in module.__dict__.items():
+        if key in _HOLDERS or (is_owner and key.endswith("_hooks")):
+            continue
+        if key.startswith("_") and isinstance(value, dict | set):
+            found[key] = type(value)(value) if key == "_modules" or not key.endswith("_hooks") else type(value)()
+    return {key: value for key, value in found.items() if key not in skip}
+
+
+def _has_hooks(module: Any) -> bool:
+    return any(value for key, value in vars(module).items() if key.endswith("_hooks"))
+
+
+def _inside(module: Any, path: str) -> Any:
+    """The part of ``module`` at ``path``; None if there is none."""
+    for name in filter(None, path.split(".")):
+        module = getattr(module, name, None)
+    return module
+
+
+def _version(tensor: Any) -> int:
+    return -1 if tensor is None or tensor.is_inference() else int(tensor._version)

@@ -1,0 +1,166 @@
+"""Writes the finished file out of a problem, its facts and a candidate's source. Pure, and free of torch."""
+
+import ast
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ...schemas import InputFact, Problem, ProblemFacts
+from ..native_source import CANDIDATE, parsed
+
+PARTS = ("embedded", "conditions", "own_backward", "functions", "bridge", "modules", "selfcheck")
+"""The files beside this one whose code goes into every finished file, in this order."""
+COTANGENTS = "cotangents"
+"""Last argument of a problem that asks for the backward pass, too."""
+_FLOATING = ("float16", "bfloat16", "float32", "float64")
+
+_FUNCTION = """\
+kernel = drop_in_function(REFERENCE.reference, CANDIDATE, SEARCHED)
+__all__ = ["kernel"]
+"""
+_MODULE = '''\
+FINISHED = Finished(REFERENCE, CANDIDATE, SEARCHED)
+
+
+@drop_in_module(FINISHED)
+class ModelNew(DropIn, REFERENCE.Model):
+    """The reference's ``Model``, computed by the kernel wherever that is safe."""
+
+
+__all__ = ["ModelNew"]
+'''
+_MAIN = """
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], globals()))
+"""
+
+
+def finish(problem: Problem, facts: ProblemFacts, source: str, *, header: str = "", gradients: str = "") -> str:
+    """The text of ``best.py``: the candidate ``source`` as a drop-in for the reference of ``problem``.
+
+    Args:
+        problem: Its source goes into the file as it is.
+        facts: What problem validation found: which calls the kernel was searched for.
+        source: The candidate's file, which goes into the file as it is, too.
+        header: Lines for the top: what the file is and what it beats.
+        gradients: ``own`` if the judge found the candidate's own gradients right (``VerifyReport.gradients``).
+    """
+    imports, code = _support()
+    parts = [
+        f'"""{_docstring(problem, header)}"""',
+        "",
+        *imports,
+        "",
+        f"{CANDIDATE} = {literal(source)}",
+        "",
+        f"KERNELSWARM_REFERENCE = {literal(problem.source)}",
+        "",
+        f"SEARCHED = {_printed(_searched(problem, facts, source, gradients))}",
+        "",
+        "# What follows is the same in every finished file. " + "-" * 65,
+        "",
+        *code,
+        "",
+        'REFERENCE = embedded(__name__, globals().get("__file__", "best.py"), "reference", KERNELSWARM_REFERENCE)',
+        'CANDIDATE = Later(__name__, globals().get("__file__", "best.py"), "candidate", KERNELSWARM_CANDIDATE)',
+        _MODULE if facts.is_module else _FUNCTION,
+        _MAIN,
+    ]
+    return "\n".join(parts)
+
+
+def literal(text: str) -> str:
+    """``text`` as a Python literal that shows its lines as they are."""
+    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    escaped = re.sub(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", escaped)
+    # A quotation mark at the end would lengthen the closing ones.
+    end = '\\"' if escaped.endswith('"') else escaped[-1:]
+    return f'"""\\\n{escaped[:-1]}{end}"""'
+
+
+def _docstring(problem: Problem, header: str) -> str:
+    text = header.strip().strip('"').strip() or f"A kernel for {problem.name}, made by kernelswarm."
+    told = (
+        "It needs torch alone. Run as a program it checks itself against the reference that it carries, and times\n"
+        "itself. Calls that the kernel was not searched for (other types, devices or modes; gradients that it does\n"
+        "not have) are computed by the reference."
+    )
+    return literal(f"{text}\n\n{told}\n").removeprefix('"""\\\n').removesuffix('"""')
+
+
+def _support() -> tuple[list[str], list[str]]:
+    """The imports and the code of all parts."""
+    imports: dict[str, None] = {}
+    code: list[str] = []
+    for part in PARTS:
+        text = (Path(__file__).parent / f"{part}.py").read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        head = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+        imports |= {ast.unparse(node): None for node in head if not getattr(node, "level", 0)}
+        begin = max(node.end_lineno or 0 for node in head)
+        summary = str(ast.get_docstring(tree)).partition("\n")[0].removeprefix("Part of every finished file: ")
+        code += [f"# {summary}", *text.split("\n")[begin:]]
+    return _merged(imports), code
+
+
+def _merged(imports: Iterable[str]) -> list[str]:
+    """Import statements, one for each module."""
+    plain = sorted(line for line in imports if line.startswith("import "))
+    names: dict[str, set[str]] = {}
+    for line in imports:
+        if line.startswith("from "):
+            module, listed = line.removeprefix("from ").split(" import ")
+            names.setdefault(module, set()).update(listed.split(", "))
+    return [*plain, *(f"from {module} import {', '.join(sorted(found))}" for module, found in sorted(names.items()))]
+
+
+def _searched(problem: Problem, facts: ProblemFacts, source: str, gradients: str) -> dict[str, Any]:
+    """What the kernel was searched for, as the drop-in reads it."""
+    both = facts.signature[-1:] == (COTANGENTS,)
+    rows = [shape.inputs[:-1] if both else shape.inputs for shape in facts.shapes]
+    floating = sum(fact.dtype in _FLOATING for fact in rows[0]) if both else 0
+    names = [fact.name for fact in rows[0]]
+    return {
+        "problem": problem.name,
+        "is_module": facts.is_module,
+        "shapes": [shape.name for shape in facts.shapes],
+        "types": [list(row) for row in dict.fromkeys(tuple(map(_type, row)) for row in rows)],
+        "literals": _literals(rows),
+        "device": _device(source),
+        "outputs": len(facts.shapes[0].outputs) - floating,
+        "state": [(fact.name, fact.kind) for fact in facts.state if fact.kind != "input"],
+        "writes": sorted(names.index(f.name) for f in facts.state if f.kind == "input" and f.name in names),
+        "gradients": "own" if gradients == "own" or both else "reference",
+        "bound": facts.error_bound,
+    }
+
+
+def _type(fact: InputFact) -> str:
+    return f"torch.{fact.dtype}" if fact.kind == "tensor" else fact.kind
+
+
+def _literals(rows: list[tuple[InputFact, ...]]) -> dict[int, list[str]]:
+    """Values that arguments other than tensors must have. A size, which differs from shape to shape, may be any."""
+    found = {}
+    for index, facts in enumerate(zip(*rows, strict=False)):
+        texts = list(dict.fromkeys(fact.literal for fact in facts if fact.literal))
+        is_size = facts[0].kind == "int" and len(texts) > 1
+        if (texts and not is_size) or facts[0].kind == "other":
+            found[index] = texts
+    return found
+
+
+def _device(source: str) -> str:
+    """Where the kernel runs, by the language of its native code; empty: wherever its inputs are."""
+    tree = parsed(source)
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    if "CUDA_SOURCE" in names or any(name.split(".")[0] == "triton" for name in imported):
+        return "cuda"
+    return "cpu" if "CPP_SOURCE" in names else ""
+
+
+def _printed(value: dict[str, Any]) -> str:
+    return "{\n" + "".join(f"    {key!r}: {item!r},\n" for key, item in value.items()) + "}"

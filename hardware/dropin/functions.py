@@ -1,0 +1,110 @@
+"""Part of every finished file: the drop-in for a function, and how results are packed."""
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree
+
+from .conditions import GRADIENTS, REFERENCE, positions, ways
+from .embedded import Later
+from .own_backward import differentiable
+
+_increment_version = torch.autograd.graph.increment_version
+
+
+class Packing:
+    """Gives results the reference's structure: a named tuple stays one, a list stays a list.
+
+    A single tensor needs none. Otherwise the first call is the reference's, and shows it.
+    """
+
+    def __init__(self, outputs: int) -> None:
+        self.is_known = outputs == 1
+        self._wanted: Any = None
+        self._packs: dict[Any, bool] = {}
+
+    def learn(self, result: Any) -> Any:
+        """Note the structure of the reference's ``result``, and return that."""
+        if not self.is_known:
+            self._wanted = _pytree.tree_structure(result)
+            self.is_known = True
+        return result
+
+    def pack(self, result: Any) -> Any:
+        """The kernel's ``result`` as the reference would have packed it."""
+        if self._wanted is None:
+            return result
+        kind = type(result)
+        if kind not in self._packs:
+            self._packs[kind] = _pytree.tree_structure(result) != self._wanted
+        return _pytree.tree_unflatten(_pytree.tree_leaves(result), self._wanted) if self._packs[kind] else result
+
+
+def written(arguments: tuple[Any, ...], indices: list[int]) -> None:
+    """Tell autograd that the kernel wrote to these arguments, so that it never uses what it saved of them before."""
+    for index in indices:
+        tell_autograd(arguments[index])
+
+
+def tell_autograd(value: Any) -> None:
+    """Count one more write to a tensor, where it counts writes."""
+    if isinstance(value, torch.Tensor) and not value.is_inference():
+        _increment_version(value)
+
+
+def drop_in_function(reference: Callable[..., Any], candidate: Later, searched: dict[str, Any]) -> Callable[..., Any]:
+    """``reference``, computed by the candidate's ``kernel`` wherever that is safe."""
+    count = len(searched["types"][0])
+    positional, way_of, packing = positions(reference, count), ways(searched), Packing(searched["outputs"])
+    writes, is_compiling = searched["writes"], torch.compiler.is_compiling
+    calls = _Calls(reference, candidate, searched["gradients"] == "own" and not writes)
+
+    @functools.wraps(reference)
+    def kernel(*arguments: Any, **named: Any) -> Any:
+        if is_compiling():
+            return reference(*arguments, **named)
+        given = arguments if not named and len(arguments) == count else positional(arguments, named)
+        way = way_of(given)
+        if way == REFERENCE:
+            return reference(*arguments, **named)
+        if not packing.is_known:
+            return packing.learn(reference(*arguments, **named))
+        call = calls.plain if way != GRADIENTS else calls.differentiable
+        if call is None:
+            return reference(*arguments, **named)
+        try:
+            result = call(*given)
+        except calls.refusal:
+            return reference(*arguments, **named)
+        if writes:
+            written(given, writes)
+        return result if type(result) is torch.Tensor else packing.pack(result)
+
+    kernel.__name__ = kernel.__qualname__ = "kernel"
+    return kernel
+
+
+class _Calls:
+    """The candidate's function, with and without gradients; what it is made of is executed at the first call."""
+
+    def __init__(self, reference: Callable[..., Any], candidate: Later, own: bool) -> None:
+        self._reference, self._candidate, self._own = reference, candidate, own
+        self._guard = threading.RLock()
+        self.refusal: Any = ()
+        self.plain: Callable[..., Any] = functools.partial(self._first, False)
+        self.differentiable: Callable[..., Any] | None = functools.partial(self._first, True) if own else None
+
+    def _first(self, gradients: bool, *arguments: Any) -> Any:
+        with self._guard, torch.inference_mode(False):
+            module = self._candidate.module()
+            plain, backward = module.kernel, getattr(module, "backward", None)
+            if self._own:
+                self.differentiable = differentiable(plain, backward, self._reference) if backward else plain
+            self.refusal = self._candidate.refusal()
+            self.plain = plain
+        call = self.differentiable if gradients else self.plain
+        assert call is not None
+        return call(*arguments)

@@ -1,0 +1,137 @@
+"""Part of every finished file: the drop-in for a module, which is the reference's class with another ``forward``.
+
+Parameters, buffers, attributes, hooks, ``state_dict``, ``to`` and ``train`` are the reference's own. The candidate's
+module is made when it is first needed, shares the parameters and buffers, and leaves its state in the reference's.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .bridge import Bridge
+from .conditions import REFERENCE, positions, ways
+from .embedded import Later
+from .functions import Packing, written
+
+_is_compiling = torch.compiler.is_compiling
+_KEY = "_dropin"
+
+
+class Finished:
+    """What all instances of a drop-in share."""
+
+    def __init__(self, reference: Any, candidate: Later, searched: dict[str, Any]) -> None:
+        self.reference, self.candidate, self.searched = reference, candidate, searched
+        self.count = len(searched["types"][0])
+        self.way_of = ways(searched)
+        self.place = {"cpu": "is_cpu", "cuda": "is_cuda"}.get(searched["device"], "")
+        self.positional = positions(functools.partial(reference.Model.forward, None), self.count)
+        self.packing = Packing(searched["outputs"])
+        self.state: list[tuple[str, str, str]] = [
+            (path.rpartition(".")[0], path.rpartition(".")[2], kind) for path, kind in searched["state"]
+        ]
+        self.own = searched["gradients"] == "own" and not searched["writes"] and not self.state
+
+    def constructor_arguments(self) -> list[Any]:
+        """Those that were searched, without moving anybody's random numbers."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return list(getattr(self.reference, "get_init_inputs", list)())
+
+    def is_searched(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> bool:
+        """Whether a module made of these arguments is the one that was searched."""
+        try:
+            signature = inspect.signature(self.reference.Model)
+            bound, searched = signature.bind(*arguments, **named), signature.bind(*self.constructor_arguments())
+        except (TypeError, ValueError):
+            return False
+        bound.apply_defaults()
+        searched.apply_defaults()
+        return _same(bound.arguments, searched.arguments)
+
+
+class DropIn:
+    """Goes in front of the reference's class."""
+
+    __slots__ = (_KEY,)
+    finished: Finished
+    _dropin: "Bridge"
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        object.__setattr__(self, _KEY, Bridge(self.finished, self, self.finished.is_searched(arguments, named)))
+
+    def __getstate__(self) -> Any:
+        inherited: Any = getattr(self.finished.reference.Model, "__getstate__", None)
+        is_plain = inherited is None or inherited is getattr(object, "__getstate__", None)
+        state = self.__dict__.copy() if is_plain else inherited(self)
+        bridge = getattr(self, _KEY, None)
+        if isinstance(state, dict) and bridge is not None:
+            state = {**state, _KEY: bridge.kept(self)}
+        return state
+
+    def __setstate__(self, state: Any) -> None:
+        kept = None
+        if isinstance(state, dict):
+            state = dict(state)
+            kept = state.pop(_KEY, None)
+        super().__setstate__(state)  # type: ignore[misc]
+        if kept is not None:
+            object.__setattr__(self, _KEY, Bridge(self.finished, self, *kept))
+
+
+def drop_in_module(finished: Finished) -> Callable[[type], type]:
+    """Decorates ``class ModelNew(DropIn, Model)``: its ``forward`` is the candidate's wherever that is safe."""
+    model = finished.reference.Model
+    forward, count, way_of, packing = model.forward, finished.count, finished.way_of, finished.packing
+    writes = finished.searched["writes"]
+
+    @functools.wraps(forward)
+    def fast(self: Any, *arguments: Any, **named: Any) -> Any:
+        if _is_compiling():
+            return forward(self, *arguments, **named)
+        given = arguments if not named and len(arguments) == count else finished.positional(arguments, named)
+        way = way_of(given)
+        if way == REFERENCE:
+            return forward(self, *arguments, **named)
+        try:
+            bridge = self._dropin
+        except AttributeError:
+            return forward(self, *arguments, **named)
+        call = bridge.ready(self, way, given)
+        if call is None:
+            return forward(self, *arguments, **named)
+        if not packing.is_known:
+            return packing.learn(forward(self, *arguments, **named))
+        try:
+            result = call(*given)
+        except bridge.refusal:
+            return forward(self, *arguments, **named)
+        if writes:
+            written(given, writes)
+        if bridge.has_state:
+            bridge.take_state()
+        return result if type(result) is torch.Tensor else packing.pack(result)
+
+    def decorated(made: Any) -> type:
+        made.finished, made.forward = finished, fast
+        made.__init__.__signature__ = inspect.signature(model.__init__)
+        return made  # type: ignore[no-any-return]
+
+    return decorated
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two sets of constructor arguments say the same."""
+    if isinstance(one, torch.Tensor):
+        return isinstance(other, torch.Tensor) and one.dtype == other.dtype and torch.equal(one, other)
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)

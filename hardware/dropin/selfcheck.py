@@ -1,0 +1,253 @@
+"""Part of every finished file: ``python best.py``, which checks it against its reference and times it."""
+
+import argparse
+import copy
+import inspect
+import json
+import math
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from .conditions import KERNEL, leaves
+
+TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+"""Least tolerance by type: of the error relative to an element's size and to the typical size of all."""
+CALLS = 3
+ROUNDS = 7
+ROUND_SECONDS = 0.1
+MOST_FOLLOWED = 1 << 24
+"""Elements of the inputs up to which gradients are checked."""
+
+
+def main(arguments: list[str], file: dict[str, Any]) -> int:
+    """Run with the command line's ``arguments``; ``file`` are the finished file's globals. Returns the exit status."""
+    options = _options(arguments, file)
+    warnings.simplefilter("ignore")
+    try:
+        report = _report(file, timed=not options.no_timing)
+    except KeyboardInterrupt:
+        return 130
+    sys.stdout.write(json.dumps(report, indent=2) + "\n" if options.json else _in_words(report, file))
+    return 0 if report["correct"] else 1
+
+
+def _options(arguments: list[str], file: dict[str, Any]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=file["__doc__"],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="exit status: 0 it agrees with its reference, 1 it does not, 2 bad usage, 130 interrupted",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--no-timing", action="store_true", help="only check")
+    return parser.parse_args(arguments)
+
+
+def _report(file: dict[str, Any], *, timed: bool) -> dict[str, Any]:
+    problem = _Problem(file)
+    checks = [check for shape in problem.shapes for check in problem.checks(shape)]
+    report = {
+        "problem": file["SEARCHED"]["problem"],
+        "device": problem.device,
+        "torch": str(torch.__version__),
+        "kernel_used": problem.is_kernel_used,
+        "correct": all(check["ok"] for check in checks),
+        "checks": checks,
+    }
+    return {**report, **(problem.times() if timed else {})}
+
+
+class _Problem:
+    """The reference that the file carries, and the drop-in beside it."""
+
+    def __init__(self, file: dict[str, Any]) -> None:
+        self._file, self._reference, self._searched = file, file["REFERENCE"], file["SEARCHED"]
+        self.device = "cuda" if self._searched["device"] != "cpu" and torch.cuda.is_available() else "cpu"
+        self._shapes: dict[str, Any] = getattr(self._reference, "shapes", None) or {"main": {}}
+        self.shapes = list(self._shapes)
+        self.is_kernel_used = False
+        self._model: Any = None
+        if self._searched["is_module"]:
+            torch.manual_seed(0)
+            self._arguments = file["FINISHED"].constructor_arguments()
+            self._model = self._reference.Model(*self._arguments).to(self.device)
+
+    def inputs(self, shape: str, seed: int = 0) -> list[Any]:
+        """The problem's own inputs at ``shape``."""
+        torch.manual_seed(seed)
+        if self._model is None:
+            drawn = self._reference.inputs(torch.Generator().manual_seed(seed), **self._shapes[shape])
+        else:
+            drawn = self._reference.get_inputs()
+        listed = [drawn] if isinstance(drawn, torch.Tensor) else list(drawn)
+        return [_mapped(value, lambda tensor: tensor.to(self.device)) for value in listed]
+
+    def pair(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Reference and drop-in; modules with the same weights and state."""
+        if self._model is None:
+            return self._reference.reference, self._file["kernel"]
+        drop_in = self._file["ModelNew"](*self._arguments).to(self.device)
+        drop_in.load_state_dict(self._model.state_dict())
+        return copy.deepcopy(self._model), drop_in
+
+    def checks(self, shape: str) -> Iterator[dict[str, Any]]:
+        """Outputs and state after each of several calls, and gradients, at ``shape``."""
+        reference, drop_in = self.pair()
+        inputs = self.inputs(shape)
+        with torch.no_grad():
+            for call in range(CALLS):
+                right, got = _copied(inputs), _copied(inputs)
+                pairs = zip(leaves(reference(*right)), leaves(drop_in(*got)), strict=False)
+                for index, (expected, answer) in enumerate(pairs):
+                    if call == CALLS - 1:
+                        yield self._compared(shape, f"output {index}", expected, answer)
+            self._note_use(drop_in, inputs)
+        for name, expected, answer in [*_states(reference, drop_in), *_named("input", right, got)]:
+            yield self._compared(shape, name, expected, answer)
+        size = sum(leaf.numel() for leaf in leaves(inputs) if isinstance(leaf, torch.Tensor))
+        if size <= MOST_FOLLOWED:
+            for name, expected, answer in _gradients(*self.pair(), inputs):
+                yield self._compared(shape, name, expected, answer)
+
+    def _note_use(self, drop_in: Any, inputs: list[Any]) -> None:
+        bridge = getattr(drop_in, "_dropin", None)
+        way = self._file["ways"](self._searched)(tuple(inputs))
+        self.is_kernel_used |= way == KERNEL if bridge is None else bridge.is_used
+
+    def _compared(self, shape: str, what: str, expected: Any, answer: Any) -> dict[str, Any]:
+        error, tolerance = _error(expected, answer), self._tolerance(expected)
+        return {"shape": shape, "what": what, "error": error, "tolerance": tolerance, "ok": error <= tolerance}
+
+    def _tolerance(self, expected: Any) -> float:
+        asked = getattr(self._reference, "tolerance", None)
+        own = asked if isinstance(asked, int | float) else max(asked.values(), default=0.0) if asked else 0.0
+        least = TOLERANCES.get(getattr(expected, "dtype", None), 1e-4 if isinstance(expected, float) else 0.0)
+        return max(least, 4 * (self._searched["bound"] or 0.0), 2 * own) if least else 0.0
+
+    def times(self) -> dict[str, Any]:
+        """Medians of rounds in turns, at the first shape, without gradients."""
+        reference, drop_in = self.pair()
+        inputs = self.inputs(self.shapes[0])
+        calls = {"eager": reference, "compile": torch.compile(reference, dynamic=False), "kernel": drop_in}
+        missing: dict[str, str] = {}
+        with torch.no_grad():
+            for name, call in list(calls.items()):
+                try:
+                    for _ in range(CALLS):
+                        call(*inputs)
+                except Exception as error:  # noqa: BLE001 - a baseline that does not work here is left out, and said
+                    missing[name] = f"{type(error).__name__}: {error}".splitlines()[0]
+                    del calls[name]
+            counts = {name: max(1, int(ROUND_SECONDS / self._seconds(call, inputs, 1))) for name, call in calls.items()}
+            rounds: dict[str, list[float]] = {name: [] for name in calls}
+            for _ in range(ROUNDS):
+                for name, call in calls.items():
+                    rounds[name].append(self._seconds(call, inputs, counts[name]) * 1000)
+        medians = {name: statistics.median(found) for name, found in rounds.items()}
+        return {"times_ms": medians, "rounds_ms": rounds, **({"not_timed": missing} if missing else {})}
+
+    def _seconds(self, call: Callable[..., Any], inputs: list[Any], count: int) -> float:
+        """Wall clock of one call, of ``count`` in a row."""
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+        began = time.perf_counter()
+        for _ in range(count):
+            call(*inputs)
+        if self.device == "cuda":
+            torch.cuda.synchronize()
+        return (time.perf_counter() - began) / count
+
+
+def _states(reference: Any, drop_in: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Everything that two modules keep: parameters, buffers, numbers."""
+    if not isinstance(reference, torch.nn.Module):
+        return
+    for (path, one), (_, other) in zip(reference.named_modules(), drop_in.named_modules(), strict=True):
+        kept = {**one.__dict__, **one._parameters, **one._buffers}
+        for key, expected in kept.items():
+            if isinstance(expected, torch.Tensor | bool | int | float) and key != "training":
+                yield f"state {path}.{key}".replace(" .", " "), expected, getattr(other, key, None)
+
+
+def _named(kind: str, expected: list[Any], answers: list[Any]) -> Iterator[tuple[str, Any, Any]]:
+    for index, (one, other) in enumerate(zip(leaves(expected), leaves(answers), strict=True)):
+        if isinstance(one, torch.Tensor):
+            yield f"{kind} {index}", one, other
+
+
+def _gradients(reference: Any, drop_in: Any, inputs: list[Any]) -> Iterator[tuple[str, Any, Any]]:
+    """Gradients of a random sum of the outputs; none where the reference has none."""
+    found = []
+    for call in (reference, drop_in):
+        taken = _copied(inputs)
+        followed = [leaf for leaf in leaves(taken) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
+        for leaf in followed:
+            leaf.requires_grad_()
+        try:
+            with torch.enable_grad():
+                ends = [one for one in leaves(call(*taken)) if isinstance(one, torch.Tensor) and one.requires_grad]
+                generator = torch.Generator().manual_seed(1)
+                sums = [(one * torch.randn(one.shape, generator=generator).to(one)).sum() for one in ends]
+                if sums:
+                    torch.stack([one.abs() if one.is_complex() else one.double() for one in sums]).sum().backward()
+        except RuntimeError:
+            if call is reference:
+                return
+            raise
+        weights = list(call.parameters()) if isinstance(call, torch.nn.Module) else []
+        found.append([leaf.grad for leaf in (*followed, *weights)])
+    for index, (expected, answer) in enumerate(zip(*found, strict=True)):
+        if expected is not None:
+            yield f"gradient {index}", expected, answer
+
+
+def _error(expected: Any, answer: Any) -> float:
+    """Largest error relative to the element and to the typical one; infinite where the form differs."""
+    if not isinstance(expected, torch.Tensor):
+        if expected is None or isinstance(expected, str | bool):
+            return 0.0 if expected == answer else math.inf
+        expected, answer = torch.tensor(expected), torch.tensor(answer) if isinstance(answer, int | float) else None
+    if not isinstance(answer, torch.Tensor) or answer.shape != expected.shape or answer.dtype != expected.dtype:
+        return math.inf
+    if not (expected.is_floating_point() or expected.is_complex()):
+        return 0.0 if torch.equal(expected, answer) else math.inf
+    wide = torch.complex128 if expected.is_complex() else torch.float64
+    one, other = expected.detach().to(wide), answer.detach().to(wide)
+    same = (one == other) | (one.isnan() & other.isnan())
+    scale = one.abs() + one[one.isfinite()].abs().square().mean().sqrt().nan_to_num()
+    errors = ((one - other).abs() / scale.clamp_min(1e-300)).masked_fill(same, 0.0)
+    worst = float(errors.max()) if errors.numel() else 0.0
+    return worst if worst == worst else math.inf
+
+
+def _mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, list | tuple):
+        return type(value)(_mapped(item, change) for item in value)
+    return {key: _mapped(item, change) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def _copied(inputs: list[Any]) -> list[Any]:
+    return [_mapped(value, lambda tensor: tensor.detach().clone()) for value in inputs]
+
+
+def _in_words(report: dict[str, Any], file: dict[str, Any]) -> str:
+    lines = [inspect.cleandoc(file["__doc__"]).partition("\n\n")[0], ""]
+    for check in report["checks"]:
+        verdict = "ok   " if check["ok"] else "WRONG"
+        lines.append(f"{verdict} {check['shape']}: {check['what']}: {check['error']:.2g} of {check['tolerance']:.2g}")
+    by_whom = "the kernel" if report["kernel_used"] else "the reference, not the kernel, which is for other calls"
+    lines += ["", f"On {report['device']}, torch {report['torch']}: computed by {by_whom}."]
+    times = report.get("times_ms", {})
+    for name, median in times.items():
+        ratio = f"  {median / times['kernel']:.2f}x" if name != "kernel" and "kernel" in times else ""
+        lines.append(f"{name:8} {median:.4f} ms{ratio}")
+    lines += [f"{name:8} not timed: {why}" for name, why in report.get("not_timed", {}).items()]
+    lines.append("It agrees with its reference." if report["correct"] else "It does NOT agree with its reference.")
+    return "\n".join(lines) + "\n"

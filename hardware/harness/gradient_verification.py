@@ -1,0 +1,66 @@
+"""Are a candidate's gradients right, where it has some? The supervisor's side (docs/judge.md)."""
+
+from typing import TYPE_CHECKING
+
+from ...schemas import Evidence, Verdict
+from . import judgement
+from .case_host import Case
+from .judgement import Judged, judged
+from .messages import UNMEASURABLE, Compared, Differentiate, Ran
+
+if TYPE_CHECKING:
+    from .verification import Verification
+
+OWN, REFERENCE = "own", "reference"
+"""Who differentiates a candidate (:attr:`.VerifyReport.gradients`)."""
+
+
+async def check_gradients(verification: "Verification") -> str:
+    """Call the candidate once more, with gradients on, and compare the gradients that it gives.
+
+    Returns:
+        ``own`` if they are right; ``reference`` if it raises then, or gives no graph; empty if the reference has no
+        gradients that could be compared.
+
+    Raises:
+        Judged: they are wrong.
+    """
+    case = await verification.host.gradient_case()
+    if case is None:
+        return ""
+    command = Differentiate(slot=0, inputs=case.inputs, followed=case.followed)
+    try:
+        ran, _ = await verification.suspect.ask(command, Ran, (case.file,), case=case)
+    except Judged as found:
+        if found.verdict is Verdict.runtime_error:
+            return REFERENCE
+        raise
+    if ran.touched:
+        message = f"with gradients on, it changed what is not its own: {', '.join(ran.touched)}"
+        raise judged(Verdict.tampering, message, shape=case.shape, seed=case.seed)
+    judgement.check_form(ran.outputs, case.outputs, case.shape, case.seed)
+    result = await verification.compare(0, case, ran.outputs)
+    if not result.ok:
+        raise _wrong(case, result)
+    return OWN
+
+
+def _wrong(case: Case, result: Compared) -> Judged:
+    where = f"[{', '.join(map(str, result.element))}]" if result.element else ""
+    message = f"{case.labels[result.output]} is wrong: {where or 'it'} is {result.got}, expected {result.expected}"
+    if result.error < UNMEASURABLE:
+        message += (
+            f": error {result.error:.3g}, allowed {result.bound:.3g} (the reference's own is "
+            f"{result.reference_error:.3g})"
+        )
+    evidence = Evidence(
+        message=message,
+        shape=case.shape,
+        seed=case.seed,
+        output=result.output,
+        element=result.element,
+        expected=result.expected,
+        got=result.got,
+        inputs=case.kind,
+    )
+    return Judged(Verdict.wrong_gradients, evidence)

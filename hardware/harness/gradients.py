@@ -1,0 +1,185 @@
+"""The gradients of a call as users take them: of one call, after another one, accumulated, mixed with other operations.
+
+Reference and candidate run the same steps; the reference's, in float64, are what is right.
+"""
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from . import backward, values
+from .answering import Refused, attempt
+from .bounds import read_tolerance
+from .compare import Target
+from .meaning import Meaningless
+from .oracle import in_float64
+from .place import brought
+from .state import in_precision
+from .subject import Subject
+
+Call = Callable[..., Any]
+
+MOST_BYTES = 32 << 20
+"""Of the inputs: gradients are checked on small ones only."""
+PASSES = 8
+"""How many calls taking the gradients costs, about."""
+_OTHER, _MIXED = 0.75, 1.5
+"""What the inputs of another call are multiplied by, and what the operation before a mixed call multiplies by."""
+_STEPS = (
+    ("{}", True),
+    ("{} where another call came before its backward pass", False),
+    ("{} accumulated over calls", True),
+    ("{} where the call is mixed with other operations", True),
+)
+"""What each step shows, and whether it shows gradients of parameters, too."""
+
+_backward = torch.autograd.backward
+_enable_grad = torch.enable_grad
+_detach = torch._C.TensorBase.detach
+_zeros_like = torch.zeros_like
+
+
+class NoGraph(Exception):
+    """No output of a call has a graph: nothing can be differentiated."""
+
+
+def labels(inputs: Sequence[str], parameters: Sequence[str]) -> tuple[str, ...]:
+    """What each number of :func:`followed` is, in words."""
+    found: list[str] = []
+    for text, with_parameters in _STEPS:
+        names = [*inputs, *parameters] if with_parameters else list(inputs)
+        found += [text.format(f"the gradient of {name}") for name in names]
+    return tuple(found)
+
+
+def followed(forward: Call, parameters: Mapping[str, torch.Tensor]) -> Call:
+    """A function of the inputs and the cotangents (last), which returns gradients in the order of :func:`labels`.
+
+    Raises:
+        NoGraph: (the function) no output has a graph.
+    """
+    weights = list(parameters.values())
+
+    def call(*arguments: Any) -> list[torch.Tensor]:
+        *inputs, cotangents = arguments
+        with _enable_grad(), _require_gradients(weights):
+            (one, sources), (other, others) = _taken(inputs, 1.0), _taken(inputs, _OTHER)
+            ends, later = forward(*one), forward(*other)
+            _differentiate(ends, cotangents)
+            found = _gradients([*sources, *weights])
+            _differentiate(later, cotangents)
+            found += _gradients(others)
+            _differentiate(forward(*one), cotangents)
+            found += _gradients([*sources, *weights])
+            _forget(weights)
+            fresh, sources = _taken(inputs, 1.0)
+            mixed = values.mapped(fresh, lambda leaf: leaf * _MIXED if _is_floating(leaf) else leaf)
+            rest = sum((leaf.square().sum() for leaf in values.leaves(mixed) if _is_floating(leaf)), torch.zeros(()))
+            _differentiate(forward(*mixed), cotangents, rest)
+            return found + _gradients([*sources, *weights])
+
+    return call
+
+
+def _taken(inputs: list[Any], factor: float) -> tuple[list[Any], list[torch.Tensor]]:
+    """Inputs whose floating tensors are leaves of their own, and these."""
+    sources: list[torch.Tensor] = []
+
+    def leaf(tensor: torch.Tensor) -> torch.Tensor:
+        if not _is_floating(tensor):
+            return tensor
+        sources.append((_detach(tensor) * factor).requires_grad_())
+        return sources[-1]
+
+    return values.mapped(inputs, leaf), sources
+
+
+def _differentiate(outputs: Any, cotangents: Sequence[torch.Tensor], more: torch.Tensor | None = None) -> None:
+    floating = [leaf for leaf in values.leaves(outputs) if _is_floating(leaf)]
+    pairs = [(leaf, weight) for leaf, weight in zip(floating, cotangents, strict=True) if leaf.requires_grad]
+    if not pairs:
+        raise NoGraph("no output has a graph")
+    ends, weights = (list(part) for part in zip(*pairs, strict=True))
+    if more is not None and more.requires_grad:
+        ends, weights = [*ends, more], [*weights, None]
+    _backward(ends, weights)
+
+
+def _gradients(leaves: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    return [_zeros_like(leaf) if leaf.grad is None else leaf.grad.clone() for leaf in leaves]
+
+
+def _forget(leaves: Sequence[torch.Tensor]) -> None:
+    for leaf in leaves:
+        leaf.grad = None
+
+
+@contextlib.contextmanager
+def _require_gradients(weights: Sequence[torch.Tensor]) -> Iterator[None]:
+    before = [weight.requires_grad for weight in weights]
+    for weight in weights:
+        weight.requires_grad_()
+    _forget(weights)
+    try:
+        yield
+    finally:
+        _forget(weights)
+        for weight, required in zip(weights, before, strict=True):
+            weight.requires_grad_(required)
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def parameters_of(model: Any) -> dict[str, torch.Tensor]:
+    """What a module's gradients go to."""
+    if not isinstance(model, torch.nn.Module):
+        return {}
+    return {name: one for name, one in model.named_parameters() if one.requires_grad and one.is_floating_point()}
+
+
+def gradient_case(subject: Subject, shape: str, seed: int) -> tuple[list[Any], list[Target], list[str], list[str]]:
+    """Inputs and cotangents, the right gradients, names of the parameters and what each gradient is.
+
+    Raises:
+        Meaningless: the reference has no gradients there, or none that can be told from wrong ones.
+    """
+    if subject.backward:
+        raise Meaningless("its gradients are outputs already")
+    drawn = subject.draw(shape, seed)
+    if values.size_of(drawn) > MOST_BYTES:
+        raise Meaningless(f"its inputs take more than {MOST_BYTES >> 20} MiB")
+    try:
+        return attempt(lambda: _case(subject, brought(drawn), seed))
+    except Refused as refused:
+        raise Meaningless(f"it cannot be differentiated: {refused}") from None
+
+
+def _case(subject: Subject, inputs: list[Any], seed: int) -> tuple[list[Any], list[Target], list[str], list[str]]:
+    forward = copy.deepcopy(subject.call) if isinstance(subject.call, torch.nn.Module) else subject.call
+    wide = in_precision(forward, torch.float64) if isinstance(forward, torch.nn.Module) else forward
+    outputs = forward(*values.mapped(inputs, torch.clone))
+    arguments = [*inputs, brought(list(backward.cotangents(outputs, seed)))]
+    parameters = parameters_of(forward)
+    native = followed(forward, parameters)(*arguments)
+    precise = in_float64(followed(wide, parameters_of(wide)), arguments)
+    tolerance = read_tolerance(subject.tolerance)
+    targets = [Target(one, exact, tolerance) for one, exact in zip(native, precise, strict=True)]
+    doubts = [doubt for target in targets if (doubt := target.doubt(may_be_nan=False))]
+    if doubts:
+        raise Refused(doubts[0])
+    return arguments, targets, list(parameters), list(labels(_names(subject, inputs), list(parameters)))
+
+
+def _names(subject: Subject, inputs: list[Any]) -> list[str]:
+    """A name for every floating tensor among the inputs."""
+    found: list[str] = []
+    for index, value in enumerate(inputs):
+        name = subject.signature[index] if index < len(subject.signature) else f"input {index}"
+        count = sum(map(_is_floating, values.leaves(value)))
+        found += [name] if isinstance(value, torch.Tensor) and count else [f"{name}[{i}]" for i in range(count)]
+    return found
