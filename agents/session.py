@@ -189,6 +189,8 @@ class Evaluation(Schema, frozen=True, kw_only=True):
     """The judge's speedup, where ``speedup`` is that of ordinary processes."""
     ordinary: Ordinary | None = None
     """Of ordinary processes; null where that was not measured."""
+    ordinary_missing: str = ""
+    """Why it was not measured although it was wanted; one sentence."""
 
 
 def new_session_id(problem: str) -> str:
@@ -317,6 +319,7 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
         detail=result.detail,
         judged=judged if correct and ordinary else None,
         ordinary=result.ordinary if correct else None,
+        ordinary_missing=told.ordinary_missing,
     )
 
 
