@@ -15,7 +15,7 @@ from ..agents.session import Evaluation, SearchOptions, evaluation_of
 from ..agents.synthesizer.backend import GIVEN
 from ..hardware.assembly import language_taken
 from ..hardware.pool_files import find_pool
-from ..hardware.problem_files import LARGEST_FILE, load_problem
+from ..hardware.problem_files import load_candidate, load_problem
 from ..schemas import InputError
 from .completion import python_files
 from .following import follow, is_interrupted
@@ -96,25 +96,12 @@ def _read(paths: Sequence[Path]) -> list[str]:
     sources, wrong = [], []
     for path in paths:
         try:
-            sources.append(_read_one(path))
+            sources.append(load_candidate(path))
         except InputError as error:
             wrong.append(str(error))
     if wrong:
         raise InputError("; ".join(dict.fromkeys(wrong)))
     return sources
-
-
-def _read_one(path: Path) -> str:
-    try:
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise InputError(f"candidate file {path} is no plain file; give a Python file")
-        if path.exists() and path.stat().st_size > LARGEST_FILE:
-            raise InputError(f"{path} has {path.stat().st_size} bytes; a candidate file may have {LARGEST_FILE}")
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise InputError(f"candidate file {path} does not exist") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"candidate file {path} cannot be read as text: {error}") from error
 
 
 def _speedups(evaluation: Evaluation) -> Iterator[str]:
