@@ -1,14 +1,18 @@
 """Kernelswarm finds faster GPU and CPU kernels with a swarm of agents over an event log.
 
 >>> import kernelswarm
->>> best = kernelswarm.optimize(my_module, [x], pool="cpu", budget=40)  # doctest: +SKIP
->>> best.speedup, best.kernel(x)  # doctest: +SKIP
+>>> result = kernelswarm.optimize(my_module, [x], pool="cpu", budget=40)  # doctest: +SKIP
+>>> print(result)  # doctest: +SKIP
+>>> result.kernel(x)  # doctest: +SKIP
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .api import Optimized, Step, export, fork, import_log, lineage, optimize
+    from .api.evaluating import apply, evaluate
+    from .api.optimized import Optimized
+    from .api.searching import Step, export, fork, import_log, lineage, optimize
     from .asking import questions, sql
     from .benching import bench_kernelbench
     from .replaying import carries_over, diff, replay, resume
@@ -16,9 +20,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Optimized",
     "Step",
+    "apply",
     "bench_kernelbench",
     "carries_over",
     "diff",
+    "evaluate",
     "export",
     "fork",
     "import_log",
@@ -30,26 +36,23 @@ __all__ = [
     "sql",
 ]
 
-_ASKING = ("questions", "sql")
-_REPLAYING = ("carries_over", "diff", "replay", "resume")
+_MODULES = {
+    "api.evaluating": ("apply", "evaluate"),
+    "api.optimized": ("Optimized",),
+    "api.searching": ("Step", "export", "fork", "import_log", "lineage", "optimize"),
+    "asking": ("questions", "sql"),
+    "benching": ("bench_kernelbench",),
+    "replaying": ("carries_over", "diff", "replay", "resume"),
+}
+_PLACES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """Import the API when it is first used: `import kernelswarm.schemas` must stay cheap."""
-    if name in _ASKING:
-        from . import asking
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_PLACES[name]}", __name__), name)
 
-        return getattr(asking, name)
-    if name == "bench_kernelbench":
-        from . import benching
 
-        return getattr(benching, name)
-    if name in _REPLAYING:
-        from . import replaying
-
-        return getattr(replaying, name)
-    if name in __all__:
-        from . import api
-
-        return getattr(api, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return [*__all__]

@@ -20,9 +20,9 @@ from ..schemas import (
     KernelswarmError,
     Pool,
     PoolError,
-    Problem,
     ProblemFacts,
     Schema,
+    SessionOpened,
     Verdict,
 )
 from .graph import NodeRecord, SearchGraph
@@ -141,7 +141,7 @@ async def carry_over(
     facts = await device.admit(opened.problem)
     judged = []
     for rank, node in enumerate(nodes, 1):
-        judged.append(await _again(node, rank, opened.problem, facts, device))
+        judged.append(await _again(node, rank, opened, facts, device))
         on_judged(judged[-1])
     return compared(graph.session, opened.hardware.device, pool.name, hardware.device, judged)
 
@@ -176,8 +176,8 @@ def _ranks(values: Iterable[float]) -> list[float]:
     return [sum(other < value for other in given) + (given.count(value) + 1) / 2 for value in given]
 
 
-async def _again(node: NodeRecord, rank: int, problem: Problem, facts: ProblemFacts, device: Device) -> Carried:
-    told, candidate = _told(node), node.candidate
+async def _again(node: NodeRecord, rank: int, opened: SessionOpened, facts: ProblemFacts, device: Device) -> Carried:
+    problem, told, candidate = opened.problem, _told(node), node.candidate
     assert told is not None and candidate is not None
     interval, against = told
 
@@ -203,7 +203,7 @@ async def _again(node: NodeRecord, rank: int, problem: Problem, facts: ProblemFa
     profiled = await device.profile(problem, facts, candidate.source, compiled)
     if profiled.timing is None:
         return carried(profiled.verdict, profiled.evidence.message if profiled.evidence else "")
-    best = profiled.timing.best
+    best = profiled.timing.baseline(opened.against)
     return carried(Verdict.correct, "", profiled.timing.speedup[best], best)
 
 

@@ -32,6 +32,8 @@ class SearchGraph:
         self.session = session
         self.opened: SessionOpened | None = None
         self.opened_id = ""
+        self.opened_ns = 0
+        """When it was opened, nanoseconds since the epoch."""
         self.inheritance: Inheritance = NOTHING
         """What a fork knows from before it was opened; known from its opening event on."""
         self.baselines: BaselinesMeasured | None = None
@@ -61,7 +63,7 @@ class SearchGraph:
     def _apply_to_session(self, envelope: Envelope, event: Event) -> None:
         match event:
             case SessionOpened():
-                self.opened, self.opened_id = event, envelope.id
+                self.opened, self.opened_id, self.opened_ns = event, envelope.id, envelope.at_ns
                 self.inheritance = inherit(event, self._before)
                 self.nodes = dict(self.inheritance.nodes)
             case BaselinesMeasured():

@@ -38,7 +38,9 @@ def worth_a_look(graph: SearchGraph, node: str, report: ProfileReport, *, finali
     if seen(record) is not None:
         return False
     if finalist:
-        return all(_median(report) >= _median(other.confirmation) for other in graph.own() if other.name != node)
+        against = graph.opened.against if graph.opened is not None else "best"
+        others = (other.confirmation for other in graph.own() if other.name != node)
+        return all(_median(report, against) >= _median(other, against) for other in others)
     return _affordable(graph, node, report) and _promising(graph, record, report)
 
 
@@ -72,13 +74,14 @@ def _is_waiting(record: NodeRecord) -> bool:
 def _promising(graph: SearchGraph, record: NodeRecord, report: ProfileReport) -> bool:
     fitness = _fitness_of_parent(graph, record)
     assert report.timing is not None
-    return not fitness or report.timing.speedup[report.timing.best].low > fitness
+    against = report.timing.baseline(graph.opened.against if graph.opened is not None else "best")
+    return not fitness or report.timing.speedup[against].low > fitness
 
 
-def _median(report: ProfileReport | None) -> float:
-    """Speedup over the best baseline; 0 where it was not timed."""
+def _median(report: ProfileReport | None, against: str) -> float:
+    """Speedup over the session's baseline; 0 where it was not timed."""
     timing = report.timing if report is not None else None
-    return timing.speedup[timing.best].median if timing is not None else 0.0
+    return timing.speedup[timing.baseline(against)].median if timing is not None else 0.0
 
 
 def _fitness_of_parent(graph: SearchGraph, record: NodeRecord) -> float:

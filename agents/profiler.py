@@ -52,7 +52,10 @@ class Profiler:
         compiled = _compiled(work)
         await installed(compiled, self._device, self._bus)
         source = await source_of(work)
-        profile = await self._device.profile(opened.problem, opened.facts, source, compiled, thorough=thorough)
+        processes = work.event.processes if isinstance(work.event, ConfirmationPlanned) else 0
+        profile = await self._device.profile(
+            opened.problem, opened.facts, source, compiled, thorough=thorough, processes=processes
+        )
         if worth_a_look(work.graph, work.envelope.node, profile, finalist=thorough):
             profile = await self._looked_into(work, profile, source, compiled)
         return [Answer(_told(profile, thorough))]

@@ -245,6 +245,7 @@ async def searching(
     options.check()
     check_backend(options.synthesizer, options.model)
     pool = find_pool(pool_name, home)
+    options.check_pool(pool)
     if origin is not None and options.language not in pool.languages:
         raise InputError(
             f"pool {pool.name} takes {', '.join(pool.languages)}, session {origin.session} writes {options.language}: "

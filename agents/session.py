@@ -31,6 +31,12 @@ from .graph import NodeRecord, SearchGraph
 from .planner.policies import POLICIES
 from .synthesizer.backend import GIVEN
 
+AGAINST = ("best", "compile", "eager")
+"""What a win may be measured against."""
+
+CONFIRMATIONS = 3
+"""How often a finalist is timed, at most, while its interval leaves open whether it is a win."""
+
 INJECT = 0.2
 """Share of the expansions that a seed takes part in: some, because reuse also anchors a search (docs/seeding.md)."""
 
@@ -45,6 +51,9 @@ class SearchOptions:
     budget: int = 40
     minutes: float | None = None
     target: float | None = None
+    against: str = "best"
+    """What a win, the target and the search's fitness are measured against: one of :data:`AGAINST`."""
+    confirmations: int = CONFIRMATIONS
     seed: int = 0
     policy: str = "greedy"
     policy_options: dict[str, int | float | str] = field(default_factory=dict)
@@ -80,10 +89,32 @@ class SearchOptions:
             raise InputError(f"minutes {self.minutes:g}: give a time above 0, or none for no limit")
         if self.target is not None and not 0 < self.target < math.inf:
             raise InputError(f"target {self.target:g}: a speedup is above 0; 2.0 means twice as fast")
+        if self.against not in AGAINST:
+            raise InputError(f"against {self.against!r}: a win is measured against {', '.join(AGAINST)}")
         if not 0 <= self.inject <= 1:
             raise InputError(f"inject {self.inject:g}: it is a share of the expansions, from 0 to 1")
         if self.policy not in POLICIES:
             raise InputError(f"unknown policy {self.policy!r}: choose one of {', '.join(sorted(POLICIES))}")
+
+    def check_pool(self, pool: Pool) -> None:
+        """Refuse what cannot be searched with on ``pool``.
+
+        Raises:
+            InputError: candidates are not timed there against what a win is to be measured against.
+        """
+        if self.against != "best" and self.against not in pool.baselines:
+            raise InputError(
+                f"against {self.against!r}: pool {pool.name} times candidates against {', '.join(pool.baselines)} only"
+            )
+
+
+class Ordinary(Schema, frozen=True, kw_only=True):
+    """What the finished file measured in ordinary processes."""
+
+    times_ms: dict[str, float]
+    """Median milliseconds by name, baselines and ``candidate``."""
+    speedups: dict[str, Interval]
+    """By baseline's name."""
 
 
 class SearchResult(Schema, frozen=True, kw_only=True):
@@ -97,17 +128,21 @@ class SearchResult(Schema, frozen=True, kw_only=True):
     detail: str
     """One sentence for people."""
     win: bool
-    """Whether the best candidate's confirmed interval lies above 1 against the best baseline."""
+    """Whether the best candidate's confirmed interval lies above 1, in ordinary processes as well."""
     best: str = ""
     """Node of the best correct candidate; empty if there is none."""
     source: str = ""
-    """Its file: self-contained, needs only torch and a C++ compiler."""
+    """The candidate as it was judged; the finished file that is written has it inside."""
     speedup: Interval | None = None
+    """The one that counts: of ordinary processes where that was measured, else the judge's."""
     against: str = ""
+    """Name of the baseline that it is measured against."""
+    ordinary: Ordinary | None = None
+    """Of ordinary processes; null where that was not measured."""
     times_ms: dict[str, float] = {}
-    """Median milliseconds by name, baselines and ``candidate``, all from one interleaved run."""
+    """Median milliseconds by name, baselines and ``candidate``, all from one interleaved run of the judge."""
     speedups: dict[str, Interval] = {}
-    """By baseline's name."""
+    """The judge's, by baseline's name."""
     roofline_fraction: float | None = None
     candidates: int = 0
     correct: int = 0
@@ -119,7 +154,7 @@ class SearchResult(Schema, frozen=True, kw_only=True):
 
 
 class Speedup(Schema, frozen=True, kw_only=True):
-    """Ratio to the best baseline, with its interval."""
+    """Ratio to the baseline that counts, with its interval."""
 
     median: float
     low: float
@@ -134,7 +169,7 @@ class Evaluation(Schema, frozen=True, kw_only=True):
     verdict: Verdict
     correct: bool
     win: bool
-    """Whether the interval's low end is above 1 against the best baseline."""
+    """Whether the interval's low end is above 1, in ordinary processes as well where that was measured."""
     reason: str | None
     """What is wrong, in a sentence; null if nothing is."""
     evidence: dict[str, object]
@@ -143,9 +178,19 @@ class Evaluation(Schema, frozen=True, kw_only=True):
     """Isolation in force while it ran."""
     pool: str
     speedup: Speedup | None
+    """The one that counts: of ordinary processes where that was measured, else the judge's."""
     times_ms: dict[str, float]
+    """By the judge, median milliseconds."""
     roofline_fraction: float | None
     session: str
+    detail: str = ""
+    """What the session came to, in a sentence."""
+    judged: Speedup | None = None
+    """The judge's speedup, where ``speedup`` is that of ordinary processes."""
+    ordinary: Ordinary | None = None
+    """Of ordinary processes; null where that was not measured."""
+    ordinary_missing: str = ""
+    """Why it was not measured although it was wanted; one sentence."""
 
 
 def new_session_id(problem: str) -> str:
@@ -179,6 +224,8 @@ async def open_session(
         policy_options=options.policy_options | ({"inject": options.inject} if seed_kernels else {}),
         minutes=options.minutes,
         target=options.target,
+        against=options.against,
+        confirmations=options.confirmations,
         synthesizer=options.synthesizer,
         model=options.model,
         language=options.language or pool.languages[0],
@@ -218,6 +265,7 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
     node = graph.nodes.get(closed.best, NodeRecord(""))
     profile = node.confirmation if node.confirmation and node.confirmation.timing else node.profile_report
     timing = profile.timing if profile else None
+    ordinary = profile.ordinary if profile else None
     return SearchResult(
         session=graph.session,
         problem=opened.problem.name,
@@ -229,6 +277,7 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
         source=node.candidate.source if node.candidate else "",
         speedup=closed.speedup,
         against=closed.against,
+        ordinary=Ordinary(times_ms=ordinary.median_ms, speedups=ordinary.speedup) if ordinary else None,
         times_ms=dict(timing.median_ms) if timing else {},
         speedups=dict(timing.speedup) if timing else {},
         roofline_fraction=profile.roofline.fraction if profile and profile.roofline else None,
@@ -253,8 +302,7 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
         raise ValueError(f"session {graph.session} judged nothing")
     verified, profiled = node.verify_report, node.confirmation or node.profile_report
     correct = told.verdict is Verdict.correct
-    speedup = told.speedup if correct else None
-    shown = speedup and Speedup(median=speedup.median, low=speedup.low, high=speedup.high, against=told.against)
+    judged, ordinary = _speedup(told.speedup, told.against), _speedup(told.ordinary, told.ordinary_against)
     isolations = [report.isolation for report in (profiled, verified) if report is not None and report.isolation]
     return Evaluation(
         verdict=told.verdict,
@@ -264,11 +312,21 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
         evidence=_evidence(node, correct),
         isolation=isolations[0] if isolations else "none: it never ran",
         pool=pool,
-        speedup=shown or None,
+        speedup=(ordinary or judged) if correct else None,
         times_ms=result.times_ms if correct else {},
         roofline_fraction=told.roofline_fraction if correct else None,
         session=graph.session,
+        detail=result.detail,
+        judged=judged if correct and ordinary else None,
+        ordinary=result.ordinary if correct else None,
+        ordinary_missing=told.ordinary_missing,
     )
+
+
+def _speedup(interval: Interval | None, against: str) -> Speedup | None:
+    if interval is None:
+        return None
+    return Speedup(median=interval.median, low=interval.low, high=interval.high, against=against)
 
 
 def _evidence(node: NodeRecord, correct: bool) -> dict[str, object]:

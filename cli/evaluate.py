@@ -1,6 +1,6 @@
 """``kernelswarm evaluate``: judge kernels that somebody wrote."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated
@@ -15,14 +15,14 @@ from ..agents.session import Evaluation, SearchOptions, evaluation_of
 from ..agents.synthesizer.backend import GIVEN
 from ..hardware.assembly import language_taken
 from ..hardware.pool_files import find_pool
-from ..hardware.problem_files import LARGEST_FILE, load_problem
+from ..hardware.problem_files import load_candidate, load_problem
 from ..schemas import InputError
 from .completion import python_files
 from .following import follow, is_interrupted
 from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from .live import open_display
-from .options import Nats, Pool, ProblemFile
-from .summary import NAMES, times_text
+from .options import Against, Nats, Pool, ProblemFile
+from .summary import NAMES, ratio_text, times_text
 from .terminal import out, print_json
 
 EXAMPLES = (
@@ -42,6 +42,7 @@ def evaluate(
         ),
     ],
     pool: Pool = "cpu",
+    against: Against = "best",
     nats: Nats = "",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object a file, for programs.")] = False,
 ) -> int:
@@ -50,6 +51,10 @@ def evaluate(
     loaded, sources, place = load_problem(problem), _read(candidate), find_pool(pool, home)
     for path, source in zip(candidate, sources, strict=True):
         language_taken(source, place, path)
+    options = [_given(source, against) for source in sources]
+    for option in options:
+        option.check()
+        option.check_pool(place)
     right: list[bool] = []
 
     async def run(interrupts: Interrupts) -> None:
@@ -59,9 +64,9 @@ def evaluate(
                 ground = await stack.enter_async_context(
                     grounded(loaded, place, home=home, nats=nats, on_notice=display.notice)
                 )
-            for path, source in zip(candidate, sources, strict=True):
+            for path, option in zip(candidate, options, strict=True):
                 with open_display(quiet=json) as display:
-                    async with session_on(ground, _given(source)) as search:
+                    async with session_on(ground, option) as search:
                         await follow(search, display, interrupts)
                 if is_interrupted(search):
                     return
@@ -78,8 +83,8 @@ def evaluate(
     return 0 if all(right) else 1
 
 
-def _given(source: str) -> SearchOptions:
-    return SearchOptions(budget=1, synthesizer=GIVEN, candidates=(source,))
+def _given(source: str, against: str) -> SearchOptions:
+    return SearchOptions(budget=1, synthesizer=GIVEN, candidates=(source,), against=against)
 
 
 def _read(paths: Sequence[Path]) -> list[str]:
@@ -91,7 +96,7 @@ def _read(paths: Sequence[Path]) -> list[str]:
     sources, wrong = [], []
     for path in paths:
         try:
-            sources.append(_read_one(path))
+            sources.append(load_candidate(path))
         except InputError as error:
             wrong.append(str(error))
     if wrong:
@@ -99,17 +104,24 @@ def _read(paths: Sequence[Path]) -> list[str]:
     return sources
 
 
-def _read_one(path: Path) -> str:
-    try:
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise InputError(f"candidate file {path} is no plain file; give a Python file")
-        if path.exists() and path.stat().st_size > LARGEST_FILE:
-            raise InputError(f"{path} has {path.stat().st_size} bytes; a candidate file may have {LARGEST_FILE}")
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise InputError(f"candidate file {path} does not exist") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"candidate file {path} cannot be read as text: {error}") from error
+def _speedups(evaluation: Evaluation) -> Iterator[str]:
+    """Ordinary processes first, where they were timed; then the judge."""
+    if evaluation.speedup is None:
+        return
+    mark, counted = "win" if evaluation.win else "no win", ratio_text(evaluation.speedup)
+    if evaluation.ordinary is None:
+        missing = evaluation.ordinary_missing
+        yield f"{mark}: {counted}" + (f"; not timed in ordinary processes: {missing}" if missing else "")
+        yield _times(evaluation.times_ms)
+        return
+    yield f"{mark}: {counted} in ordinary processes"
+    yield _times(evaluation.ordinary.times_ms)
+    if evaluation.judged is not None:
+        yield f"judge: {ratio_text(evaluation.judged)}; {_times(evaluation.times_ms)}"
+
+
+def _times(times_ms: dict[str, float]) -> str:
+    return times_text(times_ms).replace(NAMES["candidate"], "this candidate")
 
 
 def _print(evaluation: Evaluation, path: Path | None) -> None:
@@ -120,10 +132,6 @@ def _print(evaluation: Evaluation, path: Path | None) -> None:
     if path is not None:
         out.print(f"[bold]{escape(str(path))}[/]")
     out.print(f"[bold {colour}]{verdict}[/]  {escape(reason)}".rstrip())
-    if evaluation.speedup is not None:
-        speedup = evaluation.speedup
-        mark, against = "win" if evaluation.win else "no win", NAMES.get(speedup.against, speedup.against)
-        out.print(f"{mark}: {speedup.median:.2f}x ({speedup.low:.2f} to {speedup.high:.2f}) against {against}")
-        times = times_text(evaluation.times_ms).replace(NAMES["candidate"], "this candidate")
-        out.print(times, markup=False)
+    for line in _speedups(evaluation):
+        out.print(line, markup=False)
     out.print(f"isolation {evaluation.isolation}; session {evaluation.session}")

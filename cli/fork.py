@@ -43,7 +43,11 @@ def fork(
         int | None, typer.Option(help="Candidates of its own to spend; by default as many as the session.")
     ] = None,
     minutes: Annotated[float | None, typer.Option(help="Stop planning after so many minutes.")] = None,
-    target: Annotated[float | None, typer.Option(help="Stop at this speedup over the best baseline.")] = None,
+    target: Annotated[float | None, typer.Option(help="Stop at this speedup over what --against names.")] = None,
+    against: Annotated[
+        str,
+        typer.Option(help="What a win is measured against; by default as in the session.", show_default=False),
+    ] = "",
     seed: Annotated[
         int | None, typer.Option(help="Seed of the planner's random choices; by default the session's.")
     ] = None,
@@ -74,7 +78,14 @@ def fork(
 
     point = asyncio.run(find())
     options = point.options(
-        budget=budget, minutes=minutes, target=target, seed=seed, policy=policy, synthesizer=synthesizer, model=model
+        budget=budget,
+        minutes=minutes,
+        target=target,
+        against=against,
+        seed=seed,
+        policy=policy,
+        synthesizer=synthesizer,
+        model=model,
     )
     check(options, nats=nats, workers=workers)
     return search(

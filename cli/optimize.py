@@ -14,7 +14,7 @@ from ..bus import asked_bus
 from ..hardware.problem_files import load_problem
 from ..schemas import InputError
 from .completion import session_ids
-from .options import Json, Nats, OutFolder, Pool, ProblemFile, Workers
+from .options import Against, Json, Nats, OutFolder, Pool, ProblemFile, Workers
 from .reading import check_known
 from .searching import Ordered, check, search
 
@@ -23,6 +23,7 @@ EXAMPLES = (
     "kernelswarm optimize model.py --minutes 5 --target 2.0 --out faster/",
     "kernelswarm optimize model.py --synthesizer anthropic --model MODEL --budget 20",
     "kernelswarm optimize model.py --seed-from auto                  # start from what won on like problems",
+    "kernelswarm optimize model.py --against eager                   # a win is what beats eager PyTorch",
     "kernelswarm optimize model.py --json | jq .speedup",
 )
 
@@ -32,7 +33,8 @@ def optimize(
     pool: Pool = "cpu",
     budget: Annotated[int, typer.Option(help="Candidates to spend.")] = 40,
     minutes: Annotated[float | None, typer.Option(help="Stop planning after so many minutes.")] = None,
-    target: Annotated[float | None, typer.Option(help="Stop at this speedup over the best baseline.")] = None,
+    target: Annotated[float | None, typer.Option(help="Stop at this speedup over what --against names.")] = None,
+    against: Against = "best",
     seed: Annotated[int, typer.Option(help="Seed of the planner's random choices.")] = 0,
     out_dir: OutFolder = None,
     synthesizer: Annotated[str, typer.Option(help="Who writes candidates: playbook or anthropic.")] = "playbook",
@@ -59,6 +61,7 @@ def optimize(
         budget=budget,
         minutes=minutes,
         target=target,
+        against=against,
         seed=seed,
         synthesizer=synthesizer,
         model=model,

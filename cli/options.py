@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ..agents.session import AGAINST
 from .completion import pool_names, python_files, session_ids
 
 Pool = Annotated[
@@ -38,6 +39,14 @@ OutFolder = Annotated[
         "--out",
         help="Folder for best.py and result.json; by default sessions/SESSION in KERNELSWARM_HOME.",
         show_default=False,
+    ),
+]
+Against = Annotated[
+    str,
+    typer.Option(
+        "--against",
+        help="What a win is measured against: best (of eager, torch.compile and max-autotune), compile or eager.",
+        autocompletion=lambda: list(AGAINST),
     ),
 ]
 Workers = Annotated[bool, typer.Option(help="Run workers here; --no-workers leaves the work to a swarm.")]

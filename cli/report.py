@@ -1,10 +1,12 @@
-"""What a finished session leaves in a folder: ``best.py`` if it is a win, and ``result.json``."""
+"""What a finished session leaves in a folder: ``best.py`` with its best correct candidate, and ``result.json``."""
 
 import tempfile
 from pathlib import Path
 
 import msgspec
 
+from ..agents.finished import finished_file
+from ..agents.search import Search
 from ..agents.session import SearchResult
 from ..schemas import InputError, encode
 
@@ -23,30 +25,23 @@ def make_folder(folder: Path) -> None:
         raise InputError(f"cannot write in {folder}: {error.strerror}; choose another folder with --out") from error
 
 
-def write_result(result: SearchResult, folder: Path) -> SearchResult:
-    """Write the result into ``folder``; the result with the kernel's path filled in.
+def write_result(search: Search, folder: Path) -> SearchResult:
+    """Write what ``search`` came to into ``folder``: the result with the kernel's path filled in.
 
     Raises:
         InputError: the folder cannot be written; the kernel is still in the log.
     """
+    result = search.result()
+    text = finished_file(search.graph, result.best) if result.best else ""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if result.win:
+        if text:
             path = folder / "best.py"
-            path.write_text(_header(result) + result.source)
+            path.write_text(text, encoding="utf-8")
             result = msgspec.structs.replace(result, path=str(path))
         (folder / "result.json").write_bytes(msgspec.json.format(encode(result), indent=2) + b"\n")
     except OSError as error:
         raise InputError(
-            f"cannot write in {folder}: {error.strerror}; nothing is lost: "
-            f"kernelswarm show {result.session} --node {result.best} --source"
+            f"cannot write in {folder}: {error.strerror}; nothing is lost: kernelswarm show {result.session} --file"
         ) from error
     return result
-
-
-def _header(result: SearchResult) -> str:
-    return (
-        f"# {result.problem} on pool {result.pool}: {result.detail}.\n"
-        f"# Found by kernelswarm in session {result.session}, node {result.best}. "
-        "Needs torch and a C++ compiler, not kernelswarm.\n"
-    )

@@ -55,7 +55,7 @@ def resume(
             try:
                 async with resuming(session, home=home, nats=nats, roles=roles, on_notice=display.notice) as search:
                     await follow(search, display, interrupts)
-                    return write_result(search.result(), out_dir or home / "sessions" / session)
+                    return write_result(search, out_dir or home / "sessions" / session)
             except UnknownSession as error:
                 async with asked_bus(nats) as bus:
                     raise await unknown_session(home, session, bus) from error

@@ -69,7 +69,7 @@ def search(order: Ordered) -> int:
                 for note in found.notes:
                     display.say(note)
                 await follow(found, display, interrupts)
-                return write_result(found.result(), order.out_dir or order.home / "sessions" / found.session)
+                return write_result(found, order.out_dir or order.home / "sessions" / found.session)
 
     result = run_interruptible(run)
     if order.json:

@@ -14,7 +14,7 @@ from ..bus.bulk import running
 from ..store import SessionRow
 from .options import Json, Nats
 from .reading import nothing_in, warn_if_damaged
-from .summary import NAMES
+from .summary import NAMES, speedup_cells
 from .terminal import err, print_json, print_wide
 
 EXAMPLES = (
@@ -72,10 +72,3 @@ def _table(found: list[SessionRow], *, idle: bool) -> Table:
             style="green" if row.win else "",
         )
     return table
-
-
-def speedup_cells(median: float | None, low: float | None, high: float | None) -> tuple[str, str]:
-    """A speedup and its interval for people; empty where there is none."""
-    if median is None or low is None or high is None:
-        return "", ""
-    return f"{median:.2f}x", f"{low:.2f} to {high:.2f}"

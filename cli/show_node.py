@@ -1,15 +1,14 @@
 """A node as text: where it came from, what was tried, how it did, why, and what was advised."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
 
 from ..store import DiagnosisRow, MeasurementRow, NodeReport
-from .sessions import speedup_cells
 from .show_profile import counter_lines, profile_lines, profile_table
-from .summary import NAMES, rank
+from .summary import NAMES, rank, speedup_cells
 from .terminal import out, print_wide
 
 
@@ -17,11 +16,9 @@ def print_node(report: NodeReport) -> None:
     """Print it whole, but for its source."""
     for line in _head(report):
         out.print(line)
-    for run in (False, True):
-        rows = [row for row in report.measurements if row.confirmation is run]
-        if rows:
-            out.print(f"\n[bold]{'confirmation' if run else 'timings'}[/]")
-            print_wide(_timings(rows))
+    for title, rows in _runs(report.measurements):
+        out.print(f"\n[bold]{title}[/]")
+        print_wide(_timings(rows))
     _print_profile(report)
     for diagnosis in report.diagnoses:
         out.print()
@@ -30,7 +27,18 @@ def print_node(report: NodeReport) -> None:
     for line in _fault(report.evidence):
         out.print(line)
     if report.source:
-        out.print(f"\nlook  kernelswarm show {report.node.session} --node {report.node.node} --source", markup=False)
+        look = f"kernelswarm show {report.node.session} --node {report.node.node} --source"
+        out.print(f"\nlook  {look}   (--file: the finished best.py)", markup=False)
+
+
+def _runs(measurements: Sequence[MeasurementRow]) -> Iterator[tuple[str, list[MeasurementRow]]]:
+    """The timing runs of each kind, with what people call them; ordinary processes first."""
+    kinds = {(True, True): "in ordinary processes", (False, False): "timings", (True, False): "confirmation"}
+    for (confirmation, ordinary), title in kinds.items():
+        rows = [row for row in measurements if (row.confirmation, row.ordinary) == (confirmation, ordinary)]
+        # A finalist may be confirmed several times: the last run counts.
+        if latest := {row.series: row for row in rows}:
+            yield title, list(latest.values())
 
 
 def _print_profile(report: NodeReport) -> None:
@@ -65,7 +73,7 @@ def _head(report: NodeReport) -> Iterator[str]:
 def _timings(rows: list[MeasurementRow]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("implementation")
-    for column in ("ms", "candidate is", "95 % interval", "roofline", "rounds x calls"):
+    for column in ("ms", "speedup", "95 % interval", "roofline", "rounds x calls"):
         table.add_column(column, justify="right")
     for row in sorted(rows, key=lambda row: rank(row.series)):
         table.add_row(

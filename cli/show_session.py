@@ -5,8 +5,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from ..store import NodeRow, SessionReport, SessionRow
-from .sessions import speedup_cells
-from .summary import count, outcome, times_text
+from .summary import count, outcome, speedup_cells, times_text
 from .terminal import out, print_wide
 
 WRONG_WIDTH = 100
@@ -28,7 +27,8 @@ def print_session(report: SessionReport) -> None:
         print_wide(graph(report.nodes, row.best or ""))
         out.print()
         shown = row.best or report.nodes[0].node
-        out.print(f"look  kernelswarm show {row.session} --node {shown}   (--source prints its file)", markup=False)
+        files = "--source prints the candidate, --file the finished best.py"
+        out.print(f"look  kernelswarm show {row.session} --node {shown}   ({files})", markup=False)
 
 
 def graph(nodes: tuple[NodeRow, ...], best: str) -> Tree:
@@ -49,13 +49,24 @@ def _label(node: NodeRow, best: bool) -> Text:
         said = (node.summary or "").splitlines()
         name.append(node.verdict.replace("_", " "), style="red")
         return name.append(f"  {said[0][:WRONG_WIDTH]}" if said else "", style="dim")
-    speedup, interval = speedup_cells(node.speedup, node.speedup_low, node.speedup_high)
-    win = (node.speedup_low or 0.0) > 1.0
-    name.append(f"{speedup} ({interval})", style="green" if win else "")
+    name.append(_speedups(node), style="green" if _is_win(node) else "")
     if node.roofline_fraction is not None:
         name.append(f"  roofline {node.roofline_fraction:.0%}", style="dim")
     name.append(f"  {(node.bottleneck or '').replace('_', ' ')}", style="dim")
     return name.append("  confirmed" if node.confirmed else "", style="cyan")
+
+
+def _speedups(node: NodeRow) -> str:
+    """Ordinary processes first, where they were timed."""
+    judged = "{} ({})".format(*speedup_cells(node.speedup, node.speedup_low, node.speedup_high))
+    if node.ordinary_speedup is None:
+        return judged
+    ordinary = speedup_cells(node.ordinary_speedup, node.ordinary_low, node.ordinary_high)
+    return "{} ({}) in ordinary processes, {} by the judge".format(*ordinary, judged)
+
+
+def _is_win(node: NodeRow) -> bool:
+    return all(low is None or low > 1.0 for low in (node.speedup_low, node.ordinary_low))
 
 
 def _device(row: SessionRow) -> str:
@@ -73,6 +84,7 @@ def _asked(row: SessionRow) -> str:
     limits = [f"budget {row.budget}"]
     limits += [f"{row.minutes:g} minutes"] if row.minutes is not None else []
     limits += [f"target {row.target:g}x"] if row.target is not None else []
+    limits += [f"against {row.win_against}"] if row.win_against not in (None, "best") else []
     who = " ".join(filter(None, (row.synthesizer, row.model)))
     place = f"at {row.origin_node}" if row.origin_node else "as of an event"
     fork = f", forked from {row.origin_session} {place}" if row.origin_session else ""

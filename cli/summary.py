@@ -3,7 +3,7 @@
 from rich.markup import escape
 from rich.table import Table
 
-from ..agents.session import SearchResult
+from ..agents.session import SearchResult, Speedup
 from ..schemas import Interval
 from ..schemas.pool import BASELINE_NAMES
 from .terminal import out
@@ -43,9 +43,7 @@ def print_summary(result: SearchResult) -> None:
         f"in {result.seconds:.0f} s; ended: {result.reason}"
     )
     if result.path:
-        out.print(f"kernel   [bold]{escape(result.path)}[/]")
-    elif result.best:
-        out.print("kernel   no best.py: what does not win is not written; show --source prints it", markup=False)
+        out.print(f"kernel   [bold]{escape(result.path)}[/]{'' if result.win else '  (the fastest correct one)'}")
     out.print(f"session  {result.session}")
     out.print(f"look     kernelswarm show {result.session}", markup=False)
     out.print(
@@ -56,24 +54,43 @@ def print_summary(result: SearchResult) -> None:
 
 
 def _times(result: SearchResult) -> Table:
+    """Ordinary processes first, where they were timed; beside them the judge."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(result.problem)
-    table.add_column("ms", justify="right")
-    table.add_column("best kernel is", justify="right")
-    table.add_column("95 % interval", justify="right")
+    for column in ("ms", "speedup", "95 % interval"):
+        table.add_column(column, justify="right")
+    for column in ("judge's speedup", "95 % interval") if result.ordinary else ():
+        table.add_column(column, justify="right")
     table.add_column("roofline", justify="right")
+    times = result.ordinary.times_ms if result.ordinary else result.times_ms
     for key, name in NAMES.items():
-        if key not in result.times_ms:
+        if key not in times and key not in result.times_ms:
             continue
         own = key == "candidate"
         fraction = f"{result.roofline_fraction:.0%}" if own and result.roofline_fraction is not None else ""
-        ratio, interval = _ratio(result.speedups.get(key))
         style = "bold" if own else ("cyan" if key == result.against else "")
-        table.add_row(name, f"{result.times_ms[key]:.3f}", ratio, interval, fraction, style=style)
+        milliseconds = f"{times[key]:.3f}" if key in times else ""
+        table.add_row(name, milliseconds, *_ratios(result, key), fraction, style=style)
     return table
 
 
-def _ratio(speedup: Interval | None) -> tuple[str, str]:
-    if speedup is None:
+def _ratios(result: SearchResult, baseline: str) -> tuple[str, ...]:
+    judged = _cells(result.speedups.get(baseline))
+    return (*_cells(result.ordinary.speedups.get(baseline)), *judged) if result.ordinary else judged
+
+
+def _cells(speedup: Interval | None) -> tuple[str, str]:
+    return speedup_cells(speedup.median, speedup.low, speedup.high) if speedup is not None else ("", "")
+
+
+def speedup_cells(median: float | None, low: float | None, high: float | None) -> tuple[str, str]:
+    """A speedup and its interval for people; empty where there is none."""
+    if median is None or low is None or high is None:
         return "", ""
-    return f"{speedup.median:.2f}x", f"{speedup.low:.2f} to {speedup.high:.2f}"
+    return f"{median:.2f}x", f"{low:.2f} to {high:.2f}"
+
+
+def ratio_text(speedup: Speedup) -> str:
+    """``1.20x (1.10 to 1.30) against torch.compile``."""
+    against = NAMES.get(speedup.against, speedup.against)
+    return f"{speedup.median:.2f}x ({speedup.low:.2f} to {speedup.high:.2f}) against {against}"

@@ -167,8 +167,12 @@ class Device:
         compile_report: CompileReport,
         *,
         thorough: bool = False,
+        processes: int = 0,
     ) -> ProfileReport:
-        """Time a candidate against the baselines, interleaved, with the machine for itself."""
+        """Time a candidate against the baselines, interleaved, with the machine for itself.
+
+        ``processes``: of the candidate; 0: as many as the kind of run has.
+        """
         if not compile_report.ok:
             return ProfileReport(
                 verdict=Verdict.compile_error, isolation="none", evidence=verification.not_compiled(compile_report)
@@ -190,6 +194,7 @@ class Device:
                 compile_report,
                 seconds=self._pool.candidate_seconds,
                 thorough=thorough,
+                processes=processes,
             )
 
     async def forget(self, problem: Problem) -> None:

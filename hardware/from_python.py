@@ -3,13 +3,19 @@
 Runs in the user's process, which has torch already; the text is what travels, is hashed and is searched.
 """
 
+import functools
 import inspect
 import re
+import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ..schemas import Problem, ProblemError, ProblemFormat, sha256
+
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+"""Where a word of a class's name begins."""
 
 HEADER = '''"""{title}, traced from a live {kind} by kernelswarm.optimize: the ATen operators that eager dispatches.
 
@@ -26,11 +32,30 @@ shapes = {{"main": {{}}}}
 
 @dataclass(frozen=True)
 class Traced:
-    """A problem, and the tensors that a kernel for it takes beside the caller's inputs."""
+    """A problem, and how a call of the operator becomes one of a kernel for it.
+
+    A kernel takes the tensors among the inputs, then the module's parameters and buffers, then the constants.
+    """
 
     problem: Problem
-    parameters: tuple[Any, ...]
-    """Weights, buffers and constants, in the order in which ``reference`` takes them after the inputs."""
+    operator: Callable[..., Any] | None = None
+    """The caller's own; None for a problem file."""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    """What it was traced with, by parameter name: detached tensors and numbers."""
+    names: tuple[str, ...] = ()
+    """Of the module's parameters and buffers."""
+    constants: tuple[Any, ...] = ()
+    """Tensors that the operator made or held elsewhere."""
+    settings: tuple[tuple[type, dict[str, Any]], ...] = ()
+    """Of the module and its parts, as :func:`settings` says it; ``training`` is None where that changes nothing."""
+    structure: Any = None
+    """Of the result, as ``torch.utils._pytree`` says it."""
+
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        """What a kernel takes after the inputs, as it is now."""
+        held = _parameters(self.operator) if self.operator is not None else {}
+        return (*(held[name] for name in self.names), *self.constants)
 
 
 def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any], name: str = "") -> Traced:
@@ -46,6 +71,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     """
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.utils._pytree import tree_structure
 
     values, names = _arguments(operator, inputs)
     for label, value in zip(names, values, strict=True):
@@ -58,20 +84,39 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         given = dict(zip([*tensors, *parameters], args, strict=True))
         call = [given.get(label, value) for label, value in zip(names, values, strict=True)]
         if not parameters:
-            return operator(*call)
+            result = operator(*call)
+            structures.append(tree_structure(result))
+            return result
         weights = {key: given[key] for key in parameters}
-        return torch.func.functional_call(operator, weights, tuple(call))
+        result = torch.func.functional_call(operator, weights, tuple(call))
+        structures.append(tree_structure(result))
+        for key, value in weights.items():
+            if value is not given[key]:
+                given[key].copy_(value)  # the module put another tensor there: for a function that is a write
+        return result
 
-    try:
+    def traced() -> Any:
+        # It runs the operator: what that writes must not show in the caller's tensors.
+        own = [value.detach().clone() for value in (*tensors.values(), *parameters.values())]
         with torch.no_grad():
-            graph = make_fx(flat, pre_dispatch=True, _allow_non_fake_inputs=True)(
-                *tensors.values(), *parameters.values()
-            )
+            return make_fx(flat, pre_dispatch=True, _allow_non_fake_inputs=True)(*own)
+
+    structures: list[Any] = []
+    before = settings(operator)
+    try:
+        graph = traced()
     except Exception as error:  # whatever the user's code raises while traced becomes one sentence
         told = str(error).strip().splitlines()
         raise ProblemError(
             f"{_label(operator)} cannot be traced: {type(error).__name__}: {told[0] if told else ''}"
         ) from error
+    finally:
+        changed = _restored(operator, before)
+    if changed:
+        raise ProblemError(
+            f"{_label(operator)} cannot be traced: a call changes its attribute {changed!r}, which a kernel would not; "
+            "make it a buffer, which a call may write"
+        )
     constants = {key: value for key, value in vars(graph).items() if key.startswith("_tensor_constant")}
     constants |= {key: value for key, value in graph.named_buffers() if key.startswith("_tensor_constant")}
     title = name or _label(operator)
@@ -81,16 +126,70 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     problem = Problem(
         name=_identifier(title).lower()[:40], format=ProblemFormat.function, source=source, sha256=sha256(source)
     )
-    return Traced(problem, (*parameters.values(), *constants.values()))
+    inputs = {
+        label: value.detach() if isinstance(value, torch.Tensor) else value
+        for label, value in zip(names, values, strict=True)
+    }
+    if not _depends_on_mode(operator, graph.code, traced):
+        before = [(kind, {**attributes, "training": None}) for kind, attributes in before]
+    return Traced(problem, operator, inputs, tuple(parameters), tuple(constants.values()), tuple(before), structures[0])
+
+
+def _depends_on_mode(operator: Any, code: str, traced: Callable[[], Any]) -> bool:
+    """Whether a module computes something else in training mode than in evaluation; yes where that cannot be told."""
+    before = settings(operator)
+    try:
+        for mode in (True, False) if before else ():
+            for part in operator.modules():
+                part.training = mode
+            if traced().code != code:
+                return True
+    except Exception:  # noqa: BLE001 - whatever the user's code raises in a mode in which nobody called it
+        return True
+    finally:
+        _restored(operator, before)
+    return False
+
+
+def settings(operator: Any) -> list[tuple[type, dict[str, Any]]]:
+    """What a module and its parts keep beside parameters, buffers and parts: class and attributes of each."""
+    import torch
+
+    if not isinstance(operator, torch.nn.Module):
+        return []
+    machinery = vars(torch.nn.Module()).keys() - {"training"}
+    return [
+        (type(part), {key: value for key, value in vars(part).items() if key not in machinery and not _is_held(value)})
+        for part in operator.modules()
+    ]
+
+
+def _is_held(value: Any) -> bool:
+    """Whether it lists a module's own parameters, as recurrent modules do."""
+    import torch
+
+    kinds = (torch.nn.Parameter, weakref.ref)
+    return isinstance(value, list) and bool(value) and all(isinstance(item, kinds) for item in value)
+
+
+def _restored(operator: Any, before: Sequence[tuple[type, dict[str, Any]]]) -> str:
+    """Give the module back the attributes that it had; the name of one that a call had changed, or nothing."""
+    changed = ""
+    for part, (_, now), (_, then) in zip(operator.modules() if before else (), settings(operator), before, strict=True):
+        for key in now.keys() | then.keys():
+            if key not in then:
+                del vars(part)[key]
+            elif now.get(key) is not then[key]:
+                vars(part)[key] = then[key]
+            else:
+                continue
+            changed = key
+    return changed
 
 
 def _arguments(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any]) -> tuple[list[Any], list[str]]:
     """Values and parameter names of the call, defaults filled in where inputs are given by name."""
-    function = getattr(operator, "forward", operator)
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):
-        signature = None
+    signature = signature_of(operator)
     values = [inputs[key] for key in inputs] if isinstance(inputs, Mapping) else list(inputs)
     if signature is None:
         return values, [f"x{index}" for index in range(len(values))]
@@ -98,14 +197,25 @@ def _arguments(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str
         bound = signature.bind(**inputs) if isinstance(inputs, Mapping) else signature.bind(*values)
     except TypeError as error:
         raise ProblemError(f"{_label(operator)} does not take these inputs: {error}") from error
-    names: list[str] = []
-    flat: list[Any] = []
+    named = flattened(bound)
+    return list(named.values()), list(named)
+
+
+def signature_of(operator: Callable[..., Any]) -> inspect.Signature | None:
+    """Of a call of ``operator``; None where Python does not know."""
+    try:
+        return inspect.signature(getattr(operator, "forward", operator))
+    except (TypeError, ValueError):
+        return None
+
+
+def flattened(bound: inspect.BoundArguments) -> dict[str, Any]:
+    """The arguments by name, those of ``*args`` one by one."""
+    named: dict[str, Any] = {}
     for key, value in bound.arguments.items():
-        many = signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL
-        for index, item in enumerate(value if many else [value]):
-            names.append(f"{key}{index}" if many else key)
-            flat.append(item)
-    return flat, names
+        many = bound.signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL
+        named |= {f"{key}{index}": item for index, item in enumerate(value)} if many else {key: value}
+    return named
 
 
 def _parameters(operator: Callable[..., Any]) -> dict[str, Any]:
@@ -118,7 +228,13 @@ def _parameters(operator: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _label(operator: Callable[..., Any]) -> str:
-    return getattr(operator, "__name__", type(operator).__name__).replace("<lambda>", "function")
+    """The function's name, a lambda's file, a module's class."""
+    operator = getattr(operator, "func", operator) if isinstance(operator, functools.partial) else operator
+    name = getattr(operator, "__name__", "") or _WORDS.sub("_", type(operator).__name__).lower()
+    if name != "<lambda>":
+        return str(name)
+    file = Path(getattr(getattr(operator, "__code__", None), "co_filename", ""))
+    return file.stem if file.suffix == ".py" else "function"
 
 
 def _identifier(text: str) -> str:

@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import Path
 
-from ..schemas import Problem, ProblemError, ProblemFormat, sha256
+from ..schemas import InputError, Problem, ProblemError, ProblemFormat, sha256
 
 FUNCTION_NAMES = ("shapes", "inputs", "reference")
 KERNELBENCH_NAMES = ("Model", "get_inputs")
@@ -21,6 +21,24 @@ def load_problem(path: Path | str) -> Problem:
     path = Path(path)
     source = _read(path)
     return Problem(name=_name(path), format=problem_format(source, path.name), source=source, sha256=sha256(source))
+
+
+def load_candidate(path: Path) -> str:
+    """The text of the candidate file at ``path``.
+
+    Raises:
+        InputError: it is no such file, it is too large, or it is no text.
+    """
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise InputError(f"candidate file {path} is no plain file; give a Python file")
+        if path.exists() and path.stat().st_size > LARGEST_FILE:
+            raise InputError(f"{path} has {path.stat().st_size} bytes; a candidate file may have {LARGEST_FILE}")
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise InputError(f"candidate file {path} does not exist") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"candidate file {path} cannot be read as text: {error}") from error
 
 
 def problem_format(source: str, file: str) -> ProblemFormat:

@@ -155,6 +155,11 @@ class Timing(Schema, frozen=True, kw_only=True):
     """Standard deviation from run to run that is usual beyond what samples show, as a share of the ratio; the intervals
     allow for it. 0 in events from before it was."""
 
+    def baseline(self, against: str) -> str:
+        """Name of the baseline that a win counts against: the one that ``against`` names, if it was timed, else the
+        best."""
+        return against if against in self.speedup else self.best
+
 
 class BaselineStatus(Schema, frozen=True, kw_only=True):
     """How a baseline came to be, or why there is none."""

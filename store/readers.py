@@ -103,7 +103,7 @@ def _path(nodes: Sequence[NodeRow], best: str) -> tuple[str, ...]:
 
 async def _baselines(home: Path, bus: Bus | None, session: str, best: str) -> dict[str, float]:
     sql = """SELECT series, median_ms FROM measurements WHERE session = ? AND node = ? AND series <> 'candidate'
-        QUALIFY row_number() OVER (PARTITION BY series ORDER BY at_ns DESC) = 1 ORDER BY series"""
+        QUALIFY row_number() OVER (PARTITION BY series ORDER BY ordinary DESC, at_ns DESC) = 1 ORDER BY series"""
     table = await run_sql(home, sql, params=(session, best), bus=bus)
     if table.rows:
         return dict(table.rows)

@@ -37,6 +37,11 @@ class SessionRow(Schema, frozen=True, kw_only=True):
     speedup_low: float | None = None
     speedup_high: float | None = None
     against: str | None = None
+    win_against: str | None = None
+    ordinary_speedup: float | None = None
+    ordinary_low: float | None = None
+    ordinary_high: float | None = None
+    over_eager: float | None = None
     target: float | None = None
     minutes: float | None = None
     origin_session: str | None = None
@@ -64,6 +69,11 @@ class NodeRow(Schema, frozen=True, kw_only=True):
     speedup_low: float | None = None
     speedup_high: float | None = None
     against: str | None = None
+    ordinary_speedup: float | None = None
+    ordinary_low: float | None = None
+    ordinary_high: float | None = None
+    ordinary_against: str | None = None
+    over_eager: float | None = None
     roofline_fraction: float | None = None
     bottleneck: str | None = None
     summary: str | None = None
@@ -76,6 +86,8 @@ class MeasurementRow(Schema, frozen=True, kw_only=True):
     series: str
     best: bool
     confirmation: bool
+    ordinary: bool = False
+    """Whether it was timed in ordinary processes."""
     rounds: int
     calls: int
     median_ms: float | None = None

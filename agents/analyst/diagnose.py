@@ -9,6 +9,7 @@ from ...schemas import (
     CompilationFailed,
     Event,
     Finding,
+    Interval,
     NodeDiagnosed,
     ProfileReport,
     ProfilingFailed,
@@ -55,16 +56,23 @@ class _Found:
 def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation: bool) -> NodeDiagnosed:
     timing, roofline = report.timing, report.roofline
     assert timing is not None, "a correct profile has a timing"
-    speedup = timing.speedup[timing.best]
+    wanted = graph.opened.against if graph.opened is not None else "best"
+    against = timing.baseline(wanted)
+    speedup = timing.speedup[against]
+    ordinary_against = report.ordinary.baseline(wanted) if report.ordinary is not None else ""
+    ordinary = report.ordinary.speedup[ordinary_against] if report.ordinary is not None else None
     limits = Limits.of(graph, node, report)
     found = _on_processor(limits) if _has_processor(graph) else _on_device(graph, node, report, limits)
     return NodeDiagnosed(
         verdict=report.verdict,
         fitness=speedup.median,
         bottleneck=found.named,
-        summary=_summary(speedup.median, timing.best, found, limits),
+        summary=_summary(speedup.median, against, ordinary, found, limits),
         speedup=speedup,
-        against=timing.best,
+        against=against,
+        ordinary=ordinary,
+        ordinary_against=ordinary_against,
+        ordinary_missing=report.ordinary_missing,
         roofline_fraction=roofline.fraction if roofline else None,
         evidence=(*found.findings, *evidence.of_family(graph, node, speedup.median)),
         advice=found.advice,
@@ -88,7 +96,8 @@ def _on_device(graph: SearchGraph, node: str, report: ProfileReport, limits: Lim
     return _Found(named, device.in_short(seen, named), findings, tuple(device_advice.advise(seen, named)))
 
 
-def _summary(speedup: float, against: str, found: _Found, limits: Limits) -> str:
+def _summary(speedup: float, against: str, ordinary: Interval | None, found: _Found, limits: Limits) -> str:
     share = f", {limits.fraction:.0%} of the roofline" if limits.fraction is not None else ""
-    told = f"{speedup:.2f}x against {BASELINE_NAMES.get(against, against)}{share}; limited by "
+    beside = f", {ordinary.median:.2f}x in ordinary processes" if ordinary is not None else ""
+    told = f"{speedup:.2f}x against {BASELINE_NAMES.get(against, against)}{beside}{share}; limited by "
     return told + found.named.replace("_", " ") + (f" ({found.in_short})" if found.in_short else "")

@@ -18,7 +18,7 @@ def begun(graph: SearchGraph) -> PlannerState:
     state = PlannerState(starts=inheritance.starts, first_number=inheritance.last_number + 1)
     assert graph.opened is not None or not inheritance.nodes, "what is inherited is known from the opening event on"
     for record in _eligible(graph):
-        state.nodes[record.name] = _planned(record)
+        state.nodes[record.name] = _planned(record, graph.opened.against if graph.opened else "best")
     for node in state.nodes.values():
         if node.plan.parent in state.nodes:
             state.nodes[node.plan.parent].children.append(node.name)
@@ -35,16 +35,23 @@ def _eligible(graph: SearchGraph) -> Iterable[NodeRecord]:
     return [r for r in told if r.diagnosis is not None and r.diagnosis.verdict is Verdict.correct]
 
 
-def _planned(record: NodeRecord) -> PlannedNode:
+def _planned(record: NodeRecord, against: str) -> PlannedNode:
     told = record.confirmation_diagnosis or record.diagnosis
+    report = record.confirmation or record.profile_report
     assert told is not None and record.plan is not None
+    fitness, speedup, name = told.fitness, told.speedup, told.against
+    if report is not None and report.timing is not None and report.timing.baseline(against) != name:
+        # The fork's wins are measured against another baseline than its parent's.
+        name = report.timing.baseline(against)
+        speedup = report.timing.speedup[name]
+        fitness = speedup.median
     return PlannedNode(
         record.name,
         record.plan,
         verdict=told.verdict,
-        fitness=told.fitness,
-        speedup=told.speedup,
-        against=told.against,
+        fitness=fitness,
+        speedup=speedup,
+        against=name,
         roofline_fraction=told.roofline_fraction,
         advice=told.advice,
         inherited=True,

@@ -20,7 +20,7 @@ from ...schemas import (
 from .closing import closing
 from .policies import POLICIES, Choice, draft_count
 from .starts import injected, starts
-from .state import PlannedNode, PlannerState
+from .state import NOISE, PlannedNode, PlannerState
 
 WIDTH = 3
 """Nodes under way at once: one compiles, one is verified, one is timed."""
@@ -28,15 +28,14 @@ WIDTH = 3
 STALL = 16
 """Diagnosed nodes without progress after which the search stops, by default; half of the budget if that is more."""
 
-PROGRESS = 1.01
-"""Factor by which the best must grow to count as progress: less is noise."""
-
 AT_FLOOR = 0.97
 """Roofline fraction at which nothing is left to win."""
 
 FINALISTS = 3
 """Candidates that are timed once more before the session closes."""
 
+MORE_PROCESSES = (8, 16)
+"""In how many processes a finalist is timed once its first confirmation, and the one after that, decided nothing."""
 
 ANSWERED = (SessionOpened, NodeDiagnosed, StopRequested)
 """The events that the planner answers."""
@@ -87,7 +86,7 @@ def _diagnosed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
     node.against, node.roofline_fraction, node.advice = event.against, event.roofline_fraction, event.advice
     node.synthesis_failed = event.verdict is Verdict.synthesis_failed
     state.judged(node)
-    if node.is_correct and node.fitness > state.best_seen * PROGRESS:
+    if node.is_correct and node.fitness > state.best_seen * NOISE:
         state.best_seen, state.since_progress = node.fitness, 0
     else:
         state.since_progress += 1
@@ -99,8 +98,11 @@ def _confirmed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
     if name in state.confirming:
         state.confirming.remove(name)
         node = state.nodes[name]
-        node.confirmed, node.verdict, node.fitness = True, event.verdict, event.fitness
+        node.confirmations += 1
+        node.verdict, node.fitness = event.verdict, event.fitness
         node.speedup, node.against = event.speedup, event.against or node.against
+        node.ordinary, node.ordinary_against = event.ordinary, event.ordinary_against
+        node.ordinary_missing = event.ordinary_missing
         state.judged(node)
 
 
@@ -188,17 +190,33 @@ def _choice(state: PlannerState, opened: SessionOpened, number: int, rng: Random
 
 
 def _finish(state: PlannerState) -> list[Decision]:
-    """Confirm the finalists once; after that, close."""
+    """Confirm the finalists, once more while nothing is decided; after that, close."""
+    assert state.opened is not None
     correct = [node for node in state.correct() if not node.inherited]
-    already = any(node.confirmed for node in state.nodes.values())
-    if correct and not already:
+    if any(node.confirmed for node in state.nodes.values()):
+        finalists = _undecided(state, state.opened)
+    else:
         # By the interval's low end: a lucky median comes with a wide interval, and must not be the only finalist.
-        assert state.opened is not None
         count = int(state.opened.policy_options.get("finalists", FINALISTS))
         finalists = sorted(correct, key=lambda node: -(node.speedup.low if node.speedup else 0.0))[: max(1, count)]
-        state.confirming = [node.name for node in finalists]
-        return [Decision(ConfirmationPlanned(rank=i + 1), node.name) for i, node in enumerate(finalists)]
-    return [_close(state)]
+    if not finalists:
+        return [_close(state)]
+    state.confirming = [node.name for node in finalists]
+    return [Decision(_confirmation(node, rank), node.name) for rank, node in enumerate(finalists, 1)]
+
+
+def _undecided(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
+    """Finalists that more samples may show to be wins. None once there is a win, or the time is over."""
+    confirmed = [node for node in state.own() if node.confirmed]
+    if state.finishing == "minutes" or any(node.is_correct and node.is_win for node in confirmed):
+        return []
+    return [node for node in confirmed if node.is_undecided and node.confirmations < opened.confirmations]
+
+
+def _confirmation(node: PlannedNode, rank: int) -> ConfirmationPlanned:
+    if not node.confirmations:
+        return ConfirmationPlanned(rank=rank)
+    return ConfirmationPlanned(rank=rank, processes=MORE_PROCESSES[min(node.confirmations, len(MORE_PROCESSES)) - 1])
 
 
 def _close(state: PlannerState) -> Decision:

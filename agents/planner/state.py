@@ -6,6 +6,9 @@ from itertools import islice
 
 from ...schemas import Advice, Interval, NodePlanned, SessionOpened, Verdict
 
+NOISE = 1.01
+"""A ratio up to this says nothing: neither progress of a search, nor a finalist worth more samples."""
+
 
 @dataclass
 class PlannedNode:
@@ -18,10 +21,16 @@ class PlannedNode:
     fitness: float = 0.0
     speedup: Interval | None = None
     against: str = ""
+    ordinary: Interval | None = None
+    """The speedup in ordinary processes, where that was measured."""
+    ordinary_against: str = ""
+    ordinary_missing: str = ""
+    """Why it was not measured, although it was wanted."""
     roofline_fraction: float | None = None
     advice: tuple[Advice, ...] = ()
     children: list[str] = field(default_factory=list)
-    confirmed: bool = False
+    confirmations: int = 0
+    """How often it was timed as a finalist."""
     synthesis_failed: bool = False
     """No candidate came of it, so there is no source to start from."""
     inherited: bool = False
@@ -33,9 +42,31 @@ class PlannedNode:
         return self.verdict is Verdict.correct
 
     @property
+    def confirmed(self) -> bool:
+        """Whether it was timed as a finalist."""
+        return self.confirmations > 0
+
+    @property
+    def reported(self) -> Interval | None:
+        """The speedup that people are told: in ordinary processes where that was measured, else the judge's."""
+        return self.ordinary or self.speedup
+
+    @property
     def is_win(self) -> bool:
-        """Whether its interval lies above 1 against the best baseline."""
-        return self.speedup is not None and self.speedup.is_win
+        """Whether its interval lies above 1, and the one of ordinary processes as well where that was wanted."""
+        return not self.ordinary_missing and bool(intervals := self._intervals) and all(one.is_win for one in intervals)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether more samples may show that it is a win: it stands above 1, and an interval reaches below."""
+        intervals = self._intervals
+        if not self.is_correct or self.is_win or self.ordinary_missing or not intervals:
+            return False
+        return all(one.median > NOISE for one in intervals)
+
+    @property
+    def _intervals(self) -> list[Interval]:
+        return [one for one in (self.speedup, self.ordinary) if one is not None]
 
 
 @dataclass

@@ -296,10 +296,12 @@ async def profile(
     *,
     seconds: float,
     thorough: bool,
+    processes: int = 0,
 ) -> ProfileReport:
     """Time a candidate; the baselines should be prepared, or that takes part of the time. Its faults are verdicts.
 
-    Each of its processes has to stand all checks, and others may use the machine between them.
+    Each of its processes has to stand all checks, and others may use the machine between them. ``processes``: how many,
+    if not as many as the plan has.
 
     Raises:
         HarnessError: reference, baselines or zygote cannot be kept alive.
@@ -345,7 +347,7 @@ async def profile(
     parts: list[Part] = []
     counters: Counters | None = None
     try:
-        for _ in range(plan.processes):
+        for _ in range(processes or plan.processes):
             try:
                 part, counters = await one_process()
             except BaselinesDied:

@@ -11,7 +11,7 @@ class NodeDiagnosed(Event, frozen=True, kw_only=True, tag="node.diagnosed.v1"):
     verdict: Verdict
     """``correct`` or what is wrong."""
     fitness: float
-    """Median speedup against the best baseline; 0 if wrong."""
+    """Median speedup against the session's baseline, by the interleaved benchmark; 0 if wrong."""
     bottleneck: Bottleneck
     summary: str
     """One sentence for people."""
@@ -20,6 +20,10 @@ class NodeDiagnosed(Event, frozen=True, kw_only=True, tag="node.diagnosed.v1"):
     against: str = ""
     ordinary: Interval | None = None
     """The same ratio in ordinary processes, where that was measured: what is reported, and what a win needs as well."""
+    ordinary_against: str = ""
+    """Name of the baseline that :attr:`ordinary` is measured against: the best one may differ from :attr:`against`."""
+    ordinary_missing: str = ""
+    """Why there is no :attr:`ordinary` although it was wanted; one sentence. Then it is no win."""
     roofline_fraction: float | None = None
     evidence: tuple[Finding, ...] = ()
     advice: tuple[Advice, ...] = ()

@@ -54,3 +54,5 @@ class ConfirmationPlanned(Event, frozen=True, kw_only=True, tag="node.confirmati
 
     rank: int
     """1 for the best so far."""
+    processes: int = 0
+    """In how many processes of the candidate; 0: as usual. More where an earlier confirmation decided nothing."""

@@ -37,9 +37,13 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     minutes: float | None = None
     """Wall-clock budget; a timer publishes StopRequested when it is spent."""
     target: float | None = None
-    """Speedup over the best baseline at which the search may stop."""
+    """Speedup over the session's baseline at which the search may stop."""
     against: str = "best"
-    """What a win is measured against: ``best`` (of all baselines), ``compile`` or ``eager``."""
+    """What a win is measured against: ``best`` (of all baselines), ``compile`` or ``eager``. The best counts as well
+    where the named one could not be timed."""
+    confirmations: int = 1
+    """How often a finalist is timed, at most, while its interval leaves open whether it is a win. Older sessions timed
+    it once."""
     synthesizer: str = "playbook"
     """Backend that plans go to."""
     model: str = ""
@@ -77,11 +81,17 @@ class SessionClosed(Event, frozen=True, kw_only=True, tag="session.closed.v1"):
     best: str = ""
     """Node of the best correct candidate; empty if there is none."""
     win: bool = False
-    """Whether the best candidate's confirmed interval lies above 1 against the best baseline."""
+    """Whether the best candidate's confirmed interval lies above 1 against the session's baseline: by the judge, and in
+    ordinary processes as well where that was measured."""
     speedup: Interval | None = None
-    """Of the best candidate against the best baseline, from its confirmation run where there was one."""
+    """Of the best candidate against the session's baseline: in ordinary processes where that was measured, else by the
+    interleaved benchmark, from its confirmation run where there was one."""
     against: str = ""
     """Name of that baseline."""
+    judged: Interval | None = None
+    """By the interleaved benchmark, where :attr:`speedup` is that of ordinary processes."""
+    judged_against: str = ""
+    """Name of the baseline that :attr:`judged` is measured against."""
     candidates: int = 0
     """Nodes planned."""
     correct: int = 0

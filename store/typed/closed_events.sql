@@ -9,11 +9,12 @@ SELECT seq, session, at_ns,
     coalesce(b.candidates, 0)       AS candidates,
     coalesce(b.correct, 0)          AS correct,
     coalesce(b.wins, 0)             AS wins,
-    b.detail
+    b.detail,
+    b.judged.median IS NOT NULL     AS ordinary
 FROM (
     SELECT *, json_transform(body, '{
         "reason": "VARCHAR", "best": "VARCHAR", "win": "BOOLEAN", "against": "VARCHAR", "detail": "VARCHAR",
         "speedup": {"low": "DOUBLE", "median": "DOUBLE", "high": "DOUBLE"},
-        "candidates": "BIGINT", "correct": "BIGINT", "wins": "BIGINT"}') AS b
+        "candidates": "BIGINT", "correct": "BIGINT", "wins": "BIGINT", "judged": {"median": "DOUBLE"}}') AS b
     FROM events WHERE tag = 'session.closed.v1'
 )

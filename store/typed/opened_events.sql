@@ -11,13 +11,15 @@ SELECT seq, session, pool, at_ns,
     b.origin.node                   AS origin_node,
     coalesce(b.seeds, [])           AS seeds,
     list_transform(coalesce(b.skills, []), lambda one: one.id) AS skills,
-    b.version
+    b.version,
+    coalesce(b.against, 'best')     AS win_against
 FROM (
     SELECT *, json_transform(body, '{
         "problem": {"name": "VARCHAR", "sha256": "VARCHAR"}, "hardware": {"device": "VARCHAR"},
         "facts": {"operators": ["VARCHAR"], "dtype": "VARCHAR"}, "pool": {"platform": "VARCHAR"},
         "budget": "BIGINT", "seed": "BIGINT", "policy": "VARCHAR", "minutes": "DOUBLE", "target": "DOUBLE",
         "synthesizer": "VARCHAR", "model": "VARCHAR", "language": "VARCHAR", "seeds": ["VARCHAR"],
-        "skills": [{"id": "VARCHAR"}], "origin": {"session": "VARCHAR", "node": "VARCHAR"}, "version": "VARCHAR"}') AS b
+        "skills": [{"id": "VARCHAR"}], "origin": {"session": "VARCHAR", "node": "VARCHAR"}, "version": "VARCHAR",
+        "against": "VARCHAR"}') AS b
     FROM events WHERE tag = 'session.opened.v1'
 )

@@ -6,11 +6,15 @@
 --   node: node that it speaks of
 --   confirmation: whether it speaks of a confirmation run
 --   verdict: correct, or the name of what is wrong
---   fitness: median speedup against the best baseline, 0 if wrong
+--   fitness: median speedup by the judge against the baseline that counts, 0 if wrong
 --   speedup_low: low end of the speedup's 95 % interval
---   speedup: median speedup against the best baseline; NULL if it was not timed
+--   speedup: median speedup by the judge; NULL if it was not timed
 --   speedup_high: high end of the speedup's 95 % interval
---   against: name of the best baseline
+--   against: name of the baseline that counts: the best one, or what the session was told to beat
+--   ordinary_low: low end of the 95 % interval of the speedup in ordinary processes
+--   ordinary_speedup: median speedup in ordinary processes; NULL where that was not measured
+--   ordinary_high: high end of that interval
+--   ordinary_against: name of the baseline that counts there
 --   roofline_fraction: floor over the candidate's time; 1 is the machine's limit
 --   bottleneck: what limits it, or fault
 --   summary: one sentence
@@ -31,6 +35,10 @@ SELECT
     diagnosed.speedup,
     diagnosed.speedup_high,
     diagnosed.against,
+    diagnosed.ordinary_low,
+    diagnosed.ordinary_speedup,
+    diagnosed.ordinary_high,
+    diagnosed.ordinary_against,
     diagnosed.roofline_fraction,
     diagnosed.bottleneck,
     diagnosed.summary,

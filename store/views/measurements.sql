@@ -5,6 +5,7 @@
 --   node: node of the candidate
 --   worker: worker that timed, host.pid.role.n
 --   confirmation: whether it was the longer run of a finalist
+--   ordinary: whether it was timed in ordinary processes, else by the judge's interleaved benchmark
 --   series: eager, compile, max_autotune or candidate
 --   best: whether it is the fastest baseline of this run
 --   median_ms: median time of one call, milliseconds
@@ -16,11 +17,11 @@
 --   noise: distance between the quartiles of the samples over their median; 0.02 is quiet
 --   samples_ns: time of one call in each round, nanoseconds; sample i of every series is of round i
 --   verdict: correct, or why the candidate could not be timed
---   floor_ms: least time of any implementation on this machine, milliseconds
+--   floor_ms: least time of any implementation on this machine, milliseconds; NULL in ordinary processes
 --   roofline_fraction: floor over the candidate's median; NULL for baselines
 --   roofline_limit: memory or compute: where the floor comes from
 --   counters: hardware counters of the candidate, where there are any
---   isolation: isolation that was in force
+--   isolation: isolation that was in force; NULL in ordinary processes
 --   seconds: time of the whole run, seconds
 --   at_ns: when it was reported, nanoseconds since the epoch
 --   at: when it was reported, UTC
@@ -31,6 +32,7 @@ SELECT
     series.node,
     series.worker,
     series.confirmation,
+    series.ordinary,
     series.series,
     series.best,
     series.median_ms,
@@ -40,8 +42,11 @@ SELECT
     series.rounds,
     series.calls,
     series.noise,
-    json_transform(events.body, '{"report": {"timing": {"series": [{"samples_ns": ["BIGINT"]}]}}}')
-        .report.timing.series[series.place].samples_ns AS samples_ns,
+    if(series.ordinary,
+        json_transform(events.body, '{"report": {"ordinary": {"series": [{"samples_ns": ["BIGINT"]}]}}}')
+            .report.ordinary.series[series.place].samples_ns,
+        json_transform(events.body, '{"report": {"timing": {"series": [{"samples_ns": ["BIGINT"]}]}}}')
+            .report.timing.series[series.place].samples_ns) AS samples_ns,
     series.verdict,
     series.floor_ms,
     series.roofline_fraction,

@@ -10,11 +10,16 @@
 --   advice: actions that the planner passed on from the parent's diagnosis
 --   state: last step it reached (planned, proposed, compiled, verified, profiled) or the step that failed (…_failed)
 --   verdict: correct, or the name of what is wrong; NULL until it is diagnosed
---   fitness: median speedup against the best baseline, 0 if wrong; NULL until it is diagnosed
+--   fitness: median speedup by the judge against the baseline that counts, 0 if wrong; NULL until it is diagnosed
 --   speedup_low: low end of the speedup's 95 % interval
---   speedup: median speedup against the best baseline; NULL if it was not timed
+--   speedup: median speedup by the judge; NULL if it was not timed
 --   speedup_high: high end of the speedup's 95 % interval
---   against: name of the best baseline in that run
+--   against: name of the baseline that counts: the best one of that run, or what the session was told to beat
+--   ordinary_low: low end of the 95 % interval of the speedup in ordinary processes
+--   ordinary_speedup: median speedup in ordinary processes; NULL where that was not measured
+--   ordinary_high: high end of that interval
+--   ordinary_against: name of the baseline that counts there
+--   over_eager: median speedup over eager, in ordinary processes where that was measured, else by the judge
 --   roofline_fraction: floor of any implementation over the candidate's time; 1 is the machine's limit
 --   bottleneck: what limits it, or fault
 --   summary: the diagnosis in one sentence
@@ -37,9 +42,14 @@ WITH proposed AS (
         arg_max_null(verdict, seq) AS verdict, arg_max_null(fitness, seq) AS fitness,
         arg_max_null(speedup_low, seq) AS speedup_low, arg_max_null(speedup, seq) AS speedup,
         arg_max_null(speedup_high, seq) AS speedup_high, arg_max_null(against, seq) AS against,
+        arg_max_null(ordinary_low, seq) AS ordinary_low, arg_max_null(ordinary_speedup, seq) AS ordinary_speedup,
+        arg_max_null(ordinary_high, seq) AS ordinary_high, arg_max_null(ordinary_against, seq) AS ordinary_against,
         arg_max_null(roofline_fraction, seq) AS roofline_fraction, arg_max_null(bottleneck, seq) AS bottleneck,
         arg_max_null(summary, seq) AS summary, arg_max_null(at_ns, seq) AS at_ns
     FROM diagnosed_events GROUP BY session, node
+), eager AS (
+    SELECT session, node, arg_max(speedup, {'ordinary': ordinary, 'seq': seq}) AS speedup
+    FROM series_events WHERE series = 'eager' GROUP BY session, node
 )
 SELECT
     planned.session,
@@ -61,6 +71,11 @@ SELECT
     judged.speedup,
     judged.speedup_high,
     judged.against,
+    judged.ordinary_low,
+    judged.ordinary_speedup,
+    judged.ordinary_high,
+    judged.ordinary_against,
+    if(judged.verdict = 'correct', eager.speedup, NULL) AS over_eager,
     judged.roofline_fraction,
     judged.bottleneck,
     judged.summary,
@@ -75,3 +90,4 @@ FROM planned_events AS planned
 LEFT JOIN proposed USING (session, node)
 LEFT JOIN reached USING (session, node)
 LEFT JOIN judged USING (session, node)
+LEFT JOIN eager USING (session, node)

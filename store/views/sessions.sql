@@ -5,11 +5,16 @@
 --   kind: search, fork (of another session) or evaluation (of a file that somebody handed in)
 --   status: open or closed
 --   reason: why it ended: budget, target, stall, floor, minutes, interrupted, exhausted or failed; NULL while it is open
---   win: whether the best candidate's confirmed interval lies above 1 against the best baseline
+--   win: whether the best candidate's confirmed interval lies above 1, in ordinary processes as well
 --   speedup_low: low end of the best candidate's 95 % interval
---   speedup: median speedup of the best candidate against the best baseline
+--   speedup: median speedup of the best candidate: in ordinary processes where that was measured, else by the judge
 --   speedup_high: high end of that interval
---   against: name of the best baseline
+--   against: name of the baseline that it is measured against
+--   win_against: what a win is measured against: best (of all baselines), compile or eager
+--   ordinary_low: low end of the 95 % interval of the best candidate's speedup in ordinary processes
+--   ordinary_speedup: median of it; NULL where that was not measured
+--   ordinary_high: high end of that interval
+--   over_eager: median speedup of the best candidate over eager, in ordinary processes where that was measured
 --   best: node of the best candidate
 --   candidates: nodes planned
 --   correct: of them, verified and timed
@@ -49,6 +54,9 @@ WITH closed AS (
     SELECT session, count(*) FILTER (verdict = 'correct') AS correct, count(*) FILTER (speedup_low > 1) AS wins,
         arg_max({'node': node, 'low': speedup_low, 'median': speedup, 'high': speedup_high, 'against': against}, speedup) AS top
     FROM judged GROUP BY session
+), eager AS (
+    SELECT session, node, arg_max(speedup, {'ordinary': ordinary, 'seq': seq}) AS speedup
+    FROM series_events WHERE series = 'eager' GROUP BY session, node
 ), latest AS (
     SELECT session, max(at_ns) AS at_ns FROM events SEMI JOIN running USING (session) GROUP BY session
 )
@@ -65,6 +73,11 @@ SELECT
     if(closed.session IS NULL, top.median, closed.speedup)                  AS speedup,
     if(closed.session IS NULL, top.high, closed.speedup_high)               AS speedup_high,
     if(closed.session IS NULL, top.against, closed.against)                 AS against,
+    opened.win_against,
+    if(closed.ordinary, closed.speedup_low, NULL)                           AS ordinary_low,
+    if(closed.ordinary, closed.speedup, NULL)                               AS ordinary_speedup,
+    if(closed.ordinary, closed.speedup_high, NULL)                          AS ordinary_high,
+    eager.speedup                                                           AS over_eager,
     if(closed.session IS NULL, top.node, closed.best)                       AS best,
     coalesce(closed.candidates, planned.candidates, 0)                      AS candidates,
     coalesce(closed.correct, so_far.correct, 0)                             AS correct,
@@ -96,3 +109,4 @@ LEFT JOIN closed USING (session)
 LEFT JOIN planned USING (session)
 LEFT JOIN so_far USING (session)
 LEFT JOIN latest USING (session)
+LEFT JOIN eager ON eager.session = opened.session AND eager.node = if(closed.session IS NULL, top.node, closed.best)

@@ -58,6 +58,34 @@ def test_a_timed_node_is_worth_its_median_against_the_best_baseline() -> None:
     assert "2.00x against eager" in told.summary
 
 
+ALL = given.against_all(1.0, eager=5.5, compile=1.2, max_autotune=1.1)
+
+
+@pytest.mark.parametrize(
+    ("against", "median", "name"),
+    [("best", 1.1, "max_autotune"), ("compile", 1.2, "compile"), ("eager", 5.5, "eager")],
+)
+def test_a_session_chooses_what_its_candidates_are_measured_against(against: str, median: float, name: str) -> None:
+    ordinary = given.against_all(1.0, eager=3.0, compile=1.05, max_autotune=1.2)
+    report = ProfileReport(verdict=Verdict.correct, isolation="x", timing=ALL, ordinary=ordinary)
+    diagnosis = measured(report, against=against)
+    assert (diagnosis.fitness, diagnosis.against) == (pytest.approx(median), name)
+    counted = name if against != "best" else "compile"
+    assert (diagnosis.ordinary, diagnosis.ordinary_against) == (ordinary.speedup[counted], counted)
+    assert f"{ordinary.speedup[counted].median:.2f}x in ordinary processes" in diagnosis.summary
+
+
+def test_a_baseline_that_is_missing_is_the_best_one() -> None:
+    report = ProfileReport(verdict=Verdict.correct, isolation="x", timing=given.against_all(1.0, eager=5.5))
+    assert measured(report, against="compile").against == "eager"
+
+
+def test_why_ordinary_processes_were_not_timed_is_passed_on() -> None:
+    report = msgspec.structs.replace(given.profile(), ordinary_missing="it does not import there")
+    diagnosis = measured(report)
+    assert (diagnosis.ordinary, diagnosis.ordinary_missing) == (None, "it does not import there")
+
+
 def test_page_faults_are_named_with_their_number_and_come_first() -> None:
     told = measured(given.profile(2.0, 2.0, counters={"page_faults": 8192.0}))
     assert told.bottleneck is Bottleneck.memory_traffic

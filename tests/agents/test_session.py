@@ -30,6 +30,7 @@ from kernelswarm.schemas import (
     VerifyReport,
 )
 
+INTERVAL = given.interval(1.9)
 PLAN = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
 
 
@@ -68,6 +69,7 @@ def won(**changes: object) -> SearchGraph:
         (dict(minutes=0.0), "minutes 0"),
         (dict(target=-1.0), "target -1"),
         (dict(policy="best"), "unknown policy 'best'"),
+        (dict(against="max_autotune"), "against 'max_autotune': a win is measured against best, compile, eager"),
     ],
 )
 def test_options_that_make_no_sense_are_named(options: dict[str, object], told: str) -> None:
@@ -86,6 +88,40 @@ def test_a_result_reports_the_confirmation_not_the_first_measurement() -> None:
     assert result.times_ms == {"candidate": 1.0, "eager": 1.9}
     assert result.speedups["eager"].median == pytest.approx(1.9)
     assert (result.source, result.win, result.seconds) == ("SOURCE", True, 12.0)
+
+
+def test_a_pool_that_does_not_time_a_baseline_cannot_be_beaten_there() -> None:
+    with pytest.raises(InputError, match="'compile': pool cpu times candidates against eager only"):
+        SearchOptions(against="compile").check_pool(given.pool(baselines=("eager",)))
+    SearchOptions(against="eager").check_pool(given.pool(baselines=("eager",)))
+
+
+def measured_twice() -> SearchGraph:
+    """Confirmed with 1.9x by the judge, 1.3x in ordinary processes."""
+    ordinary = given.against_all(1.0, eager=1.3)
+    report = msgspec.structs.replace(given.profile(1.0, 1.9), ordinary=ordinary)
+    closed = SessionClosed(
+        reason="budget", best="n001", win=True, speedup=ordinary.speedup["eager"], against="eager", judged=INTERVAL
+    )
+    return graph_of(
+        CandidateProfiled(report=report, confirmation=True),
+        given.diagnosed(1.9, ordinary=ordinary.speedup["eager"], ordinary_against="eager", against="eager",
+            confirmation=True),
+        closed,
+    )  # fmt: skip
+
+
+def test_a_result_has_both_and_counts_the_ordinary_one() -> None:
+    result = result_of(measured_twice(), "cpu", 1.0)
+    assert result.ordinary is not None and result.speedup == result.ordinary.speedups["eager"]
+    assert result.ordinary.times_ms == {"eager": 1.3, "candidate": 1.0}
+    assert (result.times_ms["eager"], result.speedups["eager"].median) == (1.9, pytest.approx(1.9))
+
+
+def test_a_verdict_has_both_and_counts_the_ordinary_one() -> None:
+    evaluation = evaluation_of(measured_twice(), "cpu")
+    assert evaluation.speedup is not None and evaluation.judged is not None and evaluation.ordinary is not None
+    assert (evaluation.speedup.median, evaluation.judged.median) == (pytest.approx(1.3), pytest.approx(1.9))
 
 
 def test_an_evaluation_teaches_nothing_and_older_ones_still_do_what_they_did() -> None:

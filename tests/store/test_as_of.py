@@ -85,7 +85,6 @@ async def test_the_newest_event_and_the_time_before_the_first_are_points_of_the_
         "FROM duckdb_tables",
         "FROM information_schema.tables",
         "FROM sqlite_master",
-        "SHOW TABLES",
         "SUMMARIZE main.events",
         "DESCRIBE main.events",
         "EXPLAIN ANALYZE FROM main.events",

@@ -12,6 +12,7 @@ from waiting import LIMIT_S
 from kernelswarm.schemas import InputError, StoreError, decode, encode
 from kernelswarm.store import Log, Table, log_path, run_sql
 from kernelswarm.store.query import pack
+from kernelswarm.store.views import VIEWS
 
 HOSTILE = [
     "INSERT INTO meta VALUES ('a', 'b')",
@@ -145,6 +146,14 @@ async def test_what_reads_is_answered(home: Path, sql: str) -> None:
 @pytest.mark.parametrize("sql", ["DESCRIBE nodes", "SUMMARIZE nodes", "SHOW TABLES", "EXPLAIN SELECT 1", "TABLE nodes"])
 async def test_looking_around_is_answered(home: Path, sql: str) -> None:
     assert (await run_sql(home, sql)).rows
+
+
+@pytest.mark.parametrize("sql", ["SHOW TABLES", " show tables; "])
+async def test_the_tables_that_are_shown_are_those_for_people(home: Path, sql: str) -> None:
+    table = await run_sql(home, sql)
+    assert [row[0] for row in table.rows] == [*sorted(VIEWS), "events"]
+    assert all(row[1] for row in table.rows)
+    assert (await run_sql(home, sql, max_rows=2)).truncated
 
 
 async def test_values_are_bound(home: Path) -> None:

@@ -4,11 +4,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from story import BEGIN_NS, Story, story, wire
 
-from given import candidate, opened
-from kernelswarm.schemas import Intent, Origin
+from given import against_all, candidate, diagnosed, opened, profile
+from given import interval as interval_of
+from kernelswarm.schemas import CandidateProfiled, Intent, Origin, SessionClosed
 from kernelswarm.store import Log, Table, log_path, run_sql
 from kernelswarm.store.views import VIEWS
 
@@ -192,3 +194,56 @@ async def test_every_view_is_described_and_has_a_time(tmp_path: Path, log: Log, 
     assert (types["at_ns"], types["at"]) == ("BIGINT", "TIMESTAMP")
     assert "JSON" not in {types.get("source"), types.get("speedup"), types.get("samples_ns")}
     assert log_path(tmp_path).exists()
+
+
+# What was measured in ordinary processes.
+
+
+def timed_twice() -> list:
+    """One node, whose confirmation was timed in ordinary processes as well."""
+    told = Story()
+    told.open(against="compile")
+    told.plan("n1", "", 1, Intent.draft)
+    told.propose("n1")
+    told.compile("n1")
+    told.time("n1", 1.0)
+    ordinary = against_all(1.0, eager=1.5, compile=1.25)
+    judged = msgspec.structs.replace(profile(1.0), ordinary=ordinary)
+    told.say(CandidateProfiled(report=judged, confirmation=True), node="n1", agent="profiler")
+    interval = ordinary.speedup["compile"]
+    told.say(diagnosed(2.0, ordinary=interval, ordinary_against="compile", confirmation=True), node="n1")
+    closed = SessionClosed(reason="budget", best="n1", win=True, speedup=interval, against="compile")
+    told.say(msgspec.structs.replace(closed, judged=interval_of(2.0), judged_against="compile"))
+    return told.envelopes
+
+
+async def test_nodes_timed_in_ordinary_processes(ask: Callable) -> None:
+    (row,) = await ask(timed_twice(), "FROM nodes")
+    assert (row["speedup"], row["ordinary_speedup"], row["ordinary_against"]) == (2.0, 1.25, "compile")
+    assert (row["ordinary_low"], row["ordinary_high"]) == (pytest.approx(1.225), pytest.approx(1.275))
+    assert row["over_eager"] == 1.5
+
+
+async def test_sessions_timed_in_ordinary_processes(ask: Callable) -> None:
+    (row,) = await ask(timed_twice(), "FROM sessions")
+    assert (row["speedup"], row["ordinary_speedup"], row["over_eager"]) == (1.25, 1.25, 1.5)
+    assert (row["against"], row["win_against"]) == ("compile", "compile")
+
+
+async def test_what_was_not_timed_in_ordinary_processes_has_the_judges_ratio_over_eager(ask: Callable) -> None:
+    (session,) = await ask(story(), "FROM sessions")
+    assert (session["ordinary_speedup"], session["over_eager"], session["win_against"]) == (None, 3.2, "best")
+    rows = await ask([], "SELECT node, ordinary_speedup, over_eager FROM nodes ORDER BY node")
+    assert [tuple(row.values()) for row in rows] == [
+        ("n1", None, 2.0), ("n2", None, 3.2), ("n3", None, None), ("n4", None, None)
+    ]  # fmt: skip
+
+
+async def test_measurements_in_ordinary_processes_have_their_samples(ask: Callable) -> None:
+    rows = await ask(timed_twice(), "FROM measurements WHERE ordinary ORDER BY series")
+    assert [(row["series"], row["median_ms"], row["samples_ns"]) for row in rows] == [
+        ("candidate", 1.0, [1_000_000]),
+        ("compile", 1.25, [1_250_000]),
+        ("eager", 1.5, [1_500_000]),
+    ]
+    assert [row["speedup"] for row in rows] == [None, 1.25, 1.5]

@@ -125,6 +125,17 @@ def profile(
     )
 
 
+def against_all(candidate_ms: float, **baselines_ms: float) -> Timing:
+    """A run against several baselines."""
+    times = {**baselines_ms, "candidate": candidate_ms}
+    return Timing(
+        series=tuple(Series(name=name, samples_ns=(int(ms * 1e6),), calls=1) for name, ms in times.items()),
+        speedup={name: interval(ms / candidate_ms) for name, ms in baselines_ms.items()},
+        best=min(baselines_ms, key=lambda name: baselines_ms[name]),
+        median_ms=times,
+    )
+
+
 def candidate(source: str = "def kernel(x, w): return x", **changes: Any) -> CandidateProposed:
     return CandidateProposed(
         **(dict(source=source, sha256=sha256(source), language="cpp", backend="playbook") | changes)
@@ -150,6 +161,7 @@ def said(
 __all__ = [
     "SOURCE",
     "NodePlanned",
+    "against_all",
     "candidate",
     "diagnosed",
     "facts",

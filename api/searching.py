@@ -1,76 +1,26 @@
-"""The public API: search for a faster kernel for a live function, a module or a problem file."""
+"""Searches: search for a faster kernel for a live function, a module or a problem file."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from . import store
-from .agents.forking import fork_point
-from .agents.home import kernelswarm_home
-from .agents.lineage import Step
-from .agents.lineage import lineage as read_lineage
-from .agents.recorded_session import RecordedSession, read_session
-from .agents.search import searching
-from .agents.session import INJECT, SearchOptions, SearchResult
-from .asking import blocking
-from .bus import asked_bus
-from .hardware.from_python import Traced, trace
-from .hardware.problem_files import load_problem
-from .schemas import InputError, Interval, Origin, Problem
-from .store import Imported, Manifest, write_export
-
-
-@dataclass(frozen=True)
-class Optimized:
-    """What a search came to, with the best kernel ready to call."""
-
-    result: SearchResult
-    """Everything that was measured."""
-    parameters: tuple[Any, ...] = ()
-    """Weights and constants of the traced operator; the kernel takes them after the inputs."""
-
-    @property
-    def session(self) -> str:
-        """Id of the session, for ``kernelswarm show`` and SQL."""
-        return self.result.session
-
-    @property
-    def win(self) -> bool:
-        """Whether the kernel is faster than the best baseline, interval and all."""
-        return self.result.win
-
-    @property
-    def source(self) -> str:
-        """The best kernel's file; empty if no candidate was right."""
-        return self.result.source
-
-    @property
-    def speedup(self) -> Interval | None:
-        """Against the best of eager, ``torch.compile`` and max-autotune."""
-        return self.result.speedup
-
-    @cached_property
-    def kernel(self) -> Callable[..., Any]:
-        """The best correct kernel as a callable with the operator's inputs; loads it into this process.
-
-        Raises:
-            InputError: no candidate was right.
-        """
-        if not self.source:
-            raise InputError(f"session {self.session} found no correct kernel: {self.result.detail}")
-        module = ModuleType(f"kernelswarm_best_{self.session.replace('-', '_')}")
-        exec(compile(self.source, f"<kernelswarm {self.session}>", "exec"), module.__dict__)
-        if hasattr(module, "ModelNew"):
-            model: Callable[..., Any] = module.ModelNew
-            return model
-        best: Callable[..., Any] = module.kernel
-        if not self.parameters:
-            return best
-        parameters = self.parameters
-        return lambda *inputs: best(*inputs, *parameters)
+from .. import store
+from ..agents.finished import finished_file
+from ..agents.forking import fork_point
+from ..agents.home import kernelswarm_home
+from ..agents.lineage import Step
+from ..agents.lineage import lineage as read_lineage
+from ..agents.recorded_session import RecordedSession, read_session
+from ..agents.search import searching
+from ..agents.session import INJECT, SearchOptions
+from ..asking import blocking
+from ..bus import asked_bus
+from ..hardware.from_python import Traced, trace
+from ..hardware.problem_files import load_problem
+from ..schemas import InputError, Origin
+from ..store import Imported, Manifest, write_export
+from .optimized import Optimized
+from .progress import progress, step_text
 
 
 def optimize(
@@ -81,6 +31,7 @@ def optimize(
     budget: int = 40,
     minutes: float | None = None,
     target: float | None = None,
+    against: str = "best",
     seed: int = 0,
     synthesizer: str = "playbook",
     model: str = "",
@@ -88,7 +39,7 @@ def optimize(
     inject: float = INJECT,
     nats: str = "",
     home: Path | None = None,
-    on_notice: Callable[[str], None] = lambda _: None,
+    on_notice: Callable[[str], None] | None = None,
 ) -> Optimized:
     """Search for a faster kernel; blocks until the session is closed.
 
@@ -98,7 +49,8 @@ def optimize(
         pool: hardware pool.
         budget: candidates to spend.
         minutes: stop planning after so long.
-        target: stop at this speedup over the best baseline.
+        target: stop at this speedup over what ``against`` names.
+        against: what a win is measured against: ``best`` (of all baselines), ``compile`` or ``eager``.
         seed: of the planner's random choices.
         synthesizer: ``playbook`` or ``anthropic``.
         model: of a language-model synthesizer.
@@ -106,25 +58,26 @@ def optimize(
         inject: share of the expansions that a seed takes part in.
         nats: URL of a cluster; without it a server of this process's own is used.
         home: where log and caches lie; by default ``KERNELSWARM_HOME`` or the user data folder.
-        on_notice: told what happens, in a few words; ``print`` will do.
+        on_notice: called with what happens, in a few words; ``print`` will do. By default a line on stderr says how far
+            it is, where that is a terminal or a notebook.
 
     Raises:
         InputError: the operator, an input or an option cannot be used.
         BusError: the cluster cannot be reached.
     """
-    traced = _problem(operator, inputs)
+    traced = problem_of(operator, inputs)
     options = SearchOptions(
         budget=budget,
         minutes=minutes,
         target=target,
+        against=against,
         seed=seed,
         synthesizer=synthesizer,
         model=model,
         seed_from=tuple(filter(None, [seed_from] if isinstance(seed_from, str) else seed_from)),
         inject=inject,
     )
-    found = _search(traced.problem, pool, options, home or kernelswarm_home(), nats, on_notice)
-    return Optimized(blocking(found), traced.parameters)
+    return blocking(_search(traced, pool, options, home or kernelswarm_home(), nats, on_notice))
 
 
 def fork(
@@ -136,13 +89,14 @@ def fork(
     budget: int | None = None,
     minutes: float | None = None,
     target: float | None = None,
+    against: str = "",
     seed: int | None = None,
     policy: str = "",
     synthesizer: str = "",
     model: str = "",
     nats: str = "",
     home: Path | None = None,
-    on_notice: Callable[[str], None] = lambda _: None,
+    on_notice: Callable[[str], None] | None = None,
 ) -> Optimized:
     """Go on from a place in another session, in a new one; blocks until that is closed.
 
@@ -155,14 +109,16 @@ def fork(
         pool: hardware pool; on another one than the parent's everything is measured anew.
         budget: candidates of its own to spend.
         minutes: stop planning after so long.
-        target: stop at this speedup over the best baseline.
+        target: stop at this speedup over what ``against`` names.
+        against: what a win is measured against; by default what it was in ``parent``.
         seed: of the planner's random choices.
         policy: how the search graph grows.
         synthesizer: ``playbook`` or ``anthropic``.
         model: of a language-model synthesizer.
         nats: URL of a cluster; without it a server of this process's own is used.
         home: where log and caches lie; by default ``KERNELSWARM_HOME`` or the user data folder.
-        on_notice: told what happens, in a few words; ``print`` will do.
+        on_notice: called with what happens, in a few words; ``print`` will do. By default a line on stderr says how far
+            it is, where that is a terminal or a notebook.
 
     Raises:
         InputError: there is no such session, node or event, or an option cannot be used.
@@ -170,23 +126,25 @@ def fork(
         BusError: the cluster cannot be reached.
     """
     where = home or kernelswarm_home()
-    session, parameters = (parent.session, parent.parameters) if isinstance(parent, Optimized) else (parent, ())
+    session = parent.session if isinstance(parent, Optimized) else parent
 
-    async def search() -> SearchResult:
+    async def search() -> Optimized:
         point = fork_point(await _recorded(where, session, nats), node, at)
         options = point.options(
             budget=budget,
             minutes=minutes,
             target=target,
+            against=against,
             seed=seed,
             policy=policy,
             synthesizer=synthesizer,
             model=model,
         )
         on = pool or point.opened.pool.name
-        return await _search(point.opened.problem, on, options, where, nats, on_notice, point.origin)
+        traced = parent.traced if isinstance(parent, Optimized) else Traced(point.opened.problem)
+        return await _search(traced, on, options, where, nats, on_notice, point.origin)
 
-    return Optimized(blocking(search()), parameters)
+    return blocking(search())
 
 
 def lineage(session: str, node: str, *, nats: str = "", home: Path | None = None) -> list[Step]:
@@ -249,27 +207,33 @@ async def _recorded(home: Path, session: str, nats: str, *, to_end: bool = True)
 
 
 async def _search(
-    problem: Problem,
+    traced: Traced,
     pool: str,
     options: SearchOptions,
     home: Path,
     nats: str,
-    on_notice: Callable[[str], None],
+    on_notice: Callable[[str], None] | None,
     origin: Origin | None = None,
-) -> SearchResult:
-    async with searching(problem, pool, options, home=home, nats=nats, origin=origin, on_notice=on_notice) as running:
-        for note in running.notes:
-            on_notice(note)
-        async for _ in running.events():
-            pass
-        return running.result()
+) -> Optimized:
+    with progress(on_notice) as say:
+        async with searching(
+            traced.problem, pool, options, home=home, nats=nats, origin=origin, on_notice=say
+        ) as running:
+            for note in running.notes:
+                say(note)
+            async for _, event in running.events():
+                if text := step_text(event, running.graph):
+                    say(text)
+            result = running.result()
+            text = finished_file(running.graph, result.best) if result.best else ""
+            return Optimized(result, traced, text)
 
 
-def _problem(operator: Callable[..., Any] | str | Path, inputs: Sequence[Any] | Mapping[str, Any] | None) -> Traced:
+def problem_of(operator: Callable[..., Any] | str | Path, inputs: Sequence[Any] | Mapping[str, Any] | None) -> Traced:
     if isinstance(operator, str | Path):
         if inputs is not None:
             raise InputError("a problem file draws its own inputs: leave `inputs` out")
-        return Traced(load_problem(Path(operator)), ())
+        return Traced(load_problem(Path(operator)))
     if inputs is None:
         raise InputError("give `inputs`: the arguments with which the operator is to be fast, for example [x, weight]")
     if not isinstance(inputs, Sequence | Mapping):
@@ -277,4 +241,4 @@ def _problem(operator: Callable[..., Any] | str | Path, inputs: Sequence[Any] | 
     return trace(operator, inputs)
 
 
-__all__ = ["Optimized", "Step", "export", "fork", "import_log", "lineage", "optimize"]
+__all__ = ["Step", "export", "fork", "import_log", "lineage", "optimize"]

@@ -1,0 +1,198 @@
+"""Putting a winner into a model, and taking it out again."""
+
+import copy
+from fnmatch import fnmatchcase
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+from ..hardware.from_python import Traced
+from ..schemas import InputError
+from .calls import SearchedCall, difference, held_by
+
+ERRORS = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+"""Largest difference from the module itself, relative to the output's elements and their root mean square."""
+
+SEED = 0
+
+
+class Applied:
+    """Which submodules compute with a kernel now. Leaving its ``with`` block, or :meth:`remove`, undoes it."""
+
+    def __init__(self, modules: dict[str, torch.nn.Module], skipped: dict[str, str]) -> None:
+        self._modules = modules
+        self.names = tuple(modules)
+        """Qualified names of the submodules that a kernel computes for."""
+        self.skipped = skipped
+        """Names that matched and were left as they are, and why."""
+
+    def remove(self) -> None:
+        """Give every submodule its own ``forward`` back; parameters and buffers are as training left them."""
+        for module in self._modules.values():
+            original = getattr(type(module), "kernelswarm_original", None)
+            if original is not None:
+                module.__class__ = original
+        self._modules = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.remove()
+
+    def __repr__(self) -> str:
+        return f"<kernel in {', '.join(self.names) or 'no module'}>"
+
+
+def put_into(model: torch.nn.Module, call: SearchedCall, where: str) -> Applied:
+    """Let the kernel compute for every submodule whose name matches ``where`` and which is like the one searched.
+
+    Raises:
+        InputError: none of them is; nothing was changed.
+    """
+    searched = call.traced.operator
+    if not isinstance(searched, torch.nn.Module):
+        raise InputError("a function was searched, not a module: call result.kernel in its place")
+    matching = {name: module for name, module in model.named_modules() if fnmatchcase(name, where)}
+    if not matching:
+        raise InputError(f"no submodule's name matches {where!r}; the model has {_some(dict(model.named_modules()))}")
+    skipped = {name: reason for name, module in matching.items() if (reason := misfit(module, call))}
+    modules = {name: module for name, module in matching.items() if name not in skipped}
+    if not modules:
+        name, reason = next(iter(skipped.items()))
+        raise InputError(f"no submodule that matches {where!r} is like the one that was searched: {name!r}: {reason}")
+    for module in modules.values():
+        module.__class__ = fast_class(type(module), call)
+    return Applied(modules, skipped)
+
+
+def misfit(module: torch.nn.Module, call: SearchedCall) -> str:
+    """Why the kernel cannot compute for ``module``; empty if it can, checked on a call with inputs as searched."""
+    traced = call.traced
+    if hasattr(type(module), "kernelswarm_original"):
+        return "a kernel computes for it already: remove that first"
+    if type(module) is not type(traced.operator):
+        return f"it is a {type(module).__name__}, not a {type(traced.operator).__name__}"
+    own, searched = (_parameters(one) for one in (module, traced.operator))
+    for name in [*searched, *(own.keys() - searched.keys())]:
+        if own.get(name) != searched.get(name):
+            return f"its parameter {name!r} is {own.get(name, 'missing')}, not {searched.get(name, 'there')}"
+    return difference(module, traced) or _disagreement(module, call)
+
+
+def fast_class(original: type[torch.nn.Module], call: SearchedCall) -> type[torch.nn.Module]:
+    """A subclass of a module's class that computes with the kernel wherever a call is the one that was searched.
+
+    A copy keeps the kernel; a pickled module is one of ``original``, which needs no kernelswarm to be loaded.
+    """
+
+    def forward(self: Any, *arguments: Any, **named: Any) -> Any:
+        kernel = call.ready(self, arguments, named)
+        return kernel() if kernel is not None else original.forward(self, *arguments, **named)
+
+    def copied(self: Any, memo: dict[int, Any]) -> Any:
+        self.__class__ = original
+        try:
+            made = copy.deepcopy(self, memo)
+        finally:
+            self.__class__ = fast
+        made.__class__ = fast
+        return made
+
+    def reduced(self: Any, protocol: Any) -> Any:
+        self.__class__ = original
+        try:
+            return self.__reduce_ex__(protocol)
+        finally:
+            self.__class__ = fast
+
+    own = {
+        "forward": forward,
+        "kernelswarm_original": original,
+        "__deepcopy__": copied,
+        "__reduce_ex__": reduced,
+        "__module__": original.__module__,
+        "__qualname__": original.__qualname__,
+        "__doc__": original.__doc__,
+    }
+    fast = type(original.__name__, (original,), own)
+    return fast
+
+
+def shared(module: torch.nn.Module, call: SearchedCall) -> torch.nn.Module:
+    """The module with the kernel inside, beside the caller's own: both have the same parameters, buffers and parts."""
+    original: Any = type(module)
+    made: torch.nn.Module = original.__new__(original)
+    made.__dict__.update(module.__dict__)
+    made.__class__ = fast_class(original, call)
+    return made
+
+
+class Wrapped(torch.nn.Module):  # type: ignore[misc]
+    """A function's kernel as a module without parameters."""
+
+    def __init__(self, kernel: Any) -> None:
+        super().__init__()
+        self.kernel = kernel
+
+    def forward(self, *arguments: Any, **named: Any) -> Any:
+        """Call it."""
+        return self.kernel(*arguments, **named)
+
+
+def _disagreement(module: torch.nn.Module, call: SearchedCall) -> str:
+    """Compare kernel and module on a call with inputs drawn as for the search, on copies: neither leaves a trace."""
+    arguments, own, other = _arguments(call.traced), copy.deepcopy(module), copy.deepcopy(module)
+    with torch.no_grad():
+        expected = own(*(_cloned(value) for value in arguments))
+        kernel = call.ready(other, tuple(_cloned(value) for value in arguments), {})
+        if kernel is None:
+            return "its call is not the one that was searched"
+        result = kernel()
+    pairs = zip(tree_leaves((result, list(other.buffers()))), tree_leaves((expected, list(own.buffers()))), strict=True)
+    for got, wanted in pairs:
+        error = _error(got, wanted) if isinstance(wanted, torch.Tensor) else float(got != wanted)
+        if not error <= ERRORS.get(getattr(wanted, "dtype", None), 0.0):
+            return f"what the kernel leaves differs from its own by {error:.2g} on inputs like those that were searched"
+    return ""
+
+
+def _arguments(traced: Traced) -> list[Any]:
+    """Inputs of a call like the one that was traced, drawn as the problem draws them."""
+    problem: dict[str, Any] = {}
+    exec(compile(traced.problem.source, f"<problem {traced.problem.name}>", "exec"), problem)
+    drawn = iter(problem["inputs"](torch.Generator().manual_seed(SEED)))
+    return [
+        next(drawn).to(value.device) if isinstance(value, torch.Tensor) else value for value in traced.inputs.values()
+    ]
+
+
+def _error(one: torch.Tensor, other: torch.Tensor) -> float:
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return float("inf")
+    if not one.numel():
+        return 0.0
+    got, expected = one.double(), other.double()
+    scale = expected.abs() + expected.square().mean().sqrt() + torch.finfo(torch.float64).tiny
+    return float(((got - expected).abs() / scale).max())
+
+
+def _parameters(module: Any) -> dict[str, str]:
+    """Parameters and buffers, each with what has to be the same."""
+    names = [name for name, _ in (*module.named_parameters(), *module.named_buffers())]
+    held = held_by(module, tuple(names))
+    return {
+        name: f"{value.dtype} {tuple(value.shape)} on {value.device}" for name, value in zip(names, held, strict=True)
+    }
+
+
+def _cloned(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def _some(names: dict[str, Any]) -> str:
+    """A few of the names, for a message."""
+    shown = [name for name in names if name][:6]
+    return ", ".join(shown) + (", …" if len(names) - 1 > len(shown) else "") if shown else "no submodules"

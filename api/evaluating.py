@@ -1,0 +1,95 @@
+"""Judging a kernel that somebody wrote, and putting winners into models."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..agents.home import kernelswarm_home
+from ..agents.search import grounded, session_on
+from ..agents.session import Evaluation, SearchOptions, evaluation_of
+from ..agents.synthesizer.backend import GIVEN
+from ..asking import blocking
+from ..hardware.assembly import language_taken
+from ..hardware.pool_files import find_pool
+from ..hardware.problem_files import load_candidate
+from .progress import progress, step_text
+from .searching import problem_of
+
+if TYPE_CHECKING:
+    from .applying import Applied
+    from .optimized import Optimized
+
+
+def evaluate(
+    problem: Callable[..., Any] | str | Path,
+    candidate: str | Path,
+    *,
+    inputs: Sequence[Any] | Mapping[str, Any] | None = None,
+    pool: str = "cpu",
+    against: str = "best",
+    nats: str = "",
+    home: Path | None = None,
+    on_notice: Callable[[str], None] | None = None,
+) -> Evaluation:
+    """Judge a kernel: what ``kernelswarm evaluate --json`` prints, as an object.
+
+    Args:
+        problem: the path of a problem file, or a function or ``nn.Module``.
+        candidate: path of the kernel's file: ``kernel(...)`` or ``class ModelNew``.
+        inputs: the operator's arguments; not with a path.
+        pool: hardware pool.
+        against: what a win is measured against: ``best`` (of all baselines), ``compile`` or ``eager``.
+        nats: URL of a cluster; without it a server of this process's own is used.
+        home: where log and caches lie; by default ``KERNELSWARM_HOME`` or the user data folder.
+        on_notice: as for :func:`optimize`.
+
+    Raises:
+        InputError: a file, the operator or an option cannot be used.
+        BusError: the cluster cannot be reached.
+    """
+    traced, source = problem_of(problem, inputs), load_candidate(Path(candidate))
+    where = home or kernelswarm_home()
+    place = find_pool(pool, where)
+    language_taken(source, place, Path(candidate))
+    options = SearchOptions(budget=1, synthesizer=GIVEN, candidates=(source,), against=against)
+    options.check()
+    options.check_pool(place)
+
+    async def judge() -> Evaluation:
+        with progress(on_notice) as say:
+            async with (
+                grounded(traced.problem, place, home=where, nats=nats, on_notice=say) as ground,
+                session_on(ground, options) as search,
+            ):
+                async for _, event in search.events():
+                    if text := step_text(event, search.graph):
+                        say(text)
+                return evaluation_of(search.graph, pool)
+
+    return blocking(judge())
+
+
+def apply(model: Any, result: "Optimized", where: str = "*", *, best: bool = False) -> "Applied":
+    """Let a winner compute in a model, at every submodule that is like the one that was searched.
+
+    Each is checked first: class, attributes, parameters, and what the kernel computes on inputs as searched.
+    Parameters and buffers stay where they are, so training goes on and ``state_dict`` keeps its keys. Calls that need
+    gradients, or that are not like the one that was searched, go to the module's own ``forward``.
+
+    Args:
+        model: an ``nn.Module``.
+        result: what :func:`optimize` returned for one of its submodules, or for a module like them.
+        where: pattern of qualified names, ``layers.*.norm``; ``*`` stands for any text, dots included.
+        best: put in the best correct kernel although it is no win.
+
+    Returns:
+        A handle: ``names`` of the submodules, ``skipped`` ones with the reason, and ``remove()``, which leaving a
+        ``with`` block calls.
+
+    Raises:
+        InputError: there is no win, or no submodule is like the one that was searched. Nothing was changed.
+    """
+    return result.put_into(model, where, best=best)
+
+
+__all__ = ["apply", "evaluate"]

@@ -1,0 +1,51 @@
+"""How far a search is, for whoever waits for it in Python: one line that is written over, where somebody looks."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ..agents.graph import SearchGraph
+from ..schemas import BaselinesMeasured, Event, NodeDiagnosed
+
+WIDTH = 100
+"""Characters of the line."""
+
+Say = Callable[[str], None]
+
+
+@contextmanager
+def progress(on_notice: Say | None) -> Iterator[Say]:
+    """What to call with news: ``on_notice``, or by default a line on stderr, which is gone at the end."""
+    if on_notice is not None:
+        yield on_notice
+    elif not _is_seen():
+        yield lambda text: None
+    else:
+        try:
+            yield _write_over
+        finally:
+            _write_over("")
+
+
+def step_text(event: Event, graph: SearchGraph) -> str:
+    """What an event of a search means for somebody who waits; empty if it means nothing to them."""
+    if isinstance(event, BaselinesMeasured):
+        times = ", ".join(f"{name} {ms:.3f} ms" for name, ms in event.report.median_ms.items())
+        return f"baselines: {times}"
+    if not isinstance(event, NodeDiagnosed) or graph.opened is None:
+        return ""
+    done = sum(node.diagnosis is not None for node in graph.own())
+    best = graph.best()
+    fastest = f"; the fastest stands at {best.fitness:.2f}x" if best is not None else ""
+    stage = ", timing finalists" if event.confirmation else ""
+    return f"{done} of {graph.opened.budget} candidates{stage}{fastest}"
+
+
+def _is_seen() -> bool:
+    return sys.stderr.isatty() or "ipykernel" in sys.modules
+
+
+def _write_over(text: str) -> None:
+    line = " ".join(text.split())[:WIDTH]
+    sys.stderr.write(f"\r{line:<{WIDTH}}\r{line}")
+    sys.stderr.flush()
