@@ -51,7 +51,8 @@ class OrdinaryHost:
     def __init__(self, settings: Settings, problem: Problem, facts: ProblemFacts) -> None:
         """Starts nothing yet."""
         self._settings = settings
-        self._problem = problem
+        self.problem = problem
+        """Whose baselines these are."""
         self._facts = facts
         self._seeds = [secrets.randbits(48) for _ in range(MAIN_SEEDS + 1)]
         self._guard = asyncio.Lock()
@@ -151,8 +152,8 @@ class OrdinaryHost:
     async def _started(self, name: str, label: str, text: str, seconds: float) -> Runner:
         process = await self._process(name, label)
         command = {
-            "name": self._problem.name,
-            "problem": self._problem.source,
+            "name": self.problem.name,
+            "problem": self.problem.source,
             "is_module": self._facts.is_module,
             "seed": self._seeds[0],
             "seeds": self._seeds[1:],
