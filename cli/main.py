@@ -26,6 +26,7 @@ from . import (
     show,
     sql,
     swarm,
+    time,
 )
 from .connecting import connecting
 from .interrupts import EXIT_INTERRUPTED
@@ -49,6 +50,7 @@ for module in (
     optimize,
     fork,
     evaluate,
+    time,
     compile,
     swarm,
     record,

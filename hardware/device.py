@@ -20,10 +20,12 @@ from ..schemas import (
     Problem,
     ProblemFacts,
     ProfileReport,
+    Timing,
     Verdict,
     VerifyReport,
     sha256,
 )
+from .dropin import finish
 from .harness import inspection, profiling, verification
 from .harness.admitting import admit
 from .harness.case_host import CaseHost
@@ -32,6 +34,7 @@ from .harness.timing_host import TimingHost
 from .languages import find_language
 from .lease import Lease
 from .native_source import candidate_in
+from .ordinary import Missing, OrdinaryHost, Settings
 
 
 class Device:
@@ -73,6 +76,8 @@ class Device:
         self._profilers = inspection.profilers_for(self.accelerator, home) if self.accelerator else None
         self._cases: dict[str, CaseHost] = {}
         self._timing: dict[str, TimingHost] = {}
+        self._ordinary: dict[str, OrdinaryHost] = {}
+        self._settings = Settings(pool, hardware, home, self._baselines)
         self._large = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -197,8 +202,31 @@ class Device:
                 processes=processes,
             )
 
+    async def ordinary(
+        self, problem: Problem, facts: ProblemFacts, source: str, compile_report: CompileReport
+    ) -> tuple[Timing | None, str]:
+        """Time the finished file of a candidate that was found correct in ordinary processes.
+
+        Returns:
+            The timing and "", or None and why there is none.
+        """
+        if self.accelerator is not None:
+            return None, "ordinary processes are not timed on an accelerator yet"
+        if not compile_report.ok:
+            return None, "the candidate does not compile"
+        if problem.sha256 not in self._ordinary:
+            self._ordinary[problem.sha256] = OrdinaryHost(self._settings, problem, facts)
+        try:
+            text = finish(problem, facts, source)
+            return await self._ordinary[problem.sha256].time(text, self._lease), ""
+        except Missing as missing:
+            return None, str(missing)
+
     async def forget(self, problem: Problem) -> None:
         """End the processes that are kept warm for ``problem``: over many problems they would fill the memory."""
+        ordinary = self._ordinary.pop(problem.sha256, None)
+        if ordinary is not None:
+            await ordinary.close()
         timing, cases = self._timing.pop(problem.sha256, None), self._cases.pop(problem.sha256, None)
         if timing is not None:
             await timing.close()
@@ -251,6 +279,8 @@ class Device:
     async def _close(self) -> None:
         if self._profilers is not None:
             await self._profilers.close()
+        for ordinary in self._ordinary.values():
+            await ordinary.close()
         for timing in self._timing.values():
             await timing.close()
         for cases in self._cases.values():

@@ -33,7 +33,7 @@ def main(report: int, folder: str, readable: list[str], command: list[str]) -> N
     with contextlib.suppress(OSError):
         linux.unshare(linux.CLONE_NEWPID)
         layers.append("pidns")
-    _relay(lambda: _first_process(report, folder, readable, command, layers))
+    relay(lambda: _first_process(report, folder, readable, command, layers))
 
 
 def _first_process(report: int, folder: str, readable: list[str], command: list[str], layers: list[str]) -> NoReturn:
@@ -46,7 +46,7 @@ def _first_process(report: int, folder: str, readable: list[str], command: list[
     os.write(report, "+".join(layers).encode())
     os.close(report)
     # Signals that end a process do not end the first one of a namespace: a compiler that aborts must not hang.
-    _relay(lambda: _execute(command))
+    relay(lambda: _execute(command))
 
 
 def _execute(command: list[str]) -> NoReturn:
@@ -56,7 +56,7 @@ def _execute(command: list[str]) -> NoReturn:
     os.execvp(command[0], command)
 
 
-def _relay(be_child: Callable[[], NoReturn]) -> NoReturn:
+def relay(be_child: Callable[[], NoReturn]) -> NoReturn:
     """Fork, and exit as the child does."""
     pid = os.fork()
     if pid == 0:

@@ -169,16 +169,17 @@ async def hold(contestants: list[Contestant], plan: Plan, others: Callable[[], f
     return Part(tuple(contestant.series for contestant in contestants), others())
 
 
-def result(parts: Sequence[Part], *, on_processor: bool = True) -> Timing:
+def result(parts: Sequence[Part], *, on_processor: bool = True, table: Spreads | None = None) -> Timing:
     """What the processes of one candidate say together.
 
-    A time is the geometric mean over the processes of their medians: ratios of such times are the speedups.
+    A time is the geometric mean over the processes of their medians: ratios of such times are the speedups. ``table``
+    says how much ratios differ where that is not what is usual in the harness.
     """
     names = [one.name for one in parts[0].series]
     times = {name: math.exp(fmean(math.log(median(part.samples(name))) for part in parts)) for name in names}
     baselines = [name for name in names if name != CANDIDATE]
     first = all(part.first for part in parts)
-    spread = spread_of(times[CANDIDATE], fmean(part.others for part in parts), _table(on_processor, first))
+    spread = spread_of(times[CANDIDATE], fmean(part.others for part in parts), table or _table(on_processor, first))
     return Timing(
         series=tuple(_joined(name, parts) for name in names),
         rounds=tuple(len(part.samples(CANDIDATE)) for part in parts),

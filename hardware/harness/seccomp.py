@@ -60,13 +60,18 @@ def confine(*, programs: bool = False) -> None:
     Raises:
         OSError: the kernel or the machine has no such filter.
     """
-    code = _filter(platform.machine(), os.getpid(), programs)
+    code = filter_code(platform.machine(), os.getpid(), programs=programs)
     program = _Program(length=len(code) // 8, instructions=code)
     linux.no_new_privileges()
     linux.set_seccomp_filter(ctypes.addressof(program))
 
 
-def _filter(machine: str, pid: int, programs: bool) -> bytes:
+def filter_code(machine: str, pid: int, *, programs: bool = False) -> bytes:
+    """The filter for the process ``pid``, as instructions of the kernel.
+
+    Raises:
+        OSError: there is none for this machine.
+    """
     if machine not in _MACHINES:
         raise OSError(errno.ENOSYS, f"no system call filter for {machine}")
     arch, refused, special = _MACHINES[machine]

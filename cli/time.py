@@ -1,0 +1,91 @@
+"""``kernelswarm time``: a finished file against its reference, in ordinary processes."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from ..agents.home import kernelswarm_home
+from ..hardware.assembly import language_taken
+from ..hardware.ordinary.files import TimedFile, carried_problem, time_file
+from ..hardware.platforms import detect
+from ..hardware.pool_files import find_pool
+from ..hardware.problem_files import LARGEST_FILE, load_problem
+from ..schemas import InputError, Problem, Timing
+from ..schemas.pool import BASELINE_NAMES
+from .completion import python_files
+from .interrupts import Interrupts, run_interruptible
+from .options import Json, Pool
+from .terminal import out, print_json, print_wide
+
+EXAMPLES = (
+    "kernelswarm time best.py    # on this machine, in ordinary Python processes",
+    "kernelswarm time best.py --problem problems/rmsnorm.py    # a file that does not carry its problem",
+    "kernelswarm time best.py --json | jq .timing.speedup.compile",
+)
+MOST_BYTES = 2 * LARGEST_FILE
+"""A finished file carries a problem and a candidate."""
+
+
+def time(
+    file: Annotated[Path, typer.Argument(help="Finished file: best.py of a search.", autocompletion=python_files)],
+    problem: Annotated[
+        Path | None,
+        typer.Option(
+            "--problem",
+            help="Problem file, where the finished file does not carry it.",
+            autocompletion=python_files,
+            show_default=False,
+        ),
+    ] = None,
+    pool: Pool = "cpu",
+    json: Json = False,
+) -> int:
+    """Time a finished file as your own program would see it. Exit status 1 if that cannot be done, or it is wrong."""
+    home = kernelswarm_home()
+    place, text = find_pool(pool, home), _read(file)
+    loaded: Problem = load_problem(problem) if problem is not None else carried_problem(text, file.name)
+    language_taken(text, place, file)
+
+    async def run(interrupts: Interrupts) -> TimedFile:
+        return await time_file(text, loaded, place, detect(place, home), home)
+
+    timed = run_interruptible(run)
+    if json:
+        print_json(timed)
+    else:
+        _print(timed, file)
+    return 0 if timed.timing is not None else 1
+
+
+def _read(file: Path) -> str:
+    try:
+        if file.stat().st_size > MOST_BYTES:
+            raise InputError(f"{file} has {file.stat().st_size} bytes: that is no finished file")
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(f"cannot read {file}: {reason}; give the best.py of a search") from error
+
+
+def _print(timed: TimedFile, file: Path) -> None:
+    if timed.timing is None:
+        out.print(f"not timed: {timed.missing}", markup=False)
+    else:
+        print_wide(_table(timed.timing, file))
+    for name, reason in timed.baselines_missing.items():
+        out.print(f"without {BASELINE_NAMES.get(name, name)}: {reason}", markup=False)
+
+
+def _table(timing: Timing, file: Path) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("in ordinary processes", "time", "speedup", "interval"):
+        table.add_column(column, justify="left" if column.startswith("in") else "right")
+    for name, ms in timing.median_ms.items():
+        interval = timing.speedup.get(name)
+        ratio = (
+            ("", "") if interval is None else (f"{interval.median:.2f}x", f"{interval.low:.2f} to {interval.high:.2f}")
+        )
+        table.add_row(BASELINE_NAMES.get(name, file.name), f"{ms:.4g} ms", *ratio)
+    return table

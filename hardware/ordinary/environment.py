@@ -1,0 +1,41 @@
+"""The environment of an ordinary process: the user's, without anything that may be a secret."""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..harness.launcher import KEPT_ENVIRONMENT
+
+PREFIXES = (
+    "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_", "DNNL_", "ONEDNN_", "TORCH", "PYTORCH_", "ATEN_", "AOTI_",
+    "MALLOC_", "TCMALLOC_", "JEMALLOC_", "LC_", "NUMEXPR_", "PYTHON",
+)  # fmt: skip
+"""Beginnings of the variables that decide how Python, PyTorch and their libraries compute."""
+SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
+
+
+def ordinary_environment(
+    scratch: Path, artifacts: Path, environment: Mapping[str, str] = os.environ, *, threads: int | None = None
+) -> dict[str, str]:
+    """What a candidate's ordinary process sees; ``threads`` where the pool says how many.
+
+    The folder of compiled artifacts is the one thing of ours: the file looks there before it compiles.
+    """
+    kept = {name: value for name, value in environment.items() if _is_kept(name)}
+    count = {"OMP_NUM_THREADS": str(threads)} if threads and "OMP_NUM_THREADS" not in kept else {}
+    own = {"HOME": str(scratch), "TMPDIR": str(scratch), "KERNELSWARM_ARTIFACTS": str(artifacts)}
+    return {**kept, **count, **own, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def compiling(home: Path) -> dict[str, str]:
+    """What a process that compiles baselines gets beside it: where what was compiled is kept, and no helpers."""
+    return {
+        "TORCHINDUCTOR_CACHE_DIR": str(home / "inductor"),
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",
+        "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+    }
+
+
+def _is_kept(name: str) -> bool:
+    return (name in KEPT_ENVIRONMENT or name.startswith(PREFIXES)) and not SECRET.search(name)

@@ -1,0 +1,218 @@
+"""The ordinary processes of one problem: the baselines' are kept, a candidate's are fresh each time."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from ...schemas import HardwareFacts, Pool, Problem, ProblemFacts, Timing
+from ..harness import contest
+from ..harness.bystanders import Bystanders
+from ..harness.contest import CANDIDATE, Part
+from ..harness.scratch import Scratch
+from ..harness.sizes import LARGE_BYTES, MAIN_SEEDS, bytes_of
+from ..lease import Lease
+from .agreement import difference
+from .environment import compiling, ordinary_environment
+from .process import Missing, OrdinaryProcess, Sampled
+from .rounds import SPREADS, Runner, hold
+
+PROCESSES = 3
+"""Fresh processes in which a candidate is timed."""
+BUILD_SECONDS = 180.0
+"""Limit for compiling a baseline."""
+EAGER = "eager"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all ordinary processes of a device have in common."""
+
+    pool: Pool
+    hardware: HardwareFacts
+    home: Path
+    """Folder of compiled artifacts and caches."""
+    baselines: Sequence[str]
+
+    @property
+    def memory(self) -> int:
+        """Bytes that a candidate's process may take."""
+        return self.pool.candidate_memory_bytes or self.hardware.memory_bytes // 2
+
+
+class OrdinaryHost:
+    """Times finished files of one problem in ordinary processes."""
+
+    def __init__(self, settings: Settings, problem: Problem, facts: ProblemFacts) -> None:
+        """Starts nothing yet."""
+        self._settings = settings
+        self.problem = problem
+        """Whose baselines these are."""
+        self._facts = facts
+        self._seeds = [secrets.randbits(48) for _ in range(MAIN_SEEDS + 1)]
+        self._guard = asyncio.Lock()
+        self._scratch: Scratch | None = None
+        self._count = 0
+        self._baselines: list[Runner] = []
+        self.missing: dict[str, str] = {}
+        """Baselines that cannot be timed, and why."""
+        self._expected: list[Sampled] = []
+        self._sample_seed = secrets.randbits(48)
+
+    async def close(self) -> None:
+        """End all processes."""
+        await self._end_baselines()
+        if self._scratch is not None:
+            self._scratch.close()
+            self._scratch = None
+
+    async def time(self, text: str, lease: Lease, processes: int = PROCESSES) -> Timing:
+        """Time the finished file ``text`` in so many fresh processes against the baselines.
+
+        Raises:
+            Missing: that cannot be done; the message says why.
+        """
+        size = sum(bytes_of(one.shape, one.dtype) for one in self._facts.shapes[0].inputs)
+        if size >= LARGE_BYTES:
+            raise Missing(f"its inputs are too large for several processes at once ({size / 1e9:.1f} GB)")
+        parts: list[Part] = []
+        async with self._guard:
+            try:
+                async with lease.shared():
+                    await self._prepare_baselines()
+                while len(parts) < processes:
+                    parts += await self._some_processes(text, lease, min(PROCESSES, processes - len(parts)))
+            except asyncio.CancelledError:
+                # One of them may still be asked something, by a thread.
+                await asyncio.shield(self._end_baselines())
+                raise
+        return contest.result(parts, table=SPREADS)
+
+    async def _some_processes(self, text: str, lease: Lease, count: int) -> list[Part]:
+        """Time ``count`` fresh processes that are started at once."""
+        async with contextlib.AsyncExitStack() as stack:
+            async with lease.shared():
+                candidates = await stack.enter_async_context(self._candidates(text, count))
+                await asyncio.gather(*(self._compare(runner) for runner in candidates))
+            async with lease.exclusive():
+                parts = [await self._hold(runner) for runner in candidates]
+            if not self._facts.state:
+                async with lease.shared():
+                    await asyncio.gather(*(self._compare_timed(runner) for runner in candidates))
+        return parts
+
+    async def _hold(self, candidate: Runner) -> Part:
+        runners = [*self._baselines, candidate]
+        others = Bystanders([runner.process.pid for runner in runners])
+        part = await asyncio.to_thread(hold, self._baselines, candidate)
+        return Part(part.series, others.share())
+
+    async def _prepare_baselines(self) -> None:
+        """Start and compile those that are not there."""
+        if self._baselines and all(runner.process.alive for runner in self._baselines):
+            return
+        await self._end_baselines()
+        wanted = dict.fromkeys((EAGER, *self._settings.baselines))
+        started = await asyncio.gather(*(self._baseline(name) for name in wanted))
+        self._baselines = [runner for runner in started if runner is not None]
+        eager = next((runner for runner in self._baselines if runner.name == EAGER), None)
+        if eager is None:
+            await self._end_baselines()
+            raise Missing(self.missing[EAGER])
+        self._expected = await asyncio.to_thread(self._outputs, eager)
+
+    async def _baseline(self, name: str) -> Runner | None:
+        try:
+            return await self._started(name, f"the process of {name}", "", BUILD_SECONDS)
+        except Missing as missing:
+            self.missing[name] = str(missing)
+            return None
+
+    @contextlib.asynccontextmanager
+    async def _candidates(self, text: str, processes: int) -> AsyncIterator[list[Runner]]:
+        starting = [
+            asyncio.ensure_future(
+                self._started(CANDIDATE, "the finished file", text, self._settings.pool.candidate_seconds)
+            )
+            for _ in range(processes)
+        ]
+        try:
+            yield await asyncio.gather(*starting)
+        finally:
+            for start in starting:
+                start.cancel()
+            ended = await asyncio.gather(*starting, return_exceptions=True)
+            await self._end([runner.process for runner in ended if isinstance(runner, Runner)])
+
+    async def _started(self, name: str, label: str, text: str, seconds: float) -> Runner:
+        process = await self._process(name, label)
+        command = {
+            "name": self.problem.name,
+            "problem": self.problem.source,
+            "is_module": self._facts.is_module,
+            "seed": self._seeds[0],
+            "seeds": self._seeds[1:],
+            "implementation": name,
+            "file": text,
+        }
+        try:
+            await _in_thread(lambda: process.load(command, seconds))
+        except BaseException:
+            await self._end([process])
+            raise
+        return Runner(name, process, copies=MAIN_SEEDS, seconds=seconds)
+
+    async def _process(self, name: str, label: str) -> OrdinaryProcess:
+        settings, untrusted = self._settings, name == CANDIDATE
+        if self._scratch is None:
+            self._scratch = Scratch()
+        self._count += 1
+        scratch = self._scratch.path / str(self._count)
+        environment = ordinary_environment(scratch, settings.home / "artifacts", threads=settings.pool.threads)
+        try:
+            return await OrdinaryProcess.start(
+                label,
+                scratch,
+                environment if untrusted else {**environment, **compiling(settings.home)},
+                memory_bytes=settings.memory if untrusted else settings.hardware.memory_bytes,
+                confined=untrusted,
+            )
+        except OSError as error:
+            raise Missing(f"{label} cannot be started: {error.strerror}") from error
+
+    async def _compare(self, candidate: Runner) -> None:
+        """Its first calls, on every copy of the inputs, against eager's first calls."""
+        got = await _in_thread(lambda: self._outputs(candidate))
+        for expected, outputs in zip(self._expected, got, strict=True):
+            _must_agree(difference(expected, outputs))
+
+    async def _compare_timed(self, candidate: Runner) -> None:
+        """What its last timed call returned."""
+        got = await _in_thread(lambda: candidate.process.kept(self._sample_seed, candidate.seconds))
+        if not 0 <= got.copy < len(self._expected):
+            raise Missing("the finished file answers nonsense")
+        _must_agree(difference(self._expected[got.copy], got))
+
+    def _outputs(self, runner: Runner) -> list[Sampled]:
+        return [runner.process.check(copy, self._sample_seed, runner.seconds) for copy in range(runner.copies)]
+
+    async def _end_baselines(self) -> None:
+        await self._end([runner.process for runner in self._baselines])
+        self._baselines = []
+
+    async def _end(self, processes: Sequence[OrdinaryProcess]) -> None:
+        await asyncio.shield(asyncio.gather(*(process.close() for process in processes)))
+
+
+def _must_agree(difference: str) -> None:
+    if difference:
+        raise Missing(f"the finished file does not give in an ordinary process what eager gives: {difference}")
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    return await asyncio.to_thread(work)

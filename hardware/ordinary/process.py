@@ -1,0 +1,258 @@
+"""One ordinary process as the supervisor holds it: it is asked, and timed from outside."""
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import signal
+import socket
+import struct
+import sys
+import time
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from .. import subprocesses
+from ..harness.clocks import work_ns
+from ..harness.messages import Ended
+from ..harness.worker import describe_end
+
+LONGEST_LINE = 1 << 20
+LONGEST_DATA = 64 << 20
+START_SECONDS = 120.0
+"""How long importing torch may take on a busy machine."""
+POLL_NS = 2_000_000
+"""A process rests if its threads compute for less than a tenth of so long."""
+RESTLESS_SECONDS = 0.5
+"""Threads of a pool that spin sleep long before."""
+_CREDENTIALS = struct.Struct("iII")
+
+
+class Missing(Exception):
+    """Why there is no time of an ordinary process; a clause whose subject is the process or the file."""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """Some elements of the outputs of one call."""
+
+    copy: int
+    """Which copy of the inputs the call got."""
+    forms: list[Any]
+    """Type and shape of every output."""
+    numbers: list[Sequence[float]]
+
+
+class OrdinaryProcess:
+    """Asks a process of its own one thing at a time. Its methods block; run them in a thread."""
+
+    def __init__(self, process: asyncio.subprocess.Process, end: socket.socket, label: str) -> None:
+        self.label = label
+        self.layers = ""
+        """Those that hold around it, as reports carry them."""
+        self._process = process
+        self._socket = end
+        self.pid = 0
+        """Its process id as we see it; 0 if unknown."""
+        self._is_lost = False
+        self._left = b""
+
+    @classmethod
+    async def start(
+        cls, label: str, scratch: Path, environment: Mapping[str, str], *, memory_bytes: int, confined: bool
+    ) -> Self:
+        """Start one in the empty folder ``scratch``.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        await asyncio.to_thread(scratch.mkdir)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await subprocesses.start(
+                *(sys.executable, "-P", "-m", f"{__package__}.walls", str(theirs.fileno()), str(memory_bytes)),
+                "confined" if confined else "trusted",
+                cwd=scratch,
+                env=dict(environment),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+            )
+        return cls(process, ours, label)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended, and answers."""
+        return self._process.returncode is None and not self._is_lost
+
+    async def close(self) -> None:
+        """End it and whatever it started."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        await subprocesses.reaped(self._process)
+        self._socket.close()
+
+    def load(self, command: Mapping[str, Any], seconds: float) -> None:
+        """Wait until torch is imported, then have it load its implementation.
+
+        Raises:
+            Missing: it does not load.
+        """
+        self._expect_sender()
+        self.layers = str(self._received(START_SECONDS, "import torch").get("layers", ""))
+        self._ask(command, seconds, "load")
+
+    def time(self, calls: int, seconds: float, *, nothing: bool = False) -> int:
+        """Nanoseconds from asking for ``calls`` until the answer; of calls of nothing, if that is wanted.
+
+        Raises:
+            Missing: it ended, took too long, or answered something else.
+        """
+        token = secrets.token_hex(8)
+        line = _line({"do": "calls", "calls": calls, "nothing": nothing, "token": token})
+        expected = _line({"token": token})
+        self._socket.settimeout(seconds)
+        try:
+            began = time.perf_counter_ns()
+            self._socket.sendall(line)
+            answer = self._socket.recv(len(expected))
+            ended = time.perf_counter_ns()
+        except OSError as error:
+            raise self._lost(error, f"make {calls} calls", seconds) from None
+        if answer != expected:
+            self._left += answer
+            raise self._refused(self._received(seconds, "call"), "call")
+        return ended - began
+
+    def check(self, copy: int, seed: int, seconds: float) -> Sampled:
+        """Some elements of what a call on a copy of the inputs returns.
+
+        Raises:
+            Missing: as :meth:`time`.
+        """
+        return self._sampled({"do": "check", "copy": copy, "seed": seed}, seconds)
+
+    def kept(self, seed: int, seconds: float) -> Sampled:
+        """Some elements of what the last call returned that was timed.
+
+        Raises:
+            Missing: as :meth:`time`.
+        """
+        return self._sampled({"do": "kept", "seed": seed}, seconds)
+
+    def rest(self) -> None:
+        """Wait until its threads sleep, so that they take no time from the next process.
+
+        Raises:
+            Missing: they go on computing.
+        """
+        until = time.monotonic() + RESTLESS_SECONDS
+        used = work_ns(self.pid)
+        while used is not None:
+            time.sleep(POLL_NS / 1e9)
+            before, used = used, work_ns(self.pid)
+            if used is None or used - before < POLL_NS // 10:
+                return
+            if time.monotonic() > until:
+                raise Missing(f"{self.label} computes while others are timed")
+
+    def _sampled(self, command: Mapping[str, Any], seconds: float) -> Sampled:
+        answer = self._ask(command, seconds, "call")
+        try:
+            sizes = [int(size) for size in answer["sizes"]]
+            forms, copy = list(answer["outputs"]), int(answer["copy"])
+        except (KeyError, TypeError, ValueError):
+            raise self._confused() from None
+        if sum(sizes) > LONGEST_DATA or any(size < 0 or size % 8 for size in sizes):
+            raise self._confused()
+        return Sampled(copy, forms, [array("d", self._exactly(size, seconds)) for size in sizes])
+
+    def _ask(self, command: Mapping[str, Any], seconds: float, what: str) -> dict[str, Any]:
+        self._socket.settimeout(seconds)
+        try:
+            self._socket.sendall(_line(command))
+        except OSError as error:
+            raise self._lost(error, what, seconds) from None
+        answer = self._received(seconds, what)
+        if "failed" in answer:
+            raise self._refused(answer, what)
+        return answer
+
+    def _received(self, seconds: float, what: str) -> dict[str, Any]:
+        """One line of JSON."""
+        self._socket.settimeout(seconds)
+        while b"\n" not in self._left and len(self._left) < LONGEST_LINE:
+            self._left += self._some(seconds, what)
+        line, _, self._left = self._left.partition(b"\n")
+        try:
+            answer = json.loads(line)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise self._confused()
+        return answer
+
+    def _exactly(self, size: int, seconds: float) -> bytes:
+        while len(self._left) < size:
+            self._left += self._some(seconds, "call")
+        data, self._left = self._left[:size], self._left[size:]
+        return data
+
+    def _some(self, seconds: float, what: str) -> bytes:
+        try:
+            data = self._socket.recv(1 << 20)
+        except OSError as error:
+            raise self._lost(error, what, seconds) from None
+        if not data:
+            raise self._lost(EOFError(), what, seconds)
+        return data
+
+    def _expect_sender(self) -> None:
+        """Find out its process id as we see it, from what it sends first; 0 where the kernel does not say."""
+        if not hasattr(socket, "SO_PASSCRED"):
+            return
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._socket.settimeout(START_SECONDS)
+        try:
+            _, ancillary, _, _ = self._socket.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size), socket.MSG_PEEK)
+        except OSError as error:
+            raise self._lost(error, "import torch", START_SECONDS) from None
+        for level, kind, data in ancillary:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+                self.pid = _CREDENTIALS.unpack(data)[0]
+
+    def _refused(self, answer: Mapping[str, Any], what: str) -> Missing:
+        reason = answer.get("failed")
+        return Missing(f"{self.label} fails to {what}: {reason}") if reason else self._confused()
+
+    def _confused(self) -> Missing:
+        self._is_lost = True
+        return Missing(f"{self.label} answers something else than it was asked for")
+
+    def _lost(self, error: Exception, what: str, seconds: float) -> Missing:
+        self._is_lost = True
+        if isinstance(error, TimeoutError):
+            return Missing(f"{self.label} did not {what} within {seconds:g} s")
+        return Missing(f"{self.label} died: {self._how_it_ended()}")
+
+    def _how_it_ended(self) -> str:
+        """The event loop reaps it, in another thread than this."""
+        until = time.monotonic() + RESTLESS_SECONDS
+        while self._process.returncode is None and time.monotonic() < until:
+            time.sleep(POLL_NS / 1e9)
+        status = self._process.returncode
+        if status is None:
+            return "it closed its connection"
+        number = -status if status < 0 else status - 128 if status > 128 else 0
+        return describe_end(Ended(exit_code=status, signal=number))
+
+
+def _line(command: Mapping[str, Any]) -> bytes:
+    return json.dumps(command).encode() + b"\n"

@@ -1,0 +1,234 @@
+"""Runs one implementation of a problem in an ordinary process. A program of its own: ``python -c TEXT ...``.
+
+Nothing of the package is imported here: the process is what a user's would be, but for the walls around it. It reads
+commands, one JSON object a line, from the socket whose descriptor is its first argument, and answers there. It has no
+clock: whoever asks measures from outside.
+"""
+
+import ctypes
+import importlib.util
+import json
+import random
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+SAMPLE = 1 << 16
+"""Elements of an output that are compared, at most."""
+MODES = {"compile": None, "max_autotune": "max-autotune"}
+_SALT = 0x9E3779B97F4A7C15
+_NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
+"""Numbers of Linux's ``prctl``."""
+
+Call = Callable[..., Any]
+
+
+def main(descriptor: int, layers: str, code: str) -> None:
+    """Answer until the other end is gone."""
+    if code and not _confined(bytes.fromhex(code)):
+        layers = layers.replace("+seccomp", "")
+    sys.argv = [""]
+    torch.set_grad_enabled(False)
+    stream = socket.socket(fileno=descriptor).makefile("rwb")
+    _answer(stream, {"layers": layers})
+    process: _Process | None = None
+    for line in stream:
+        command = json.loads(line)
+        try:
+            if process is None:
+                process = _Process(command)
+                _answer(stream, {"copies": len(process.copies)})
+            else:
+                _answer(stream, *process.handle(command))
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raises is an answer
+            _answer(stream, {"failed": f"{type(error).__name__}: {error}"[:2000]})
+
+
+class _Process:
+    """One implementation and its inputs."""
+
+    def __init__(self, command: dict[str, Any]) -> None:
+        problem = _Problem(command)
+        self.copies = [problem.draw(seed) for seed in command["seeds"]]
+        self._call = problem.implementation(command["implementation"], command["file"])
+        if command["implementation"] in MODES:
+            # Every copy, since sizes may depend on the data, and twice, since the first call may only record.
+            for inputs in [*self.copies, *self.copies]:
+                self._call(*inputs)
+        self._turn = 0
+        self._output: Any = None
+
+    def handle(self, command: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Do what is asked: calls, a call whose outputs are returned, or outputs of the last one that was timed."""
+        if command["do"] == "calls":
+            self._run(command["calls"], _nothing if command["nothing"] else self._call)
+            return {"token": command["token"]}, b""
+        if command["do"] == "check":
+            return _sampled(self._call(*self.copies[command["copy"]]), command["seed"], command["copy"])
+        return _sampled(self._output, command["seed"], (self._turn - 1) % len(self.copies))
+
+    def _run(self, calls: int, call: Call) -> None:
+        """Rotates through the copies of the inputs, so that no call sees what the one before it saw."""
+        turn, count = self._turn, len(self.copies)
+        output = None
+        for inputs in [self.copies[(turn + index) % count] for index in range(calls)]:
+            output = call(*inputs)
+        if call is not _nothing:
+            self._turn += calls
+            self._output = output
+
+
+class _Problem:
+    """The problem's file: inputs, weights, reference."""
+
+    def __init__(self, command: dict[str, Any]) -> None:
+        self._module = _imported(command["name"], command["problem"])
+        self._backward = getattr(self._module, "backward", False) is True
+        self._is_module = command["is_module"]
+        self._model: Any = getattr(self._module, "reference", None)
+        self._arguments: list[Any] = []
+        if self._is_module:
+            _seed(command["seed"])
+            self._arguments = _as_list(getattr(self._module, "get_init_inputs", list)())
+            self._model = self._module.Model(*self._arguments)
+
+    def draw(self, seed: int) -> list[Any]:
+        """Inputs of the timed shape, and cotangents where the problem asks for the backward pass."""
+        _seed(seed)
+        if self._is_module:
+            inputs = _as_list(self._module.get_inputs())
+        else:
+            generator = torch.Generator().manual_seed(seed)
+            inputs = _as_list(self._module.inputs(generator, **next(iter(self._module.shapes.values()))))
+        return [*inputs, self._cotangents(inputs, seed)] if self._backward else inputs
+
+    def _cotangents(self, inputs: list[Any], seed: int) -> list[torch.Tensor]:
+        generator = torch.Generator().manual_seed((seed ^ _SALT) % 2**63)
+        outputs = self._model(*(one.clone() if isinstance(one, torch.Tensor) else one for one in inputs))
+        floating = [one for one in _leaves(outputs) if _is_floating(one)]
+        return [torch.randn(one.shape, generator=generator, dtype=torch.float64).to(one.dtype) for one in floating]
+
+    def implementation(self, name: str, text: str) -> Call:
+        """``eager``, ``compile``, ``max_autotune``, or ``candidate``, which is the file ``text``."""
+        if name == "candidate":
+            return self._candidate(text)
+        if name in MODES:
+            return self._passes(torch.compile(self._model, mode=MODES[name], dynamic=False))
+        return self._passes(self._model)
+
+    def _candidate(self, text: str) -> Call:
+        """What the finished file defines, with the reference's weights."""
+        module = _imported("best", text)
+        if not self._is_module:
+            return self._passes(module.kernel, getattr(module, "backward", None))
+        model = module.ModelNew(*self._arguments)
+        model.load_state_dict(self._model.state_dict())
+        return self._passes(model)
+
+    def _passes(self, forward: Call, backward: Any = None) -> Call:
+        return _differentiated(forward, backward) if self._backward else forward
+
+
+def _differentiated(forward: Call, backward: Any) -> Call:
+    """Both passes as one call; ``backward`` is the file's own where its outputs carry no graph."""
+
+    def call(*arguments: Any) -> list[Any]:
+        *inputs, cotangents = arguments
+        if callable(backward):
+            return [*_leaves(forward(*inputs)), *_leaves(backward(*inputs, *cotangents))]
+        with torch.enable_grad():
+            sources = [one.detach().requires_grad_() for one in inputs if _is_floating(one)]
+            left = iter(sources)
+            outputs = _leaves(forward(*(next(left) if _is_floating(one) else one for one in inputs)))
+            floating = [one for one in outputs if _is_floating(one)]
+            pairs = [(one, weight) for one, weight in zip(floating, cotangents, strict=True) if one.requires_grad]
+            ends, weights = zip(*pairs, strict=True)
+            return [*outputs, *torch.autograd.grad(ends, sources, weights, allow_unused=True)]
+
+    return call
+
+
+def _sampled(outputs: Any, seed: int, copy: int) -> tuple[dict[str, Any], bytes]:
+    """Types, shapes, and some elements of every output in float64: drawn by ``seed``, all of a small one."""
+    generator = torch.Generator().manual_seed(seed)
+    tensors = [one.detach() if isinstance(one, torch.Tensor) else torch.tensor(one) for one in _leaves(outputs)]
+    found, data = [], []
+    for tensor in tensors:
+        found.append([str(tensor.dtype), list(tensor.shape)])
+        flat = torch.view_as_real(tensor).reshape(-1) if tensor.is_complex() else tensor.reshape(-1)
+        if flat.numel() > SAMPLE:
+            flat = flat[torch.randint(flat.numel(), (SAMPLE,), generator=generator)]
+        numbers = flat.double().contiguous()
+        data.append(ctypes.string_at(numbers.data_ptr(), 8 * numbers.numel()) if numbers.numel() else b"")
+    return {"copy": copy, "outputs": found, "sizes": [len(one) for one in data]}, b"".join(data)
+
+
+def _leaves(value: Any) -> list[Any]:
+    return list(_flat(value))
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for one in value:
+            yield from _flat(one)
+    elif value is not None:
+        yield value
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def _as_list(drawn: Any) -> list[Any]:
+    return [drawn] if isinstance(drawn, torch.Tensor) else list(drawn)
+
+
+def _nothing(*inputs: Any) -> None:
+    """What an empty batch calls."""
+
+
+def _seed(seed: int) -> None:
+    torch.manual_seed(seed)
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed % 2**32)
+
+
+def _imported(name: str, text: str) -> ModuleType:
+    path = Path.cwd() / f"{name}.py"
+    path.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _confined(code: bytes) -> bool:
+    """Install a system call filter; torch is imported, and starts no program from here on."""
+
+    class Program(ctypes.Structure):
+        _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
+
+    program, zero = Program(len(code) // 8, code), ctypes.c_ulong(0)
+    prctl = ctypes.CDLL(None).prctl
+    prctl(_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), zero, zero, zero)
+    address = ctypes.c_ulong(ctypes.addressof(program))
+    return int(prctl(_SECCOMP, ctypes.c_ulong(_FILTER), address, zero, zero)) == 0
+
+
+def _answer(stream: Any, answer: dict[str, Any], data: bytes = b"") -> None:
+    stream.write(json.dumps(answer).encode() + b"\n" + data)
+    stream.flush()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3])
