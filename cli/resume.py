@@ -13,11 +13,12 @@ from ..bus import asked_bus
 from ..schemas import InputError
 from ..store import UnknownSession
 from .following import follow
-from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
+from .interrupts import Interrupts, run_interruptible
 from .live import open_display
 from .options import Json, Nats, SessionId
 from .reading import unknown_session
 from .report import make_folder, write_result
+from .searching import exit_status
 from .summary import print_summary
 from .terminal import print_json
 
@@ -65,4 +66,4 @@ def resume(
         print_json(result)
     else:
         print_summary(result)
-    return EXIT_INTERRUPTED if result.reason == "interrupted" else 0
+    return exit_status(result)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..agents.planner.synthesis import NOTHING_TO_TRY
 from ..agents.registry import ALL_ROLES
 from ..agents.search import searching
 from ..agents.session import SearchOptions, SearchResult
@@ -14,6 +15,9 @@ from .live import open_display
 from .report import make_folder, write_result
 from .summary import print_summary
 from .terminal import print_json
+
+EXIT_NOTHING_TO_TRY = 3
+"""Exit status of a search for which not one candidate could be made."""
 
 
 @dataclass(frozen=True)
@@ -76,4 +80,9 @@ def search(order: Ordered) -> int:
         print_json(result)
     else:
         print_summary(result)
-    return EXIT_INTERRUPTED if result.reason == "interrupted" else 0
+    return exit_status(result)
+
+
+def exit_status(result: SearchResult) -> int:
+    """Of a command that searched: that there is no win is a result, that nothing could be tried is none."""
+    return {"interrupted": EXIT_INTERRUPTED, NOTHING_TO_TRY: EXIT_NOTHING_TO_TRY}.get(result.reason, 0)
