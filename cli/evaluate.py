@@ -14,6 +14,7 @@ from ..agents.search import grounded, session_on
 from ..agents.session import Evaluation, SearchOptions, evaluation_of
 from ..agents.synthesizer.backend import GIVEN
 from ..hardware.assembly import language_taken
+from ..hardware.neighbours import imported_neighbours
 from ..hardware.pool_files import find_pool
 from ..hardware.problem_files import LARGEST_FILE, load_problem
 from ..schemas import InputError
@@ -105,11 +106,17 @@ def _read_one(path: Path) -> str:
             raise InputError(f"candidate file {path} is no plain file; give a Python file")
         if path.exists() and path.stat().st_size > LARGEST_FILE:
             raise InputError(f"{path} has {path.stat().st_size} bytes; a candidate file may have {LARGEST_FILE}")
-        return path.read_text(encoding="utf-8")
+        source = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise InputError(f"candidate file {path} does not exist") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"candidate file {path} cannot be read as text: {error}") from error
+    if neighbours := imported_neighbours(source, path):
+        raise InputError(
+            f"candidate file {path} imports {', '.join(neighbours)}: a candidate is one self-contained file, so put "
+            "their code into it"
+        )
+    return source
 
 
 def _print(evaluation: Evaluation, path: Path | None) -> None:
