@@ -12,7 +12,7 @@ from ..schemas import InputError, Origin, Problem
 from .following import follow
 from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from .live import open_display
-from .report import make_folder, write_result
+from .report import keep_folder, make_folder, write_result
 from .summary import print_summary
 from .terminal import print_json
 
@@ -70,6 +70,8 @@ def search(order: Ordered) -> int:
                 origin=order.origin,
                 on_notice=display.notice,
             ) as found:
+                if order.out_dir is not None:
+                    keep_folder(order.home, found.session, order.out_dir)
                 for note in found.notes:
                     display.say(note)
                 await follow(found, display, interrupts)
