@@ -21,7 +21,6 @@ from ....schemas import (
     sha256,
 )
 from .knobs import Knobs, complete
-from .reasons import nothing_to_generate
 from .traits import error_allowed
 from .transfer import crossed
 from .writers import WRITERS, Writer
@@ -84,7 +83,7 @@ class Playbook:
         writer = WRITERS[language]
         knobs = writer.knobs(graph, hardware, error_allowed(facts))
         if knobs is None:
-            return Exhausted(nothing_to_generate(facts, graph))
+            return Exhausted("nothing to fuse: every operator is left to PyTorch")
         start = complete(parent_recipe or {}, knobs)
         seen = {_identity(complete(recipe, knobs)) for recipe in tried}
         sources = tried_sources
