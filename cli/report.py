@@ -8,7 +8,6 @@ import msgspec
 from ..agents.session import SearchResult
 from ..schemas import InputError, encode
 
-
 CHOSEN_FOLDER = "out.txt"
 """Beside what a session leaves in the home: the folder that its files go to instead."""
 
