@@ -28,6 +28,9 @@ GIVE_UP_AFTER = 4
 PULSES_PER_ACK_WAIT = 3
 """How often, within the bus's acknowledgement wait, a long step tells the server that it is alive."""
 
+REASON_CHARACTERS = 2000
+"""Of an error's text that goes into an event."""
+
 SESSIONS_KEPT = 32
 """Sessions whose history a process holds in memory: a worker of a cluster sees any number of them."""
 
@@ -275,7 +278,7 @@ class Worker:
                 if not isinstance(error, KernelswarmError):
                     log.warning("step raised", worker=self.name, node=work.envelope.node, exc_info=error)
                 raise KernelswarmError(f"{type(error).__name__}: {error}") from error
-            return self.agent.give_up(work, f"{type(error).__name__}: {error}")
+            return self.agent.give_up(work, f"{type(error).__name__}: {error}"[:REASON_CHARACTERS])
 
     def sealed(self, cause: Envelope, answers: Sequence[Answer]) -> list[Envelope]:
         """Envelopes with the deterministic ids that ``cause`` gives to ``answers``."""

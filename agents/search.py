@@ -47,11 +47,14 @@ from .registry import ALL_ROLES, ROLES, widened
 from .seeding import seeding
 from .session import SearchOptions, SearchResult, new_session_id, open_session, request_stop, result_of
 from .swarm import Swarm, serving
-from .synthesizer.backend import check_backend
+from .synthesizer.backend import GIVEN, check_backend
 from .unattended import left_alone, unattended
 
 SKILL_WAIT_S = 60.0
 """How long a closed session waits for a skill that is to come; it is recorded later if it comes later."""
+
+BASELINES_WAIT_S = 300.0
+"""How long a session in which nothing was timed waits, once closed, for its baselines: max-autotune takes a minute."""
 
 MOST_SKILLS = 2000
 """Newest skills that are looked through for one search."""
@@ -133,9 +136,12 @@ class Search:
         """When nothing more is waited for, on the loop's clock."""
         self._waiting: asyncio.Timeout | None = None
         self._unserved: list[str] = []
+        self._taught = False
 
     async def events(self) -> AsyncIterator[tuple[Envelope, Event]]:
         """Every event of the session, folded into :attr:`graph` as it comes; ends after the close and its skill.
+
+        Where nothing was timed the baselines are waited for as well: they are worth knowing all the same.
 
         Raises:
             Unattended: its minutes are over, and nobody is there to close it.
@@ -158,13 +164,25 @@ class Search:
                     continue
                 self.graph.apply(envelope, event)
                 yield envelope, event
+                self._taught = self._taught or isinstance(event, SkillDistilled)
                 if isinstance(event, SessionClosed):
                     self._seconds = time.monotonic() - self._started
-                    if not self._teaches(event):
-                        return
-                    self._deadline = asyncio.get_running_loop().time() + SKILL_WAIT_S
-                if isinstance(event, SkillDistilled):
+                    wait_s = BASELINES_WAIT_S if self.awaits_baselines else SKILL_WAIT_S
+                    self._deadline = asyncio.get_running_loop().time() + wait_s
+                if self.graph.closed is not None and not self._is_incomplete(self.graph.closed):
                     return
+
+    @property
+    def awaits_baselines(self) -> bool:
+        """Whether it is a closed search in which nothing was timed, and its baselines are on their way."""
+        opened, closed = self.graph.opened, self.graph.closed
+        if opened is None or opened.synthesizer == GIVEN or self.graph.baselines is not None:
+            return False
+        ended = closed is not None and not closed.best and closed.reason not in ("interrupted", "failed")
+        return ended and self._serves_itself()
+
+    def _is_incomplete(self, closed: SessionClosed) -> bool:
+        return self.awaits_baselines or (not self._taught and self._teaches(closed))
 
     def _teaches(self, closed: SessionClosed) -> bool:
         """Whether a skill is to come: what the distiller says follows from the events."""
@@ -186,15 +204,25 @@ class Search:
             return
         missing = await left_alone(self._bus, self._pool, self.session, lambda: self.seen)
         if self.graph.closed is None:
-            self._unserved, self._deadline = missing, asyncio.get_running_loop().time()
-            if self._waiting is not None:
-                self._waiting.reschedule(self._deadline)
+            self._unserved = missing
+            self._end_now()
+
+    def _end_now(self) -> None:
+        self._deadline = asyncio.get_running_loop().time()
+        if self._waiting is not None:
+            self._waiting.reschedule(self._deadline)
 
     def _serves_itself(self) -> bool:
         return self.swarm is not None and {worker.agent.role for worker in self.swarm.workers} == set(ROLES)
 
     async def stop(self, reason: str) -> None:
-        """Ask the session to end; ``interrupted`` closes it at once, anything else confirms its finalists first."""
+        """Ask the session to end; ``interrupted`` closes it at once, anything else confirms its finalists first.
+
+        What is still waited for once it is closed is given up.
+        """
+        if self.graph.closed is not None:
+            self._end_now()
+            return
         await request_stop(self._bus, self.session, self._pool, self._opened_id, reason)
 
     def result(self, path: str = "") -> SearchResult:

@@ -40,6 +40,9 @@ CONFIRMATIONS = 3
 INJECT = 0.2
 """Share of the expansions that a seed takes part in: some, because reuse also anchors a search (docs/seeding.md)."""
 
+FAILURES_ALIKE = 3
+"""Syntheses in a row that fail for one reason, after which a search stops: a fourth would fail as well."""
+
 SUFFIX_LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
 """Without letters that are read as digits: session ids are typed by people."""
 
@@ -235,6 +238,7 @@ async def open_session(
         skills=tuple(skills),
         candidates=options.candidates,
         evaluation=options.is_evaluation,
+        failures_alike=FAILURES_ALIKE,
         version=version,
     )
     envelope = said_by_user(event, session, pool.name)
@@ -278,7 +282,8 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
         speedup=closed.speedup,
         against=closed.against,
         ordinary=Ordinary(times_ms=ordinary.median_ms, speedups=ordinary.speedup) if ordinary else None,
-        times_ms=dict(timing.median_ms) if timing else {},
+        # Baselines are worth knowing where no kernel was timed beside them.
+        times_ms=dict(timing.median_ms if timing else graph.baselines.report.median_ms if graph.baselines else {}),
         speedups=dict(timing.speedup) if timing else {},
         roofline_fraction=profile.roofline.fraction if profile and profile.roofline else None,
         candidates=closed.candidates,

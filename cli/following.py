@@ -3,6 +3,7 @@
 import asyncio
 
 from ..agents.search import Search
+from ..schemas import SessionClosed
 from .interrupts import Interrupts
 from .live import Display
 
@@ -21,6 +22,8 @@ async def follow(search: Search, display: Display, interrupts: Interrupts) -> No
         with interrupts.politely(stop):
             async for envelope, event in search.events():
                 display.show(envelope, event)
+                if isinstance(event, SessionClosed) and search.awaits_baselines:
+                    display.notice("nothing was timed: waiting for the baselines (Ctrl-C to leave)")
     finally:
         attending.cancel()
         await asyncio.wait([attending])

@@ -14,6 +14,7 @@ from ..schemas import (
     Event,
     NodeDiagnosed,
     SkillDistilled,
+    Verdict,
 )
 from .picture import Picture, Shown
 from .summary import times_text
@@ -76,6 +77,8 @@ class Lines:
 
     def __init__(self) -> None:
         self._search: Shown | None = None
+        self._failures: set[str] = set()
+        """Why synthesis failed, as far as it was printed."""
 
     def notice(self, text: str) -> None:
         """Print it."""
@@ -105,7 +108,11 @@ class Lines:
             case BaselinesMeasured():
                 missing = [f"no {status.name}: {status.detail}" for status in event.report.statuses if not status.ok]
                 return "; ".join([f"baselines: {times_text(event.report.median_ms)}", *missing])
+            case NodeDiagnosed(verdict=Verdict.synthesis_failed) if event.summary in self._failures:
+                return ""  # of several nodes one sentence says it
             case NodeDiagnosed():
+                if event.verdict is Verdict.synthesis_failed:
+                    self._failures.add(event.summary)
                 node = self._search.graph.nodes[envelope.node] if self._search else NodeRecord(envelope.node)
                 what = "confirm" if event.confirmation else (str(node.plan.intent) if node.plan else "")
                 parent = f" of {node.parent}" if node.parent and not event.confirmation else ""

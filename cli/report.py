@@ -10,6 +10,9 @@ from ..agents.search import Search
 from ..agents.session import SearchResult
 from ..schemas import InputError, encode
 
+CHOSEN_FOLDER = "out.txt"
+"""Beside what a session leaves in the home: the folder that its files go to instead."""
+
 
 def make_folder(folder: Path) -> None:
     """Make sure that ``folder`` can take a result, before hours are spent on one.
@@ -23,6 +26,26 @@ def make_folder(folder: Path) -> None:
             pass
     except OSError as error:
         raise InputError(f"cannot write in {folder}: {error.strerror}; choose another folder with --out") from error
+
+
+def keep_folder(home: Path, session: str, folder: Path) -> None:
+    """Note in ``home`` where the user wants the session's files, for whoever resumes it."""
+    note = home / "sessions" / session / CHOSEN_FOLDER
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(str(folder.absolute()), encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"cannot write in {note.parent}: {error.strerror}; set KERNELSWARM_HOME to a folder that can be written"
+        ) from error
+
+
+def kept_folder(home: Path, session: str) -> Path | None:
+    """Where the user wanted the session's files; None where nobody said."""
+    try:
+        return Path((home / "sessions" / session / CHOSEN_FOLDER).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 def write_result(search: Search, folder: Path) -> SearchResult:

@@ -13,11 +13,12 @@ from ..bus import asked_bus
 from ..schemas import InputError
 from ..store import UnknownSession
 from .following import follow
-from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
+from .interrupts import Interrupts, run_interruptible
 from .live import open_display
 from .options import Json, Nats, SessionId
 from .reading import unknown_session
-from .report import make_folder, write_result
+from .report import keep_folder, kept_folder, make_folder, write_result
+from .searching import exit_status
 from .summary import print_summary
 from .terminal import print_json
 
@@ -34,7 +35,8 @@ def resume(
         Path | None,
         typer.Option(
             "--out",
-            help="Folder for best.py and result.json; by default sessions/SESSION in KERNELSWARM_HOME.",
+            help="Folder for best.py and result.json; by default the one that the search was given, or "
+            "sessions/SESSION in KERNELSWARM_HOME.",
             show_default=False,
         ),
     ] = None,
@@ -46,16 +48,19 @@ def resume(
     if not workers and not nats:
         raise InputError("--no-workers needs --nats URL: without a cluster nobody else could do the work")
     home = kernelswarm_home()
-    if out_dir is not None:
-        make_folder(out_dir)
+    folder = out_dir or kept_folder(home, session)
+    if folder is not None:
+        make_folder(folder)
 
     async def run(interrupts: Interrupts) -> SearchResult:
         with open_display(quiet=json) as display:
             roles = ALL_ROLES if workers else {}
             try:
                 async with resuming(session, home=home, nats=nats, roles=roles, on_notice=display.notice) as search:
+                    if out_dir is not None:
+                        keep_folder(home, session, out_dir)
                     await follow(search, display, interrupts)
-                    return write_result(search, out_dir or home / "sessions" / session)
+                    return write_result(search, folder or home / "sessions" / session)
             except UnknownSession as error:
                 async with asked_bus(nats) as bus:
                     raise await unknown_session(home, session, bus) from error
@@ -65,4 +70,4 @@ def resume(
         print_json(result)
     else:
         print_summary(result)
-    return EXIT_INTERRUPTED if result.reason == "interrupted" else 0
+    return exit_status(result)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..agents.planner.synthesis import NOTHING_TO_TRY
 from ..agents.registry import ALL_ROLES
 from ..agents.search import searching
 from ..agents.session import SearchOptions, SearchResult
@@ -11,9 +12,12 @@ from ..schemas import InputError, Origin, Problem
 from .following import follow
 from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from .live import open_display
-from .report import make_folder, write_result
+from .report import keep_folder, make_folder, write_result
 from .summary import print_summary
 from .terminal import print_json
+
+EXIT_NOTHING_TO_TRY = 3
+"""Exit status of a search for which not one candidate could be made."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,8 @@ def search(order: Ordered) -> int:
                 origin=order.origin,
                 on_notice=display.notice,
             ) as found:
+                if order.out_dir is not None:
+                    keep_folder(order.home, found.session, order.out_dir)
                 for note in found.notes:
                     display.say(note)
                 await follow(found, display, interrupts)
@@ -76,4 +82,9 @@ def search(order: Ordered) -> int:
         print_json(result)
     else:
         print_summary(result)
-    return EXIT_INTERRUPTED if result.reason == "interrupted" else 0
+    return exit_status(result)
+
+
+def exit_status(result: SearchResult) -> int:
+    """Of a command that searched: that there is no win is a result, that nothing could be tried is none."""
+    return {"interrupted": EXIT_INTERRUPTED, NOTHING_TO_TRY: EXIT_NOTHING_TO_TRY}.get(result.reason, 0)

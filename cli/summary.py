@@ -38,10 +38,7 @@ def print_summary(result: SearchResult) -> None:
     if result.times_ms:
         out.print(_times(result))
     out.print(outcome(result.win, result.detail))
-    out.print(
-        f"{count(result.candidates, 'candidate')}, {result.correct} correct, {count(result.wins, 'win')} "
-        f"in {result.seconds:.0f} s; ended: {result.reason}"
-    )
+    out.print(f"{_counts(result)} in {result.seconds:.0f} s; ended: {result.reason.replace('_', ' ')}")
     if result.path:
         out.print(f"kernel   [bold]{escape(result.path)}[/]{'' if result.win else '  (the fastest correct one)'}")
     out.print(f"session  {result.session}")
@@ -51,6 +48,12 @@ def print_summary(result: SearchResult) -> None:
         f"WHERE session = '{result.session}' ORDER BY speedup DESC\"",
         markup=False,
     )
+
+
+def _counts(result: SearchResult) -> str:
+    if not result.candidates:
+        return "no candidate"
+    return f"{count(result.candidates, 'candidate')}, {result.correct} correct, {count(result.wins, 'win')}"
 
 
 def _times(result: SearchResult) -> Table:

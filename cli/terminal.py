@@ -3,7 +3,8 @@
 import logging
 import os
 import sys
-from typing import Any
+import traceback
+from typing import Any, TextIO
 
 import structlog
 from rich.console import Console
@@ -14,6 +15,10 @@ from ..schemas import KernelswarmError, encode
 
 WIDE = 4096
 """Columns to lay out for where nobody looks at a screen: what a program reads is never cut."""
+
+
+TRACEBACK_CHARACTERS = 4000
+"""Of a traceback that is logged."""
 
 
 class _Results(Console):
@@ -81,12 +86,19 @@ def configure_logging(verbosity: int) -> None:
             structlog.dev.ConsoleRenderer(
                 colors=sys.stderr.isatty() and not err.no_color,
                 # Without the variables of every frame: pages of them, keys perhaps among them.
-                exception_formatter=structlog.dev.plain_traceback,
+                exception_formatter=_end_of_traceback,
             ),
         ],
         # Looked up for every line: a live display puts itself in stderr's place.
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
     )
+
+
+def _end_of_traceback(out: TextIO, error: structlog.typing.ExcInfo) -> None:
+    """The end of it, where the error stands: a recursion that goes too deep has megabytes of frames."""
+    text = "".join(traceback.format_exception(*error))
+    cut = "" if len(text) <= TRACEBACK_CHARACTERS else "…"
+    out.write("\n" + cut + text[-TRACEBACK_CHARACTERS:])
 
 
 class _ToStderr(logging.Handler):

@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 
 from ..schemas import InputError, Problem, ProblemError, ProblemFormat, sha256
+from .import_statements import bound
+from .neighbours import bundled, imported_neighbours, names_from_stars
 
 FUNCTION_NAMES = ("shapes", "inputs", "reference")
 KERNELBENCH_NAMES = ("Model", "get_inputs")
@@ -20,40 +22,42 @@ def load_problem(path: Path | str) -> Problem:
     """
     path = Path(path)
     source = _read(path)
-    return Problem(name=_name(path), format=problem_format(source, path.name), source=source, sha256=sha256(source))
+    tree = _parsed(source, path.name)
+    kind = problem_format(bound(tree) | names_from_stars(source, path), path.name)
+    text = bundled(source, path)
+    return Problem(name=_name(path), format=kind, source=text, sha256=sha256(text))
 
 
 def load_candidate(path: Path) -> str:
-    """The text of the candidate file at ``path``.
+    """The text of the candidate file at ``path``, which must be self-contained.
 
     Raises:
-        InputError: it is no such file, it is too large, or it is no text.
+        InputError: it is no such file, it is too large, it is no text, or it imports a file beside it.
     """
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise InputError(f"candidate file {path} is no plain file; give a Python file")
         if path.exists() and path.stat().st_size > LARGEST_FILE:
             raise InputError(f"{path} has {path.stat().st_size} bytes; a candidate file may have {LARGEST_FILE}")
-        return path.read_text(encoding="utf-8")
+        source = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise InputError(f"candidate file {path} does not exist") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"candidate file {path} cannot be read as text: {error}") from error
+    if neighbours := imported_neighbours(source, path):
+        raise InputError(
+            f"candidate file {path} imports {', '.join(neighbours)}: a candidate is one self-contained file, so put "
+            "their code into it"
+        )
+    return source
 
 
-def problem_format(source: str, file: str) -> ProblemFormat:
-    """Which contract ``source`` follows; ``file`` names it in messages.
+def problem_format(names: set[str], file: str) -> ProblemFormat:
+    """Which contract a file follows that defines ``names``; ``file`` names it in messages.
 
     Raises:
-        ProblemError: it is no Python, or follows neither.
+        ProblemError: it follows neither.
     """
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError) as error:
-        where = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
-        text = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise ProblemError(f"{file} is not Python: {text}{where}; give a Python file with a reference") from error
-    names = _names(tree)
     if "Model" in names and "reference" not in names:
         return _complete(ProblemFormat.kernelbench, KERNELBENCH_NAMES, names, file)
     if names & set(FUNCTION_NAMES):
@@ -62,6 +66,15 @@ def problem_format(source: str, file: str) -> ProblemFormat:
         f"{file} lacks `reference`: define shapes, inputs(generator, ...) and reference(...), or a KernelBench file's "
         "Model and get_inputs()"
     )
+
+
+def _parsed(source: str, file: str) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        where = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
+        text = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise ProblemError(f"{file} is not Python: {text}{where}; give a Python file with a reference") from error
 
 
 def _complete(kind: ProblemFormat, wanted: tuple[str, ...], names: set[str], file: str) -> ProblemFormat:
@@ -96,25 +109,3 @@ def _read(path: Path) -> str:
 def _name(path: Path) -> str:
     name = re.sub(r"[^a-z0-9_]+", "_", path.stem.lower()).strip("_")
     return name or "problem"
-
-
-def _names(tree: ast.Module) -> set[str]:
-    """Names bound at module level, also below ``if`` and ``try``, by assignment, definition or import."""
-    names: set[str] = set()
-    pending: list[ast.stmt] = list(tree.body)
-    while pending:
-        statement = pending.pop()
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(statement.name)
-        elif isinstance(statement, ast.Import | ast.ImportFrom):
-            names.update((alias.asname or alias.name).split(".")[0] for alias in statement.names)
-        else:
-            names.update(_assigned(statement))
-            pending += [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.stmt)]
-    return names
-
-
-def _assigned(statement: ast.stmt) -> set[str]:
-    targets = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr)]
-    found = [node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
-    return {node.id for node in found if isinstance(node.ctx, ast.Store)}

@@ -21,6 +21,7 @@ from .closing import closing
 from .policies import POLICIES, Choice, draft_count
 from .starts import injected, starts
 from .state import NOISE, PlannedNode, PlannerState
+from .synthesis import count_failure, fails_alike, failure_reason, with_true_counts
 
 WIDTH = 3
 """Nodes under way at once: one compiles, one is verified, one is timed."""
@@ -85,6 +86,8 @@ def _diagnosed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
     node.verdict, node.fitness, node.speedup = event.verdict, event.fitness, event.speedup
     node.against, node.roofline_fraction, node.advice = event.against, event.roofline_fraction, event.advice
     node.synthesis_failed = event.verdict is Verdict.synthesis_failed
+    node.failure, node.summary = failure_reason(event) if node.synthesis_failed else "", event.summary
+    count_failure(state, event)
     state.judged(node)
     if node.is_correct and node.fitness > state.best_seen * NOISE:
         state.best_seen, state.since_progress = node.fitness, 0
@@ -99,6 +102,7 @@ def _confirmed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
         state.confirming.remove(name)
         node = state.nodes[name]
         node.confirmations += 1
+        node.summary = event.summary
         node.verdict, node.fitness = event.verdict, event.fitness
         node.speedup, node.against = event.speedup, event.against or node.against
         node.ordinary, node.ordinary_against = event.ordinary, event.ordinary_against
@@ -109,7 +113,7 @@ def _confirmed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
 def _reason_to_finish(state: PlannerState, event: NodeDiagnosed) -> str:
     opened = state.opened
     assert opened is not None
-    if event.exhausted:
+    if event.exhausted or fails_alike(state, opened):
         return "exhausted"
     if opened.target is not None and event.speedup is not None and event.speedup.low >= opened.target:
         return "target"
@@ -221,4 +225,4 @@ def _confirmation(node: PlannedNode, rank: int) -> ConfirmationPlanned:
 
 def _close(state: PlannerState) -> Decision:
     state.closed = True
-    return Decision(closing(state))
+    return Decision(with_true_counts(closing(state), state))

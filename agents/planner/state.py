@@ -33,6 +33,10 @@ class PlannedNode:
     """How often it was timed as a finalist."""
     synthesis_failed: bool = False
     """No candidate came of it, so there is no source to start from."""
+    failure: str = ""
+    """Why no candidate came of it; empty if one did."""
+    summary: str = ""
+    """The analyst's sentence on it."""
     inherited: bool = False
     """Whether a fork has it from its parent: something to start from, not a result of its own."""
 
@@ -89,6 +93,10 @@ class PlannerState:
     since_progress: int = 0
     """Diagnosed nodes since the best one improved."""
     best_seen: float = 0.0
+    failure: str = ""
+    """Why the last synthesis failed; empty if it did not."""
+    failures_alike: int = 0
+    """Syntheses in a row that failed for that reason."""
     starts: tuple[str, ...] = ()
     """Inherited nodes that a fork measures again before anything else."""
     first_number: int = 1

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from ..neighbours import PREFIX
 from . import wire
 from .messages import Answer, Command, Failure
 
@@ -87,10 +88,13 @@ def describe(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """The innermost line of the user's file, where it went through one."""
-    frames = traceback.walk_tb(error.__traceback__)
-    lines = [line for frame, line in frames if frame.f_code.co_filename in user_files]
-    return f" (line {lines[-1]})" if lines else ""
+    """The innermost line of the user's file, where it went through one; with the name of a neighbour, where in one."""
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    places = [(file, line) for file, line in frames if file in user_files or file.startswith(PREFIX)]
+    if not places:
+        return ""
+    file, line = places[-1]
+    return f" (line {line})" if file in user_files else f" ({file.partition('/')[2]}, line {line})"
 
 
 def _text(error: BaseException) -> str:

@@ -8,6 +8,7 @@ from ...schemas.pool import BASELINES
 from ..assembly import language_of
 from ..harness.admitting import admit
 from ..harness.launcher import Launcher
+from ..import_statements import bound
 from ..languages import find_language
 from ..lease import Lease
 from ..native_source import Refused, module_literal, parsed
@@ -47,7 +48,9 @@ def carried_problem(text: str, file: str) -> Problem:
     if not isinstance(source, str):
         raise InputError(f"{file} does not carry its problem: name the problem's file with --problem")
     name = _searched_name(tree) or Path(file).stem
-    return Problem(name=name, format=problem_format(source, file), source=source, sha256=sha256(source))
+    return Problem(
+        name=name, format=problem_format(bound(ast.parse(source)), file), source=source, sha256=sha256(source)
+    )
 
 
 async def time_file(text: str, problem: Problem, pool: Pool, hardware: HardwareFacts, home: Path) -> TimedFile:

@@ -62,6 +62,9 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     evaluation: bool = False
     """Whether judging one of ``candidates`` is all it is for: then it teaches no skill. Older evaluations do not say
     so, and taught one."""
+    failures_alike: int = 0
+    """Syntheses in a row that fail for one reason, after which the search stops. Older sessions do not say so (0): they
+    went on, and counted nodes without a candidate as candidates."""
     version: str = ""
     """Version of kernelswarm that opened it."""
 
@@ -77,7 +80,8 @@ class SessionClosed(Event, frozen=True, kw_only=True, tag="session.closed.v1"):
     """The planner ended the session."""
 
     reason: str
-    """``budget``, ``target``, ``stall``, ``floor``, ``minutes``, ``interrupted``, ``exhausted`` or ``failed``."""
+    """``budget``, ``target``, ``stall``, ``floor``, ``minutes``, ``interrupted``, ``exhausted``, ``nothing_to_try``
+    (not one candidate was made) or ``failed``."""
     best: str = ""
     """Node of the best correct candidate; empty if there is none."""
     win: bool = False
@@ -93,7 +97,7 @@ class SessionClosed(Event, frozen=True, kw_only=True, tag="session.closed.v1"):
     judged_against: str = ""
     """Name of the baseline that :attr:`judged` is measured against."""
     candidates: int = 0
-    """Nodes planned."""
+    """Candidates judged. Older sessions: nodes planned."""
     correct: int = 0
     """Of them: verified and timed."""
     wins: int = 0

@@ -70,6 +70,7 @@ def sentence(err: str) -> str:
         (["evaluate", "{problem}", "nowhere.py"], "nowhere.py does not exist"),
         (["evaluate", "{problem}", "{tmp}/binary.py"], "cannot be read as text"),
         (["evaluate", "{problem}", "/dev/zero"], "is no plain file"),
+        (["evaluate", "{problem}", "{tmp}/leans.py"], "imports empty.py: a candidate is one self-contained file"),
         (["evaluate", "/dev/zero", "{tmp}/empty.py"], "is no plain file"),
         (["evaluate", "{problem}", "{tmp}/huge.py"], "a candidate file may have"),
         (["optimize", "{problem}", "--seed", str(2**63)], f"seed {2**63}"),
@@ -96,6 +97,7 @@ def test_what_is_seen_before_anything_runs(
     (tmp_path / "torn.py").write_text("def reference(:\n")
     (tmp_path / "binary.py").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "huge.py").write_text("x" * (1 << 21))
+    (tmp_path / "leans.py").write_text("import empty\ndef kernel(x): return x")
     before = log_path(recorded).read_bytes()
     ran = kernelswarm(*(text.format(tmp=tmp_path, problem=PROBLEM) for text in arguments))
     assert said in sentence(ran.err)

@@ -1,8 +1,12 @@
 """The playbook as a synthesizer backend."""
 
-from ....schemas import CandidateProposed, SynthesisFailed, sha256
+import structlog
+
+from ....schemas import CandidateProposed, Graph, SynthesisFailed, sha256
 from ..backend import Answer, Attempt, Request
 from .playbook import Exhausted, Playbook, Proposal
+
+log = structlog.get_logger(__name__)
 
 
 class PlaybookBackend:
@@ -12,6 +16,8 @@ class PlaybookBackend:
 
     def __init__(self) -> None:
         self._playbook = Playbook()
+        self._defects: set[str] = set()
+        """Defects of the generator, as far as their traceback was shown."""
 
     def check(self, model: str) -> None:
         """Nothing can be missing."""
@@ -19,17 +25,9 @@ class PlaybookBackend:
     async def synthesize(self, request: Request) -> Answer:
         """Propose the next recipe's candidate, or say why there is none."""
         parent = _parent(request)
-        proposal = self._playbook.propose(
-            request.facts,
-            request.hardware,
-            request.plan,
-            parent.recipe if parent else None,
-            [attempt.recipe for attempt in request.tried if attempt.source],
-            request.skills,
-            {sha256(attempt.source) for attempt in request.tried},
-            (request.second.recipe or None) if request.second and parent else None,
-            request.language,
-        )
+        proposal = self._proposed(request, parent)
+        if isinstance(proposal, SynthesisFailed):
+            return Answer(failed=proposal)
         if isinstance(proposal, Exhausted):
             failed = SynthesisFailed(backend=self.name, reason=proposal.reason, exhausted=True)
             return Answer(failed=failed)
@@ -46,8 +44,43 @@ class PlaybookBackend:
             )
         )
 
+    def _proposed(self, request: Request, parent: Attempt | None) -> Proposal | Exhausted | SynthesisFailed:
+        """The playbook's answer. It is deterministic: what it raises it would raise again, so nobody tries again."""
+        try:
+            return self._propose(request, parent)
+        except RecursionError:
+            assert request.facts.graph is not None, "without a graph nothing is generated"
+            return Exhausted(_too_deep(request.facts.graph))
+        except Exception as error:
+            reason = f"the generator has a defect: {type(error).__name__}: {error}"[:500]
+            if reason not in self._defects:
+                self._defects.add(reason)
+                log.warning("no candidate", node=request.node, exc_info=error)
+            return SynthesisFailed(backend=self.name, reason=reason)
+
+    def _propose(self, request: Request, parent: Attempt | None) -> Proposal | Exhausted:
+        return self._playbook.propose(
+            request.facts,
+            request.hardware,
+            request.plan,
+            parent.recipe if parent else None,
+            [attempt.recipe for attempt in request.tried if attempt.source],
+            request.skills,
+            {sha256(attempt.source) for attempt in request.tried},
+            (request.second.recipe or None) if request.second and parent else None,
+            request.language,
+        )
+
     async def close(self) -> None:
         """Nothing to release."""
+
+
+def _too_deep(graph: Graph) -> str:
+    calls = sum(node.op == "call" for node in graph.nodes)
+    return (
+        f"the captured graph chains {calls} operations, more than code can be generated for; a loop is captured step "
+        "by step: give it fewer steps"
+    )
 
 
 def _parent(request: Request) -> Attempt | None:

@@ -1,0 +1,64 @@
+"""What the planner makes of plans that brought no candidate: when to stop, and what the close says of them.
+
+Sessions opened by older versions have no limit (``failures_alike`` is 0): they went on to their budget, and counted
+every node as a candidate. Their replay must do the same.
+"""
+
+from msgspec.structs import replace
+
+from ...schemas import NodeDiagnosed, SessionClosed, SessionOpened, Verdict
+from .state import PlannedNode, PlannerState
+
+NOTHING_TO_TRY = "nothing_to_try"
+"""Reason of a close: the search ended by itself, and not one candidate was made."""
+
+CUT_SHORT = frozenset({"interrupted", "minutes", "user"})
+"""Reasons that say nothing of whether a candidate could be made."""
+
+
+def count_failure(state: PlannerState, event: NodeDiagnosed) -> None:
+    """Count how many syntheses in a row failed for the reason that ``event`` gives."""
+    if event.verdict is not Verdict.synthesis_failed:
+        state.failure, state.failures_alike = "", 0
+        return
+    reason = failure_reason(event)
+    state.failures_alike = state.failures_alike + 1 if reason == state.failure else 1
+    state.failure = reason
+
+
+def fails_alike(state: PlannerState, opened: SessionOpened) -> bool:
+    """Whether synthesis failed so often in one way that another plan would fail as well."""
+    return 0 < opened.failures_alike <= state.failures_alike
+
+
+def failure_reason(event: NodeDiagnosed) -> str:
+    """Why there is no candidate, in the synthesizer's words."""
+    return next((finding.meaning for finding in event.evidence if finding.name == "backend"), event.summary)
+
+
+def with_true_counts(closed: SessionClosed, state: PlannerState) -> SessionClosed:
+    """``closed`` with the candidates that were judged; without a best one it says whether any was made, and why not."""
+    opened = state.opened
+    if opened is None or not opened.failures_alike:
+        return closed
+    judged = [node for node in state.own() if node.verdict is not None and not node.synthesis_failed]
+    closed = replace(closed, candidates=len(judged))
+    if closed.best:
+        return closed
+    if judged:
+        return replace(closed, detail=_none_right(judged))
+    if closed.reason in CUT_SHORT:
+        return replace(closed, detail="no win found: it ended before a candidate was judged")
+    return replace(closed, reason=NOTHING_TO_TRY, detail=f"no candidate was made: {_reasons(state.own())}")
+
+
+def _none_right(judged: list[PlannedNode]) -> str:
+    if len(judged) == 1:
+        return f"no win found: the only candidate was not right: {judged[0].summary}"
+    counted = f"no win found: none of {len(judged)} candidates was right"
+    summaries = {node.summary for node in judged}
+    return f"{counted}, all for one reason: {summaries.pop()}" if len(summaries) == 1 else counted
+
+
+def _reasons(nodes: list[PlannedNode]) -> str:
+    return "; ".join(dict.fromkeys(node.failure for node in nodes if node.failure)) or "the synthesizer did not say why"
