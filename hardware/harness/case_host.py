@@ -273,6 +273,7 @@ class CaseHost:
                     made.refused,
                     made.passing,
                     made.state,
+                    want.earlier,
                     made.aliased,
                 )
             return self._cases[number]
