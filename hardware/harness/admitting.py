@@ -61,7 +61,8 @@ def memory_needed(facts: ProblemFacts) -> tuple[int, int]:
 
     A candidate holds three input sets, each as it came and as tensors, and their outputs; the machine also holds the
     cases, their oracles and weights in float64, and the copies that the baselines are timed on. Where there is only the
-    timed shape, it has one case more, and three more where calls in a row are compared. Of large inputs there is one set less, and the oracles are kept in float32.
+    timed shape, it has one case more, and three more where calls in a row are compared. Of large inputs there is one
+    set less, and the oracles are kept in float32.
     """
     inputs, outputs = largest_call(facts)
     if is_large(inputs, outputs):
