@@ -7,7 +7,8 @@ from .case_host import open_command
 from .judgement import ran_out_of_memory
 from .launcher import Launcher
 from .messages import Admit, Admitted, Failure
-from .sizes import bytes_of, is_large
+from .sizes import MAIN_SEEDS, bytes_of, is_large
+from .state_messages import INPUT
 from .worker import WorkerConfused, WorkerDied
 
 ADMISSION_SECONDS = 180.0
@@ -60,7 +61,8 @@ def memory_needed(facts: ProblemFacts) -> tuple[int, int]:
 
     A candidate holds three input sets, each as it came and as tensors, and their outputs; the machine also holds the
     cases, their oracles and weights in float64, and the copies that the baselines are timed on. Where there is only the
-    timed shape, it has one case more. Of large inputs there is one set less, and the oracles are kept in float32.
+    timed shape, it has one case more, and three more where calls in a row are compared. Of large inputs there is one
+    set less, and the oracles are kept in float32.
     """
     inputs, outputs = largest_call(facts)
     if is_large(inputs, outputs):
@@ -68,6 +70,8 @@ def memory_needed(facts: ProblemFacts) -> tuple[int, int]:
         return candidate, candidate + 9 * inputs + 11 * outputs
     candidate = 6 * inputs + 5 * outputs
     cases, oracles = (8, 24) if len(facts.shapes) == 1 else (7, 20)
+    if any(one.kind != INPUT for one in facts.state):
+        cases, oracles = cases + MAIN_SEEDS, oracles + 3 * MAIN_SEEDS
     return candidate, candidate + cases * inputs + oracles * outputs
 
 

@@ -11,12 +11,14 @@ from .arguments import Mapping, Values
 from .likeness import same
 from .state import Held, Start, cloned, held, parts_of, read, whole_of
 from .state_messages import (
+    ATTRIBUTE,
     BUFFER,
     INPUT,
     NOT_PERSISTENT,
     PARAMETER,
     StateChecked,
     StateEntry,
+    in_words,
 )
 
 _REGISTER = {
@@ -100,7 +102,9 @@ class CandidateState:
                 continue
             start = self._unpacked(spec)
             if not same(start, now[name][1]):
-                return _difference(f"{now[name][0]} {name} is not what it was when it was loaded", start, now[name][1])
+                return _difference(
+                    f"{in_words(now[name][0])} {name} is not what it was when it was loaded", start, now[name][1]
+                )
         for name, start in self._others.items():
             kind, value = now.get(name, ("", None))
             if name in self._changing or same(start, value):
@@ -108,7 +112,9 @@ class CandidateState:
             # What is made from the weights has the reference's value from the first call on.
             given = dict(parts_of(whole_of(name), self._given(whole_of(name)))).get(name)
             if not same(given, value):
-                return _difference(f"{kind or 'attribute'} {name} is not what it was before the calls", start, value)
+                return _difference(
+                    f"{in_words(kind or ATTRIBUTE)} {name} is not what it was before the calls", start, value
+                )
         return self._keys()
 
     def _keys(self) -> StateChecked:

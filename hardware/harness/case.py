@@ -27,6 +27,8 @@ class Case:
     """Wrong answers that would pass on it."""
     state: tuple[StateEntry, ...] = ()
     """What the reference changes there; the last of ``outputs`` are what it leaves of that."""
+    earlier: tuple[int, ...] = ()
+    """Seeds of the calls before it, whose state it finds; empty: it begins from the start."""
     aliased: bool = False
     """Whether outputs lie in the state: they hold until the next call only."""
     followed: tuple[str, ...] = ()
@@ -43,6 +45,11 @@ class Case:
     def form(self) -> tuple[Output, ...]:
         """Outputs as the reference has them, and the state that it leaves."""
         return tuple(Output(kind=one.kind, type_name="", dtype=one.dtype, shape=one.shape) for one in self.outputs)
+
+    @property
+    def when(self) -> str:
+        """Which call it is, in words."""
+        return f" after call {len(self.earlier) + 1} in a row" if self.earlier else " after a call from the start"
 
     @property
     def returned(self) -> int:

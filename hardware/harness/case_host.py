@@ -283,6 +283,7 @@ class CaseHost:
                     made.refused,
                     made.passing,
                     made.state,
+                    want.earlier,
                     made.aliased,
                     followed=made.followed,
                     labels=made.labels,

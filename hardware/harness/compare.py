@@ -110,6 +110,11 @@ class Target:
         precise, native = self._oracle[self._special], self._native_special[self._special]
         return bool(((precise == native) | (precise.isnan() & native.isnan())).all())
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether oracle and reference are, everywhere."""
+        return self._special is None
+
     def expected(self) -> Expected:
         """What the supervisor may know of it."""
         return Expected(

@@ -62,8 +62,8 @@ def changed(subject: Subject, problem: Open, base: list[Any], kind: str, seed: i
         doubtful = target.doubt(may_be_nan=allows_nonfinite(kind))
         if target.is_answer:
             doubt = doubt or doubtful
-        # What a module keeps may mean nothing where its answer does: then that alone is judged.
-        target.is_judged = not doubtful
+        # What a module keeps may mean nothing where its answer does, as an average of infinities: that alone is judged.
+        target.is_judged = target.is_answer or (not doubtful and target.is_finite)
     if doubt:
         raise Meaningless(doubt)
     return inputs, targets

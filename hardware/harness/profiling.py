@@ -40,14 +40,7 @@ from .rest import Rest
 from .sizes import bytes_of
 from .suspect import Suspect, Taken
 from .timing_host import BaselinesDied, TimingHost
-from .verification import (
-    EARLY,
-    Verification,
-    load_into,
-    must_be_right_when_timed,
-    run_on,
-    started,
-)
+from .verification import EARLY, Verification, load_into, must_be_right_when_timed, run_on, started
 
 MOST_DOUBTS = 3
 TAKEN_BYTES = 128 << 20
@@ -254,7 +247,7 @@ class Profiling:
         verification = Verification(self.cases, self.suspect)
         outputs = await verification.run(run_on(case, _FINAL_SLOT), case, [])
         must_be_right_when_timed(await verification.compare(_FINAL_SLOT, case, outputs), case)
-        await verification.check_rest_of_state(case, "after it was timed")
+        await verification.check_rest_of_state(case, " after it was timed")
 
     def close(self) -> None:
         """Let go of what was kept."""

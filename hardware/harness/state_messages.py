@@ -6,6 +6,11 @@ PARAMETER, BUFFER, NOT_PERSISTENT = "parameter", "buffer", "buffer_not_persisten
 ATTRIBUTE, INPUT = "attribute", "input"
 
 
+def in_words(kind: str) -> str:
+    """How a kind is called in sentences."""
+    return BUFFER if kind == NOT_PERSISTENT else kind
+
+
 class StateEntry(Schema, frozen=True, kw_only=True):
     """One thing that calls of the reference change."""
 

@@ -1,15 +1,15 @@
 """Is what a candidate leaves behind right? The supervisor's side of judging state."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from ...schemas import Evidence, Verdict
 from .case import Case
 from .judgement import Judged
 from .messages import UNMEASURABLE, Compared, Expected, Output
-from .state_messages import INPUT, StateChecked, StateEntry
+from .state_messages import INPUT, StateChecked, StateEntry, in_words
 
 
-def check_form(outputs: Sequence[Output], case: Case, call: str) -> None:
+def check_form(outputs: Sequence[Output], case: Case) -> None:
     """Type and shape of what it leaves of the state; ``outputs`` are all that it handed over.
 
     Raises:
@@ -18,14 +18,16 @@ def check_form(outputs: Sequence[Output], case: Case, call: str) -> None:
     for entry, got, wanted in zip(case.state, outputs[case.returned :], case.outputs[case.returned :], strict=True):
         if (got.kind, got.dtype, got.shape) != (wanted.kind, wanted.dtype, wanted.shape):
             expected, left = _form(wanted), _form(got)
-            message = f"{_name(entry)} is {left}{call}, the reference leaves {expected}"
+            message = f"{_name(entry)} is {left}{case.when}, the reference leaves {expected}"
             raise wrong_state(message, case, expected=expected, got=left)
 
 
-def explained(result: Compared, case: Case, call: str) -> Judged:
+def explained(result: Compared, case: Case, when: str = "") -> Judged:
     """The verdict on state that is not right: the worst element."""
     entry = case.state[result.output - case.returned]
-    message = f"{_name(entry, result.element)} is {result.got}{call}, the reference leaves {result.expected}"
+    message = (
+        f"{_name(entry, result.element)} is {result.got}{when or case.when}, the reference leaves {result.expected}"
+    )
     if 0 < result.error < UNMEASURABLE and result.bound > 0:
         message += f": error {result.error:.3g}, allowed {result.bound:.3g}"
     return wrong_state(message, case, element=result.element, expected=result.expected, got=result.got)
@@ -39,31 +41,22 @@ def wrong_state(
     return Judged(Verdict.wrong_state, evidence)
 
 
-async def check_rest(ask: Callable[[], Awaitable[StateChecked]], case: Case, call: str) -> None:
-    """What the reference leaves alone must be as it was.
+def check_rest(checked: StateChecked, case: Case, when: str = "") -> None:
+    """What the reference leaves alone must be as it was; ``case`` is the call before.
 
     Raises:
         Judged: ``wrong_state``.
     """
-    checked = await ask()
     if checked.message:
-        message = f"{checked.message} ({call.strip()})" if call else checked.message
+        message = f"{checked.message} ({(when or case.when).strip()})"
         raise wrong_state(message, case, expected=checked.expected, got=checked.got)
-
-
-AFTER_A_CALL = " after a call from the start"
-
-
-def after(number: int, calls: int) -> str:
-    """In words: which of several calls in a row."""
-    return f" after call {number} of {calls} in a row"
 
 
 def _name(entry: StateEntry, element: tuple[int, ...] = ()) -> str:
     where = f"[{', '.join(map(str, element))}]" if element else ""
     if entry.kind == INPUT:
         return f"input {entry.name}{where}, which the reference writes,"
-    return f"{'buffer' if entry.kind.startswith('buffer') else entry.kind} {entry.name}{where}"
+    return f"{in_words(entry.kind)} {entry.name}{where}"
 
 
 def _form(one: Output | Expected) -> str:

@@ -15,7 +15,7 @@ from .kinds import NORMAL, in_words
 from .launcher import Launcher
 from .messages import UNMEASURABLE, Compared, Done, Dump, Dumped, Load, Output, Ran, Release, Run
 from .state_messages import CheckState, StateChecked
-from .state_verification import AFTER_A_CALL, after, check_form, check_rest
+from .state_verification import check_form, check_rest
 from .suspect import Suspect, Taken
 from .worker import Worker
 
@@ -80,27 +80,22 @@ class Verification:
         """Calls each of which finds what the one before it left."""
         cases = await self.host.cases_in_a_row()
         for index, case in enumerate(cases):
-            call = after(index + 1, len(cases))
-            command = run_on(case, index, continued=index > 0, poison="torch")
-            outputs = await self.run(command, case, [], call)
+            outputs = await self.run(run_on(case, index, poison="torch"), case, [])
             result = await self.compare(index, case, outputs)
             if not result.ok:
-                raise await self._explain(index, case, outputs, result, [], call)
-            await self.check_rest_of_state(case, call)
+                raise await self._explain(index, case, outputs, result, [])
+            await self.check_rest_of_state(case)
         await self.suspect.ask(Release(), Done)
 
-    async def check_rest_of_state(self, case: Case, call: str = "") -> None:
+    async def check_rest_of_state(self, case: Case, when: str = "") -> None:
         """What the reference leaves alone must be as it was; ``case`` is the call before.
 
         Raises:
             Judged: it is not.
         """
-
-        async def ask() -> StateChecked:
-            return (await self.suspect.ask(CheckState(), StateChecked, case=case))[0]
-
         if self.host.setup is not None:
-            await check_rest(ask, case, call)
+            checked, _ = await self.suspect.ask(CheckState(), StateChecked, case=case)
+            check_rest(checked, case, when)
 
     async def _check_once(self, case: Case, where: str) -> None:
         """One call beside those on the problem's own inputs at its own shapes; ``where`` says in words what is new."""
@@ -127,10 +122,8 @@ class Verification:
             own = await self.host.cases_of((await self.host.shapes())[-1])
             await self._check_once(own[0], f"after it had refused {case.shape}, a shape that the problem does not name")
 
-    async def run(
-        self, command: Run, case: Case, held: list[tuple[Case, tuple[Output, ...]]], call: str = AFTER_A_CALL
-    ) -> tuple[Output, ...]:
-        """One call, and everything that can be told from its answer alone; ``call`` says which of several it is.
+    async def run(self, command: Run, case: Case, held: list[tuple[Case, tuple[Output, ...]]]) -> tuple[Output, ...]:
+        """One call, and everything that can be told from its answer alone.
 
         Raises:
             Judged: it failed, or outputs or inputs are not as they must be.
@@ -142,7 +135,7 @@ class Verification:
             raise judged(Verdict.tampering, message, shape=case.shape, seed=case.seed)
         returned = max(0, len(ran.outputs) - len(case.state))
         judgement.check_form(ran.outputs[:returned], case.outputs[: case.returned], case.shape, case.seed)
-        check_form(ran.outputs, case, call)
+        check_form(ran.outputs, case)
         if ran.mutated >= 0:
             message = f"input tensor {ran.mutated} is not what it was before the call"
             raise judged(Verdict.input_mutated, message, shape=case.shape, seed=case.seed)
@@ -195,17 +188,11 @@ class Verification:
         return result
 
     async def _explain(
-        self,
-        slot: int,
-        case: Case,
-        outputs: tuple[Output, ...],
-        result: Compared,
-        others: list[Case],
-        call: str = AFTER_A_CALL,
+        self, slot: int, case: Case, outputs: tuple[Output, ...], result: Compared, others: list[Case]
     ) -> Judged:
         """Wrong; but in which way?"""
         if result.output >= case.returned:
-            return state_verification.explained(result, case, call)
+            return state_verification.explained(result, case)
         await asyncio.sleep(LATE_SECONDS)
         _, files = await self._dump(slot, case)
         try:
@@ -219,12 +206,14 @@ class Verification:
             if slot % 2 == 0 and result.unwritten and await self._is_unwritten(case, result):
                 message = f"{result.unwritten} elements of output {result.output} were never written"
                 return wrong(Verdict.incomplete_output, message, case, result)
-            precision = await self.host.precision_of(case, result.output, files[0])
+            # Lower precisions are computed from the start alone.
+            precision = "" if case.earlier else await self.host.precision_of(case, result.output, files[0])
         finally:
             wire.close_all(files)
         if precision:
             return wrong(Verdict.lower_precision, f"{precision}; {explain_numbers(result)}", case, result)
-        return wrong(Verdict.wrong_numbers, explain_numbers(result), case, result)
+        message = explain_numbers(result) + (case.when if case.earlier else "")
+        return wrong(Verdict.wrong_numbers, message, case, result)
 
     async def _is_unwritten(self, case: Case, result: Compared) -> bool:
         """Whether what looks like fresh memory is that: another pattern must then show, unless it is malloc's."""
@@ -265,15 +254,13 @@ class Verification:
         result = await self.compare(slot, case, outputs)
         self.results.pop()
         if not result.ok and result.output >= case.returned:
-            raise await self._explain(slot, case, outputs, result, [], " after a second call on the same inputs")
+            raise state_verification.explained(result, case, " after a second call on the same inputs")
         if not result.ok:
             message = f"the second call on the same inputs is wrong, the first was not; {explain_numbers(result)}"
             raise wrong(Verdict.not_deterministic, message, case, result)
 
 
-def run_on(
-    case: Case, slot: int, *, reuse: int = -1, repeat: bool = False, poison: str = "", continued: bool = False
-) -> Run:
+def run_on(case: Case, slot: int, *, reuse: int = -1, repeat: bool = False, poison: str = "") -> Run:
     """The command to call a candidate on ``case``."""
     return Run(
         slot=slot,
@@ -282,7 +269,7 @@ def run_on(
         repeat=repeat,
         poison=poison,
         state=case.state,
-        continued=continued,
+        continued=bool(case.earlier),
     )
 
 

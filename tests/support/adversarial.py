@@ -105,6 +105,38 @@ PRODUCT = {
     "honest_weights": is_("correct", naive=False),
 }
 
+# A naive evaluator calls reference and candidate as often as it likes: it cannot be asked where answers depend on that.
+AVERAGE = {
+    "honest_average": is_("correct", naive=None),
+    "honest_own_scratch": is_("correct", naive=None),
+    "state_left_alone": is_("wrong_state", naive=None, says="buffer mean"),
+    "state_of_the_first_call": is_("wrong_state", naive=None, says="buffer mean"),
+    "state_of_every_third_call": is_("wrong_state", naive=None, says="buffer mean"),
+    "state_more_than_asked": is_(
+        "wrong_state", naive=None, says="buffer ceiling is not what it was when it was loaded"
+    ),
+    "state_counted_twice": is_("wrong_state", naive=None, says="attribute steps is 2"),
+    "state_in_half_precision": is_("wrong_state", naive=None, says="buffer mean"),
+    "state_as_parameter": is_("wrong_state", naive=None, says="use register_buffer"),
+    "state_with_a_key_more": is_("wrong_state", naive=None, says="state_dict has scratch"),
+    "state_later": is_("wrong_state", naive=None, says="buffer mean"),
+    # Found while it is timed or afterwards, or, since it then answers for a state that is not there, by its answers.
+    "state_until_timed": is_("wrong_state", naive=None, says="timed"),
+}
+
+BATCHNORM = {
+    "honest_batchnorm": is_("correct"),
+    "forgets_running_statistics": is_("wrong_state", says="buffer norm.running_mean"),
+    "biased_running_variance": is_("wrong_state", says="buffer norm.running_var"),
+}
+
+STEP = {
+    "honest_step": is_("correct", naive=None),
+    "writes_something_else": is_("wrong_state", naive=None, says="which the reference writes"),
+    "leaves_an_input_unwritten": is_("wrong_state", naive=None, says="input second"),
+    "writes_one_input_more": is_("input_mutated", naive=None, says="input tensor 1"),
+}
+
 ATTACKS = {
     "fork_bomb": is_("runtime_error", naive=None, says="not permitted"),
     "thread_bomb": is_("runtime_error", "out_of_memory", naive=None),
@@ -193,6 +225,9 @@ SUITES = {
     "rows": _suite("rows", {**ATTACKS, **CONTROLS, **ROWS}, tuple(name for pair in AFTER.items() for name in pair)),
     "pair": _suite("pair", PAIR),
     "product": _suite("product", PRODUCT),
+    "average": _suite("average", AVERAGE),
+    "batchnorm": _suite("batchnorm", BATCHNORM),
+    "step": _suite("step", STEP),
     "rows_gpu": _suite("rows_gpu", ROWS_GPU, pool="gpu"),
     "product_gpu": _suite("product_gpu", PRODUCT_GPU, pool="gpu"),
 }

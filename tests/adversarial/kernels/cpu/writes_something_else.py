@@ -1,0 +1,7 @@
+"""State: another value in an input that the reference writes."""
+
+
+def kernel(parameter, gradient, first, second):
+    first.lerp_(gradient, 0.1)
+    second.mul_(0.99).add_(gradient * gradient, alpha=0.0101)
+    parameter.sub_(1e-3 * first / (second.sqrt() + 1e-6))
