@@ -139,8 +139,11 @@ class _Converter:
         for holder, value in zip(holders, left, strict=bool(left)):
             if value is not holder:
                 self._write(holder, value)
-        args = tuple(self._arg(item) for item in results)
-        return Node(name="output", op="output", target=self.traced.structure, args=args, kwargs=self.written)
+        listed = [self._arg(item) for item in results]
+        for place, other in self.traced.same.items():
+            holder = self.names[holders[other - len(results)].name]
+            listed[place] = Ref(name=holder) if holder in self.written else listed[place]
+        return Node(name="output", op="output", target=self.traced.structure, args=tuple(listed), kwargs=self.written)
 
     def _write(self, holder: Any, value: Any) -> None:
         before, after = holder.meta["val"], value.meta["val"]
