@@ -37,6 +37,8 @@ class _Converter:
         self.module = traced.module
         self.inputs = traced.inputs
         self.labels = traced.labels
+        self.read_once: dict[str, str] = {}
+        """Nodes of parameters by qualified name: a trace may read one several times."""
         self.written: dict[str, Arg] = {}
         """New values of inputs and parameters, by the name of their node."""
         self.names: dict[str, str] = {}
@@ -93,7 +95,7 @@ class _Converter:
         if node.op == "output":
             return [self._output(node)]
         if node.op == "get_attr":
-            return [self._attribute(node)]
+            return self._attribute(node)
         if node.op == "call_module" and not node.users:
             return []  # torch.export checks its guards in a module of its own
         if node.op != "call_function":
@@ -137,8 +139,11 @@ class _Converter:
         for holder, value in zip(holders, left, strict=bool(left)):
             if value is not holder:
                 self._write(holder, value)
-        args = tuple(self._arg(item) for item in results)
-        return Node(name="output", op="output", target=self.traced.structure, args=args, kwargs=self.written)
+        listed = [self._arg(item) for item in results]
+        for place, other in self.traced.same.items():
+            holder = self.names[holders[other - len(results)].name]
+            listed[place] = Ref(name=holder) if holder in self.written else listed[place]
+        return Node(name="output", op="output", target=self.traced.structure, args=tuple(listed), kwargs=self.written)
 
     def _write(self, holder: Any, value: Any) -> None:
         before, after = holder.meta["val"], value.meta["val"]
@@ -147,21 +152,25 @@ class _Converter:
             raise UnwritableState(f"the reference replaces `{name}` by a tensor of another shape or dtype")
         self.written[name] = self._arg(value)
 
-    def _attribute(self, node: Any) -> Node:
+    def _attribute(self, node: Any) -> list[Node]:
         value = self.module
         for part in str(node.target).split("."):
             value = getattr(value, part)
         names = self.traced.names.get(id(value))
         if names:
-            return self._parameter(node, value, names)
+            if names[0] in self.read_once:
+                self.names[node.name] = self.read_once[names[0]]
+                return []
+            return [self._parameter(node, value, names)]
         name = self._unique(node.name)
         if not hasattr(value, "numel") or value.numel() > _CONSTANT_LIMIT:
             raise ProblemError(f"the reference uses a large constant that is no parameter ({node.target}); register it")
         items = tuple(_literal(item) for item in value.detach().cpu().flatten().tolist())
-        return Node(name=name, op="constant", values=(self._meta(value),), literal=Items(items=items))
+        return [Node(name=name, op="constant", values=(self._meta(value),), literal=Items(items=items))]
 
     def _parameter(self, node: Any, value: Any, names: list[str]) -> Node:
         name = self._unique(node.name, re.sub(r"^(?=\d)", "p", re.sub(r"\W", "_", names[0])))
+        self.read_once[names[0]] = name
         others = Items(items=tuple(names[1:])) if names[1:] else None
         return Node(name=name, op="param", target=names[0], values=(self._meta(value),), literal=others)
 

@@ -39,6 +39,8 @@ class Traced:
     results: int = 0
     """How many of the module's results are the reference's; behind them the values after the call of ``state``, and of
     the inputs that are tensors."""
+    same: dict[int, int] = field(default_factory=dict)
+    """Results that are nothing but a value behind them: both places."""
     names: dict[int, list[str]] = field(default_factory=dict)
     """Names of parameters and buffers by ``id``."""
 
@@ -84,7 +86,10 @@ class _Reference:
         state = dict(zip(self.before, values[split:], strict=True))
         with _swapped(_reparametrize_module, self.target, state):
             leaves = self.call(*values[:split])
-        return [*leaves, *state.values(), *(value for value in values[:split] if _is_tensor(value))]
+        after = [*state.values(), *(value for value in values[:split] if _is_tensor(value))]
+        places = {id(value): len(leaves) + place for place, value in enumerate(after)}
+        self.traced.same = {n: places[id(leaf)] for n, leaf in enumerate(leaves) if id(leaf) in places}
+        return [*leaves, *after]
 
     @property
     def is_reassigned(self) -> bool:

@@ -76,7 +76,7 @@ class Node(Schema, frozen=True, kw_only=True):
     the results are put together, as Python over ``r0``, ``r1``, …; empty: one value, or a tuple of all."""
 
     args: tuple[Arg, ...] = ()
-    """Positional arguments; of ``output`` the results, flattened."""
+    """Positional arguments; of ``output`` the results, flattened: what is written is returned as written."""
 
     kwargs: dict[str, Arg] = {}
     """Keyword arguments. Of ``output`` what the operator leaves behind, by the name of the ``input`` or ``param`` node

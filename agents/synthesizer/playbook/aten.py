@@ -2,7 +2,7 @@
 
 import keyword
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ....hardware.work import refs
 from ....schemas import Arg, DType, Expr, Graph, Items, Node, Ref, SpecialFloat
@@ -90,10 +90,11 @@ _ALIASES = VIEWS | {"alias", "detach", "as_strided", "diagonal", "unfold", "view
 """Operators whose result may lie in their first argument's memory."""
 
 
-def ending(graph: Graph, tensor: Callable[[str], str]) -> list[str]:
+def ending(graph: Graph, tensor: Callable[[str], str], in_place: Collection[str] = ()) -> list[str]:
     """Statements that write what the operator leaves behind, and return its results.
 
     Nothing is written before everything is computed, and what lies in memory that is written is copied before that.
+    Kernels may have put the new values of what is ``in_place`` where they belong.
     """
     output = graph.nodes[-1]
     nodes = {node.name: node for node in graph.nodes}
@@ -104,7 +105,8 @@ def ending(graph: Graph, tensor: Callable[[str], str]) -> list[str]:
         return f"{text}.clone()" if owner != holder and owner in output.kwargs else text
 
     new = {holder: kept(arg, holder) for holder, arg in output.kwargs.items()}
-    results = [kept(arg) for arg in output.args]
+    is_written = [isinstance(arg, Ref) and arg.name in output.kwargs for arg in output.args]
+    results = [argument(a, tensor) if w else kept(a) for a, w in zip(output.args, is_written, strict=True)]
     lines = []
     if output.kwargs or output.target:
         names = [f"r{place}" for place in range(len(results))]
@@ -113,8 +115,20 @@ def ending(graph: Graph, tensor: Callable[[str], str]) -> list[str]:
     lines += [f"{tensor(holder)}_new = {text}" for holder, text in new.items() if text.endswith(".clone()")]
     for holder, text in new.items():
         value = f"{tensor(holder)}_new" if text.endswith(".clone()") else text
-        lines.append(f"{tensor(holder)}.copy_({value})")
+        lines += _write(tensor(holder), value, holder in in_place)
     return [*lines, f"return {output.target or returned(results)}"]
+
+
+def _write(holder: str, value: str, in_place: bool) -> list[str]:
+    if not in_place:
+        return [f"{holder}.copy_({value})"]
+    # Autograd refuses to use what it kept of a tensor that was written since, if it is told so.
+    return [
+        f"if {value} is {holder}:",
+        f"    torch.autograd.graph.increment_version({holder})",
+        "else:",
+        f"    {holder}.copy_({value})",
+    ]
 
 
 def _owner(nodes: dict[str, Node], name: str) -> str:

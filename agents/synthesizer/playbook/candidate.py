@@ -7,7 +7,8 @@ from ....hardware.languages.cpp import LOADER
 from ....schemas import Graph, Items, ProblemFacts
 from .aten import argument, pyname
 from .cpp import Function, Library, library
-from .entry_points import Pass, entry_points
+from .differentiable import flat
+from .entry_points import Pass, entry_points, is_module
 from .glue import Glue
 from .knobs import Settings
 from .normal import normalise
@@ -81,8 +82,9 @@ def flags(settings: Settings) -> list[str]:
 
 def passes_of(facts: ProblemFacts, graph: Graph) -> dict[str, Graph]:
     """The graphs that a candidate computes, by the name of its function for each."""
-    backward = {} if facts.backward_graph is None else {"backward": facts.backward_graph}
-    return {"kernel": graph, **backward}
+    if facts.backward_graph is None:
+        return {"kernel": graph}
+    return {"kernel": flat(graph) if is_module(facts, graph) else graph, "backward": facts.backward_graph}
 
 
 def _docstring(plans: Sequence[Plan]) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ....schemas import Graph, Node, ProblemFacts
 from .aten import argument, program, pyname, sizes_from_inputs
+from .differentiable import differentiable_lines, forward_lines
 from .glue import Glue, extra_guards, guard, size_conditions
 from .parameters import attribute, module_lines
 
@@ -54,13 +55,32 @@ def entry_points(facts: ProblemFacts, passes: Sequence[Pass]) -> list[str]:
     forward = passes[0]
     lines = [*_NOT_SUPPORTED.splitlines(), "", ""]
     for one in passes:
-        lines += [*_plain(one), "", "", *_valid(one)]
-    if not (facts.is_module or facts.parameters or forward.params):
+        lines += [*_plain(one, is_followed=len(passes) > 1), "", "", *_valid(one)]
+    if not is_module(facts, forward.graph):
         functions = [[*_decorator(one), f"def {one.name}({', '.join(one.inputs)}):", *_body(one)] for one in passes]
         return [*lines, *_apart(functions)]
+    if facts.graph is not None and len(passes) > 1:
+        return [*lines, *_differentiable_module(facts, facts.graph, passes)]
     head = ["", "    @torch.no_grad()", f"    def forward({', '.join(['self', *forward.inputs])}):"]
     read = [f"    {pyname(node.name)} = {attribute(node.target)}" for node in forward.params]
     return [*lines, *module_lines(facts, forward.params, [*head, *_indented([*read, *_body(forward)])])]
+
+
+def is_module(facts: ProblemFacts, graph: Graph) -> bool:
+    """Whether the candidate is a ``ModelNew``."""
+    return facts.is_module or bool(facts.parameters) or any(node.op == "param" for node in graph.nodes)
+
+
+def _differentiable_module(facts: ProblemFacts, graph: Graph, passes: Sequence[Pass]) -> list[str]:
+    forward, backward = passes
+    lines = []
+    for one, name in ((forward, "_kernels"), (backward, "_backward")):
+        lines += ["@torch.no_grad()", f"def {name}({', '.join(one.values)}):", *_body(one), "", ""]
+    read = [f"{pyname(node.name)} = {attribute(node.target)}" for node in forward.params]
+    body = _indented(_indented([*_aliases(forward), *read, *forward_lines(graph)]))
+    head = ["", f"    def forward({', '.join(['self', *forward.inputs])}):"]
+    differentiable = differentiable_lines(graph, backward.graph)
+    return [*lines, *differentiable, *module_lines(facts, forward.params, [*head, *body])]
 
 
 def _apart(functions: list[list[str]]) -> list[str]:
@@ -72,10 +92,10 @@ def _decorator(one: Pass) -> list[str]:
     return ["@torch.no_grad()"] if needed else []
 
 
-def _plain(one: Pass) -> list[str]:
+def _plain(one: Pass, is_followed: bool) -> list[str]:
     names = [*one.inputs, *(pyname(node.name) for node in one.params)]
     return [
-        *(["@torch.no_grad()"] if one.graph.nodes[-1].kwargs else []),
+        *(["@torch.no_grad()"] if one.graph.nodes[-1].kwargs and not is_followed else []),
         f"def _aten{one.suffix}({', '.join(names)}):",
         '    """The captured operator as plain ATen calls."""',
         *_indented([*_aliases(one), *_kinds(one), *_refusals(one.graph), *program(one.graph)]),

@@ -25,6 +25,8 @@ class Glue:
         self.present = {n.name for n in plan.graph.nodes if n.op in ("input", "param", "constant")}
         self.contiguous: dict[str, str] = {}
         self.known = set(plan.graph.symbols)
+        self.overwritten: set[str] = set()
+        """Values whose memory took a kernel's result."""
 
     def head(self, tensors: list[str]) -> list[str]:
         """Statements before everything else; ``tensors`` are the arguments and parameters."""
@@ -39,7 +41,7 @@ class Glue:
                 self._compact(step)
             else:
                 self._kernel(step)
-        last = ending(self.plan.graph, self._tensor)
+        last = ending(self.plan.graph, self._tensor, self.overwritten)
         return [*self.lines, *last]
 
     def _steps(self) -> Iterator["Node | Kernel | SpecialKernel"]:
@@ -88,6 +90,7 @@ class Glue:
         """The result takes the memory of an operator's result, which nobody reads afterwards."""
         self._pointer(source)
         self.lines.append(f"{pyname(name)} = {self.contiguous[source]}")
+        self.overwritten.add(source)
         self.present.add(name)
 
     def _arguments(self, function: Function) -> str:
