@@ -19,7 +19,14 @@ def finished_file(graph: SearchGraph, node: str) -> str:
     opened, record = graph.opened, graph.nodes.get(node)
     if opened is None or record is None or record.candidate is None or not _is_correct(record):
         raise InputError(f"node {node} of session {graph.session} has no correct candidate: there is no finished file")
-    return finish(opened.problem, opened.facts, record.candidate.source, header=header(graph, opened, record))
+    gradients = record.verify_report.gradients if record.verify_report is not None else ""
+    return finish(
+        opened.problem,
+        opened.facts,
+        record.candidate.source,
+        header=header(graph, opened, record),
+        gradients=gradients,
+    )
 
 
 def header(graph: SearchGraph, opened: SessionOpened, record: NodeRecord) -> str:
@@ -33,8 +40,7 @@ def header(graph: SearchGraph, opened: SessionOpened, record: NodeRecord) -> str
         f"opened on {_date(graph.opened_ns)} (UTC).",
         f"Measured on pool {opened.pool.name}: {_machine(opened.hardware)}.",
     ]
-    # The text may end up inside a docstring, whatever a driver calls its device.
-    return "\n".join(lines).replace("\\", "/").replace('"', "'") + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _is_correct(record: NodeRecord) -> bool:

@@ -1,6 +1,7 @@
 """Putting a winner into a model, and taking it out again."""
 
 import copy
+import copyreg
 from fnmatch import fnmatchcase
 from types import TracebackType
 from typing import Any, Self
@@ -104,9 +105,11 @@ def fast_class(original: type[torch.nn.Module], call: SearchedCall) -> type[torc
     def reduced(self: Any, protocol: Any) -> Any:
         self.__class__ = original
         try:
-            return self.__reduce_ex__(protocol)
+            made, arguments, *state = self.__reduce_ex__(protocol)
         finally:
             self.__class__ = fast
+        # Pickle would not let __newobj__ make another class than the object's own.
+        return (object.__new__ if made is copyreg.__newobj__ else made, arguments, *state)  # type: ignore[attr-defined]
 
     own = {
         "forward": forward,

@@ -6,7 +6,12 @@ from rich.table import Table
 from ..kernelbench import FastP, Misses, Report
 from .terminal import out, print_wide
 
-AGAINST = {"eager": "eager", "compile": "best compile"}
+AGAINST = {
+    "ordinary_eager": "eager, ordinary",
+    "ordinary_compile": "best compile, ordinary",
+    "eager": "eager",
+    "compile": "best compile",
+}
 
 MOST_NAMES = 4
 """Problems of one cause that are named; the CSV has them all."""
@@ -41,6 +46,8 @@ def _scores(scores: tuple[FastP, ...]) -> Table:
         table.add_column(f"p = {p:g}", justify="right")
     for against, name in AGAINST.items():
         own = sorted((score for score in scores if score.against == against), key=lambda score: score.p)
+        if not own:
+            continue
         table.add_row(name, *(f"{score.share:.2f} ({score.count})" for score in own), style="bold")
         table.add_row("  whole interval", *(f"{score.sure_share:.2f} ({score.surely})" for score in own))
     return table

@@ -60,11 +60,8 @@ def _times(result: SearchResult) -> Table:
     """Ordinary processes first, where they were timed; beside them the judge."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(result.problem)
-    for column in ("ms", "speedup", "95 % interval"):
-        table.add_column(column, justify="right")
-    for column in ("judge's speedup", "95 % interval") if result.ordinary else ():
-        table.add_column(column, justify="right")
-    table.add_column("roofline", justify="right")
+    for column in ("ms", "speedup", "95 % interval", *(["by the judge"] if result.ordinary else []), "roofline"):
+        table.add_column(column, justify="right", no_wrap=True)
     times = result.ordinary.times_ms if result.ordinary else result.times_ms
     for key, name in NAMES.items():
         if key not in times and key not in result.times_ms:
@@ -79,7 +76,10 @@ def _times(result: SearchResult) -> Table:
 
 def _ratios(result: SearchResult, baseline: str) -> tuple[str, ...]:
     judged = _cells(result.speedups.get(baseline))
-    return (*_cells(result.ordinary.speedups.get(baseline)), *judged) if result.ordinary else judged
+    if result.ordinary is None:
+        return judged
+    beside = "{} ({})".format(*judged) if any(judged) else ""
+    return *_cells(result.ordinary.speedups.get(baseline)), beside
 
 
 def _cells(speedup: Interval | None) -> tuple[str, str]:

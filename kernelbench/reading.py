@@ -1,6 +1,7 @@
 """A closed session, or what kept a problem from having one, as a row. Pure but for the wording of causes."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -86,9 +87,10 @@ def tf32_of(pool: Pool, facts: ProblemFacts, source: str) -> str:
 def _measured(row: Row, result: SearchResult) -> Row:
     times = result.times_ms
     eager = result.speedups["eager"]
-    best = min((name for name in COMPILED if name in result.speedups), key=lambda name: times[name], default="eager")
+    best = _best_compiled(result.speedups, times)
     row = replace(
         row,
+        **_ordinary(result),
         **_interval("eager", eager),
         **_interval("compile", result.speedups[best]),
         compile_baseline=best,
@@ -97,7 +99,21 @@ def _measured(row: Row, result: SearchResult) -> Row:
         max_autotune_ms=times.get("max_autotune"),
         kernel_ms=times["candidate"],
     )
-    return replace(row, cause=_why_slow(eager))
+    counted = result.ordinary.speedups.get("eager", eager) if result.ordinary and eager.is_win else eager
+    return replace(row, cause=_why_slow(counted))
+
+
+def _best_compiled(speedups: Mapping[str, Interval], times_ms: Mapping[str, float]) -> str:
+    return min((name for name in COMPILED if name in speedups), key=lambda name: times_ms[name], default="eager")
+
+
+def _ordinary(result: SearchResult) -> dict[str, Any]:
+    """What was measured in ordinary processes, if anything was."""
+    if result.ordinary is None or "eager" not in result.ordinary.speedups:
+        return {}
+    speedups = result.ordinary.speedups
+    best = _best_compiled(speedups, result.ordinary.times_ms)
+    return {**_interval("ordinary_eager", speedups["eager"]), **_interval("ordinary_compile", speedups[best])}
 
 
 def _interval(against: str, speedup: Interval) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """One problem's result: a line of the CSV."""
 
+import math
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
@@ -37,8 +38,17 @@ class Row(Schema, frozen=True, kw_only=True):
     """Why it is a miss (no interval above 1 over eager), in a few words; empty if it is none."""
     detail: str = ""
     """The same as a sentence."""
+    ordinary_eager_speedup: float | None = None
+    """Median time of eager over that of the best kernel, in ordinary processes; empty where that was not measured."""
+    ordinary_eager_low: float | None = None
+    """Low end of its 95 % interval."""
+    ordinary_eager_high: float | None = None
+    ordinary_compile_speedup: float | None = None
+    """The same against the faster of torch.compile and max-autotune there."""
+    ordinary_compile_low: float | None = None
+    ordinary_compile_high: float | None = None
     eager_speedup: float | None = None
-    """Median time of eager over that of the best kernel, from one interleaved run."""
+    """Median time of eager over that of the best kernel, from one interleaved run of the judge."""
     eager_low: float | None = None
     """Low end of its 95 % interval."""
     eager_high: float | None = None
@@ -85,8 +95,8 @@ class Row(Schema, frozen=True, kw_only=True):
 
     @property
     def is_miss(self) -> bool:
-        """Whether the best kernel is not surely faster than eager."""
-        return self.eager_low is None or self.eager_low <= 1.0
+        """Whether the best kernel is not surely faster than eager, in ordinary processes as well."""
+        return self.eager_low is None or self.eager_low <= 1.0 or (self.ordinary_eager_low or math.inf) <= 1.0
 
 
 COLUMNS = Row.__struct_fields__

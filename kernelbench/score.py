@@ -7,6 +7,8 @@ from ..schemas import Schema
 from .row import Row
 
 THRESHOLDS = (1.0, 1.5, 2.0)
+JUDGED = ("eager", "compile")
+ORDINARY = ("ordinary_eager", "ordinary_compile")
 
 
 class FastP(Schema, frozen=True, kw_only=True):
@@ -17,7 +19,8 @@ class FastP(Schema, frozen=True, kw_only=True):
     """
 
     against: str
-    """``eager``, or ``compile`` for the faster of torch.compile and max-autotune."""
+    """``eager``, or ``compile`` for the faster of torch.compile and max-autotune, by the judge; ``ordinary_eager`` and
+    ``ordinary_compile`` in ordinary processes."""
     p: float
     problems: int
     """Of how many it is the share."""
@@ -40,7 +43,7 @@ class Misses(Schema, frozen=True, kw_only=True):
 
 
 def fast_p(rows: Sequence[Row], against: str, p: float) -> FastP:
-    """``fast_p`` of ``rows`` against ``eager`` or ``compile``."""
+    """``fast_p`` of ``rows`` against one of :data:`JUDGED` or :data:`ORDINARY`."""
     count = _above(rows, f"{against}_speedup", p)
     surely = _above(rows, f"{against}_low", p)
     problems = max(1, len(rows))
@@ -61,8 +64,9 @@ def _above(rows: Sequence[Row], column: str, p: float) -> int:
 
 
 def scores(rows: Sequence[Row]) -> tuple[FastP, ...]:
-    """Against both, at every threshold."""
-    return tuple(fast_p(rows, against, p) for against in ("eager", "compile") for p in THRESHOLDS)
+    """Against both, at every threshold; first in ordinary processes, if they were timed for any problem."""
+    ordinary = ORDINARY if any(row.ordinary_eager_speedup is not None for row in rows) else ()
+    return tuple(fast_p(rows, against, p) for against in (*ordinary, *JUDGED) for p in THRESHOLDS)
 
 
 def misses(rows: Sequence[Row]) -> tuple[Misses, ...]:

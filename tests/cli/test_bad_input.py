@@ -59,6 +59,8 @@ def sentence(err: str) -> str:
         (["optimize", "{problem}", "--target", "-1"], "target -1"),
         (["optimize", "{problem}", "--target", "inf"], "target inf"),
         (["optimize", "{problem}", "--policy", "gready"], "unknown policy 'gready'"),
+        (["optimize", "{problem}", "--against", "max_autotune"], "a win is measured against best, compile, eager"),
+        (["evaluate", "{problem}", "{tmp}/empty.py", "--against", "all"], "against 'all'"),
         (["optimize", "{problem}", "--synthesizer", "playbok"], "unknown synthesizer 'playbok'"),
         (["optimize", "{problem}", "--pool", "cpi"], "did you mean 'cpu'?"),
         (["optimize", "{problem}", "--no-workers"], "--no-workers needs --nats"),
@@ -87,6 +89,9 @@ def sentence(err: str) -> str:
         (["show", "rmsnorm-7kq2x"], "did you mean 'rmsnorm-7kq2m'?"),
         (["show", "rmsnorm-7kq2m", "--node", "n0002"], "did you mean 'n002'?"),
         (["show", "rmsnorm-7kq2m", "--source", "--json"], "choose one"),
+        (["show", "rmsnorm-7kq2m", "--file", "--json"], "choose one"),
+        (["show", "rmsnorm-7kq2x", "--file"], "did you mean 'rmsnorm-7kq2m'?"),
+        (["show", "rmsnorm-7kq2m", "--node", "n003", "--file"], "no correct candidate: there is no finished file"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

@@ -73,6 +73,20 @@ def test_source_is_the_file_and_nothing_else(recorded: Path, kernelswarm: Callab
     assert kernelswarm("show", SESSION, "--source").out == SOURCE
 
 
+def test_the_finished_file_is_made_again_from_the_log(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
+    ran = kernelswarm("show", SESSION, "--file")
+    assert (ran.status, ran.err) == (0, "") and SOURCE in ran.out
+    assert f"session {SESSION}, node n002" in ran.out and "faster than eager: 2.00x (1.96 to 2.04)" in ran.out
+    assert ran.out == kernelswarm("show", SESSION, "--file").out
+    assert "node n001" in kernelswarm("show", SESSION, "--node", "n001", "--file").out
+
+
+def test_an_open_session_has_no_finished_file_yet(home: Path, kernelswarm: Callable[..., Any]) -> None:
+    write_session(home, events=9)
+    assert "is still open: name a node with --node" in kernelswarm("show", SESSION, "--file").err
+    assert SOURCE in kernelswarm("show", SESSION, "--file", "--node", "n001").out
+
+
 def test_json_of_show_is_one_object(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
     session = json.loads(kernelswarm("show", SESSION, "--json").out)
     assert session["session"]["best"] == "n002"

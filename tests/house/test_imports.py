@@ -18,6 +18,7 @@ ALLOWED = {
     "knowledge": {"schemas"},
     "problems": {"schemas"},
     "agents": {"schemas", "bus", "store", "hardware", "knowledge", "problems"},
+    "api": {"schemas", "bus", "store", "hardware", "knowledge", "problems", "agents", "asking"},
     "cli": {"schemas", "bus", "store", "hardware", "knowledge", "problems", "agents", "faults", "kernelbench"},
     "faults": {"schemas", "bus", "store", "hardware", "agents"},
     "kernelbench": {"schemas", "bus", "store", "hardware", "agents"},

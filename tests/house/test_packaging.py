@@ -48,7 +48,7 @@ def test_the_wheel_holds_every_data_file(names: set[str], pattern: str) -> None:
 
 
 def test_the_wheel_holds_every_module(names: set[str]) -> None:
-    folders = ("schemas", "bus", "store", "hardware", "knowledge", "agents", "cli", "problems")
+    folders = ("schemas", "bus", "store", "hardware", "knowledge", "agents", "api", "cli", "problems")
     files = {f"kernelswarm/{path.relative_to(ROOT)}" for folder in folders for path in (ROOT / folder).rglob("*.py")}
     assert files <= names
 

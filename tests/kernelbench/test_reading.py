@@ -9,7 +9,7 @@ from logged import SESSION, a_session, planned
 import given
 from kernelswarm.agents.graph import SearchGraph
 from kernelswarm.kernelbench import Outcome, Row, reading
-from kernelswarm.schemas import Event, HarnessError, SessionClosed, Timing, Verdict
+from kernelswarm.schemas import Event, HarnessError, ProfileReport, SessionClosed, Timing, Verdict
 
 BLANK = Row(level=1, number=2, problem="2_Problem", verdict=Outcome.running, pool="cpu", minutes_per_problem=2.0)
 
@@ -55,6 +55,18 @@ def test_the_faster_of_the_compiled_baselines_counts() -> None:
     found = reading.row_of(BLANK, graph, 1.0)
     assert (found.compile_baseline, found.compile_speedup, found.eager_speedup) == ("max_autotune", 2.0, 4.0)
     assert (found.compile_ms, found.max_autotune_ms) == (3.0, 2.0)
+
+
+def test_ordinary_processes_are_read_beside_the_judge_and_decide() -> None:
+    events = [(event, node) for event, node in a_session()]
+    graph = folded(events)
+    timing = given.against_all(1.0, eager=4.0, compile=2.0)
+    graph.nodes["n002"].confirmation = ProfileReport(
+        verdict=Verdict.correct, isolation="", timing=timing, ordinary=given.against_all(1.0, eager=0.9, compile=0.8)
+    )
+    found = reading.row_of(BLANK, graph, 1.0)
+    assert (found.ordinary_eager_speedup, found.ordinary_compile_speedup, found.eager_speedup) == (0.9, 0.8, 4.0)
+    assert (found.cause, found.is_miss) == ("slower than eager", True)
 
 
 def test_the_commonest_fault_is_the_cause() -> None:

@@ -42,6 +42,17 @@ def test_nothing_scores_nothing() -> None:
     assert [score.share for score in scores([])] == [0.0] * 6
 
 
+def test_ordinary_processes_come_first_where_they_were_timed(rows: list[Row]) -> None:
+    timed = row(6, ordinary_eager_speedup=1.6, ordinary_eager_low=1.4, ordinary_compile_speedup=0.9)
+    found = scores([*rows, timed])
+    assert [score.against for score in found[::3]] == ["ordinary_eager", "ordinary_compile", "eager", "compile"]
+    assert [score.count for score in found[:4]] == [1, 1, 0, 0]
+
+
+def test_what_is_slower_in_ordinary_processes_is_a_miss() -> None:
+    assert not row(1).is_miss and row(1, ordinary_eager_low=0.98).is_miss
+
+
 def test_misses_are_counted_by_cause(rows: list[Row]) -> None:
     assert [(miss.cause, miss.problems) for miss in misses(rows)] == [
         ("refused: memory", ("4_Problem", "5_Problem")),

@@ -1,0 +1,103 @@
+"""What the end of a search and a verdict print: ordinary processes first, the judge beside them."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import given
+from kernelswarm.agents.session import Evaluation, Ordinary, SearchResult, Speedup
+from kernelswarm.cli import evaluate
+from kernelswarm.cli.show_session import graph
+from kernelswarm.cli.summary import print_summary
+from kernelswarm.schemas import Verdict
+from kernelswarm.store import NodeRow
+
+ORDINARY = Ordinary(
+    times_ms={"eager": 4.0, "compile": 1.1, "candidate": 1.0},
+    speedups={"eager": given.interval(4.0), "compile": given.interval(1.1)},
+)
+RESULT = SearchResult(
+    session="rmsnorm-abcde",
+    problem="rmsnorm",
+    pool="cpu",
+    reason="budget",
+    detail="n001 is 1.10x (1.08 to 1.12) as fast as torch.compile in ordinary processes",
+    win=True,
+    best="n001",
+    speedup=given.interval(1.1),
+    against="compile",
+    times_ms={"eager": 5.0, "compile": 1.3, "candidate": 1.0},
+    speedups={"eager": given.interval(5.0), "compile": given.interval(1.3)},
+    path="out/best.py",
+)
+
+
+def row_of(text: str, name: str) -> list[str]:
+    return next(line for line in text.splitlines() if line.startswith(name)).split()
+
+
+def test_the_table_shows_ordinary_processes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    print_summary(msgspec.structs.replace(RESULT, ordinary=ORDINARY))
+    shown = capsys.readouterr().out
+    assert " ".join(row_of(shown, "torch.compile")) == "torch.compile 1.100 1.10x 1.08 to 1.12 1.30x (1.27 to 1.33)"
+    assert row_of(shown, "best kernel")[:3] == ["best", "kernel", "1.000"]
+    assert "by the judge" in shown
+
+
+def test_the_table_shows_the_judge_alone_where_nothing_else_was_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    print_summary(RESULT)
+    shown = capsys.readouterr().out
+    assert " ".join(row_of(shown, "torch.compile")) == "torch.compile 1.300 1.30x 1.27 to 1.33"
+    assert "judge" not in shown
+
+
+def test_a_file_that_is_no_win_is_named_for_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    print_summary(msgspec.structs.replace(RESULT, win=False, detail="no win found: 0.97x of eager"))
+    shown = capsys.readouterr().out
+    assert "no win found  0.97x of eager" in shown and "out/best.py  (the fastest correct one)" in shown
+
+
+VERDICT = Evaluation(
+    verdict=Verdict.correct,
+    correct=True,
+    win=True,
+    reason=None,
+    evidence={},
+    isolation="process",
+    pool="cpu",
+    speedup=Speedup(median=1.1, low=1.08, high=1.12, against="compile"),
+    times_ms=RESULT.times_ms,
+    roofline_fraction=None,
+    session="rmsnorm-abcde",
+)
+
+
+def test_a_verdict_shows_ordinary_processes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    judged = Speedup(median=1.3, low=1.27, high=1.33, against="compile")
+    evaluate._print(msgspec.structs.replace(VERDICT, ordinary=ORDINARY, judged=judged), Path("mine.py"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2] == "win: 1.10x (1.08 to 1.12) against torch.compile in ordinary processes"
+    assert lines[3].startswith("eager 4.000 ms") and "this candidate 1.000 ms" in lines[3]
+    assert lines[4].startswith("judge: 1.30x (1.27 to 1.33) against torch.compile; eager 5.000 ms")
+
+
+def test_a_verdict_says_why_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    evaluate._print(msgspec.structs.replace(VERDICT, win=False, ordinary_missing="it does not import there"), None)
+    assert (
+        "no win: 1.10x (1.08 to 1.12) against torch.compile; not timed in ordinary processes: it does not import"
+        in (capsys.readouterr().out)
+    )
+
+
+def test_the_graph_shows_both_and_a_win_needs_both() -> None:
+    node = NodeRow(
+        session="s", node="n001", number=1, parent="", intent="draft", memory="", state="profiled",
+        confirmed=True, at="",
+        verdict="correct", speedup=1.3, speedup_low=1.2, speedup_high=1.4,
+        ordinary_speedup=0.9, ordinary_low=0.8, ordinary_high=1.0,
+    )  # fmt: skip
+    label = graph((node,), "n001").children[0].label
+    assert "0.90x (0.80 to 1.00) in ordinary processes, 1.30x (1.20 to 1.40) by the judge" in str(label)
+    won = graph((msgspec.structs.replace(node, ordinary_low=1.01),), "n001").children[0].label
+    assert any(span.style == "green" for span in won.spans) and not any(span.style == "green" for span in label.spans)  # type: ignore[union-attr]
