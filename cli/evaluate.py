@@ -14,7 +14,7 @@ from ..agents.search import grounded, session_on
 from ..agents.session import Evaluation, SearchOptions, evaluation_of
 from ..agents.synthesizer.backend import GIVEN
 from ..hardware.assembly import language_taken
-from ..hardware.neighbours import imported_neighbours
+from ..hardware.neighbours import refuse_neighbours
 from ..hardware.pool_files import find_pool
 from ..hardware.problem_files import LARGEST_FILE, load_problem
 from ..schemas import InputError
@@ -111,11 +111,7 @@ def _read_one(path: Path) -> str:
         raise InputError(f"candidate file {path} does not exist") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"candidate file {path} cannot be read as text: {error}") from error
-    if neighbours := imported_neighbours(source, path):
-        raise InputError(
-            f"candidate file {path} imports {', '.join(neighbours)}: a candidate is one self-contained file, so put "
-            "their code into it"
-        )
+    refuse_neighbours(source, path)
     return source
 
 
