@@ -46,6 +46,12 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+SEARCHING = (optimize, fork, resume)
+EXIT_STATUSES = (
+    "[bold]Exit status[/]",
+    "0 done, also without a win · 2 bad input · 3 nothing could be tried: not one candidate was made · 130 interrupted",
+)
+
 for module in (
     optimize,
     fork,
@@ -67,7 +73,8 @@ for module in (
     faults,
 ):
     name = module.__name__.rpartition(".")[2]
-    examples = "\n\n".join(["[bold]Examples[/]", *map(escape, module.EXAMPLES)])
+    statuses = EXIT_STATUSES if module in SEARCHING else ()
+    examples = "\n\n".join(["[bold]Examples[/]", *map(escape, module.EXAMPLES), *statuses])
     app.command(name, epilog=examples)(connecting(getattr(module, name)))
 app.add_typer(log.app)
 app.add_typer(bench.app)

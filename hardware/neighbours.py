@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..schemas import ProblemError, sha256
+from ..schemas import InputError, ProblemError, sha256
 from .import_statements import Statement, bound, renamed, statements
 
 PREFIX = "_neighbours_"
@@ -129,15 +129,23 @@ def names_from_stars(source: str, path: Path) -> set[str]:
     return names
 
 
-def imported_neighbours(source: str, path: Path) -> list[str]:
-    """Files beside ``path`` that its text, which may be no Python, imports."""
+def refuse_neighbours(source: str, path: Path) -> None:
+    """Refuse a candidate that leans on files beside it; what is no Python is left to whoever loads it.
+
+    Raises:
+        InputError: it imports some.
+    """
     try:
-        found = list(statements(ast.parse(source)))
+        names = [name for one in statements(ast.parse(source)) for name in one.resolved("") or []]
     except (SyntaxError, ValueError):
-        return []
-    names = [name for one in found for name in one.resolved("") or []]
+        return
     files = [_file_of(path.parent, name) for name in names if name.partition(".")[0] not in sys.stdlib_module_names]
-    return list(dict.fromkeys(str(file.relative_to(path.parent)) for file in files if file is not None))
+    found = dict.fromkeys(str(file.relative_to(path.parent)) for file in files if file is not None)
+    if found:
+        raise InputError(
+            f"candidate file {path} imports {', '.join(found)}: a candidate is one self-contained file, so put their "
+            "code into it"
+        )
 
 
 def _with(preamble: str, text: str) -> str:

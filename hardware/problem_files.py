@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..schemas import InputError, Problem, ProblemError, ProblemFormat, sha256
 from .import_statements import bound
-from .neighbours import bundled, imported_neighbours, names_from_stars
+from .neighbours import bundled, names_from_stars, refuse_neighbours
 
 FUNCTION_NAMES = ("shapes", "inputs", "reference")
 KERNELBENCH_NAMES = ("Model", "get_inputs")
@@ -44,11 +44,7 @@ def load_candidate(path: Path) -> str:
         raise InputError(f"candidate file {path} does not exist") from error
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"candidate file {path} cannot be read as text: {error}") from error
-    if neighbours := imported_neighbours(source, path):
-        raise InputError(
-            f"candidate file {path} imports {', '.join(neighbours)}: a candidate is one self-contained file, so put "
-            "their code into it"
-        )
+    refuse_neighbours(source, path)
     return source
 
 

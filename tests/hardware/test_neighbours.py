@@ -8,9 +8,9 @@ from types import ModuleType
 
 import pytest
 
-from kernelswarm.hardware.neighbours import PREFIX, imported_neighbours
+from kernelswarm.hardware.neighbours import PREFIX, refuse_neighbours
 from kernelswarm.hardware.problem_files import load_problem
-from kernelswarm.schemas import Problem, ProblemError, ProblemFormat
+from kernelswarm.schemas import InputError, Problem, ProblemError, ProblemFormat
 
 REST = "\nshapes = {'main': {}}\ndef inputs(generator): return []\n"
 
@@ -179,7 +179,9 @@ def test_an_import_that_may_fail_is_left_to_the_file(tmp_path: Path) -> None:
     assert load_problem(path).source.startswith(guarded)
 
 
-def test_the_neighbours_of_a_candidate_are_named(tmp_path: Path) -> None:
+def test_a_candidate_is_one_self_contained_file(tmp_path: Path) -> None:
     path = written(tmp_path, helpers="", problem="import torch, helpers")
-    assert imported_neighbours(path.read_text(), path) == ["helpers.py"]
-    assert imported_neighbours("def kernel(:", path) == []
+    with pytest.raises(InputError, match=r"imports helpers.py: a candidate is one self-contained file"):
+        refuse_neighbours(path.read_text(), path)
+    refuse_neighbours("import torch\ndef kernel(x): return x", path)
+    refuse_neighbours("def kernel(:", path)

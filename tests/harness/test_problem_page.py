@@ -11,8 +11,6 @@ from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import ProblemError, ProblemFormat
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
-
 assert kernelswarm.__file__ is not None
 PAGE = (Path(kernelswarm.__file__).parent / "docs" / "problems.md").read_text()
 EXAMPLES = dict(re.findall(r"^```python\n# (\S+\.py)\n(.*?)^```", PAGE, re.M | re.S))
@@ -71,6 +69,7 @@ def test_the_page_has_an_example_of_each_thing_that_it_names() -> None:
         assert any(topic in EXAMPLES[name] for name in PROBLEMS), topic
 
 
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("name", PROBLEMS)
 async def test_an_example_can_be_searched(name: str, tmp_path: Path, device: Device) -> None:
     for file, text in EXAMPLES.items():
@@ -87,6 +86,7 @@ def test_every_refusal_of_the_page_is_tried() -> None:
     assert sentences().keys() == REFUSED.keys()
 
 
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("what", REFUSED)
 async def test_a_refusal_costs_the_sentence_of_the_page(what: str, tmp_path: Path, device: Device) -> None:
     (tmp_path / "broken.py").write_text("def f(:")

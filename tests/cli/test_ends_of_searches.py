@@ -1,0 +1,110 @@
+"""How searches end, as real runs: nothing to try, interrupted, killed and resumed. Timed against eager alone."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from waiting import LONG_S, within
+
+from kernelswarm.cli.report import kept_folder
+
+SHAPES = "import torch\nshapes = {'main': dict(n=64)}\n"
+INPUTS = "def inputs(generator, n):\n    return [torch.randn(n, n, generator=generator)]\n"
+LEFT_TO_PYTORCH = SHAPES + INPUTS + "def reference(x):\n    return torch.linalg.svd(x)[1]\n"
+SIMPLE = SHAPES + INPUTS + "def reference(x):\n    return torch.sigmoid(x) * 2 + 1\n"
+
+
+@pytest.fixture(scope="module")
+def measured_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One home for all, because a new one measures the machine first."""
+    home = tmp_path_factory.mktemp("home")
+    (home / "pools").mkdir()
+    (home / "pools" / "bare.toml").write_text(
+        'name = "bare"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\n'
+    )
+    return home
+
+
+@pytest.fixture(autouse=True)
+def home(measured_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KERNELSWARM_HOME", str(measured_home))
+    monkeypatch.delenv("KERNELSWARM_NATS", raising=False)
+    return measured_home
+
+
+async def started(*arguments: str, folder: Path) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "kernelswarm.cli", *arguments),
+        cwd=folder,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+async def line(program: asyncio.subprocess.Process, start: str) -> str:
+    """The next line on stderr that begins with ``start``."""
+    assert program.stderr is not None
+    while text := (await within(program.stderr.readline(), LONG_S)).decode():
+        if text.startswith(start):
+            return text.strip()
+    raise AssertionError(f"it ended without {start!r}")
+
+
+async def end(program: asyncio.subprocess.Process) -> tuple[int, str, str]:
+    out, err = await within(program.communicate(), LONG_S)
+    assert program.returncode is not None
+    return program.returncode, out.decode(), err.decode()
+
+
+def result(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "result.json").read_text())
+    return found
+
+
+async def test_where_nothing_can_be_tried_it_says_why_once_shows_the_baselines_and_ends_with_3(tmp_path: Path) -> None:
+    (tmp_path / "values.py").write_text(LEFT_TO_PYTORCH)
+    program = await started("optimize", "values.py", "--pool", "bare", "--budget", "9", "--out", "o", folder=tmp_path)
+    status, out, err = await end(program)
+    assert status == 3, err
+    assert err.count("made no candidate") == 1 and "baselines: eager" in err
+    assert "no candidate was made: " in out and "ended: nothing to try" in out
+    told = result(tmp_path / "o")
+    assert told["reason"] == "nothing_to_try" and told["candidates"] == 0 and not told["best"]
+    assert told["times_ms"].keys() == {"eager"}
+
+
+async def test_an_interrupted_search_counts_what_was_finished(tmp_path: Path) -> None:
+    (tmp_path / "simple.py").write_text(SIMPLE)
+    program = await started("optimize", "simple.py", "--pool", "bare", "--budget", "30", "--out", "o", folder=tmp_path)
+    first = await line(program, "n0")
+    os.killpg(program.pid, signal.SIGINT)
+    status, _, err = await end(program)
+    assert status == 130, err
+    judged = 1 + sum(" against " in text for text in err.splitlines())
+    told = result(tmp_path / "o")
+    assert told["reason"] == "interrupted"
+    assert " against " in first and told["candidates"] == told["correct"] == judged
+    assert told["best"] and told["times_ms"].keys() == {"eager", "candidate"}
+
+
+async def test_a_search_that_was_killed_writes_where_it_was_told_to_once_it_is_resumed(
+    tmp_path: Path, home: Path
+) -> None:
+    (tmp_path / "simple.py").write_text(SIMPLE)
+    program = await started("optimize", "simple.py", "--pool", "bare", "--budget", "3", "--out", "o", folder=tmp_path)
+    session = (await line(program, "session ")).split()[1]
+    await line(program, "n0")
+    program.kill()
+    await within(program.wait())
+    assert kept_folder(home, session) == tmp_path / "o" and not (tmp_path / "o" / "result.json").exists()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    status, _, err = await end(await started("resume", session, folder=elsewhere))
+    assert status == 0, err
+    assert result(tmp_path / "o")["session"] == session

@@ -1,0 +1,83 @@
+"""What the generator cannot do, or does wrong, is one sentence in an event, and nobody tries it again."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+import given
+
+sys.path.insert(0, str(Path(__file__).parent))
+import graphs
+
+from kernelswarm.agents.synthesizer.backend import Answer, Request
+from kernelswarm.agents.synthesizer.playbook.backend import PlaybookBackend
+from kernelswarm.cli.terminal import TRACEBACK_CHARACTERS, _end_of_traceback
+from kernelswarm.schemas import Graph, Intent, MemoryOperator, NodePlanned, Ref, SynthesisFailed
+
+
+def failure(answer: Answer) -> SynthesisFailed:
+    assert answer.failed is not None and answer.candidate is None
+    return answer.failed
+
+
+def request(made: Graph) -> Request:
+    plan = NodePlanned(
+        parent="",
+        intent=Intent.draft,
+        memory=MemoryOperator.clean_slate,
+        advice=(),
+        draw=1,
+        number=1,
+        synthesizer="playbook",
+    )
+    return Request(
+        problem=given.problem(),
+        facts=graphs.facts(made),
+        pool=given.pool(),
+        hardware=graphs.HARDWARE,
+        plan=plan,
+        node="n001",
+        language="cpp",
+    )
+
+
+def chain(length: int) -> Graph:
+    steps = [graphs.call("step0", "add.Tensor", (Ref(name="x"), 1), "s0", "s1")]
+    for number in range(1, length):
+        steps.append(graphs.call(f"step{number}", "tanh.default", (Ref(name=f"step{number - 1}"),), "s0", "s1"))
+    return graphs.graph(graphs.source("x", "s0", "s1"), *steps, outputs=[f"step{length - 1}"])
+
+
+async def test_a_chain_that_is_too_deep_is_said_and_ends_the_search() -> None:
+    failed = failure(await PlaybookBackend().synthesize(request(chain(3000))))
+    assert failed.exhausted and failed.reason.startswith("the captured graph chains 3000 operations")
+
+
+async def test_a_defect_of_the_generator_is_a_sentence_and_its_traceback_is_shown_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    backend = PlaybookBackend()
+    broken = graphs.graph(
+        graphs.source("x", "s0", "s1"),
+        graphs.call("y", "tanh.default", ("nowhere",), "s0", "s1"),
+        outputs=["y"],
+    )
+    failed = failure(await backend.synthesize(request(broken)))
+    assert failed == failure(await backend.synthesize(request(broken)))
+    assert failed.reason.startswith("the generator has a defect: KeyError") and not failed.exhausted
+    assert capsys.readouterr().out.count("no candidate") == 1
+
+
+def test_of_a_long_traceback_the_end_is_shown() -> None:
+    def deeper(number: int) -> int:
+        return deeper(number + 1) if number % 2 else -deeper(number + 1)
+
+    try:
+        deeper(0)
+    except RecursionError:
+        shown = io.StringIO()
+        _end_of_traceback(shown, sys.exc_info())  # type: ignore[arg-type]
+    assert len(shown.getvalue()) <= TRACEBACK_CHARACTERS + 2
+    assert "RecursionError" in shown.getvalue().splitlines()[-1]
