@@ -84,7 +84,10 @@ def kernel(x, w):
 """,
 }
 WRONG = {
-    "of the wrong input": (with_gradients("(g * t).sum(0).expand_as(x), (g * w * (1 - t * t)).sum(0)"), "gradient of x"),
+    "of the wrong input": (
+        with_gradients("(g * t).sum(0).expand_as(x), (g * w * (1 - t * t)).sum(0)"),
+        "gradient of x",
+    ),
     "detached branch": ("import torch\ndef kernel(x, w): return torch.tanh(x) * w.detach()\n", "the gradient of w"),
     "scaled": (with_gradients("g * w * (1 - t * t) * 1.001, (g * t).sum(0)"), "the gradient of x"),
     "not accumulated": (
@@ -144,7 +147,7 @@ def problem_from(folder: Path, source: str) -> Problem:
 async def test_own_gradients_that_are_right_are_its_own(device: Device, tmp_path: Path, kind: str) -> None:
     report = await verified(device, tmp_path, SCALED, HONEST[kind])
     assert (report.verdict, report.gradients) == (Verdict.correct, "own"), report.evidence
-    assert [case.inputs for case in report.cases].count("gradients") == 1
+    assert all(case.inputs != "gradients" for case in report.cases)
 
 
 @pytest.mark.parametrize("kind", WITHOUT)
