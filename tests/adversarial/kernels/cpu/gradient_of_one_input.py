@@ -19,7 +19,6 @@ class Norm(torch.autograd.Function):
         r = normalised(x)
         y, g = x * r, cotangent * w
         of_x = r * (g - y * (g * y).mean(-1, keepdim=True))
-        of_w = (cotangent * y).sum(0)
         return of_x, None
 
 

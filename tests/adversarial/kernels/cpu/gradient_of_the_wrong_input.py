@@ -17,8 +17,7 @@ class Norm(torch.autograd.Function):
     def backward(ctx, cotangent):
         x, w = ctx.saved_tensors
         r = normalised(x)
-        y, g = x * r, cotangent * w
-        of_x = r * (g - y * (g * y).mean(-1, keepdim=True))
+        y = x * r
         of_w = (cotangent * y).sum(0)
         return r * (cotangent - y * (cotangent * y).mean(-1, keepdim=True)), of_w
 
