@@ -1,6 +1,6 @@
 """What supervisor and children say to each other. Children's words are data to the supervisor, never trusted code."""
 
-from ...schemas import ProblemFacts, ProblemFormat, Schema
+from ...schemas import ContractProperty, ProblemFacts, ProblemFormat, Schema
 
 # Values ------------------------------------------------------------------------------------------------------------
 
@@ -413,7 +413,47 @@ class Admitted(Schema, frozen=True, kw_only=True, tag="admitted"):
     facts: ProblemFacts
 
 
+class CheckContract(Schema, frozen=True, kw_only=True, tag="check_contract"):
+    """Hold a finished file against the contract suite (:mod:`..dropin.contract`)."""
+
+    source: str
+    artifacts: str
+    """Folder of compiled artifacts."""
+
+
+class ContractChecked(Schema, frozen=True, kw_only=True, tag="contract_checked"):
+    """What came of it."""
+
+    properties: tuple[ContractProperty, ...]
+
+
 Command = (
-    Load | Run | Differentiate | Dump | Release | Stock | Time | Open | MakeCase | Compare | Explain | Build | Admit
+    CheckContract
+    | Load
+    | Run
+    | Differentiate
+    | Dump
+    | Release
+    | Stock
+    | Time
+    | Open
+    | MakeCase
+    | Compare
+    | Explain
+    | Build
+    | Admit
 )
-Answer = Failure | Done | Ran | Dumped | Timed | Opened | CaseMade | Compared | Explained | Built | Admitted
+Answer = (
+    ContractChecked
+    | Failure
+    | Done
+    | Ran
+    | Dumped
+    | Timed
+    | Opened
+    | CaseMade
+    | Compared
+    | Explained
+    | Built
+    | Admitted
+)
