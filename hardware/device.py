@@ -13,6 +13,7 @@ from ..schemas import (
     Artifact,
     BaselineReport,
     CompileReport,
+    ContractProperty,
     DeviceProfile,
     HardwareFacts,
     InputError,
@@ -25,16 +26,21 @@ from ..schemas import (
     VerifyReport,
     sha256,
 )
+from .assembly import language_of
 from .dropin import finish
 from .harness import inspection, profiling, verification
 from .harness.admitting import admit
 from .harness.case_host import CaseHost
+from .harness.contract import contract_of
 from .harness.launcher import Launcher
 from .harness.timing_host import TimingHost
 from .languages import find_language
 from .lease import Lease
 from .native_source import candidate_in
 from .ordinary import Missing, OrdinaryHost, Settings
+
+CONTRACT_SECONDS = 120.0
+"""Least limit for the contract suite: it makes some thirty modules, and compiles and exports some."""
 
 
 class Device:
@@ -221,6 +227,17 @@ class Device:
             return await self._ordinary[problem.sha256].time(text, self._lease), ""
         except Missing as missing:
             return None, str(missing)
+
+    async def contract(self, source: str) -> tuple[ContractProperty, ...]:
+        """Hold a finished file (:func:`.dropin.finish`) against the contract suite: is it a drop-in for its reference?
+
+        Its native code is compiled first. It takes some ten seconds; nothing is timed.
+        """
+        await self.compile(source, language_of(source, self._pool.languages[0]))
+        async with self._lease.shared():
+            return await contract_of(
+                self._launcher, source, seconds=max(self._pool.candidate_seconds, CONTRACT_SECONDS)
+            )
 
     async def forget(self, problem: Problem) -> None:
         """End the processes that are kept warm for ``problem``: over many problems they would fill the memory."""

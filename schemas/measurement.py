@@ -282,6 +282,18 @@ class VerifyReport(Schema, frozen=True, kw_only=True):
     drop-in recomputes the reference), or empty where the problem has no gradients or the event is older."""
 
 
+class ContractProperty(Schema, frozen=True, kw_only=True):
+    """Whether a finished file behaves like its reference in one way (docs/dropin.md)."""
+
+    name: str
+    ok: bool = True
+    """Whether it does, or nothing is asked of it."""
+    applies: bool = True
+    """Whether the reference does it itself."""
+    detail: str = ""
+    """What differs, or why nothing is asked; one sentence."""
+
+
 class ProfileReport(Schema, frozen=True, kw_only=True):
     """What the profiler's harness measured. ``timing`` is None unless the verdict is correct."""
 

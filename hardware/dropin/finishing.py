@@ -17,6 +17,7 @@ _FLOATING = ("float16", "bfloat16", "float32", "float64")
 
 _FUNCTION = """\
 kernel = drop_in_function(REFERENCE.reference, CANDIDATE, SEARCHED)
+kernel.__module__ = __name__
 __all__ = ["kernel"]
 """
 _MODULE = '''\

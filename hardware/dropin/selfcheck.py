@@ -49,7 +49,7 @@ def _options(arguments: list[str], file: dict[str, Any]) -> argparse.Namespace:
 
 
 def _report(file: dict[str, Any], *, timed: bool) -> dict[str, Any]:
-    problem = _Problem(file)
+    problem = Carried(file)
     checks = [check for shape in problem.shapes for check in problem.checks(shape)]
     report = {
         "problem": file["SEARCHED"]["problem"],
@@ -62,7 +62,7 @@ def _report(file: dict[str, Any], *, timed: bool) -> dict[str, Any]:
     return {**report, **(problem.times() if timed else {})}
 
 
-class _Problem:
+class Carried:
     """The reference that the file carries, and the drop-in beside it."""
 
     def __init__(self, file: dict[str, Any]) -> None:
@@ -71,6 +71,7 @@ class _Problem:
         self._shapes: dict[str, Any] = getattr(self._reference, "shapes", None) or {"main": {}}
         self.shapes = list(self._shapes)
         self.is_kernel_used = False
+        self.has_state = bool(self._searched["state"] or self._searched["writes"])
         self._model: Any = None
         if self._searched["is_module"]:
             torch.manual_seed(0)
@@ -85,7 +86,7 @@ class _Problem:
         else:
             drawn = self._reference.get_inputs()
         listed = [drawn] if isinstance(drawn, torch.Tensor) else list(drawn)
-        return [_mapped(value, lambda tensor: tensor.to(self.device)) for value in listed]
+        return [mapped(value, lambda tensor: tensor.to(self.device)) for value in listed]
 
     def pair(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Reference and drop-in; modules with the same weights and state."""
@@ -101,13 +102,13 @@ class _Problem:
         inputs = self.inputs(shape)
         with torch.no_grad():
             for call in range(CALLS):
-                right, got = _copied(inputs), _copied(inputs)
+                right, got = copied(inputs), copied(inputs)
                 pairs = zip(leaves(reference(*right)), leaves(drop_in(*got)), strict=False)
                 for index, (expected, answer) in enumerate(pairs):
                     if call == CALLS - 1:
                         yield self._compared(shape, f"output {index}", expected, answer)
             self._note_use(drop_in, inputs)
-        for name, expected, answer in [*_states(reference, drop_in), *_named("input", right, got)]:
+        for name, expected, answer in [*states_of(reference, drop_in), *_named("input", right, got)]:
             yield self._compared(shape, name, expected, answer)
         size = sum(leaf.numel() for leaf in leaves(inputs) if isinstance(leaf, torch.Tensor))
         if size <= MOST_FOLLOWED:
@@ -120,10 +121,11 @@ class _Problem:
         self.is_kernel_used |= way == KERNEL if bridge is None else bridge.is_used
 
     def _compared(self, shape: str, what: str, expected: Any, answer: Any) -> dict[str, Any]:
-        error, tolerance = _error(expected, answer), self._tolerance(expected)
+        error, tolerance = error_of(expected, answer), self.tolerance(expected)
         return {"shape": shape, "what": what, "error": error, "tolerance": tolerance, "ok": error <= tolerance}
 
-    def _tolerance(self, expected: Any) -> float:
+    def tolerance(self, expected: Any) -> float:
+        """What is allowed: the type's, or several times what the judge or the problem allows, if that is more."""
         asked = getattr(self._reference, "tolerance", None)
         own = asked if isinstance(asked, int | float) else max(asked.values(), default=0.0) if asked else 0.0
         least = TOLERANCES.get(getattr(expected, "dtype", None), 1e-4 if isinstance(expected, float) else 0.0)
@@ -163,7 +165,7 @@ class _Problem:
         return (time.perf_counter() - began) / count
 
 
-def _states(reference: Any, drop_in: Any) -> Iterator[tuple[str, Any, Any]]:
+def states_of(reference: Any, drop_in: Any) -> Iterator[tuple[str, Any, Any]]:
     """Everything that two modules keep: parameters, buffers, numbers."""
     if not isinstance(reference, torch.nn.Module):
         return
@@ -184,7 +186,7 @@ def _gradients(reference: Any, drop_in: Any, inputs: list[Any]) -> Iterator[tupl
     """Gradients of a random sum of the outputs; none where the reference has none."""
     found = []
     for call in (reference, drop_in):
-        taken = _copied(inputs)
+        taken = copied(inputs)
         followed = [leaf for leaf in leaves(taken) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
         for leaf in followed:
             leaf.requires_grad_()
@@ -206,7 +208,7 @@ def _gradients(reference: Any, drop_in: Any, inputs: list[Any]) -> Iterator[tupl
             yield f"gradient {index}", expected, answer
 
 
-def _error(expected: Any, answer: Any) -> float:
+def error_of(expected: Any, answer: Any) -> float:
     """Largest error relative to the element and to the typical one; infinite where the form differs."""
     if not isinstance(expected, torch.Tensor):
         if expected is None or isinstance(expected, str | bool):
@@ -225,16 +227,18 @@ def _error(expected: Any, answer: Any) -> float:
     return worst if worst == worst else math.inf
 
 
-def _mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+def mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """``value`` with every tensor in it changed."""
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, list | tuple):
-        return type(value)(_mapped(item, change) for item in value)
-    return {key: _mapped(item, change) for key, item in value.items()} if isinstance(value, dict) else value
+        return type(value)(mapped(item, change) for item in value)
+    return {key: mapped(item, change) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def _copied(inputs: list[Any]) -> list[Any]:
-    return [_mapped(value, lambda tensor: tensor.detach().clone()) for value in inputs]
+def copied(inputs: list[Any]) -> list[Any]:
+    """Inputs of their own."""
+    return [mapped(value, lambda tensor: tensor.detach().clone()) for value in inputs]
 
 
 def _in_words(report: dict[str, Any], file: dict[str, Any]) -> str:

@@ -26,8 +26,8 @@ MOST_BYTES = 32 << 20
 """Of the inputs: gradients are checked on small ones only."""
 PASSES = 8
 """How many calls taking the gradients costs, about."""
-_OTHER, _MIXED = 0.75, 1.5
-"""What the inputs of another call are multiplied by, and what the operation before a mixed call multiplies by."""
+_MIXED = 2.0
+"""What the operation before a mixed call multiplies by: a power of two, which rounds nothing."""
 _STEPS = (
     ("{}", True),
     ("{} where another call came before its backward pass", False),
@@ -66,7 +66,7 @@ def followed(forward: Call, parameters: Mapping[str, torch.Tensor]) -> Call:
     def call(*arguments: Any) -> list[torch.Tensor]:
         *inputs, cotangents = arguments
         with _enable_grad(), _require_gradients(weights):
-            (one, sources), (other, others) = _taken(inputs, 1.0), _taken(inputs, _OTHER)
+            (one, sources), (other, others) = _taken(inputs), _taken(inputs, _changed)
             ends, later = forward(*one), forward(*other)
             _differentiate(ends, cotangents)
             found = _gradients([*sources, *weights])
@@ -75,7 +75,7 @@ def followed(forward: Call, parameters: Mapping[str, torch.Tensor]) -> Call:
             _differentiate(forward(*one), cotangents)
             found += _gradients([*sources, *weights])
             _forget(weights)
-            fresh, sources = _taken(inputs, 1.0)
+            fresh, sources = _taken(inputs)
             mixed = values.mapped(fresh, lambda leaf: leaf * _MIXED if _is_floating(leaf) else leaf)
             rest = sum((leaf.square().sum() for leaf in values.leaves(mixed) if _is_floating(leaf)), torch.zeros(()))
             _differentiate(forward(*mixed), cotangents, rest)
@@ -84,14 +84,21 @@ def followed(forward: Call, parameters: Mapping[str, torch.Tensor]) -> Call:
     return call
 
 
-def _taken(inputs: list[Any], factor: float) -> tuple[list[Any], list[torch.Tensor]]:
-    """Inputs whose floating tensors are leaves of their own, and these."""
+def _changed(tensor: torch.Tensor) -> torch.Tensor:
+    """Every third number halved: not scaled as a whole, which many gradients do not see, and nothing is rounded."""
+    factors = torch.ones(tensor.numel(), dtype=tensor.dtype, device=tensor.device)
+    factors[::3] = 0.5
+    return tensor * factors.reshape(tensor.shape)
+
+
+def _taken(inputs: list[Any], change: Call = torch.clone) -> tuple[list[Any], list[torch.Tensor]]:
+    """Inputs whose floating tensors are leaves of their own, and these; changed, for another call."""
     sources: list[torch.Tensor] = []
 
     def leaf(tensor: torch.Tensor) -> torch.Tensor:
         if not _is_floating(tensor):
             return tensor
-        sources.append((_detach(tensor) * factor).requires_grad_())
+        sources.append(change(_detach(tensor)).requires_grad_())
         return sources[-1]
 
     return values.mapped(inputs, leaf), sources

@@ -176,7 +176,7 @@ class Launcher:
             scratch=str(scratch),
             memory_bytes=memory_bytes,
             threads=self.threads,
-            confine=role == "candidate",
+            confine=role in ("candidate", "contract"),
             device=self.device,
             programs=programs,
         )

@@ -1,6 +1,6 @@
 """What supervisor and children say to each other. Children's words are data to the supervisor, never trusted code."""
 
-from ...schemas import ProblemFacts, ProblemFormat, Schema
+from ...schemas import ContractProperty, ProblemFacts, ProblemFormat, Schema
 from .arguments import Values as Values
 from .state_messages import CheckState, StateChecked, StateEntry
 
@@ -386,8 +386,21 @@ class Admitted(Schema, frozen=True, kw_only=True, tag="admitted"):
     facts: ProblemFacts
 
 
+class CheckContract(Schema, frozen=True, kw_only=True, tag="check_contract"):
+    """Hold a finished file against the contract suite (:mod:`..dropin.contract`)."""
+
+    source: str
+    artifacts: str
+    """Folder of compiled artifacts."""
+
+
+class ContractChecked(Schema, frozen=True, kw_only=True, tag="contract_checked"):
+    """What came of it."""
+
+    properties: tuple[ContractProperty, ...]
+
+
 CandidateCommand = Load | Run | Differentiate | Dump | Release | CheckState | Stock | Time
-Command = CandidateCommand | Open | MakeCase | Compare | Explain | Build | Admit
-Answer = (
-    Failure | Done | Ran | Dumped | StateChecked | Timed | Opened | CaseMade | Compared | Explained | Built | Admitted
-)
+Command = CandidateCommand | Open | MakeCase | Compare | Explain | Build | Admit | CheckContract
+CandidateAnswer = Done | Ran | Dumped | StateChecked | Timed
+Answer = CandidateAnswer | Failure | Opened | CaseMade | Compared | Explained | Built | Admitted | ContractChecked

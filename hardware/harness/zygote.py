@@ -70,12 +70,13 @@ def _load() -> tuple[dict[str, Main], str]:
     import torch.export._trace
 
     from .. import capture  # noqa: F401
-    from . import admission, baseline, candidate, reference
+    from . import admission, baseline, candidate, contract, reference
 
     roles: dict[str, Main] = {
         "admission": admission.serve,
         "baseline": baseline.serve,
         "candidate": candidate.serve,
+        "contract": contract.serve,
         "reference": reference.serve,
     }
     return roles, str(torch.__version__)

@@ -147,7 +147,7 @@ def problem_from(folder: Path, source: str) -> Problem:
 async def test_own_gradients_that_are_right_are_its_own(device: Device, tmp_path: Path, kind: str) -> None:
     report = await verified(device, tmp_path, SCALED, HONEST[kind])
     assert (report.verdict, report.gradients) == (Verdict.correct, "own"), report.evidence
-    assert [case.inputs for case in report.cases].count("gradients") == 1
+    assert all(case.inputs != "gradients" for case in report.cases)
 
 
 @pytest.mark.parametrize("kind", WITHOUT)

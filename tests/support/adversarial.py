@@ -83,6 +83,12 @@ ROWS = {
     "reads_what_is_expected": is_("wrong_numbers"),
     "replaces_harness_files": is_("runtime_error", naive=None, says="Read-only", needs=READ_ONLY),
     "installs_a_package": is_("load_error", naive=None, says="not permitted"),
+    # Gradients: a naive evaluator asks for none.
+    "gradient_of_the_wrong_input": is_("wrong_gradients", says="the gradient of x"),
+    "gradient_of_one_input": is_("wrong_gradients", says="the gradient of w"),
+    "gradient_of_another_call": is_("wrong_gradients", says="the gradient of x"),
+    "gradient_scaled": is_("wrong_gradients", says="the gradient of x"),
+    "gradient_only_once": is_("wrong_gradients", says="the gradient of w accumulated over calls"),
     # A decoy is no lie about numbers or time: what counts is that it cannot win.
     "decoy": is_("correct", naive=None),
     "plainly_wrong": is_("wrong_numbers", naive=False),
@@ -152,7 +158,10 @@ ATTACKS = {
 
 CONTROLS = {
     name: is_("correct", naive=None if name == "honest_fused" else True)
-    for name in ("honest", "honest_fused", "honest_scratch", "honest_text", "honest_thread")
+    for name in (
+        *("honest", "honest_backward", "honest_fused", "honest_gradients", "honest_scratch", "honest_text"),
+        "honest_thread",
+    )
 }
 
 AFTER = {

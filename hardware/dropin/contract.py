@@ -1,0 +1,137 @@
+"""The contract suite: is a finished file a drop-in for its reference? A program, and what the harness runs in a child.
+
+    python -m kernelswarm.hardware.dropin.contract best.py [--json]
+
+Every property of :mod:`.properties` is compared with the reference's own behaviour. The file's code runs here: only
+the harness, which has walls, gives it files that nobody has judged.
+"""
+
+import argparse
+import importlib
+import io
+import json
+import math
+import sys
+import types
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ...schemas import ContractProperty
+from .conditions import leaves
+from .properties import PROPERTIES, NotApplicable, Side
+from .selfcheck import Carried, error_of
+
+
+def check(path: Path) -> tuple[ContractProperty, ...]:
+    """Every property of the finished file at ``path``, in order."""
+    warnings.simplefilter("ignore")
+    torch.set_grad_enabled(True)
+    sys.path.insert(0, str(path.parent))
+    try:
+        return tuple(_Contract(path.stem).check(name) for name in PROPERTIES)
+    finally:
+        sys.path.remove(str(path.parent))
+
+
+class _Contract:
+    """One finished file, imported."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._carried = Carried(vars(_imported(name)))
+
+    def check(self, name: str) -> ContractProperty:
+        """One property, on both sides."""
+        action = PROPERTIES[name]
+        try:
+            expected = action(self._side(0))
+        except NotApplicable as why:
+            return ContractProperty(name=name, applies=False, detail=str(why))
+        except Exception as error:  # noqa: BLE001 - whatever the reference does not support asks nothing of a drop-in
+            return ContractProperty(name=name, applies=False, detail=f"the reference does not do it: {_said(error)}")
+        try:
+            wrong = self._difference(expected, action(self._side(1)))
+        except Exception as error:  # noqa: BLE001 - the drop-in's own error is the finding
+            wrong = f"it raises {_said(error)}"
+        return ContractProperty(name=name, ok=not wrong, detail=wrong)
+
+    def _side(self, index: int) -> Side:
+        shape = min(self._carried.shapes, key=lambda one: _size(self._carried.inputs(one)))
+        torch.manual_seed(0)
+        return Side(
+            call=self._carried.pair()[index],
+            inputs=self._carried.inputs(shape),
+            has_state=bool(self._carried.has_state),
+            reimported=self._reimported,
+        )
+
+    def _reimported(self, data: bytes) -> Any:
+        """Unpickle after the file was forgotten, as another process would."""
+        kept = {name: sys.modules.pop(name) for name in list(sys.modules) if f"{name}.".startswith(f"{self._name}.")}
+        try:
+            return torch.load(io.BytesIO(data), weights_only=False)
+        finally:
+            sys.modules.update(kept)
+
+    def _difference(self, expected: Any, answer: Any) -> str:
+        """In which way two results differ; empty if they do not."""
+        one, other = leaves(expected), leaves(answer)
+        if len(one) != len(other):
+            return f"{len(other)} values instead of {len(one)}"
+        for index, (right, got) in enumerate(zip(one, other, strict=True)):
+            error, tolerance = error_of(right, got), self._carried.tolerance(right)
+            if not error <= tolerance:
+                return (
+                    f"value {index}: {_shown(right, got)}"
+                    if math.isinf(error)
+                    else f"value {index} errs by {error:.3g}"
+                )
+        return ""
+
+
+def _imported(name: str) -> types.ModuleType:
+    for known in [one for one in sys.modules if f"{one}.".startswith(f"{name}.")]:
+        del sys.modules[known]
+    importlib.invalidate_caches()
+    return importlib.import_module(name)
+
+
+def _size(inputs: list[Any]) -> int:
+    return sum(leaf.numel() for leaf in leaves(inputs) if isinstance(leaf, torch.Tensor))
+
+
+def _shown(right: Any, got: Any) -> str:
+    if isinstance(right, torch.Tensor) and isinstance(got, torch.Tensor):
+        return f"a {got.dtype} of shape {tuple(got.shape)} instead of a {right.dtype} of shape {tuple(right.shape)}"
+    if isinstance(right, torch.Tensor) or isinstance(got, torch.Tensor):
+        return f"a {type(got).__name__} instead of a {type(right).__name__}"
+    return f"{got!r} instead of {right!r}"[:300]
+
+
+def _said(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0]}"[:300] if text else type(error).__name__
+
+
+def main(arguments: list[str]) -> int:
+    """Print every property; exit status 0 if all hold."""
+    parser = argparse.ArgumentParser(description=str(__doc__), formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, help="a finished file")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args(arguments)
+    found = check(options.file.resolve())
+    if options.json:
+        listed = [{"name": one.name, "ok": one.ok, "applies": one.applies, "detail": one.detail} for one in found]
+        sys.stdout.write(json.dumps(listed, indent=2) + "\n")
+    else:
+        for one in found:
+            verdict = "-" if not one.applies else "ok" if one.ok else "FAILS"
+            sys.stdout.write(f"{verdict:5} {one.name}{': ' + one.detail if one.detail else ''}\n")
+    return 0 if all(one.ok for one in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

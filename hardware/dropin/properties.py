@@ -1,0 +1,457 @@
+"""What a user does with a reference and must be able to do with its drop-in; each a function of either of the two.
+
+A property's function does it with one side and returns what came of it; the contract compares. Where the reference
+raises, the property says nothing.
+"""
+
+import copy
+import inspect
+import io
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+from torch.utils import _pytree
+
+from .conditions import leaves
+from .selfcheck import copied, mapped, states_of
+
+
+@dataclass
+class Side:
+    """The reference or the drop-in, fresh, with inputs of its own."""
+
+    call: Any
+    inputs: list[Any]
+    has_state: bool
+    reimported: Callable[[bytes], Any]
+    """Unpickles where the file has not been imported before."""
+
+    @property
+    def is_module(self) -> bool:
+        """Whether it is a module."""
+        return isinstance(self.call, torch.nn.Module)
+
+    def again(self) -> list[Any]:
+        """The inputs, untouched."""
+        return copied(self.inputs)
+
+    def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> list[Any]:
+        """The inputs, every floating tensor changed."""
+        return [
+            mapped(value, lambda leaf: change(leaf) if is_floating(leaf) else leaf.clone()) for value in self.inputs
+        ]
+
+    def followed(self) -> tuple[list[Any], list[torch.Tensor]]:
+        """Inputs that require gradients, and all that do."""
+        inputs = self.changed(lambda leaf: leaf.detach().clone().requires_grad_())
+        weights = [one for one in self.call.parameters() if one.requires_grad] if self.is_module else []
+        return inputs, [*filter(is_floating, leaves(inputs)), *weights]
+
+
+class NotApplicable(Exception):
+    """The property is about something else: modules, or functions, or another device."""
+
+
+def is_floating(value: Any) -> bool:
+    """Whether ``value`` is a floating tensor."""
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
+
+
+def module_of(side: Side) -> Any:
+    """The module.
+
+    Raises:
+        NotApplicable: it is a function.
+    """
+    if not side.is_module:
+        raise NotApplicable("it is a function")
+    return side.call
+
+
+def outputs(side: Side) -> Any:
+    """Several calls; results are packed alike."""
+    with torch.no_grad():
+        found = [side.call(*side.again()) for _ in range(3)]
+    return [*found, str(_pytree.tree_structure(found[-1]))]
+
+
+def state(side: Side) -> Any:
+    """What is kept after calls with and without gradients, and what was written to the inputs."""
+    inputs = side.again()
+    with torch.no_grad():
+        side.call(*inputs)
+    side.call(*side.again())
+    with torch.no_grad():
+        side.call(*side.again())
+    return [inputs, kept(side.call)]
+
+
+def kept(call: Any) -> Any:
+    """Parameters, buffers and numbers of a module."""
+    return [value for _, value, _ in states_of(call, call)]
+
+
+def state_dict(side: Side) -> Any:
+    """Keys, kinds and order; strict loading there and back."""
+    module = module_of(side)
+    with torch.no_grad():
+        side.call(*side.again())
+    kinds = [[name, type(one).__name__, one.requires_grad] for name, one in module.named_parameters()]
+    buffers = [[name, type(one).__name__] for name, one in module.named_buffers()]
+    values = module.state_dict()
+    report = module.load_state_dict({key: value * 1 for key, value in values.items()}, strict=True)
+    missing = module.load_state_dict({}, strict=False).missing_keys
+    return [kinds, buffers, list(values), list(values.values()), str(report), missing]
+
+
+def loaded(side: Side) -> Any:
+    """Weights that change in place after a call are used by the next one."""
+    module = module_of(side)
+    with torch.no_grad():
+        side.call(*side.again())
+        for one in module.parameters():
+            one.mul_(0.5)
+        first = side.call(*side.again())
+        values = {key: value * 0.5 if is_floating(value) else value for key, value in module.state_dict().items()}
+        module.load_state_dict(values)
+        return [first, side.call(*side.again())]
+
+
+def to(dtype: torch.dtype) -> Callable[[Side], Any]:
+    """In another type, and back."""
+
+    def done(side: Side) -> Any:
+        with torch.no_grad():
+            side.call(*side.again())
+            if side.is_module:
+                side.call.to(dtype)
+            lower = side.call(*side.changed(lambda leaf: leaf.to(dtype)))
+            if side.is_module:
+                side.call.to(next((leaf.dtype for leaf in leaves(side.inputs) if is_floating(leaf)), torch.float32))
+            return [lower, side.call(*side.again())]
+
+    return done
+
+
+def modes(side: Side) -> Any:
+    """``eval``, ``train``, and one part in another mode than the rest."""
+    module, found = module_of(side), []
+    with torch.no_grad():
+        for part, mode in ((module, False), (module, True), (list(module.modules())[-1], False)):
+            part.train(mode)
+            found.append(side.call(*side.again()))
+    return [found, [one.training for one in module.modules()]]
+
+
+def settings(side: Side) -> Any:
+    """Numbers that the user changes after construction, and a part that is replaced."""
+    module, found = module_of(side), []
+    with torch.no_grad():
+        side.call(*side.again())
+        for part in module.modules():
+            for key in ("eps", "negative_slope", "momentum"):
+                if isinstance(getattr(part, key, None), float):
+                    setattr(part, key, 0.25)
+                    found.append(side.call(*side.again()))
+        for name, part in list(module.named_children())[-1:]:
+            setattr(module, name, torch.nn.Identity() if not list(part.parameters()) else copy.deepcopy(part))
+            found.append(side.call(*side.again()))
+    return found
+
+
+def deepcopied(side: Side) -> Any:
+    """A copy computes the same and shares nothing; it follows its own weights."""
+    with torch.no_grad():
+        side.call(*side.again())
+        other = copy.deepcopy(side.call)
+        for one in other.parameters() if side.is_module else ():
+            one.mul_(0.5)
+        return [other(*side.again()), side.call(*side.again()), kept(other)]
+
+
+def pickled(side: Side) -> Any:
+    """``torch.save`` of the whole, loaded where it was not imported."""
+    with torch.no_grad():
+        side.call(*side.again())
+        stream = io.BytesIO()
+        torch.save(side.call, stream)
+        other = side.reimported(stream.getvalue())
+        return [other(*side.again()), kept(other)]
+
+
+def compiled(side: Side) -> Any:
+    """``torch.compile`` without a break."""
+    torch._dynamo.reset()
+    call = torch.compile(side.call, backend="aot_eager", fullgraph=True)
+    with torch.no_grad():
+        return [call(*side.again()), call(*side.again())]
+
+
+def exported(side: Side) -> Any:
+    """``torch.export``."""
+    module = side.call
+    if not side.is_module:
+        module = _Holder(side.call)
+    with torch.no_grad():
+        return torch.export.export(module, tuple(side.again())).module()(*side.again())
+
+
+class _Holder(torch.nn.Module):  # type: ignore[misc]
+    def __init__(self, call: Any) -> None:
+        super().__init__()
+        self._call = call
+
+    def forward(self, *inputs: Any) -> Any:
+        return self._call(*inputs)
+
+
+def traced(side: Side) -> Any:
+    """``torch.jit.trace``."""
+    with torch.no_grad():
+        return torch.jit.trace(side.call, tuple(side.again()), check_trace=False)(*side.again())
+
+
+def autocast(side: Side) -> Any:
+    """Under autocast."""
+    device = next((leaf.device.type for leaf in leaves(side.inputs) if isinstance(leaf, torch.Tensor)), "cpu")
+    with torch.no_grad(), torch.autocast(device, dtype=torch.bfloat16):
+        return side.call(*side.again())
+
+
+def hooks(side: Side) -> Any:
+    """Forward hooks, before and behind, on the whole and on its parts; backward hooks."""
+    module, calls = module_of(side), []
+    inputs, sources = side.followed()
+    module.register_forward_pre_hook(lambda one, given: tuple(mapped(v, lambda leaf: leaf * 1) for v in given))
+    module.register_forward_hook(lambda one, given, result: mapped(result, lambda leaf: leaf * 2))
+    with torch.no_grad():
+        found = [side.call(*side.again())]
+    for part in list(module.children())[:1]:
+        part.register_forward_hook(lambda one, given, result: mapped(result, lambda leaf: leaf * 0.5))
+        with torch.no_grad():
+            found.append(side.call(*side.again()))
+    module.register_full_backward_hook(lambda one, before, behind: calls.append(len(behind)))
+    backward(side.call(*inputs))
+    return [found, calls, gradients(sources)]
+
+
+def threads(side: Side) -> Any:
+    """Several threads at once."""
+    if side.has_state:
+        raise NotApplicable("its calls depend on their order")
+    found: list[Any] = [None] * 4
+    barrier = threading.Barrier(len(found))
+
+    def call(index: int) -> None:
+        inputs = side.changed(lambda leaf: leaf * (1 + index / 4))
+        barrier.wait()
+        with torch.no_grad():
+            found[index] = [side.call(*inputs) for _ in range(3)][-1]
+
+    started = [threading.Thread(target=call, args=(index,)) for index in range(len(found))]
+    for thread in started:
+        thread.start()
+    for thread in started:
+        thread.join()
+    return found
+
+
+def empty(side: Side) -> Any:
+    """No rows."""
+    first = next(leaf for leaf in leaves(side.inputs) if isinstance(leaf, torch.Tensor) and leaf.ndim)
+    rows = first.shape[0]
+    inputs = [mapped(v, lambda leaf: leaf[:0] if leaf.ndim and leaf.shape[0] == rows else leaf) for v in side.again()]
+    with torch.no_grad():
+        return side.call(*inputs)
+
+
+def strided(side: Side) -> Any:
+    """Tensors that are not contiguous, and views that negate."""
+
+    def spread(leaf: torch.Tensor) -> torch.Tensor:
+        return leaf.transpose(0, -1).contiguous().transpose(0, -1) if leaf.ndim > 1 else leaf.repeat_interleave(2)[::2]
+
+    with torch.no_grad():
+        found = [side.call(*[mapped(value, spread) for value in side.again()])]
+        return [*found, side.call(*side.changed(lambda leaf: torch._neg_view(leaf.clone())))]
+
+
+def backward(result: Any, factor: float = 1.0) -> None:
+    """Differentiate a sum of all that is floating in ``result``."""
+    generator = torch.Generator().manual_seed(1)
+    ends = [one for one in leaves(result) if is_floating(one) and one.requires_grad]
+    weights = [torch.randn(one.shape, generator=generator).to(one) * factor for one in ends]
+    torch.autograd.backward(ends, weights)
+
+
+def gradients(sources: list[torch.Tensor]) -> Any:
+    """What was accumulated."""
+    return [one.grad for one in sources]
+
+
+def first(side: Side) -> Any:
+    """Gradients of one call."""
+    inputs, sources = side.followed()
+    backward(side.call(*inputs))
+    return gradients(sources)
+
+
+def accumulated(side: Side) -> Any:
+    """Gradients of two calls, the second backward pass first."""
+    inputs, sources = side.followed()
+    one, other = side.call(*inputs), side.call(*inputs)
+    backward(other, 0.5)
+    backward(one)
+    return gradients(sources)
+
+
+def mixed(side: Side) -> Any:
+    """Gradients through operations before and behind."""
+    inputs, sources = side.followed()
+    before = [mapped(value, lambda leaf: leaf * 1.5 if is_floating(leaf) else leaf) for value in inputs]
+    ends = [one * 2 for one in leaves(side.call(*before)) if is_floating(one)]
+    rest = [leaf.square() for leaf in leaves(before) if is_floating(leaf)]
+    backward([ends, rest])
+    return gradients(sources)
+
+
+def twice(side: Side) -> Any:
+    """Gradients of gradients."""
+    inputs, sources = side.followed()
+    ends = [one.square().sum() for one in leaves(side.call(*inputs)) if is_floating(one) and one.requires_grad]
+    found = torch.autograd.grad(sum(ends), sources, create_graph=True, allow_unused=True)
+    total = sum(one.square().sum() for one in found if one is not None and one.requires_grad)
+    return torch.autograd.grad(total, sources, allow_unused=True)
+
+
+def graph(side: Side) -> Any:
+    """With gradients on, outputs have a graph where something requires it; without, none."""
+    inputs, _ = side.followed()
+    on = [one.requires_grad for one in leaves(side.call(*inputs)) if isinstance(one, torch.Tensor)]
+    with torch.no_grad():
+        off = [one.requires_grad for one in leaves(side.call(*inputs)) if isinstance(one, torch.Tensor)]
+    return [on, off]
+
+
+def inference(side: Side) -> Any:
+    """In inference mode, and after it."""
+    with torch.inference_mode():
+        found = [one.clone() for one in leaves(side.call(*side.again())) if isinstance(one, torch.Tensor)]
+        is_inference = [one.is_inference() for one in leaves(side.call(*side.again())) if isinstance(one, torch.Tensor)]
+    return [found, is_inference, first(side)]
+
+
+def mapped_over(side: Side) -> Any:
+    """``torch.vmap``."""
+    stacked = [mapped(value, lambda leaf: torch.stack([leaf, leaf * 2])) for value in side.again()]
+    dims = tuple(_pytree.tree_map(lambda leaf: 0 if isinstance(leaf, torch.Tensor) else None, stacked))
+    with torch.no_grad():
+        return torch.vmap(side.call, in_dims=dims)(*stacked)
+
+
+def functional(side: Side) -> Any:
+    """``torch.func.functional_call`` with other weights."""
+    module = module_of(side)
+    with torch.no_grad():
+        side.call(*side.again())
+        weights = {name: one * 0.5 for name, one in module.named_parameters()}
+        return [torch.func.functional_call(module, weights, tuple(side.again())), side.call(*side.again())]
+
+
+def forward_mode(side: Side) -> Any:
+    """Forward-mode derivatives."""
+    with forward_ad.dual_level():
+        result = side.call(*side.changed(lambda leaf: forward_ad.make_dual(leaf, torch.ones_like(leaf))))
+        return [list(forward_ad.unpack_dual(one)) for one in leaves(result) if is_floating(one)]
+
+
+def keywords(side: Side) -> Any:
+    """Arguments by name."""
+    function = side.call.forward if side.is_module else side.call
+    names = list(inspect.signature(function).parameters)
+    named = dict(zip(names, side.again(), strict=False))
+    with torch.no_grad():
+        return [side.call(**named), names]
+
+
+def random_numbers(side: Side) -> Any:
+    """Nobody's random numbers move."""
+    torch.manual_seed(7)
+    with torch.no_grad():
+        side.call(*side.again())
+        side.call(*side.again())
+    return torch.rand(3)
+
+
+def graphed(side: Side) -> Any:
+    """Replayed as a CUDA graph."""
+    inputs = side.again()
+    if not any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in leaves(inputs)):
+        raise NotApplicable("there is no CUDA device")
+    with torch.no_grad():
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                side.call(*inputs)
+        torch.cuda.current_stream().wait_stream(stream)
+        recorded = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(recorded):
+            result = side.call(*inputs)
+        recorded.replay()
+        torch.cuda.synchronize()
+    return [one.clone() for one in leaves(result)]
+
+
+def elsewhere(side: Side) -> Any:
+    """In main memory, where the kernel is for a device."""
+    if not any(isinstance(leaf, torch.Tensor) and leaf.is_cuda for leaf in leaves(side.inputs)):
+        raise NotApplicable("there is no other device")
+    if side.is_module:
+        side.call.cpu()
+    with torch.no_grad():
+        return side.call(*side.changed(torch.Tensor.cpu))
+
+
+PROPERTIES: dict[str, Callable[[Side], Any]] = {
+    "outputs": outputs,
+    "state": state,
+    "gradients": first,
+    "accumulated gradients": accumulated,
+    "mixed gradients": mixed,
+    "gradients of gradients": twice,
+    "graph": graph,
+    "state_dict": state_dict,
+    "changed weights": loaded,
+    "to(float64)": to(torch.float64),
+    "half": to(torch.float16),
+    "bfloat16": to(torch.bfloat16),
+    "train and eval": modes,
+    "changed settings": settings,
+    "deepcopy": deepcopied,
+    "pickle": pickled,
+    "torch.compile": compiled,
+    "torch.export": exported,
+    "torch.jit.trace": traced,
+    "autocast": autocast,
+    "hooks": hooks,
+    "threads": threads,
+    "empty inputs": empty,
+    "non-contiguous inputs": strided,
+    "inference_mode": inference,
+    "vmap": mapped_over,
+    "functional_call": functional,
+    "forward mode": forward_mode,
+    "keywords": keywords,
+    "random numbers": random_numbers,
+    "CUDA graphs": graphed,
+    "other devices": elsewhere,
+}
+"""By name, those about numbers, state and gradients first."""
+
+ESSENTIAL = ("outputs", "state", "gradients", "accumulated gradients", "mixed gradients", "graph")
+"""A file without one of these is no win."""

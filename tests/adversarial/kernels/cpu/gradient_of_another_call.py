@@ -1,0 +1,29 @@
+"""A backward pass that uses what the latest call saved, whichever call it belongs to."""
+
+import torch
+
+kept = []
+
+
+def normalised(x):
+    return torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+
+
+class Norm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        kept[:] = [x.detach(), w.detach()]
+        return x * normalised(x) * w
+
+    @staticmethod
+    def backward(ctx, cotangent):
+        x, w = kept
+        r = normalised(x)
+        y, g = x * r, cotangent * w
+        of_x = r * (g - y * (g * y).mean(-1, keepdim=True))
+        of_w = (cotangent * y).sum(0)
+        return of_x, of_w
+
+
+def kernel(x, w):
+    return Norm.apply(x, w)
