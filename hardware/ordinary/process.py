@@ -161,7 +161,11 @@ class OrdinaryProcess:
             if used is None or used - before < POLL_NS // 10:
                 return
             if time.monotonic() > until:
-                raise Missing(f"{self.label} computes while others are timed")
+                raise self.restless()
+
+    def restless(self) -> Missing:
+        """It does not rest."""
+        return Missing(f"{self.label} computes while others are timed")
 
     def _sampled(self, command: Mapping[str, Any], seconds: float) -> Sampled:
         answer = self._ask(command, seconds, "call")

@@ -11,13 +11,16 @@ from statistics import median
 
 from ...schemas import Series
 from ..harness.contest import MOST_CALLS, SLOW_NS, WARM_NS, Part, Spread, Spreads
+from ..harness.rest import LEAST_NS, Rest
 from .process import OrdinaryProcess
 
 BATCH_NS = 25_000_000
 LEAST_ROUNDS, MOST_ROUNDS = 4, 8
-SECONDS = 1.2
+SECONDS = 0.8
 """No further round is begun in a process of the candidate after so long."""
 CALIBRATIONS = 8
+MOST_SHARE = 0.1
+"""Processor time that a process may use while others are timed, as a share of that time: its threads sleep by then."""
 
 SPREADS: Spreads = (
     (100_000, Spread(process=0.03, run=0.03, beside=0.25)),
@@ -42,6 +45,11 @@ class Runner:
     empty: dict[int, list[int]] = field(default_factory=dict)
     """What batches of so many calls of nothing took, nanoseconds."""
     samples: list[int] = field(default_factory=list)
+    others: Rest = field(init=False)
+    """What its process does while others are timed."""
+
+    def __post_init__(self) -> None:
+        self.others = Rest(self.process.pid)
 
     def calibrate(self) -> None:
         """Find out how many calls make a batch, and warm up: the first calls are made here.
@@ -68,10 +76,21 @@ class Runner:
         Raises:
             Missing: it cannot be timed.
         """
+        self.others.end()
         if self.warm:
             self.process.time(self.warm, self.seconds)
         self.samples.append(max(1, round(self._batch() / self.calls)))
         self.process.rest()
+        self.others.begin()
+
+    def check_rest(self) -> None:
+        """Nobody computes while others are timed.
+
+        Raises:
+            Missing: it does.
+        """
+        if self.others.rested_ns >= LEAST_NS and self.others.used_ns > MOST_SHARE * self.others.rested_ns:
+            raise self.process.restless()
 
     def _batch(self) -> int:
         empty = self.empty.setdefault(self.calls, [])
@@ -97,4 +116,5 @@ def hold(baselines: Sequence[Runner], candidate: Runner) -> Part:
         shift = turn % len(runners)
         for runner in runners[shift:] + runners[:shift]:
             runner.sample()
+    candidate.check_rest()
     return Part(tuple(Series(name=one.name, samples_ns=tuple(one.samples), calls=one.calls) for one in runners))

@@ -1,0 +1,190 @@
+"""Does what the judge measured hold in an ordinary process? Thirty problems, half of them under half a millisecond.
+
+For each the generator's default candidate (a copy of eager where it writes none) is judged as a session's finalist is,
+and timed in ordinary processes against the same baselines. The ratio of the two speedups should be 1. What both call a
+win is timed in ordinary processes once more: its interval should lie above 1 again.
+
+Rows are kept after each problem in ``results/ordinary.json``: an interrupted run goes on where it was.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from _ordinary_problems import PROBLEMS
+from _shared import RESULTS, WORKSPACE, geometric_mean, machine, now, save, table, versions
+
+from kernelswarm.agents.synthesizer.playbook.playbook import Playbook, Proposal
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.platforms import detect
+from kernelswarm.hardware.pool_files import find_pool
+from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.schemas import (
+    HardwareFacts,
+    Intent,
+    Interval,
+    KernelswarmError,
+    MemoryOperator,
+    NodePlanned,
+    Problem,
+    ProblemFacts,
+    Timing,
+)
+
+HEADER = ("problem", "eager", "candidate", "against", "harness", "ordinary", "interval", "ordinary/harness", "win")
+KEPT = RESULTS / "ordinary.json"
+DRAFT = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
+
+
+def candidate(problem: Problem, facts: ProblemFacts, hardware: HardwareFacts) -> tuple[str, str]:
+    """The default candidate's source, and who wrote it."""
+    proposal = Playbook().propose(facts, hardware, DRAFT, None, [])
+    if isinstance(proposal, Proposal):
+        return proposal.source, "generator"
+    return f"{problem.source}\n\nclass ModelNew(Model):\n    pass\n", "copy of eager"
+
+
+async def measured(device: Device, path: Path, hardware: HardwareFacts) -> dict[str, Any]:
+    """One row: the same kernel by the judge and in ordinary processes."""
+    problem = load_problem(path)
+    try:
+        facts = await device.admit(problem)
+        source, author = candidate(problem, facts, hardware)
+        compiled, _ = await device.compile(source, "cpp")
+        verified = await device.verify(problem, source, compiled)
+        profile = await device.profile(problem, facts, source, compiled, thorough=True)
+        if profile.timing is None:
+            return _failed(path, profile.evidence.message if profile.evidence else profile.verdict)
+        timing, missing = await device.ordinary(problem, facts, source, compiled)
+        if timing is None:
+            return _failed(path, missing)
+        again = None
+        if _is_win(profile.timing) and _is_win(timing):
+            repeated, _ = await device.ordinary(problem, facts, source, compiled)
+            again = None if repeated is None else _interval(repeated.speedup[timing.best])
+    except KernelswarmError as error:
+        return _failed(path, str(error))
+    finally:
+        await device.forget(problem)
+    return {
+        **_compared(profile.timing, timing, again),
+        "problem": path.stem,
+        "author": author,
+        "verdict": verified.verdict,
+    }
+
+
+def _failed(path: Path, reason: str) -> dict[str, Any]:
+    return {"problem": path.stem, "failed": reason}
+
+
+def _compared(harness: Timing, ordinary: Timing, again: list[float] | None) -> dict[str, Any]:
+    """Both against the baseline that is the fastest in ordinary processes."""
+    best = ordinary.best if ordinary.best in harness.speedup else harness.best
+    ratios = {name: ordinary.speedup[name].median / harness.speedup[name].median for name in harness.speedup}
+    return {
+        "against": best,
+        "harness": _interval(harness.speedup[best]),
+        "ordinary": _interval(ordinary.speedup[best]),
+        "ratio": ratios[best],
+        "ratios": ratios,
+        "harness_ms": harness.median_ms,
+        "ordinary_ms": ordinary.median_ms,
+        "win": _is_win(harness) and _is_win(ordinary),
+        "again": again,
+    }
+
+
+def _is_win(timing: Timing) -> bool:
+    return timing.speedup[timing.best].is_win
+
+
+def _interval(interval: Interval) -> list[float]:
+    return [interval.low, interval.median, interval.high]
+
+
+async def run(options: argparse.Namespace, content: dict[str, Any]) -> dict[str, Any]:
+    """All problems that are not in ``content`` yet."""
+    home = WORKSPACE / "ordinary" / "home"
+    folder = WORKSPACE / "ordinary" / "problems"
+    folder.mkdir(parents=True, exist_ok=True)
+    pool = find_pool("cpu", home)
+    hardware = detect(pool, home)
+    async with Device(pool, hardware, home) as device:
+        for name in options.only.split(",") if options.only else PROBLEMS:
+            if name in content["rows"]:
+                continue
+            path = folder / f"{name}.py"
+            path.write_text(PROBLEMS[name], encoding="utf-8")
+            content["rows"][name] = await measured(device, path, hardware)
+            summarise(content)
+            save(KEPT, content)
+            print(f"{name}: {shown(content['rows'][name])[5]}", file=sys.stderr)
+    return content
+
+
+def summarise(content: dict[str, Any]) -> None:
+    """The two numbers that count."""
+    rows = [row for row in content["rows"].values() if "failed" not in row]
+    wins = [row for row in rows if row["win"] and row["again"] is not None]
+    content["ordinary_over_harness"] = geometric_mean(row["ratio"] for row in rows)
+    content["wins"] = len(wins)
+    content["wins_not_repeated"] = sum(row["again"][0] <= 1 for row in wins)
+    content["under_half_a_millisecond"] = sum(row["ordinary_ms"]["eager"] < 0.5 for row in rows)
+
+
+def shown(row: dict[str, Any]) -> tuple[str, ...]:
+    """One line of the table."""
+    if "failed" in row:
+        return (row["problem"], "-", "-", "-", "-", row["failed"][:60], "-", "-", "-")
+    low, median, high = row["ordinary"]
+    return (
+        row["problem"],
+        f"{row['ordinary_ms']['eager']:.3f} ms",
+        f"{row['ordinary_ms']['candidate']:.3f} ms",
+        row["against"],
+        f"{row['harness'][1]:.2f}x",
+        f"{median:.2f}x",
+        f"{low:.2f} to {high:.2f}",
+        f"{row['ratio']:.2f}",
+        "yes" if row["win"] else "no",
+    )
+
+
+def _begun(options: argparse.Namespace) -> dict[str, Any]:
+    """What is there already, unless it is to be measured anew."""
+    if KEPT.exists() and not options.fresh:
+        content: dict[str, Any] = json.loads(KEPT.read_text(encoding="utf-8"))
+        return content
+    return {"benchmark": "ordinary", "date": now(), "versions": versions(), "machine": machine(), "rows": {}}
+
+
+def main() -> int:
+    """Measure, keep, print."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default="", help="names of problems, separated by commas")
+    parser.add_argument("--fresh", action="store_true", help="forget the rows that were kept")
+    parser.add_argument("--json", action="store_true", help="print one object instead of the table")
+    options = parser.parse_args()
+    if unknown := set(filter(None, options.only.split(","))) - set(PROBLEMS):
+        parser.error(f"there is no problem {', '.join(sorted(unknown))}; there are {', '.join(PROBLEMS)}")
+    try:
+        content = asyncio.run(run(options, _begun(options)))
+    except KeyboardInterrupt:
+        return 130  # the rows that were kept stay
+    if options.json:
+        print(json.dumps(content))
+        return 0
+    print(table(HEADER, [shown(row) for row in content["rows"].values()]))
+    print(
+        f"\ngeometric mean of ordinary over harness: {content['ordinary_over_harness'] or 0:.3f} (goal: 0.95 to 1.05)"
+    )
+    print(f"wins whose ordinary re-run reaches 1 or less: {content['wins_not_repeated']} of {content['wins']}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""What cannot be timed in an ordinary process, or behaves otherwise there, gives one true sentence."""
+
+import json
+
+import pytest
+
+from .conftest import RIGHT, Reason, Times
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+WALLS = """
+import json, os, socket, subprocess
+def works(step):
+    try:
+        step()
+        return True
+    except OSError:
+        return False
+raise RuntimeError(json.dumps({
+    "network": works(lambda: socket.create_connection(("127.0.0.1", 9), timeout=5)),
+    "socket": works(lambda: socket.socket(socket.AF_INET)),
+    "program": works(lambda: subprocess.run(["/bin/true"])),
+    "fork": works(os.fork),
+    "write beside": works(lambda: open("/tmp/kernelswarm-ordinary", "w")),
+    "write itself": works(lambda: open(json.__file__, "a")),
+    "write scratch": works(lambda: open("mine", "w")),
+    "read secrets": works(lambda: os.listdir(os.path.expanduser("~root"))),
+}))
+"""
+WRITES = """
+import os, stat
+def kernel(x, w):
+    for descriptor in range(3, 64):
+        try:
+            if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                os.write(descriptor, b'{"token": "0123456789abcdef"}\\n')
+        except OSError:
+            pass
+    return x.softmax(-1) * w
+"""
+LATER = """
+import torch
+calls = 0
+def kernel(x, w):
+    global calls
+    calls += 1
+    return torch.softmax(x, -1) * w if calls <= 3 else torch.zeros_like(x)
+"""
+BUSY = """
+import threading, torch
+def burn():
+    x = torch.ones(1 << 16)
+    while True:
+        x = x * 1.0
+threading.Thread(target=burn, daemon=True).start()
+def kernel(x, w):
+    return torch.softmax(x, -1) * w
+"""
+
+
+async def test_it_runs_behind_the_judges_walls(reason: Reason) -> None:
+    tried = json.loads((await reason(WALLS)).partition("RuntimeError: ")[2])
+    assert [name for name, works in tried.items() if works] == ["write scratch"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def kernel(:", "the finished file fails to load: SyntaxError"),
+        ("import nothing_like_that", "the finished file fails to load: ModuleNotFoundError"),
+        ("def other(x): return x", "the finished file fails to load: AttributeError"),
+        ("def kernel(x, w): raise ValueError('no')", "the finished file fails to call: ValueError: no"),
+        ("def kernel(x, w): return x", "does not give in an ordinary process what eager gives"),
+        ("def kernel(x, w): return x[:1]", "output 0 is torch.float32 of shape [1, 512], not torch.float32 of shape"),
+        ("def kernel(x, w): return x, w", "it gives 2 outputs, not 1"),
+        (LATER, "does not give in an ordinary process what eager gives"),
+        ("import os\ndef kernel(x, w): os.abort()", "the finished file died: killed by SIGABRT"),
+        ("import os\nos._exit(3)", "the finished file died: exited with status 3"),
+        (WRITES, "the finished file answers something else than it was asked for"),
+        (BUSY, "the finished file computes while others are timed"),
+    ],
+)
+async def test_the_reason_is_said(text: str, expected: str, reason: Reason) -> None:
+    assert expected in await reason(text)
+
+
+async def test_one_that_hangs_is_ended(reason: Reason, host, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    hurried = type(host._settings.pool)(name="cpu", platform="cpu", languages=("cpp",), candidate_seconds=4.0)
+    settings = type(host._settings)(hurried, host._settings.hardware, host._settings.home, ("eager",))
+    monkeypatch.setattr(host, "_settings", settings)
+    text = "import threading\ndef kernel(x, w): threading.Event().wait()"
+    assert await reason(text) == "the finished file did not call within 4 s"
+
+
+async def test_what_it_prints_harms_nobody(times: Times) -> None:
+    text = RIGHT.replace("    return", "    print('x' * 100000)\n    return")
+    assert (await times(text)).median_ms.keys() == {"eager", "candidate"}

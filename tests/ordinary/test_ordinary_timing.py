@@ -1,0 +1,151 @@
+"""Ordinary processes give a timing like the harness's, and are what they say: ordinary."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.lease import Lease
+from kernelswarm.hardware.ordinary import OrdinaryHost, Settings
+from kernelswarm.schemas import Problem, ProblemFacts
+
+from .conftest import HARDWARE, POOL, RIGHT, Reason, Times, problem_from
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+Facts = Callable[[Problem], Awaitable[ProblemFacts]]
+
+MODULE = """
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.inner = torch.nn.Linear(features, features)
+        self.norm = torch.nn.BatchNorm1d(features)
+
+    def forward(self, x):
+        return self.norm(self.inner(x))
+
+def get_inputs():
+    return [torch.randn(32, 16)]
+
+def get_init_inputs():
+    return [16]
+"""
+BACKWARD = """
+import torch
+
+backward = True
+shapes = {"main": dict(rows=16, cols=32)}
+
+def inputs(generator, rows, cols):
+    return [torch.randn(rows, cols, generator=generator), torch.randn(cols, generator=generator)]
+
+def reference(x, w):
+    return torch.tanh(x) * w
+"""
+TELLS = """
+import json, os, sys
+raise RuntimeError(json.dumps({
+    "environment": dict(os.environ),
+    "ours": [name for name in sys.modules if "kernelswarm" in name or name == "msgspec"],
+}))
+"""
+
+
+async def test_every_process_gives_samples_of_every_baseline(home: Path, host: OrdinaryHost) -> None:
+    settings = Settings(POOL, HARDWARE, home, ("eager", "compile"))
+    both = OrdinaryHost(settings, host.problem, host._facts)
+    try:
+        timing = await both.time(RIGHT, Lease(POOL, home), processes=2)
+    finally:
+        await both.close()
+    assert [series.name for series in timing.series] == ["eager", "compile", "candidate"]
+    assert len(timing.rounds) == 2 and {len(series.samples_ns) for series in timing.series} == {sum(timing.rounds)}
+    assert set(timing.speedup) == {"eager", "compile"} and timing.best in timing.speedup
+    assert all(ms > 0 for ms in timing.median_ms.values())
+
+
+async def test_baselines_are_started_once(host: OrdinaryHost, times: Times) -> None:
+    await times(RIGHT)
+    first = [runner.process.pid for runner in host._baselines]
+    await times(RIGHT)
+    assert [runner.process.pid for runner in host._baselines] == first != [0]
+
+
+async def test_a_baseline_that_died_is_started_again(host: OrdinaryHost, times: Times) -> None:
+    await times(RIGHT)
+    await host._baselines[0].process.close()
+    assert (await times(RIGHT)).speedup.keys() == {"eager"}
+
+
+@pytest.mark.parametrize(
+    ("source", "candidate"),
+    [
+        (MODULE, MODULE.replace("class Model(", "class ModelNew(")),
+        (BACKWARD, BACKWARD.replace("backward = True", "").replace("def reference", "def kernel")),
+        (
+            BACKWARD,
+            "import torch\ndef kernel(x, w): return torch.tanh(x) * w\n"
+            "def backward(x, w, c): t = torch.tanh(x); return c * w * (1 - t * t), (c * t).sum(0)",
+        ),
+    ],
+)
+async def test_modules_with_state_and_backward_passes_are_timed(
+    source: str, candidate: str, home: Path, tmp_path: Path, facts_of: Facts
+) -> None:
+    problem = problem_from(tmp_path, source, "problem")
+    host = OrdinaryHost(Settings(POOL, HARDWARE, home, ("eager",)), problem, await facts_of(problem))
+    try:
+        timing = await host.time(candidate, Lease(POOL, home), processes=1)
+    finally:
+        await host.close()
+    assert timing.median_ms.keys() == {"eager", "candidate"}
+
+
+async def test_the_environment_is_the_users_without_secrets_and_ours(
+    reason: Reason, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "OMP_SCHEDULE": "static",
+        "ANTHROPIC_API_KEY": "private",
+        "TORCH_TOKEN": "private",
+        "KERNELSWARM_NATS": "nats://user:private@host",
+    }.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    text = await reason(TELLS)
+    seen = json.loads(text.partition("RuntimeError: ")[2])
+    assert seen["ours"] == []
+    assert seen["environment"]["OMP_SCHEDULE"] == "static" and "private" not in text
+    ours = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_NUM_THREADS", "LD_PRELOAD", "MALLOC_MMAP_MAX_"}
+    assert not ours & set(seen["environment"])
+    assert [name for name in seen["environment"] if name.startswith("KERNELSWARM")] == ["KERNELSWARM_ARTIFACTS"]
+
+
+async def test_the_devices_ordinary_processes_end_with_what_it_forgets(tmp_path: Path, host: OrdinaryHost) -> None:
+    async with Device(POOL, HARDWARE, tmp_path, baselines=("eager",)) as device:
+        report, _ = await device.compile(RIGHT, "cpp")
+        timing, missing = await device.ordinary(host.problem, host._facts, RIGHT, report)
+        assert timing is not None and missing == "" and len(timing.rounds) == 3
+        (kept,) = device._ordinary.values()
+        processes = [runner.process for runner in kept._baselines]
+        assert [process.alive for process in processes] == [True]
+        await device.forget(host.problem)
+        assert [process.alive for process in processes] == [False]
+
+
+async def test_a_timing_that_is_cancelled_leaves_no_process(host: OrdinaryHost, times: Times) -> None:
+    await times(RIGHT)
+    processes = [runner.process for runner in host._baselines]
+    timing = asyncio.ensure_future(times(RIGHT))
+    await asyncio.sleep(0)
+    timing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await timing
+    assert host._baselines == [] and not any(process.alive for process in processes)
+    assert (await times(RIGHT)).median_ms.keys() == {"eager", "candidate"}
