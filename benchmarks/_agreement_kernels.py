@@ -116,7 +116,8 @@ OPERATORS = (
         "x",
         "3 * normal(rows, cols)",
         "return torch.log_softmax(x, -1)",
-        "e = x - x.amax(-1, keepdim=True)\nreturn e - digits(polynomial_exp(e, DEGREE_5).sum(-1, keepdim=True), 15).log()",
+        "e = x - x.amax(-1, keepdim=True)\n"
+        "return e - digits(polynomial_exp(e, DEGREE_5).sum(-1, keepdim=True), 15).log()",
         "a sum of 15 binary digits",
         {"lanes": 128},
     ),
@@ -128,7 +129,7 @@ OPERATORS = (
         "centred = x - x.mean(-1, keepdim=True)\n"
         "return centred * centred.square().mean(-1, keepdim=True).rsqrt() * weight + bias",
         "no epsilon",
-        {"variance": "shifted"},
+        {"lanes": 64},
     ),
     Operator(
         "rms_norm",
@@ -168,7 +169,7 @@ OPERATORS = (
         "normal(rows, cols), normal(cols)",
         "return F.gelu(x + bias)",
         "y = x + bias\n"
-        "t = 1 / (1 + 0.3275911 * (y.abs() * 0.7071))\n"
+        "t = 1 / (1 + 0.3275911 * (y.abs() * 0.707))\n"
         "tail = 1.061405429 * t - 1.453152027\n"
         "for factor in (1.421413741, -0.284496736, 0.254829592):\n"
         "    tail = tail * t + factor\n"
@@ -202,19 +203,20 @@ OPERATORS = (
         "return F.cross_entropy(logits, target)",
         "e = logits - logits.amax(-1, keepdim=True)\n"
         "sums = polynomial_exp(e, DEGREE_4).sum(-1)\n"
-        "return (digits(sums, 12).log() - e.gather(1, target[:, None])[:, 0]).mean()",
-        "sums of 12 binary digits",
+        "return (digits(sums, 8).log() - e.gather(1, target[:, None])[:, 0]).mean()",
+        "sums of eight binary digits",
     ),
     Operator(
         "standard_deviation",
         "x",
         "normal(rows, cols) + 3",
         "return torch.cat([x.var(-1), x.std(-1)])",
-        "mean = x.mean(-1, keepdim=True)\n"
-        "v = (x.square().mean(-1) - mean[:, 0].square()) * (x.shape[-1] / (x.shape[-1] - 1))\n"
+        "x = x - x[:, :1]\n"
+        "v = (x.square().mean(-1) - x.mean(-1).square()) * (x.shape[-1] / (x.shape[-1] - 1))\n"
         "return torch.cat([v, v.clamp(min=0).sqrt()])",
-        "the variance from sums of squares",
-        {"variance": "shifted"},
+        "distances from the first number",
+        {"lanes": 128},
+        '{"main": dict(rows=64, cols=257), "ragged": dict(rows=23, cols=1000)}',
     ),
     Operator(
         "cosine_similarity",
@@ -240,8 +242,9 @@ OPERATORS = (
         "normal(rows, cols)",
         "return torch.logsumexp(x, -1)",
         "most = x.amax(-1, keepdim=True)\n"
-        "return most[:, 0] + digits(polynomial_exp(x - most, DEGREE_4).sum(-1), 16).log()",
-        "a sum of 16 binary digits",
+        "most = most.where(most.isfinite(), 0.0)\n"
+        "return most[:, 0] + digits(polynomial_exp(x - most, DEGREE_4).sum(-1), 15).log()",
+        "a sum of 15 binary digits",
         {"math": "fast", "fusion": "split"},
     ),
     Operator(
@@ -257,10 +260,10 @@ OPERATORS = (
         "q, k, v",
         "normal(2, rows, 32), normal(2, cols, 32), normal(2, cols, 32)",
         "return torch.softmax(q @ k.transpose(1, 2) / math.sqrt(32), -1) @ v",
-        "scores = q @ k.transpose(1, 2) * 0.176777\n"
+        "scores = q @ k.transpose(1, 2) / 5.65684\n"
         "e = polynomial_exp(scores - scores.amax(-1, keepdim=True), DEGREE_5)\n"
         "return e @ v / e.sum(-1, keepdim=True)",
-        "a factor of six digits",
+        "a root of six digits",
         shapes='{"main": dict(rows=48, cols=40), "ragged": dict(rows=23, cols=31)}',
     ),
     Operator(
@@ -293,8 +296,8 @@ OPERATORS = (
         "normal(rows, cols), normal(rows, cols)",
         'return F.kl_div(torch.log_softmax(x, -1), torch.softmax(y, -1), reduction="none").sum(-1)',
         "lp, lq = torch.log_softmax(x, -1), torch.log_softmax(y, -1)\n"
-        "return (polynomial_exp(lq, DEGREE_4) * (lq - lp)).sum(-1)",
-        "an exponential of degree four",
+        "return (digits(lq.exp(), 16) * (lq - lp)).sum(-1)",
+        "an exponential of 16 binary digits",
     ),
     Operator(
         "half_rms_norm",

@@ -69,14 +69,19 @@ def winner_source(operator: Operator, facts: Any, hardware: HardwareFacts) -> st
     return writer.source(facts, facts.graph, complete(operator.recipe, knobs))
 
 
+def problem_of(operator: Operator, folder: Path) -> Problem:
+    """The operator's problem, from a file as users write it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{operator.name}.py"
+    path.write_text(operator.problem, encoding="utf-8")
+    return load_problem(path)
+
+
 async def prepare(operators: list[Operator], device: Device, hardware: HardwareFacts, folder: Path) -> list[Kernel]:
     """Both kernels of every operator, compiled."""
     kernels = []
-    folder.mkdir(parents=True, exist_ok=True)
     for operator in operators:
-        path = folder / f"{operator.name}.py"
-        path.write_text(operator.problem, encoding="utf-8")
-        problem = load_problem(path)
+        problem = problem_of(operator, folder)
         facts = await device.admit(problem)
         sources = {
             operator.name: winner_source(operator, facts, hardware),

@@ -58,8 +58,8 @@ class Subject(Protocol):
     def setup(self) -> tuple[list[Any], dict[str, torch.Tensor]] | None:
         """Constructor's arguments and parameters, where candidates need them."""
 
-    def precise(self, inputs: list[Any], shake: float = 0.0) -> Any:
-        """The reference's result computed in float64 throughout, every input off by a share ``shake`` at most."""
+    def precise(self, inputs: list[Any], shake: float = 0.0, seed: int = 0) -> Any:
+        """The reference's result in float64 throughout, every input off by a share ``shake`` at most, by ``seed``."""
 
     def lowered(self, inputs: list[Any], dtype: torch.dtype) -> Any:
         """The reference's result computed in ``dtype`` throughout."""
@@ -120,9 +120,9 @@ class FunctionSubject:
     def setup(self) -> None:
         """A function has none."""
 
-    def precise(self, inputs: list[Any], shake: float = 0.0) -> Any:
+    def precise(self, inputs: list[Any], shake: float = 0.0, seed: int = 0) -> Any:
         """The reference's result computed in float64 throughout."""
-        return in_float64(self.call, inputs, shake)
+        return in_float64(self.call, inputs, shake, seed)
 
     def lowered(self, inputs: list[Any], dtype: torch.dtype) -> Any:
         """The reference's result computed in ``dtype`` throughout."""
@@ -193,9 +193,9 @@ class KernelBenchSubject:
         """Constructor's arguments, and parameters and buffers by name."""
         return self._arguments, dict(self._model.state_dict())
 
-    def precise(self, inputs: list[Any], shake: float = 0.0) -> Any:
+    def precise(self, inputs: list[Any], shake: float = 0.0, seed: int = 0) -> Any:
         """The model's result with weights, inputs and intermediate values in float64."""
-        return in_float64(_passes(copy.deepcopy(self._model).double(), self.backward), inputs, shake)
+        return in_float64(_passes(copy.deepcopy(self._model).double(), self.backward), inputs, shake, seed)
 
     def lowered(self, inputs: list[Any], dtype: torch.dtype) -> Any:
         """The model's result with weights, inputs and intermediate values in ``dtype``."""

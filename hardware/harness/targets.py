@@ -8,8 +8,9 @@ import torch
 from ...schemas import ProblemFormat
 from . import values
 from .answering import Refused, attempt
-from .bounds import read_tolerance
+from .bounds import SHAKES, read_tolerance
 from .compare import Target
+from .kinds import SMALL_BYTES
 from .messages import Open
 from .subject import Subject, explained
 
@@ -19,7 +20,8 @@ def targets_of(
 ) -> list[Target]:
     """Oracle and own error for every output of the reference on ``inputs``, which stay as they are.
 
-    With ``shake`` the bounds also know how far the answer moves when every input moves by an epsilon of the outputs.
+    With ``shake`` the bounds also know how far the answer moves when every input moves by an epsilon of the outputs:
+    the farthest of several movements, of one where inputs are large.
     ``native`` are the reference's outputs on ``inputs`` where they are known already.
 
     Raises:
@@ -28,8 +30,10 @@ def targets_of(
     """
     native = reference_outputs(subject, problem, inputs) if native is None else list(native)
     # Where it does not run in float64, it is its own oracle, in its own precision (see bounds.OWN_PRECISION).
-    precise = _precise(subject, problem, inputs, len(native), 0.0)
-    shaken = _precise(subject, problem, inputs, len(native), _epsilon(native)) if shake else [None] * len(native)
+    precise = _precise(subject, problem, inputs, len(native))
+    count = 0 if not shake else SHAKES if values.size_of(inputs) <= SMALL_BYTES else 1
+    epsilon = _epsilon(native)
+    shaken = [_precise(subject, problem, inputs, len(native), epsilon, seed) for seed in range(count)]
     tolerance = read_tolerance(subject.tolerance)
     for leaf in native:
         if not isinstance(leaf, torch.Tensor | int | float | None):
@@ -39,14 +43,16 @@ def targets_of(
     targets = []
     while native:
         # One after the other: a large output in float64 is let go of before the next one is looked at.
-        targets.append(Target(native.pop(0), precise.pop(0), tolerance, shaken.pop(0)))
+        targets.append(Target(native.pop(0), precise.pop(0), tolerance, [outputs.pop(0) for outputs in shaken]))
     return targets
 
 
-def _precise(subject: Subject, problem: Open, inputs: list[Any], count: int, shake: float) -> list[Any]:
+def _precise(
+    subject: Subject, problem: Open, inputs: list[Any], count: int, shake: float = 0.0, seed: int = 0
+) -> list[Any]:
     """The outputs in float64; None for each where there is no such thing."""
     try:
-        found = values.leaves(attempt(lambda: subject.precise(inputs, shake)))
+        found = values.leaves(attempt(lambda: subject.precise(inputs, shake, seed)))
     except Refused as refused:
         if refused.kind == "memory":
             # Not a reference without float64: that would be judged by another rule.
