@@ -120,7 +120,8 @@ async def test_movements_that_differ_too_much_determine_no_bound() -> None:
     assert is_steady("float32", [1e-9] * (SHAKES - 1) + [1e-7]), "too small to raise the bound"
 
 
-async def test_a_draw_without_a_meaning_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_draw_without_a_meaning_is_drawn_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)  # the module is written into the working folder, as in a child's scratch
     problem = Open(name="edge", format=ProblemFormat.function, source=DEVIATION, seed=1)
     subject = open_subject(problem)
     drawn: list[int] = []
@@ -137,7 +138,8 @@ async def test_a_draw_without_a_meaning_is_drawn_again(monkeypatch: pytest.Monke
     assert drawn == [7, 8]
 
 
-async def test_draws_without_a_meaning_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_draws_without_a_meaning_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)  # the module is written into the working folder, as in a child's scratch
     problem = Open(name="edge", format=ProblemFormat.function, source=DEVIATION, seed=1)
     subject = open_subject(problem)
     drawn: list[int] = []
