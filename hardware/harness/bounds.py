@@ -10,6 +10,9 @@ A problem's ``tolerance`` overrides this: a number is the bound in the same meas
 ``|got - oracle| <= a + r * |oracle|``, and the error is then reported in units of that sum (bound 1).
 """
 
+import statistics
+from collections.abc import Sequence
+
 from ...schemas import ProblemError, Schema
 
 MULTIPLE = 4.0
@@ -25,6 +28,11 @@ results are computed wider and rounded once, which is wrong by half an epsilon."
 OWN_PRECISION = {"float64": 1e-9, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 """Bound where the reference cannot run in float64 (or is float64 already) and is compared with itself."""
 
+SHAKES = 4
+"""How often inputs are moved by an epsilon to see how far the answer moves. One movement may be small by chance: that
+of a single number was less than a tenth of the usual one in 8 of 100 draws."""
+STEADY = 8.0
+"""The farthest movement is at most this many times the median one, or what it says of a bound is chance."""
 MOST_EPSILONS = 4096.0
 MOST_ERROR = 0.05
 """A reference that loses more than three digits, or is wrong by more than a twentieth, proves nothing."""
@@ -94,3 +102,14 @@ def is_moderate(dtype: str, error: float) -> bool:
     """Whether a reference that is off by ``error`` on inputs that are harder than its own still says what is right."""
     epsilon = EPSILON.get(_PARTS.get(dtype, dtype), 0.0)
     return error <= min(MOST_ERROR, MOST_EPSILONS * epsilon)
+
+
+def is_steady(dtype: str, movements: Sequence[float]) -> bool:
+    """Whether ``movements`` of the answer, where inputs moved by an epsilon, are alike enough for a bound.
+
+    One that is much farther than the others means that the inputs lie beside an edge, where the private draw decides
+    what is right. Movements that do not raise the bound may differ.
+    """
+    if len(movements) < SHAKES or max(movements) <= EPSILON.get(_PARTS.get(dtype, dtype), 0.0):
+        return True
+    return max(movements) <= STEADY * statistics.median(movements)

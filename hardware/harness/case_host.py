@@ -58,6 +58,8 @@ class CaseHost:
         self._in_a_row: list[int] = []
         self._sizes: dict[str, dict[str, int]] = {}
         """The problem's sizes by shape, where it has some."""
+        self._further: dict[tuple[str, str], list[int]] = {}
+        """Other draws of a derived case, by shape and kind: made when the first candidate needs them."""
         self._held_out: list[Case] | None = None
         self._disclosed = 0
         self._gradients: int | None = None
@@ -115,6 +117,14 @@ class CaseHost:
             if cases[-1].refused and instead_of(cases[-1].kind):
                 self._add(cases[-1].shape, instead_of(cases[-1].kind))
         return [case for case in cases if not case.refused]
+
+    async def further_draw(self, case: Case, index: int) -> Case | None:
+        """Draw ``index`` beside that of the derived ``case``, the same for every candidate; None if it is refused."""
+        numbers = self._further.setdefault((case.shape, case.kind), [])
+        while len(numbers) <= index:
+            numbers.append(self._put(case.shape, case.kind, {}))
+        other = await self.case(numbers[index])
+        return None if other.refused else other
 
     def _add(self, shape: str, kind: str) -> None:
         if not any((one.shape, one.kind) == (shape, kind) for one in self._plan):

@@ -2,12 +2,13 @@
 
 import functools
 import math
-from collections.abc import Iterator
+import statistics
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 
-from .bounds import MULTIPLE, Tolerance, bound_for, is_moderate
+from .bounds import MULTIPLE, Tolerance, bound_for, is_moderate, is_steady
 from .handing_over import Written
 from .messages import UNMEASURABLE, Compared, Expected, Output
 from .place import here
@@ -36,11 +37,11 @@ class Target:
         """Whether it is what a caller sees: an output, or an input that is written."""
         return self.entry is None or self.entry.tensor >= 0
 
-    def __init__(self, native: Any, precise: Any, tolerance: Tolerance, shaken: Any = None) -> None:
+    def __init__(self, native: Any, precise: Any, tolerance: Tolerance, shaken: Sequence[Any] = ()) -> None:
         """``native`` is the reference's output, ``precise`` the same in float64 (or None if there is no such thing).
 
-        ``shaken`` is ``precise`` for inputs that are off by an epsilon at most, where the bound has to know what that
-        does to the answer.
+        ``shaken`` are like ``precise``, for inputs that are off by an epsilon at most, where the bound has to know what
+        that does to the answer.
         """
         self._tolerance = tolerance
         self.kind = "tensor" if isinstance(native, torch.Tensor) else type(native).__name__
@@ -66,9 +67,12 @@ class Target:
             self._weight = self._weights(self._oracle)
         self.reference_error = 0.0
         self.reference_error = min(self.error(_chunks_of(_flat(native, False), self._chunk))[0], UNMEASURABLE)
-        self.sensitivity = 0.0
-        if precise is not None and _is_as_precise(shaken, native):
-            self.sensitivity = self.error(_chunks_of(_flat(shaken, False), self._chunk))[0]
+        self._movements = [
+            self.error(_chunks_of(_flat(moved, False), self._chunk))[0]
+            for moved in shaken
+            if precise is not None and _is_as_precise(moved, native)
+        ]
+        self.sensitivity = max(self._movements, default=0.0)
         self.bound = bound_for(
             self.dtype or {"float": "float32"}.get(self.kind, ""),
             self.reference_error,
@@ -102,7 +106,12 @@ class Target:
         error = max(self.reference_error, self.sensitivity)
         if self._tolerance.is_given:
             return "" if MULTIPLE * error <= self.bound else f"its error is {error:.2g}, the tolerance {self.bound:.2g}"
-        return "" if is_moderate(self.dtype or "float32", error) else f"its error is {error:.2g}"
+        if not is_moderate(self.dtype or "float32", error):
+            return f"its error is {error:.2g}"
+        if not is_steady(self.dtype or "float32", self._movements):
+            usual = statistics.median(self._movements)
+            return f"its answer moves by {usual:.2g} or {self.sensitivity:.2g} when inputs move by an epsilon"
+        return ""
 
     def _agrees_on_nonfinite(self) -> bool:
         if self._special is None:

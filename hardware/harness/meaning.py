@@ -9,7 +9,7 @@ At a shape that the problem does not name (:mod:`.held_out`) inputs and answers 
 that they have at the named one, and nothing may be doubtful that is not so there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,8 +34,16 @@ SLOW_SECONDS = 10.0
 TOO_SLOW = f"the reference and its oracle take more than {SLOW_SECONDS:g} s there"
 
 
+DRAWS = 4
+"""How often inputs of a kind are drawn before the reference counts as saying nothing on them."""
+
+
 class Meaningless(Exception):
     """The reference says nothing on inputs of this kind; the message says why."""
+
+
+class Unlucky(Meaningless):
+    """The reference says nothing on this draw; on another one it may."""
 
 
 def is_slow(seconds: float) -> bool:
@@ -43,12 +51,33 @@ def is_slow(seconds: float) -> bool:
     return seconds > SLOW_SECONDS
 
 
-def changed(subject: Subject, problem: Open, base: list[Any], kind: str, seed: int) -> tuple[list[Any], list[Target]]:
-    """``base`` (here, not in main memory) changed as ``kind`` says, and what is right for it.
+def changed(
+    subject: Subject, problem: Open, draw: Callable[[int], list[Any]], kind: str, seed: int
+) -> tuple[list[Any], list[Target]]:
+    """A draw from ``seed`` changed as ``kind`` says, and what is right for it; another draw where it has no meaning.
+
+    Args:
+        subject: The reference.
+        problem: It as it was opened.
+        draw: The problem's own inputs for a seed (here, not in main memory).
+        kind: What is made of them.
+        seed: Of the first draw; those behind it follow from it.
 
     Raises:
-        Meaningless: candidates cannot be checked on that.
+        Meaningless: candidates cannot be checked on that, or on none of :data:`DRAWS` draws.
     """
+    base = draw(seed)
+    for attempt in range(1, DRAWS):
+        try:
+            return _changed(subject, problem, base, kind, seed + attempt - 1)
+        except Unlucky:
+            if values.size_of(base) > SMALL_BYTES:
+                raise
+            base = draw(seed + attempt)
+    return _changed(subject, problem, base, kind, seed + DRAWS - 1)
+
+
+def _changed(subject: Subject, problem: Open, base: list[Any], kind: str, seed: int) -> tuple[list[Any], list[Target]]:
     inputs = derive(base, kind, seed)
     if inputs is None:
         raise Meaningless("it has no floating numbers that may be others")
@@ -65,7 +94,7 @@ def changed(subject: Subject, problem: Open, base: list[Any], kind: str, seed: i
         # What a module keeps may mean nothing where its answer does, as an average of infinities: that alone is judged.
         target.is_judged = target.is_answer or (not doubtful and target.is_finite)
     if doubt:
-        raise Meaningless(doubt)
+        raise Unlucky(doubt)
     return inputs, targets
 
 
@@ -160,9 +189,12 @@ class Battery:
     def _refused(self, shape: str, kind: str) -> str:
         if is_slow(self.took[shape]):
             return TOO_SLOW
-        base = brought(self.subject.draw(shape, self.seed)) if self.lone is None else self.lone
+
+        def draw(seed: int) -> list[Any]:
+            return self.lone if self.lone is not None else brought(self.subject.draw(shape, seed))
+
         try:
-            inputs, targets = changed(self.subject, self.problem, base, kind, self.seed)
+            inputs, targets = changed(self.subject, self.problem, draw, kind, self.seed)
         except Meaningless as why:
             return str(why)
         if self.passing and not allows_nonfinite(kind):

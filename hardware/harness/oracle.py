@@ -17,7 +17,7 @@ _SHORTHANDS = {
 }
 
 
-def in_float64(call: Callable[..., Any], inputs: list[Any], shake: float = 0.0) -> Any:
+def in_float64(call: Callable[..., Any], inputs: list[Any], shake: float = 0.0, seed: int = 0) -> Any:
     """Call with floating inputs, and whatever the code asks for in the inputs' own precision or float32, in float64.
 
     A conversion to a precision lower than the inputs' (a quantisation) is meant and stays.
@@ -26,6 +26,7 @@ def in_float64(call: Callable[..., Any], inputs: list[Any], shake: float = 0.0) 
         call: What to call.
         inputs: Its arguments; they stay as they are, whatever ``call`` does to what it gets.
         shake: Share of its value by which every number of the inputs is changed at most, up or down.
+        seed: Of these changes.
     """
     generators: dict[torch.device, torch.Generator] = {}
 
@@ -35,7 +36,7 @@ def in_float64(call: Callable[..., Any], inputs: list[Any], shake: float = 0.0) 
         if not shake:
             return tensor.double() if tensor.dtype in _RAISED else tensor.clone()
         # Drawn where it is used: moving as many numbers to a device takes longer than what they are for.
-        generator = generators.setdefault(tensor.device, torch.Generator(tensor.device).manual_seed(0))
+        generator = generators.setdefault(tensor.device, torch.Generator(tensor.device).manual_seed(seed))
         moves = torch.rand(tensor.shape, generator=generator, dtype=torch.float64, device=tensor.device)
         return moves.mul_(2 * shake).add_(1 - shake).mul_(tensor)
 

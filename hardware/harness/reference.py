@@ -150,11 +150,12 @@ class _Reference:
         assert self._subject is not None and self._problem is not None
         if not command.again and is_slow(self._took.get(command.shape, 0.0)):
             raise Meaningless(TOO_SLOW)
-        if command.base is None:
-            base = brought(self._subject.draw(command.shape, command.seed))
-        else:
-            base = unpacked(command.base, descriptors[0])
-        return changed(self._subject, self._problem, base, command.kind, command.seed)
+        subject, given = self._subject, command.base
+
+        def draw(seed: int) -> list[Any]:
+            return brought(subject.draw(command.shape, seed)) if given is None else unpacked(given, descriptors[0])
+
+        return changed(subject, self._problem, draw, command.kind, command.seed)
 
     def compare(self, command: Compare, descriptors: list[int]) -> Compared:
         """The worst output; the first that is wrong, if one is."""

@@ -76,10 +76,12 @@ class Subject(Protocol):
         self,
         inputs: list[Any],
         shake: float = 0.0,
+        seed: int = 0,
         entries: Sequence[StateEntry] = (),
         earlier: Sequence[list[Any]] = (),
     ) -> Any:
-        """The reference's result computed in float64 throughout, every input off by a share ``shake`` at most.
+        """The reference's result computed in float64 throughout, every input off by a share ``shake`` at most, by
+        ``seed``.
 
         Behind the outputs stands what it leaves of ``entries``; the calls ``earlier`` come before, from the start on.
         """
@@ -157,11 +159,12 @@ class FunctionSubject:
         self,
         inputs: list[Any],
         shake: float = 0.0,
+        seed: int = 0,
         entries: Sequence[StateEntry] = (),
         earlier: Sequence[list[Any]] = (),
     ) -> Any:
         """The reference's result computed in float64 throughout."""
-        return in_float64(state.with_state(self.call, entries, None), inputs, shake)
+        return in_float64(state.with_state(self.call, entries, None), inputs, shake, seed)
 
     def lowered(self, inputs: list[Any], dtype: torch.dtype) -> Any:
         """The reference's result computed in ``dtype`` throughout."""
@@ -264,6 +267,7 @@ class KernelBenchSubject:
         self,
         inputs: list[Any],
         shake: float = 0.0,
+        seed: int = 0,
         entries: Sequence[StateEntry] = (),
         earlier: Sequence[list[Any]] = (),
     ) -> Any:
@@ -273,7 +277,7 @@ class KernelBenchSubject:
         call = _passes(model, self.backward)
         for before in earlier:
             in_float64(call, before)
-        return in_float64(state.with_state(call, entries, model), inputs, shake)
+        return in_float64(state.with_state(call, entries, model), inputs, shake, seed)
 
     def lowered(self, inputs: list[Any], dtype: torch.dtype) -> Any:
         """The model's result with weights, inputs and intermediate values in ``dtype``."""

@@ -7,9 +7,10 @@ import torch
 
 from . import values
 from .answering import Refused, attempt
-from .bounds import read_tolerance
+from .bounds import SHAKES, read_tolerance
 from .compare import Target
 from .effects import Called, called
+from .kinds import SMALL_BYTES
 from .messages import Open
 from .subject import Subject, explained
 
@@ -26,7 +27,8 @@ def targets_of(
     """Oracle and own error for every output of the reference on ``inputs``, which stay as they are, and for the state
     that it leaves.
 
-    With ``shake`` the bounds also know how far the answer moves when every input moves by an epsilon of the outputs.
+    With ``shake`` the bounds also know how far the answer moves when every input moves by an epsilon of the outputs:
+    the farthest of several movements, of one where inputs are large.
     ``first`` is the reference's call on ``inputs`` where that was made already, and is emptied; calls on ``earlier``
     come before it.
 
@@ -39,12 +41,14 @@ def targets_of(
     parts = [*(None for _ in first.outputs), *entries]
     first.outputs.clear()
 
-    def precise_for(share: float) -> list[Any]:
-        return _precise(problem, len(native), lambda: subject.precise(inputs, share, entries, earlier))
+    def precise_for(share: float, seed: int = 0) -> list[Any]:
+        return _precise(problem, len(native), lambda: subject.precise(inputs, share, seed, entries, earlier))
 
     # Where it does not run in float64, it is its own oracle, in its own precision (see bounds.OWN_PRECISION).
     precise = precise_for(0.0)
-    shaken = precise_for(_epsilon(native)) if shake else [None] * len(native)
+    count = 0 if not shake else SHAKES if values.size_of(inputs) <= SMALL_BYTES else 1
+    epsilon = _epsilon(native)
+    shaken = [precise_for(epsilon, seed) for seed in range(count)]
     tolerance = read_tolerance(subject.tolerance)
     for leaf in native:
         if not isinstance(leaf, torch.Tensor | int | float | None):
@@ -54,7 +58,7 @@ def targets_of(
     targets = []
     while native:
         # One after the other: a large output in float64 is let go of before the next one is looked at.
-        targets.append(Target(native.pop(0), precise.pop(0), tolerance, shaken.pop(0)))
+        targets.append(Target(native.pop(0), precise.pop(0), tolerance, [outputs.pop(0) for outputs in shaken]))
         targets[-1].entry = parts[len(targets) - 1]
     return targets
 

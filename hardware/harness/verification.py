@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from ...schemas import CaseResult, CompileReport, Evidence, Problem, Verdict, VerifyReport
-from . import judgement, state_verification, wire
+from . import judgement, redraws, state_verification, wire
 from .case_host import Case, CaseHost
 from .gradient_verification import check_gradients
 from .judgement import Judged, judged
@@ -100,14 +100,22 @@ class Verification:
     async def _check_once(self, case: Case, where: str) -> None:
         """One call beside those on the problem's own inputs at its own shapes; ``where`` says in words what is new."""
         try:
-            outputs = await self.run(run_on(case, 0, poison="torch"), case, [])
-            result = await self.compare(0, case, outputs)
-            if not result.ok:
-                raise await self._explain(0, case, outputs, result, [])
+            draw, draws = await redraws.decided(await self._draw(0, case), lambda slot: self._draw_further(slot, case))
+            if not draw.result.ok:
+                where += f"; {draws}" if draws else ""
+                raise await self._explain(draw.slot, draw.case, draw.outputs, draw.result, [])
         except Judged as found:
             kind = "" if case.kind == NORMAL else case.kind
             message = f"{found.evidence.message} ({where})"
             raise Judged(found.verdict, replace(found.evidence, message=message, inputs=kind)) from None
+
+    async def _draw(self, slot: int, case: Case) -> redraws.Draw:
+        outputs = await self.run(run_on(case, slot, poison="torch"), case, [])
+        return redraws.Draw(slot, case, outputs, await self.compare(slot, case, outputs))
+
+    async def _draw_further(self, slot: int, case: Case) -> redraws.Draw | None:
+        other = await self.host.further_draw(case, slot - 1)
+        return None if other is None else await self._draw(slot, other)
 
     async def _check_elsewhere(self, case: Case) -> None:
         """One call at a shape that the problem does not name: the right answer, or an exception that says no."""

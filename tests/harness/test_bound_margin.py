@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernelswarm.hardware.harness.bounds import Tolerance
+from kernelswarm.hardware.harness.bounds import SHAKES, Tolerance
 from kernelswarm.hardware.harness.compare import Target
 from kernelswarm.hardware.harness.derived import derive
 from kernelswarm.hardware.harness.oracle import in_float64
@@ -65,7 +65,8 @@ def _share(kind: str, answer: Callable[..., torch.Tensor]) -> float:
     if kind != "normal":
         (x,) = derive([x], kind, 1) or []
     arguments = [x, weight, bias]
-    shaken = in_float64(_reference, arguments, 2.0**-23) if kind != "normal" else None
+    count = SHAKES if kind != "normal" else 0
+    shaken = [in_float64(_reference, arguments, 2.0**-23, seed) for seed in range(count)]
     target = Target(_reference(*arguments), in_float64(_reference, arguments), Tolerance(), shaken)
     return target.error(iter([answer(*arguments).reshape(-1)]))[0] / target.bound
 

@@ -54,6 +54,11 @@ class Settings:
     """Fetch this many elements of a row ahead; 0: leave it to the processor."""
 
 
+SHIFTED_ERROR = 1e-4
+"""Distances from a row's first element lose digits where that is an outlier: three of them in a row of a thousand. So
+many only results of 16 bits have to spare."""
+
+
 @dataclass(frozen=True)
 class Traits:
     """What a graph's kernels hold: which knobs matter."""
@@ -119,7 +124,7 @@ DOMAINS: dict[str, Domain] = {
     "row_buffer": _when(lambda t: t.shared_between_passes, "costly", "none", "all"),
     "vector_bits": _vector_bits,
     "fusion": _when(lambda t: t.several_anchors, "all", "rows", "split"),
-    "variance": _when(lambda t: t.variance, "two_pass", "shifted"),
+    "variance": _when(lambda t: t.variance and t.error_bound >= SHIFTED_ERROR, "two_pass", "shifted"),
     "online": _when(lambda t: t.softmax, False, True),
     "lanes": _when(lambda t: t.rows, 32, 16, 64, 128),
     "block": _when(lambda t: t.pointwise, 16384, 2048, 4096, 65536),

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 
 from ....schemas import HardwareFacts, Recipe
+from .knobs import SHIFTED_ERROR
 
 Value = str | int | float | bool
 
@@ -168,11 +169,12 @@ def _precision(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
 def _variance(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
     if not traits.variance:
         return ()
+    shifted = ("shifted",) if traits.error_bound >= SHIFTED_ERROR else ()
     if traits.loops and traits.row_count < _FEW_ROWS:
         # Each is put together of parts, which hand on sums: two passes instead of three.
-        return ("shifted", "two_pass", "welford")
+        return (*shifted, "two_pass", "welford")
     # Rows in blocks are read once instead of twice before they are written.
-    return ("welford", "two_pass", "shifted") if traits.loops else ("two_pass", "welford", "shifted")
+    return ("welford", "two_pass", *shifted) if traits.loops else ("two_pass", "welford", *shifted)
 
 
 def _math(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:

@@ -1,0 +1,57 @@
+"""Several draws decide where one says nothing: an error on derived inputs that lies beside the bound.
+
+It is wrong on one draw and right on the next: what one of them says is chance. So other draws of the same kind at the
+same shape are looked at until most of :data:`DRAWS` agree. An error that is far on either side of the bound decides
+alone. On the problem's own values every draw decides: what is wrong there is wrong.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from .case_host import Case
+from .kinds import CENTRED, VALUE_KINDS, parts
+from .messages import Compared, Output
+
+DRAWS = 5
+MAJORITY = DRAWS // 2 + 1
+NARROW = 2.0
+"""An error between the bound divided by this and the bound times this lies beside it."""
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One call on one derived case, whose outputs the candidate still holds."""
+
+    slot: int
+    case: Case
+    outputs: tuple[Output, ...]
+    result: Compared
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether other draws decide."""
+        result = self.result
+        has_other_values = not {CENTRED, *VALUE_KINDS}.isdisjoint(parts(self.case.kind)) and not self.case.is_large
+        return has_other_values and result.bound < result.error * NARROW and result.error <= result.bound * NARROW
+
+
+async def decided(first: Draw, draw: Callable[[int], Awaitable[Draw | None]]) -> tuple[Draw, str]:
+    """The draw whose result counts, and in words how many failed where there are several.
+
+    Args:
+        first: The draw that every candidate is checked on.
+        draw: Makes a call on another one into the given slot; None where the reference means nothing on it.
+    """
+    if not first.is_narrow:
+        return first, ""
+    draws = [first]
+    for slot in range(1, DRAWS):
+        other = await draw(slot)
+        draws += [] if other is None else [other]
+        failed = [one for one in draws if not one.result.ok]
+        if max(len(failed), len(draws) - len(failed)) == MAJORITY:
+            break
+    failed = [one for one in draws if not one.result.ok]
+    passed = [one for one in draws if one.result.ok]
+    counts = failed if len(failed) > len(passed) else passed
+    return counts[0], f"failed on {len(failed)} of {len(draws)} draws"
