@@ -11,7 +11,7 @@ from ..schemas import ProblemError
 
 _BY_VALUES = {"GuardOnDataDependentSymNode", "DataDependentOutputException", "UserError"}
 _INTERNALS = re.compile(r"Sym|Fake|Proxy|functorch|\b[su]\d+\b|Eq\(|tensor subclass|dispatch|TORCH_|torch\.export|0x")
-_PACKAGE = Path(__file__).parents[1]
+_OWN = Path(__file__).parent
 _STANDARD_LIBRARY = Path(traceback.__file__).parent
 
 
@@ -44,7 +44,7 @@ def why_not_captured(errors: Sequence[Exception]) -> str:
     by_values = [error for error in errors if type(error).__name__ in _BY_VALUES or "data-dependent" in str(error)]
     if by_values:
         where = _first_place([*by_values, *errors])
-        return f"the reference decides by the values of its tensors{where}, and a graph holds one way only"
+        return f"the reference makes Python numbers or conditions of its tensors' values{where}: no graph can hold that"
     if any(isinstance(error, RecursionError) for error in errors):
         return "the reference calls operators in too deep a chain to be traced"
     return f"PyTorch cannot trace the reference{_first_place(errors)}: {_first_sentence(errors[0])}"
@@ -68,7 +68,7 @@ def _place(error: BaseException) -> str:
 def _is_authors(file: str) -> bool:
     path = Path(file)
     is_installed = {"site-packages", "dist-packages"} & set(path.parts) or path.is_relative_to(_STANDARD_LIBRARY)
-    return not (file.startswith("<") or is_installed or path.is_relative_to(_PACKAGE))
+    return not (file.startswith("<") or is_installed or path.is_relative_to(_OWN))
 
 
 def _first_sentence(error: Exception) -> str:

@@ -13,17 +13,16 @@ class UnwritableState(ProblemError):
 
 
 def traceable_copy(target: Any) -> Any:
-    """``target`` for one trace: a module that shares the parameters and nothing else, or the function itself.
+    """``target`` for one trace: a module of its own, or the function itself.
 
-    A trace runs the module's own code, which counts its calls and moves its averages.
+    A trace runs the module's own code, which counts its calls, moves its averages and scales its weights.
     """
     import torch
 
     if not isinstance(target, torch.nn.Module):
         return target
-    shared = {id(parameter): parameter for parameter in target.parameters() if parameter.numel() > 1}
     try:
-        return copy.deepcopy(target, shared)
+        return copy.deepcopy(target)
     except Exception:  # noqa: BLE001 - the module's own code; what cannot be copied is traced as it is
         return target
 

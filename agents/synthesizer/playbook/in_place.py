@@ -11,7 +11,7 @@ _FRESH = {"mm", "bmm", "addmm", "baddbmm", "convolution", "mv", "matmul", "linea
 
 
 def overwritten(plan: Plan, kernel: Kernel) -> dict[str, str]:
-    """Stored nodes that may take the memory of an operator's result, or of the input they are the new value of, by name.
+    """Stored nodes that may take the memory of an operator's result, or of an input whose new value they are, by name.
 
     The kernel must be the last to look at it, and must read no element of it but the one it writes, in the last pass.
     """

@@ -1,0 +1,127 @@
+"""A reference and the candidate generated for it, called side by side: results, inputs, parameters and buffers."""
+
+import copy
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
+from kernelswarm.hardware.capture import capture, count_work
+from kernelswarm.schemas import Graph, InputFact, ProblemFacts
+
+Maker = Callable[[], list[Any]]
+
+
+def facts_of(graph: Graph, target: Any, backward: Graph | None = None) -> ProblemFacts:
+    """What problem validation would find."""
+    return ProblemFacts(
+        signature=(),
+        shapes=(),
+        graph=graph,
+        backward_graph=backward,
+        work=count_work(graph),
+        dtype="float32",
+        float64_oracle=True,
+        parameters=_parameters(target) if isinstance(target, torch.nn.Module) else {},
+        is_module=isinstance(target, torch.nn.Module),
+    )
+
+
+def _parameters(module: torch.nn.Module) -> dict[str, InputFact]:
+    buffers = dict(module.named_buffers(remove_duplicate=False))
+    found = {}
+    for name, value in {**dict(module.named_parameters(remove_duplicate=False)), **buffers}.items():
+        role = (
+            "parameter" if name not in buffers else "buffer" if name in module.state_dict() else "buffer_not_persistent"
+        )
+        dtype = str(value.dtype).removeprefix("torch.")
+        found[name] = InputFact(name=name, kind="tensor", shape=tuple(value.shape), dtype=dtype, role=role)
+    return found
+
+
+def loaded(source: str, path: Path) -> ModuleType:
+    """A candidate file, imported."""
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Pair:
+    """A reference, its candidate, and the candidate's plain ATen calls, each with state of its own."""
+
+    def __init__(self, target: Any, inputs: list[Any], language: str, path: Path, **recipe: Any) -> None:
+        with torch.no_grad():
+            self.graph = capture(target, inputs)
+        self.source = WRITERS[language].source(facts_of(self.graph, target), self.graph, recipe)
+        self.file = loaded(self.source, path)
+        self.target, self.plain = copy.deepcopy(target), copy.deepcopy(target)
+        self.kernel: Any = self.file.ModelNew() if isinstance(target, torch.nn.Module) else self.file.kernel
+        if isinstance(target, torch.nn.Module):
+            self.kernel.load_state_dict(target.state_dict(), strict=True)
+            for name in set(dict(target.named_buffers())) - set(target.state_dict()):
+                self.kernel.get_buffer(name).copy_(target.get_buffer(name))
+
+    def call(self, maker: Maker, falls_back: bool = True) -> None:
+        """Call all three on the same inputs, and compare all they return and leave.
+
+        Unless it ``falls_back``, the candidate has no plain calls to take while it runs.
+        """
+        given = maker()
+        ours, plain = copied(given), copied(given)
+        with torch.no_grad():
+            want, got = self.target(*given), self._run(ours, falls_back)
+            also = self.file._aten(*plain, *self._tensors())
+        for name, results, inputs, state in (("kernels", got, ours, self.kernel), ("calls", also, plain, self.plain)):
+            same(results, want, f"{name}: result")
+            same(inputs, given, f"{name}: input")
+            same(tensors(state), tensors(self.target), f"{name}: state")
+
+    def _run(self, inputs: list[Any], falls_back: bool) -> Any:
+        plain = self.file._aten
+        if not falls_back:
+            self.file._aten = None  # type: ignore[attr-defined]
+        try:
+            return self.kernel(*inputs)
+        finally:
+            self.file._aten = plain  # type: ignore[attr-defined]
+
+    def _tensors(self) -> list[Any]:
+        nodes = [node for node in self.graph.nodes if node.op == "param"]
+        return [tensors(self.plain)[node.target] for node in nodes]
+
+
+def copied(values: list[Any]) -> list[Any]:
+    """The same numbers in memory of their own."""
+    return [copy.deepcopy(value) for value in values]
+
+
+def tensors(target: Any) -> dict[str, Any]:
+    """Parameters and buffers by every name, in an order that is the same for all."""
+    if not isinstance(target, torch.nn.Module):
+        return {}
+    named = [*target.named_parameters(remove_duplicate=False), *target.named_buffers(remove_duplicate=False)]
+    return dict(sorted(named))
+
+
+def same(got: Any, want: Any, what: str) -> None:
+    """The same structure with the same numbers."""
+    if isinstance(want, torch.Tensor):
+        torch.testing.assert_close(got.detach(), want.detach(), rtol=1e-4, atol=2e-5, msg=lambda m: f"{what}: {m}")
+        return
+    assert type(got) is type(want), what
+    if isinstance(want, dict):
+        assert list(got) == list(want), what
+        same(list(got.values()), list(want.values()), what)
+    elif isinstance(want, list | tuple):
+        assert len(got) == len(want), what
+        for one, other in zip(got, want, strict=True):
+            same(one, other, what)
+    else:
+        assert got == want, what

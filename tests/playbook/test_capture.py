@@ -1,0 +1,154 @@
+"""What a capture cannot hold, in one true sentence; what it flattens; whether the generator knows what is left out."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from msgspec import structs
+from torch import nn
+
+sys.path.insert(0, str(Path(__file__).parent))
+import graphs
+from compared import facts_of
+
+from kernelswarm.agents.synthesizer.playbook.candidate import plan_of
+from kernelswarm.agents.synthesizer.playbook.coverage import why_left, why_nothing
+from kernelswarm.agents.synthesizer.playbook.knobs import Settings
+from kernelswarm.hardware.capture import capture
+from kernelswarm.schemas import Graph, InputFact, ProblemError, ShapeFacts, StateFact, decode, encode
+
+
+class Counter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = 0
+
+    def forward(self, x: Any) -> Any:
+        self.steps += 1
+        return torch.tanh(x) * self.steps
+
+
+class Plain(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean = torch.zeros(8)
+
+    def forward(self, x: Any) -> Any:
+        self.mean.mul_(0.9).add_(x.mean(0))
+        return x - self.mean
+
+
+class Remade(Plain):
+    def forward(self, x: Any) -> Any:
+        self.mean = self.mean * 0.9 + x.mean(0)
+        return x - self.mean
+
+
+def branches(x: Any) -> Any:
+    if x.sum() > 0:
+        return x * 2
+    return x
+
+
+FAILS = {
+    "number": (Counter(), "the reference changes `steps`, a Python number, which generated kernels cannot write"),
+    "tensor": (
+        Plain(),
+        "the reference changes `mean`, a tensor that is no buffer, which generated kernels cannot write",
+    ),
+    "replaced": (
+        Remade(),
+        "the reference changes `mean`, a tensor that is no buffer, which generated kernels cannot write",
+    ),
+    "branches": (branches, "numbers or conditions of its tensors' values in line"),
+}
+
+
+@pytest.mark.parametrize("name", FAILS)
+def test_why_nothing_was_captured_is_one_sentence(name: str) -> None:
+    target, sentence = FAILS[name]
+    with pytest.raises(ProblemError) as caught:
+        capture(target, [torch.randn(5, 8)])
+    text = str(caught.value)
+
+    assert sentence in text
+    assert "\n" not in text
+    assert not {"GuardOnDataDependentSymNode", "Eq(", "u0", "FakeTensor"} & set(text.replace("(", " ").split())
+
+
+def test_a_branch_on_values_is_named_by_its_line() -> None:
+    with pytest.raises(ProblemError, match=r"in line \d+ \(`if x\.sum\(\) > 0:`\)"):
+        capture(branches, [torch.randn(5, 8)])
+
+
+def test_tensors_in_a_list_are_no_constants() -> None:
+    with pytest.raises(ProblemError, match="the input `xs` is a list of tensors"):
+        capture(lambda xs: xs[0] + xs[1], [[torch.randn(3), torch.randn(3)]], ["xs"])
+
+
+def test_a_long_scan_is_cut_into_expressions_that_end() -> None:
+    def scan(x: Any, a: Any) -> Any:
+        h, steps = torch.zeros_like(x[:, 0]), []
+        for t in range(128):
+            h = a * h + x[:, t]
+            steps.append(h)
+        return torch.stack(steps, 1)
+
+    plan = plan_of(capture(scan, [torch.randn(2, 128, 4), torch.rand(4)]), Settings())
+    assert 1 < len(plan.kernels) < 8
+    assert {node.target for node in plan.externs} == {"aten.cat.default"}
+
+
+def test_a_graph_with_writes_survives_json() -> None:
+    graph = capture(nn.BatchNorm1d(8).train(), [torch.randn(5, 8)])
+    assert decode(encode(graph), Graph) == graph
+
+
+def test_complex_tensors_are_said_to_be_left() -> None:
+    graph = capture(lambda x: torch.fft.rfft(x), [torch.randn(4, 16)], ["x"])
+    assert plan_of(graph, Settings()).kernels == []
+    assert why_nothing(graph) == "complex tensors are left to PyTorch: nothing else to fuse"
+
+
+def shape(name: str, **sizes: tuple[int, ...]) -> ShapeFacts:
+    facts = [InputFact(name=key, kind="tensor", shape=size, dtype="float32") for key, size in sizes.items()]
+    return ShapeFacts(name=name, inputs=tuple(facts), outputs=())
+
+
+def test_a_branch_that_another_shape_takes_is_left_to_pytorch() -> None:
+    graph = capture(lambda x: torch.tanh(sum(x.unbind(0))), [torch.randn(6, 40)], ["x"])
+    main, ragged = shape("main", x=(6, 40)), shape("ragged", x=(3, 7))
+    facts = structs.replace(facts_of(graph, None), shapes=(main,))
+
+    assert why_left(facts) == ""
+    reason = why_left(structs.replace(facts, shapes=(main, ragged)))
+    assert reason.startswith("the reference branches on sizes, and goes another way at shape 'ragged'")
+    assert "`x.shape[0] == 6`" in reason
+
+
+def test_another_number_of_dimensions_is_left_to_pytorch() -> None:
+    facts = structs.replace(graphs.facts(graphs.softmax()), shapes=(shape("deep", x=(2, 3, 4)),))
+    assert "`x` has 3 dimensions of float32, at the first shape 2 of float32" in why_left(facts)
+
+
+def test_another_number_at_another_shape_is_left_to_pytorch() -> None:
+    graph = capture(lambda x, scale: x * scale, [torch.randn(6, 40), 0.5], ["x", "scale"])
+    fact = InputFact(name="scale", kind="float", value=0.25)
+    facts = structs.replace(facts_of(graph, None), shapes=(ShapeFacts(name="other", inputs=(fact,), outputs=()),))
+    assert "`scale` is 0.25, at the first shape 0.5" in why_left(facts)
+
+
+@pytest.mark.parametrize(
+    ("fact", "reason"),
+    [
+        (StateFact(name="running_mean", kind="buffer"), ""),
+        (StateFact(name="steps", kind="attribute"), "changes `steps`, no parameter or buffer"),
+        (StateFact(name="weight", kind="parameter"), "changes `weight` in a way that the captured graph does not show"),
+    ],
+)
+def test_what_the_graph_does_not_write_is_left_to_pytorch(fact: StateFact, reason: str) -> None:
+    module = nn.BatchNorm1d(8).train()
+    facts = structs.replace(facts_of(capture(module, [torch.randn(5, 8)]), module), state=(fact,))
+    assert (reason in why_left(facts)) if reason else (why_left(facts) == "")

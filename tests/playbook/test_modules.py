@@ -1,0 +1,137 @@
+"""Generated candidates for modules that nobody here made: what they return and what they leave behind, call by call."""
+
+import functools
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from compared import Pair, facts_of, tensors
+from modules import MODULES, TRITON, WRITES
+
+from kernelswarm.agents.synthesizer.playbook.aten import pyname
+from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
+from kernelswarm.hardware.capture import capture
+
+HERE = Path(__file__).parent
+CALLS = 3
+
+
+@pytest.fixture(scope="module", autouse=True)
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where candidates and their libraries lie."""
+    made = tmp_path_factory.mktemp("modules")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(made))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def pair_of(folder: Path) -> Callable[[str], Pair]:
+    """A module and its candidate, generated and compiled once."""
+
+    @functools.cache
+    def made(name: str) -> Pair:
+        torch.manual_seed(0)
+        target, makers = MODULES[name]
+        return Pair(target, makers[0](), "cpp", folder / f"{name}.py")
+
+    return made
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_candidate_returns_and_leaves_what_the_reference_does(name: str, pair_of: Callable[[str], Pair]) -> None:
+    pair, makers = pair_of(name), MODULES[name][1]
+    assert 'extern "C"' in pair.source
+    for _ in range(CALLS):
+        pair.call(makers[0], falls_back=False)
+    for maker in makers[1:]:
+        pair.call(maker)
+
+
+@pytest.mark.parametrize("name", [name for name, (target, _) in MODULES.items() if isinstance(target, torch.nn.Module)])
+def test_a_parameter_is_a_parameter_and_a_buffer_a_buffer(name: str, pair_of: Callable[[str], Pair]) -> None:
+    target, ours = MODULES[name][0], pair_of(name).kernel
+
+    assert set(ours.state_dict()) == set(target.state_dict())
+    assert set(dict(ours.named_parameters())) == set(dict(target.named_parameters()))
+    assert set(dict(ours.named_buffers())) == set(dict(target.named_buffers()))
+    assert all(weight.requires_grad for weight in ours.parameters())
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_is_written_is_known(name: str, pair_of: Callable[[str], Pair]) -> None:
+    graph = pair_of(name).graph
+    nodes = {node.name: node.target or node.name for node in graph.nodes}
+    assert {nodes[holder] for holder in graph.nodes[-1].kwargs} == WRITES.get(name, set())
+
+
+@pytest.mark.parametrize("name", ["average", "decays", "replaced", "adam"])
+def test_capturing_changes_nothing(name: str) -> None:
+    target, makers = MODULES[name]
+    inputs = makers[0]()
+    kept = [value.clone() for value in (*inputs, *tensors(target).values())]
+    capture(target, inputs)
+
+    assert all(torch.equal(*both) for both in zip(kept, (*inputs, *tensors(target).values()), strict=True))
+
+
+@pytest.mark.parametrize("language", WRITERS)
+@pytest.mark.parametrize("name", WRITES)
+def test_every_write_is_in_every_body(name: str, language: str, pair_of: Callable[[str], Pair]) -> None:
+    target, graph = MODULES[name][0], pair_of(name).graph
+    source = WRITERS[language].source(facts_of(graph, target), graph, {})
+    entry = "    def forward(" if isinstance(target, torch.nn.Module) else "\ndef kernel("
+    plain, kernels = source.partition("def _aten(")[2].partition(entry)[::2]
+
+    assert len(graph.nodes[-1].kwargs) == len(WRITES[name])
+    for holder in graph.nodes[-1].kwargs:
+        write = re.compile(rf"^\s+{re.escape(pyname(holder))}\.copy_\(", re.M)
+        assert write.search(plain), holder
+        assert write.search(kernels), holder
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_an_optimizers_step_is_written_where_it_belongs(in_place: bool, tmp_path: Path) -> None:
+    target, makers = MODULES["adam"]
+    pair = Pair(target, makers[0](), "cpp", tmp_path / "candidate.py", in_place=in_place)
+    assert pair.source.partition("\ndef kernel(")[2].count("torch.empty(") == (0 if in_place else 3)
+    weight, *others = makers[0]()
+    version = weight._version
+
+    assert pair.kernel(weight, *others) is weight
+    assert weight._version > version
+    for maker in makers:
+        pair.call(maker)
+
+
+def test_a_result_that_is_also_kept_has_memory_of_its_own(pair_of: Callable[[str], Pair]) -> None:
+    makers, model = MODULES["returns_what_it_keeps"][1], pair_of("returns_what_it_keeps").kernel
+    first = model(*makers[0]())
+    kept = first.clone()
+    model(*makers[0]())
+
+    assert torch.equal(first, kept)
+
+
+def test_triton_candidates_leave_the_same(tmp_path: Path) -> None:
+    """In a process of its own: the interpreter replaces Triton's functions."""
+    folders = os.pathsep.join([str(HERE), str(HERE.parent / "support")])
+    done = subprocess.run(
+        [sys.executable, str(HERE / "triton_modules.py"), str(tmp_path), *TRITON],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": folders, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"},
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report == dict.fromkeys(TRITON, CALLS)
