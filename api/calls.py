@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_unflatten
 
-from ..hardware.from_python import Traced, flattened, signature_of
+from ..hardware.from_python import Traced, flattened, is_held, signature_of
 
 _SIMPLE = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.Size)
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -98,13 +98,13 @@ def difference(module: torch.nn.Module, traced: Traced) -> str:
         if part is not module and any(now[hooks] for hooks in _HOOKS):
             return "a part of it has hooks"
         for key, value in attributes.items():
-            if (key, value) != ("training", None) and not is_same(now.get(key), value):
+            if (key, value) != ("training", None) and not is_held(value) and not is_same(now.get(key), value):
                 return f"its attribute {key!r} is another one"
     return ""
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two attributes say the same, as far as that can be told; a module's list of its weights says nothing."""
+    """Whether two attributes say the same, as far as that can be told."""
     if one is other:
         return True
     if type(one) is not type(other):

@@ -102,7 +102,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
             return make_fx(flat, pre_dispatch=True, _allow_non_fake_inputs=True)(*own)
 
     structures: list[Any] = []
-    before = settings(operator)
+    before, lists = settings(operator), _contents(operator)
     try:
         graph = traced()
     except Exception as error:  # whatever the user's code raises while traced becomes one sentence
@@ -111,7 +111,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
             f"{_label(operator)} cannot be traced: {type(error).__name__}: {told[0] if told else ''}"
         ) from error
     finally:
-        changed = _restored(operator, before)
+        changed = _restored(operator, before, lists)
     if changed:
         raise ProblemError(
             f"{_label(operator)} cannot be traced: a call changes its attribute {changed!r}, which a kernel would not; "
@@ -137,7 +137,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
 
 def _depends_on_mode(operator: Any, code: str, traced: Callable[[], Any]) -> bool:
     """Whether a module computes something else in training mode than in evaluation; yes where that cannot be told."""
-    before = settings(operator)
+    before, lists = settings(operator), _contents(operator)
     try:
         for mode in (True, False) if before else ():
             for part in operator.modules():
@@ -147,7 +147,7 @@ def _depends_on_mode(operator: Any, code: str, traced: Callable[[], Any]) -> boo
     except Exception:  # noqa: BLE001 - whatever the user's code raises in a mode in which nobody called it
         return True
     finally:
-        _restored(operator, before)
+        _restored(operator, before, lists)
     return False
 
 
@@ -159,12 +159,12 @@ def settings(operator: Any) -> list[tuple[type, dict[str, Any]]]:
         return []
     machinery = vars(torch.nn.Module()).keys() - {"training"}
     return [
-        (type(part), {key: value for key, value in vars(part).items() if key not in machinery and not _is_held(value)})
+        (type(part), {key: value for key, value in vars(part).items() if key not in machinery})
         for part in operator.modules()
     ]
 
 
-def _is_held(value: Any) -> bool:
+def is_held(value: Any) -> bool:
     """Whether it lists a module's own parameters, as recurrent modules do."""
     import torch
 
@@ -172,8 +172,25 @@ def _is_held(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(item, kinds) for item in value)
 
 
-def _restored(operator: Any, before: Sequence[tuple[type, dict[str, Any]]]) -> str:
+def _contents(operator: Any) -> list[tuple[list[Any], list[Any]]]:
+    """The lists among a module's attributes, each with what is in it."""
+    import torch
+
+    if not isinstance(operator, torch.nn.Module):
+        return []
+    values = (value for part in operator.modules() for value in vars(part).values() if isinstance(value, list))
+    return [(value, list(value)) for value in values]
+
+
+def _restored(
+    operator: Any,
+    before: Sequence[tuple[type, dict[str, Any]]],
+    lists: Sequence[tuple[list[Any], list[Any]]],
+) -> str:
     """Give the module back the attributes that it had; the name of one that a call had changed, or nothing."""
+    appended = [id(value) for value, kept in lists if len(value) != len(kept)]
+    for value, kept in lists:
+        value[:] = kept  # a recurrent module's weights as well, which a traced call replaces
     changed = ""
     for part, (_, now), (_, then) in zip(operator.modules() if before else (), settings(operator), before, strict=True):
         for key in now.keys() | then.keys():
@@ -181,9 +198,9 @@ def _restored(operator: Any, before: Sequence[tuple[type, dict[str, Any]]]) -> s
                 del vars(part)[key]
             elif now.get(key) is not then[key]:
                 vars(part)[key] = then[key]
-            else:
+            elif id(then[key]) not in appended:
                 continue
-            changed = key
+            changed = changed if is_held(then.get(key)) else key
     return changed
 
 
