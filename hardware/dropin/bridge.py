@@ -163,11 +163,6 @@ class Bridge:
             attribute.give()
         return self._call if way == KERNEL else self._with_gradients(way)
 
-    @property
-    def is_used(self) -> bool:
-        """Whether the candidate's module has been called for."""
-        return self._call is not None
-
     def take_state(self) -> None:
         """Give the module what the call left in the candidate's."""
         for cell in self._written:

@@ -24,6 +24,9 @@ from .conditions import leaves
 from .properties import PROPERTIES, NotApplicable, Side
 from .selfcheck import Carried, error_of
 
+KERNEL_USED = "kernel used"
+"""Last property: all others hold of the reference itself."""
+
 
 def check(path: Path) -> tuple[ContractProperty, ...]:
     """Every property of the finished file at ``path``, in order."""
@@ -31,7 +34,8 @@ def check(path: Path) -> tuple[ContractProperty, ...]:
     torch.set_grad_enabled(True)
     sys.path.insert(0, str(path.parent))
     try:
-        return tuple(_Contract(path.stem).check(name) for name in PROPERTIES)
+        contract = _Contract(path.stem)
+        return (*(contract.check(name) for name in PROPERTIES), contract.kernel_used())
     finally:
         sys.path.remove(str(path.parent))
 
@@ -57,6 +61,12 @@ class _Contract:
         except Exception as error:  # noqa: BLE001 - the drop-in's own error is the finding
             wrong = f"it raises {_said(error)}"
         return ContractProperty(name=name, ok=not wrong, detail=wrong)
+
+    def kernel_used(self) -> ContractProperty:
+        """Whether any of it was about the kernel: a drop-in that is the reference throughout has all properties."""
+        is_used = self._carried.is_candidate_made
+        detail = "" if is_used else "the reference computed every call: the kernel is for none that was made here"
+        return ContractProperty(name=KERNEL_USED, ok=is_used, detail=detail)
 
     def _side(self, index: int) -> Side:
         shape = min(self._carried.shapes, key=lambda one: _size(self._carried.inputs(one)))

@@ -42,6 +42,11 @@ class Later:
                     self._module = self._make()
         return self._module
 
+    @property
+    def is_made(self) -> bool:
+        """Whether it has been executed: whether a call was for the kernel."""
+        return self._module is not None
+
     def refusal(self) -> Any:
         """What the candidate raises where it cannot take its inputs; an empty tuple, which catches nothing, if none."""
         found = getattr(self.module(), "NotSupported", ())

@@ -73,11 +73,10 @@ def finish(problem: Problem, facts: ProblemFacts, source: str, *, header: str = 
 
 def literal(text: str) -> str:
     """``text`` as a Python literal that shows its lines as they are."""
-    escaped = text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
-    escaped = re.sub(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", escaped)
     # A quotation mark at the end would lengthen the closing ones.
-    end = '\\"' if escaped.endswith('"') else escaped[-1:]
-    return f'"""\\\n{escaped[:-1]}{end}"""'
+    escaped = re.sub(r'\\|"""|"\Z', lambda found: "".join(f"\\{mark}" for mark in found.group()), text)
+    escaped = re.sub(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", escaped)
+    return f'"""\\\n{escaped}"""'
 
 
 def _docstring(problem: Problem, header: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .conditions import KERNEL, leaves
+from .conditions import leaves
 
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
 """Least tolerance by type: of the error relative to an element's size and to the typical size of all."""
@@ -78,6 +78,11 @@ class Carried:
             self._arguments = file["FINISHED"].constructor_arguments()
             self._model = self._reference.Model(*self._arguments).to(self.device)
 
+    @property
+    def is_candidate_made(self) -> bool:
+        """Whether a call has been for the kernel."""
+        return bool(self._file["CANDIDATE"].is_made)
+
     def inputs(self, shape: str, seed: int = 0) -> list[Any]:
         """The problem's own inputs at ``shape``."""
         torch.manual_seed(seed)
@@ -107,18 +112,13 @@ class Carried:
                 for index, (expected, answer) in enumerate(pairs):
                     if call == CALLS - 1:
                         yield self._compared(shape, f"output {index}", expected, answer)
-            self._note_use(drop_in, inputs)
+            self.is_kernel_used = self.is_candidate_made
         for name, expected, answer in [*states_of(reference, drop_in), *_named("input", right, got)]:
             yield self._compared(shape, name, expected, answer)
         size = sum(leaf.numel() for leaf in leaves(inputs) if isinstance(leaf, torch.Tensor))
         if size <= MOST_FOLLOWED:
             for name, expected, answer in _gradients(*self.pair(), inputs):
                 yield self._compared(shape, name, expected, answer)
-
-    def _note_use(self, drop_in: Any, inputs: list[Any]) -> None:
-        bridge = getattr(drop_in, "_dropin", None)
-        way = self._file["ways"](self._searched)(tuple(inputs))
-        self.is_kernel_used |= way == KERNEL if bridge is None else bridge.is_used
 
     def _compared(self, shape: str, what: str, expected: Any, answer: Any) -> dict[str, Any]:
         error, tolerance = error_of(expected, answer), self.tolerance(expected)

@@ -1,0 +1,95 @@
+"""Finished files behave like their references: of the generator's drafts, and of modules from elsewhere."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from foreign import MODULES
+from msgspec.structs import replace
+
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.dropin import finish
+from kernelswarm.hardware.dropin.contract import KERNEL_USED
+from kernelswarm.hardware.dropin.properties import ESSENTIAL, PROPERTIES
+from kernelswarm.schemas import StateFact
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+PROBLEMS = sorted(path for path in (Path(__file__).parents[2] / "problems").glob("*.py") if path.stem != "__init__")
+STATE = {
+    "ema": (StateFact(name="mean", kind="buffer"), StateFact(name="steps", kind="attribute")),
+    "norm": tuple(
+        StateFact(name=f"inner.{name}", kind="buffer")
+        for name in ("running_mean", "running_var", "num_batches_tracked")
+    ),
+}
+
+
+def problem(name: str) -> str:
+    return MODULES[name]
+
+
+def copy_of(source: str) -> str:
+    """A candidate that computes as the reference does, state and gradients included."""
+    return source.replace("class Model(", "class ModelNew(")
+
+
+@pytest.mark.parametrize("path", PROBLEMS, ids=lambda path: path.stem)
+async def test_drafts_for_shipped_problems(device: Device, make, path: Path) -> None:
+    made = await make(path)
+    found = await device.contract(made.text)
+    assert [one.name for one in found] == [*PROPERTIES, KERNEL_USED]
+    assert [one for one in found if not one.ok] == []
+    assert all(one.applies for one in found if one.name in ("outputs", "state"))
+
+
+@pytest.mark.parametrize("name", MODULES)
+async def test_modules_from_elsewhere(device: Device, make, name: str) -> None:
+    made = await make(problem(name), copy_of(problem(name)))
+    facts = replace(made.facts, state=made.facts.state or STATE.get(name, ()))
+    found = await device.contract(finish(made.problem, facts, made.candidate))
+    assert [one for one in found if not one.ok] == []
+    assert all(one.applies for one in found if one.name in ESSENTIAL)
+
+
+@pytest.mark.parametrize("name", ["mlp", "se", "attention"])
+async def test_own_gradients_of_modules_from_elsewhere(device: Device, make, name: str) -> None:
+    made = await make(problem(name), copy_of(problem(name)), gradients="own")
+    assert [one for one in await device.contract(made.text) if not one.ok] == []
+
+
+FAULTS = {
+    "state": ("self.steps += 1", "pass", "state"),
+    "buffer": ("self.mean = 0.9 * self.mean", "self.mean = 0.8 * self.mean", "state"),
+    "numbers": ("return y * self.scale", "return y * self.scale * 1.01", "outputs"),
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+async def test_a_fault_is_found_and_named(device: Device, make, kind: str) -> None:
+    right, wrong, name = FAULTS[kind]
+    made = await make(problem("ema"), copy_of(problem("ema")).replace(right, wrong))
+    facts = replace(made.facts, state=STATE["ema"])
+    found = await device.contract(finish(made.problem, facts, made.candidate))
+    assert name in [one.name for one in found if not one.ok]
+
+
+async def test_a_file_that_ends_its_process_has_no_essential_property(device: Device, make) -> None:
+    candidate = "import os\nos._exit(0)\n"
+    made = await make(problem("mlp"), candidate)
+    found = await device.contract(made.text)
+    assert [one.name for one in found if not one.ok] == list(ESSENTIAL)
+    assert "its process ended" in found[0].detail
+
+
+async def test_it_is_a_program(make, tmp_path: Path) -> None:
+    made = await make(problem("se"), copy_of(problem("se")))
+    path = tmp_path / "best.py"
+    path.write_text(made.text)
+    command = [sys.executable, "-m", "kernelswarm.hardware.dropin.contract", str(path), "--json"]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert {one["name"] for one in json.loads(done.stdout)} == {*PROPERTIES, KERNEL_USED}
