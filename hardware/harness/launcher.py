@@ -22,17 +22,20 @@ START_SECONDS = 120.0
 KEPT_ENVIRONMENT = (
     "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "LANG", "LC_ALL", "TZ", "CXX",
     "PYTHONPATH", "VIRTUAL_ENV", "CONDA_PREFIX", "SDKROOT", "LD_PRELOAD", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT",
-    "CUDA_HOME", "TRITON_LIBCUDA_PATH", "MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES",
+    "KMP_BLOCKTIME", "CUDA_HOME", "TRITON_LIBCUDA_PATH", "MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES",
 )  # fmt: skip
 """All that children get to see of our environment: no key, no token."""
 
-WAITING = {"OMP_WAIT_POLICY": "passive"}
-"""Threads of an OpenMP pool sleep when they wait, in baselines and candidates alike, unless the user says otherwise.
+WAITING = {"GOMP_SPINCOUNT": "10000", "KMP_BLOCKTIME": "1"}
+"""Threads of an OpenMP pool look for work for about a third of a millisecond before they sleep, in baselines and
+candidates alike, unless the user says otherwise (docs/decisions/0007).
 
-By default they spin, and where anything else runs on the machine (on two cores our own supervisor does) a region waits
-for a thread that the spinning keeps off its core: measured, calls of 28 us took 7 ms for whole rounds, and a kernel
-forty times slower looked like a win. Sleeping costs about 7 us a region, on both sides.
+By default they do for six to ten milliseconds, on the time of whoever is timed next. If they slept at once, programs of
+many small regions would pay for waking them each time, which no user's program does. The untimed calls before a batch
+take longer than they look for work.
 """
+WAITING_CHOICES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+"""Whoever sets one of these has chosen how threads wait."""
 
 
 STANDBY = 3
@@ -221,7 +224,7 @@ class Launcher:
     def _environment(self, scratch: Path) -> dict[str, str]:
         kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
         return {
-            **WAITING,
+            **({} if any(name in os.environ for name in WAITING_CHOICES) else WAITING),
             **allocator(self.pool, self._home),
             **kept,
             "HOME": str(scratch),

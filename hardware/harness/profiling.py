@@ -71,7 +71,7 @@ class Profiling:
     """What its process does between its turns."""
 
     def __post_init__(self) -> None:
-        self.rest = Rest(self.suspect.worker.pid)
+        self.rest = Rest(self.suspect.worker.pid, self.timing.threads)
 
     async def contest(self, plan: Plan) -> tuple[Part, Counters | None]:
         """The interleaved run, a call on fresh data, a batch on which the clocks are compared and the counters read.

@@ -11,12 +11,18 @@ MOST_SHARE = 0.25
 """Processor time, as a share of the rest's: a pool that polls before it sleeps takes a few hundredths."""
 
 
+LOOKING_NS = 500_000
+"""So long a thread of a pool may look for work before it sleeps (:data:`.launcher.WAITING`), with room to spare."""
+
+
 class Rest:
     """Processor time that a process uses between its turns."""
 
-    def __init__(self, pid: int) -> None:
-        """``pid`` as we see it; 0: unknown, and nothing will be said of it."""
+    def __init__(self, pid: int, threads: int = 1) -> None:
+        """``pid`` as we see it; 0: unknown, and nothing will be said of it. Of ``threads`` all but the first may look
+        for work, each time."""
         self._pid = pid
+        self._allowed_ns = (threads - 1) * LOOKING_NS
         self._began: tuple[int, int] | None = None
         self.used_ns = 0
         self.rested_ns = 0
@@ -31,7 +37,7 @@ class Rest:
         began, used, now = self._began, work_ns(self._pid), time.perf_counter_ns()
         self._began = None
         if began is not None and used is not None:
-            self.used_ns += used - began[0]
+            self.used_ns += max(0, used - began[0] - self._allowed_ns)
             self.rested_ns += now - began[1]
 
     @property

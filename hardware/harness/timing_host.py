@@ -74,6 +74,11 @@ class TimingHost:
         return self._launcher.device == HOST
 
     @property
+    def threads(self) -> int:
+        """Threads of the pool in each process that is timed."""
+        return self._launcher.threads
+
+    @property
     def pid(self) -> int:
         """The baselines' process as we see it; 0 if there is none."""
         return self._worker.pid if self._worker else 0

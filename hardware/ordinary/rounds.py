@@ -59,14 +59,13 @@ class Runner:
         """
         if self.is_calibrated:
             return
-        best = math.inf
         for _ in range(CALIBRATIONS):
-            ns = self._batch()
-            best = min(best, ns / self.calls)
-            if ns >= BATCH_NS and self.calls >= min(self.copies, BATCH_NS / best):
+            # The faster of two: a disturbance would make batches of single calls.
+            elapsed, ns = min(self._batch(), self._batch())
+            if elapsed >= (BATCH_NS if self.calls >= self.copies else 2 * BATCH_NS):
                 break
-            self.calls = max(1, min(MOST_CALLS, math.ceil(BATCH_NS / best), 10 * self.calls))
-        self.warm = 0 if best >= SLOW_NS else max(self.copies, math.ceil(WARM_NS / best))
+            self._grow(elapsed)
+        self.warm = 0 if ns >= SLOW_NS * self.calls else max(self.copies, min(self.calls, self._calls_in(WARM_NS, ns)))
         self.is_calibrated = True
         self.process.rest()
 
@@ -79,7 +78,10 @@ class Runner:
         self.others.end()
         if self.warm:
             self.process.time(self.warm, self.seconds)
-        self.samples.append(max(1, round(self._batch() / self.calls)))
+        elapsed, ns = self._batch()
+        self.samples.append(max(1, round(ns / self.calls)))
+        if elapsed < BATCH_NS / 2:
+            self._grow(elapsed)
         self.process.rest()
         self.others.begin()
 
@@ -92,11 +94,22 @@ class Runner:
         if self.others.rested_ns >= LEAST_NS and self.others.used_ns > MOST_SHARE * self.others.rested_ns:
             raise self.process.restless()
 
-    def _batch(self) -> int:
+    def _batch(self) -> tuple[int, int]:
+        """Nanoseconds that a batch took, and without what as many calls of nothing take."""
         empty = self.empty.setdefault(self.calls, [])
         if len(empty) < LEAST_ROUNDS:
             empty.append(self.process.time(self.calls, self.seconds, nothing=True))
-        return max(1, self.process.time(self.calls, self.seconds) - round(median(empty)))
+        elapsed = self.process.time(self.calls, self.seconds)
+        # A disturbance of an empty batch must not leave nothing of a full one.
+        return elapsed, elapsed - min(round(median(empty)), elapsed // 2)
+
+    def _grow(self, elapsed: int) -> None:
+        """The next batches are longer: this one took ``elapsed``."""
+        self.calls = min(MOST_CALLS, 10 * self.calls, max(self.calls + 1, self._calls_in(BATCH_NS, elapsed)))
+
+    def _calls_in(self, wanted: int, ns: int) -> int:
+        """How many calls take ``wanted`` nanoseconds, if a batch takes ``ns``."""
+        return math.ceil(wanted * self.calls / ns)
 
 
 def hold(baselines: Sequence[Runner], candidate: Runner) -> Part:

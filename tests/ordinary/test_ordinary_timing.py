@@ -52,7 +52,7 @@ TELLS = """
 import json, os, sys
 raise RuntimeError(json.dumps({
     "environment": dict(os.environ),
-    "ours": [name for name in sys.modules if "kernelswarm" in name or name == "msgspec"],
+    "ours": [name for name in sys.modules if name.startswith(("kernelswarm", "msgspec"))],
 }))
 """
 
