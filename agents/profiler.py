@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from ..bus import Bus
 from ..hardware.device import Device
+from ..hardware.dropin import finish
 from ..schemas import (
     BaselinesMeasured,
     CandidateProfiled,
@@ -62,9 +63,21 @@ class Profiler:
         if worth_a_look(work.graph, work.envelope.node, profile, finalist=thorough):
             profile = await self._looked_into(work, profile, source, compiled)
         if thorough and _may_win(work, profile):
-            timing, missing = await self._device.ordinary(opened.problem, opened.facts, source, compiled)
-            profile = replace(profile, ordinary=timing, ordinary_missing=missing)
+            profile = await self._as_handed_over(work, profile, source)
         return [Answer(_told(profile, thorough))]
+
+    async def _as_handed_over(self, work: Work, profile: ProfileReport, source: str) -> ProfileReport:
+        """``profile`` with what the finished file does: its time in ordinary processes, and whether it is a drop-in."""
+        opened, verified = work.opened, work.graph.nodes[work.envelope.node].verify_report
+        text = finish(opened.problem, opened.facts, source, gradients=verified.gradients if verified else "")
+        timing, missing = await self._device.ordinary(opened.problem, opened.facts, text)
+        if timing is None or not timing.speedup[timing.baseline(opened.against)].is_win:
+            return replace(profile, ordinary=timing, ordinary_missing=missing)
+        properties = await self._device.contract(text)
+        broken = [one for one in properties if one.is_essential and not one.ok]
+        if broken:
+            timing, missing = None, f"the finished file is no drop-in ({broken[0].name}): {broken[0].detail}"
+        return replace(profile, ordinary=timing, ordinary_missing=missing, contract=properties)
 
     async def _looked_into(
         self, work: Work, profile: ProfileReport, source: str, compiled: CompileReport

@@ -19,6 +19,7 @@ from _shared import RESULTS, WORKSPACE, geometric_mean, machine, now, save, tabl
 
 from kernelswarm.agents.synthesizer.playbook.playbook import Playbook, Proposal
 from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.platforms import detect
 from kernelswarm.hardware.pool_files import find_pool
 from kernelswarm.hardware.problem_files import load_problem
@@ -58,12 +59,13 @@ async def measured(device: Device, path: Path, hardware: HardwareFacts) -> dict[
         profile = await device.profile(problem, facts, source, compiled, thorough=True)
         if profile.timing is None:
             return _failed(path, profile.evidence.message if profile.evidence else profile.verdict)
-        timing, missing = await device.ordinary(problem, facts, source, compiled)
+        text = finish(problem, facts, source, gradients=verified.gradients)
+        timing, missing = await device.ordinary(problem, facts, text)
         if timing is None:
             return _failed(path, missing)
         again = None
         if _is_win(profile.timing) and _is_win(timing):
-            repeated, _ = await device.ordinary(problem, facts, source, compiled)
+            repeated, _ = await device.ordinary(problem, facts, text)
             again = None if repeated is None else _interval(repeated.speedup[timing.best])
     except KernelswarmError as error:
         return _failed(path, str(error))

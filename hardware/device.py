@@ -27,7 +27,6 @@ from ..schemas import (
     sha256,
 )
 from .assembly import language_of
-from .dropin import finish
 from .harness import inspection, profiling, verification
 from .harness.admitting import admit
 from .harness.case_host import CaseHost
@@ -208,22 +207,18 @@ class Device:
                 processes=processes,
             )
 
-    async def ordinary(
-        self, problem: Problem, facts: ProblemFacts, source: str, compile_report: CompileReport
-    ) -> tuple[Timing | None, str]:
-        """Time the finished file of a candidate that was found correct in ordinary processes.
+    async def ordinary(self, problem: Problem, facts: ProblemFacts, text: str) -> tuple[Timing | None, str]:
+        """Time the finished file ``text`` of a candidate that was found correct in ordinary processes.
 
         Returns:
-            The timing and "", or None and why there is none.
+            The timing and "", or None and why there is none; "" where no ordinary processes are timed: on an
+            accelerator.
         """
         if self.accelerator is not None:
-            return None, "ordinary processes are not timed on an accelerator yet"
-        if not compile_report.ok:
-            return None, "the candidate does not compile"
+            return None, ""
         if problem.sha256 not in self._ordinary:
             self._ordinary[problem.sha256] = OrdinaryHost(self._settings, problem, facts)
         try:
-            text = finish(problem, facts, source)
             return await self._ordinary[problem.sha256].time(text, self._lease), ""
         except Missing as missing:
             return None, str(missing)

@@ -290,6 +290,8 @@ class ContractProperty(Schema, frozen=True, kw_only=True):
     """Whether it does, or nothing is asked of it."""
     applies: bool = True
     """Whether the reference does it itself."""
+    is_essential: bool = False
+    """Whether a file without it is no win: numbers, state and gradients."""
     detail: str = ""
     """What differs, or why nothing is asked; one sentence."""
 
@@ -305,6 +307,8 @@ class ProfileReport(Schema, frozen=True, kw_only=True):
     have none."""
     ordinary_missing: str = ""
     """Why ``ordinary`` could not be measured although it was wanted; one sentence."""
+    contract: tuple[ContractProperty, ...] = ()
+    """Whether the finished drop-in behaves like its reference; of what is faster in ordinary processes, as well."""
     roofline: Roofline | None = None
     counters: Counters | None = None
     device: DeviceProfile | None = None

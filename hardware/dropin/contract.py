@@ -21,7 +21,7 @@ import torch
 
 from ...schemas import ContractProperty
 from .conditions import leaves
-from .properties import PROPERTIES, NotApplicable, Side
+from .properties import ESSENTIAL, PROPERTIES, NotApplicable, Side
 from .selfcheck import Carried, error_of
 
 KERNEL_USED = "kernel used"
@@ -60,7 +60,7 @@ class _Contract:
             wrong = self._difference(expected, action(self._side(1)))
         except Exception as error:  # noqa: BLE001 - the drop-in's own error is the finding
             wrong = f"it raises {_said(error)}"
-        return ContractProperty(name=name, ok=not wrong, detail=wrong)
+        return ContractProperty(name=name, ok=not wrong, is_essential=name in ESSENTIAL, detail=wrong)
 
     def kernel_used(self) -> ContractProperty:
         """Whether any of it was about the kernel: a drop-in that is the reference throughout has all properties."""

@@ -1,38 +1,10 @@
-"""The contract suite for finished files, behind the walls that hold for candidates: nobody has judged their code."""
-
-import os
-import socket
-import warnings
-from pathlib import Path
-
-import torch
+"""Is a finished file a drop-in for its reference? The supervisor's side; :mod:`.contract_suite` is the child's."""
 
 from ...schemas import ContractProperty
-from ..dropin.contract import check
-from ..dropin.properties import ESSENTIAL, PROPERTIES
-from . import place
-from .answering import attempt, describe, serve_commands
+from .answering import describe
 from .launcher import Launcher
-from .messages import CheckContract, ContractChecked, Failure, Spawn
+from .messages import CheckContract, ContractChecked, Failure
 from .worker import WorkerConfused, WorkerDied
-
-FILE = "best"
-"""Module name that the finished file gets."""
-
-
-def serve(channel: socket.socket, request: Spawn) -> None:
-    """Answer the supervisor until it lets go."""
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(request.threads)
-    place.settle(request.device)
-    serve_commands(channel, {CheckContract: _check})
-
-
-def _check(command: CheckContract, descriptors: list[int]) -> ContractChecked:
-    os.environ["KERNELSWARM_ARTIFACTS"] = command.artifacts
-    path = Path.cwd() / f"{FILE}.py"
-    path.write_text(command.source, encoding="utf-8")
-    return ContractChecked(properties=attempt(lambda: check(path)))
 
 
 async def contract_of(launcher: Launcher, source: str, *, seconds: float) -> tuple[ContractProperty, ...]:
@@ -57,4 +29,4 @@ async def contract_of(launcher: Launcher, source: str, *, seconds: float) -> tup
 
 
 def _broken(detail: str) -> tuple[ContractProperty, ...]:
-    return tuple(ContractProperty(name=name, ok=name not in ESSENTIAL, detail=detail) for name in PROPERTIES)
+    return (ContractProperty(name="the suite", ok=False, is_essential=True, detail=detail),)

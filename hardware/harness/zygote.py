@@ -70,13 +70,13 @@ def _load() -> tuple[dict[str, Main], str]:
     import torch.export._trace
 
     from .. import capture  # noqa: F401
-    from . import admission, baseline, candidate, contract, reference
+    from . import admission, baseline, candidate, contract_suite, reference
 
     roles: dict[str, Main] = {
         "admission": admission.serve,
         "baseline": baseline.serve,
         "candidate": candidate.serve,
-        "contract": contract.serve,
+        "contract": contract_suite.serve,
         "reference": reference.serve,
     }
     return roles, str(torch.__version__)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.lease import Lease
 from kernelswarm.hardware.ordinary import OrdinaryHost, Settings
 from kernelswarm.schemas import Problem, ProblemFacts
@@ -129,8 +130,8 @@ async def test_the_environment_is_the_users_without_secrets_and_ours(
 
 async def test_the_devices_ordinary_processes_end_with_what_it_forgets(tmp_path: Path, host: OrdinaryHost) -> None:
     async with Device(POOL, HARDWARE, tmp_path, baselines=("eager",)) as device:
-        report, _ = await device.compile(RIGHT, "cpp")
-        timing, missing = await device.ordinary(host.problem, host._facts, RIGHT, report)
+        text = finish(host.problem, host._facts, RIGHT)
+        timing, missing = await device.ordinary(host.problem, host._facts, text)
         assert timing is not None and missing == "" and len(timing.rounds) == 3
         (kept,) = device._ordinary.values()
         processes = [runner.process for runner in kept._baselines]

@@ -15,7 +15,7 @@ class Norm(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, cotangent):
-        x, w = ctx.saved_tensors
+        x, _w = ctx.saved_tensors
         r = normalised(x)
         y = x * r
         of_w = (cotangent * y).sum(0)

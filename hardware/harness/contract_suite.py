@@ -1,0 +1,31 @@
+"""The contract suite's process: it runs a finished file, behind the walls that hold for candidates."""
+
+import os
+import socket
+import warnings
+from pathlib import Path
+
+import torch
+
+from ..dropin.contract import check
+from . import place
+from .answering import attempt, serve_commands
+from .messages import CheckContract, ContractChecked, Spawn
+
+FILE = "best"
+"""Module name that the finished file gets."""
+
+
+def serve(channel: socket.socket, request: Spawn) -> None:
+    """Answer the supervisor until it lets go."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(request.threads)
+    place.settle(request.device)
+    serve_commands(channel, {CheckContract: _check})
+
+
+def _check(command: CheckContract, descriptors: list[int]) -> ContractChecked:
+    os.environ["KERNELSWARM_ARTIFACTS"] = command.artifacts
+    path = Path.cwd() / f"{FILE}.py"
+    path.write_text(command.source, encoding="utf-8")
+    return ContractChecked(properties=attempt(lambda: check(path)))
