@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .api.evaluating import apply, evaluate
     from .api.optimized import Optimized
     from .api.searching import Step, export, fork, import_log, lineage, optimize
+    from .api.timing import time
     from .asking import questions, sql
     from .benching import bench_kernelbench
     from .replaying import carries_over, diff, replay, resume
@@ -34,12 +35,14 @@ __all__ = [
     "replay",
     "resume",
     "sql",
+    "time",
 ]
 
 _MODULES = {
     "api.evaluating": ("apply", "evaluate"),
     "api.optimized": ("Optimized",),
     "api.searching": ("Step", "export", "fork", "import_log", "lineage", "optimize"),
+    "api.timing": ("time",),
     "asking": ("questions", "sql"),
     "benching": ("bench_kernelbench",),
     "replaying": ("carries_over", "diff", "replay", "resume"),

@@ -70,7 +70,9 @@ class Profiler:
         """``profile`` with what the finished file does: its time in ordinary processes, and whether it is a drop-in."""
         opened, verified = work.opened, work.graph.nodes[work.envelope.node].verify_report
         text = finish(opened.problem, opened.facts, source, gradients=verified.gradients if verified else "")
-        timing, missing = await self._device.ordinary(opened.problem, opened.facts, text)
+        assert isinstance(work.event, ConfirmationPlanned)
+        processes = work.event.processes
+        timing, missing = await self._device.ordinary(opened.problem, opened.facts, text, processes=processes)
         if timing is None or not timing.speedup[timing.baseline(opened.against)].is_win:
             return replace(profile, ordinary=timing, ordinary_missing=missing)
         properties = await self._device.contract(text)
@@ -115,7 +117,7 @@ def _may_win(work: Work, profile: ProfileReport) -> bool:
     timing = profile.timing
     if profile.verdict is not Verdict.correct or timing is None:
         return False
-    chosen = timing.speedup.get(work.opened.against, timing.speedup[timing.best])
+    chosen = timing.speedup[timing.baseline(work.opened.against)]
     return work.event.rank == 1 or chosen.high > LEAST_SPEEDUP
 
 

@@ -7,12 +7,8 @@ import typer
 from rich.table import Table
 
 from ..agents.home import kernelswarm_home
-from ..hardware.assembly import language_taken
-from ..hardware.ordinary.files import TimedFile, carried_problem, time_file
-from ..hardware.platforms import detect
-from ..hardware.pool_files import find_pool
-from ..hardware.problem_files import LARGEST_FILE, load_problem
-from ..schemas import InputError, Problem, Timing
+from ..hardware.ordinary.files import TimedFile, time_path
+from ..schemas import Timing
 from ..schemas.pool import BASELINE_NAMES
 from .completion import python_files
 from .interrupts import Interrupts, run_interruptible
@@ -24,8 +20,6 @@ EXAMPLES = (
     "kernelswarm time best.py --problem problems/rmsnorm.py    # a file that does not carry its problem",
     "kernelswarm time best.py --json | jq .timing.speedup.compile",
 )
-MOST_BYTES = 2 * LARGEST_FILE
-"""A finished file carries a problem and a candidate."""
 
 
 def time(
@@ -43,13 +37,9 @@ def time(
     json: Json = False,
 ) -> int:
     """Time a finished file as your own program would see it. Exit status 1 if that cannot be done, or it is wrong."""
-    home = kernelswarm_home()
-    place, text = find_pool(pool, home), _read(file)
-    loaded: Problem = load_problem(problem) if problem is not None else carried_problem(text, file.name)
-    language_taken(text, place, file)
 
     async def run(interrupts: Interrupts) -> TimedFile:
-        return await time_file(text, loaded, place, detect(place, home), home)
+        return await time_path(file, problem, pool, kernelswarm_home())
 
     timed = run_interruptible(run)
     if json:
@@ -57,16 +47,6 @@ def time(
     else:
         _print(timed, file)
     return 0 if timed.timing is not None else 1
-
-
-def _read(file: Path) -> str:
-    try:
-        if file.stat().st_size > MOST_BYTES:
-            raise InputError(f"{file} has {file.stat().st_size} bytes: that is no finished file")
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(f"cannot read {file}: {reason}; give the best.py of a search") from error
 
 
 def _print(timed: TimedFile, file: Path) -> None:

@@ -36,7 +36,7 @@ from .harness.timing_host import TimingHost
 from .languages import find_language
 from .lease import Lease
 from .native_source import candidate_in
-from .ordinary import Missing, OrdinaryHost, Settings
+from .ordinary import PROCESSES, Missing, OrdinaryHost, Settings
 
 CONTRACT_SECONDS = 120.0
 """Least limit for the contract suite: it makes some thirty modules, and compiles and exports some."""
@@ -207,8 +207,12 @@ class Device:
                 processes=processes,
             )
 
-    async def ordinary(self, problem: Problem, facts: ProblemFacts, text: str) -> tuple[Timing | None, str]:
+    async def ordinary(
+        self, problem: Problem, facts: ProblemFacts, text: str, *, processes: int = 0
+    ) -> tuple[Timing | None, str]:
         """Time the finished file ``text`` of a candidate that was found correct in ordinary processes.
+
+        ``processes``: of the candidate; 0: as many as usual.
 
         Returns:
             The timing and "", or None and why there is none; "" where no ordinary processes are timed: on an
@@ -219,7 +223,7 @@ class Device:
         if problem.sha256 not in self._ordinary:
             self._ordinary[problem.sha256] = OrdinaryHost(self._settings, problem, facts)
         try:
-            return await self._ordinary[problem.sha256].time(text, self._lease), ""
+            return await self._ordinary[problem.sha256].time(text, self._lease, processes or PROCESSES), ""
         except Missing as missing:
             return None, str(missing)
 

@@ -12,7 +12,9 @@ def closing(state: PlannerState) -> SessionClosed:
     correct = [node for node in state.correct() if not node.inherited]
     confirmed = [node for node in correct if node.confirmed]
     best = _best(confirmed or correct)
-    wins = sum(node.is_win for node in correct)
+    # Where ordinary processes have their say, only finalists were timed there.
+    has_ordinary = any(node.ordinary or node.ordinary_missing for node in confirmed)
+    wins = sum(node.is_win for node in (confirmed if has_ordinary else correct))
     win = best is not None and best.is_win and (best.confirmed or not confirmed)
     ordinary = best is not None and best.ordinary is not None
     return SessionClosed(

@@ -1,23 +1,30 @@
 """Times a finished file in ordinary processes, on any machine: what ``kernelswarm time`` does."""
 
 import ast
+import asyncio
 from pathlib import Path
 
 from ...schemas import HardwareFacts, InputError, Pool, Problem, Schema, Timing, sha256
 from ...schemas.pool import BASELINES
-from ..assembly import language_of
+from ..assembly import language_of, language_taken
 from ..harness.admitting import admit
 from ..harness.launcher import Launcher
 from ..import_statements import bound
 from ..languages import find_language
 from ..lease import Lease
 from ..native_source import Refused, module_literal, parsed
-from ..problem_files import problem_format
+from ..platforms import detect
+from ..pool_files import find_pool
+from ..problem_files import LARGEST_FILE, load_problem, problem_format
 from .host import OrdinaryHost, Settings
 from .process import Missing
 
 REFERENCE, CANDIDATE = "KERNELSWARM_REFERENCE", "KERNELSWARM_CANDIDATE"
 """Literals of a finished file: the problem and the candidate that it was made of."""
+
+
+MOST_BYTES = 2 * LARGEST_FILE
+"""A finished file carries a problem and a candidate."""
 
 
 class TimedFile(Schema, frozen=True, kw_only=True):
@@ -51,6 +58,29 @@ def carried_problem(text: str, file: str) -> Problem:
     return Problem(
         name=name, format=problem_format(bound(ast.parse(source)), file), source=source, sha256=sha256(source)
     )
+
+
+async def time_path(file: Path, problem: Path | None, pool: str, home: Path) -> TimedFile:
+    """Time the finished file at ``file`` in ordinary processes of this machine; ``problem`` if it does not carry it.
+
+    Raises:
+        InputError: a file or the pool cannot be used.
+        ProblemError: the problem cannot be timed on this pool.
+    """
+    place, text = find_pool(pool, home), _read(file)
+    loaded = load_problem(problem) if problem is not None else carried_problem(text, file.name)
+    language_taken(text, place, file)
+    return await time_file(text, loaded, place, await asyncio.to_thread(detect, place, home), home)
+
+
+def _read(file: Path) -> str:
+    try:
+        if file.stat().st_size > MOST_BYTES:
+            raise InputError(f"{file} has {file.stat().st_size} bytes: that is no finished file")
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(f"cannot read {file}: {reason}; give the best.py of a search") from error
 
 
 async def time_file(text: str, problem: Problem, pool: Pool, hardware: HardwareFacts, home: Path) -> TimedFile:
