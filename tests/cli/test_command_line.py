@@ -22,7 +22,20 @@ from kernelswarm.schemas import BusError, HarnessError, InputError
 from kernelswarm.store import run_sql
 
 COMMANDS = (
-    *("optimize", "evaluate", "compile", "swarm", "record", "pools", "doctor", "sessions", "show", "sql", "faults"),
+    *(
+        "optimize",
+        "evaluate",
+        "time",
+        "compile",
+        "swarm",
+        "record",
+        "pools",
+        "doctor",
+        "sessions",
+        "show",
+        "sql",
+        "faults",
+    ),
     *("fork", "replay", "resume", "diff", "lineage", "export"),
 )
 
