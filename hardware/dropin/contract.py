@@ -46,6 +46,7 @@ class _Contract:
     def __init__(self, name: str) -> None:
         self._name = name
         self._carried = Carried(vars(_imported(name)))
+        self._shape = min(self._carried.shapes, key=lambda shape: _size(self._carried.inputs(shape)))
 
     def check(self, name: str) -> ContractProperty:
         """One property, on both sides."""
@@ -69,11 +70,10 @@ class _Contract:
         return ContractProperty(name=KERNEL_USED, ok=is_used, detail=detail)
 
     def _side(self, index: int) -> Side:
-        shape = min(self._carried.shapes, key=lambda one: _size(self._carried.inputs(one)))
         torch.manual_seed(0)
         return Side(
             call=self._carried.pair()[index],
-            inputs=self._carried.inputs(shape),
+            inputs=self._carried.inputs(self._shape),
             has_state=bool(self._carried.has_state),
             reimported=self._reimported,
         )
