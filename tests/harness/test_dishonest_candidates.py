@@ -317,7 +317,7 @@ async def test_answers_remembered_while_timed_are_no_speed(
 SHOWS_A_THIRD = """
 import sys, time
 module = sys.modules["kernelswarm.hardware.harness.stopwatch"]
-def run(self, call, command, clock=None, arrive=None):
+def run(self, call, command, clock=None, arrive=None, taken=None):
     self._prepare(call, command, arrive)
     batch = self._next(command.calls)
     began = time.perf_counter_ns()
