@@ -342,7 +342,7 @@ async def test_a_stopwatch_that_shows_a_third_is_found_out(
 LYING_CLOCK = f"""
 import sys, torch
 stopwatch = sys.modules["kernelswarm.hardware.harness.stopwatch"]
-stopwatch.Stopwatch.run.__defaults__ = (lambda: 0, lambda: None)
+stopwatch.Stopwatch.run.__defaults__ = (lambda: 0, lambda: None, stopwatch.as_it_is)
 def kernel(x, w): return {RIGHT}
 """
 
