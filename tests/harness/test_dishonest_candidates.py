@@ -317,7 +317,7 @@ async def test_answers_remembered_while_timed_are_no_speed(
 SHOWS_A_THIRD = """
 import sys, time
 module = sys.modules["kernelswarm.hardware.harness.stopwatch"]
-def run(self, call, command, clock=None, arrive=None):
+def run(self, call, command, clock=None, arrive=None, taken=None):
     self._prepare(call, command, arrive)
     batch = self._next(command.calls)
     began = time.perf_counter_ns()
@@ -342,7 +342,7 @@ async def test_a_stopwatch_that_shows_a_third_is_found_out(
 LYING_CLOCK = f"""
 import sys, torch
 stopwatch = sys.modules["kernelswarm.hardware.harness.stopwatch"]
-stopwatch.Stopwatch.run.__defaults__ = (lambda: 0, lambda: None)
+stopwatch.Stopwatch.run.__defaults__ = (lambda: 0, lambda: None, stopwatch.as_it_is)
 def kernel(x, w): return {RIGHT}
 """
 

@@ -8,7 +8,7 @@ import torch
 module = sys.modules.get("kernelswarm.hardware.harness.stopwatch")
 
 
-def run(self, call, command, clock=None, arrive=None):
+def run(self, call, command, clock=None, arrive=None, taken=None):
     began = time.perf_counter_ns()
     output = self._prepare(call, command, arrive)
     batch = self._next(command.calls)
