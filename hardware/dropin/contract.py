@@ -21,8 +21,9 @@ import torch
 
 from ...schemas import ContractProperty
 from .conditions import leaves
-from .properties import ESSENTIAL, PROPERTIES, NotApplicable, Side
+from .properties import ESSENTIAL, PROPERTIES
 from .selfcheck import Carried, error_of
+from .sides import NotApplicable, Side
 
 KERNEL_USED = "kernel used"
 """Last property: all others hold of the reference itself."""

@@ -9,7 +9,6 @@ import inspect
 import io
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,48 +16,9 @@ from torch.autograd import forward_ad
 from torch.utils import _pytree
 
 from .conditions import leaves
-from .selfcheck import copied, mapped, states_of
-
-
-@dataclass
-class Side:
-    """The reference or the drop-in, fresh, with inputs of its own."""
-
-    call: Any
-    inputs: list[Any]
-    has_state: bool
-    reimported: Callable[[bytes], Any]
-    """Unpickles where the file has not been imported before."""
-
-    @property
-    def is_module(self) -> bool:
-        """Whether it is a module."""
-        return isinstance(self.call, torch.nn.Module)
-
-    def again(self) -> list[Any]:
-        """The inputs, untouched."""
-        return copied(self.inputs)
-
-    def changed(self, change: Callable[[torch.Tensor], torch.Tensor]) -> list[Any]:
-        """The inputs, every floating tensor changed."""
-        return [
-            mapped(value, lambda leaf: change(leaf) if is_floating(leaf) else leaf.clone()) for value in self.inputs
-        ]
-
-    def followed(self) -> tuple[list[Any], list[torch.Tensor]]:
-        """Inputs that require gradients, and all that do."""
-        inputs = self.changed(lambda leaf: leaf.detach().clone().requires_grad_())
-        weights = [one for one in self.call.parameters() if one.requires_grad] if self.is_module else []
-        return inputs, [*filter(is_floating, leaves(inputs)), *weights]
-
-
-class NotApplicable(Exception):
-    """The property is about something else: modules, or functions, or another device."""
-
-
-def is_floating(value: Any) -> bool:
-    """Whether ``value`` is a floating tensor."""
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
+from .gradient_properties import accumulated, backward, first, gradients, graph, mixed, twice
+from .selfcheck import mapped, states_of
+from .sides import NotApplicable, Side, is_floating
 
 
 def module_of(side: Side) -> Any:
@@ -278,63 +238,6 @@ def strided(side: Side) -> Any:
     with torch.no_grad():
         found = [side.call(*[mapped(value, spread) for value in side.again()])]
         return [*found, side.call(*side.changed(lambda leaf: torch._neg_view(leaf.clone())))]
-
-
-def backward(result: Any, factor: float = 1.0) -> None:
-    """Differentiate a sum of all that is floating in ``result``."""
-    generator = torch.Generator().manual_seed(1)
-    ends = [one for one in leaves(result) if is_floating(one) and one.requires_grad]
-    weights = [torch.randn(one.shape, generator=generator).to(one) * factor for one in ends]
-    torch.autograd.backward(ends, weights)
-
-
-def gradients(sources: list[torch.Tensor]) -> Any:
-    """What was accumulated."""
-    return [one.grad for one in sources]
-
-
-def first(side: Side) -> Any:
-    """Gradients of one call."""
-    inputs, sources = side.followed()
-    backward(side.call(*inputs))
-    return gradients(sources)
-
-
-def accumulated(side: Side) -> Any:
-    """Gradients of two calls, the second backward pass first."""
-    inputs, sources = side.followed()
-    one, other = side.call(*inputs), side.call(*inputs)
-    backward(other, 0.5)
-    backward(one)
-    return gradients(sources)
-
-
-def mixed(side: Side) -> Any:
-    """Gradients through operations before and behind."""
-    inputs, sources = side.followed()
-    before = [mapped(value, lambda leaf: leaf * 1.5 if is_floating(leaf) else leaf) for value in inputs]
-    ends = [one * 2 for one in leaves(side.call(*before)) if is_floating(one)]
-    rest = [leaf.square() for leaf in leaves(before) if is_floating(leaf)]
-    backward([ends, rest])
-    return gradients(sources)
-
-
-def twice(side: Side) -> Any:
-    """Gradients of gradients."""
-    inputs, sources = side.followed()
-    ends = [one.square().sum() for one in leaves(side.call(*inputs)) if is_floating(one) and one.requires_grad]
-    found = torch.autograd.grad(sum(ends), sources, create_graph=True, allow_unused=True)
-    total = sum(one.square().sum() for one in found if one is not None and one.requires_grad)
-    return torch.autograd.grad(total, sources, allow_unused=True)
-
-
-def graph(side: Side) -> Any:
-    """With gradients on, outputs have a graph where something requires it; without, none."""
-    inputs, _ = side.followed()
-    on = [one.requires_grad for one in leaves(side.call(*inputs)) if isinstance(one, torch.Tensor)]
-    with torch.no_grad():
-        off = [one.requires_grad for one in leaves(side.call(*inputs)) if isinstance(one, torch.Tensor)]
-    return [on, off]
 
 
 def inference(side: Side) -> Any:

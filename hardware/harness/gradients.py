@@ -167,6 +167,7 @@ def gradient_case(subject: Subject, shape: str, seed: int) -> tuple[list[Any], l
 
 
 def _case(subject: Subject, inputs: list[Any], seed: int) -> tuple[list[Any], list[Target], list[str], list[str]]:
+    subject.restart()
     forward = copy.deepcopy(subject.call) if isinstance(subject.call, torch.nn.Module) else subject.call
     wide = in_precision(forward, torch.float64) if isinstance(forward, torch.nn.Module) else forward
     outputs = forward(*values.mapped(inputs, torch.clone))

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from .. import subprocesses
-from ..harness.clocks import work_ns
 from ..harness.messages import Ended
 from ..harness.worker import describe_end
 
@@ -25,8 +24,9 @@ LONGEST_LINE = 1 << 20
 LONGEST_DATA = 64 << 20
 START_SECONDS = 120.0
 """How long importing torch may take on a busy machine."""
-POLL_NS = 2_000_000
-"""A process rests if its threads compute for less than a tenth of so long."""
+POLL_NS = 1_000_000
+QUIET_LOOKS = 2
+"""A process rests if so often in a row none of its threads runs or wants to."""
 RESTLESS_SECONDS = 0.5
 """Threads of a pool that spin sleep long before."""
 _CREDENTIALS = struct.Struct("iII")
@@ -153,13 +153,10 @@ class OrdinaryProcess:
         Raises:
             Missing: they go on computing.
         """
-        until = time.monotonic() + RESTLESS_SECONDS
-        used = work_ns(self.pid)
-        while used is not None:
+        until, quiet = time.monotonic() + RESTLESS_SECONDS, 0
+        while quiet < QUIET_LOOKS:
             time.sleep(POLL_NS / 1e9)
-            before, used = used, work_ns(self.pid)
-            if used is None or used - before < POLL_NS // 10:
-                return
+            quiet = 0 if _runs(self.pid) else quiet + 1
             if time.monotonic() > until:
                 raise self.restless()
 
@@ -256,6 +253,18 @@ class OrdinaryProcess:
             return "it closed its connection"
         number = -status if status < 0 else status - 128 if status > 128 else 0
         return describe_end(Ended(exit_code=status, signal=number))
+
+
+def _runs(pid: int) -> bool:
+    """Whether a thread of the process runs or waits for a core.
+
+    Its processor time does not tell: the system adds what runs elsewhere only with the next tick, 4 ms later.
+    """
+    for stat in Path("/proc", str(pid), "task").glob("*/stat"):
+        with contextlib.suppress(OSError):
+            if stat.read_text(errors="replace").rpartition(")")[2].split()[:1] == ["R"]:
+                return True
+    return False
 
 
 def _line(command: Mapping[str, Any]) -> bytes:

@@ -14,7 +14,7 @@ from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import HardwareFacts, Pool, Problem, ProblemFacts, VerifyReport
 
 POOL = Pool(
-    name="cpu", platform="cpu", languages=("cpp",), threads=2, candidate_seconds=60.0, candidate_memory_bytes=6 << 30
+    name="cpu", platform="cpu", languages=("cpp",), threads=2, candidate_seconds=60.0, candidate_memory_bytes=12 << 30
 )
 HARDWARE = HardwareFacts(
     device="test",
