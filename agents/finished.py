@@ -31,10 +31,12 @@ def finished_file(graph: SearchGraph, node: str) -> str:
 
 def header(graph: SearchGraph, opened: SessionOpened, record: NodeRecord) -> str:
     """What the file is, and what it beats by how much, as lines of plain text."""
+    report = record.confirmation or record.profile_report
     lines = [
         f"{opened.problem.name}: a drop-in kernel for the operator, with the operator itself to fall back on.",
         "",
-        *_measured(record.confirmation or record.profile_report, confirmed=record.confirmation is not None),
+        *_measured(report, confirmed=record.confirmation is not None),
+        *_unlike_the_reference(report),
         "",
         f"Made by kernelswarm {opened.version or '(version unknown)'} in session {graph.session}, node {record.name}, "
         f"opened on {_date(graph.opened_ns)} (UTC).",
@@ -58,6 +60,13 @@ def _measured(report: ProfileReport | None, *, confirmed: bool) -> Iterator[str]
         once = "" if confirmed else ", timed once and not confirmed"
         yield f"By the judge (interleaved benchmark{once}) it is"
         yield from _compared(report.timing)
+
+
+def _unlike_the_reference(report: ProfileReport | None) -> Iterator[str]:
+    """A line for each property of a drop-in that it lacks."""
+    for one in report.contract if report is not None else ():
+        if not one.ok:
+            yield f"Unlike the reference in one way ({one.name}): {one.detail}"
 
 
 def _compared(timing: Timing) -> Iterator[str]:

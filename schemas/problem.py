@@ -47,8 +47,6 @@ class InputFact(Schema, frozen=True, kw_only=True):
     dtype: str = ""
     """dtype of a tensor, as torch spells it."""
 
-    value: int | float | None = None
-    """Of a number; None in older events."""
     literal: str = ""
     """An input that is no tensor as text: ``1e-06``, ``list(torch.float32, torch.float32)``; empty in older events."""
 

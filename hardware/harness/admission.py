@@ -296,10 +296,9 @@ def _fact(name: str, value: Any) -> InputFact:
     if isinstance(value, torch.Tensor):
         return InputFact(name=name, kind="tensor", shape=tuple(value.shape), dtype=values.dtype_name(value.dtype))
     kind = type(value).__name__
-    literal = described(value)[:MOST_LITERAL]
-    if kind not in ("int", "float", "bool"):
-        return InputFact(name=name, kind="other", literal=literal)
-    return InputFact(name=name, kind=kind, literal=literal, value=value if math.isfinite(value) else None)
+    return InputFact(
+        name=name, kind=kind if kind in ("int", "float", "bool") else "other", literal=described(value)[:MOST_LITERAL]
+    )
 
 
 def _parameters(subject: Subject) -> dict[str, InputFact]:

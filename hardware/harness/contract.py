@@ -2,8 +2,9 @@
 
 from ...schemas import ContractProperty
 from .answering import describe
+from .contract_messages import CheckContract, ContractChecked
 from .launcher import Launcher
-from .messages import CheckContract, ContractChecked, Failure
+from .messages import Failure
 from .worker import WorkerConfused, WorkerDied
 
 

@@ -10,7 +10,8 @@ import torch
 from ..dropin.contract import check
 from . import place
 from .answering import attempt, serve_commands
-from .messages import CheckContract, ContractChecked, Spawn
+from .contract_messages import CheckContract, ContractChecked
+from .messages import Spawn
 
 FILE = "best"
 """Module name that the finished file gets."""

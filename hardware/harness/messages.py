@@ -1,7 +1,8 @@
 """What supervisor and children say to each other. Children's words are data to the supervisor, never trusted code."""
 
-from ...schemas import ContractProperty, ProblemFacts, ProblemFormat, Schema
+from ...schemas import ProblemFacts, ProblemFormat, Schema
 from .arguments import Values as Values
+from .contract_messages import CheckContract, ContractChecked
 from .state_messages import CheckState, StateChecked, StateEntry
 
 # The zygote --------------------------------------------------------------------------------------------------------
@@ -384,20 +385,6 @@ class Admitted(Schema, frozen=True, kw_only=True, tag="admitted"):
     """The problem can be searched."""
 
     facts: ProblemFacts
-
-
-class CheckContract(Schema, frozen=True, kw_only=True, tag="check_contract"):
-    """Hold a finished file against the contract suite (:mod:`..dropin.contract`)."""
-
-    source: str
-    artifacts: str
-    """Folder of compiled artifacts."""
-
-
-class ContractChecked(Schema, frozen=True, kw_only=True, tag="contract_checked"):
-    """What came of it."""
-
-    properties: tuple[ContractProperty, ...]
 
 
 CandidateCommand = Load | Run | Differentiate | Dump | Release | CheckState | Stock | Time

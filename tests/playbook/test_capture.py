@@ -135,7 +135,7 @@ def test_another_number_of_dimensions_is_left_to_pytorch() -> None:
 
 def test_another_number_at_another_shape_is_left_to_pytorch() -> None:
     graph = capture(lambda x, scale: x * scale, [torch.randn(6, 40), 0.5], ["x", "scale"])
-    fact = InputFact(name="scale", kind="float", value=0.25)
+    fact = InputFact(name="scale", kind="float", literal="0.25")
     facts = structs.replace(facts_of(graph, None), shapes=(ShapeFacts(name="other", inputs=(fact,), outputs=()),))
     assert "`scale` is 0.25, at the first shape 0.5" in why_left(facts)
 

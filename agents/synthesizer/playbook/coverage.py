@@ -1,5 +1,6 @@
 """Whether a captured graph says everything that the reference does: what it leaves behind, and at every named shape."""
 
+import ast
 import math
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -66,12 +67,21 @@ def _other_kind(node: Node, fact: InputFact) -> Iterator[str]:
             captured = f"{len(meta.shape)} of {meta.dtype}"
             yield f"`{node.name}` has {len(fact.shape)} dimensions of {fact.dtype}, at the first shape {captured}"
     is_fixed = not node.values and node.expr is None and isinstance(node.literal, int | float)
-    if is_fixed and fact.value is not None and fact.value != node.literal:
-        yield f"`{node.name}` is {fact.value}, at the first shape {node.literal}: one file is for one value"
+    number = _number(fact) if is_fixed else None
+    if number is not None and number != node.literal:
+        yield f"`{node.name}` is {number}, at the first shape {node.literal}: one file is for one value"
 
 
 def _value(fact: InputFact) -> Any:
-    return SimpleNamespace(shape=fact.shape) if fact.kind == "tensor" else fact.value
+    return SimpleNamespace(shape=fact.shape) if fact.kind == "tensor" else _number(fact)
+
+
+def _number(fact: InputFact) -> Any:
+    """The value of an argument that is a number; None where the facts do not tell."""
+    try:
+        return ast.literal_eval(fact.literal) if fact.kind in ("int", "float", "bool") else None
+    except (SyntaxError, ValueError):
+        return None
 
 
 def _fails(condition: str, names: dict[str, Any]) -> bool:
