@@ -2,7 +2,7 @@
 
 import structlog
 
-from ....schemas import CandidateProposed, Graph, SynthesisFailed, sha256
+from ....schemas import CandidateProposed, SynthesisFailed, sha256
 from ..backend import Answer, Attempt, Request
 from .playbook import Exhausted, Playbook, Proposal
 
@@ -48,9 +48,6 @@ class PlaybookBackend:
         """The playbook's answer. It is deterministic: what it raises it would raise again, so nobody tries again."""
         try:
             return self._propose(request, parent)
-        except RecursionError:
-            assert request.facts.graph is not None, "without a graph nothing is generated"
-            return Exhausted(_too_deep(request.facts.graph))
         except Exception as error:
             reason = f"the generator has a defect: {type(error).__name__}: {error}"[:500]
             if reason not in self._defects:
@@ -73,14 +70,6 @@ class PlaybookBackend:
 
     async def close(self) -> None:
         """Nothing to release."""
-
-
-def _too_deep(graph: Graph) -> str:
-    calls = sum(node.op == "call" for node in graph.nodes)
-    return (
-        f"the captured graph chains {calls} operations, more than code can be generated for; a loop is captured step "
-        "by step: give it fewer steps"
-    )
 
 
 def _parent(request: Request) -> Attempt | None:
