@@ -51,7 +51,7 @@ def evaluate(
     where = home or kernelswarm_home()
     place = find_pool(pool, where)
     language_taken(source, place, Path(candidate))
-    options = SearchOptions(budget=1, synthesizer=GIVEN, candidates=(source,), against=against)
+    options = SearchOptions(budget=1, synthesizer=GIVEN, candidates=(source,), against=against, confirmations=1)
     options.check()
     options.check_pool(place)
 

@@ -84,7 +84,7 @@ def evaluate(
 
 
 def _given(source: str, against: str) -> SearchOptions:
-    return SearchOptions(budget=1, synthesizer=GIVEN, candidates=(source,), against=against)
+    return SearchOptions(budget=1, synthesizer=GIVEN, candidates=(source,), against=against, confirmations=1)
 
 
 def _read(paths: Sequence[Path]) -> list[str]:

@@ -36,7 +36,7 @@ from .harness.timing_host import TimingHost
 from .languages import find_language
 from .lease import Lease
 from .native_source import candidate_in
-from .ordinary import PROCESSES, Missing, OrdinaryHost, Settings
+from .ordinary import Missing, OrdinaryHost, Settings
 
 CONTRACT_SECONDS = 120.0
 """Least limit for the contract suite: it makes some thirty modules, and compiles and exports some."""
@@ -223,7 +223,7 @@ class Device:
         if problem.sha256 not in self._ordinary:
             self._ordinary[problem.sha256] = OrdinaryHost(self._settings, problem, facts)
         try:
-            return await self._ordinary[problem.sha256].time(text, self._lease, processes or PROCESSES), ""
+            return await self._ordinary[problem.sha256].time(text, self._lease, processes), ""
         except Missing as missing:
             return None, str(missing)
 

@@ -4,7 +4,7 @@ Supervisor's side: :mod:`.host` (the processes of one problem), :mod:`.rounds`, 
 :mod:`.walls`, then the text of :mod:`.program` in an interpreter of its own.
 """
 
-from .host import PROCESSES, OrdinaryHost, Settings
+from .host import OrdinaryHost, Settings
 from .process import Missing
 
-__all__ = ["PROCESSES", "Missing", "OrdinaryHost", "Settings"]
+__all__ = ["Missing", "OrdinaryHost", "Settings"]

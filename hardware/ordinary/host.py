@@ -71,8 +71,8 @@ class OrdinaryHost:
             self._scratch.close()
             self._scratch = None
 
-    async def time(self, text: str, lease: Lease, processes: int = PROCESSES) -> Timing:
-        """Time the finished file ``text`` in so many fresh processes against the baselines.
+    async def time(self, text: str, lease: Lease, processes: int = 0) -> Timing:
+        """Time the finished file ``text`` in so many fresh processes (0: as many as usual) against the baselines.
 
         Raises:
             Missing: that cannot be done; the message says why.
@@ -81,6 +81,7 @@ class OrdinaryHost:
         if size >= LARGE_BYTES:
             raise Missing(f"its inputs are too large for several processes at once ({size / 1e9:.1f} GB)")
         parts: list[Part] = []
+        processes = processes or PROCESSES
         async with self._guard:
             try:
                 async with lease.shared():

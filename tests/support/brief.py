@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from kernelswarm.hardware.harness import contest
+from kernelswarm.hardware.ordinary import host, rounds
 
 PLAN = contest.Plan(processes=2, least_rounds=4, most_rounds=40, seconds=0.05, width=0.01)
 
@@ -17,12 +18,19 @@ PLAN = contest.Plan(processes=2, least_rounds=4, most_rounds=40, seconds=0.05, w
 def measurements() -> Iterator[None]:
     """Finalists are measured briefly while the body runs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contest, "THOROUGH", PLAN)
+        _shorten(patch)
         yield
+
+
+def _shorten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(contest, "THOROUGH", PLAN)
+    patch.setattr(host, "PROCESSES", 1)
+    patch.setattr(rounds, "LEAST_ROUNDS", 2)
+    patch.setattr(rounds, "SECONDS", 0.05)
 
 
 if __name__ == "__main__":
     from kernelswarm.cli.__main__ import main
 
-    contest.THOROUGH = PLAN
+    _shorten(pytest.MonkeyPatch())
     main()
