@@ -197,6 +197,7 @@ class CaseHost:
             await self.cases_in_a_row()
             await self.derived_cases()
             await self.held_out_cases()
+            await self.gradient_case()
         self.large = large
 
     async def timed_cases(self) -> list[Case]:

@@ -197,7 +197,7 @@ class Battery:
             inputs, targets = changed(self.subject, self.problem, draw, kind, self.seed)
         except Meaningless as why:
             return str(why)
-        if self.passing and not allows_nonfinite(kind):
+        if self.passing and not allows_nonfinite(kind) and all(target.is_finite for target in targets):
             # Where numbers are not finite, a copy of them says nothing about the others.
             self.passing = both(self.passing, passing(inputs, targets))
         return ""

@@ -81,7 +81,7 @@ async def test_right_on_usual_inputs_is_not_right(judge: JudgeOn, name: str) -> 
 
     assert report.verdict in (Verdict.wrong_numbers, Verdict.runtime_error), report.evidence
     assert report.evidence is not None and report.evidence.inputs in kinds, report.evidence
-    assert " inputs)" in report.evidence.message
+    assert " inputs" in report.evidence.message
     assert {case.inputs for case in report.cases} >= {"normal"}
 
 
