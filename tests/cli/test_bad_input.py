@@ -132,7 +132,7 @@ def test_what_the_grammar_refuses_names_the_help(arguments: list[str], kernelswa
         (["sql", "-f", "jsn", "x"], "--format 'jsn' is unknown; did you mean 'json'? choose one of table, csv, json"),
         (["optimize", "--budget", "few", "x.py"], "--budget 'few': give a whole number"),
         (["sql", "-n", "0", "x"], "--limit '0': it must be greater than or equal to 1"),
-        (["optimise"], "Did you mean 'optimize'?"),
+        (["optimise"], "Did you mean 'optimize'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

@@ -77,11 +77,11 @@ async def test_a_fault_is_found_and_named(device: Device, make, kind: str) -> No
     assert name in [one.name for one in found if not one.ok]
 
 
-async def test_a_file_that_ends_its_process_has_no_essential_property(device: Device, make) -> None:
+async def test_a_file_that_ends_its_process_is_no_drop_in(device: Device, make) -> None:
     candidate = "import os\nos._exit(0)\n"
     made = await make(problem("mlp"), candidate)
     found = await device.contract(made.text)
-    assert [one.name for one in found if not one.ok] == list(ESSENTIAL)
+    assert [one.is_essential for one in found if not one.ok] == [True]
     assert "its process ended" in found[0].detail
 
 
