@@ -85,8 +85,12 @@ def _findings(verdict: Verdict, told: Evidence) -> Iterator[Finding]:
         )
 
 
+INACCURATE = (Verdict.wrong_numbers, Verdict.wrong_state, Verdict.lower_precision, Verdict.not_deterministic)
+"""What more accurate arithmetic may mend."""
+
+
 def _mend(verdict: Verdict, told: Evidence) -> Iterator[Advice]:
-    if verdict in (Verdict.wrong_numbers, Verdict.lower_precision, Verdict.not_deterministic):
+    if verdict in INACCURATE:
         yield Advice(action=AdviceAction.more_accurate_math, reason=told.message, weight=2.0)
     yield Advice(action=AdviceAction.repair, reason=told.message)
     yield Advice(action=AdviceAction.simplify, reason=f"the fault is {verdict.replace('_', ' ')}", weight=0.5)

@@ -46,6 +46,23 @@ def inputs(generator, length, size):
 def reference(q, k, v):
     return torch.softmax(q @ k.transpose(1, 2) / math.sqrt(q.shape[-1]), -1) @ v
 """,
+    # Two thousand numbers that nearly cancel, one after the other.
+    "moving average": """
+class Model(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(size))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+            self.steps.add_(1)
+        return torch.tanh(x - self.mean)
+
+def get_inputs(): return [torch.randn(2048, 64)]
+def get_init_inputs(): return [64]
+""",
 }
 RECIPES: tuple[Recipe, ...] = ({}, {"fusion": "split"})
 

@@ -30,8 +30,9 @@ class _Columns:
         self.scope.taken |= {cname(name) for name in kernel.accumulations}
         self.scope.taken |= {cname(s.buffer.name) for s in kernel.stores.values()}
         self.scope.reserve(kernel.roots())
-        for name in unique:
-            self.scope.results[name] = f"{cname(name)}_acc[j]"
+        for name, accumulation in unique.items():
+            place = f"{cname(name)}_acc[j]"
+            self.scope.results[name] = f"((float){place})" if _is_wide(accumulation) else place
         self.hoisted: list[Scalar] = []
 
     def lines(self) -> list[str]:
@@ -129,7 +130,7 @@ class _Columns:
                 f"for (int64_t j = 0; j < width; ++j) {name}_best[j] = {start_value(a)};",
             ]
         return [
-            f"{ctype(a.dtype)} {name}_acc[{tile}];",
+            f"{'double' if _is_wide(a) else ctype(a.dtype)} {name}_acc[{tile}];",
             f"for (int64_t j = 0; j < width; ++j) {name}_acc[j] = {start_value(a)};",
         ]
 
@@ -207,3 +208,9 @@ class _Columns:
         scope.count([s.value for s in stores])
         writes = [store_line(s, scope.text(s.value), scope) for s in stores]
         return [*lines, *scope.lines[FUNCTION], *scope.lines[ROW], *writes]
+
+
+def _is_wide(a: Accumulation) -> bool:
+    """Whether a column is summed in double: its numbers come one after the other, and thousands of float32 reach the
+    bound where they nearly cancel."""
+    return a.level == "row" and a.dtype == "float32" and a.op == "sum"
