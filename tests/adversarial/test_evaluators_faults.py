@@ -56,5 +56,6 @@ def test_one_honest_file(judge: Judge, kernel: str) -> None:
     assert list(told) == [
         *("candidate", "verdict", "correct", "win", "reason", "evidence", "isolation", "pool"),
         *("speedup", "times_ms", "roofline_fraction", "session"),
+        *("detail", "judged", "ordinary", "ordinary_missing"),
     ]
     assert told["verdict"] == "correct" and told["win"] and told["speedup"]["against"] == "eager"
