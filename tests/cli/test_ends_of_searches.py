@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import brief
 import pytest
 from waiting import LONG_S, within
 
@@ -39,7 +40,7 @@ def home(measured_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def started(*arguments: str, folder: Path) -> asyncio.subprocess.Process:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "kernelswarm.cli", *arguments),
+        *(sys.executable, brief.__file__, *arguments),
         cwd=folder,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
