@@ -67,7 +67,8 @@ async def test_a_defect_of_the_generator_is_a_sentence_and_its_traceback_is_show
     failed = failure(await backend.synthesize(request(broken)))
     assert failed == failure(await backend.synthesize(request(broken)))
     assert failed.reason.startswith("the generator has a defect: KeyError") and not failed.exhausted
-    assert capsys.readouterr().out.count("no candidate") == 1
+    shown = capsys.readouterr()
+    assert (shown.out + shown.err).count("no candidate") == 1
 
 
 def test_of_a_long_traceback_the_end_is_shown() -> None:
