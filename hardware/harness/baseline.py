@@ -8,6 +8,8 @@ from typing import Any
 
 from . import values
 from .answering import Handlers, Refused, attempt, serve_commands
+from .batch_messages import Batch, Lay, Made, Warm
+from .batches import Batches
 from .messages import IDLE, Build, Built, Done, Open, Opened, Release, Spawn, Stock, Time, Timed
 from .place import Place
 from .reference import prepare_process
@@ -32,6 +34,9 @@ def serve(channel: socket.socket, request: Spawn) -> None:
         Build: baseline.build,
         Time: baseline.time,
         Release: baseline.release,
+        Lay: baseline.lay,
+        Warm: baseline.warm,
+        Batch: baseline.make,
     }
     serve_commands(channel, handlers)
 
@@ -39,10 +44,11 @@ def serve(channel: socket.socket, request: Spawn) -> None:
 class _Baseline:
     def __init__(self, there: Place) -> None:
         self._subject: Subject | None = None
-        self._calls: dict[str, Callable[..., Any]] = {IDLE: lambda *inputs: None}
+        self._calls: dict[str, Callable[..., Any]] = {IDLE: lambda *inputs: inputs[0] if inputs else None}
         self._there = there
         self._stopwatch = stopwatch_for(there)
         self._restarts: Restarts | None = None
+        self._batches = Batches()
 
     def open(self, command: Open, descriptors: list[int]) -> Opened:
         self._subject = open_subject(command)
@@ -87,6 +93,15 @@ class _Baseline:
         taken = as_it_is if self._restarts is None or command.name == IDLE else self._restarts.taken
         timed, _ = attempt(lambda: self._stopwatch.run(call, command, taken=taken))
         return timed
+
+    def lay(self, command: Lay, descriptors: list[int]) -> Done:
+        return self._batches.lay(command, descriptors[0], self._restarts)
+
+    def warm(self, command: Warm, descriptors: list[int]) -> Done:
+        return self._batches.warm(self._calls[command.name], command)
+
+    def make(self, command: Batch, descriptors: list[int]) -> Made:
+        return self._batches.make(self._calls[command.name], command)
 
     def release(self, command: Release, descriptors: list[int]) -> Done:
         """Others may have the memory of the calls' outputs and workspaces; the copies of the inputs stay."""

@@ -21,6 +21,8 @@ from ..languages._triton_runtime import unpack, use
 from . import place, values
 from .answering import Handlers, Refused, attempt, serve_commands
 from .backward import differentiated
+from .batch_messages import Batch, Lay, Made, Warm
+from .batches import Batches
 from .candidate_state import CandidateState, build_model, check_kinds
 from .fingerprint import Fingerprint
 from .gradients import followed
@@ -45,7 +47,7 @@ from .messages import (
 from .place import Place
 from .restarts import Restarts
 from .state import after_call
-from .state_messages import INPUT, CheckState, StateChecked
+from .state_messages import INPUT, CheckState, StateChecked, StateEntry
 from .stopwatch import as_it_is, stopwatch_for
 from .user_module import import_source
 
@@ -83,6 +85,9 @@ def serve(channel: socket.socket, request: Spawn) -> None:
         Release: candidate.release,
         Stock: candidate.stock,
         Time: candidate.time,
+        Lay: candidate.lay,
+        Warm: candidate.warm,
+        Batch: candidate.make,
     }
     serve_commands(channel, handlers)
 
@@ -111,6 +116,7 @@ class _Candidate:
         self._snapshot = Snapshot()
         self._state: CandidateState | None = None
         self._restarts: Restarts | None = None
+        self._batches = Batches()
 
     def load(self, command: Load, descriptors: list[int]) -> Done:
         os.environ["KERNELSWARM_ARTIFACTS"] = command.artifacts
@@ -219,15 +225,31 @@ class _Candidate:
 
     def stock(self, command: Stock, descriptors: list[int]) -> Done:
         if command.state and self._restarts is None:
-            if self._state is not None:
-                self._state.begin(command.state, continued=False)
-            restore = _nothing if self._state is None else self._state.restore
-            self._restarts = Restarts(command.state, self._model, restore)
+            self._restarts = self._restarting(command.state)
             self._stopwatch.written = self._restarts.written
         self._coming.append((command, _mapped(command.inputs, descriptors)))
         if not command.later:
             self._arrive()
         return Done()
+
+    def _restarting(self, state: tuple[StateEntry, ...]) -> Restarts:
+        if self._state is not None:
+            self._state.begin(state, continued=False)
+        return Restarts(state, self._model, _nothing if self._state is None else self._state.restore)
+
+    def lay(self, command: Lay, descriptors: list[int]) -> Done:
+        self._restarts = self._restarting(command.state) if command.state else None
+        return self._batches.lay(command, descriptors[0], self._restarts)
+
+    def warm(self, command: Warm, descriptors: list[int]) -> Done:
+        return self._batches.warm(self._restarted(), command)
+
+    def make(self, command: Batch, descriptors: list[int]) -> Made:
+        return self._batches.make(self._restarted(), command)
+
+    def _restarted(self) -> Callable[..., Any]:
+        assert self._call is not None
+        return self._call if self._restarts is None else self._restarts.before(self._call)
 
     def _arrive(self) -> None:
         while self._coming:

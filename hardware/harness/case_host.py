@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from ...schemas import HarnessError, Problem, sha256
 from . import held_out, wire
+from .batch_messages import Draw, Drawn
 from .case import Case, Planned
 from .kinds import GRADIENTS, NORMAL, instead_of, planned
 from .launcher import Launcher
@@ -23,8 +25,9 @@ from .messages import (
     Output,
     Values,
 )
-from .sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS
+from .sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS, bytes_of
 from .state_messages import INPUT, StateEntry
+from .supply import LEAST_SETS, Supply, judged_sets, sets_for
 from .worker import Worker, WorkerConfused, WorkerDied
 
 __all__ = ["MAIN_SEEDS", "Case", "CaseHost", "ask_reference", "open_command"]
@@ -64,6 +67,7 @@ class CaseHost:
         self._disclosed = 0
         self._gradients: int | None = None
         """Number of the case of gradients, once it is planned."""
+        self._supply: Supply | None = None
         self._making = asyncio.Lock()
         self.setup: Values | None = None
         self.setup_file: int | None = None
@@ -185,6 +189,42 @@ class CaseHost:
         if self._disclosed < MOST_DISCLOSED and any(one is case for one in current):
             self._disclosed += 1
             self._held_out = None
+
+    async def supply(self, wanted: int) -> Supply | None:
+        """The pool of input sets for batches, of about ``wanted`` sets the first time.
+
+        None where input sets are too large for a pool, or differ in more than their numbers.
+
+        Raises:
+            HarnessError: as :meth:`case`.
+        """
+        main = (await self.timed_cases())[0]
+        async with self._making:
+            if self._supply is None and not main.is_large:
+                self._supply = await self._drawn_supply(main, wanted)
+            return self._supply
+
+    async def _drawn_supply(self, main: Case, wanted: int) -> Supply | None:
+        sets = sets_for(main.inputs.size, wanted, self._launcher.reference_memory)
+        if not sets:
+            return None
+        seeds = tuple(self._seed(f"set {number}") for number in range(sets))
+
+        async def ask(worker: Worker) -> tuple[Drawn, list[int]]:
+            return await ask_reference(worker, Draw(shape=main.shape, seeds=seeds), Drawn)
+
+        drawn, (file,) = await self._healed(ask)
+        if len(drawn.seeds) < min(sets, LEAST_SETS):
+            os.close(file)
+            return None
+        outputs = sum(bytes_of(one.shape, one.dtype) for one in main.outputs if one.dtype)
+        judged = judged_sets(len(drawn.seeds), drawn.stride, outputs)
+        chosen = random.SystemRandom().sample(range(len(drawn.seeds)), judged)
+        cases = {}
+        for number in chosen:
+            self._plan.append(Planned(main.shape, drawn.seeds[number]))
+            cases[number] = len(self._plan) - 1
+        return Supply(file, drawn.inputs, drawn.stride, len(drawn.seeds), cases)
 
     async def prepare(self) -> None:
         """Find out whether inputs and outputs are large at any shape. If so, all cases are made now.
@@ -340,6 +380,9 @@ class CaseHost:
             self._final = len(self._plan) - 1
 
     def _forget(self) -> None:
+        if self._supply is not None:
+            os.close(self._supply.file)
+            self._supply = None
         for case in self._cases.values():
             if not case.refused:
                 os.close(case.file)

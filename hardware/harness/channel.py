@@ -24,6 +24,10 @@ class Channel:
             end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._socket = end
 
+    def fileno(self) -> int:
+        """Its descriptor."""
+        return self._socket.fileno()
+
     def close(self) -> None:
         """Let go; the other end sees it."""
         self._socket.close()

@@ -64,6 +64,10 @@ DEVICE_SPREADS: Spreads = (
 Ask = Callable[[Time], Awaitable[Timed]]
 
 
+class Spent(Exception):
+    """No input sets are left that the candidate has not seen."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """In how many processes a candidate is timed, and when to stop in each."""
@@ -93,6 +97,9 @@ class Contestant:
     calls: int = 1
     warm: int = 1
     is_calibrated: bool = False
+    batch_ns: int = BATCH_NS
+    """A batch is at least so long, if :attr:`most_calls` take so long."""
+    most_calls: int = MOST_CALLS
     samples: list[int] = field(default_factory=list)
 
     async def calibrate(self) -> None:
@@ -107,9 +114,9 @@ class Contestant:
         for _ in range(CALIBRATIONS):
             timed, elapsed = await self._time(self.calls, 1)
             best = min(best, max(timed.ns, 1) / self.calls)
-            if best >= 2 * BATCH_NS or (elapsed > LONGEST_CALIBRATION_NS and timed.ns < elapsed / 2):
+            if best >= 2 * self.batch_ns or (elapsed > LONGEST_CALIBRATION_NS and timed.ns < elapsed / 2):
                 break
-            self.calls = max(1, min(MOST_CALLS, math.ceil(min(BATCH_NS / best, self.calls * MOST_GROWTH))))
+            self.calls = max(1, min(self.most_calls, math.ceil(min(self.batch_ns / best, self.calls * MOST_GROWTH))))
         self.warm = 0 if best >= SLOW_NS else max(self.copies, min(self.calls, math.ceil(WARM_NS / best)))
         self.is_calibrated = True
 
@@ -117,8 +124,8 @@ class Contestant:
         """Time one batch; the next one is longer if this one was too short."""
         timed, _ = await self._time(self.calls, self.warm)
         self.samples.append(max(1, round(timed.ns / self.calls)))
-        if timed.ns < BATCH_NS / 2 and self.samples[-1] > 1:
-            self.calls = min(MOST_CALLS, math.ceil(self.calls * BATCH_NS / timed.ns))
+        if timed.ns < self.batch_ns / 2 and self.samples[-1] > 1:
+            self.calls = min(self.most_calls, math.ceil(self.calls * self.batch_ns / timed.ns))
 
     async def _time(self, calls: int, warm: int) -> tuple[Timed, int]:
         started = time.perf_counter_ns()
@@ -152,20 +159,33 @@ class Part:
         return next(one.samples_ns for one in self.series if one.name == name)
 
 
-async def hold(contestants: list[Contestant], plan: Plan, others: Callable[[], float] = lambda: 0.0) -> Part:
+async def hold(
+    contestants: list[Contestant],
+    plan: Plan,
+    others: Callable[[], float] = lambda: 0.0,
+    begin: Callable[[], None] = lambda: None,
+) -> Part:
     """Time ``contestants`` against each other until ``plan`` says stop; one of them is a process of the candidate.
 
-    ``others`` says what share of the processor others took since it was made.
+    ``others`` says what share of the processor others took since it was made; ``begin`` is called before the first
+    round, once batches have their sizes.
     """
     for contestant in contestants:
         await contestant.calibrate()
+    begin()
     started = time.monotonic()
     for turn in range(plan.most_rounds):
         if turn >= plan.least_rounds and (time.monotonic() - started > plan.seconds or _is_clear(contestants, plan)):
             break
         shift = turn % len(contestants)
-        for contestant in contestants[shift:] + contestants[:shift]:
-            await contestant.sample()
+        try:
+            for contestant in contestants[shift:] + contestants[:shift]:
+                await contestant.sample()
+        except Spent:
+            break
+    rounds = min(len(contestant.samples) for contestant in contestants)
+    for contestant in contestants:
+        del contestant.samples[rounds:]
     return Part(tuple(contestant.series for contestant in contestants), others())
 
 

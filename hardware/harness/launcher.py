@@ -14,6 +14,7 @@ from .allocator import allocator
 from .channel import Channel
 from .messages import HOST
 from .scratch import Scratch
+from .timekeeping import TimekeeperProcess
 from .worker import Worker, WorkerConfused, WorkerDied
 
 START_SECONDS = 120.0
@@ -78,6 +79,8 @@ class Launcher:
         self._count = 0
         self._standby = (STANDBY if accelerator else 0) if standby is None else standby
         self._waiting: list[Worker] = []
+        self.timekeeper = TimekeeperProcess(self._folder)
+        """Times batches of its workers from outside."""
         self._coming = 0
 
     async def close(self) -> None:
@@ -85,9 +88,15 @@ class Launcher:
         while self._waiting:
             await self._waiting.pop().kill()
         await self._end()
+        await self.timekeeper.close()
         if self._scratch is not None:
             self._scratch.close()
             self._scratch = None
+
+    def _folder(self) -> Path:
+        if self._scratch is None:
+            self._scratch = Scratch()
+        return self._scratch.path
 
     async def candidate(self, *, programs: bool = False) -> Worker:
         """A process for a candidate that has run nothing yet: one that waits, or a new one.
@@ -190,18 +199,17 @@ class Launcher:
         if self._control is not None and self._process is not None and self._process.returncode is None:
             return self._control
         await self._end()
-        if self._scratch is None:
-            self._scratch = Scratch()
+        folder = self._folder()
         ours, theirs = socket.socketpair()
         self._control = Channel(ours)
-        log = self._scratch.path / "zygote.log"
+        log = folder / "zygote.log"
         try:
             with theirs, log.open("wb") as printed:
                 self._process = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-P", "-m", f"{__package__}.zygote", str(theirs.fileno())),
                     *(self._accelerator.target if self._accelerator else "", str(self._home / "triton")),
-                    cwd=self._scratch.path,
-                    env=await asyncio.to_thread(self._environment, self._scratch.path),
+                    cwd=folder,
+                    env=await asyncio.to_thread(self._environment, folder),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=printed,
                     stderr=asyncio.subprocess.STDOUT,

@@ -2,6 +2,7 @@
 
 from ...schemas import ProblemFacts, ProblemFormat, Schema
 from .arguments import Values as Values
+from .batch_messages import Batch, Draw, Drawn, Lay, Made, Warm
 from .contract_messages import CheckContract, ContractChecked
 from .state_messages import CheckState, StateChecked, StateEntry
 
@@ -387,7 +388,9 @@ class Admitted(Schema, frozen=True, kw_only=True, tag="admitted"):
     facts: ProblemFacts
 
 
-CandidateCommand = Load | Run | Differentiate | Dump | Release | CheckState | Stock | Time
-Command = CandidateCommand | Open | MakeCase | Compare | Explain | Build | Admit | CheckContract
-CandidateAnswer = Done | Ran | Dumped | StateChecked | Timed
-Answer = CandidateAnswer | Failure | Opened | CaseMade | Compared | Explained | Built | Admitted | ContractChecked
+CandidateCommand = Load | Run | Differentiate | Dump | Release | CheckState | Stock | Time | Lay | Warm | Batch
+Command = CandidateCommand | Open | MakeCase | Draw | Compare | Explain | Build | Admit | CheckContract
+CandidateAnswer = Done | Ran | Dumped | StateChecked | Timed | Made
+Answer = (
+    CandidateAnswer | Failure | Opened | CaseMade | Drawn | Compared | Explained | Built | Admitted | ContractChecked
+)

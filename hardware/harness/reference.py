@@ -12,6 +12,7 @@ import torch
 
 from . import values
 from .answering import Handlers, serve_commands
+from .batch_messages import Draw, Drawn
 from .compare import Target
 from .effects import called
 from .gradients import PASSES, gradient_case
@@ -56,6 +57,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
     handlers: Handlers = {
         Open: reference.open,
         MakeCase: reference.make_case,
+        Draw: reference.draw,
         Compare: reference.compare,
         Explain: reference.explain,
     }
@@ -82,6 +84,14 @@ class _Reference:
         packed, file = values.pack(setup)
         kinds = roles(self._subject.module)
         return Opened(shapes=self._subject.shapes, setup=packed, backward=self._subject.backward, roles=kinds), (file,)
+
+    def draw(self, command: Draw, descriptors: list[int]) -> tuple[Drawn, Sequence[int]]:
+        """Input sets for batches, none of which is kept here."""
+        assert self._subject is not None
+        subject = self._subject
+        draws = (subject.draw(command.shape, seed) for seed in command.seeds)
+        inputs, stride, taken, file = values.pack_sets(draws)
+        return Drawn(inputs=inputs, stride=stride, seeds=tuple(command.seeds[number] for number in taken)), (file,)
 
     def make_case(self, command: MakeCase, descriptors: list[int]) -> tuple[CaseMade, Sequence[int]]:
         assert self._subject is not None and self._problem is not None

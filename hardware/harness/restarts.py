@@ -29,15 +29,22 @@ class Restarts:
         self._originals: dict[int, tuple[Any, list[tuple[torch.Tensor, torch.Tensor]]]] = {}
         """By the identity of the argument that the first of them lies in: that, and their tensors with their starts."""
 
-    def stock(self, inputs: list[Any]) -> None:
-        """Remember what a copy of the inputs holds."""
+    def begin_from(self, inputs: list[Any]) -> list[Any]:
+        """Inputs whose calls begin from what ``inputs`` hold at that time; only tensors that calls write are others."""
+        written = {id(values.tensors_of(inputs)[index]) for index in self.written}
+        own: list[Any] = values.mapped(inputs, lambda one: values.copied(one) if id(one) in written else one)
+        self.stock(own, values.tensors_of(inputs))
+        return own
+
+    def stock(self, inputs: list[Any], starts: Sequence[torch.Tensor] = ()) -> None:
+        """Remember what a copy of the inputs holds, or that its tensors begin from ``starts``."""
         if not self.written:
             return
         tensors = values.tensors_of(inputs)
         counts = [len(values.tensors_of([value])) for value in inputs]
         self._argument = next(i for i in range(len(inputs)) if sum(counts[: i + 1]) > self.written[0])
         argument = inputs[self._argument]
-        pairs = [(tensors[index], cloned(tensors[index])) for index in self.written]
+        pairs = [(tensors[index], starts[index] if starts else cloned(tensors[index])) for index in self.written]
         self._originals[id(argument)] = argument, pairs
 
     def before(self, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,3 +62,8 @@ class Restarts:
     def taken(self, output: Any, inputs: list[Any]) -> Any:
         """What a call returned and left, out of reach of the next one."""
         return [*map(cloned, values.leaves(output)), *after_call(self._entries, inputs, self._module)]
+
+    def left(self, output: Any, inputs: list[Any], *, aliased: bool) -> list[Any]:
+        """The same, outputs copied only where they lie in the state (``aliased``)."""
+        outputs = values.leaves(output)
+        return [*(map(cloned, outputs) if aliased else outputs), *after_call(self._entries, inputs, self._module)]

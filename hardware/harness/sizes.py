@@ -21,7 +21,12 @@ _WIDTHS = {
 
 def bytes_of(shape: Sequence[int], dtype: str) -> int:
     """Bytes of the elements of a tensor; ``dtype`` as torch spells it."""
-    return math.prod(shape) * _WIDTHS.get(dtype, 8)
+    return math.prod(shape) * width_of(dtype)
+
+
+def width_of(dtype: str) -> int:
+    """Bytes of an element; ``dtype`` as torch spells it."""
+    return _WIDTHS.get(dtype, 8)
 
 
 def is_large(inputs: int, outputs: int) -> bool:

@@ -1,6 +1,7 @@
 """A candidate's process, as the supervisor asks it."""
 
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -34,12 +35,32 @@ class Suspect:
         Raises:
             Judged: it raised, died, took too long or answered nonsense.
         """
+
+        async def asked(seconds: float) -> tuple[T | Failure, list[int]]:
+            return await self.worker.ask(command, kind, descriptors, seconds=seconds)
+
+        what = "importing it" if isinstance(command, Load) else "the call"
+        answer, received = await self.watched(asked, what, case)
+        if isinstance(answer, Failure):
+            raise self.failed(answer, case)
+        return answer, received
+
+    def failed(self, failure: Failure, case: Case | None) -> judgement.Judged:
+        """The verdict on what it answered on ``case``."""
+        shape, seed = ("", None) if case is None else (case.shape, case.seed)
+        return judgement.failed(failure, shape, seed, self.worker.output)
+
+    async def watched(self, ask: Callable[[float], Awaitable[T]], what: str, case: Case | None) -> T:
+        """Do ``ask``, which gets the seconds that are left.
+
+        Raises:
+            Judged: it died, took too long or answered nonsense.
+        """
         shape, seed = ("", None) if case is None else (case.shape, case.seed)
         started = time.monotonic()
         try:
-            answer, received = await self.worker.ask(command, kind, descriptors, seconds=max(self.left, 0.001))
+            return await ask(max(self.left, 0.001))
         except TimeoutError:
-            what = "importing it" if isinstance(command, Load) else "the call"
             raise judgement.late(self.seconds, what, shape, seed, self.worker.output) from None
         except WorkerDied as error:
             raise judgement.died(error.ended, self.worker, shape, seed) from None
@@ -48,9 +69,6 @@ class Suspect:
             raise judged(Verdict.tampering, message, shape=shape, seed=seed) from None
         finally:
             self.left -= time.monotonic() - started
-        if isinstance(answer, Failure):
-            raise judgement.failed(answer, shape, seed, self.worker.output)
-        return answer, received
 
 
 @dataclass(frozen=True)

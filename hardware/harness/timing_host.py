@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,15 +10,23 @@ from dataclasses import replace
 from ...schemas import BaselineReport, BaselineStatus, HardwareFacts, HarnessError, Problem, ProblemFacts
 from ..lease import Lease
 from ..roofline import roofline
+from .batch_messages import Batch, Lay, Warm
+from .batch_timing import BATCH_NS, IdleCost, contestant, idle_cost, timed
 from .case_host import MAIN_SEEDS, CaseHost, ask_reference
 from .contest import Contestant
 from .launcher import Launcher
 from .messages import HOST, IDLE, Build, Built, Done, Failure, Opened, Release, Stock, Time, Timed
+from .supply import LEAST_BATCHES, Supply
+from .timekeeping import TimedBatch, TimedProcess, TimekeeperProcess
 from .worker import Worker, WorkerConfused, WorkerDied
 
 BUILD_SECONDS = 180.0
 """Limit for compiling one baseline. One that takes longer is reported as missing."""
 QUICK_SAMPLES = 3
+FASTER = 4
+"""The pool has input sets enough for a candidate that is so many times as fast as the fastest baseline."""
+BATCH_SECONDS = 60.0
+"""Limit for a batch of a baseline."""
 
 
 class BaselinesDied(HarnessError):
@@ -38,11 +47,17 @@ class TimingHost:
         self._guard = asyncio.Lock()
         self._worker: Worker | None = None
         self._contestants: list[Contestant] = []
+        self._process: TimedProcess | None = None
+        """The process where it is timed from outside."""
+        self._idle = IdleCost()
         self.report: BaselineReport | None = None
 
     async def close(self) -> None:
         """End the process."""
         worker, self._worker = self._worker, None
+        process, self._process = self._process, None
+        if process is not None:
+            await process.clear()
         if worker is not None:
             await worker.kill()
 
@@ -90,6 +105,41 @@ class TimingHost:
         began = time.perf_counter_ns()
         await self._time(Time(calls=calls, name=IDLE))
         return time.perf_counter_ns() - began
+
+    @property
+    def timekeeper(self) -> TimekeeperProcess:
+        """Who times from outside."""
+        return self._launcher.timekeeper
+
+    async def supply(self) -> Supply | None:
+        """The pool of input sets if calls are timed from outside; None where processes time themselves."""
+        return await self._cases.supply(0) if self._process is not None else None
+
+    async def lay_for(self, supply: Supply) -> Lay:
+        """How a process is given its arena."""
+        main = (await self._cases.timed_cases())[0]
+        return Lay(
+            inputs=supply.inputs,
+            stride=supply.stride,
+            sets=supply.most_calls,
+            state=await self._cases.timed_state(),
+            aliased=main.aliased,
+        )
+
+    def count(self, batch: TimedBatch, calls: int) -> Timed:
+        """What counts of a batch of ``calls``, by the timekeeper's clock."""
+        return timed(batch, calls, self._idle)
+
+    async def measure_idle(self) -> None:
+        """Measure what a batch costs beside its calls."""
+        supply = await self.supply()
+        if supply is not None:
+            self._idle = await idle_cost(self._batch, supply.most_calls)
+
+    def go_on(self) -> None:
+        """Let the process run: it stands still after each batch."""
+        if self._process is not None:
+            self._process.go_on()
 
     def contestants(self) -> list[Contestant]:
         """The baselines that can be timed, their batches sized already, without samples."""
@@ -141,15 +191,14 @@ class TimingHost:
         if not any(status.ok for status in statuses):
             reasons = "; ".join(f"{status.name}: {status.detail}" for status in statuses)
             raise HarnessError(f"no baseline of {self._problem.name} can be timed: {reasons}")
-        self._contestants = [
-            Contestant(name=status.name, ask=self._time, copies=MAIN_SEEDS) for status in statuses if status.ok
-        ]
+        names = [status.name for status in statuses if status.ok]
+        self._contestants = [Contestant(name=name, ask=self._time, copies=MAIN_SEEDS) for name in names]
         async with lease.exclusive():
-            for contestant in self._contestants:
-                await contestant.calibrate()
-            for _ in range(QUICK_SAMPLES):
-                for contestant in self._contestants:
-                    await contestant.sample()
+            await self._sample(0)
+            if self.on_processor:
+                await self._look_from_outside(names)
+            await self._sample(QUICK_SAMPLES)
+        self.go_on()
         medians = {contestant.name: contestant.median_ms for contestant in self._contestants}
         best = min(medians, key=lambda name: medians[name])
         return BaselineReport(
@@ -160,14 +209,56 @@ class TimingHost:
             seconds=time.monotonic() - started,
         )
 
+    async def _sample(self, rounds: int) -> None:
+        for one in self._contestants:
+            await one.calibrate()
+        for _ in range(rounds):
+            for one in self._contestants:
+                await one.sample()
+
+    async def _look_from_outside(self, names: Sequence[str]) -> None:
+        """Have the timekeeper time the process from here on, where the problem and the system allow that."""
+        assert self._worker is not None
+        # The last batch of calibrating says how long a call takes.
+        fastest = min(
+            [(await one.ask(Time(calls=one.calls, name=one.name))).ns / one.calls for one in self._contestants]
+        )
+        supply = await self._cases.supply(round(FASTER * LEAST_BATCHES * BATCH_NS / max(fastest, 1.0)))
+        if supply is None or not self._worker.pid:
+            return
+        process = TimedProcess(self._launcher.timekeeper, self._worker, supply)
+        file = await process.furnish()
+        try:
+            await ask_reference(self._worker, await self.lay_for(supply), Done, [file])
+        finally:
+            os.close(file)
+        if not await process.can_be_read(IDLE, BATCH_SECONDS):
+            await process.clear()
+            return
+        self._process = process
+        self._contestants = [contestant(name, self._time, supply.most_calls) for name in names]
+        await self.measure_idle()
+
     async def _time(self, command: Time) -> Timed:
         if self._worker is None:
             raise BaselinesDied("the baselines' process is gone")
         try:
-            timed, _ = await ask_reference(self._worker, command, Timed)
+            if self._process is None:
+                answer, _ = await ask_reference(self._worker, command, Timed)
+                return answer
+            if command.warm:
+                self._process.go_on()
+                await ask_reference(self._worker, Warm(calls=command.warm, name=command.name), Done)
+            return self.count(await self._batch(Batch(calls=command.calls, name=command.name)), command.calls)
         except WorkerDied as error:
             raise BaselinesDied(f"the baselines' process {error}: {self._worker.output}") from error
-        return timed
+
+    async def _batch(self, command: Batch) -> TimedBatch:
+        assert self._process is not None
+        batch = await self._process.batch(command, unseen=False, seconds=BATCH_SECONDS)
+        if isinstance(batch, Failure):
+            raise HarnessError(f"{command.name} failed although it was built: {batch.message}")
+        return batch
 
 
 def _missing(name: str, seconds: float, why: str) -> BaselineStatus:

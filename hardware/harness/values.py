@@ -5,7 +5,7 @@ import fcntl
 import math
 import mmap
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +15,10 @@ from .arguments import DTypeValue, TensorSpec, Value, Values
 from .staging import write_by_threads
 
 ALIGNMENT = 4096
+_SET_ALIGNMENT = 64
+"""Bytes: as torch aligns."""
+_SET_GAP = 192
+"""Bytes between sets, so that they do not all begin at the same offset in a page."""
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _LARGEST_WRITE = 1 << 30
 _LARGE_WRITE = 16 << 20
@@ -50,6 +54,35 @@ def pack(arguments: Sequence[Any]) -> tuple[Values, int]:
     return Values(items=items, size=writer.position), writer.file
 
 
+def pack_sets(draws: Iterable[Sequence[Any]]) -> tuple[Values, int, list[int], int]:
+    """Write sets of arguments into one fresh memory file, one behind the other.
+
+    Returns:
+        What describes the first; bytes from one to the next; which of ``draws`` are in the file, in order: those that
+        differ from the first in nothing but the numbers of their tensors; the file's descriptor (the caller closes it).
+
+    Raises:
+        Unsupported: as :func:`pack`.
+    """
+    file, stride = os.memfd_create("sets", os.MFD_CLOEXEC), 0
+    first: Values | None = None
+    taken: list[int] = []
+    try:
+        for number, draw in enumerate(draws):
+            writer = _Writer(file, len(taken) * stride, _SET_ALIGNMENT)
+            described = Values(items=tuple(map(writer.value, draw)), size=writer.position)
+            if first is None:
+                first, stride = described, max(writer.position, 1) + _SET_GAP
+            if described == first:
+                taken.append(number)
+        assert first is not None
+        os.ftruncate(file, len(taken) * stride)
+    except BaseException:
+        os.close(file)
+        raise
+    return first, stride, taken, file
+
+
 def is_packable(value: Any) -> bool:
     """Whether :func:`pack` takes ``value``, apart from the layout of tensors."""
     if isinstance(value, list | tuple):
@@ -60,9 +93,11 @@ def is_packable(value: Any) -> bool:
 
 
 class _Writer:
-    def __init__(self) -> None:
-        self.file = os.memfd_create("values", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        self.position = 0
+    def __init__(self, file: int = -1, position: int = 0, alignment: int = ALIGNMENT) -> None:
+        """Into a fresh file, or into ``file`` from ``position`` on; positions count from there."""
+        self.file = os.memfd_create("values", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING) if file < 0 else file
+        self._begin, self.position = position, 0
+        self._alignment = alignment
 
     def value(self, value: Any) -> Value:
         if isinstance(value, torch.Tensor):
@@ -83,7 +118,7 @@ class _Writer:
         tensor = tensor.detach().resolve_conj().resolve_neg()
         begin, size = self.position, tensor.untyped_storage().nbytes()
         self._storage(tensor)
-        self.position = -(-(begin + size) // ALIGNMENT) * ALIGNMENT
+        self.position = -(-(begin + size) // self._alignment) * self._alignment
         return TensorSpec(
             dtype=dtype_name(tensor.dtype),
             shape=tuple(tensor.shape),
@@ -95,7 +130,7 @@ class _Writer:
 
     def _storage(self, tensor: torch.Tensor) -> None:
         """The storage, not the tensor: a copy of the latter would close the gaps between its rows."""
-        storage, position = tensor.untyped_storage(), self.position
+        storage, position = tensor.untyped_storage(), self._begin + self.position
         if storage.device.type == messages.HOST:
             write_bytes(self.file, storage.data_ptr(), storage.nbytes(), position)
             return
@@ -126,6 +161,11 @@ class MappedFile:
         if self._map is not None:
             self.address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
 
+    def touch(self) -> None:
+        """Read a byte of every page."""
+        if self._map is not None:
+            _ = self._map[:: mmap.PAGESIZE]
+
     def __len__(self) -> int:
         return 0 if self._map is None else len(self._map)
 
@@ -142,19 +182,37 @@ Make = Callable[[TensorSpec], torch.Tensor]
 
 def unpack(values: Values, mapped: MappedFile, make: Make = fresh_tensor) -> list[Any]:
     """Arguments as described, their tensors copied into memory that torch allocated, or into those of ``make``."""
-    return [_unpack(item, mapped, make) for item in values.items]
 
-
-def _unpack(value: Value, mapped: MappedFile, make: Make) -> Any:
-    if isinstance(value, TensorSpec):
-        tensor = make(value)
-        place.here().fill(tensor, mapped.address + value.position, value.size)
+    def filled(spec: TensorSpec) -> torch.Tensor:
+        tensor = make(spec)
+        place.here().fill(tensor, mapped.address + spec.position, spec.size)
         return tensor
+
+    return [_unpack(item, filled) for item in values.items]
+
+
+def viewed(values: Values, address: int) -> list[Any]:
+    """Arguments as described, their tensors where they lie in main memory, from ``address`` on."""
+
+    def view(spec: TensorSpec) -> torch.Tensor:
+        if not spec.size:
+            return fresh_tensor(spec)
+        memory = (ctypes.c_char * spec.size).from_address(address + spec.position)
+        return torch.frombuffer(memory, dtype=getattr(torch, spec.dtype)).as_strided(
+            spec.shape, spec.stride, spec.storage_offset
+        )
+
+    return [_unpack(item, view) for item in values.items]
+
+
+def _unpack(value: Value, make: Make) -> Any:
+    if isinstance(value, TensorSpec):
+        return make(value)
     if isinstance(value, arguments.Sequence):
-        items = [_unpack(item, mapped, make) for item in value.items]
+        items = [_unpack(item, make) for item in value.items]
         return tuple(items) if value.is_tuple else items
     if isinstance(value, arguments.Mapping):
-        return {key: _unpack(item, mapped, make) for key, item in value.items.items()}
+        return {key: _unpack(item, make) for key, item in value.items.items()}
     if isinstance(value, DTypeValue):
         return getattr(torch, value.name)
     return value

@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -149,6 +149,32 @@ class Worker:
             # The answer may still come and would be taken for that of the next command.
             self.abandon()
             raise
+
+    @contextlib.asynccontextmanager
+    async def lent(self) -> AsyncIterator[int]:
+        """The descriptor of its channel, for somebody who sends it one command and takes the answer.
+
+        Raises:
+            WorkerDied: it has ended.
+        """
+        async with self._turn:
+            if self._ended is not None:
+                raise WorkerDied(self._ended)
+            try:
+                yield self._channel.fileno()
+            except BaseException:
+                self.abandon()
+                raise
+
+    def go_on(self) -> None:
+        """Let it run, where it was stopped."""
+        if self.pid and self._ended is None:
+            with contextlib.suppress(OSError):
+                os.kill(self.pid, signal.SIGCONT)
+
+    async def ended(self) -> Ended:
+        """How it ended; waits for that, and lets go of it."""
+        return await self._await_end()
 
     async def kill(self) -> None:
         """End it and everything it started, and wait until that is done."""

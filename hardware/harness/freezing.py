@@ -1,0 +1,133 @@
+"""Stops a process with all its threads, lets it go on, and reads its memory meanwhile. It has no say in any of it."""
+
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Sequence
+
+import numpy
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_LARGEST_READ = 1 << 30
+
+
+class Unreadable(Exception):
+    """Why outputs cannot be read; a clause."""
+
+
+class Frozen:
+    """One process, which need not be a child of this one."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        """Its process id as this one sees it."""
+        self._threads: dict[str, int] = {}
+        """Descriptors of what the system says of each thread."""
+
+    def close(self) -> None:
+        """Let go of the descriptors; the process stays as it is."""
+        for file in self._threads.values():
+            os.close(file)
+        self._threads = {}
+
+    def stop(self, seconds: float) -> bool:
+        """Stop it; whether every thread stood still in time.
+
+        Raises:
+            ProcessLookupError: it has ended.
+        """
+        os.kill(self.pid, signal.SIGSTOP)
+        deadline = time.monotonic() + seconds
+        while not self._stands_still():
+            if time.monotonic() > deadline:
+                return False
+        return True
+
+    def go_on(self) -> None:
+        """Let it run.
+
+        Raises:
+            ProcessLookupError: it has ended.
+        """
+        os.kill(self.pid, signal.SIGCONT)
+
+    def _stands_still(self) -> bool:
+        # A thread that is stopped starts none, so what is listed before the look holds after it.
+        listed = os.listdir(f"/proc/{self.pid}/task")  # noqa: PTH208 - it is asked hundreds of times a second
+        for thread in self._threads.keys() - set(listed):
+            os.close(self._threads.pop(thread))
+        return all(self._is_stopped(thread) for thread in listed)
+
+    def _is_stopped(self, thread: str) -> bool:
+        try:
+            if thread not in self._threads:
+                self._threads[thread] = os.open(f"/proc/{self.pid}/task/{thread}/stat", os.O_RDONLY | os.O_CLOEXEC)
+            text = os.pread(self._threads[thread], 512, 0)
+        except (FileNotFoundError, ProcessLookupError):
+            # It ended in between, or the process did.
+            os.close(self._threads.pop(thread)) if thread in self._threads else None
+            os.kill(self.pid, 0)
+            return False
+        return text.rpartition(b")")[2].split(maxsplit=1)[0] in (b"T", b"t", b"Z", b"X")
+
+    def read(self, address: int, size: int) -> bytearray:
+        """Bytes of its memory.
+
+        Raises:
+            Unreadable: some of them are not there, or not to be read.
+        """
+        data, done = bytearray(size), 0
+        while done < size:
+            count = _read(self.pid, data, done, address + done, min(size - done, _LARGEST_READ))
+            if count <= 0:
+                raise Unreadable(f"the memory at {address:#x} cannot be read: {os.strerror(ctypes.get_errno())}")
+            done += count
+        return data
+
+
+class _Range(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("size", ctypes.c_size_t)]
+
+
+def _read(pid: int, data: bytearray, position: int, address: int, size: int) -> int:
+    local = _Range(ctypes.addressof(ctypes.c_char.from_buffer(data, position)), size)
+    remote = _Range(address, size)
+    arguments = (pid, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0)
+    count: int = _libc.process_vm_readv(*arguments)
+    return count
+
+
+def elements(process: Frozen, address: int, shape: Sequence[int], stride: Sequence[int], width: int) -> bytes:
+    """The elements of a tensor in order, ``width`` bytes each.
+
+    Raises:
+        Unreadable: they are not there, or spread over far more memory than they take.
+    """
+    if 0 in shape:
+        return b""
+    if len(shape) != len(stride) or min((*shape, *stride), default=0) < 0:
+        raise Unreadable(f"there is no tensor of shape {list(shape)} with strides {list(stride)}")
+    count = int(numpy.prod(shape, dtype=object)) if shape else 1
+    span = sum((extent - 1) * step for extent, step in zip(shape, stride, strict=True)) + 1
+    if span > MOST_SPREAD * count + SPREAD_ELEMENTS:
+        raise Unreadable(f"its {count} elements are spread over {span}")
+    data = process.read(address, span * width)
+    if span == count and _is_contiguous(shape, stride):
+        return bytes(data)
+    flat = numpy.frombuffer(data, dtype=f"V{width}")
+    steps = tuple(step * width for step in stride)
+    return numpy.lib.stride_tricks.as_strided(flat, tuple(shape), steps, writeable=False).tobytes()
+
+
+MOST_SPREAD, SPREAD_ELEMENTS = 16, 1 << 20
+"""Memory that is read for an output: so many times its elements, and so many elements more, at most."""
+
+
+def _is_contiguous(shape: Sequence[int], stride: Sequence[int]) -> bool:
+    expected = 1
+    for extent, step in zip(reversed(shape), reversed(stride), strict=True):
+        if extent != 1 and step != expected:
+            return False
+        expected *= extent
+    return True

@@ -1,0 +1,145 @@
+"""A process of a candidate that is timed from outside, against the baselines of its problem."""
+
+import contextlib
+import os
+from dataclasses import dataclass, field
+
+from ...schemas import Counters, Verdict
+from ..profilers import CounterSession
+from . import contest
+from .batch_messages import Batch, Form, Warm
+from .batch_timing import contestant
+from .bystanders import Bystanders
+from .case import Case
+from .contest import Contestant, Part, Plan, Spent
+from .judgement import check_form, judged
+from .messages import Done, Failure, Output, Time, Timed
+from .process_checks import ProcessChecks, start_counting
+from .sizes import bytes_of
+from .state_verification import check_form as check_form_of_state
+from .supply import Supply
+from .suspect import Taken
+from .timekeeping import CheckedCall, TimedBatch, TimedProcess
+from .verification import Verification, must_be_right_when_timed
+
+TAKEN_BYTES = 128 << 20
+"""So much of a process's outputs is read and compared, but one of each batch."""
+MOST_CHECKED = 8
+"""Outputs that are read after a batch."""
+
+
+@dataclass
+class TimedOutside(ProcessChecks):
+    """What counts is the timekeeper's clock, and the outputs that it read while the process stood still."""
+
+    case: Case
+    """One of the timed shape."""
+    supply: Supply
+    process: TimedProcess
+    is_counted: bool = False
+    """Whether batches are on unseen input sets, and count."""
+    calls: list[CheckedCall] = field(default_factory=list)
+    """Those whose outputs are still to be compared."""
+
+    async def prepare(self) -> None:
+        """Give it its inputs' memory.
+
+        Raises:
+            Judged: the candidate's process died of it.
+        """
+        file = await self.process.furnish()
+        try:
+            await self.suspect.ask(await self.timing.lay_for(self.supply), Done, (file,), case=self.case)
+        finally:
+            os.close(file)
+
+    async def contest(self, plan: Plan) -> tuple[Part, Counters | None]:
+        """The interleaved run.
+
+        Raises:
+            Judged: the candidate failed.
+        """
+        candidate = contestant(contest.CANDIDATE, self._time, self.supply.most_calls)
+        others = Bystanders((self.suspect.worker.pid, self.timing.pid, self.timing.timekeeper.pid))
+        try:
+            await self.timing.measure_idle()
+            part = await contest.hold([*self.timing.contestants(), candidate], plan, others.share, self._begin)
+            counters = await self._counters(candidate)
+        finally:
+            self.timing.go_on()
+            self.process.go_on()
+        await self.check_floor(candidate)
+        return part, counters
+
+    def _begin(self) -> None:
+        self.is_counted = True
+
+    async def _time(self, command: Time) -> Timed:
+        if self.is_counted and not self.process.has_unseen(command.calls):
+            raise Spent
+        if command.warm:
+            self.process.go_on()
+            await self.suspect.ask(Warm(calls=command.warm), Done, case=self.case)
+        return self.timing.count(await self._batch(command.calls, unseen=self.is_counted), command.calls)
+
+    async def _batch(self, calls: int, *, unseen: bool) -> TimedBatch:
+        async def timed(seconds: float) -> TimedBatch | Failure:
+            most = self._most_checked()
+            return await self.process.batch(Batch(calls=calls), unseen=unseen, most_checked=most, seconds=seconds)
+
+        batch = await self.suspect.watched(timed, "the call", self.case)
+        if isinstance(batch, Failure):
+            raise self.suspect.failed(batch, self.case)
+        self.calls += batch.checked
+        return batch
+
+    def _most_checked(self) -> int:
+        size = sum(bytes_of(one.shape, one.dtype) for one in self.case.outputs if one.dtype)
+        room = (TAKEN_BYTES - size * len(self.calls)) // max(size, 1)
+        return max(1, min(MOST_CHECKED, room))
+
+    async def _counters(self, candidate: Contestant) -> Counters | None:
+        """What the counters say of one batch more."""
+        session = CounterSession()
+        if not start_counting(session, self.suspect.worker.pid):
+            return None
+        await self._batch(candidate.calls, unseen=False)
+        return session.stop(candidate.calls)
+
+    async def check_taken(self) -> None:
+        """Compare everything that was read while the process stood still.
+
+        Raises:
+            Judged: something of it is wrong.
+        """
+        verification = Verification(self.cases, self.suspect)
+        while self.calls:
+            call = self.calls[0]
+            case = await self.cases.case(self.supply.cases[call.number])
+            with contextlib.closing(Taken(case, await self._outputs(call, case), [call.file])) as taken:
+                self.calls.pop(0)
+                must_be_right_when_timed(await verification.compare_taken(taken), case)
+
+    async def _outputs(self, call: CheckedCall, case: Case) -> tuple[Output, ...]:
+        """What a call left, in its form as it must be."""
+        outputs, state = tuple(map(_output, call.forms)), await self.cases.timed_state()
+        # Behind what it returned stands its state: of this case, unless calls on other inputs change more.
+        returned = len(outputs) - len(state)
+        check_form(outputs[: max(returned, 0)], case.outputs[: case.returned], case.shape, case.seed)
+        if call.problem:
+            raise judged(Verdict.tampering, f"what a timed call left cannot be read: {call.problem}", shape=case.shape)
+        if state != case.state:
+            return outputs[:returned]
+        check_form_of_state(outputs, case)
+        return outputs
+
+    async def close(self) -> None:
+        """Let go of what was read, and of the inputs' memory."""
+        await self.process.clear()
+        for call in self.calls:
+            os.close(call.file)
+        self.calls.clear()
+
+
+def _output(form: Form) -> Output:
+    return Output(kind=form.kind, type_name=form.type_name, dtype=form.dtype, shape=form.shape, value=form.value)

@@ -1,0 +1,67 @@
+"""What every process of a candidate has to stand, whoever times it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+from ...schemas import Verdict
+from ..floors import Floor
+from ..profilers import CounterSession
+from .case_host import CaseHost
+from .contest import Contestant
+from .judgement import judged
+from .suspect import Suspect
+from .timing_host import TimingHost
+from .verification import Verification, must_be_right_when_timed, run_on
+
+_FINAL_SLOT = 1001
+
+
+@dataclass
+class ProcessChecks:
+    """One process of a candidate against the baselines of its problem."""
+
+    cases: CaseHost
+    timing: TimingHost
+    suspect: Suspect
+    floor: Floor
+    """What no call is faster than."""
+    floor_now: Callable[[], Floor]
+    """The same after measuring the machine once more, which blocks for a second or two."""
+
+    async def check_floor(self, candidate: Contestant) -> None:
+        """Nobody is faster than the machine: then part of the work was done where the clock did not see it.
+
+        Raises:
+            Judged: it is, and the machine is not faster than it was when it was measured.
+        """
+        ns = median(candidate.samples)
+        if ns < self.floor.ns:
+            floor = await asyncio.to_thread(self.floor_now)
+            if ns < floor.ns:
+                message = f"a call takes {ns / 1e3:.3g} us, but {floor.why}: {floor.ns / 1e3:.3g} us"
+                raise judged(Verdict.hidden_work, message)
+
+    async def check_afterwards(self) -> None:
+        """Data it has not seen yet, at fresh addresses, now that it has been timed.
+
+        Raises:
+            Judged: it is wrong there.
+        """
+        case = await self.cases.final_case()
+        verification = Verification(self.cases, self.suspect)
+        outputs = await verification.run(run_on(case, _FINAL_SLOT), case, [])
+        must_be_right_when_timed(await verification.compare(_FINAL_SLOT, case, outputs), case)
+        await verification.check_rest_of_state(case, " after it was timed")
+
+
+def start_counting(session: CounterSession, pid: int) -> bool:
+    """Whether ``session`` counts what the process does from now on."""
+    if not pid:
+        return False
+    try:
+        session.start(pid)
+    except ProcessLookupError:
+        return False
+    return True

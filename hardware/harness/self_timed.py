@@ -1,0 +1,216 @@
+"""A process of a candidate that times itself, against the baselines of its problem: what it says is cross-checked."""
+
+import secrets
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+import msgspec
+
+from ...schemas import Counters, HarnessError, Verdict
+from ..profilers import CounterSession
+from . import clocks, contest, fresh_data
+from .bystanders import Bystanders
+from .case_host import MAIN_SEEDS, Case
+from .clocks import Batch, Found
+from .contest import Contestant, Part, Plan
+from .fresh_data import FreshCall, Remembers
+from .judgement import judged
+from .messages import Done, Stock, Time, Timed
+from .precedence import is_asked_for, precedence
+from .process_checks import ProcessChecks, start_counting
+from .rest import Rest
+from .sizes import bytes_of
+from .suspect import Taken
+from .verification import EARLY, Verification, must_be_right_when_timed
+
+MOST_DOUBTS = 3
+TAKEN_BYTES = 128 << 20
+"""So much of a process's outputs is expected to be kept and compared, and twice as much at most, but one output."""
+LEAST_BATCHES = 12
+"""About the fewest that a contest has. Every second one is checked; where outputs are large, one of so many."""
+_TIMED_SLOT = 1000
+
+
+@dataclass
+class SelfTimed(ProcessChecks):
+    """What counts is its own clock, held against ours: on an accelerator, and where nobody may stop and read it."""
+
+    copies: list[Case] = field(default_factory=list)
+    """What the copies of the inputs in its process hold."""
+    doubts: int = 0
+    """Batches in a row whose time by its clock was too short by ours."""
+    taken: list[Taken] = field(default_factory=list)
+    """Outputs that are still to be compared."""
+    rest: Rest = field(init=False)
+    """What its process does between its turns."""
+
+    def __post_init__(self) -> None:
+        self.rest = Rest(self.suspect.worker.pid, self.timing.threads)
+
+    async def prepare(self) -> None:
+        """Hand the copies of the inputs over that timing rotates through.
+
+        Raises:
+            Judged: the candidate's process died of it.
+        """
+        state = await self.cases.timed_state()
+        self.copies = list(await self.cases.timed_cases())
+        for case in self.copies:
+            await self.suspect.ask(Stock(inputs=case.inputs, state=state), Done, (case.file,), case=case)
+
+    async def contest(self, plan: Plan) -> tuple[Part, Counters | None]:
+        """The interleaved run, a call on fresh data, a batch on which the clocks are compared and the counters read.
+
+        Raises:
+            Remembers: it was slow on fresh data, this time.
+            Judged: the candidate failed, or its clock is not to be believed.
+        """
+        candidate = Contestant(name=contest.CANDIDATE, ask=self._time, copies=MAIN_SEEDS)
+        baselines = self.timing.contestants()
+        pids = (self.suspect.worker.pid, self.timing.pid)
+        others = self._bystanders().share if self.timing.on_processor else lambda: 0.0
+        with precedence(pids, wanted=self.timing.on_processor and is_asked_for()) as first:
+            part = replace(await contest.hold([*baselines, candidate], plan, others), first=first)
+            self._check_rest()
+            # At once: whatever else comes between would tell the candidate that nothing is counted any more.
+            await self._check_memory(candidate)
+            counters = await self._check_clock(candidate, baselines[0])
+        await self.check_floor(candidate)
+        return part, counters
+
+    def _check_rest(self) -> None:
+        """Nobody computes while the others are timed.
+
+        Raises:
+            Judged: it does.
+        """
+        if self.rest.is_none:
+            used, rested = self.rest.used_ns / 1e6, self.rest.rested_ns / 1e6
+            message = f"it computes while others are timed: {used:.3g} ms of processor time in {rested:.3g} ms"
+            raise judged(Verdict.hidden_work, message)
+
+    async def _time(self, command: Time) -> Timed:
+        """One batch of the contest; chance decides whether an output of it is checked."""
+        timed = (await self._time_twice(command)).timed
+        if self._is_chosen():
+            self.rest.end()
+            await self._check_timed_output(timed.kept)
+            self.rest.begin()
+        return timed
+
+    def _is_chosen(self) -> bool:
+        """Whether this batch is checked: as likely early as late, and never known before."""
+        size = sum(bytes_of(one.shape, one.dtype) for one in self.copies[0].outputs if one.dtype)
+        one_of = min(max(2, -(-LEAST_BATCHES * size // TAKEN_BYTES)), LEAST_BATCHES)
+        has_room = not self.taken or len(self.taken) * size < 2 * TAKEN_BYTES
+        return has_room and not secrets.randbelow(one_of)
+
+    async def _time_twice(self, command: Time) -> Batch:
+        """One batch by its clock and by ours.
+
+        Raises:
+            Judged: the clocks are far apart several times in a row, where an honest one is not: that is no scheduler's.
+        """
+        first = self.copies[0]
+        # Every batch keeps an output, so that a command does not say whether it will be checked.
+        command = msgspec.structs.replace(command, slot=_TIMED_SLOT)
+
+        async def ask(asked: Time) -> Timed:
+            timed, _ = await self.suspect.ask(asked, Timed, case=first)
+            return timed
+
+        self.rest.end()
+        batch = await clocks.by_all(ask, command, self._working(self.suspect.worker.pid))
+        self.rest.begin()
+        self.doubts = self.doubts + 1 if batch.is_doubtful else 0
+        if self.doubts >= MOST_DOUBTS and await self._is_steady(self.timing.contestants()[0]):
+            raise clocks.lies(batch.timed.whole_ns, batch)
+        return batch
+
+    async def _check_clock(self, candidate: Contestant, honest: Contestant) -> Counters | None:
+        """Compare its clock and its samples with our clock; returns what the counters say of the same calls.
+
+        Raises:
+            Judged: they differ time and again, where an honest clock beside it does not.
+            HarnessError: the machine is so busy that no two clocks agree.
+        """
+        counted, ballot = median(candidate.samples), clocks.Ballot()
+        while ballot.is_open:
+            # Beside the check, so that a disturbance slows both.
+            wanted = clocks.short_batches(candidate.calls, counted) if ballot.tries else 1
+            short = [await self._time_twice(clocks.as_counted(candidate)) for _ in range(wanted)]
+            session = CounterSession()
+            counting = self.timing.on_processor and start_counting(session, self.suspect.worker.pid)
+            others = self._bystanders()
+            checked = await self._time_twice(Time(calls=ballot.times * clocks.checked_calls(candidate.calls, counted)))
+            cores = others.cores()
+            counters = session.stop(checked.calls) if counting else None
+            await self._check_timed_output(checked.timed.kept)
+            said = clocks.Said(checked, short, counted, await self.timing.idle_ns(checked.calls), cores)
+            if said.found is Found.agrees:
+                return counters
+            ballot.count(said, steady=said.needs_steadiness and await self._is_steady(honest))
+            if ballot.is_true:
+                return counters
+            if ballot.is_lie:
+                raise clocks.lies(said.believed_ns, checked)
+        raise HarnessError("the machine is so busy that the clocks of two processes cannot be compared")
+
+    async def _is_steady(self, honest: Contestant) -> bool:
+        """Whether our clock and that of a process which we know to be honest agree just now."""
+        others = self._bystanders()
+        pid = self._working(self.timing.pid)
+        short = await clocks.by_all(honest.ask, clocks.as_counted(honest), pid)
+        calls = clocks.checked_calls(honest.calls, short.claimed_ns)
+        checked = await clocks.by_all(honest.ask, Time(calls=calls, name=honest.name), pid)
+        cores = others.cores()
+        said = clocks.Said(checked, [short], short.claimed_ns, await self.timing.idle_ns(calls), cores)
+        return said.found is not Found.differs
+
+    def _bystanders(self) -> Bystanders:
+        return Bystanders((self.suspect.worker.pid, self.timing.pid))
+
+    def _working(self, pid: int) -> int:
+        """The process whose processor time tells how much work its calls are: none, where an accelerator does it."""
+        return pid if self.timing.on_processor else 0
+
+    async def _check_memory(self, candidate: Contestant) -> None:
+        """Time a call on data that it has not seen.
+
+        Raises:
+            Remembers: it is slow there.
+            Judged: it is wrong there.
+        """
+        seen_ns = median(candidate.samples)
+        fresh = FreshCall(self.cases, self.suspect, _TIMED_SLOT, self._take)
+        unseen_ns, replaced = await fresh.unseen_ns(candidate.calls)
+        self.copies[replaced] = await self.cases.final_case()
+        if fresh_data.is_slow(unseen_ns, seen_ns):
+            raise Remembers(unseen_ns, seen_ns)
+
+    async def _check_timed_output(self, copy: int) -> None:
+        """What a timed call returned must be right; ``copy`` is the one that it got."""
+        await self._take(self.copies[copy])
+
+    async def _take(self, case: Case) -> None:
+        """Keep what a call left; comparing it can wait until others may use the machine again."""
+        # Where calls change different things, what is handed over beside the outputs is not what this case has.
+        form = case.form if case.state == await self.cases.timed_state() else case.form[: case.returned]
+        self.taken.append(await Verification(self.cases, self.suspect).take(_TIMED_SLOT, case, form))
+
+    async def check_taken(self) -> None:
+        """Compare everything that was kept while it was timed.
+
+        Raises:
+            Judged: something of it is wrong.
+        """
+        verification = Verification(self.cases, self.suspect)
+        while self.taken:
+            taken = self.taken.pop(0)
+            hint = "" if self.timing.on_processor else EARLY
+            must_be_right_when_timed(await verification.compare_taken(taken), taken.case, hint)
+
+    async def close(self) -> None:
+        """Let go of what was kept."""
+        for taken in self.taken:
+            taken.close()

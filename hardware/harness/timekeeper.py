@@ -1,0 +1,220 @@
+"""Times batches of other processes, from outside.
+
+It is a process of its own: whatever the supervisor does meanwhile, the clock is read in time.
+
+The process that is timed stands still while its inputs are written. The clock runs from the moment it may go on until its answer is
+here; then it stands still again, and the outputs of some calls, which only the supervisor knew, are read out of its
+memory. What the process says is where its outputs lie, and nothing else of what it says counts.
+"""
+
+import contextlib
+import fcntl
+import mmap
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from . import linux, wire
+from .batch_messages import (
+    Clear,
+    Form,
+    Furnish,
+    Furnished,
+    Keep,
+    Kept,
+    Made,
+    TimekeeperCommand,
+)
+from .freezing import Frozen, Unreadable, elements
+from .messages import Failure
+from .sizes import width_of
+
+STOP_SECONDS = 5.0
+"""Within so long every thread of a process stands still, or something is wrong with it."""
+LONGEST_ANSWER = 16 << 20
+"""Bytes: where the outputs of a batch lie, or why there are none."""
+_F_SEAL_FUTURE_WRITE = 0x10
+"""Linux 5.1; Python 3.11 does not name it."""
+_SEALS = fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | _F_SEAL_FUTURE_WRITE | fcntl.F_SEAL_SEAL
+
+
+class Arena:
+    """Input sets in memory that only this process writes; others map it privately."""
+
+    def __init__(self, command: Furnish, pool: int) -> None:
+        self._stride = command.stride
+        self._process: Frozen | None = None
+        self._pool = mmap.mmap(pool, command.stride * command.pool, mmap.MAP_SHARED, mmap.PROT_READ)
+        self.file = os.memfd_create("arena", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.file, command.stride * command.sets)
+        self._memory = mmap.mmap(self.file, command.stride * command.sets)
+        self._target = memoryview(self._memory)
+        self._source = memoryview(self._pool)
+        fcntl.fcntl(self.file, fcntl.F_ADD_SEALS, _SEALS)
+        self.fill([number % command.warm for number in range(command.sets)])
+
+    def fill(self, sets: Sequence[int]) -> None:
+        """Write these sets of the pool, in this order."""
+        stride = self._stride
+        for position, number in enumerate(sets):
+            begin = position * stride
+            self._target[begin : begin + stride] = self._source[number * stride : (number + 1) * stride]
+
+    def process_of(self, pid: int) -> Frozen:
+        """The process whose batches these are the inputs of."""
+        if self._process is None or self._process.pid != pid:
+            self._process = Frozen(pid)
+        return self._process
+
+    def close(self) -> None:
+        """Let go of the memory; processes that map it keep theirs."""
+        if self._process is not None:
+            self._process.close()
+        self._target.release()
+        self._source.release()
+        self._memory.close()
+        self._pool.close()
+        os.close(self.file)
+
+
+class Timekeeper:
+    """Answers the supervisor's commands, one at a time."""
+
+    def __init__(self) -> None:
+        self._arenas: dict[int, Arena] = {}
+        self._count = 0
+
+    def furnish(self, command: Furnish, descriptors: list[int]) -> tuple[Furnished, list[int]]:
+        """Make an arena."""
+        self._count += 1
+        self._arenas[self._count] = arena = Arena(command, descriptors[0])
+        return Furnished(arena=self._count), [arena.file]
+
+    def clear(self, command: Clear) -> None:
+        """Forget an arena."""
+        self._arenas.pop(command.arena).close()
+
+    def keep(self, command: Keep, descriptors: list[int]) -> tuple[Kept, list[int]]:
+        """Time one batch; the process stands still in the end."""
+        arena = self._arenas[command.arena]
+        process = arena.process_of(command.pid)
+        with socket.socket(fileno=os.dup(descriptors[0])) as channel:
+            try:
+                if not process.stop(STOP_SECONDS):
+                    return Kept(ns=0, stopped_ns=0, answer=b"", late=True), []
+                arena.fill(command.sets)
+                return _timed(process, channel, command)
+            except (ProcessLookupError, ConnectionError, EOFError):
+                return Kept(ns=0, stopped_ns=0, answer=b""), []
+
+
+def _timed(process: Frozen, channel: socket.socket, command: Keep) -> tuple[Kept, list[int]]:
+    channel.settimeout(command.seconds)
+    began = time.perf_counter_ns()
+    channel.sendall(command.request)
+    process.go_on()
+    try:
+        payload = _payload(channel)
+    except (TimeoutError, OverflowError):
+        process.stop(STOP_SECONDS)
+        return Kept(ns=0, stopped_ns=0, answer=b"", late=True), []
+    answered = time.perf_counter_ns()
+    still = process.stop(STOP_SECONDS)
+    kept = Kept(ns=answered - began, stopped_ns=time.perf_counter_ns() - answered, answer=payload, late=not still)
+    problems, files = _outputs(process, payload, command.checked) if still else ((), [])
+    return msgspec.structs.replace(kept, problems=problems), files
+
+
+def _payload(channel: socket.socket) -> bytes:
+    """The whole answer.
+
+    Raises:
+        EOFError: its process has ended.
+        TimeoutError: it did not come.
+        OverflowError: it is too long to be one.
+    """
+    (length,) = wire.HEADER.unpack(_exactly(channel, wire.HEADER.size))
+    if length > LONGEST_ANSWER:
+        raise OverflowError
+    return _exactly(channel, length)
+
+
+def _exactly(channel: socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        part = channel.recv(size - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return bytes(data)
+
+
+def _outputs(process: Frozen, payload: bytes, checked: Sequence[int]) -> tuple[tuple[str, ...], list[int]]:
+    """Memory files of what the checked calls left, and why there is nothing in one."""
+    try:
+        made: Made | Failure = wire.unframe(payload, Made | Failure)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return (), []
+    if isinstance(made, Failure):
+        return (), []
+    problems, files = [], []
+    for call in checked:
+        files.append(os.memfd_create("outputs", os.MFD_CLOEXEC))
+        try:
+            _write(process, made, call, files[-1])
+            problems.append("")
+        except (Unreadable, IndexError, ValueError) as error:
+            problems.append(str(error) or type(error).__name__)
+    return tuple(problems), files
+
+
+def _write(process: Frozen, made: Made, call: int, file: int) -> None:
+    form, *addresses = made.calls[call]
+    for leaf, address in zip(made.forms[form], addresses, strict=True):
+        if leaf.kind == "tensor":
+            _write_all(file, _read(process, leaf, address))
+
+
+def _read(process: Frozen, leaf: Form, address: int) -> bytes:
+    return elements(process, address, leaf.shape, leaf.stride, width_of(leaf.dtype))
+
+
+def _write_all(file: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def main(descriptor: int) -> None:
+    """Serve the supervisor on the socket ``descriptor`` until its other end is gone."""
+    linux.die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    keeper = Timekeeper()
+    with socket.socket(fileno=descriptor) as supervisor, contextlib.suppress(EOFError, ConnectionError):
+        while True:
+            command: TimekeeperCommand
+            command, descriptors = wire.receive(supervisor, TimekeeperCommand)
+            try:
+                _serve(keeper, supervisor, command, descriptors)
+            finally:
+                wire.close_all(descriptors)
+
+
+def _serve(keeper: Timekeeper, supervisor: socket.socket, command: TimekeeperCommand, descriptors: list[int]) -> None:
+    if isinstance(command, Clear):
+        keeper.clear(command)
+    elif isinstance(command, Furnish):
+        wire.send(supervisor, *keeper.furnish(command, descriptors))
+    else:
+        kept, files = keeper.keep(command, descriptors)
+        wire.send(supervisor, kept, files)
+        wire.close_all(files)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

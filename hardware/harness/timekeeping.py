@@ -1,0 +1,222 @@
+"""The timekeeper as the supervisor holds it, and one process whose batches it times."""
+
+import asyncio
+import contextlib
+import random
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from ...schemas import HarnessError
+from .. import subprocesses
+from . import wire
+from .batch_messages import Batch, Clear, Form, Furnish, Furnished, Keep, Kept, Made
+from .channel import Channel
+from .messages import Failure
+from .supply import Supply
+from .worker import Worker, WorkerConfused, WorkerDied
+
+T = TypeVar("T")
+
+
+class TimekeeperProcess:
+    """One for all that a launcher starts; it is started when it is first needed."""
+
+    def __init__(self, home: Callable[[], Path]) -> None:
+        """``home`` is the folder that it runs in."""
+        self._home = home
+        self._process: asyncio.subprocess.Process | None = None
+        self._channel: Channel | None = None
+        self._guard = asyncio.Lock()
+
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 if it does not run."""
+        return self._process.pid if self._process else 0
+
+    async def close(self) -> None:
+        """End it."""
+        process, self._process = self._process, None
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await subprocesses.reaped(process)
+
+    async def ask(self, command: object, kind: type[T], descriptors: Sequence[int] = ()) -> tuple[T, list[int]]:
+        """Ask it; the descriptors that come back are the caller's.
+
+        Raises:
+            HarnessError: it has ended, and with it all arenas.
+        """
+        # What was asked is answered, whoever still wants to know: the next answer would be taken for it.
+        return await asyncio.shield(self._asked(command, kind, descriptors))
+
+    async def tell(self, command: object) -> None:
+        """Say something that it does not answer. Nothing happens where it does not run."""
+        async with self._guard:
+            if self._channel is not None:
+                with contextlib.suppress(OSError):
+                    await self._channel.send(command)
+
+    async def _asked(self, command: object, kind: type[T], descriptors: Sequence[int]) -> tuple[T, list[int]]:
+        async with self._guard:
+            channel = await self._started()
+            try:
+                await channel.send(command, descriptors)
+                return await channel.receive(kind)
+            except (EOFError, OSError, ValueError) as error:
+                await self.close()
+                raise HarnessError(f"the process that times others has ended ({type(error).__name__})") from error
+
+    async def _started(self) -> Channel:
+        if self._channel is None:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                self._process = await subprocesses.start(
+                    *(sys.executable, "-P", "-m", f"{__package__}.timekeeper", str(theirs.fileno())),
+                    cwd=self._home(),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                )
+            self._channel = Channel(ours)
+        return self._channel
+
+
+@dataclass(frozen=True)
+class CheckedCall:
+    """What a timed call left, in memory that its process cannot reach."""
+
+    number: int
+    """Which input set it got."""
+    forms: tuple[Form, ...]
+    file: int
+    """Its tensors, contiguous and one behind the other; the holder closes it."""
+    problem: str
+    """Why they could not be read; empty if they were."""
+
+
+@dataclass(frozen=True)
+class TimedBatch:
+    """How long a batch took, by the timekeeper's clock."""
+
+    ns: int
+    """Until the answer."""
+    stopped_ns: int
+    """From the answer until the process stood still."""
+    checked: tuple[CheckedCall, ...]
+
+
+class TimedProcess:
+    """One process, the arena that its inputs lie in, and the input sets that it has not seen yet."""
+
+    def __init__(self, timekeeper: TimekeeperProcess, worker: Worker, supply: Supply) -> None:
+        self.worker = worker
+        self._timekeeper = timekeeper
+        self._supply = supply
+        self._draw = random.SystemRandom()
+        self._arena = 0
+        self._unseen = list(range(supply.warm, supply.sets))
+        self._draw.shuffle(self._unseen)
+
+    async def furnish(self) -> int:
+        """Make its arena; returns the descriptor of its memory file, which the caller closes."""
+        supply = self._supply
+        command = Furnish(stride=supply.stride, pool=supply.sets, sets=supply.most_calls, warm=supply.warm)
+        furnished, (file,) = await self._timekeeper.ask(command, Furnished, (supply.file,))
+        self._arena = furnished.arena
+        return file
+
+    async def clear(self) -> None:
+        """Let go of the arena, and let the process run."""
+        self.go_on()
+        if self._arena:
+            await self._timekeeper.tell(Clear(arena=self._arena))
+            self._arena = 0
+
+    def go_on(self) -> None:
+        """Let it run: it stands still after each batch."""
+        self.worker.go_on()
+
+    def has_unseen(self, calls: int) -> bool:
+        """Whether there are so many input sets that it has not seen."""
+        return len(self._unseen) >= calls
+
+    async def can_be_read(self, name: str, seconds: float) -> bool:
+        """Whether it can be stopped and its outputs be read: not every system permits that.
+
+        Raises:
+            WorkerDied, WorkerConfused, TimeoutError: as :meth:`.Worker.ask`.
+        """
+        kept, files = await self._exchange(Batch(calls=1, name=name), [0], [0], seconds)
+        wire.close_all(files)
+        return kept.problems == ("",)
+
+    async def batch(
+        self, command: Batch, *, unseen: bool, most_checked: int = 0, seconds: float
+    ) -> TimedBatch | Failure:
+        """Time one batch, on sets that it has not seen or on those that it has been warmed up on.
+
+        Raises:
+            WorkerDied, WorkerConfused, TimeoutError: as :meth:`.Worker.ask`.
+        """
+        calls = command.calls
+        numbers = (
+            [self._unseen.pop() for _ in range(calls)] if unseen else [n % self._supply.warm for n in range(calls)]
+        )
+        checked = self._drawn(numbers, most_checked) if unseen else []
+        kept, files = await self._exchange(command, numbers, checked, seconds)
+        made = await self._answer(kept)
+        if isinstance(made, Failure):
+            return made
+        problems = kept.problems or ("it does not stand still",) * len(files)
+        calls_read = zip(checked, files, problems, strict=True)
+        return TimedBatch(
+            kept.ns,
+            kept.stopped_ns,
+            tuple(CheckedCall(numbers[call], _forms(made, call), file, why) for call, file, why in calls_read),
+        )
+
+    def _drawn(self, numbers: Sequence[int], most: int) -> list[int]:
+        judged = [call for call, number in enumerate(numbers) if number in self._supply.cases]
+        return sorted(self._draw.sample(judged, min(most, len(judged))))
+
+    async def _exchange(
+        self, command: Batch, numbers: Sequence[int], checked: Sequence[int], seconds: float
+    ) -> tuple[Kept, list[int]]:
+        keep = Keep(
+            pid=self.worker.pid,
+            arena=self._arena,
+            sets=tuple(numbers),
+            checked=tuple(checked),
+            request=wire.frame(command),
+            seconds=seconds,
+        )
+        async with self.worker.lent() as channel:
+            return await self._timekeeper.ask(keep, Kept, (channel,))
+
+    async def _answer(self, kept: Kept) -> Made | Failure:
+        if kept.late:
+            await self.worker.kill()
+            raise TimeoutError
+        if not kept.answer:
+            raise WorkerDied(await self.worker.ended())
+        try:
+            return wire.unframe(kept.answer, Made | Failure)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            await self.worker.kill()
+            raise WorkerConfused(str(error)) from error
+
+
+def _forms(made: Made, call: int) -> tuple[Form, ...]:
+    """What a call's outputs are like, as its process says; nothing where it says nonsense."""
+    if call >= len(made.calls) or not made.calls[call] or not 0 <= made.calls[call][0] < len(made.forms):
+        return ()
+    return made.forms[made.calls[call][0]]
