@@ -122,8 +122,6 @@ class Kept(Schema, frozen=True, kw_only=True, tag="kept"):
 
     ns: int
     """From when the inputs could be read to the answer."""
-    stopped_ns: int
-    """From the answer until every thread of the process stood still."""
     answer: bytes
     """What the process answered; empty if it ended."""
     late: bool = False

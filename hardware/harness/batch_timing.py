@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from statistics import median
 
 from .batch_messages import Batch
 from .contest import Contestant
@@ -10,11 +9,9 @@ from .messages import IDLE, Time, Timed
 from .timekeeping import TimedBatch
 
 BATCH_NS = 8_000_000
-"""A batch takes so long if there are input sets for that. In the time that stopping a process takes after its answer,
-its other threads may still compute: a fiftieth of that."""
-STOPPING_SHARE = 0.03
-"""Where stopping takes a larger share of a batch, it counts as a part of it."""
-IDLE_BATCHES = 3
+"""A batch takes so long if there are input sets for that. Before a process is stopped, some tens of microseconds after
+its answer, its other threads may still compute: that is to be little beside it."""
+IDLE_BATCHES = 5
 
 
 @dataclass
@@ -38,8 +35,8 @@ async def idle_cost(batch: TimeBatch, most_calls: int) -> IdleCost:
     """Measure it; ``batch`` times one of the baselines' process."""
 
     async def cost(calls: int) -> float:
-        timed = [await batch(Batch(calls=calls, name=IDLE)) for _ in range(IDLE_BATCHES)]
-        return median(one.ns for one in timed)
+        # The least: whatever disturbed one of them would be taken off what the calls of others took.
+        return min([(await batch(Batch(calls=calls, name=IDLE))).ns for _ in range(IDLE_BATCHES)])
 
     one = await cost(1)
     most = await cost(most_calls) if most_calls > 1 else one
@@ -47,9 +44,8 @@ async def idle_cost(batch: TimeBatch, most_calls: int) -> IdleCost:
 
 
 def timed(batch: TimedBatch, calls: int, idle: IdleCost) -> Timed:
-    """What counts of a batch: its calls, and stopping it where that takes long beside them."""
-    counted = batch.ns if batch.stopped_ns <= STOPPING_SHARE * batch.ns else batch.ns + batch.stopped_ns
-    return Timed(ns=max(1, round(counted - idle.of(calls))), whole_ns=batch.ns, kept=-1)
+    """What counts of a batch: its calls."""
+    return Timed(ns=max(1, round(batch.ns - idle.of(calls))), whole_ns=batch.ns, kept=-1)
 
 
 def contestant(name: str, ask: Callable[[Time], Awaitable[Timed]], most_calls: int) -> Contestant:

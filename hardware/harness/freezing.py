@@ -10,6 +10,7 @@ import numpy
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _LARGEST_READ = 1 << 30
+_POLL_SECONDS = 20e-6
 
 
 class Unreadable(Exception):
@@ -34,14 +35,21 @@ class Frozen:
     def stop(self, seconds: float) -> bool:
         """Stop it; whether every thread stood still in time.
 
+        The signal goes to each thread: those that run are interrupted at once, and the others run no more. Sent to the
+        process alone it would wait until the system finds time for one of them, and the rest would go on meanwhile.
+
         Raises:
             ProcessLookupError: it has ended.
         """
         os.kill(self.pid, signal.SIGSTOP)
+        for thread in self._threads:
+            _libc.tgkill(self.pid, int(thread), signal.SIGSTOP)
         deadline = time.monotonic() + seconds
         while not self._stands_still():
             if time.monotonic() > deadline:
                 return False
+            # Whoever still has to be stopped may need this core for it.
+            time.sleep(_POLL_SECONDS)
         return True
 
     def go_on(self) -> None:
@@ -62,6 +70,7 @@ class Frozen:
     def _is_stopped(self, thread: str) -> bool:
         try:
             if thread not in self._threads:
+                _libc.tgkill(self.pid, int(thread), signal.SIGSTOP)
                 self._threads[thread] = os.open(f"/proc/{self.pid}/task/{thread}/stat", os.O_RDONLY | os.O_CLOEXEC)
             text = os.pread(self._threads[thread], 512, 0)
         except (FileNotFoundError, ProcessLookupError):

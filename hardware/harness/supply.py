@@ -11,9 +11,9 @@ LEAST_SETS = 8
 """With fewer a process would run out of unseen sets before it is timed well enough."""
 LEAST_BATCHES = 8
 """A process is timed in so many batches of unseen sets, if time permits."""
-ORACLE_BYTES = 256 << 20
+ORACLE_BYTES = 512 << 20
 """Of the input sets whose right answers the reference keeps."""
-MOST_JUDGED, LEAST_JUDGED = 48, 4
+MOST_JUDGED, LEAST_JUDGED = 48, 6
 """Sets whose right answers are kept. Nobody else knows which they are."""
 
 

@@ -2,7 +2,8 @@
 
 It is a process of its own: whatever the supervisor does meanwhile, the clock is read in time.
 
-The process that is timed stands still while its inputs are written. The clock runs from the moment it may go on until its answer is
+The process that is timed stands still while its inputs are written. The clock runs from the moment it may go on until
+its answer is
 here; then it stands still again, and the outputs of some calls, which only the supervisor knew, are read out of its
 memory. What the process says is where its outputs lie, and nothing else of what it says counts.
 """
@@ -106,11 +107,11 @@ class Timekeeper:
         with socket.socket(fileno=os.dup(descriptors[0])) as channel:
             try:
                 if not process.stop(STOP_SECONDS):
-                    return Kept(ns=0, stopped_ns=0, answer=b"", late=True), []
+                    return Kept(ns=0, answer=b"", late=True), []
                 arena.fill(command.sets)
                 return _timed(process, channel, command)
             except (ProcessLookupError, ConnectionError, EOFError):
-                return Kept(ns=0, stopped_ns=0, answer=b""), []
+                return Kept(ns=0, answer=b""), []
 
 
 def _timed(process: Frozen, channel: socket.socket, command: Keep) -> tuple[Kept, list[int]]:
@@ -122,10 +123,10 @@ def _timed(process: Frozen, channel: socket.socket, command: Keep) -> tuple[Kept
         payload = _payload(channel)
     except (TimeoutError, OverflowError):
         process.stop(STOP_SECONDS)
-        return Kept(ns=0, stopped_ns=0, answer=b"", late=True), []
+        return Kept(ns=0, answer=b"", late=True), []
     answered = time.perf_counter_ns()
     still = process.stop(STOP_SECONDS)
-    kept = Kept(ns=answered - began, stopped_ns=time.perf_counter_ns() - answered, answer=payload, late=not still)
+    kept = Kept(ns=answered - began, answer=payload, late=not still)
     problems, files = _outputs(process, payload, command.checked) if still else ((), [])
     return msgspec.structs.replace(kept, problems=problems), files
 

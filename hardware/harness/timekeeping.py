@@ -108,9 +108,7 @@ class TimedBatch:
     """How long a batch took, by the timekeeper's clock."""
 
     ns: int
-    """Until the answer."""
-    stopped_ns: int
-    """From the answer until the process stood still."""
+    """From when its inputs could be read until the answer."""
     checked: tuple[CheckedCall, ...]
 
 
@@ -180,7 +178,6 @@ class TimedProcess:
         calls_read = zip(checked, files, problems, strict=True)
         return TimedBatch(
             kept.ns,
-            kept.stopped_ns,
             tuple(CheckedCall(numbers[call], _forms(made, call), file, why) for call, file, why in calls_read),
         )
 
