@@ -68,13 +68,18 @@ class TimingHost:
             HarnessError: not even eager can be timed.
         """
         async with self._guard:
-            if self.report is None or self._worker is None or not self._worker.alive:
+            if self.report is None or not self._is_ready:
                 started = time.monotonic()
                 statuses = await self._build_all(lease)
                 self.report = await self._measure(statuses, facts, lease, started)
                 if self._cases.large:
                     await self.make_room()
             return self.report
+
+    @property
+    def _is_ready(self) -> bool:
+        lives = self._worker is not None and self._worker.alive
+        return lives and (self._process is None or self._process.is_furnished)
 
     async def make_room(self) -> None:
         """Have the process hand back memory that it keeps for its next call, which may be long in coming."""
