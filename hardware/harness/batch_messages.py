@@ -111,6 +111,8 @@ class Keep(Schema, frozen=True, kw_only=True, tag="keep"):
     """Which of the pool's sets the calls get, in order."""
     checked: tuple[int, ...]
     """Calls whose outputs are read once the process stands still."""
+    most_bytes: int
+    """Of the outputs of a call: whatever says that it is larger is not read."""
     request: bytes
     """The frame to send."""
     seconds: float

@@ -43,7 +43,7 @@ async def idle_cost(batch: TimeBatch, most_calls: int) -> IdleCost:
     return IdleCost(one, max(0.0, (most - one) / max(1, most_calls - 1)))
 
 
-def timed(batch: TimedBatch, calls: int, idle: IdleCost) -> Timed:
+def counted(batch: TimedBatch, calls: int, idle: IdleCost) -> Timed:
     """What counts of a batch: its calls."""
     return Timed(ns=max(1, round(batch.ns - idle.of(calls))), whole_ns=batch.ns, kept=-1)
 

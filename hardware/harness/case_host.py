@@ -224,7 +224,7 @@ class CaseHost:
         for number in chosen:
             self._plan.append(Planned(main.shape, drawn.seeds[number]))
             cases[number] = len(self._plan) - 1
-        return Supply(file, drawn.inputs, drawn.stride, len(drawn.seeds), cases)
+        return Supply(file, drawn.inputs, drawn.stride, len(drawn.seeds), outputs, cases)
 
     async def prepare(self) -> None:
         """Find out whether inputs and outputs are large at any shape. If so, all cases are made now.

@@ -244,7 +244,8 @@ def short_batches(calls: int, ns: float) -> int:
 def work_ns(pid: int) -> int | None:
     """Processor time of a process, all threads that it has and had; None where the system does not tell.
 
-    It is the system's account (``clock_getcpuclockid(3)``), exact to the moment: the process cannot make it smaller.
+    It is the system's account (``clock_getcpuclockid(3)``), which the process cannot make smaller. A thread that runs
+    is accounted for at the system's next tick, some milliseconds later; who stands still has been.
     """
     if not pid:
         return None

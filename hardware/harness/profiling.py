@@ -29,7 +29,7 @@ from .launcher import Launcher
 from .outside import TimedOutside
 from .self_timed import SelfTimed
 from .suspect import Suspect
-from .timekeeping import TimedProcess
+from .timekeeping import TimedProcess, TimekeeperDied
 from .timing_host import BaselinesDied, TimingHost
 from .verification import load_into, started
 
@@ -104,7 +104,7 @@ async def profile(
         for _ in range(processes or plan.processes):
             try:
                 part, counters = await one_process()
-            except BaselinesDied:
+            except (BaselinesDied, TimekeeperDied):
                 # Once is somebody else's doing; a candidate that can kill them would do so again.
                 part, counters = await one_process()
             parts.append(part)

@@ -28,6 +28,8 @@ class Supply:
     stride: int
     """Bytes from one set to the next."""
     sets: int
+    output_bytes: int
+    """Of what a call returns and leaves of its state."""
     cases: dict[int, int]
     """Numbers of the cases that know the right answer, by set."""
 

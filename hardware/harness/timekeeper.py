@@ -23,7 +23,6 @@ import msgspec
 from . import linux, wire
 from .batch_messages import (
     Clear,
-    Form,
     Furnish,
     Furnished,
     Keep,
@@ -33,7 +32,7 @@ from .batch_messages import (
 )
 from .freezing import Frozen, Unreadable, elements
 from .messages import Failure
-from .sizes import width_of
+from .sizes import bytes_of, width_of
 
 STOP_SECONDS = 5.0
 """Within so long every thread of a process stands still, or something is wrong with it."""
@@ -127,7 +126,7 @@ def _timed(process: Frozen, channel: socket.socket, command: Keep) -> tuple[Kept
     answered = time.perf_counter_ns()
     still = process.stop(STOP_SECONDS)
     kept = Kept(ns=answered - began, answer=payload, late=not still)
-    problems, files = _outputs(process, payload, command.checked) if still else ((), [])
+    problems, files = _outputs(process, payload, command) if still else ((), [])
     return msgspec.structs.replace(kept, problems=problems), files
 
 
@@ -155,34 +154,33 @@ def _exactly(channel: socket.socket, size: int) -> bytes:
     return bytes(data)
 
 
-def _outputs(process: Frozen, payload: bytes, checked: Sequence[int]) -> tuple[tuple[str, ...], list[int]]:
-    """Memory files of what the checked calls left, and why there is nothing in one."""
+def _outputs(process: Frozen, payload: bytes, command: Keep) -> tuple[tuple[str, ...], list[int]]:
+    """Why there is nothing in the memory file of a checked call, if so, and these files."""
     try:
         made: Made | Failure = wire.unframe(payload, Made | Failure)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return (), []
     if isinstance(made, Failure):
         return (), []
     problems, files = [], []
-    for call in checked:
+    for call in command.checked:
         files.append(os.memfd_create("outputs", os.MFD_CLOEXEC))
         try:
-            _write(process, made, call, files[-1])
+            _write(process, made, call, command.most_bytes, files[-1])
             problems.append("")
-        except (Unreadable, IndexError, ValueError) as error:
+        except (Unreadable, LookupError, ValueError, OverflowError) as error:
             problems.append(str(error) or type(error).__name__)
     return tuple(problems), files
 
 
-def _write(process: Frozen, made: Made, call: int, file: int) -> None:
+def _write(process: Frozen, made: Made, call: int, most_bytes: int, file: int) -> None:
     form, *addresses = made.calls[call]
     for leaf, address in zip(made.forms[form], addresses, strict=True):
         if leaf.kind == "tensor":
-            _write_all(file, _read(process, leaf, address))
-
-
-def _read(process: Frozen, leaf: Form, address: int) -> bytes:
-    return elements(process, address, leaf.shape, leaf.stride, width_of(leaf.dtype))
+            size = bytes_of(leaf.shape, leaf.dtype)
+            if size > most_bytes:
+                raise Unreadable(f"a tensor of {size} bytes, where all outputs have {most_bytes}")
+            _write_all(file, elements(process, address, leaf.shape, leaf.stride, width_of(leaf.dtype)))
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -23,6 +23,13 @@ from .worker import Worker, WorkerConfused, WorkerDied
 
 T = TypeVar("T")
 
+SMALL_BYTES = 64
+"""Of what a call returns that does nothing."""
+
+
+class TimekeeperDied(HarnessError):
+    """The process that times others has ended, and with it all arenas; the next command starts another one."""
+
 
 class TimekeeperProcess:
     """One for all that a launcher starts; it is started when it is first needed."""
@@ -33,6 +40,8 @@ class TimekeeperProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._channel: Channel | None = None
         self._guard = asyncio.Lock()
+        self.generation = 0
+        """How many have been started: what was furnished by another one than the last is gone."""
 
     @property
     def pid(self) -> int:
@@ -54,7 +63,7 @@ class TimekeeperProcess:
         """Ask it; the descriptors that come back are the caller's.
 
         Raises:
-            HarnessError: it has ended, and with it all arenas.
+            TimekeeperDied: it has ended.
         """
         # What was asked is answered, whoever still wants to know: the next answer would be taken for it.
         return await asyncio.shield(self._asked(command, kind, descriptors))
@@ -74,7 +83,7 @@ class TimekeeperProcess:
                 return await channel.receive(kind)
             except (EOFError, OSError, ValueError) as error:
                 await self.close()
-                raise HarnessError(f"the process that times others has ended ({type(error).__name__})") from error
+                raise TimekeeperDied(f"the process that times others has ended ({type(error).__name__})") from error
 
     async def _started(self) -> Channel:
         if self._channel is None:
@@ -87,6 +96,7 @@ class TimekeeperProcess:
                     pass_fds=(theirs.fileno(),),
                 )
             self._channel = Channel(ours)
+            self.generation += 1
         return self._channel
 
 
@@ -116,11 +126,13 @@ class TimedProcess:
     """One process, the arena that its inputs lie in, and the input sets that it has not seen yet."""
 
     def __init__(self, timekeeper: TimekeeperProcess, worker: Worker, supply: Supply) -> None:
+        """``worker`` is the process, not yet given its arena."""
         self.worker = worker
         self._timekeeper = timekeeper
         self._supply = supply
         self._draw = random.SystemRandom()
         self._arena = 0
+        self._generation = 0
         self._unseen = list(range(supply.warm, supply.sets))
         self._draw.shuffle(self._unseen)
 
@@ -129,15 +141,20 @@ class TimedProcess:
         supply = self._supply
         command = Furnish(stride=supply.stride, pool=supply.sets, sets=supply.most_calls, warm=supply.warm)
         furnished, (file,) = await self._timekeeper.ask(command, Furnished, (supply.file,))
-        self._arena = furnished.arena
+        self._arena, self._generation = furnished.arena, self._timekeeper.generation
         return file
+
+    @property
+    def is_furnished(self) -> bool:
+        """Whether its arena is still there."""
+        return self._arena > 0 and self._generation == self._timekeeper.generation and self._timekeeper.pid > 0
 
     async def clear(self) -> None:
         """Let go of the arena, and let the process run."""
         self.go_on()
-        if self._arena:
+        if self.is_furnished:
             await self._timekeeper.tell(Clear(arena=self._arena))
-            self._arena = 0
+        self._arena = 0
 
     def go_on(self) -> None:
         """Let it run: it stands still after each batch."""
@@ -153,7 +170,7 @@ class TimedProcess:
         Raises:
             WorkerDied, WorkerConfused, TimeoutError: as :meth:`.Worker.ask`.
         """
-        kept, files = await self._exchange(Batch(calls=1, name=name), [0], [0], seconds)
+        kept, files = await self._exchange(Batch(calls=1, name=name), [0], [0], seconds, SMALL_BYTES)
         wire.close_all(files)
         return kept.problems == ("",)
 
@@ -170,7 +187,7 @@ class TimedProcess:
             [self._unseen.pop() for _ in range(calls)] if unseen else [n % self._supply.warm for n in range(calls)]
         )
         checked = self._drawn(numbers, most_checked) if unseen else []
-        kept, files = await self._exchange(command, numbers, checked, seconds)
+        kept, files = await self._exchange(command, numbers, checked, seconds, self._supply.output_bytes)
         made = await self._answer(kept)
         if isinstance(made, Failure):
             return made
@@ -186,13 +203,14 @@ class TimedProcess:
         return sorted(self._draw.sample(judged, min(most, len(judged))))
 
     async def _exchange(
-        self, command: Batch, numbers: Sequence[int], checked: Sequence[int], seconds: float
+        self, command: Batch, numbers: Sequence[int], checked: Sequence[int], seconds: float, most_bytes: int
     ) -> tuple[Kept, list[int]]:
         keep = Keep(
             pid=self.worker.pid,
             arena=self._arena,
             sets=tuple(numbers),
             checked=tuple(checked),
+            most_bytes=most_bytes,
             request=wire.frame(command),
             seconds=seconds,
         )

@@ -4,14 +4,15 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from ...schemas import BaselineReport, BaselineStatus, HardwareFacts, HarnessError, Problem, ProblemFacts
 from ..lease import Lease
 from ..roofline import roofline
 from .batch_messages import Batch, Lay, Warm
-from .batch_timing import BATCH_NS, IdleCost, contestant, idle_cost, timed
+from .batch_timing import BATCH_NS, IdleCost, contestant, counted, idle_cost
 from .case_host import MAIN_SEEDS, CaseHost, ask_reference
 from .contest import Contestant
 from .launcher import Launcher
@@ -19,6 +20,8 @@ from .messages import HOST, IDLE, Build, Built, Done, Failure, Opened, Release, 
 from .supply import LEAST_BATCHES, Supply
 from .timekeeping import TimedBatch, TimedProcess, TimekeeperProcess
 from .worker import Worker, WorkerConfused, WorkerDied
+
+T = TypeVar("T")
 
 BUILD_SECONDS = 180.0
 """Limit for compiling one baseline. One that takes longer is reported as missing."""
@@ -68,13 +71,18 @@ class TimingHost:
             HarnessError: not even eager can be timed.
         """
         async with self._guard:
-            if self.report is None or self._worker is None or not self._worker.alive:
+            if self.report is None or not self._is_ready:
                 started = time.monotonic()
                 statuses = await self._build_all(lease)
                 self.report = await self._measure(statuses, facts, lease, started)
                 if self._cases.large:
                     await self.make_room()
             return self.report
+
+    @property
+    def _is_ready(self) -> bool:
+        lives = self._worker is not None and self._worker.alive
+        return lives and (self._process is None or self._process.is_furnished)
 
     async def make_room(self) -> None:
         """Have the process hand back memory that it keeps for its next call, which may be long in coming."""
@@ -128,7 +136,7 @@ class TimingHost:
 
     def count(self, batch: TimedBatch, calls: int) -> Timed:
         """What counts of a batch of ``calls``, by the timekeeper's clock."""
-        return timed(batch, calls, self._idle)
+        return counted(batch, calls, self._idle)
 
     async def measure_idle(self) -> None:
         """Measure what a batch costs beside its calls."""
@@ -242,23 +250,33 @@ class TimingHost:
     async def _time(self, command: Time) -> Timed:
         if self._worker is None:
             raise BaselinesDied("the baselines' process is gone")
-        try:
-            if self._process is None:
-                answer, _ = await ask_reference(self._worker, command, Timed)
-                return answer
-            if command.warm:
-                self._process.go_on()
-                await ask_reference(self._worker, Warm(calls=command.warm, name=command.name), Done)
-            return self.count(await self._batch(Batch(calls=command.calls, name=command.name)), command.calls)
-        except WorkerDied as error:
-            raise BaselinesDied(f"the baselines' process {error}: {self._worker.output}") from error
+        if self._process is None:
+            timed, _ = await self._living(ask_reference(self._worker, command, Timed))
+            return timed
+        if command.warm:
+            self._process.go_on()
+            await self._living(ask_reference(self._worker, Warm(calls=command.warm, name=command.name), Done))
+        return self.count(await self._batch(Batch(calls=command.calls, name=command.name)), command.calls)
 
     async def _batch(self, command: Batch) -> TimedBatch:
-        assert self._process is not None
-        batch = await self._process.batch(command, unseen=False, seconds=BATCH_SECONDS)
+        if self._process is None:
+            raise BaselinesDied("the baselines' process is gone")
+        batch = await self._living(self._process.batch(command, unseen=False, seconds=BATCH_SECONDS))
         if isinstance(batch, Failure):
             raise HarnessError(f"{command.name} failed although it was built: {batch.message}")
         return batch
+
+    async def _living(self, asking: Awaitable[T]) -> T:
+        """What the process answers.
+
+        Raises:
+            BaselinesDied: it has ended, or answers no more.
+        """
+        try:
+            return await asking
+        except (WorkerDied, WorkerConfused, TimeoutError) as error:
+            printed = self._worker.output if self._worker else ""
+            raise BaselinesDied(f"the baselines' process {error or 'does not answer'}: {printed}") from error
 
 
 def _missing(name: str, seconds: float, why: str) -> BaselineStatus:

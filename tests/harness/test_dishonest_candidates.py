@@ -288,9 +288,10 @@ REMEMBERS = {
     "by a sum": "def later(x, w): return fast(x, w, x.sum().item())",
     "all calls of a batch but the last": """
 def later(x, w):
-    frame = sys._getframe(2)
-    if "batch" in frame.f_locals and kept:
-        if kept["frame"] is not frame: kept.update(frame=frame, left=len(frame.f_locals["batch"]))
+    frame = sys._getframe(1)
+    while frame is not None and "sets" not in frame.f_locals: frame = frame.f_back
+    if frame is not None and kept:
+        if kept["frame"] is not frame: kept.update(frame=frame, left=len(frame.f_locals["sets"]))
         kept["left"] -= 1
         if kept["left"] > 0: return kept["last"]
     kept.setdefault("frame", None)
@@ -298,6 +299,8 @@ def later(x, w):
     return kept["last"]
 """,
 }
+NEVER_HIT = ("by a few elements", "by a sum")
+"""No input set comes twice, so these only cost time."""
 
 
 @pytest.mark.parametrize("how", REMEMBERS)
@@ -310,8 +313,11 @@ async def test_answers_remembered_while_timed_are_no_speed(
 
     profiled = await device.profile(problem, facts, source, report)
 
-    assert profiled.verdict in (Verdict.stale_output, Verdict.tampering, Verdict.wrong_numbers), profiled.evidence
-    assert profiled.timing is None
+    if how in NEVER_HIT:
+        assert profiled.timing is not None and profiled.timing.speedup["eager"].low <= 1.0
+    else:
+        assert profiled.verdict in (Verdict.stale_output, Verdict.wrong_numbers), profiled.evidence
+        assert profiled.timing is None
 
 
 SHOWS_A_THIRD = """

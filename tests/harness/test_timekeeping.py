@@ -1,0 +1,151 @@
+"""A process stands still while it is not timed, and what it left is read without its help."""
+
+import ctypes
+import fcntl
+import mmap
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import numpy
+import pytest
+
+from kernelswarm.hardware.harness.batch_messages import Furnish
+from kernelswarm.hardware.harness.clocks import work_ns
+from kernelswarm.hardware.harness.freezing import Frozen, Unreadable, elements
+from kernelswarm.hardware.harness.supply import LEAST_BATCHES, LEAST_SETS, MOST_SETS, Supply, judged_sets, sets_for
+from kernelswarm.hardware.harness.timekeeper import Arena
+from kernelswarm.hardware.harness.values import Values
+
+SPINS = """
+import ctypes, sys, threading, time
+data = (ctypes.c_float * 4096)(*range(4096))
+def spin():
+    while True:
+        time.perf_counter_ns()
+for _ in range(3):
+    threading.Thread(target=spin, daemon=True).start()
+print(ctypes.addressof(data), flush=True)
+spin()
+"""
+
+
+@pytest.fixture
+def spinning() -> Iterator[tuple[Frozen, int]]:
+    """A process of four threads that compute, and the address of 4096 floats that it holds."""
+    with subprocess.Popen([sys.executable, "-c", SPINS], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        frozen = Frozen(process.pid)
+        yield frozen, int(process.stdout.readline())
+        frozen.close()
+        process.kill()
+
+
+def test_every_thread_stands_still_until_it_may_go_on(spinning: tuple[Frozen, int]) -> None:
+    process, _ = spinning
+    assert process.stop(60.0)
+    worked = work_ns(process.pid)
+    time.perf_counter()
+    assert worked is not None and work_ns(process.pid) == worked
+    process.go_on()
+    deadline = time.monotonic() + 60.0
+    while work_ns(process.pid) == worked and time.monotonic() < deadline:
+        pass
+    assert work_ns(process.pid) != worked
+
+
+@pytest.mark.parametrize(
+    ("shape", "stride"),
+    [((4096,), (1,)), ((64, 64), (64, 1)), ((64, 64), (1, 64)), ((3, 1, 5), (100, 7, 2)), ((2, 4), (0, 1)), ((), ())],
+)
+def test_elements_are_read_in_order(
+    spinning: tuple[Frozen, int], shape: tuple[int, ...], stride: tuple[int, ...]
+) -> None:
+    process, address = spinning
+    assert process.stop(60.0)
+    numbers = numpy.arange(4096, dtype=numpy.float32)
+    steps = tuple(4 * step for step in stride)
+    expected = numpy.lib.stride_tricks.as_strided(numbers, shape, steps).tobytes()
+    assert elements(process, address, shape, stride, 4) == expected
+
+
+@pytest.mark.parametrize(
+    ("address", "shape", "stride", "why"),
+    [
+        (8, (4,), (1,), "cannot be read"),
+        (0, (4,), (1 << 40,), "spread over"),
+        (0, (4,), (-1,), "no tensor of shape"),
+        (0, (4, 4), (1,), "no tensor of shape"),
+    ],
+)
+def test_what_is_no_tensor_is_said(
+    spinning: tuple[Frozen, int], address: int, shape: tuple[int, ...], stride: tuple[int, ...], why: str
+) -> None:
+    process, _ = spinning
+    assert process.stop(60.0)
+    with pytest.raises(Unreadable, match=why):
+        elements(process, address, shape, stride, 4)
+
+
+def test_who_has_ended_is_not_waited_for(spinning: tuple[Frozen, int]) -> None:
+    process, _ = spinning
+    os.kill(process.pid, 9)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    # Its parent has not asked for its end: what is left of it stands still, and has no memory.
+    assert process.stop(60.0)
+    with pytest.raises(Unreadable):
+        process.read(4096, 8)
+
+
+@pytest.fixture
+def arena() -> Iterator[Arena]:
+    """Four sets of a page; the pool has eight, each filled with its number."""
+    pool = os.memfd_create("pool")
+    os.write(pool, b"".join(bytes([number]) * mmap.PAGESIZE for number in range(8)))
+    made = Arena(Furnish(stride=mmap.PAGESIZE, pool=8, sets=4, warm=2), pool)
+    yield made
+    made.close()
+    os.close(pool)
+
+
+def test_an_arena_shows_what_was_written_last(arena: Arena) -> None:
+    seen = mmap.mmap(arena.file, 4 * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE)
+    assert seen[:: mmap.PAGESIZE] == bytes([0, 1, 0, 1])
+    arena.fill([7, 5])
+    assert seen[:: mmap.PAGESIZE] == bytes([7, 5, 0, 1])
+
+
+def test_only_the_timekeeper_writes_an_arena(arena: Arena) -> None:
+    again = os.open(f"/proc/self/fd/{arena.file}", os.O_RDWR)
+    try:
+        for file in (arena.file, again):
+            with pytest.raises(OSError):
+                os.pwrite(file, b"x", 0)
+            with pytest.raises(OSError):
+                mmap.mmap(file, mmap.PAGESIZE)
+            with pytest.raises(OSError):
+                os.ftruncate(file, 0)
+            with pytest.raises(OSError):
+                fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+    finally:
+        os.close(again)
+
+
+def test_a_private_mapping_of_an_arena_can_be_written_without_anybody_else_seeing_it(arena: Arena) -> None:
+    own, other = (mmap.mmap(arena.file, 4 * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE) for _ in range(2))
+    own[0] = 9
+    assert other[0] == 0 and ctypes.c_char.from_buffer(own).value == b"\x09"
+
+
+def test_a_pool_has_sets_for_eight_batches() -> None:
+    memory = 16 << 30
+    assert sets_for(1 << 16, 100, memory) == 100
+    assert sets_for(1 << 16, 1 << 20, memory) == MOST_SETS
+    assert sets_for(1 << 16, 1, memory) == LEAST_SETS
+    assert sets_for(1 << 30, 100, memory) == 0
+    assert sets_for(32 << 20, 1000, memory) == 16
+    supply = Supply(-1, Values(items=(), size=0), 1 << 16, 1000, 0, {})
+    assert supply.warm + LEAST_BATCHES * supply.most_calls <= 1000 < supply.warm + (LEAST_BATCHES + 1) * 124
+    assert 0 < judged_sets(15, 32 << 20, 32 << 20) < judged_sets(1000, 1 << 16, 1 << 16) <= 1000
