@@ -1,4 +1,4 @@
-"""How often does the judge convict honest kernels? Sixty of them, verified and timed again and again.
+"""How often does the judge convict honest kernels? Seventy of them, verified and timed again and again.
 
 The kernels are ``tests/adversarial/honest``: thread pools, numpy, scratch buffers, non-contiguous work, native code,
 online algorithms, other summation orders, modules as KernelBench's users write them. Every verdict but ``correct`` is
@@ -16,7 +16,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,8 @@ GOAL = 1.0
 """False convictions in 1,000 evaluations."""
 KEPT = RESULTS / "honest.json"
 HEADER = ("kernel", "evaluations", "correct", "convicted", "undecided", "seconds", "speedup", "verdicts")
-EXAMPLES = """examples:
+EXAMPLES = """
+examples:
   python benchmarks/honest.py                                 # 20 evaluations of each kernel
   python benchmarks/honest.py --evaluations 3 --only softmax  # the kernels of one problem
   python benchmarks/honest.py --only rows/thread_pool,lstm --json
@@ -91,7 +92,7 @@ class Counts:
         save(self._path, self.content)
 
 
-def totals(rows: Any) -> Row:
+def totals(rows: Collection[Row]) -> Row:
     """Convictions in 1,000 evaluations that came to a verdict."""
     count = sum(row["evaluations"] for row in rows)
     undecided = sum(row["verdicts"].get("undecided", 0) for row in rows)
@@ -131,7 +132,9 @@ def _evidence(evidence: Evidence | None) -> Row:
     return {key: value[-2000:] if isinstance(value, str) else value for key, value in shown.items()}
 
 
-async def round_of(device: Device, counts: Counts, kernels: list[HonestKernel], options: Any, number: int) -> None:
+async def round_of(
+    device: Device, counts: Counts, kernels: list[HonestKernel], options: argparse.Namespace, number: int
+) -> None:
     """Evaluate once every kernel that has fewer than ``number`` evaluations."""
     mode = mode_of(options)
     waiting = [kernel for kernel in kernels if counts.row(kernel, mode)["evaluations"] < number]
@@ -142,14 +145,14 @@ async def round_of(device: Device, counts: Counts, kernels: list[HonestKernel], 
             for kernel in group:
                 source = load_candidate(kernel.path)
                 result = await evaluated(device, problem, facts, source, options.thorough)
-                told = "" if result["verdict"] == "correct" else f": {result['evidence'].get('message', '')[:200]}"
-                print(f"{number} {kernel.name}: {result['verdict']}{told}", file=sys.stderr)
+                reason = "" if result["verdict"] == "correct" else f": {result['evidence'].get('message', '')[:200]}"
+                print(f"{number} {kernel.name}: {result['verdict']}{reason}", file=sys.stderr)
                 counts.add(counts.row(kernel, mode), result)
         finally:
             await device.forget(problem)
 
 
-async def run(options: Any, counts: Counts, kernels: list[HonestKernel]) -> None:
+async def run(options: argparse.Namespace, counts: Counts, kernels: list[HonestKernel]) -> None:
     """All rounds; the draws of each are others."""
     pool = find_pool("cpu", options.home)
     hardware = detect(pool, options.home)
@@ -160,7 +163,7 @@ async def run(options: Any, counts: Counts, kernels: list[HonestKernel]) -> None
             await round_of(device, counts, kernels, options, number)
 
 
-def mode_of(options: Any) -> str:
+def mode_of(options: argparse.Namespace) -> str:
     """What is counted apart."""
     return ("busy" if options.busy else "quiet") + (" thorough" if options.thorough else "")
 
@@ -211,8 +214,10 @@ def selected(names: list[str]) -> list[HonestKernel]:
     kernels = honest_kernels()
     everything = {name for kernel in kernels for name in (kernel.name, kernel.path.parent.name)}
     if unknown := [name for name in names if name not in everything]:
-        raise KernelswarmError(f"there is no honest kernel {', '.join(unknown)}; there are {', '.join(everything)}")
-    return [one for one in kernels if not names or {one.name, one.path.parent.name} & set(names)]
+        raise KernelswarmError(
+            f"there is no honest kernel {', '.join(unknown)}; there are {', '.join(sorted(everything))}"
+        )
+    return [kernel for kernel in kernels if not names or {kernel.name, kernel.path.parent.name} & set(names)]
 
 
 def arguments() -> argparse.ArgumentParser:
