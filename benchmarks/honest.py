@@ -1,4 +1,4 @@
-"""How often does the judge convict honest kernels? Seventy of them, verified and timed again and again.
+"""How often does the judge convict honest kernels? Seventy-one of them, verified and timed again and again.
 
 The kernels are ``tests/adversarial/honest``: thread pools, numpy, scratch buffers, non-contiguous work, native code,
 online algorithms, other summation orders, modules as KernelBench's users write them. Every verdict but ``correct`` is

@@ -4,7 +4,6 @@ import ast
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from honest import CORPUS, PROBLEM_FILE, SHIPPED, HonestKernel, honest_kernels
@@ -51,23 +50,31 @@ def test_every_problem_has_a_kernel() -> None:
     assert {path.parent for path in CORPUS.glob(f"*/{PROBLEM_FILE}")} <= {kernel.path.parent for kernel in KERNELS}
 
 
-def test_a_sample_is_judged_correct(tmp_path: Path) -> None:
-    counts = tmp_path / "honest.json"
-    options = ("--evaluations", "1", "--only", ",".join(SAMPLE), "--kept", counts, "--home", tmp_path, "--json")
-    done = subprocess.run([sys.executable, BENCHMARK, *options], capture_output=True, text=True, check=False)
-    rows = json.loads(done.stdout)["rows"].values()
-    assert {row["kernel"]: row["verdicts"] for row in rows} == {name: {"correct": 1} for name in SAMPLE}, done.stderr
-    assert done.returncode == 0
+@pytest.fixture(scope="module")
+def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The benchmark on the sample; its counts are kept."""
+    home = tmp_path_factory.mktemp("home")
+    options = ("--evaluations", "1", "--only", ",".join(SAMPLE), "--kept", str(home / "honest.json"), "--json")
+    return [sys.executable, str(BENCHMARK), *options, "--home", str(home)]
 
 
-def test_an_evaluation_that_is_kept_is_not_repeated(tmp_path: Path) -> None:
-    (kernel,) = (kernel for kernel in KERNELS if kernel.name == SAMPLE[0])
-    counts = tmp_path / "honest.json"
-    options = ("--evaluations", "1", "--only", kernel.name, "--kept", counts, "--home", tmp_path, "--json")
-    command = [sys.executable, BENCHMARK, *options]
-    first, second = (subprocess.run(command, capture_output=True, text=True, check=True) for _ in range(2))
-    assert f"1 {kernel.name}: correct" in first.stderr and second.stderr == ""
-    assert json.loads(second.stdout)["rows"] == json.loads(first.stdout)["rows"]
+@pytest.fixture(scope="module")
+def judged(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_sample_is_judged_correct(judged: subprocess.CompletedProcess[str]) -> None:
+    rows = json.loads(judged.stdout)["rows"].values()
+    assert {row["kernel"]: row["verdicts"] for row in rows} == {name: {"correct": 1} for name in SAMPLE}, judged.stderr
+    assert judged.returncode == 0
+
+
+def test_an_evaluation_that_is_kept_is_not_repeated(
+    command: list[str], judged: subprocess.CompletedProcess[str]
+) -> None:
+    again = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert f"1 {SAMPLE[0]}: " in judged.stderr and again.stderr == ""
+    assert json.loads(again.stdout)["rows"] == json.loads(judged.stdout)["rows"]
 
 
 @pytest.mark.parametrize(
