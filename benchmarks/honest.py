@@ -154,11 +154,12 @@ async def round_of(
 
 async def run(options: argparse.Namespace, counts: Counts, kernels: list[HonestKernel]) -> None:
     """All rounds; the draws of each are others."""
+    first = 1 + min(counts.row(kernel, mode_of(options))["evaluations"] for kernel in kernels)
+    if first > options.evaluations:
+        return
     pool = find_pool("cpu", options.home)
     hardware = detect(pool, options.home)
-    for number in range(1, options.evaluations + 1):
-        if all(counts.row(kernel, mode_of(options))["evaluations"] >= number for kernel in kernels):
-            continue
+    for number in range(first, options.evaluations + 1):
         async with Device(pool, hardware, options.home, baselines=("eager",)) as device:
             await round_of(device, counts, kernels, options, number)
 
