@@ -68,6 +68,8 @@ class CaseHost:
         self._gradients: int | None = None
         """Number of the case of gradients, once it is planned."""
         self._supply: Supply | None = None
+        self._wanted = self._renewed = 0
+        """How many sets the pool should have, and how often another one was drawn."""
         self._making = asyncio.Lock()
         self.setup: Values | None = None
         self.setup_file: int | None = None
@@ -200,15 +202,23 @@ class CaseHost:
         """
         main = (await self.timed_cases())[0]
         async with self._making:
+            self._wanted = wanted or self._wanted
             if self._supply is None and not main.is_large:
-                self._supply = await self._drawn_supply(main, wanted)
+                self._supply = await self._drawn_supply(main, self._wanted)
             return self._supply
+
+    def renew_supply(self) -> None:
+        """A verdict told something of the pool: the next candidates get input sets that nobody has seen."""
+        if self._supply is not None and self._renewed < MOST_DISCLOSED:
+            self._renewed += 1
+            os.close(self._supply.file)
+            self._supply = None
 
     async def _drawn_supply(self, main: Case, wanted: int) -> Supply | None:
         sets = sets_for(main.inputs.size, wanted, self._launcher.reference_memory)
         if not sets:
             return None
-        seeds = tuple(self._seed(f"set {number}") for number in range(sets))
+        seeds = tuple(self._seed(f"set {number} after {self._renewed}") for number in range(sets))
 
         async def ask(worker: Worker) -> tuple[Drawn, list[int]]:
             return await ask_reference(worker, Draw(shape=main.shape, seeds=seeds), Drawn)

@@ -12,7 +12,7 @@ from .batch_timing import contestant
 from .bystanders import Bystanders
 from .case import Case
 from .contest import Contestant, Part, Plan, Spent
-from .judgement import check_form, judged
+from .judgement import Judged, check_form, judged
 from .messages import Done, Failure, Output, Time, Timed
 from .process_checks import ProcessChecks, start_counting
 from .sizes import bytes_of
@@ -112,6 +112,13 @@ class TimedOutside(ProcessChecks):
         Raises:
             Judged: something of it is wrong.
         """
+        try:
+            await self._compare_all()
+        except Judged:
+            self.cases.renew_supply()
+            raise
+
+    async def _compare_all(self) -> None:
         verification = Verification(self.cases, self.suspect)
         while self.calls:
             call = self.calls[0]

@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -86,6 +87,7 @@ def _keep(roles: dict[str, Main], request: Spawn, descriptors: list[int], layers
     def work(connection: socket.socket, layers: tuple[str, ...]) -> None:
         os.chdir(request.scratch)
         os.environ["TMPDIR"] = request.scratch
+        tempfile.tempdir = request.scratch  # torch asked for it before the fork, and the module remembers
         layers += sandbox.limit(request)
         wire.send(connection, Hello(isolation=("process", *layers)))
         roles[request.role](connection, request)
