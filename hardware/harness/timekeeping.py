@@ -23,8 +23,8 @@ from .worker import Worker, WorkerConfused, WorkerDied
 
 T = TypeVar("T")
 
-SMALL_BYTES = 64
-"""Of what a call returns that does nothing."""
+ANY_BYTES = 1 << 62
+"""Of what a call in a process of our own returns: one that does nothing leaves the state of its problem."""
 
 
 class TimekeeperDied(HarnessError):
@@ -170,7 +170,7 @@ class TimedProcess:
         Raises:
             WorkerDied, WorkerConfused, TimeoutError: as :meth:`.Worker.ask`.
         """
-        kept, files = await self._exchange(Batch(calls=1, name=name), [0], [0], seconds, SMALL_BYTES)
+        kept, files = await self._exchange(Batch(calls=1, name=name), [0], [0], seconds, ANY_BYTES)
         wire.close_all(files)
         return kept.problems == ("",)
 
