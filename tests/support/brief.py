@@ -1,11 +1,12 @@
-"""Short measurements, for tests that ask anything but how well it measures: each search would wait ten seconds for it.
+"""Short measurements, for tests that ask anything but how well it measures: each search would wait a minute for it.
 
 As a program: the command line that measures like this, ``python brief.py swarm --pool cpu …``.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -30,8 +31,19 @@ async def _no_contract(device: Device, source: str) -> tuple[ContractProperty, .
     return ()
 
 
+def _in_few_processes(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """A brief measurement decides nothing, and the planner would have it done again in 8 processes, then in 16."""
+
+    async def measure(self: Device, *arguments: Any, processes: int = 0, **options: Any) -> Any:
+        return await method(self, *arguments, **options)
+
+    return measure
+
+
 def _shorten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(contest, "THOROUGH", PLAN)
+    patch.setattr(Device, "profile", _in_few_processes(Device.profile))
+    patch.setattr(Device, "ordinary", _in_few_processes(Device.ordinary))
     # Of the finalists the first one alone is timed in an ordinary process, and nobody runs the contract suite.
     patch.setattr(profiler, "LEAST_SPEEDUP", math.inf)
     patch.setattr(Device, "contract", _no_contract)
