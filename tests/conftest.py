@@ -19,7 +19,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 TIMED = (
     "adversarial",
-    "ordinary",
     "harness/test_bystanders.py",
     "harness/test_clocks.py",
     "harness/test_compiled_baseline.py",
@@ -33,20 +32,22 @@ TIMED = (
     "harness/test_precedence.py",
     "harness/test_processes_of_a_run.py",
     "harness/test_rest.py",
-    "harness/test_state.py",
+    "harness/test_state.py::test_calls_begin_from_the_start_while_they_are_timed",
+    "harness/test_state.py::test_state_left_alone_while_it_is_timed_is_wrong",
     "harness/test_stopwatch.py",
     "hardware/test_neighbours.py",
     "hardware/test_peaks.py",
+    "ordinary/test_ordinary_failures.py",
 )
-"""Folders and files whose verdicts hang on how long something takes: ``make test`` runs them by themselves."""
+"""Folders, files and tests whose verdicts hang on how long something takes: ``make test`` runs them by themselves."""
 
 TESTS = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        where = item.path.relative_to(TESTS)
-        if any(where.is_relative_to(timed) for timed in TIMED):
+        test = item.path.relative_to(TESTS).as_posix() + "::" + item.name.partition("[")[0]
+        if any(test == timed or test.startswith((f"{timed}/", f"{timed}::")) for timed in TIMED):
             item.add_marker(pytest.mark.timed)
 
 
