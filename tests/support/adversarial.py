@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import brief
+
 FOLDER = Path(__file__).parent.parent / "adversarial"
 KERNELS, PROBLEMS = FOLDER / "kernels", FOLDER / "problems"
 
@@ -261,6 +263,10 @@ candidate_seconds = 30.0
 
 MOST_SECONDS = 900.0
 
+WHOLE = ("-m", "kernelswarm.cli")
+JUDGED = (brief.__file__,)
+"""The same judge; what follows its verdict is brief, and nobody asks for it here."""
+
 
 class Judge:
     """The command line, with a home of its own."""
@@ -272,13 +278,16 @@ class Judge:
             (home / "pools" / f"{name}.toml").write_text(text)
         self.told = cache(self._told)
 
-    def evaluate(self, problem: Path, *candidates: Path, pool: str = "cpu") -> subprocess.CompletedProcess[str]:
+    def evaluate(
+        self, problem: Path, *candidates: Path, pool: str = "cpu", program: tuple[str, ...] = WHOLE
+    ) -> subprocess.CompletedProcess[str]:
         """``kernelswarm evaluate PROBLEM CANDIDATE... --json``."""
+        environment = {"KERNELSWARM_HOME": str(self._home), "KERNELSWARM_NATS": "", "BRIEF": "after-judging"}
         return subprocess.run(
-            [sys.executable, "-m", "kernelswarm.cli", "evaluate", problem, *candidates, "--pool", pool, "--json"],
+            [sys.executable, *program, "evaluate", problem, *candidates, "--pool", pool, "--json"],
             capture_output=True,
             text=True,
-            env={**os.environ, "KERNELSWARM_HOME": str(self._home), "KERNELSWARM_NATS": ""},
+            env={**os.environ, **environment},
             timeout=MOST_SECONDS,
             check=False,
         )
@@ -286,7 +295,7 @@ class Judge:
     def _told(self, suite: str) -> list[dict[str, Any]]:
         """What was said of each kernel of a suite, in its order."""
         asked = SUITES[suite]
-        done = self.evaluate(asked.problem, *map(asked.path, asked.order), pool=asked.pool)
+        done = self.evaluate(asked.problem, *map(asked.path, asked.order), pool=asked.pool, program=JUDGED)
         told = [json.loads(line) for line in done.stdout.splitlines()]
         assert [Path(one["candidate"]).stem for one in told] == list(asked.order), done.stderr
         assert done.returncode == 1, done.stderr
