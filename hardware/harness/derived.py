@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from . import values
-from .kinds import CENTRED, STRIDED, parts
+from .kinds import CENTRED, DOMINATED, REPEATED, STRIDED, blocks, parts
 from .messages import HOST
 
 SHIFT = 32.0
@@ -33,6 +33,14 @@ MOST_SPECIAL_ROWS = 64
 LED_ROWS = 2
 """In one row of so many the farthest number comes first. Kernels that take the first number for a typical one fail on
 every draw then, not on those by chance where it is none."""
+SHRUNK = 2.0**-14
+"""``dominated`` multiplies all numbers but those that dominate by this."""
+BELOW = (0.1, 0.4)
+"""The second of two numbers that dominate lies below the first by a share of it between these."""
+SECONDS, PLACES = 4, 16
+"""So many numbers of a row are the second one where the row has at least so many places."""
+DRAWN = 8
+"""``repeated`` takes two numbers out of so many."""
 LEAST_TESTED = 8
 """Neighbours a tensor must have before their order says that it is sorted."""
 PART, HOST_PART = 1 << 24, 1 << 18
@@ -58,10 +66,29 @@ class _Range:
 
 def derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
     """``inputs`` changed as ``kind`` says; None where nothing of them can be. ``inputs`` themselves stay."""
+    if len(blocks(kind)) > 1:
+        return _in_blocks(inputs, blocks(kind), seed)
     changed: list[Any] | None = inputs
     for part in parts(kind):
         changed = None if changed is None else _derive(changed, part, seed)
     return changed
+
+
+def _in_blocks(inputs: list[Any], kinds: tuple[str, ...], seed: int) -> list[Any] | None:
+    """Every kind in a block of rows of its own. Tensors with another number of rows stay."""
+    free = [leaf for leaf in values.leaves(inputs) if _is_free(leaf) and leaf.dim()]
+    if not free:
+        return None
+    extents = tuple(max(free, key=torch.Tensor.numel).shape)
+    dim = next((dim for dim, extent in enumerate(extents) if extent >= len(kinds)), 0)
+    split = [leaf for leaf in free if leaf.dim() > dim and leaf.shape[dim] == extents[dim]]
+    made = {id(leaf): leaf.clone() for leaf in split}
+    for index, kind in enumerate(kinds):
+        begin, end = (extents[dim] * edge // len(kinds) for edge in (index, index + 1))
+        block = [leaf.narrow(dim, begin, end - begin) for leaf in split]
+        for leaf, part in zip(split, derive(block, kind, seed) or block, strict=True):
+            made[id(leaf)].narrow(dim, begin, end - begin).copy_(part)
+    return _replaced(inputs, made)
 
 
 def _derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
@@ -90,6 +117,9 @@ def _derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
     largest = max(found, key=torch.Tensor.numel, default=None)
     if largest is None or largest.numel() < 2:
         return None
+    if kind in _REDUCED:
+        alike = [leaf for leaf in found if leaf.shape == largest.shape]
+        return _replaced(inputs, {id(leaf): _REDUCED[kind](leaf, generator) for leaf in alike})
     return _replaced(inputs, {id(largest): _PLACED[kind](largest, generator)})
 
 
@@ -224,6 +254,47 @@ def _uniform(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     return torch.rand(shape, generator=generator, dtype=torch.float64, device=generator.device)
 
 
+def _dominated(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Numbers near zero, and in every row a few of two sizes: the farthest of the tensor, and one a little nearer."""
+    limits = _range_of(tensor)
+    top = limits.most if limits.most > 0 else limits.least
+    low, high = BELOW
+    second = top * (1 - low - (high - low) * float(_uniform(torch.Size(()), generator)))
+    rows = _rows_of(_by_parts(tensor, lambda part: part * SHRUNK))
+    count = 1 + (SECONDS if rows.shape[1] >= PLACES else int(rows.shape[1] > 2))
+    for index in reversed(range(count)):
+        _put_in_every_row(rows, top if index == 0 else second, generator)
+    return _with_nonfinite(rows.view(tensor.shape), tensor)
+
+
+def _repeated(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """One number everywhere, and a larger one somewhere in every row; both are among those of the tensor."""
+    where = torch.randint(0, tensor.numel(), (DRAWN,), generator=generator, device=tensor.device)
+    drawn = tensor.take(where).nan_to_num(0.0, 0.0, 0.0).sort().values
+    rows = _rows_of(torch.full_like(tensor, float(drawn[(DRAWN - 1) // 2]), memory_format=torch.contiguous_format))
+    _put_in_every_row(rows, float(drawn[-1]), generator)
+    return _with_nonfinite(rows.view(tensor.shape), tensor)
+
+
+def _rows_of(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().view(-1, tensor.shape[-1] if tensor.dim() > 1 else tensor.numel())
+
+
+def _put_in_every_row(rows: torch.Tensor, value: float, generator: torch.Generator) -> None:
+    where = torch.randint(0, rows.shape[1], (rows.shape[0], 1), generator=generator, device=rows.device)
+    rows.scatter_(1, where, value)
+
+
+def _with_nonfinite(changed: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """``changed`` with those numbers of ``tensor`` that are not finite."""
+    if values.all_finite(tensor.reshape(-1)):
+        return changed
+    return torch.where(torch.isfinite(tensor), changed, tensor)
+
+
+_REDUCED: dict[str, Change] = {DOMINATED: _dominated, REPEATED: _repeated}
+
+
 def _tiny(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Zeros of both signs and denormal numbers among the others, and one row of zeros."""
     changed = tensor.clone().contiguous()
@@ -241,15 +312,17 @@ def _infinite(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _nan(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return _with_special(tensor, (math.nan,), generator)
+    return _with_special(tensor, (math.nan,), generator, first=SPECIAL_ROWS // 2)
 
 
-def _with_special(tensor: torch.Tensor, special: tuple[float, ...], generator: torch.Generator) -> torch.Tensor:
+def _with_special(
+    tensor: torch.Tensor, special: tuple[float, ...], generator: torch.Generator, first: int = 0
+) -> torch.Tensor:
     """A few numbers, one or two in every :data:`SPECIAL_ROWS`-th row: answers that do not depend on them stay."""
     changed = tensor.clone().contiguous()
     rows = changed.view(1, -1) if changed.dim() < 2 else changed.flatten(0, -2)
     every = max(SPECIAL_ROWS, rows.shape[0] // MOST_SPECIAL_ROWS)
-    for turn, row in enumerate(rows[::every]):
+    for turn, row in enumerate(rows[min(first, rows.shape[0] - 1) :: every]):
         _put(row, [special[turn % len(special)]], 1 + turn % 2 * (row.numel() > 2), generator)
     return changed
 
