@@ -37,6 +37,9 @@ SHRUNK = 2.0**-14
 """``dominated`` multiplies all numbers but those that dominate by this."""
 BELOW = (0.1, 0.4)
 """The second of two numbers that dominate lies below the first by a share of it between these."""
+FULL_ROWS, LESS = 64, 2.0**-10
+"""In so many rows, what dominates is of full size; elsewhere it is multiplied by this. Fewer dominate a mean, and an
+error in one number in a hundred still meets some of them."""
 SECONDS, PLACES = 4, 16
 """So many numbers of a row are the second one where the row has at least so many places."""
 DRAWN = 8
@@ -255,15 +258,17 @@ def _uniform(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
 
 
 def _dominated(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Numbers near zero, and in every row a few of two sizes: the farthest of the tensor, and one a little nearer."""
+    """Numbers near zero, and in every row a few of two sizes: the most of the tensor, and a little less."""
     limits = _range_of(tensor)
     top = limits.most if limits.most > 0 else limits.least
     low, high = BELOW
     second = top * (1 - low - (high - low) * float(_uniform(torch.Size(()), generator)))
     rows = _rows_of(_by_parts(tensor, lambda part: part * SHRUNK))
     count = 1 + (SECONDS if rows.shape[1] >= PLACES else int(rows.shape[1] > 2))
+    sizes = torch.full((rows.shape[0], 1), LESS, dtype=tensor.dtype, device=tensor.device)
+    sizes[:: -(-rows.shape[0] // FULL_ROWS)] = 1.0
     for index in reversed(range(count)):
-        _put_in_every_row(rows, top if index == 0 else second, generator)
+        _put_in_every_row(rows, sizes * (top if index == 0 else second), generator)
     return _with_nonfinite(rows.view(tensor.shape), tensor)
 
 
@@ -272,7 +277,7 @@ def _repeated(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     where = torch.randint(0, tensor.numel(), (DRAWN,), generator=generator, device=tensor.device)
     drawn = tensor.take(where).nan_to_num(0.0, 0.0, 0.0).sort().values
     rows = _rows_of(torch.full_like(tensor, float(drawn[(DRAWN - 1) // 2]), memory_format=torch.contiguous_format))
-    _put_in_every_row(rows, float(drawn[-1]), generator)
+    _put_in_every_row(rows, drawn[-1:].expand(rows.shape[0], 1), generator)
     return _with_nonfinite(rows.view(tensor.shape), tensor)
 
 
@@ -280,9 +285,9 @@ def _rows_of(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous().view(-1, tensor.shape[-1] if tensor.dim() > 1 else tensor.numel())
 
 
-def _put_in_every_row(rows: torch.Tensor, value: float, generator: torch.Generator) -> None:
+def _put_in_every_row(rows: torch.Tensor, numbers: torch.Tensor, generator: torch.Generator) -> None:
     where = torch.randint(0, rows.shape[1], (rows.shape[0], 1), generator=generator, device=rows.device)
-    rows.scatter_(1, where, value)
+    rows.scatter_(1, where, numbers)
 
 
 def _with_nonfinite(changed: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:

@@ -40,9 +40,12 @@ BOTH = f"heavy_tailed+{STRIDED}"
 """Two kinds in one case, where the timed shape has no room for a case of each."""
 ALL = f"{CENTRED}+{BOTH}"
 """The same where something wrong passes on the problem's own inputs; :data:`BOTH` if that means nothing."""
-ROUGH = ("heavy_tailed", DOMINATED, "ill_conditioned", REPEATED, "shifted")
-"""Kinds that go into blocks of rows of the same case where there is no room for a case of each. Of two such cases, what
-moves answers far is in the first: it does not raise the bound of what reductions are judged on."""
+FAR = ("heavy_tailed", "ill_conditioned", "shifted")
+FEW = (DOMINATED, REPEATED)
+"""Kinds that go into blocks of rows of the same case where there is no room for a case of each. The first ones move
+answers far, and would raise the bound of the others."""
+REDUCED = 16
+"""Outputs that are so many times smaller than inputs cost little to compare."""
 PLACED = "tiny+infinite+nan"
 """Kinds that change a few numbers, in one case."""
 NO_ROOM = "the timed shape is too large for another case"
@@ -108,7 +111,8 @@ def planned(
         cases = [(first, kind) for kind in kinds] + [
             (shape, kind) for shape in more for kind in ("heavy_tailed", STRIDED)
         ]
-    return cases + [(timed, kind) for kind in _at_timed_shape(call, decided=decided)]
+    reduces = call - sizes[timed] <= sizes[timed] // REDUCED
+    return cases + [(timed, kind) for kind in _at_timed_shape(call, reduces=reduces, decided=decided)]
 
 
 def left_out(call: int) -> tuple[str, ...]:
@@ -117,13 +121,14 @@ def left_out(call: int) -> tuple[str, ...]:
     return tuple(kind for kind in KINDS if kind not in asked)
 
 
-def _at_timed_shape(call: int, *, decided: bool = True) -> list[str]:
+def _at_timed_shape(call: int, *, reduces: bool = False, decided: bool = True) -> list[str]:
+    """The kinds of its cases, of those inputs that fit into :data:`MOST_TIMED_BYTES`."""
     room = MOST_TIMED_BYTES // max(call, 1)
     centred = [] if decided else [CENTRED]
     if room >= len(KINDS):
         return [*KINDS, *centred]
-    if room > len(ROUGH) + 1:
-        return [*ROUGH, STRIDED, PLACED, *centred]
+    if room > len(FAR) + len(FEW) + 1:
+        return [*FAR, *FEW, STRIDED, PLACED, *centred]
     if room > 2:
-        return [*("|".join(ROUGH[first::2]) for first in range(2)), STRIDED, PLACED, *centred]
-    return ["|".join(ROUGH), BOTH if decided else ALL]
+        return ["|".join(FAR), *(FEW if reduces else ["|".join(FEW)]), STRIDED, PLACED, *centred]
+    return ["|".join((*FAR, *FEW)), BOTH if decided else ALL]
