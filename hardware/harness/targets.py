@@ -49,7 +49,7 @@ def targets_of(
 
     # Where it does not run in float64, it is its own oracle, in its own precision (see bounds.OWN_PRECISION).
     precise = precise_for(0.0)
-    epsilon, count = _epsilon(native), _movements(inputs, native) if shake else 0
+    epsilon, count = epsilon_of(native), _movements(inputs, native) if shake else 0
     shaken = [precise_for(epsilon, seed) for seed in range(count)]
     tolerance = read_tolerance(subject.tolerance)
     for leaf in native:
@@ -77,7 +77,7 @@ def _precise(problem: Open, count: int, compute: Callable[[], Any]) -> list[Any]
     return found if len(found) == count else [None] * count
 
 
-def _epsilon(outputs: list[Any]) -> float:
+def epsilon_of(outputs: list[Any]) -> float:
     """Distance from 1 to the next number in the most precise floating type among ``outputs``."""
     found = [torch.finfo(one.dtype).eps for one in outputs if isinstance(one, torch.Tensor) and _is_floating(one)]
     return float(min(found, default=torch.finfo(torch.float32).eps))
