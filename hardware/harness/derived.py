@@ -8,14 +8,14 @@ and equal numbers of one tensor stay equal where the change is one of values, no
 import math
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from . import values
+from . import reductions, values
 from .kinds import CENTRED, DOMINATED, REPEATED, STRIDED, blocks, parts
 from .messages import HOST
+from .reductions import Range
 
 SHIFT = 32.0
 """Spreads by which ``shifted`` moves the mean: a variance from sums of squares loses three digits of it, one from
@@ -33,17 +33,6 @@ MOST_SPECIAL_ROWS = 64
 LED_ROWS = 2
 """In one row of so many the farthest number comes first. Kernels that take the first number for a typical one fail on
 every draw then, not on those by chance where it is none."""
-SHRUNK = 2.0**-14
-"""``dominated`` multiplies all numbers but those that dominate by this."""
-BELOW = (0.1, 0.4)
-"""The second of two numbers that dominate lies below the first by a share of it between these."""
-FULL_ROWS, LESS = 64, 2.0**-10
-"""In so many rows, what dominates is of full size; elsewhere it is multiplied by this. Fewer dominate a mean, and an
-error in one number in a hundred still meets some of them."""
-SECONDS, PLACES = 4, 16
-"""So many numbers of a row are the second one where the row has at least so many places."""
-DRAWN = 8
-"""``repeated`` takes two numbers out of so many."""
 LEAST_TESTED = 8
 """Neighbours a tensor must have before their order says that it is sorted."""
 PART, HOST_PART = 1 << 24, 1 << 18
@@ -54,17 +43,6 @@ MOST_GAP = 64
 _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
-
-
-@dataclass(frozen=True)
-class _Range:
-    """Of the finite numbers of a tensor."""
-
-    least: float
-    most: float
-    mean: float
-    spread: float
-    """Standard deviation; where all are equal their size, or 1."""
 
 
 def derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
@@ -122,7 +100,7 @@ def _derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
         return None
     if kind in _REDUCED:
         alike = [leaf for leaf in found if leaf.shape == largest.shape]
-        return _replaced(inputs, {id(leaf): _REDUCED[kind](leaf, generator) for leaf in alike})
+        return _replaced(inputs, {id(leaf): _REDUCED[kind](leaf, _range_of(leaf), generator) for leaf in alike})
     return _replaced(inputs, {id(largest): _PLACED[kind](largest, generator)})
 
 
@@ -164,14 +142,14 @@ def _finite(tensor: torch.Tensor) -> torch.Tensor:
     return (flat if values.all_finite(flat) else flat[torch.isfinite(flat)]).double()
 
 
-def _range_of(tensor: torch.Tensor) -> _Range:
+def _range_of(tensor: torch.Tensor) -> Range:
     least, most, total, count = math.inf, -math.inf, 0.0, 0
     for part in filter(torch.Tensor.numel, map(_finite, _parts_of(tensor))):
         least, most = min(least, float(part.min())), max(most, float(part.max()))
         total, count = total + float(part.sum()), count + part.numel()
     mean = total / count
     squares = sum(float((part - mean).square().sum()) for part in map(_finite, _parts_of(tensor)))
-    return _Range(least, most, mean, math.sqrt(squares / count) or max(abs(least), abs(most)) or 1.0)
+    return Range(least, most, mean, math.sqrt(squares / count) or max(abs(least), abs(most)) or 1.0)
 
 
 def _parts_of(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -257,49 +235,6 @@ def _uniform(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
     return torch.rand(shape, generator=generator, dtype=torch.float64, device=generator.device)
 
 
-def _dominated(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Numbers near zero, and in every row a few of two sizes: the most of the tensor, and a little less."""
-    limits = _range_of(tensor)
-    top = limits.most if limits.most > 0 else limits.least
-    low, high = BELOW
-    second = top * (1 - low - (high - low) * float(_uniform(torch.Size(()), generator)))
-    rows = _rows_of(_by_parts(tensor, lambda part: part * SHRUNK))
-    count = 1 + (SECONDS if rows.shape[1] >= PLACES else int(rows.shape[1] > 2))
-    sizes = torch.full((rows.shape[0], 1), LESS, dtype=tensor.dtype, device=tensor.device)
-    sizes[:: -(-rows.shape[0] // FULL_ROWS)] = 1.0
-    for index in reversed(range(count)):
-        _put_in_every_row(rows, sizes * (top if index == 0 else second), generator)
-    return _with_nonfinite(rows.view(tensor.shape), tensor)
-
-
-def _repeated(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """One number everywhere, and a larger one somewhere in every row; both are among those of the tensor."""
-    where = torch.randint(0, tensor.numel(), (DRAWN,), generator=generator, device=tensor.device)
-    drawn = tensor.take(where).nan_to_num(0.0, 0.0, 0.0).sort().values
-    rows = _rows_of(torch.full_like(tensor, float(drawn[(DRAWN - 1) // 2]), memory_format=torch.contiguous_format))
-    _put_in_every_row(rows, drawn[-1:].expand(rows.shape[0], 1), generator)
-    return _with_nonfinite(rows.view(tensor.shape), tensor)
-
-
-def _rows_of(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.contiguous().view(-1, tensor.shape[-1] if tensor.dim() > 1 else tensor.numel())
-
-
-def _put_in_every_row(rows: torch.Tensor, numbers: torch.Tensor, generator: torch.Generator) -> None:
-    where = torch.randint(0, rows.shape[1], (rows.shape[0], 1), generator=generator, device=rows.device)
-    rows.scatter_(1, where, numbers)
-
-
-def _with_nonfinite(changed: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """``changed`` with those numbers of ``tensor`` that are not finite."""
-    if values.all_finite(tensor.reshape(-1)):
-        return changed
-    return torch.where(torch.isfinite(tensor), changed, tensor)
-
-
-_REDUCED: dict[str, Change] = {DOMINATED: _dominated, REPEATED: _repeated}
-
-
 def _tiny(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Zeros of both signs and denormal numbers among the others, and one row of zeros."""
     changed = tensor.clone().contiguous()
@@ -338,6 +273,7 @@ def _put(tensor: torch.Tensor, some: list[float], count: int, generator: torch.G
     tensor.view(-1)[where] = numbers.repeat(-(-count // len(some)))[:count]
 
 
+_REDUCED = {DOMINATED: reductions.dominated, REPEATED: reductions.repeated}
 _PLACED: dict[str, Change] = {"tiny": _tiny, "infinite": _infinite, "nan": _nan}
 
 
