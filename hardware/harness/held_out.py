@@ -59,8 +59,8 @@ def bases(sizes: Sizes, shapes: Sequence[str], *, large: bool = False) -> list[t
     timed, *others = shapes
     small = [shape for shape in others if sizes[shape] <= SMALL_BYTES]
     other = sorted(small, key=lambda shape: -sizes[shape]) or sorted(others, key=lambda shape: sizes[shape])
-    smaller = [(shape, HELD_OUT_KINDS) for shape in (*other[:1], timed)]
-    return smaller if large else [*smaller, (timed, LARGER_KINDS)]
+    larger = [] if large else [(timed, LARGER_KINDS)]
+    return [*((shape, HELD_OUT_KINDS) for shape in (*other[:1], timed)), *larger]
 
 
 def made_up(named: Mapping[str, Sizes], base: str, kind: str, size: int, seed: int) -> dict[str, int] | None:
