@@ -146,11 +146,11 @@ STEP = {
 # Errors that only large inputs meet, or that a mean hides.
 SCORES = {
     **{
-        name: is_("wrong_numbers", says="inputs)")
+        name: is_("wrong_numbers", says="heavy-tailed inputs")
         for name in ("no_maximum_when_large", "no_maximum_at_the_timed_shape", "no_maximum_when_contiguous")
     },
-    "swallows_nan_when_large": is_("wrong_numbers", says="NaN inputs)"),
-    "counts_on_contiguous_when_large": is_("wrong_numbers", naive=None, says="strided inputs)"),
+    "swallows_nan_when_large": is_("wrong_numbers", says="infinite inputs"),
+    "counts_on_contiguous_when_large": is_("wrong_numbers", naive=None, says="strided inputs"),
     "garbage_when_larger": is_("wrong_numbers", says="a shape that the problem does not name"),
     "honest_online_softmax": is_("correct"),
     "honest_softmax_when_large": is_("correct"),
@@ -158,15 +158,16 @@ SCORES = {
 
 LOSS = {
     **{
-        name: is_("wrong_numbers", says="inputs)")
+        name: is_("wrong_numbers", says=" inputs")
         for name in ("short_exp_when_large", "short_exp_at_the_timed_shape", "short_exp_when_contiguous")
     },
-    "short_exp_on_usual_logits": is_("wrong_numbers", says="inputs)"),
+    "short_exp_on_usual_logits": is_("wrong_numbers", says="inputs"),
+    "exp_off_by_little": is_("wrong_numbers", says="dominated inputs"),
     "honest_blocked_loss": is_("correct"),
 }
 
 DISTANCE = {
-    "one_in_a_hundred": is_("wrong_numbers", says="inputs)"),
+    "one_in_a_hundred": is_("wrong_numbers", says=" inputs"),
     "honest_blocked_distance": is_("correct"),
 }
 
