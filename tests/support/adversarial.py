@@ -145,6 +145,34 @@ STEP = {
     "writes_one_input_more": is_("input_mutated", naive=None, says="input tensor 1"),
 }
 
+# Errors that only large inputs meet, or that a mean hides.
+SCORES = {
+    **{
+        name: is_("wrong_numbers", says="heavy-tailed inputs")
+        for name in ("no_maximum_when_large", "no_maximum_at_the_timed_shape", "no_maximum_when_contiguous")
+    },
+    "swallows_nan_when_large": is_("wrong_numbers", says="infinite inputs"),
+    "counts_on_contiguous_when_large": is_("wrong_numbers", naive=None, says="strided inputs"),
+    "garbage_when_larger": is_("wrong_numbers", says="a shape that the problem does not name"),
+    "honest_online_softmax": is_("correct"),
+    "honest_softmax_when_large": is_("correct"),
+}
+
+LOSS = {
+    **{
+        name: is_("wrong_numbers", says=" inputs")
+        for name in ("short_exp_when_large", "short_exp_at_the_timed_shape", "short_exp_when_contiguous")
+    },
+    "short_exp_on_usual_logits": is_("wrong_numbers", says="inputs"),
+    "exp_off_by_little": is_("wrong_numbers", says="dominated inputs"),
+    "honest_blocked_loss": is_("correct"),
+}
+
+DISTANCE = {
+    "one_in_a_hundred": is_("wrong_numbers", says=" inputs"),
+    "honest_blocked_distance": is_("correct"),
+}
+
 ATTACKS = {
     "fork_bomb": is_("runtime_error", naive=None, says="not permitted"),
     "thread_bomb": is_("runtime_error", "out_of_memory", naive=None),
@@ -239,6 +267,9 @@ SUITES = {
     "average": _suite("average", AVERAGE),
     "batchnorm": _suite("batchnorm", BATCHNORM),
     "step": _suite("step", STEP),
+    "scores": _suite("scores", SCORES),
+    "loss": _suite("loss", LOSS),
+    "distance": _suite("distance", DISTANCE),
     "rows_gpu": _suite("rows_gpu", ROWS_GPU, pool="gpu"),
     "product_gpu": _suite("product_gpu", PRODUCT_GPU, pool="gpu"),
 }
