@@ -27,7 +27,7 @@ from .messages import (
 )
 from .sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS, bytes_of
 from .state_messages import INPUT, StateEntry
-from .supply import LEAST_SETS, Supply, judged_sets, sets_for
+from .supply import HARDER_OF, LEAST_SETS, Supply, fits, judged_sets, place, sets_for, warm_sets
 from .worker import Worker, WorkerConfused, WorkerDied
 
 __all__ = ["MAIN_SEEDS", "Case", "CaseHost", "ask_reference", "open_command"]
@@ -236,12 +236,18 @@ class CaseHost:
             return None
         outputs = sum(bytes_of(one.shape, one.dtype) for one in main.outputs if one.dtype)
         judged = judged_sets(len(drawn.seeds), drawn.stride, outputs)
-        chosen = random.SystemRandom().sample(range(len(drawn.seeds)), judged)
+        count = len(drawn.seeds)
+        places = random.SystemRandom().sample(range(warm_sets(count), count), count - warm_sets(count))
         cases = {}
-        for number in chosen:
+        for number in places[:judged]:
             self._plan.append(Planned(main.shape, drawn.seeds[number]))
             cases[number] = len(self._plan) - 1
-        return Supply(file, drawn.inputs, drawn.stride, len(drawn.seeds), outputs, cases)
+        # What takes another path while it is timed meets harder inputs there, too.
+        harder = [case for case in await self.derived_cases() if fits(case, main.shape, drawn.inputs)]
+        for number, case in zip(places[judged : judged + count // HARDER_OF], harder, strict=False):
+            place(case, drawn.inputs, file, number * drawn.stride)
+            cases[number] = case.number
+        return Supply(file, drawn.inputs, drawn.stride, count, outputs, cases)
 
     async def prepare(self) -> None:
         """Find out whether inputs and outputs are large at any shape. If so, all cases are made now.
