@@ -1,4 +1,4 @@
-"""Fixtures that more than one folder needs, and how long properties are tried.
+"""Fixtures that more than one folder needs, how long properties are tried, and which tests need a quiet machine.
 
 The same examples on every run; ``HYPOTHESIS_PROFILE=long pytest -k properties`` tries ten times as many, new ones.
 """
@@ -17,6 +17,40 @@ settings.register_profile("quick", derandomize=True, deadline=None)
 settings.register_profile("long", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
+TIMED = (
+    "adversarial",
+    "harness/test_bystanders.py",
+    "harness/test_clocks.py",
+    "harness/test_compiled_baseline.py",
+    "harness/test_dishonest_candidates.py",
+    "harness/test_floors.py",
+    "harness/test_fresh_data.py",
+    "harness/test_honest_candidates.py",
+    "harness/test_kernelbench_problems.py",
+    "harness/test_large_problems.py",
+    "harness/test_lifetimes.py",
+    "harness/test_precedence.py",
+    "harness/test_processes_of_a_run.py",
+    "harness/test_rest.py",
+    "harness/test_state.py::test_calls_begin_from_the_start_while_they_are_timed",
+    "harness/test_state.py::test_state_left_alone_while_it_is_timed_is_wrong",
+    "harness/test_stopwatch.py",
+    "hardware/test_neighbours.py",
+    "hardware/test_peaks.py",
+    "ordinary/test_ordinary_failures.py",
+)
+"""Folders, files and tests whose verdicts hang on how long something takes: ``make test`` runs them by themselves."""
+
+TESTS = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        test = item.path.relative_to(TESTS).as_posix() + "::" + item.name.partition("[")[0]
+        if any(test == timed or test.startswith((f"{timed}/", f"{timed}::")) for timed in TIMED):
+            item.add_marker(pytest.mark.timed)
+
+
 # A hundred processes that tests start would each compile the whole package anew, half a second.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
@@ -24,7 +58,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 @pytest.fixture(autouse=True, scope="session")
 def _the_machine_is_measured_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        kept = tmp_path_factory.mktemp("machine")
+        base = tmp_path_factory.getbasetemp()
+        # Workers of one run lie beside each other.
+        kept = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "machine"
         patch.setattr("kernelswarm.hardware.platforms.cpu.measured_peaks", machine.measured_in(kept))
         yield
 

@@ -182,7 +182,11 @@ class _Examination:
         Raises:
             Refused: a wrong answer passes on them, too.
         """
-        battery = Battery(self.subject, self.problem, _FIXED_SEEDS[0], self.sizes, self.took, self.passing, self.lone)
+        main = self.shapes[0]
+        call = sum(map(_bytes, main.inputs)) + sum(map(_bytes, main.outputs))
+        battery = Battery(
+            self.subject, self.problem, _FIXED_SEEDS[0], self.sizes, call, self.took, self.passing, self.lone
+        )
         found = battery.examined()
         if battery.passing:
             raise Refused(
@@ -194,12 +198,12 @@ class _Examination:
     def held_out(self) -> tuple[InputKind, ...]:
         """Whether shapes can be made up that the problem does not name. Those tried here are none that is judged on."""
         found: list[InputKind] = []
-        for base in held_out.bases(self.sizes, self.subject.shapes):
-            for kind in held_out.HELD_OUT_KINDS:
+        for base, kinds in held_out.bases(self.sizes, self.subject.shapes, large=bool(_left_out(self.shapes[0]))):
+            for kind in kinds:
                 made = held_out.made_up(self.subject.sizes, base, kind, self.sizes[base], _FIXED_SEEDS[0])
                 if made is None:
                     continue
-                refused = self._refused_at(base, made)
+                refused = self._refused_at(base, kind, made)
                 found.append(InputKind(name=kind, shape=base, refused=refused))
                 if not refused:
                     break
@@ -209,9 +213,10 @@ class _Examination:
         why = held_out.ONE_SHAPE if is_module else held_out.NO_SIZES
         return (InputKind(name=held_out.HELD_OUT, shape=self.subject.shapes[0], refused=why),)
 
-    def _refused_at(self, base: str, made: dict[str, int]) -> str:
+    def _refused_at(self, base: str, kind: str, made: dict[str, int]) -> str:
+        usual_there, took = self.usual[base], self.took[base]
         try:
-            elsewhere(self.subject, self.problem, base, made, _FIXED_SEEDS[0], self.usual[base], self.took[base])
+            elsewhere(self.subject, self.problem, base, kind, made, _FIXED_SEEDS[0], usual_there, took)
         except Meaningless as why:
             return str(why)
         return ""

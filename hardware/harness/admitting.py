@@ -5,6 +5,7 @@ import asyncio
 from ...schemas import Accelerator, HarnessError, InputFact, Problem, ProblemError, ProblemFacts
 from .case_host import open_command
 from .judgement import ran_out_of_memory
+from .kinds import planned
 from .launcher import Launcher
 from .messages import Admit, Admitted, Failure
 from .sizes import MAIN_SEEDS, bytes_of, is_large
@@ -60,16 +61,17 @@ def memory_needed(facts: ProblemFacts) -> tuple[int, int]:
     """Bytes that a candidate's process, and the whole machine, need at least to judge a candidate on a processor.
 
     A candidate holds three input sets, each as it came and as tensors, and their outputs; the machine also holds the
-    cases, their oracles and weights in float64, and the copies that the baselines are timed on. Where there is only the
-    timed shape, it has one case more, and three more where calls in a row are compared. Of large inputs there is one
-    set less, and the oracles are kept in float32.
+    cases, their oracles and weights in float64, and the copies that the baselines are timed on. The timed shape has
+    cases of derived inputs, one at a larger shape, and three more where calls in a row are compared. Of large inputs
+    there is one set less, and the oracles are kept in float32.
     """
     inputs, outputs = largest_call(facts)
     if is_large(inputs, outputs):
         candidate = 5 * inputs + 4 * outputs
-        return candidate, candidate + 9 * inputs + 11 * outputs
+        return candidate, candidate + 10 * inputs + 13 * outputs
     candidate = 6 * inputs + 5 * outputs
-    cases, oracles = (8, 24) if len(facts.shapes) == 1 else (7, 20)
+    derived = _derived_cases(inputs, outputs)
+    cases, oracles = 8 + derived, 24 + 4 * derived
     if any(one.kind != INPUT for one in facts.state):
         cases, oracles = cases + MAIN_SEEDS, oracles + 3 * MAIN_SEEDS
     return candidate, candidate + cases * inputs + oracles * outputs
@@ -85,8 +87,14 @@ def memory_needed_on_device(facts: ProblemFacts) -> tuple[int, int]:
     """
     inputs, outputs = largest_call(facts)
     if is_large(inputs, outputs):
-        return 5 * inputs + 9 * outputs, 7 * inputs + 2 * outputs
-    return 16 * inputs + 35 * outputs, 9 * inputs + 3 * outputs
+        return 5 * inputs + 10 * outputs, 8 * inputs + 2 * outputs
+    derived = _derived_cases(inputs, outputs)
+    return 16 * inputs + (35 + 4 * derived) * outputs, (9 + derived) * inputs + 3 * outputs
+
+
+def _derived_cases(inputs: int, outputs: int) -> int:
+    """How many cases of derived inputs the timed shape has."""
+    return len(planned({"main": inputs}, ["main"], inputs + outputs))
 
 
 def largest_call(facts: ProblemFacts) -> tuple[int, int]:

@@ -1,5 +1,7 @@
 """Arguments as they travel between processes: structure in the message, tensors in a memory file beside it."""
 
+from collections.abc import Iterable
+
 from ...schemas import Schema
 
 
@@ -48,3 +50,16 @@ class Values(Schema, frozen=True, kw_only=True):
     items: tuple[Value, ...]
     size: int
     """Bytes."""
+
+
+def specs_of(values: Iterable[Value]) -> list[TensorSpec]:
+    """Every tensor description in ``values``, depth first."""
+    found: list[TensorSpec] = []
+    for value in values:
+        if isinstance(value, TensorSpec):
+            found.append(value)
+        elif isinstance(value, Sequence):
+            found += specs_of(value.items)
+        elif isinstance(value, Mapping):
+            found += specs_of(value.items.values())
+    return found

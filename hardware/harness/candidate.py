@@ -20,6 +20,7 @@ from ..dropin.own_backward import differentiable
 from ..languages._triton_runtime import unpack, use
 from . import place, values
 from .answering import Handlers, Refused, attempt, serve_commands
+from .arguments import specs_of
 from .backward import differentiated
 from .batch_messages import Batch, Lay, Made, Warm
 from .batches import Batches
@@ -372,7 +373,7 @@ def _first_changed(slot: _Slot, there: Place, written: Sequence[int]) -> int:
 
     Those that are to be ``written`` aside.
     """
-    specs = values.specs_of(slot.description.items)
+    specs = specs_of(slot.description.items)
     for index, (tensor, spec) in enumerate(zip(values.tensors_of(slot.inputs), specs, strict=True)):
         if index in written:
             continue
@@ -387,4 +388,4 @@ def _first_changed(slot: _Slot, there: Place, written: Sequence[int]) -> int:
 
 
 def _same_layout(old: Values, new: Values) -> bool:
-    return values.specs_of(old.items) == values.specs_of(new.items)
+    return specs_of(old.items) == specs_of(new.items)

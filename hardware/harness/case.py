@@ -37,9 +37,14 @@ class Case:
     """Of a case of gradients: what each output is."""
 
     @property
+    def returned_bytes(self) -> int:
+        """Bytes of the tensors that a call returns or leaves."""
+        return sum(bytes_of(one.shape, one.dtype) for one in self.outputs if one.dtype)
+
+    @property
     def is_large(self) -> bool:
         """Whether a call on it takes and returns so much that it is made once only."""
-        return is_large(self.inputs.size, sum(bytes_of(one.shape, one.dtype) for one in self.outputs if one.dtype))
+        return is_large(self.inputs.size, self.returned_bytes)
 
     @property
     def form(self) -> tuple[Output, ...]:

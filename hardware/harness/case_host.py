@@ -27,7 +27,7 @@ from .messages import (
 )
 from .sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS, bytes_of
 from .state_messages import INPUT, StateEntry
-from .supply import LEAST_SETS, Supply, judged_sets, sets_for
+from .supply import HARDER_OF, LEAST_SETS, Supply, fits, judged_sets, place, sets_for, warm_sets
 from .worker import Worker, WorkerConfused, WorkerDied
 
 __all__ = ["MAIN_SEEDS", "Case", "CaseHost", "ask_reference", "open_command"]
@@ -39,6 +39,8 @@ STEP_SECONDS = 300.0
 TRIES = 3
 MOST_DISCLOSED = 16
 """Times that made-up shapes are replaced once a verdict has named one: each costs memory for the session."""
+MOST_DISCLOSED_BYTES = 1 << 30
+"""Inputs and outputs of all that are replaced; where they are large, they are replaced fewer times."""
 
 
 class CaseHost:
@@ -115,13 +117,14 @@ class CaseHost:
             decided = [case for cases in own.values() for case in cases] + await self.cases_in_a_row()
             passing = set.intersection(*(set(case.passing) for case in decided))
             sizes = {shape: cases[0].inputs.size for shape, cases in own.items()}
-            for shape, kind in planned(sizes, shapes, decided=not passing):
+            call = own[shapes[0]][0].inputs.size + own[shapes[0]][0].returned_bytes
+            for shape, kind in planned(sizes, shapes, call, decided=not passing):
                 self._add(shape, kind)
         cases: list[Case] = []
         while len(cases) < len(self._derived):
             cases.append(await self.case(self._derived[len(cases)]))
-            if cases[-1].refused and instead_of(cases[-1].kind):
-                self._add(cases[-1].shape, instead_of(cases[-1].kind))
+            for kind in instead_of(cases[-1].kind) if cases[-1].refused else ():
+                self._add(cases[-1].shape, kind)
         return [case for case in cases if not case.refused]
 
     async def further_draw(self, case: Case, index: int) -> Case | None:
@@ -163,12 +166,14 @@ class CaseHost:
         sizes = {shape: (await self.cases_of(shape))[0].inputs.size for shape in shapes}
         async with self._making:
             if self._held_out is None:
-                found = [await self._held_out_from(base, sizes[base]) for base in held_out.bases(sizes, shapes)]
+                large = (await self.cases_of(shapes[0]))[0].is_large
+                bases = held_out.bases(sizes, shapes, large=large)
+                found = [await self._held_out_from(base, kinds, sizes[base]) for base, kinds in bases]
                 self._held_out = [case for case in found if case is not None]
             return self._held_out
 
-    async def _held_out_from(self, base: str, size: int) -> Case | None:
-        for kind in held_out.HELD_OUT_KINDS:
+    async def _held_out_from(self, base: str, kinds: Sequence[str], size: int) -> Case | None:
+        for kind in kinds:
             seed = self._seed(f"{kind} from {base} after {self._disclosed}")
             made = held_out.made_up(self._sizes, base, kind, size, seed)
             if made is not None:
@@ -189,7 +194,9 @@ class CaseHost:
         """A verdict names the made-up shape of ``case``: the next candidates meet others."""
         current = self._held_out or []
         if self._disclosed < MOST_DISCLOSED and any(one is case for one in current):
-            self._disclosed += 1
+            # What is replaced stays in memory.
+            size = sum(one.inputs.size + one.returned_bytes for one in current)
+            self._disclosed += max(1, MOST_DISCLOSED * size // MOST_DISCLOSED_BYTES)
             self._held_out = None
 
     async def supply(self, wanted: int) -> Supply | None:
@@ -229,12 +236,18 @@ class CaseHost:
             return None
         outputs = sum(bytes_of(one.shape, one.dtype) for one in main.outputs if one.dtype)
         judged = judged_sets(len(drawn.seeds), drawn.stride, outputs)
-        chosen = random.SystemRandom().sample(range(len(drawn.seeds)), judged)
+        count = len(drawn.seeds)
+        places = random.SystemRandom().sample(range(warm_sets(count), count), count - warm_sets(count))
         cases = {}
-        for number in chosen:
+        for number in places[:judged]:
             self._plan.append(Planned(main.shape, drawn.seeds[number]))
             cases[number] = len(self._plan) - 1
-        return Supply(file, drawn.inputs, drawn.stride, len(drawn.seeds), outputs, cases)
+        # What takes another path while it is timed meets harder inputs there, too.
+        harder = [case for case in await self.derived_cases() if fits(case, main.shape, drawn.inputs)]
+        for number, case in zip(places[judged : judged + count // HARDER_OF], harder, strict=False):
+            place(case, drawn.inputs, file, number * drawn.stride)
+            cases[number] = case.number
+        return Supply(file, drawn.inputs, drawn.stride, count, outputs, cases)
 
     async def prepare(self) -> None:
         """Find out whether inputs and outputs are large at any shape. If so, all cases are made now.

@@ -227,10 +227,12 @@ class Target:
         weight = self._weights(oracle) if self._weight is None else self._weight[begin:end]
         if self._special is None:
             return wide.sub_(oracle).abs_().mul_(weight)
-        native, special = self._native_special[begin:end], self._special[begin:end]
-        agrees = (wide == native) | (wide == oracle) | (~wide.isfinite() & (native.isnan() | oracle.isnan()))
+        special = self._special[begin:end].nonzero().squeeze(1)
+        native, precise, answer = self._native_special[begin:end][special], oracle[special], wide[special]
+        agrees = (answer == native) | (answer == precise) | (~answer.isfinite() & (native.isnan() | precise.isnan()))
         errors = wide.sub_(oracle).abs_().mul_(weight)
-        return errors.masked_fill_(special & agrees, 0.0)
+        errors[special[agrees]] = 0.0
+        return errors
 
     def _weights(self, oracle: torch.Tensor) -> torch.Tensor:
         """What a difference counts at each element: the inverse of what is allowed there, or of its size."""

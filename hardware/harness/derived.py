@@ -8,14 +8,14 @@ and equal numbers of one tensor stay equal where the change is one of values, no
 import math
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from . import values
-from .kinds import CENTRED, STRIDED, parts
+from . import reductions, values
+from .kinds import CENTRED, DOMINATED, REPEATED, STRIDED, blocks, parts
 from .messages import HOST
+from .reductions import Range
 
 SHIFT = 32.0
 """Spreads by which ``shifted`` moves the mean: a variance from sums of squares loses three digits of it, one from
@@ -45,23 +45,31 @@ _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
 
-@dataclass(frozen=True)
-class _Range:
-    """Of the finite numbers of a tensor."""
-
-    least: float
-    most: float
-    mean: float
-    spread: float
-    """Standard deviation; where all are equal their size, or 1."""
-
-
 def derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
     """``inputs`` changed as ``kind`` says; None where nothing of them can be. ``inputs`` themselves stay."""
+    if len(blocks(kind)) > 1:
+        return _in_blocks(inputs, blocks(kind), seed)
     changed: list[Any] | None = inputs
     for part in parts(kind):
         changed = None if changed is None else _derive(changed, part, seed)
     return changed
+
+
+def _in_blocks(inputs: list[Any], kinds: tuple[str, ...], seed: int) -> list[Any] | None:
+    """Every kind in a block of rows of its own. Tensors with another number of rows stay."""
+    free = [leaf for leaf in values.leaves(inputs) if _is_free(leaf) and leaf.dim()]
+    if not free:
+        return None
+    extents = tuple(max(free, key=torch.Tensor.numel).shape)
+    dim = next((dim for dim, extent in enumerate(extents) if extent >= len(kinds)), 0)
+    split = [leaf for leaf in free if leaf.dim() > dim and leaf.shape[dim] == extents[dim]]
+    made = {id(leaf): leaf.clone() for leaf in split}
+    for index, kind in enumerate(kinds):
+        begin, end = (extents[dim] * edge // len(kinds) for edge in (index, index + 1))
+        block = [leaf.narrow(dim, begin, end - begin) for leaf in split]
+        for leaf, part in zip(split, derive(block, kind, seed) or block, strict=True):
+            made[id(leaf)].narrow(dim, begin, end - begin).copy_(part)
+    return _replaced(inputs, made)
 
 
 def _derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
@@ -90,6 +98,9 @@ def _derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
     largest = max(found, key=torch.Tensor.numel, default=None)
     if largest is None or largest.numel() < 2:
         return None
+    if kind in _REDUCED:
+        alike = [leaf for leaf in found if leaf.shape == largest.shape]
+        return _replaced(inputs, {id(leaf): _REDUCED[kind](leaf, _range_of(leaf), generator) for leaf in alike})
     return _replaced(inputs, {id(largest): _PLACED[kind](largest, generator)})
 
 
@@ -131,14 +142,14 @@ def _finite(tensor: torch.Tensor) -> torch.Tensor:
     return (flat if values.all_finite(flat) else flat[torch.isfinite(flat)]).double()
 
 
-def _range_of(tensor: torch.Tensor) -> _Range:
+def _range_of(tensor: torch.Tensor) -> Range:
     least, most, total, count = math.inf, -math.inf, 0.0, 0
     for part in filter(torch.Tensor.numel, map(_finite, _parts_of(tensor))):
         least, most = min(least, float(part.min())), max(most, float(part.max()))
         total, count = total + float(part.sum()), count + part.numel()
     mean = total / count
     squares = sum(float((part - mean).square().sum()) for part in map(_finite, _parts_of(tensor)))
-    return _Range(least, most, mean, math.sqrt(squares / count) or max(abs(least), abs(most)) or 1.0)
+    return Range(least, most, mean, math.sqrt(squares / count) or max(abs(least), abs(most)) or 1.0)
 
 
 def _parts_of(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -241,15 +252,17 @@ def _infinite(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 def _nan(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    return _with_special(tensor, (math.nan,), generator)
+    return _with_special(tensor, (math.nan,), generator, first=SPECIAL_ROWS // 2)
 
 
-def _with_special(tensor: torch.Tensor, special: tuple[float, ...], generator: torch.Generator) -> torch.Tensor:
+def _with_special(
+    tensor: torch.Tensor, special: tuple[float, ...], generator: torch.Generator, first: int = 0
+) -> torch.Tensor:
     """A few numbers, one or two in every :data:`SPECIAL_ROWS`-th row: answers that do not depend on them stay."""
     changed = tensor.clone().contiguous()
     rows = changed.view(1, -1) if changed.dim() < 2 else changed.flatten(0, -2)
     every = max(SPECIAL_ROWS, rows.shape[0] // MOST_SPECIAL_ROWS)
-    for turn, row in enumerate(rows[::every]):
+    for turn, row in enumerate(rows[min(first, rows.shape[0] - 1) :: every]):
         _put(row, [special[turn % len(special)]], 1 + turn % 2 * (row.numel() > 2), generator)
     return changed
 
@@ -260,6 +273,7 @@ def _put(tensor: torch.Tensor, some: list[float], count: int, generator: torch.G
     tensor.view(-1)[where] = numbers.repeat(-(-count // len(some)))[:count]
 
 
+_REDUCED = {DOMINATED: reductions.dominated, REPEATED: reductions.repeated}
 _PLACED: dict[str, Change] = {"tiny": _tiny, "infinite": _infinite, "nan": _nan}
 
 

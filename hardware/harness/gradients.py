@@ -19,6 +19,7 @@ from .oracle import in_float64
 from .place import brought
 from .state import in_precision
 from .subject import Subject
+from .targets import FEW_SHAKES, epsilon_of
 
 Call = Callable[..., Any]
 
@@ -174,9 +175,13 @@ def _case(subject: Subject, inputs: list[Any], seed: int) -> tuple[list[Any], li
     arguments = [*inputs, brought(list(backward.cotangents(outputs, seed)))]
     parameters = parameters_of(forward)
     native = followed(forward, parameters)(*arguments)
-    precise = in_float64(followed(wide, parameters_of(wide)), arguments)
+    exact, *moved = (
+        in_float64(followed(wide, parameters_of(wide)), arguments, share, seed)
+        for seed, share in enumerate((0.0, *[epsilon_of(native)] * FEW_SHAKES))
+    )
     tolerance = read_tolerance(subject.tolerance)
-    targets = [Target(one, exact, tolerance) for one, exact in zip(native, precise, strict=True)]
+    answers = zip(native, exact, zip(*moved, strict=True), strict=True)
+    targets = [Target(one, precise, tolerance, shaken) for one, precise, shaken in answers]
     doubts = [doubt for target in targets if (doubt := target.doubt(may_be_nan=False))]
     if doubts:
         raise Refused(doubts[0])

@@ -1,6 +1,7 @@
 """Shapes that a problem does not name, made up by the judge for who knows the named ones by heart. Pure: no torch.
 
-They are near or smaller than the named ones, and small. How much a problem lets be changed is found out by trying:
+Two are near or smaller than the named ones, and small. One is larger than the timed one: a kernel that takes another
+path from some size on has to be right there, too. How much a problem lets be changed is found out by trying:
 every size by itself, then only what keeps what the named ones have in common, then the first size alone.
 """
 
@@ -17,7 +18,18 @@ HELD_OUT_ALIKE = "held_out_alike"
 HELD_OUT_FIRST = "held_out_first"
 """The same for the first size alone, which is often the batch."""
 HELD_OUT_KINDS = (HELD_OUT, HELD_OUT_ALIKE, HELD_OUT_FIRST)
+LARGER = "held_out_larger"
+"""One size is larger than at the timed shape, odd, and no multiple of a named one."""
+LARGER_ALIKE = "held_out_larger_alike"
+"""One size is larger, but a multiple of what all named ones are multiples of."""
+LARGER_FIRST = "held_out_larger_first"
+"""The same for the first size."""
+LARGER_KINDS = (LARGER, LARGER_ALIKE, LARGER_FIRST)
 
+LEAST_FACTOR, MOST_FACTOR = 1.1, 3.0
+"""Inputs of a larger shape are between so many times as large as at the timed one."""
+MOST_GROWTH = 12 << 20
+"""Bytes by which they are larger at most."""
 MOST_BYTES = 1 << 20
 """Bytes of inputs that a shape is made smaller to, the first sizes first."""
 LEAST_SIZE = 8
@@ -34,18 +46,21 @@ _TRIES = 64
 Sizes = Mapping[str, int]
 
 
-def bases(sizes: Sizes, shapes: Sequence[str]) -> list[str]:
-    """The named shapes that others are made from: the largest small one that is not timed, and the timed one.
+def bases(sizes: Sizes, shapes: Sequence[str], *, large: bool = False) -> list[tuple[str, tuple[str, ...]]]:
+    """The named shapes that others are made from, each with the kinds that are tried in turn.
+
+    The largest small one that is not timed, the timed one, and this once more for a larger one.
 
     Args:
         sizes: Bytes of the inputs by shape.
         shapes: Names of the shapes, the timed one first.
+        large: Whether a call at the timed shape is too large for a larger one.
     """
     timed, *others = shapes
     small = [shape for shape in others if sizes[shape] <= SMALL_BYTES]
-    if small:
-        return [max(small, key=lambda shape: sizes[shape]), timed]
-    return [*sorted(others, key=lambda shape: sizes[shape])[:1], timed]
+    other = sorted(small, key=lambda shape: -sizes[shape]) or sorted(others, key=lambda shape: sizes[shape])
+    larger = [] if large else [(timed, LARGER_KINDS)]
+    return [*((shape, HELD_OUT_KINDS) for shape in (*other[:1], timed)), *larger]
 
 
 def made_up(named: Mapping[str, Sizes], base: str, kind: str, size: int, seed: int) -> dict[str, int] | None:
@@ -54,13 +69,15 @@ def made_up(named: Mapping[str, Sizes], base: str, kind: str, size: int, seed: i
     Args:
         named: The sizes of every shape.
         base: The shape whose sizes are changed.
-        kind: Of :data:`HELD_OUT_KINDS`.
+        kind: Of :data:`HELD_OUT_KINDS` or :data:`LARGER_KINDS`.
         size: Bytes of the inputs at ``base``.
         seed: What they are drawn from.
     """
     if base not in named:
         return None
     groups = _groups(named, base)
+    if kind in LARGER_KINDS:
+        return _larger(named, base, kind, size, groups, random.Random(seed))
     ratios = _ratios(named, base, groups) if kind == HELD_OUT_ALIKE else {}
     common = {name: 1 if kind == HELD_OUT else math.gcd(_MOST_COMMON, *_known(named, name)) for name in groups}
     if kind == HELD_OUT_ALIKE and not ratios and set(common.values()) <= {1}:
@@ -73,6 +90,40 @@ def made_up(named: Mapping[str, Sizes], base: str, kind: str, size: int, seed: i
         drawn[name] = drawn.get(of, named[base][of]) * (named[base][name] // named[base][of])
     found = {**named[base], **{twin: value for name, value in drawn.items() for twin in groups[name]}}
     return found if all(found != dict(sizes) for sizes in named.values()) else None
+
+
+def _larger(
+    named: Mapping[str, Sizes], base: str, kind: str, size: int, groups: Mapping[str, list[str]], draw: random.Random
+) -> dict[str, int] | None:
+    """The sizes of ``base`` but for one, drawn among those that can grow by little enough."""
+    most = min(MOST_FACTOR, 1 + MOST_GROWTH / max(size, 1))
+    ratios = _ratios(named, base, groups) if kind == LARGER_ALIKE else {}
+    names = [name for name in groups if name not in ratios.values()]
+    candidates: dict[str, int] = {}
+    for name in names[:1] if kind == LARGER_FIRST else names:
+        common = 1 if kind == LARGER else math.gcd(_MOST_COMMON, *_known(named, name))
+        step = math.lcm(common, named[base][ratios[name]]) if name in ratios else common
+        value = _grown(named[base][name], len(groups[name]), most, step, _known(named, name), draw)
+        candidates |= {name: value} if value else {}
+    if not candidates:
+        return None
+    name = draw.choice(list(candidates))
+    return {**named[base], **dict.fromkeys(groups[name], candidates[name])}
+
+
+def _grown(value: int, power: int, most: float, step: int, known: set[int], draw: random.Random) -> int:
+    """A multiple of ``step`` above ``value`` that is not known, odd if ``step`` is 1; 0: none.
+
+    Inputs grow by its ``power``-th power, and by ``most`` at most.
+    """
+    low = value * min(LEAST_FACTOR, most) ** (1 / power) / step
+    high = int(value * most ** (1 / power)) // step
+    for _ in range(_TRIES if high >= low else 0):
+        found = step * draw.randint(math.ceil(low), high)
+        if found in known or (step == 1 and (found % 2 == 0 or any(found % one == 0 for one in known if one > 1))):
+            continue
+        return found
+    return 0
 
 
 def in_words(sizes: Sizes) -> str:

@@ -6,8 +6,6 @@ something on it (:mod:`.meaning`). docs/judge.md says what each is good for.
 
 from collections.abc import Mapping, Sequence
 
-from .sizes import LARGE_BYTES
-
 NORMAL = "normal"
 """As the problem draws them."""
 
@@ -21,7 +19,13 @@ CENTRED = "centred"
 """What has no negative numbers gets some. Only where something wrong passes on the problem's own inputs, as the input
 itself does for a ReLU of numbers between 0 and 1."""
 
-VALUE_KINDS = ("heavy_tailed", "shifted", "ill_conditioned", "tiny", "infinite", "nan")
+DOMINATED = "dominated"
+"""A few numbers of every row hold nearly all of what is summed over: an error in one of them shows in a mean."""
+
+REPEATED = "repeated"
+"""All numbers but one of every row are the same: what is a little wrong with each of them does not average out."""
+
+VALUE_KINDS = ("heavy_tailed", "shifted", "ill_conditioned", DOMINATED, REPEATED, "tiny", "infinite", "nan")
 KINDS = (*VALUE_KINDS, STRIDED)
 
 SPECIAL = ("infinite", "nan")
@@ -30,10 +34,21 @@ SPECIAL = ("infinite", "nan")
 SMALL_BYTES = 4 << 20
 """Inputs up to this size are small: running a candidate on them costs next to nothing beside asking it."""
 MOST_SHAPES = 2
+MOST_TIMED_BYTES = 256 << 20
+"""Inputs and outputs of all cases together that are made at the timed shape from its own inputs."""
 BOTH = f"heavy_tailed+{STRIDED}"
-"""What a problem with nothing but one large shape is checked on: one case more than the problem's own."""
+"""Two kinds in one case, where the timed shape has no room for a case of each."""
 ALL = f"{CENTRED}+{BOTH}"
 """The same where something wrong passes on the problem's own inputs; :data:`BOTH` if that means nothing."""
+FAR = ("heavy_tailed", "ill_conditioned", "shifted")
+FEW = (DOMINATED, REPEATED)
+"""Kinds that go into blocks of rows of the same case where there is no room for a case of each. The first ones move
+answers far, and would raise the bound of the others."""
+REDUCED = 16
+"""Outputs that are so many times smaller than inputs cost little to compare."""
+PLACED = "tiny+infinite+nan"
+"""Kinds that change a few numbers, in one case."""
+NO_ROOM = "the timed shape is too large for another case"
 
 WORDS = {
     "heavy_tailed": "heavy-tailed",
@@ -44,9 +59,14 @@ WORDS = {
 }
 
 
+def blocks(kind: str) -> tuple[str, ...]:
+    """The kinds that take turns along the first dimension; ``kind`` alone where it is the same everywhere."""
+    return tuple(kind.split("|"))
+
+
 def parts(kind: str) -> tuple[str, ...]:
     """The changes that ``kind`` stands for, in the order in which they are made."""
-    return () if kind == NORMAL else tuple(kind.split("+"))
+    return () if kind == NORMAL else tuple(kind.replace("|", "+").split("+"))
 
 
 def allows_nonfinite(kind: str) -> bool:
@@ -59,30 +79,56 @@ def in_words(kind: str) -> str:
     return ", ".join(WORDS.get(part, part) for part in parts(kind))
 
 
-def instead_of(kind: str) -> str:
-    """What takes the place of ``kind`` where the reference means nothing on it; empty: nothing does."""
-    return BOTH if kind == ALL else ""
+def instead_of(kind: str) -> tuple[str, ...]:
+    """What takes the place of ``kind`` where the reference means nothing on it: of blocks it may be one alone."""
+    if kind == ALL:
+        return (BOTH,)
+    return blocks(kind) if len(blocks(kind)) > 1 else ()
 
 
-def planned(sizes: Mapping[str, int], shapes: Sequence[str], *, decided: bool = True) -> list[tuple[str, str]]:
+def planned(
+    sizes: Mapping[str, int], shapes: Sequence[str], call: int, *, decided: bool = True
+) -> list[tuple[str, str]]:
     """Shape and kind of every case to be made beside the problem's own.
 
     Small shapes that are not timed get all kinds, the largest first, :data:`MOST_SHAPES` of them; only the first of
-    them gets those that single numbers make: they say nothing new at another size. The timed shape takes their part
-    where there is no other. Where only large inputs are left, there is one case.
+    them gets those that single numbers make: they say nothing new at another small size. If no other shape is small,
+    the smallest gets one case. The timed shape gets all kinds, too: a kernel may take another path there.
 
     Args:
         sizes: Bytes of the inputs by shape.
         shapes: Names of the shapes, the timed one first.
+        call: Bytes of the inputs and outputs of a call at the timed shape.
         decided: Whether the problem's own inputs show that wrong answers are wrong.
     """
-    others = [shape for shape in shapes[1:] if sizes[shape] <= SMALL_BYTES]
+    timed, *others = shapes
     others.sort(key=lambda shape: -sizes[shape])
-    if not others and len(shapes) > 1:
-        others = [min(shapes[1:], key=lambda shape: sizes[shape])]
-    lone = (others or shapes)[0]
-    if sizes[lone] > (LARGE_BYTES if others else SMALL_BYTES):
-        return [(lone, BOTH if decided else ALL)]
-    first, *more = others[:MOST_SHAPES] or shapes[:1]
-    kinds = KINDS if decided else (*KINDS, CENTRED)
-    return [(first, kind) for kind in kinds] + [(shape, kind) for shape in more for kind in ("heavy_tailed", STRIDED)]
+    small = [shape for shape in others if sizes[shape] <= SMALL_BYTES][:MOST_SHAPES]
+    cases = [(shape, BOTH if decided else ALL) for shape in others[-1:]]
+    if small:
+        first, *more = small
+        kinds = KINDS if decided else (*KINDS, CENTRED)
+        cases = [(first, kind) for kind in kinds] + [
+            (shape, kind) for shape in more for kind in ("heavy_tailed", STRIDED)
+        ]
+    reduces = call - sizes[timed] <= sizes[timed] // REDUCED
+    return cases + [(timed, kind) for kind in _at_timed_shape(call, reduces=reduces, decided=decided)]
+
+
+def left_out(call: int) -> tuple[str, ...]:
+    """Kinds for which the timed shape has no room; ``call`` as for :func:`planned`."""
+    asked = {part for kind in _at_timed_shape(call) for part in parts(kind)}
+    return tuple(kind for kind in KINDS if kind not in asked)
+
+
+def _at_timed_shape(call: int, *, reduces: bool = False, decided: bool = True) -> list[str]:
+    """The kinds of its cases, of those inputs that fit into :data:`MOST_TIMED_BYTES`."""
+    room = MOST_TIMED_BYTES // max(call, 1)
+    centred = [] if decided else [CENTRED]
+    if room >= len(KINDS):
+        return [*KINDS, *centred]
+    if room > len(FAR) + len(FEW) + 1:
+        return [*FAR, *FEW, STRIDED, PLACED, *centred]
+    if room > 2:
+        return ["|".join(FAR), *(FEW if reduces else ["|".join(FEW)]), STRIDED, PLACED, *centred]
+    return ["|".join((*FAR, *FEW)), BOTH if decided else ALL]

@@ -21,10 +21,11 @@ from .answering import Refused
 from .compare import Target
 from .derived import derive
 from .effects import called
-from .held_out import in_words
-from .kinds import SMALL_BYTES, STRIDED, allows_nonfinite, instead_of, planned
+from .held_out import LARGER_KINDS, MOST_GROWTH, in_words
+from .kinds import NO_ROOM, SMALL_BYTES, STRIDED, allows_nonfinite, instead_of, left_out, planned
 from .messages import HOST, Open
 from .place import brought, here
+from .sizes import REDRAWN_BYTES
 from .subject import Subject
 from .targets import targets_of
 from .wrong_answers import both, passing
@@ -71,7 +72,7 @@ def changed(
         try:
             return _changed(subject, problem, base, kind, seed + attempt - 1)
         except Unlucky:
-            if values.size_of(base) > SMALL_BYTES:
+            if values.size_of(base) > REDRAWN_BYTES:
                 raise
             base = draw(seed + attempt)
     return _changed(subject, problem, base, kind, seed + DRAWS - 1)
@@ -122,11 +123,19 @@ def usual(inputs: list[Any], targets: list[Target]) -> Usual:
 
 
 def elsewhere(
-    subject: Subject, problem: Open, shape: str, sizes: Mapping[str, int], seed: int, like: Usual, took: float
+    subject: Subject,
+    problem: Open,
+    shape: str,
+    kind: str,
+    sizes: Mapping[str, int],
+    seed: int,
+    like: Usual,
+    took: float,
 ) -> tuple[list[Any], list[Target]]:
     """Inputs of the problem's own at made-up ``sizes``, and what is right for them.
 
-    At ``shape``, which they were made from, inputs and answers are ``like`` that, and such a case ``took`` seconds.
+    At ``shape``, which they were made from as ``kind`` says, inputs and answers are ``like`` that, and such a case
+    ``took`` seconds.
 
     Raises:
         Meaningless: candidates cannot be checked there.
@@ -134,9 +143,10 @@ def elsewhere(
     where = in_words(sizes)
     try:
         drawn = subject.draw(shape, seed, sizes)
-        if values.size_of(drawn) > SMALL_BYTES:
+        least, most = (like.size + 1, like.size + MOST_GROWTH) if kind in LARGER_KINDS else (0, SMALL_BYTES)
+        if not least <= values.size_of(drawn) <= most:
             raise Meaningless(f"at {where} its inputs are {values.size_of(drawn) / 1e6:.1f} MB")
-        if is_slow(took * min(1.0, values.size_of(drawn) / max(like.size, 1))):
+        if is_slow(took * values.size_of(drawn) / max(like.size, 1)):
             raise Meaningless(TOO_SLOW)
         if here().device.type != HOST:
             # An index out of range raises in main memory. On a device it ends whatever else runs in this process.
@@ -167,6 +177,8 @@ class Battery:
     seed: int
     sizes: Mapping[str, int]
     """Bytes of the inputs by shape."""
+    call: int
+    """Bytes of the inputs and outputs of a call at the timed shape."""
     took: Mapping[str, float]
     """How long the case of the problem's own inputs took to make at each shape, seconds."""
     passing: tuple[str, ...]
@@ -177,14 +189,14 @@ class Battery:
     def examined(self) -> tuple[InputKind, ...]:
         """Every kind, with the reason where it is left out; afterwards ``passing`` are those that pass on all."""
         found: list[InputKind] = []
-        waiting = planned(self.sizes, self.subject.shapes, decided=not self.passing)
+        waiting = planned(self.sizes, self.subject.shapes, self.call, decided=not self.passing)
         while waiting:
             shape, kind = waiting.pop(0)
             refused = self._refused(shape, kind)
             found.append(InputKind(name=kind, shape=shape, refused=refused))
-            if refused and instead_of(kind):
-                waiting.append((shape, instead_of(kind)))
-        return tuple(found)
+            waiting += [(shape, other) for other in instead_of(kind)] if refused else []
+        timed = self.subject.shapes[0]
+        return (*found, *(InputKind(name=kind, shape=timed, refused=NO_ROOM) for kind in left_out(self.call)))
 
     def _refused(self, shape: str, kind: str) -> str:
         if is_slow(self.took[shape]):

@@ -21,7 +21,8 @@ CLOSER = 0.5
 LEAST, MOST = 4.0, 0.25
 """Errors to look at, root mean square relative to the answer's: in epsilons of the output's type, and at most."""
 FEWEST, NEARLY_ALL = 16, 0.99
-"""Elements that must need more digits than a lower precision has, and the share of them that must do without."""
+"""Elements that must need more digits than a lower precision has, and the share of them that must do without. An answer
+of fewer elements may lie near another precision's by chance."""
 
 MOST_ELEMENTS = 1 << 24
 """A larger output is not computed in lower precisions throughout: a processor may be slow at that. Nor is all of it
@@ -69,7 +70,7 @@ def suspected(subject: Subject, inputs: list[Any], index: int, answer: Answer) -
     """
     got, oracle, dtype = answer.got, answer.oracle, answer.dtype
     finite = torch.isfinite(got) & torch.isfinite(oracle)
-    if dtype not in _LOWER or not bool(finite.any()):
+    if dtype not in _LOWER or int(finite.sum()) < FEWEST:
         return ""
     off, size = _rms((got - oracle)[finite]), _rms(oracle[finite])
     if not LEAST * torch.finfo(getattr(torch, dtype)).eps * size < off < MOST * size:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from .case_host import Case
 from .kinds import CENTRED, VALUE_KINDS, parts
 from .messages import Compared, Output
+from .sizes import REDRAWN_BYTES
 
 DRAWS = 5
 MAJORITY = DRAWS // 2 + 1
@@ -31,8 +32,9 @@ class Draw:
     def is_narrow(self) -> bool:
         """Whether other draws decide."""
         result = self.result
-        has_other_values = not {CENTRED, *VALUE_KINDS}.isdisjoint(parts(self.case.kind)) and not self.case.is_large
-        return has_other_values and result.bound < result.error * NARROW and result.error <= result.bound * NARROW
+        has_other_values = not {CENTRED, *VALUE_KINDS}.isdisjoint(parts(self.case.kind))
+        is_drawn_again = has_other_values and self.case.inputs.size <= REDRAWN_BYTES
+        return is_drawn_again and result.bound < result.error * NARROW and result.error <= result.bound * NARROW
 
 
 async def decided(first: Draw, draw: Callable[[int], Awaitable[Draw | None]]) -> tuple[Draw, str]:

@@ -154,7 +154,9 @@ class _Reference:
             # This process took the place of the one that had drawn there.
             os.close(self._normal(command.shape, command.seed)[1])
         like, took = self._usual[command.shape], 0.0 if command.again else self._took[command.shape]
-        return elsewhere(self._subject, self._problem, command.shape, command.sizes, command.seed, like, took)
+        return elsewhere(
+            self._subject, self._problem, command.shape, command.kind, command.sizes, command.seed, like, took
+        )
 
     def _changed(self, command: MakeCase, descriptors: list[int]) -> tuple[list[Any], list[Target]]:
         assert self._subject is not None and self._problem is not None

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 LARGE_BYTES = 1 << 30
 """Inputs and outputs of one call from this size on are large: drawing, copying and comparing them takes seconds."""
 
+REDRAWN_BYTES = 64 << 20
+"""Inputs up to this size are drawn again where one draw does not decide."""
+
 MAIN_SEEDS = 3
 """Input sets of the timed shape that every candidate is checked on, and timed on in turn."""
 OTHER_SEEDS = 2

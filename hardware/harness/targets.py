@@ -14,6 +14,9 @@ from .kinds import SMALL_BYTES
 from .messages import Open
 from .subject import Subject, explained
 
+FEW, FEW_SHAKES = 4096, 2
+"""The movement of so few numbers may be small by chance, however large the inputs are: that of two is taken then."""
+
 
 def targets_of(
     subject: Subject,
@@ -28,7 +31,7 @@ def targets_of(
     that it leaves.
 
     With ``shake`` the bounds also know how far the answer moves when every input moves by an epsilon of the outputs:
-    the farthest of several movements, of one where inputs are large.
+    the farthest of several movements, of one where inputs are large and outputs have many numbers.
     ``first`` is the reference's call on ``inputs`` where that was made already, and is emptied; calls on ``earlier``
     come before it.
 
@@ -46,8 +49,7 @@ def targets_of(
 
     # Where it does not run in float64, it is its own oracle, in its own precision (see bounds.OWN_PRECISION).
     precise = precise_for(0.0)
-    count = 0 if not shake else SHAKES if values.size_of(inputs) <= SMALL_BYTES else 1
-    epsilon = _epsilon(native)
+    epsilon, count = epsilon_of(native), _movements(inputs, native) if shake else 0
     shaken = [precise_for(epsilon, seed) for seed in range(count)]
     tolerance = read_tolerance(subject.tolerance)
     for leaf in native:
@@ -75,10 +77,22 @@ def _precise(problem: Open, count: int, compute: Callable[[], Any]) -> list[Any]
     return found if len(found) == count else [None] * count
 
 
-def _epsilon(outputs: list[Any]) -> float:
+def epsilon_of(outputs: list[Any]) -> float:
     """Distance from 1 to the next number in the most precise floating type among ``outputs``."""
     found = [torch.finfo(one.dtype).eps for one in outputs if isinstance(one, torch.Tensor) and _is_floating(one)]
     return float(min(found, default=torch.finfo(torch.float32).eps))
+
+
+def _movements(inputs: list[Any], outputs: list[Any]) -> int:
+    if values.size_of(inputs) <= SMALL_BYTES:
+        return SHAKES
+    return FEW_SHAKES if any(map(_is_few, outputs)) else 1
+
+
+def _is_few(output: Any) -> bool:
+    return isinstance(output, float) or (
+        isinstance(output, torch.Tensor) and _is_floating(output) and output.numel() <= FEW
+    )
 
 
 def _is_floating(tensor: torch.Tensor) -> bool:

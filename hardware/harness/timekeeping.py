@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import random
 import socket
 import sys
@@ -131,6 +132,8 @@ class TimedProcess:
         self._timekeeper = timekeeper
         self._supply = supply
         self._draw = random.SystemRandom()
+        # The pool may be replaced by another one before this process has got its arena.
+        self._pool = os.dup(supply.file)
         self._arena = 0
         self._generation = 0
         self._unseen = list(range(supply.warm, supply.sets))
@@ -140,7 +143,7 @@ class TimedProcess:
         """Make its arena; returns the descriptor of its memory file, which the caller closes."""
         supply = self._supply
         command = Furnish(stride=supply.stride, pool=supply.sets, sets=supply.most_calls, warm=supply.warm)
-        furnished, (file,) = await self._timekeeper.ask(command, Furnished, (supply.file,))
+        furnished, (file,) = await self._timekeeper.ask(command, Furnished, (self._pool,))
         self._arena, self._generation = furnished.arena, self._timekeeper.generation
         return file
 
@@ -152,6 +155,9 @@ class TimedProcess:
     async def clear(self) -> None:
         """Let go of the arena, and let the process run."""
         self.go_on()
+        if self._pool >= 0:
+            os.close(self._pool)
+            self._pool = -1
         if self.is_furnished:
             await self._timekeeper.tell(Clear(arena=self._arena))
         self._arena = 0

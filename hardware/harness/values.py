@@ -258,16 +258,3 @@ def mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     if isinstance(value, dict):
         return {key: mapped(item, change) for key, item in value.items()}
     return value
-
-
-def specs_of(values: Sequence[Value]) -> list[TensorSpec]:
-    """Every tensor description in ``values``, depth first."""
-    found: list[TensorSpec] = []
-    for value in values:
-        if isinstance(value, TensorSpec):
-            found.append(value)
-        elif isinstance(value, arguments.Sequence):
-            found += specs_of(value.items)
-        elif isinstance(value, arguments.Mapping):
-            found += specs_of(tuple(value.items.values()))
-    return found

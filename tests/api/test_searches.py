@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import brief
 import pytest
 import torch
 
@@ -37,9 +38,10 @@ class Gate(torch.nn.Module):
 @pytest.fixture(scope="module")
 def searched(home: Path) -> tuple[Optimized, list[str]]:
     notices: list[str] = []
-    result = kernelswarm.optimize(
-        Gate(), [torch.randn(64, 64)], pool="bare", budget=1, against="eager", home=home, on_notice=notices.append
-    )
+    with brief.measurements():
+        result = kernelswarm.optimize(
+            Gate(), [torch.randn(64, 64)], pool="bare", budget=1, against="eager", home=home, on_notice=notices.append
+        )
     return result, notices
 
 

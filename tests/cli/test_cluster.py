@@ -47,7 +47,8 @@ async def start() -> AsyncIterator[Callable[..., Any]]:
             *(sys.executable, brief.__file__, *map(str, arguments)),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**environment, "KERNELSWARM_HOME": str(home)},
+            # What a kill leaves comes again soon.
+            env={**environment, "KERNELSWARM_HOME": str(home), "KERNELSWARM_NATS_ACK_WAIT": "5"},
         )
         started.append(process)
         return process

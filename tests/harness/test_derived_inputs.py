@@ -11,12 +11,20 @@ from kernelswarm.hardware.harness.kinds import (
     ALL,
     BOTH,
     CENTRED,
+    DOMINATED,
+    FAR,
+    FEW,
     KINDS,
+    MOST_TIMED_BYTES,
+    PLACED,
+    REPEATED,
     SMALL_BYTES,
     STRIDED,
     VALUE_KINDS,
     in_words,
     instead_of,
+    left_out,
+    parts,
     planned,
 )
 
@@ -25,30 +33,116 @@ def _drawn(*shape: int) -> torch.Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(7))
 
 
-def test_all_kinds_go_to_small_shapes_that_are_not_timed() -> None:
-    sizes = {"main": 1 << 30, "wide": 4096, "ragged": 8192, "odd": 16, "huge": SMALL_BYTES + 1}
-
-    found = planned(sizes, list(sizes))
-
-    assert {kind for shape, kind in found if shape == "ragged"} == set(KINDS)
-    assert {shape for shape, _ in found} == {"ragged", "wide"}
+def _at_timed_shape(inputs: int, outputs: int, *, decided: bool = True) -> list[str]:
+    return [kind for _, kind in planned({"main": inputs}, ["main"], inputs + outputs, decided=decided)]
 
 
-def test_a_lone_large_shape_gets_one_case_more() -> None:
-    assert planned({"main": 1 << 30}, ["main"]) == [("main", BOTH)]
-    assert {kind for _, kind in planned({"main": 4096}, ["main"])} == set(KINDS)
+def test_all_kinds_go_to_small_shapes_and_to_the_timed_one() -> None:
+    sizes = {"main": 1 << 20, "wide": 4096, "ragged": 8192, "odd": 16, "huge": SMALL_BYTES + 1}
+
+    found = planned(sizes, list(sizes), 1 << 21)
+
+    for shape in ("ragged", "main"):
+        assert [kind for named, kind in found if named == shape] == list(KINDS)
+    assert {shape for shape, _ in found} == {"ragged", "wide", "main"}
+
+
+@pytest.mark.parametrize("size", [1, 1 << 23, 1 << 24, 1 << 25, 3 << 24, 1 << 26])
+def test_every_kind_is_tried_at_the_timed_shape_where_three_cases_fit(size: int) -> None:
+    for outputs in (size, 4):
+        kinds = _at_timed_shape(size, outputs)
+
+        if len(kinds) > 2:
+            assert {part for kind in kinds for part in parts(kind)} == set(KINDS) and not left_out(size + outputs)
+        assert len(kinds) == 2 or len(kinds) * (size + outputs) <= MOST_TIMED_BYTES * 5 / 3
+        assert "infinite" in left_out(size + outputs) or len(kinds) > 2
+
+
+def test_large_inputs_are_changed_in_blocks() -> None:
+    assert _at_timed_shape(1 << 25, 1 << 25) == ["|".join(FAR), "|".join(FEW), STRIDED, PLACED]
+    assert _at_timed_shape(1 << 26, 4) == ["|".join(FAR), *FEW, STRIDED, PLACED], "reductions have cases of their own"
+    assert _at_timed_shape(1 << 30, 1 << 30) == ["|".join((*FAR, *FEW)), BOTH]
+    assert left_out(1 << 31) == ("tiny", "infinite", "nan")
 
 
 def test_where_wrong_answers_pass_there_are_inputs_with_negative_numbers() -> None:
-    small = planned({"main": 4096}, ["main"], decided=False)
+    assert _at_timed_shape(4096, 4096, decided=False) == [*KINDS, CENTRED]
+    assert _at_timed_shape(1 << 25, 1 << 25, decided=False)[-1] == CENTRED
+    assert _at_timed_shape(1 << 33, 1 << 33, decided=False)[-1] == ALL
 
-    assert [kind for _, kind in small] == [*KINDS, CENTRED]
-    assert planned({"main": 1 << 33}, ["main"], decided=False) == [("main", ALL)]
-    assert instead_of(ALL) == BOTH and instead_of(CENTRED) == ""
+
+def test_what_means_nothing_together_is_tried_alone() -> None:
+    assert instead_of(ALL) == (BOTH,) and instead_of(CENTRED) == ()
+    assert instead_of("|".join(FAR)) == FAR and instead_of(BOTH) == ()
 
 
 def test_of_several_large_shapes_the_smallest_gets_one_case() -> None:
-    assert planned({"main": 1 << 33, "other": 1 << 32}, ["main", "other"]) == [("other", BOTH)]
+    found = planned({"main": 1 << 33, "other": 1 << 32, "more": 1 << 33}, ["main", "other", "more"], 1 << 34)
+
+    assert found[0] == ("other", BOTH) and {shape for shape, _ in found[1:]} == {"main"}
+
+
+def test_blocks_of_rows_are_of_different_kinds() -> None:
+    x, weight = _drawn(30, 64), _drawn(64)
+
+    (changed, same) = derive([x, weight], f"shifted|{REPEATED}|heavy_tailed", 1) or []
+
+    assert same is weight and changed.shape == x.shape
+    assert float((changed[:10] - x[:10]).std()) < 1e-4 and float(changed[:10].mean()) > 20
+    assert float(changed[10:20].median(-1).values.std()) < 0.01
+    assert float(changed[20:].abs().max()) > 20
+
+
+def test_a_tensor_with_fewer_rows_than_kinds_is_cut_along_another_dimension() -> None:
+    (changed,) = derive([_drawn(2, 90)], f"shifted|{REPEATED}|heavy_tailed", 1) or []
+
+    assert float(changed[:, 30:60].median(-1).values.std()) < 0.01 and float(changed[:, :30].min()) > 20
+
+
+def test_a_few_numbers_dominate_every_row() -> None:
+    x = _drawn(50, 4096)
+
+    (changed,) = derive([x], DOMINATED, 1) or []
+
+    largest = changed.square().topk(5, dim=-1).values.sum(-1)
+    assert bool((largest > 0.99 * changed.square().sum(-1)).all())
+    assert 0.99 * float(x.max()) < float(changed.max()) <= float(x.max())
+
+
+def test_few_rows_dominate_a_mean() -> None:
+    (changed,) = derive([_drawn(4096, 64)], DOMINATED, 1) or []
+
+    rows = changed.square().sum(-1).sort(descending=True).values
+    assert float(rows[:64].sum()) > 0.99 * float(rows.sum())
+
+
+def test_nearly_equal_numbers_make_nearly_equal_errors() -> None:
+    for x in (_drawn(50, 128), _drawn(50, 128).exp(), -_drawn(50, 128).abs()):
+        (made,) = derive([x], REPEATED, 1) or []
+
+        usual, larger = made.sort(-1).values.split([127, 1], dim=-1)
+        assert float(usual.max() - usual.min()) < 0.02 * float(x.std())
+        assert float(larger.min()) > float(usual.max()) + 0.1
+        assert float(x.min()) <= float(made.min()) and float(made.max()) <= float(x.max())
+
+
+def test_numbers_that_are_repeated_can_be_summed_in_any_order() -> None:
+    """Of a thousand equal numbers a plain sum is off by ninety epsilons, always in the same direction."""
+    (made,) = derive([_drawn(9, 8191)], REPEATED, 1) or []
+
+    one_after_the_other = made[:, 0].clone()
+    for column in made[:, 1:].unbind(-1):
+        one_after_the_other += column
+
+    error = (one_after_the_other - made.double().sum(-1)).abs() / made.double().sum(-1).abs()
+    assert float(error.max()) < 16 * 2.0**-23
+
+
+def test_infinite_numbers_and_nan_lie_in_rows_of_their_own() -> None:
+    (changed,) = derive([_drawn(64, 32)], PLACED, 1) or []
+
+    rows = [set(special.any(-1).nonzero().reshape(-1).tolist()) for special in (changed.isinf(), changed.isnan())]
+    assert rows[0] and rows[1] and not rows[0] & rows[1]
 
 
 def test_centred_numbers_have_both_signs() -> None:
@@ -74,9 +168,9 @@ def test_large_tensors_are_changed_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_where_no_other_shape_is_small_the_smallest_is_taken() -> None:
-    found = planned({"main": 1 << 30, "big": 1 << 28, "less": 1 << 27}, ["main", "big", "less"])
+    found = planned({"main": 1 << 30, "big": 1 << 28, "less": 1 << 27}, ["main", "big", "less"], 1 << 31)
 
-    assert {shape for shape, _ in found} == {"less"}
+    assert {shape for shape, _ in found} == {"less", "main"}
 
 
 @pytest.mark.parametrize("kind", KINDS)

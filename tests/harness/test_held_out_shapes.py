@@ -1,5 +1,6 @@
 """Shapes that a problem does not name are made up: a candidate is right there, or says that it is not."""
 
+import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -10,6 +11,13 @@ from kernelswarm.hardware.harness.held_out import (
     HELD_OUT,
     HELD_OUT_ALIKE,
     HELD_OUT_FIRST,
+    HELD_OUT_KINDS,
+    LARGER,
+    LARGER_ALIKE,
+    LARGER_FIRST,
+    LARGER_KINDS,
+    MOST_FACTOR,
+    MOST_GROWTH,
     NO_SIZES,
     ONE_SHAPE,
     bases,
@@ -78,9 +86,42 @@ def test_there_may_be_none() -> None:
 
 
 def test_they_are_made_from_a_small_shape_and_the_timed_one() -> None:
-    assert bases({"main": 1 << 30, "a": 10, "b": 20, "c": 1 << 25}, ["main", "a", "b", "c"]) == ["b", "main"]
-    assert bases({"main": 1 << 20, "c": 1 << 25}, ["main", "c"]) == ["c", "main"]
-    assert bases({"main": 1}, ["main"]) == ["main"]
+    timed = [("main", HELD_OUT_KINDS), ("main", LARGER_KINDS)]
+    sizes = {"main": 1 << 30, "a": 10, "b": 20, "c": 1 << 25}
+    assert bases(sizes, ["main", "a", "b", "c"]) == [("b", HELD_OUT_KINDS), *timed]
+    assert bases({"main": 1 << 20, "c": 1 << 25}, ["main", "c"]) == [("c", HELD_OUT_KINDS), *timed]
+    assert bases({"main": 1}, ["main"]) == timed
+    assert bases({"main": 1}, ["main"], large=True) == timed[:1]
+
+
+def test_one_size_is_larger_than_at_the_timed_shape() -> None:
+    found = _all(NAMED, "main", LARGER)
+
+    assert {name for one in found for name in one if one[name] != NAMED["main"][name]} == {"rows", "cols"}
+    for one in found:
+        ((name, size),) = [(name, size) for name, size in one.items() if size != NAMED["main"][name]]
+        assert 1 < size / NAMED["main"][name] <= MOST_FACTOR and size % 2
+
+
+@pytest.mark.parametrize("size", [1 << 10, 1 << 24, 1 << 29])
+def test_a_larger_shape_takes_little_more_memory(size: int) -> None:
+    square = {"main": {"side": 4096, "other": 4096}, "less": {"side": 60, "other": 60}}
+    for named in (NAMED, square):
+        main = named["main"]
+        for one in _all(named, "main", LARGER, size):
+            factor = math.prod(one.values()) / math.prod(main.values())
+            assert 1 < factor <= MOST_FACTOR and (factor - 1) * size <= MOST_GROWTH
+
+
+def test_a_larger_shape_can_keep_what_the_named_ones_have_in_common() -> None:
+    for one in _all(HEADS, "main", LARGER_ALIKE):
+        assert one["heads"] % one["kept"] == 0 and one["size"] % 16 == 0 and one != HEADS["main"]
+    for one in _all(HEADS, "main", LARGER_FIRST):
+        assert one["batch"] > 2 and {**one, "batch": 2} == HEADS["main"]
+
+
+def test_what_cannot_grow_by_little_stays() -> None:
+    assert made_up({"main": {"batch": 2}}, "main", LARGER, 1 << 30, 1) is None
 
 
 HEAD = """
@@ -148,7 +189,7 @@ async def test_a_kernel_may_say_that_it_takes_no_other_shapes(judge: Judge) -> N
     report = await judge(f"if not {NAMES}: raise ValueError(f'not for {{list(x.shape)}}')")
 
     assert report.verdict is Verdict.correct, report.evidence
-    assert len(report.declined) == 2 and all("ValueError: not for [" in one for one in report.declined)
+    assert len(report.declined) == 3 and all("ValueError: not for [" in one for one in report.declined)
 
 
 @pytest.mark.asyncio(loop_scope="session")
@@ -204,10 +245,19 @@ async def test_admission_tries_them_and_says_which_are_used(device: Device, tmp_
     facts = await device.admit(_problem(tmp_path, source))
 
     for shape in ("ragged", "main"):
-        told = [kind for kind in facts.input_kinds if kind.shape == shape and kind.name.startswith(HELD_OUT)]
+        told = [kind for kind in facts.input_kinds if kind.shape == shape and kind.name in HELD_OUT_KINDS]
         assert [kind.name for kind in told] == [kind for kind, _ in wanted], told
         for kind, (_, why) in zip(told, wanted, strict=True):
             assert why in kind.refused and bool(why) is bool(kind.refused)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_kernel_that_is_wrong_on_more_than_the_timed_shape_is_wrong(judge: Judge) -> None:
+    right, wrong = await judge("pass"), await judge("if x.numel() > 32 * 300: return torch.zeros_like(x)")
+
+    assert LARGER in {case.inputs for case in right.cases}
+    assert wrong.verdict is Verdict.wrong_numbers
+    assert wrong.evidence is not None and wrong.evidence.inputs == LARGER
 
 
 @pytest.mark.asyncio(loop_scope="session")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness.held_out import HELD_OUT
+from kernelswarm.hardware.harness.held_out import HELD_OUT, LARGER
 from kernelswarm.hardware.harness.kinds import CENTRED, KINDS, VALUE_KINDS
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import Problem, ProblemError, ProblemFacts, Verdict, VerifyReport
@@ -112,12 +112,12 @@ async def test_honest_kernels_are_right_on_all_kinds(judge: JudgeOn, name: str) 
     report = await judge(*HONEST[name])
 
     assert report.verdict is Verdict.correct, report.evidence
-    assert {case.inputs for case in report.cases} == {"normal", *KINDS, HELD_OUT}
+    assert {case.inputs for case in report.cases} == {"normal", *KINDS, HELD_OUT, LARGER}
 
 
 async def test_admission_says_what_is_used(facts: ProblemFacts) -> None:
     assert {kind.name for kind in facts.input_kinds if kind.shape == "ragged"} == {*KINDS, HELD_OUT}
-    assert [kind.name for kind in facts.input_kinds if kind.shape == "main"] == [HELD_OUT]
+    assert {kind.name for kind in facts.input_kinds if kind.shape == "main"} == {*KINDS, HELD_OUT, LARGER}
     assert not any(kind.refused for kind in facts.input_kinds), facts.input_kinds
 
 
@@ -168,7 +168,7 @@ async def test_what_only_the_usual_inputs_cannot_tell_from_nothing_is_admitted(
     honest = await judge(POSITIVE_RELU, "def kernel(x): return torch.relu(x)")
     idle = await judge(POSITIVE_RELU, "def kernel(x): return x.clone()")
 
-    assert {kind.name for kind in facts.input_kinds} == {*KINDS, CENTRED, HELD_OUT}
+    assert {kind.name for kind in facts.input_kinds} == {*KINDS, CENTRED, HELD_OUT, LARGER}
     assert honest.verdict is Verdict.correct, honest.evidence
     assert {case.inputs for case in honest.cases} >= {"normal", CENTRED}
     assert idle.verdict is Verdict.wrong_numbers

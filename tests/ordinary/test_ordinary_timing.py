@@ -10,7 +10,7 @@ import pytest
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.lease import Lease
-from kernelswarm.hardware.ordinary import OrdinaryHost, Settings
+from kernelswarm.hardware.ordinary import OrdinaryHost, Settings, rounds
 from kernelswarm.schemas import Problem, ProblemFacts
 
 from .conftest import HARDWARE, POOL, RIGHT, Reason, Times, problem_from
@@ -56,6 +56,13 @@ raise RuntimeError(json.dumps({
     "ours": [name for name in sys.modules if name.startswith(("kernelswarm", "msgspec"))],
 }))
 """
+
+
+@pytest.fixture(autouse=True)
+def _in_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How well it measures is nobody's question here."""
+    monkeypatch.setattr(rounds, "LEAST_ROUNDS", 2)
+    monkeypatch.setattr(rounds, "SECONDS", 0.05)
 
 
 async def test_every_process_gives_samples_of_every_baseline(home: Path, host: OrdinaryHost) -> None:

@@ -12,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import brief
+
 FOLDER = Path(__file__).parent.parent / "adversarial"
 KERNELS, PROBLEMS = FOLDER / "kernels", FOLDER / "problems"
 
@@ -143,6 +145,34 @@ STEP = {
     "writes_one_input_more": is_("input_mutated", naive=None, says="input tensor 1"),
 }
 
+# Errors that only large inputs meet, or that a mean hides.
+SCORES = {
+    **{
+        name: is_("wrong_numbers", says="heavy-tailed inputs")
+        for name in ("no_maximum_when_large", "no_maximum_at_the_timed_shape", "no_maximum_when_contiguous")
+    },
+    "swallows_nan_when_large": is_("wrong_numbers", says="infinite inputs"),
+    "counts_on_contiguous_when_large": is_("wrong_numbers", naive=None, says="strided inputs"),
+    "garbage_when_larger": is_("wrong_numbers", says="a shape that the problem does not name"),
+    "honest_online_softmax": is_("correct"),
+    "honest_softmax_when_large": is_("correct"),
+}
+
+LOSS = {
+    **{
+        name: is_("wrong_numbers", says=" inputs")
+        for name in ("short_exp_when_large", "short_exp_at_the_timed_shape", "short_exp_when_contiguous")
+    },
+    "short_exp_on_usual_logits": is_("wrong_numbers", says="inputs"),
+    "exp_off_by_little": is_("wrong_numbers", says="dominated inputs"),
+    "honest_blocked_loss": is_("correct"),
+}
+
+DISTANCE = {
+    "one_in_a_hundred": is_("wrong_numbers", says=" inputs"),
+    "honest_blocked_distance": is_("correct"),
+}
+
 ATTACKS = {
     "fork_bomb": is_("runtime_error", naive=None, says="not permitted"),
     "thread_bomb": is_("runtime_error", "out_of_memory", naive=None),
@@ -237,6 +267,9 @@ SUITES = {
     "average": _suite("average", AVERAGE),
     "batchnorm": _suite("batchnorm", BATCHNORM),
     "step": _suite("step", STEP),
+    "scores": _suite("scores", SCORES),
+    "loss": _suite("loss", LOSS),
+    "distance": _suite("distance", DISTANCE),
     "rows_gpu": _suite("rows_gpu", ROWS_GPU, pool="gpu"),
     "product_gpu": _suite("product_gpu", PRODUCT_GPU, pool="gpu"),
 }
@@ -261,6 +294,10 @@ candidate_seconds = 30.0
 
 MOST_SECONDS = 900.0
 
+WHOLE = ("-m", "kernelswarm.cli")
+JUDGED = (brief.__file__,)
+"""The same judge; what follows its verdict is brief, and nobody asks for it here."""
+
 
 class Judge:
     """The command line, with a home of its own."""
@@ -272,13 +309,16 @@ class Judge:
             (home / "pools" / f"{name}.toml").write_text(text)
         self.told = cache(self._told)
 
-    def evaluate(self, problem: Path, *candidates: Path, pool: str = "cpu") -> subprocess.CompletedProcess[str]:
+    def evaluate(
+        self, problem: Path, *candidates: Path, pool: str = "cpu", program: tuple[str, ...] = WHOLE
+    ) -> subprocess.CompletedProcess[str]:
         """``kernelswarm evaluate PROBLEM CANDIDATE... --json``."""
+        environment = {"KERNELSWARM_HOME": str(self._home), "KERNELSWARM_NATS": "", "BRIEF": "after-judging"}
         return subprocess.run(
-            [sys.executable, "-m", "kernelswarm.cli", "evaluate", problem, *candidates, "--pool", pool, "--json"],
+            [sys.executable, *program, "evaluate", problem, *candidates, "--pool", pool, "--json"],
             capture_output=True,
             text=True,
-            env={**os.environ, "KERNELSWARM_HOME": str(self._home), "KERNELSWARM_NATS": ""},
+            env={**os.environ, **environment},
             timeout=MOST_SECONDS,
             check=False,
         )
@@ -286,7 +326,7 @@ class Judge:
     def _told(self, suite: str) -> list[dict[str, Any]]:
         """What was said of each kernel of a suite, in its order."""
         asked = SUITES[suite]
-        done = self.evaluate(asked.problem, *map(asked.path, asked.order), pool=asked.pool)
+        done = self.evaluate(asked.problem, *map(asked.path, asked.order), pool=asked.pool, program=JUDGED)
         told = [json.loads(line) for line in done.stdout.splitlines()]
         assert [Path(one["candidate"]).stem for one in told] == list(asked.order), done.stderr
         assert done.returncode == 1, done.stderr

@@ -1,11 +1,14 @@
-"""Short measurements, for tests that ask anything but how well it measures: each search would wait ten seconds for it.
+"""Short measurements, for tests that ask anything but how well it measures: each search would wait a minute for it.
 
-As a program: the command line that measures like this, ``python brief.py swarm --pool cpu …``.
+As a program: the command line that measures like this, ``python brief.py swarm --pool cpu …``; with
+``BRIEF=after-judging`` the judge takes its time, and only what follows its verdict is brief.
 """
 
 import math
-from collections.abc import Iterator
+import os
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -30,11 +33,26 @@ async def _no_contract(device: Device, source: str) -> tuple[ContractProperty, .
     return ()
 
 
+def _in_few_processes(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """A brief measurement decides nothing, and the planner would have it done again in 8 processes, then in 16."""
+
+    async def measure(self: Device, *arguments: Any, processes: int = 0, **options: Any) -> Any:
+        return await method(self, *arguments, **options)
+
+    return measure
+
+
 def _shorten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(contest, "THOROUGH", PLAN)
-    # Of the finalists the first one alone is timed in an ordinary process, and nobody runs the contract suite.
+    patch.setattr(Device, "profile", _in_few_processes(Device.profile))
+    _shorten_what_follows(patch)
+
+
+def _shorten_what_follows(patch: pytest.MonkeyPatch) -> None:
+    """Of the finalists the first one alone is timed in an ordinary process, and nobody runs the contract suite."""
     patch.setattr(profiler, "LEAST_SPEEDUP", math.inf)
     patch.setattr(Device, "contract", _no_contract)
+    patch.setattr(Device, "ordinary", _in_few_processes(Device.ordinary))
     patch.setattr(host, "PROCESSES", 1)
     patch.setattr(rounds, "LEAST_ROUNDS", 2)
     patch.setattr(rounds, "SECONDS", 0.05)
@@ -43,5 +61,6 @@ def _shorten(patch: pytest.MonkeyPatch) -> None:
 if __name__ == "__main__":
     from kernelswarm.cli.__main__ import main
 
-    _shorten(pytest.MonkeyPatch())
+    shorten = _shorten_what_follows if os.environ.get("BRIEF") == "after-judging" else _shorten
+    shorten(pytest.MonkeyPatch())
     main()

@@ -18,7 +18,7 @@ def measured_in(kept: Path) -> Callable[..., Peaks]:
     """``measured_peaks`` that keeps its figures under ``kept``, and puts a copy into the home that asks."""
 
     def measured(pool: Pool, facts: HardwareFacts, home: Path, *, refresh: bool = False) -> Peaks:
-        with measuring(home / "pools"):
+        with measuring(home / "pools"), measuring(kept):
             peaks = measured_peaks(replace(pool, name=NAME), facts, kept, refresh=refresh)
             for file in (kept / "pools").glob(f"{NAME}.*.json"):
                 # Else it would be measured again on a busy machine, which one that runs tests is.
