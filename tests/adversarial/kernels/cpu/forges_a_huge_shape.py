@@ -23,7 +23,6 @@ def forged(made, batches):
     return type(made)(forms=((huge,),), calls=made.calls)
 
 
-
 def lying(batches, real):
     def make(call, command):
         del batches.make

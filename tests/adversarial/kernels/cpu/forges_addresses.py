@@ -19,10 +19,7 @@ def frame_of(name):
 def forged(made, batches):
     """What is said instead of the answer."""
     places = (0, (1 << 64) - 8, 0xFFFFFFFF81000000)
-    return type(made)(
-        forms=made.forms, calls=tuple((0, places[index % 3]) for index, _ in enumerate(made.calls))
-    )
-
+    return type(made)(forms=made.forms, calls=tuple((0, places[index % 3]) for index, _ in enumerate(made.calls)))
 
 
 def lying(batches, real):

@@ -21,7 +21,6 @@ def forged(made, batches):
     return type(made)(forms=made.forms, calls=made.calls[:1])
 
 
-
 def lying(batches, real):
     def make(call, command):
         del batches.make

@@ -1,8 +1,8 @@
 """Answers: outputs are said to lie in memory that may not be read."""
 
-import sys
 import ctypes
 import mmap
+import sys
 
 import torch
 
@@ -26,7 +26,6 @@ def forged(made, batches):
     address = ctypes.addressof(ctypes.c_char.from_buffer(closed[-1]))
     ctypes.CDLL(None).mprotect(ctypes.c_void_p(address), ctypes.c_size_t(1 << 20), 0)
     return type(made)(forms=made.forms, calls=tuple((0, address) for _ in made.calls))
-
 
 
 def lying(batches, real):

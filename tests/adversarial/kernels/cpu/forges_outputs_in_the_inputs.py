@@ -22,7 +22,6 @@ def forged(made, batches):
     return type(made)(forms=made.forms, calls=tuple((0, inputs[index]) for index, _ in enumerate(made.calls)))
 
 
-
 def lying(batches, real):
     def make(call, command):
         del batches.make

@@ -21,7 +21,6 @@ def forged(made, batches):
     return type(made)(forms=made.forms, calls=tuple((-1, *call[1:]) for call in made.calls))
 
 
-
 def lying(batches, real):
     def make(call, command):
         del batches.make

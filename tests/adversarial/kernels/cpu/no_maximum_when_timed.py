@@ -31,7 +31,15 @@ extern "C" void careless(const float* x, float* out, long n, long cols) {
     }
 }
 """
-CPP_FLAGS = ["-O3", "-march=native", "-fassociative-math", "-fno-signed-zeros", "-freciprocal-math", "-fno-math-errno", "-fno-trapping-math"]
+CPP_FLAGS = [
+    "-O3",
+    "-march=native",
+    "-fassociative-math",
+    "-fno-signed-zeros",
+    "-freciprocal-math",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+]
 
 
 def load():

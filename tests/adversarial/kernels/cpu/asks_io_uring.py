@@ -1,0 +1,23 @@
+"""System: `io_uring`, whose threads in the kernel do not stand still."""
+
+import ctypes
+import os
+
+import torch
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def rmsnorm(x, w):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w
+
+
+def must(result):
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+def kernel(x, w):
+    must(libc.syscall(425, 8, bytes(120)))
+    return rmsnorm(x, w)

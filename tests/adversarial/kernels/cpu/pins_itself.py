@@ -1,0 +1,23 @@
+"""Affinity: it stays on one core, and leaves the other to nobody."""
+
+import ctypes
+import os
+
+import torch
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def rmsnorm(x, w):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w
+
+
+def must(result):
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+def kernel(x, w):
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    return rmsnorm(x, w)
