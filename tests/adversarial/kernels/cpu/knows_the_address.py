@@ -1,5 +1,7 @@
 """Dispatch: on where the input lies: in a private mapping of a memory file calls are timed."""
 
+from pathlib import Path
+
 import torch
 
 ranges = []
@@ -11,7 +13,7 @@ def rmsnorm(x, w):
 
 def is_timed(address):
     if not ranges:
-        for line in open("/proc/self/maps"):
+        for line in Path("/proc/self/maps").read_text().splitlines():
             if "memfd:arena" in line:
                 ranges.append([int(end, 16) for end in line.split()[0].split("-")])
     return any(begin <= address < end for begin, end in ranges)

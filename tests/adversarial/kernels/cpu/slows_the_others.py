@@ -23,13 +23,16 @@ extern "C" void start(long count) {
 }
 extern "C" void rmsnorm(const float* x, const float* w, float* out, long rows, long cols) {
     idle = false;
-    for (long r = 0; r < rows; r++) {
-        const float* in = x + r * cols;
-        float sum = 0;
-        for (long c = 0; c < cols; c++) sum += in[c] * in[c];
-        const float scale = 1.0f / std::sqrt(sum / cols + 1e-6f);
-        for (long c = 0; c < cols; c++) out[r * cols + c] = in[c] * scale * w[c];
-    }
+    // Slower than it need be: what is gained is not by computing.
+    for (int again = 0; again < 40; again++)
+        for (long r = 0; r < rows; r++) {
+            const float* in = x + r * cols;
+            float sum = 0;
+            for (long c = 0; c < cols; c++) sum += in[c] * in[c];
+            const float scale = 1.0f / std::sqrt(sum / cols + 1e-6f);
+            for (long c = 0; c < cols; c++) out[r * cols + c] = in[c] * scale * w[c];
+            asm volatile("" ::: "memory");
+        }
     idle = true;
 }
 """
