@@ -1,7 +1,6 @@
 """Timing from outside, as interleaved timing asks for it: batches of a baseline, and what a batch costs by itself."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from .batch_messages import Batch
 from .contest import Contestant
@@ -14,38 +13,21 @@ its answer, its other threads may still compute: that is to be little beside it.
 IDLE_BATCHES = 5
 
 
-@dataclass
-class IdleCost:
-    """What a batch of calls that do nothing takes, by its calls. Measured in the baselines' process."""
-
-    one_ns: float = 0.0
-    """Of one call."""
-    call_ns: float = 0.0
-    """Of each further one."""
-
-    def of(self, calls: int) -> float:
-        """Nanoseconds of a batch."""
-        return self.one_ns + self.call_ns * (calls - 1)
-
-
 TimeBatch = Callable[[Batch], Awaitable[TimedBatch]]
 
 
-async def idle_cost(batch: TimeBatch, most_calls: int) -> IdleCost:
-    """Measure it; ``batch`` times one of the baselines' process."""
+async def idle_ns(batch: TimeBatch) -> int:
+    """What a batch of one call takes that does nothing; ``batch`` times one of the baselines' process.
 
-    async def cost(calls: int) -> float:
-        # The least: whatever disturbed one of them would be taken off what the calls of others took.
-        return min([(await batch(Batch(calls=calls, name=IDLE))).ns for _ in range(IDLE_BATCHES)])
-
-    one = await cost(1)
-    most = await cost(most_calls) if most_calls > 1 else one
-    return IdleCost(one, max(0.0, (most - one) / max(1, most_calls - 1)))
+    Only that is subtracted, not what further calls cost: a candidate that makes its calls in a loop of its own does not
+    pay it, and must not be given it. The least counts: whatever disturbed the others would be taken off, too.
+    """
+    return min([(await batch(Batch(calls=1, name=IDLE))).ns for _ in range(IDLE_BATCHES)])
 
 
-def counted(batch: TimedBatch, calls: int, idle: IdleCost) -> Timed:
+def counted(batch: TimedBatch, idle_ns: int) -> Timed:
     """What counts of a batch: its calls."""
-    return Timed(ns=max(1, round(batch.ns - idle.of(calls))), whole_ns=batch.ns, kept=-1)
+    return Timed(ns=max(1, batch.ns - idle_ns), whole_ns=batch.ns, kept=-1)
 
 
 def contestant(name: str, ask: Callable[[Time], Awaitable[Timed]], most_calls: int) -> Contestant:

@@ -3,7 +3,7 @@
 import gc
 import itertools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ class Batches:
 
     def __init__(self) -> None:
         self._sets: list[list[Any]] = []
-        self._outputs: list[list[Any]] = []
+        self._outputs: list[Any] = []
         self._arena: values.MappedFile | None = None
         self._restarts: Restarts | None = None
         self._aliased = False
@@ -61,40 +61,46 @@ class Batches:
         finally:
             gc.enable()
 
-    def _called(self, call: Call, calls: int) -> list[list[Any]]:
+    def _called(self, call: Call, calls: int) -> list[Any]:
         sets = self._sets[:calls]
         if self._restarts is None:
-            return [values.leaves(call(*inputs)) for inputs in sets]
+            return [call(*inputs) for inputs in sets]
         return [self._restarts.left(call(*inputs), inputs, aliased=self._aliased) for inputs in sets]
 
 
-def _described(outputs: list[list[Any]]) -> Made:
-    """Where the outputs of every call lie. It is part of what is timed, so it looks at as little as it can."""
-    columns = list(zip(*outputs, strict=True)) if len(set(map(len, outputs))) == 1 else []
-    if columns and all(map(_is_uniform, columns)):
-        forms = [tuple(_form(*_key(column[0])) for column in columns)]
-        calls = list(
-            zip(itertools.repeat(0, len(outputs)), *(map(_data_ptr, column) for column in columns), strict=True)
-        )
-        return Made(forms=tuple(forms), calls=tuple(calls))
+def _described(outputs: list[Any]) -> Made:
+    """Where the outputs of every call lie. It is part of what is timed, so it looks at as little as it can.
+
+    Tensors without gaps need no look at their shapes: the bytes that must be there decide.
+    """
+    columns = _columns(outputs)
+    if columns and all(map(_has_no_gaps, columns)):
+        form = tuple(_form(*_key(column[0])) for column in columns)
+        addresses = zip(*(map(_data_ptr, column) for column in columns), strict=True)
+        return Made(forms=(form,), calls=tuple((0, *row) for row in addresses))
     known: dict[Any, int] = {}
     rows = []
-    for leaves in outputs:
+    for output in outputs:
+        leaves = values.leaves(output)
         key = tuple(map(_key, leaves))
         rows.append((known.setdefault(key, len(known)), *map(_address, leaves)))
     return Made(forms=tuple(tuple(_form(*one) for one in key) for key in known), calls=tuple(rows))
 
 
-_data_ptr, _stride = torch.Tensor.data_ptr, torch.Tensor.stride
-_looks = operator.attrgetter("shape", "dtype", "layout", "is_cpu")
+_data_ptr, _is_contiguous = torch.Tensor.data_ptr, torch.Tensor.is_contiguous
+_is_cpu = operator.attrgetter("is_cpu")
 
 
-def _is_uniform(column: tuple[Any, ...]) -> bool:
-    """Whether all are tensors in main memory that differ in nothing but their address and their numbers."""
-    if set(map(type, column)) != {torch.Tensor}:
-        return False
-    looks = set(map(_looks, column))
-    return len(looks) == 1 and looks.pop()[2:] == (torch.strided, True) and len(set(map(_stride, column))) == 1
+def _columns(outputs: list[Any]) -> list[Sequence[Any]]:
+    """The tensors at each place of what the calls returned; nothing where calls return different numbers of them."""
+    if set(map(type, outputs)) == {torch.Tensor}:
+        return [outputs]
+    rows = list(map(values.leaves, outputs))
+    return list(zip(*rows, strict=True)) if len(set(map(len, rows))) == 1 else []
+
+
+def _has_no_gaps(column: Sequence[Any]) -> bool:
+    return set(map(type, column)) == {torch.Tensor} and all(map(_is_cpu, column)) and all(map(_is_contiguous, column))
 
 
 def _key(leaf: Any) -> tuple[Any, ...]:

@@ -81,7 +81,7 @@ class TimedOutside(ProcessChecks):
         if command.warm:
             self.process.go_on()
             await self.suspect.ask(Warm(calls=command.warm), Done, case=self.case)
-        return self.timing.count(await self._batch(command.calls, unseen=self.is_counted), command.calls)
+        return self.timing.count(await self._batch(command.calls, unseen=self.is_counted))
 
     async def _batch(self, calls: int, *, unseen: bool) -> TimedBatch:
         async def timed(seconds: float) -> TimedBatch | Failure:

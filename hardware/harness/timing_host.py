@@ -12,7 +12,7 @@ from ...schemas import BaselineReport, BaselineStatus, HardwareFacts, HarnessErr
 from ..lease import Lease
 from ..roofline import roofline
 from .batch_messages import Batch, Lay, Warm
-from .batch_timing import BATCH_NS, IdleCost, contestant, counted, idle_cost
+from .batch_timing import BATCH_NS, contestant, counted, idle_ns
 from .case_host import MAIN_SEEDS, CaseHost, ask_reference
 from .contest import Contestant
 from .launcher import Launcher
@@ -52,7 +52,8 @@ class TimingHost:
         self._contestants: list[Contestant] = []
         self._process: TimedProcess | None = None
         """The process where it is timed from outside."""
-        self._idle = IdleCost()
+        self._idle_ns = 0
+        """What a batch that is timed from outside takes beside its calls."""
         self.report: BaselineReport | None = None
 
     async def close(self) -> None:
@@ -134,15 +135,14 @@ class TimingHost:
             aliased=main.aliased,
         )
 
-    def count(self, batch: TimedBatch, calls: int) -> Timed:
-        """What counts of a batch of ``calls``, by the timekeeper's clock."""
-        return counted(batch, calls, self._idle)
+    def count(self, batch: TimedBatch) -> Timed:
+        """What counts of a batch, by the timekeeper's clock."""
+        return counted(batch, self._idle_ns)
 
     async def measure_idle(self) -> None:
         """Measure what a batch costs beside its calls."""
-        supply = await self.supply()
-        if supply is not None:
-            self._idle = await idle_cost(self._batch, supply.most_calls)
+        if self._process is not None:
+            self._idle_ns = await idle_ns(self._batch)
 
     def go_on(self) -> None:
         """Let the process run: it stands still after each batch."""
@@ -256,7 +256,7 @@ class TimingHost:
         if command.warm:
             self._process.go_on()
             await self._living(ask_reference(self._worker, Warm(calls=command.warm, name=command.name), Done))
-        return self.count(await self._batch(Batch(calls=command.calls, name=command.name)), command.calls)
+        return self.count(await self._batch(Batch(calls=command.calls, name=command.name)))
 
     async def _batch(self, command: Batch) -> TimedBatch:
         if self._process is None:
