@@ -65,12 +65,13 @@ class Frozen:
         listed = os.listdir(f"/proc/{self.pid}/task")  # noqa: PTH208 - it is asked hundreds of times a second
         for thread in self._threads.keys() - set(listed):
             os.close(self._threads.pop(thread))
-        return all(self._is_stopped(thread) for thread in listed)
+        # All are looked at, and with that get their signal: one that is busy in the kernel hides none behind it.
+        stopped = [self._is_stopped(thread) for thread in listed]
+        return all(stopped)
 
     def _is_stopped(self, thread: str) -> bool:
         try:
             if thread not in self._threads:
-                _libc.tgkill(self.pid, int(thread), signal.SIGSTOP)
                 self._threads[thread] = os.open(f"/proc/{self.pid}/task/{thread}/stat", os.O_RDONLY | os.O_CLOEXEC)
             text = os.pread(self._threads[thread], 512, 0)
         except (FileNotFoundError, ProcessLookupError):
@@ -78,7 +79,11 @@ class Frozen:
             os.close(self._threads.pop(thread)) if thread in self._threads else None
             os.kill(self.pid, 0)
             return False
-        return text.rpartition(b")")[2].split(maxsplit=1)[0] in (b"T", b"t", b"Z", b"X")
+        if text.rpartition(b")")[2].split(maxsplit=1)[0] in (b"T", b"t", b"Z", b"X"):
+            return True
+        # New since it was stopped last, or something let it go on.
+        _libc.tgkill(self.pid, int(thread), signal.SIGSTOP)
+        return False
 
     def read(self, address: int, size: int) -> bytearray:
         """Bytes of its memory.

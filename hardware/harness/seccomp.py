@@ -1,5 +1,8 @@
 """A system call filter for candidates: computing is allowed, starting processes and touching others is not.
 
+Neither is what outlives a process or goes on without it: memory and queues that others find by a number, and timers
+and files whose signal would let a process go on that was stopped.
+
 A deny-list in classic BPF (Linux, Documentation/userspace-api/seccomp_filter.rst). It needs no privilege, so it holds
 also where namespaces are not permitted. A refused call fails with EPERM and the candidate may go on.
 """
@@ -20,8 +23,11 @@ _AF_UNIX = 1
 _X32_BIT = 0x40000000
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER, _ARCH, _FIRST_ARGUMENT = 0, 4, 16
-"""Offsets in struct seccomp_data; the argument's low half, both architectures being little-endian."""
+_NUMBER, _ARCH, _FIRST_ARGUMENT, _SECOND_ARGUMENT = 0, 4, 16, 24
+"""Offsets in struct seccomp_data; the arguments' low halves, both architectures being little-endian."""
+
+_F_SETSIG, _F_SETLEASE, _F_NOTIFY = 10, 1024, 1026
+"""Of fcntl: what has the kernel send a signal that its process chooses. One of them lets a stopped process go on."""
 
 _NEW = {
     "pidfd_send_signal": 424, "io_uring_setup": 425, "open_tree": 428, "move_mount": 429, "fsopen": 430,
@@ -31,19 +37,23 @@ _X86_64 = {
     "fork": 57, "vfork": 58, "execve": 59, "execveat": 322, "tkill": 200, "ptrace": 101, "process_vm_readv": 310,
     "process_vm_writev": 311, "unshare": 272, "setns": 308, "mount": 165, "umount2": 166, "pivot_root": 155,
     "chroot": 161, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "keyctl": 250, "add_key": 248,
-    "request_key": 249, "init_module": 175, "finit_module": 313, "delete_module": 176, "kexec_load": 246,
+    "request_key": 249, "timer_create": 222, "mq_open": 240, "mq_notify": 244, "shmget": 29, "shmat": 30, "semget": 64,
+    "msgget": 68, "init_module": 175, "finit_module": 313, "delete_module": 176, "kexec_load": 246,
     "reboot": 169, "open_by_handle_at": 304, "personality": 135, "settimeofday": 164, "clock_settime": 227, **_NEW,
 }  # fmt: skip
 _AARCH64 = {
     "execve": 221, "execveat": 281, "tkill": 130, "ptrace": 117, "process_vm_readv": 270, "process_vm_writev": 271,
     "unshare": 97, "setns": 268, "mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51, "bpf": 280,
     "perf_event_open": 241, "userfaultfd": 282, "keyctl": 219, "add_key": 217, "request_key": 218,
+    "timer_create": 107, "mq_open": 180, "mq_notify": 184, "shmget": 194, "shmat": 196, "semget": 190, "msgget": 186,
     "init_module": 105, "finit_module": 273, "delete_module": 106, "kexec_load": 104, "reboot": 142,
     "open_by_handle_at": 265, "personality": 92, "settimeofday": 170, "clock_settime": 112, **_NEW,
 }  # fmt: skip
+_SPECIAL_X86_64 = {"clone": 56, "clone3": 435, "kill": 62, "tgkill": 234, "socket": 41, "fcntl": 72}
+_SPECIAL_AARCH64 = {"clone": 220, "clone3": 435, "kill": 129, "tgkill": 131, "socket": 198, "fcntl": 25}
 _MACHINES = {
-    "x86_64": (0xC000003E, _X86_64, {"clone": 56, "clone3": 435, "kill": 62, "tgkill": 234, "socket": 41}),
-    "aarch64": (0xC00000B7, _AARCH64, {"clone": 220, "clone3": 435, "kill": 129, "tgkill": 131, "socket": 198}),
+    "x86_64": (0xC000003E, _X86_64, _SPECIAL_X86_64),
+    "aarch64": (0xC00000B7, _AARCH64, _SPECIAL_AARCH64),
 }
 
 
@@ -87,6 +97,7 @@ def filter_code(machine: str, pid: int, *, programs: bool = False) -> bytes:
         *_allowed_if(special["kill"], _EQUAL, pid),
         *_allowed_if(special["tgkill"], _EQUAL, pid),
         *_allowed_if(special["socket"], _EQUAL, _AF_UNIX),
+        *_refused_where(special["fcntl"], _F_SETSIG, _F_SETLEASE, _F_NOTIFY),
     ]  # fmt: skip
     for number in sorted(refused.values()):
         code += [_step(_EQUAL, number, 0, 1), _step(_RETURN, _ERRNO | errno.EPERM)]
@@ -102,6 +113,13 @@ def _allowed_if(number: int, test: int, value: int) -> list[bytes]:
         _step(_RETURN, _ALLOW),
         _step(_RETURN, _ERRNO | errno.EPERM),
     ]
+
+
+def _refused_where(number: int, *values: int) -> list[bytes]:
+    """Steps that end the filter for system call ``number``: refused if its second argument is one of ``values``."""
+    tests = [step for value in values for step in (_step(_EQUAL, value, 0, 1), _step(_RETURN, _ERRNO | errno.EPERM))]
+    end = [_step(_RETURN, _ALLOW)]
+    return [_step(_EQUAL, number, 0, 1 + len(tests) + len(end)), _step(_LOAD, _SECOND_ARGUMENT), *tests, *end]
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:

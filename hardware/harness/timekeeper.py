@@ -158,7 +158,7 @@ def _outputs(process: Frozen, payload: bytes, command: Keep) -> tuple[tuple[str,
     """Why there is nothing in the memory file of a checked call, if so, and these files."""
     try:
         made: Made | Failure = wire.unframe(payload, Made | Failure)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return (), []
     if isinstance(made, Failure):
         return (), []

@@ -19,13 +19,13 @@ from . import wire
 from .batch_messages import Batch, Clear, Form, Furnish, Furnished, Keep, Kept, Made
 from .channel import Channel
 from .messages import Failure
-from .supply import Supply
+from .supply import LEAST_BATCHES, Supply
 from .worker import Worker, WorkerConfused, WorkerDied
 
 T = TypeVar("T")
 
-SMALL_BYTES = 64
-"""Of what a call returns that does nothing."""
+ANY_BYTES = 1 << 62
+"""Of what a call in a process of our own returns: one that does nothing leaves the state of its problem."""
 
 
 class TimekeeperDied(HarnessError):
@@ -136,8 +136,12 @@ class TimedProcess:
         self._pool = os.dup(supply.file)
         self._arena = 0
         self._generation = 0
-        self._unseen = list(range(supply.warm, supply.sets))
-        self._draw.shuffle(self._unseen)
+        unseen = list(range(supply.warm, supply.sets))
+        self._draw.shuffle(unseen)
+        self._judged = [number for number in unseen if number in supply.cases]
+        self._others = [number for number in unseen if number not in supply.cases]
+        self._each = max(1, len(self._judged) // LEAST_BATCHES)
+        """So many judged sets are among those of every batch: who makes few calls is not looked at any less."""
 
     async def furnish(self) -> int:
         """Make its arena; returns the descriptor of its memory file, which the caller closes."""
@@ -168,7 +172,15 @@ class TimedProcess:
 
     def has_unseen(self, calls: int) -> bool:
         """Whether there are so many input sets that it has not seen."""
-        return len(self._unseen) >= calls
+        judged = min(self._each, calls)
+        return len(self._judged) >= judged and len(self._judged) + len(self._others) >= calls
+
+    def _see(self, calls: int) -> list[int]:
+        """The sets of a batch of ``calls``, which are not unseen from then on."""
+        judged = [self._judged.pop() for _ in range(min(self._each, calls))]
+        others = [(self._others or self._judged).pop() for _ in range(calls - len(judged))]
+        self._draw.shuffle(numbers := judged + others)
+        return numbers
 
     async def can_be_read(self, name: str, seconds: float) -> bool:
         """Whether it can be stopped and its outputs be read: not every system permits that.
@@ -176,7 +188,7 @@ class TimedProcess:
         Raises:
             WorkerDied, WorkerConfused, TimeoutError: as :meth:`.Worker.ask`.
         """
-        kept, files = await self._exchange(Batch(calls=1, name=name), [0], [0], seconds, SMALL_BYTES)
+        kept, files = await self._exchange(Batch(calls=1, name=name), [0], [0], seconds, ANY_BYTES)
         wire.close_all(files)
         return kept.problems == ("",)
 
@@ -189,9 +201,7 @@ class TimedProcess:
             WorkerDied, WorkerConfused, TimeoutError: as :meth:`.Worker.ask`.
         """
         calls = command.calls
-        numbers = (
-            [self._unseen.pop() for _ in range(calls)] if unseen else [n % self._supply.warm for n in range(calls)]
-        )
+        numbers = self._see(calls) if unseen else [number % self._supply.warm for number in range(calls)]
         checked = self._drawn(numbers, most_checked) if unseen else []
         kept, files = await self._exchange(command, numbers, checked, seconds, self._supply.output_bytes)
         made = await self._answer(kept)

@@ -28,9 +28,12 @@ def unframe(payload: bytes, kind: type[T] | Any) -> T:
     """Decode a payload.
 
     Raises:
-        msgspec.ValidationError: it is not of ``kind``.
+        msgspec.DecodeError: it is not of ``kind``, or is nested too deeply.
     """
-    decoded: T = msgspec.msgpack.decode(payload, type=kind)
+    try:
+        decoded: T = msgspec.msgpack.decode(payload, type=kind)
+    except RecursionError as error:
+        raise msgspec.DecodeError(str(error)) from None
     return decoded
 
 
