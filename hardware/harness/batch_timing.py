@@ -16,19 +16,19 @@ IDLE_BATCHES = 5
 TimeBatch = Callable[[Batch], Awaitable[TimedBatch]]
 
 
-async def idle_ns(batch: TimeBatch) -> float:
-    """What a batch without a call takes, measured in the baselines' process: ``batch`` times one of that.
+async def idle_ns(batch: TimeBatch) -> int:
+    """What a batch without a call takes; ``batch`` times one of the baselines' process.
 
-    It is all that is taken off. What the harness does for each call (loop, state that is put back and copied) counts
-    for baselines and candidates alike: a candidate may leave it out, and would be credited what it does not pay.
+    All else counts, of baselines and candidates alike: the harness's loop, and state that is put back and copied. Who
+    leaves it out would be credited what it does not pay.
     """
     # The least: whatever disturbed one of them would be taken off what the calls of others took.
     return min([(await batch(Batch(calls=0, name=IDLE))).ns for _ in range(IDLE_BATCHES)])
 
 
-def counted(batch: TimedBatch, idle: float) -> Timed:
-    """What counts of a batch, ``idle`` nanoseconds of which are not its calls'."""
-    return Timed(ns=max(1, round(batch.ns - idle)), whole_ns=batch.ns, kept=-1)
+def counted(batch: TimedBatch, idle_ns: int) -> Timed:
+    """What counts of a batch: its calls."""
+    return Timed(ns=max(1, batch.ns - idle_ns), whole_ns=batch.ns, kept=-1)
 
 
 def contestant(name: str, ask: Callable[[Time], Awaitable[Timed]], most_calls: int) -> Contestant:

@@ -2,7 +2,8 @@
 
 import gc
 import itertools
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ class Batches:
 
     def __init__(self) -> None:
         self._sets: list[list[Any]] = []
-        self._outputs: list[list[Any]] = []
+        self._outputs: list[Any] = []
         self._arena: values.MappedFile | None = None
         self._restarts: Restarts | None = None
         self._aliased = False
@@ -60,21 +61,46 @@ class Batches:
         finally:
             gc.enable()
 
-    def _called(self, call: Call, calls: int) -> list[list[Any]]:
+    def _called(self, call: Call, calls: int) -> list[Any]:
         sets = self._sets[:calls]
         if self._restarts is None:
-            return [values.leaves(call(*inputs)) for inputs in sets]
+            return [call(*inputs) for inputs in sets]
         return [self._restarts.left(call(*inputs), inputs, aliased=self._aliased) for inputs in sets]
 
 
-def _described(outputs: list[list[Any]]) -> Made:
-    """Where the outputs of every call lie. It is part of what is timed, so it looks at as little as it can."""
-    forms: dict[Any, int] = {}
-    calls = []
-    for leaves in outputs:
+def _described(outputs: list[Any]) -> Made:
+    """Where the outputs of every call lie. It is part of what is timed, so it looks at as little as it can.
+
+    Tensors without gaps need no look at their shapes: the bytes that must be there decide.
+    """
+    columns = _columns(outputs)
+    if columns and all(map(_has_no_gaps, columns)):
+        form = tuple(_form(*_key(column[0])) for column in columns)
+        addresses = zip(*(map(_data_ptr, column) for column in columns), strict=True)
+        return Made(forms=(form,), calls=tuple((0, *row) for row in addresses))
+    known: dict[Any, int] = {}
+    rows = []
+    for output in outputs:
+        leaves = values.leaves(output)
         key = tuple(map(_key, leaves))
-        calls.append((forms.setdefault(key, len(forms)), *map(_address, leaves)))
-    return Made(forms=tuple(tuple(_form(*one) for one in key) for key in forms), calls=tuple(calls))
+        rows.append((known.setdefault(key, len(known)), *map(_address, leaves)))
+    return Made(forms=tuple(tuple(_form(*one) for one in key) for key in known), calls=tuple(rows))
+
+
+_data_ptr, _is_contiguous = torch.Tensor.data_ptr, torch.Tensor.is_contiguous
+_is_cpu = operator.attrgetter("is_cpu")
+
+
+def _columns(outputs: list[Any]) -> list[Sequence[Any]]:
+    """The tensors at each place of what the calls returned; nothing where calls return different numbers of them."""
+    if set(map(type, outputs)) == {torch.Tensor}:
+        return [outputs]
+    rows = list(map(values.leaves, outputs))
+    return list(zip(*rows, strict=True)) if len(set(map(len, rows))) == 1 else []
+
+
+def _has_no_gaps(column: Sequence[Any]) -> bool:
+    return set(map(type, column)) == {torch.Tensor} and all(map(_is_cpu, column)) and all(map(_is_contiguous, column))
 
 
 def _key(leaf: Any) -> tuple[Any, ...]:

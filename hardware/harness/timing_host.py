@@ -52,7 +52,8 @@ class TimingHost:
         self._contestants: list[Contestant] = []
         self._process: TimedProcess | None = None
         """The process where it is timed from outside."""
-        self._idle = 0.0
+        self._idle_ns = 0
+        """What a batch that is timed from outside takes beside its calls."""
         self.report: BaselineReport | None = None
 
     async def close(self) -> None:
@@ -136,13 +137,12 @@ class TimingHost:
 
     def count(self, batch: TimedBatch) -> Timed:
         """What counts of a batch, by the timekeeper's clock."""
-        return counted(batch, self._idle)
+        return counted(batch, self._idle_ns)
 
     async def measure_idle(self) -> None:
         """Measure what a batch costs beside its calls."""
-        supply = await self.supply()
-        if supply is not None:
-            self._idle = await idle_ns(self._batch)
+        if self._process is not None:
+            self._idle_ns = await idle_ns(self._batch)
 
     def go_on(self) -> None:
         """Let the process run: it stands still after each batch."""

@@ -111,6 +111,27 @@ async def test_baselines_that_were_killed_while_a_candidate_is_timed_are_replace
     assert (await task).verdict is Verdict.correct
 
 
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+async def test_a_timekeeper_that_was_killed_is_replaced(
+    device: Device, problem: Problem, facts: ProblemFacts, when: str
+) -> None:
+    report, _ = await device.compile(RIGHT, "cpp")
+    assert (await device.profile(problem, facts, RIGHT, report)).isolation.endswith("+frozen")
+    timekeeper, before = device._launcher.timekeeper, device._launcher.timekeeper.pid
+    if when == "before":
+        os.kill(before, signal.SIGKILL)
+        task = asyncio.create_task(device.profile(problem, facts, RIGHT, report))
+    else:
+        task = asyncio.create_task(device.profile(problem, facts, RIGHT, report))
+        await _candidate_of(device)
+        os.kill(before, signal.SIGKILL)
+
+    profiled = await task
+
+    assert profiled.verdict is Verdict.correct and profiled.isolation.endswith("+frozen")
+    assert timekeeper.pid != before
+
+
 async def test_cancelling_ends_the_candidate_and_leaves_the_device_usable(device: Device, problem: Problem) -> None:
     hanging = "def kernel(x, w):\n    while True: pass\n"
     report, _ = await device.compile(hanging, "cpp")
