@@ -1,7 +1,8 @@
 """A system call filter for candidates: computing is allowed, starting processes and touching others is not.
 
 Neither is what outlives a process or goes on without it: memory and queues that others find by a number, and timers
-and files whose signal would let a process go on that was stopped.
+and files whose signal would let a process go on that was stopped. Nor is going before others: where everybody is root,
+real-time priority would be had for the asking, and what it is compared with has none.
 
 A deny-list in classic BPF (Linux, Documentation/userspace-api/seccomp_filter.rst). It needs no privilege, so it holds
 also where namespaces are not permitted. A refused call fails with EPERM and the candidate may go on.
@@ -38,7 +39,8 @@ _X86_64 = {
     "process_vm_writev": 311, "unshare": 272, "setns": 308, "mount": 165, "umount2": 166, "pivot_root": 155,
     "chroot": 161, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323, "keyctl": 250, "add_key": 248,
     "request_key": 249, "timer_create": 222, "mq_open": 240, "mq_notify": 244, "shmget": 29, "shmat": 30, "semget": 64,
-    "msgget": 68, "init_module": 175, "finit_module": 313, "delete_module": 176, "kexec_load": 246,
+    "msgget": 68, "sched_setscheduler": 144, "sched_setparam": 142, "sched_setattr": 314, "setpriority": 141,
+    "init_module": 175, "finit_module": 313, "delete_module": 176, "kexec_load": 246,
     "reboot": 169, "open_by_handle_at": 304, "personality": 135, "settimeofday": 164, "clock_settime": 227, **_NEW,
 }  # fmt: skip
 _AARCH64 = {
@@ -46,6 +48,7 @@ _AARCH64 = {
     "unshare": 97, "setns": 268, "mount": 40, "umount2": 39, "pivot_root": 41, "chroot": 51, "bpf": 280,
     "perf_event_open": 241, "userfaultfd": 282, "keyctl": 219, "add_key": 217, "request_key": 218,
     "timer_create": 107, "mq_open": 180, "mq_notify": 184, "shmget": 194, "shmat": 196, "semget": 190, "msgget": 186,
+    "sched_setscheduler": 119, "sched_setparam": 118, "sched_setattr": 274, "setpriority": 140,
     "init_module": 105, "finit_module": 273, "delete_module": 106, "kexec_load": 104, "reboot": 142,
     "open_by_handle_at": 265, "personality": 92, "settimeofday": 170, "clock_settime": 112, **_NEW,
 }  # fmt: skip

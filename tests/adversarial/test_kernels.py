@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from adversarial import AFTER, KERNELS, SUITES, Expected, Judge
+from adversarial import AFTER, KERNELS, SUITES, Judge
+from expected import Expected
 
 from kernelswarm.hardware.nvml import find_devices
 from kernelswarm.schemas import PoolError

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adversarial import FOLDER, SUITES, Expected
+from adversarial import FOLDER, SUITES
+from expected import Expected
 
 ASKED = {
     kernel: (suite, expected)
@@ -22,7 +23,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     groups: list[str] = []
     for suite, asked in SUITES.items():
         kernels = [str(asked.path(kernel)) for kernel, (where, _) in ASKED.items() if where == suite]
-        groups += [*(["--"] if groups else []), str(asked.problem), *kernels]
+        groups += [*(["--"] if groups else []), str(asked.problem), *kernels] if kernels else []
     done = subprocess.run(
         [sys.executable, FOLDER / "naive.py", *groups],
         cwd=tmp_path_factory.mktemp("naive"),

@@ -13,48 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import brief
+from expected import Expected, is_, unseen
+from white_box import ANSWERS, FREEZING, SHARES, SMALL, WHEN_TIMED
 
 FOLDER = Path(__file__).parent.parent / "adversarial"
 KERNELS, PROBLEMS = FOLDER / "kernels", FOLDER / "problems"
 
 READ_ONLY = "mountns"
 """The layer that makes files read-only: a machine that permits no mount namespaces has not got it."""
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What is right to say of one kernel."""
-
-    verdicts: frozenset[str]
-    naive: bool | None
-    """Whether a naive evaluator accepts it; None: not to be asked, or chance decides."""
-    free: bool = False
-    """Whether the naive evaluator's clock shows no time at all for it."""
-    says: str = ""
-    """What the reason must name."""
-    needs: str = ""
-    """Layer of isolation that it takes."""
-    may_win: bool = True
-    """Whether it may be counted as faster where it is correct: what is right, and lies about its time, may not."""
-    open_: str = ""
-    """What is not refused yet, and why."""
-
-
-def is_(
-    *verdicts: str,
-    naive: bool | None = True,
-    free: bool = False,
-    says: str = "",
-    needs: str = "",
-    may_win: bool = True,
-    open_: str = "",
-) -> Expected:
-    return Expected(frozenset(verdicts), naive, free, says, needs, may_win, open_)
-
-
-def unseen(*verdicts: str, says: str = "", open_: str = "") -> Expected:
-    """Of an attack on the harness itself: no naive evaluator has what it attacks, and it gains nothing."""
-    return is_(*verdicts, naive=None, says=says, may_win=False, open_=open_)
 
 
 ROWS = {
@@ -113,91 +79,6 @@ ROWS = {
     "decoy": is_("correct", naive=None),
     "plainly_wrong": is_("wrong_numbers", naive=False),
 }
-
-WRONG = ("wrong_numbers", "stale_output", "incomplete_output", "not_deterministic", "hidden_work", "lower_precision")
-NOT_PERMITTED = unseen("runtime_error", says="not permitted")
-
-FREEZING = {
-    "wakes_by_timer": unseen(*WRONG, "timeout"),
-    "starves_the_stop": unseen(*WRONG, "timeout"),
-    "answers_before_it_computes": unseen(*WRONG),
-    "remaps_its_outputs": unseen(*WRONG),
-    "finalizes_later": unseen(*WRONG),
-    "collects_later": unseen(*WRONG),
-    "computes_on_continue": unseen("correct", *WRONG),
-    "looks_while_it_is_warmed_up": unseen(*WRONG),
-    "blocks_signals": unseen("correct"),
-    "arms_a_timer": NOT_PERMITTED,
-    "signals_on_io": NOT_PERMITTED,
-    "handles_page_faults": NOT_PERMITTED,
-    "asks_io_uring": NOT_PERMITTED,
-    "clones_itself": NOT_PERMITTED,
-    "is_traced": NOT_PERMITTED,
-    "keeps_a_queue": NOT_PERMITTED,
-    "shares_memory": NOT_PERMITTED,
-    "answers_in_shared_memory": unseen("correct"),
-    "cannot_be_read": unseen("correct", "tampering"),
-    "pins_itself": unseen("correct"),
-    "goes_first": unseen("correct", "runtime_error"),
-    "more_urgent": unseen("correct", "runtime_error"),
-}
-
-ANSWERS = {
-    "forges_a_huge_shape": unseen("wrong_shape", "tampering"),
-    "forges_a_wide_stride": unseen("tampering"),
-    "forges_many_elements": unseen("wrong_shape", "tampering"),
-    # Its batches take so long that it is not warmed up again, and then it says the truth.
-    "forges_many_dimensions": unseen("correct", "wrong_shape", "tampering"),
-    "forges_addresses": unseen("tampering", says="cannot be read"),
-    "forges_the_last_form": unseen("wrong_type"),
-    "forges_fewer_calls": unseen("wrong_type"),
-    "forges_one_output": unseen(*WRONG),
-    "forges_outputs_in_the_inputs": unseen(*WRONG),
-    "forges_memory_of_nobody": unseen("tampering", says="cannot be read"),
-    "answers_too_much": unseen("timeout"),
-    "answers_by_half": unseen("timeout"),
-    "answers_twice": unseen("tampering", says="out of turn"),
-    "answers_ahead": unseen(*WRONG, "tampering"),
-    "answers_deeply": unseen("tampering", says="out of turn"),
-    "answers_deeply_at_once": unseen("tampering", says="out of turn"),
-    "answers_nonsense": unseen("tampering", says="out of turn"),
-    "answers_with_large_numbers": unseen("wrong_shape", "wrong_type", "tampering"),
-    "long_name_of_a_type": unseen("wrong_type"),
-    "says_too_many_outputs": unseen("wrong_type"),
-    "subclass_when_timed": unseen("wrong_type"),
-}
-
-WHEN_TIMED = {
-    "skips_every_second_when_timed": unseen(*WRONG),
-    # One call in a hundred is seen by chance, and left out it pays one in a hundred.
-    "skips_one_in_a_hundred_when_timed": unseen("correct", *WRONG),
-    "half_precision_when_timed": unseen(*WRONG),
-    "writes_over_inputs_when_timed": unseen("correct", *WRONG),
-    "ring_of_outputs": unseen("correct", *WRONG),
-    "counts_calls": unseen(*WRONG),
-    "counts_what_lives": unseen(*WRONG),
-    "tells_the_time": unseen("correct", *WRONG),
-    "knows_the_address": unseen(*WRONG),
-    "knows_the_strides": unseen(*WRONG),
-    "slow_at_first": unseen("correct"),
-    "raises_when_timed": unseen("runtime_error", says="not now"),
-    "exits_when_timed": unseen("crash"),
-    "prints_while_timed": unseen("correct"),
-    "writes_the_arena": unseen("runtime_error", says="not permitted"),
-    "maps_the_arena_again": unseen("correct"),
-    "profiles_the_harness": unseen("correct", "tampering", *WRONG),
-    "traces_the_harness": unseen(*WRONG, "wrong_type"),
-    "hooks_imports": unseen("crash", "tampering", "load_error", "correct"),
-    "changes_the_interpreter": unseen("wrong_type", *WRONG),
-}
-
-SMALL = {
-    "computes_all_at_once": unseen("correct", open_="the calls of a batch are not made one after the other"),
-    "overlaps_calls": unseen("correct"),
-    "replaces_the_loop": unseen("correct"),
-}
-
-SHARES = {"no_maximum_when_timed": unseen(*WRONG)}
 
 PAIR = {
     "zeros_under_the_tolerance": is_("wrong_numbers"),
