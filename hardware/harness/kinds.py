@@ -34,7 +34,7 @@ SPECIAL = ("infinite", "nan")
 SMALL_BYTES = 4 << 20
 """Inputs up to this size are small: running a candidate on them costs next to nothing beside asking it."""
 MOST_SHAPES = 2
-MOST_TIMED_BYTES = 256 << 20
+MOST_TIMED_BYTES = 128 << 20
 """Inputs and outputs of all cases together that are made at the timed shape from its own inputs."""
 BOTH = f"heavy_tailed+{STRIDED}"
 """Two kinds in one case, where the timed shape has no room for a case of each."""
