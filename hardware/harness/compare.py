@@ -230,9 +230,7 @@ class Target:
         special = self._special[begin:end].nonzero().squeeze(1)
         native, precise, answer = self._native_special[begin:end][special], oracle[special], wide[special]
         agrees = (answer == native) | (answer == precise) | (~answer.isfinite() & (native.isnan() | precise.isnan()))
-        errors = wide.sub_(oracle).abs_().mul_(weight)
-        errors[special[agrees]] = 0.0
-        return errors
+        return wide.sub_(oracle).abs_().mul_(weight).index_fill_(0, special[agrees], 0.0)
 
     def _weights(self, oracle: torch.Tensor) -> torch.Tensor:
         """What a difference counts at each element: the inverse of what is allowed there, or of its size."""

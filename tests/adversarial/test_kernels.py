@@ -26,7 +26,8 @@ def cases() -> list[object]:
         for kernel, expected in asked.expected.items():
             marks: list[pytest.MarkDecorator] = [NEEDS_GPU] if asked.pool == "gpu" else []
             if expected.open_:
-                marks.append(pytest.mark.xfail(reason=expected.open_))
+                # Whether it wins hangs on how many cores there are.
+                marks.append(pytest.mark.xfail(reason=expected.open_, strict=False))
             found.append(pytest.param(suite, kernel, expected, id=f"{kernel} on {asked.pool}", marks=marks))
     return found
 
