@@ -2,11 +2,16 @@
 
 import re
 
+from msgspec.structs import replace
+
 from ...schemas import Evidence, Verdict
 from .messages import Ended, Expected, Failure, Output
 from .worker import Worker, describe_end
 
 _MEMORY = re.compile(r"bad_alloc|annot allocate memory|can't allocate memory|MemoryError")
+
+MOST_CHARACTERS = 16_000
+"""Of what a verdict quotes."""
 
 _KINDS = {"load": Verdict.load_error, "state": Verdict.wrong_state, "memory": Verdict.out_of_memory}
 
@@ -16,8 +21,14 @@ class Judged(Exception):
 
     def __init__(self, verdict: Verdict, evidence: Evidence) -> None:
         self.verdict = verdict
-        self.evidence = evidence
-        super().__init__(evidence.message)
+        # Names and text come from the candidate's process: as long as it likes.
+        self.evidence = replace(evidence, message=_clipped(evidence.message), log=_clipped(evidence.log))
+        super().__init__(self.evidence.message)
+
+
+def _clipped(text: str) -> str:
+    half = MOST_CHARACTERS // 2
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:half]} ... {text[-half:]}"
 
 
 def judged(

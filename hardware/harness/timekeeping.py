@@ -6,7 +6,7 @@ import os
 import random
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -123,6 +123,32 @@ class TimedBatch:
     checked: tuple[CheckedCall, ...]
 
 
+class Unseen:
+    """The input sets that a process has not seen yet.
+
+    Every batch gets as many judged ones, at secret places: a process that makes few calls is not looked at any less.
+    """
+
+    def __init__(self, sets: Iterable[int], judged: Container[int]) -> None:
+        self._draw = random.SystemRandom()
+        mixed = list(sets)
+        self._draw.shuffle(mixed)
+        self._judged = [number for number in mixed if number in judged]
+        self._others = [number for number in mixed if number not in judged]
+        self._each = max(1, len(self._judged) // LEAST_BATCHES)
+
+    def has(self, calls: int) -> bool:
+        """Whether there are enough for a batch."""
+        return len(self._judged) >= min(self._each, calls) and len(self._judged) + len(self._others) >= calls
+
+    def take(self, calls: int) -> list[int]:
+        """The sets of a batch, in order; they are not unseen from then on."""
+        judged = [self._judged.pop() for _ in range(min(self._each, calls))]
+        numbers = judged + [(self._others or self._judged).pop() for _ in range(calls - len(judged))]
+        self._draw.shuffle(numbers)
+        return numbers
+
+
 class TimedProcess:
     """One process, the arena that its inputs lie in, and the input sets that it has not seen yet."""
 
@@ -136,12 +162,7 @@ class TimedProcess:
         self._pool = os.dup(supply.file)
         self._arena = 0
         self._generation = 0
-        unseen = list(range(supply.warm, supply.sets))
-        self._draw.shuffle(unseen)
-        self._judged = [number for number in unseen if number in supply.cases]
-        self._others = [number for number in unseen if number not in supply.cases]
-        self._each = max(1, len(self._judged) // LEAST_BATCHES)
-        """So many judged sets are among those of every batch: who makes few calls is not looked at any less."""
+        self._unseen = Unseen(range(supply.warm, supply.sets), supply.cases)
 
     async def furnish(self) -> int:
         """Make its arena; returns the descriptor of its memory file, which the caller closes."""
@@ -172,15 +193,7 @@ class TimedProcess:
 
     def has_unseen(self, calls: int) -> bool:
         """Whether there are so many input sets that it has not seen."""
-        judged = min(self._each, calls)
-        return len(self._judged) >= judged and len(self._judged) + len(self._others) >= calls
-
-    def _see(self, calls: int) -> list[int]:
-        """The sets of a batch of ``calls``, which are not unseen from then on."""
-        judged = [self._judged.pop() for _ in range(min(self._each, calls))]
-        others = [(self._others or self._judged).pop() for _ in range(calls - len(judged))]
-        self._draw.shuffle(numbers := judged + others)
-        return numbers
+        return self._unseen.has(calls)
 
     async def can_be_read(self, name: str, seconds: float) -> bool:
         """Whether it can be stopped and its outputs be read: not every system permits that.
@@ -201,7 +214,7 @@ class TimedProcess:
             WorkerDied, WorkerConfused, TimeoutError: as :meth:`.Worker.ask`.
         """
         calls = command.calls
-        numbers = self._see(calls) if unseen else [number % self._supply.warm for number in range(calls)]
+        numbers = self._unseen.take(calls) if unseen else [number % self._supply.warm for number in range(calls)]
         checked = self._drawn(numbers, most_checked) if unseen else []
         kept, files = await self._exchange(command, numbers, checked, seconds, self._supply.output_bytes)
         made = await self._answer(kept)

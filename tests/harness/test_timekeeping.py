@@ -9,14 +9,17 @@ import sys
 import time
 from collections.abc import Iterator
 
+import msgspec
 import numpy
 import pytest
 
-from kernelswarm.hardware.harness.batch_messages import Furnish
+from kernelswarm.hardware.harness import wire
+from kernelswarm.hardware.harness.batch_messages import Furnish, Made
 from kernelswarm.hardware.harness.clocks import work_ns
 from kernelswarm.hardware.harness.freezing import Frozen, Unreadable, elements
 from kernelswarm.hardware.harness.supply import LEAST_BATCHES, LEAST_SETS, MOST_SETS, Supply, judged_sets, sets_for
 from kernelswarm.hardware.harness.timekeeper import Arena
+from kernelswarm.hardware.harness.timekeeping import Unseen
 from kernelswarm.hardware.harness.values import Values
 
 SPINS = """
@@ -149,3 +152,28 @@ def test_a_pool_has_sets_for_eight_batches() -> None:
     supply = Supply(-1, Values(items=(), size=0), 1 << 16, 1000, 0, {})
     assert supply.warm + LEAST_BATCHES * supply.most_calls <= 1000 < supply.warm + (LEAST_BATCHES + 1) * 124
     assert 0 < judged_sets(15, 32 << 20, 32 << 20) < judged_sets(1000, 1 << 16, 1 << 16) <= 1000
+
+
+def test_what_is_nested_without_end_is_no_message() -> None:
+    deep = b"\x82\xa4type\xa4made\xa1x" + b"\x91" * 100_000 + b"\xc0"
+    with pytest.raises(msgspec.DecodeError, match="recursion"):
+        wire.unframe(deep, Made)
+
+
+@pytest.mark.parametrize("calls", [1, 3, 40])
+def test_every_batch_has_judged_sets_however_few_calls_it_makes(calls: int) -> None:
+    judged = set(range(100, 148))
+    unseen = Unseen(range(8, 2000), judged)
+    seen: list[int] = []
+    while unseen.has(calls):
+        batch = unseen.take(calls)
+        assert len(batch) == calls
+        assert len(judged.intersection(batch)) == min(calls, 48 // LEAST_BATCHES)
+        seen += batch
+    assert len(set(seen)) == len(seen) >= LEAST_BATCHES * calls
+
+
+def test_all_sets_are_used_where_all_are_judged() -> None:
+    unseen = Unseen(range(2, 10), set(range(10)))
+    assert sorted(unseen.take(3) + unseen.take(5)) == list(range(2, 10))
+    assert not unseen.has(1)
