@@ -35,6 +35,7 @@ TIMED = (
     "harness/test_state.py::test_calls_begin_from_the_start_while_they_are_timed",
     "harness/test_state.py::test_state_left_alone_while_it_is_timed_is_wrong",
     "harness/test_stopwatch.py",
+    "harness/test_timed_from_outside.py",
     "hardware/test_neighbours.py",
     "hardware/test_peaks.py",
     "ordinary/test_ordinary_failures.py",

@@ -1,0 +1,97 @@
+"""Every kind of problem that fits into a pool is timed from outside, and what is wrong there alone is found."""
+
+from pathlib import Path
+
+import pytest
+
+from kernelswarm.hardware.device import Device
+from kernelswarm.schemas import Problem, ProfileReport, Verdict
+
+from .conftest import problem_from
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+KINDS = {
+    "a reduction": (
+        'shapes = {"main": dict(n=4096)}\n'
+        "def inputs(generator, n): return [torch.randn(64, n, generator=generator)]\n"
+        "def reference(x): return x.mean()\n",
+        "def kernel(x): return x.mean()\n",
+    ),
+    "a number": (
+        'shapes = {"main": dict(n=512)}\n'
+        "def inputs(generator, n): return [torch.randn(n, generator=generator), torch.randn(n, generator=generator)]\n"
+        "def reference(x, y): return x + y, float((x > 0).sum())\n",
+        "def kernel(x, y): return x + y, float((x > 0).sum())\n",
+    ),
+    "a transposed output": (
+        'shapes = {"main": dict(n=96)}\n'
+        "def inputs(generator, n): return [torch.randn(n, 2 * n, generator=generator)]\n"
+        "def reference(x): return (x * 2).t(), x + 1\n",
+        "def kernel(x): return (x * 2).t(), x + 1\n",
+    ),
+    "an input that is written": (
+        'shapes = {"main": dict(n=2048)}\n'
+        "def inputs(generator, n): return [torch.randn(n, generator=generator), torch.randn(n, generator=generator)]\n"
+        "def reference(x, y):\n    x += y\n    return x * y\n",
+        "def kernel(x, y):\n    x += y\n    return x * y\n",
+    ),
+    "both passes": (
+        'backward = True\nshapes = {"main": dict(n=2048)}\n'
+        "def inputs(generator, n): return [torch.randn(n, generator=generator)]\n"
+        "def reference(x): return torch.tanh(x)\n",
+        "def kernel(x): return torch.tanh(x)\n",
+    ),
+}
+MODULE = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(64))
+    def forward(self, x):
+        self.mean.lerp_(x.mean(0), 0.1)
+        return x * 2
+def get_inputs(): return [torch.randn(256, 64)]
+def get_init_inputs(): return []
+"""
+
+
+async def profiled(device: Device, problem: Problem, source: str) -> ProfileReport:
+    facts = await device.admit(problem)
+    report, _ = await device.compile(source, "cpp")
+    assert (await device.verify(problem, source, report)).verdict is Verdict.correct
+    return await device.profile(problem, facts, source, report)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_functions_are(device: Device, tmp_path: Path, kind: str) -> None:
+    reference, kernel = KINDS[kind]
+    found = await profiled(device, problem_from(tmp_path, f"import torch\n{reference}"), f"import torch\n{kernel}")
+    assert found.verdict is Verdict.correct, found.evidence
+    assert found.isolation.endswith("+frozen")
+
+
+async def test_modules_with_state_are(device: Device, tmp_path: Path) -> None:
+    found = await profiled(device, problem_from(tmp_path, MODULE), MODULE.replace("class Model(", "class ModelNew("))
+    assert found.verdict is Verdict.correct, found.evidence
+    assert found.isolation.endswith("+frozen")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "verdict"),
+    [
+        ("self.mean.lerp_(x.mean(0), 0.1) if late() else None", Verdict.wrong_state),
+        ("x = x + 1e-3 if late() else x", Verdict.wrong_numbers),
+    ],
+)
+async def test_what_is_wrong_while_it_is_timed_alone_is_found(
+    device: Device, tmp_path: Path, wrong: str, verdict: Verdict
+) -> None:
+    candidate = MODULE.replace("class Model(", "class ModelNew(")
+    # It leaves a step out, or makes it once more, from a call on that verification does not reach.
+    candidate = candidate.replace("        self.mean.lerp_", f"        {wrong}\n        self.mean.lerp_")
+    late = "calls = [0]\ndef late():\n    calls[0] += 1\n    return calls[0] > 60\n"
+    source = candidate.replace("class ModelNew", f"{late}class ModelNew")
+    found = await profiled(device, problem_from(tmp_path, MODULE), source)
+    assert found.verdict is verdict, found.evidence
