@@ -155,6 +155,14 @@ class Timing(Schema, frozen=True, kw_only=True):
     """Standard deviation from run to run that is usual beyond what samples show, as a share of the ratio; the intervals
     allow for it. 0 in events from before it was."""
 
+    measure: str = ""
+    """What a time is on an accelerator: ``graph``: of a call among many that the device replays as one CUDA graph, with
+    a cold cache; ``events``: between events around a single call that was launched, cache flushed, where calls cannot
+    be recorded. Empty on a processor, and in events from before there were two."""
+
+    warm_ms: dict[str, float] = {}
+    """The same with a warm cache, by name, where calls are replayed."""
+
     def baseline(self, against: str) -> str:
         """Name of the baseline that a win counts against: the one that ``against`` names, if it was timed, else the
         best."""
@@ -328,3 +336,7 @@ class BaselineReport(Schema, frozen=True, kw_only=True):
     roofline: Roofline
     """Of the best baseline."""
     seconds: float = 0.0
+    measure: str = ""
+    """As :attr:`Timing.measure`."""
+    not_replayed: str = ""
+    """Why calls are not replayed as a graph on an accelerator; a clause."""

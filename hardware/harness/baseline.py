@@ -12,7 +12,23 @@ from . import values
 from .answering import Handlers, Refused, attempt, serve_commands
 from .batch_messages import Batch, Lay, Made, Warm
 from .batches import Batches
-from .messages import IDLE, Build, Built, Done, Open, Opened, Release, Spawn, Stock, Time, Timed
+from .graphs import Graphs, graphs_for
+from .messages import (
+    HOST,
+    IDLE,
+    Build,
+    Built,
+    Done,
+    Open,
+    Opened,
+    Record,
+    Recorded,
+    Release,
+    Spawn,
+    Stock,
+    Time,
+    Timed,
+)
 from .place import Place
 from .reference import prepare_process
 from .restarts import Restarts
@@ -22,6 +38,8 @@ from .stopwatch import as_it_is, stopwatch_for
 from .subject import Subject, open_subject
 
 MODES = {"compile": None, "max_autotune": "max-autotune"}
+NO_GRAPHS = {"max-autotune": "max-autotune-no-cudagraphs"}
+"""On an accelerator the harness records graphs itself, and none can be recorded while another one is replayed."""
 
 
 def serve(channel: socket.socket, request: Spawn) -> None:
@@ -39,6 +57,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
         Lay: baseline.lay,
         Warm: baseline.warm,
         Batch: baseline.make,
+        Record: baseline.record,
     }
     serve_commands(channel, handlers)
 
@@ -52,6 +71,7 @@ class _Baseline:
         self._stopwatch = stopwatch_for(there)
         self._restarts: Restarts | None = None
         self._batches = Batches()
+        self._graphs: Graphs | None = None
 
     def open(self, command: Open, descriptors: list[int]) -> Opened:
         self._subject = open_subject(command)
@@ -79,7 +99,8 @@ class _Baseline:
         started = time.perf_counter()
         call: Callable[..., Any] = self._subject.call
         if command.name in MODES:
-            call = self._subject.compiled(MODES[command.name])
+            mode = MODES[command.name]
+            call = self._subject.compiled(mode if self._there.device.type == HOST else NO_GRAPHS.get(mode or "", mode))
         if self._restarts is not None:
             call = self._restarts.before(call)
         try:
@@ -92,13 +113,28 @@ class _Baseline:
         return Built(ok=True, seconds=time.perf_counter() - started)
 
     def time(self, command: Time, descriptors: list[int]) -> Timed | tuple[Timed, Sequence[int]]:
+        if command.form:
+            graphs = self._graphed()
+            return attempt(lambda: graphs.time(command))
         call = self._calls[command.name]
         taken = as_it_is if self._restarts is None or command.name == IDLE else self._restarts.taken
         timed, _ = attempt(lambda: self._stopwatch.run(call, command, taken=taken))
         return timed
 
     def lay(self, command: Lay, descriptors: list[int]) -> Done:
+        if self._there.device.type != HOST:
+            return self._graphed().lay(command, descriptors[0], self._restarts)
         return self._batches.lay(command, descriptors[0], self._restarts)
+
+    def _graphed(self) -> Graphs:
+        if self._graphs is None:
+            self._graphs = graphs_for(self._there.device)
+        return self._graphs
+
+    def record(self, command: Record, descriptors: list[int]) -> Recorded:
+        graphs = self._graphed()
+        graphs.take_stock(self._stopwatch.copies, self._restarts)
+        return attempt(lambda: graphs.record(self._calls[command.name], command))
 
     def warm(self, command: Warm, descriptors: list[int]) -> Done:
         return self._batches.warm(self._calls[command.name], command)

@@ -24,7 +24,10 @@ class Drawn(Schema, frozen=True, kw_only=True, tag="drawn"):
 
 
 class Lay(Schema, frozen=True, kw_only=True, tag="lay"):
-    """Take the arena beside this as the inputs of batches. It holds valid input sets."""
+    """Take the arena beside this as the inputs of batches. It holds valid input sets.
+
+    On an accelerator they are copied there; those of a second one into the same tensors.
+    """
 
     inputs: Values
     stride: int
@@ -34,6 +37,8 @@ class Lay(Schema, frozen=True, kw_only=True, tag="lay"):
     """What is put back before every call. Copies of what the call leaves there are its last outputs."""
     aliased: bool = False
     """Whether outputs lie in the state, and have to be copied before the next call."""
+    later: bool = False
+    """Not now: they arrive directly before the next replay."""
 
 
 class Warm(Schema, frozen=True, kw_only=True, tag="warm"):

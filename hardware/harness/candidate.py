@@ -27,9 +27,11 @@ from .batches import Batches
 from .candidate_state import CandidateState, build_model, check_kinds
 from .fingerprint import Fingerprint
 from .gradients import followed
+from .graphs import Graphs, graphs_for
 from .handing_over import hand_over
 from .integrity import Snapshot
 from .messages import (
+    HOST,
     Differentiate,
     Done,
     Dump,
@@ -37,10 +39,13 @@ from .messages import (
     Load,
     Output,
     Ran,
+    Record,
+    Recorded,
     Release,
     Run,
     Spawn,
     Stock,
+    TakeCall,
     Time,
     Timed,
     Values,
@@ -89,6 +94,8 @@ def serve(channel: socket.socket, request: Spawn) -> None:
         Lay: candidate.lay,
         Warm: candidate.warm,
         Batch: candidate.make,
+        Record: candidate.record,
+        TakeCall: candidate.take_call,
     }
     serve_commands(channel, handlers)
 
@@ -118,6 +125,7 @@ class _Candidate:
         self._state: CandidateState | None = None
         self._restarts: Restarts | None = None
         self._batches = Batches()
+        self._graphs: Graphs | None = None
 
     def load(self, command: Load, descriptors: list[int]) -> Done:
         os.environ["KERNELSWARM_ARTIFACTS"] = command.artifacts
@@ -239,8 +247,29 @@ class _Candidate:
         return Restarts(state, self._model, _nothing if self._state is None else self._state.restore)
 
     def lay(self, command: Lay, descriptors: list[int]) -> Done:
+        if self._place.device.type != HOST:
+            return self._graphed(command.state).lay(command, descriptors[0], self._restarts)
         self._restarts = self._restarting(command.state) if command.state else None
         return self._batches.lay(command, descriptors[0], self._restarts)
+
+    def _graphed(self, state: tuple[StateEntry, ...]) -> Graphs:
+        if self._graphs is None:
+            self._graphs = graphs_for(self._place.device)
+            if state and self._restarts is None:
+                self._restarts = self._restarting(state)
+        return self._graphs
+
+    def record(self, command: Record, descriptors: list[int]) -> Recorded:
+        graphs = self._graphed(())
+        graphs.take_stock(self._stopwatch.copies, self._restarts)
+        return attempt(lambda: graphs.record(self._restarted(), command))
+
+    def take_call(self, command: TakeCall, descriptors: list[int]) -> Done:
+        assert self._graphs is not None
+        outputs = self._graphs.outputs(command.call)
+        probes = [_probe(output, self._place) for output in outputs]
+        self._slots[command.slot] = _Slot([], *_NOTHING, outputs, probes)
+        return Done()
 
     def warm(self, command: Warm, descriptors: list[int]) -> Done:
         return self._batches.warm(self._restarted(), command)
@@ -266,6 +295,9 @@ class _Candidate:
 
     def time(self, command: Time, descriptors: list[int]) -> Timed:
         assert self._call is not None
+        if command.form:
+            graphs = self._graphed(())
+            return attempt(lambda: graphs.time(command))
         call, taken = self._call, as_it_is
         if self._restarts is not None:
             call, taken = self._restarts.before(call), self._restarts.taken
@@ -281,6 +313,10 @@ class _Candidate:
                 [_probe(output, self._place) for output in outputs],
             )
         return timed
+
+
+_NOTHING = (values.MappedFile(-1, 0), Values(items=(), size=0))
+"""The inputs of a call that was replayed are the recording's."""
 
 
 def _nothing() -> None:

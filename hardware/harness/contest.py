@@ -61,6 +61,11 @@ DEVICE_SPREADS: Spreads = (
 )
 """The same on an accelerator, which is timed by its own clock and is nobody else's meanwhile."""
 
+GRAPH_SPREADS: Spreads = ((math.inf, Spread(process=0.005, run=0.0075)),)
+"""The same of calls that the device replays."""
+GRAPH, EVENTS = "graph", "events"
+"""What the time of a call on an accelerator is (:attr:`.Timing.measure`)."""
+
 Ask = Callable[[Time], Awaitable[Timed]]
 
 
@@ -153,6 +158,10 @@ class Part:
     """Share of the processor that others took meanwhile."""
     first: bool = False
     """Whether what was timed went before everybody else (:mod:`.precedence`)."""
+    measure: str = ""
+    """As :attr:`.Timing.measure`."""
+    warm_ns: dict[str, float] = field(default_factory=dict)
+    """Time of a call by name where the cache holds all that fits, if that was measured."""
 
     def samples(self, name: str) -> tuple[int, ...]:
         """Those of one implementation, nanoseconds."""
@@ -196,10 +205,11 @@ def result(parts: Sequence[Part], *, on_processor: bool = True, table: Spreads |
     says how much ratios differ where that is not what is usual in the harness.
     """
     names = [one.name for one in parts[0].series]
-    times = {name: math.exp(fmean(math.log(median(part.samples(name))) for part in parts)) for name in names}
+    times = {name: _mean([median(part.samples(name)) for part in parts]) for name in names}
     baselines = [name for name in names if name != CANDIDATE]
     first = all(part.first for part in parts)
-    spread = spread_of(times[CANDIDATE], fmean(part.others for part in parts), table or _table(on_processor, first))
+    table = table or _table(on_processor, first, parts[0].measure)
+    spread = spread_of(times[CANDIDATE], fmean(part.others for part in parts), table)
     return Timing(
         series=tuple(_joined(name, parts) for name in names),
         rounds=tuple(len(part.samples(CANDIDATE)) for part in parts),
@@ -208,12 +218,19 @@ def result(parts: Sequence[Part], *, on_processor: bool = True, table: Spreads |
         best=min(baselines, key=lambda name: times[name]),
         median_ms={name: ns / 1e6 for name, ns in times.items()},
         spread=math.hypot(spread.process / math.sqrt(len(parts)), spread.run),
+        measure=parts[0].measure,
+        warm_ms={name: _mean([part.warm_ns[name] for part in parts]) / 1e6 for name in parts[0].warm_ns},
     )
 
 
-def _table(on_processor: bool, first: bool) -> Spreads:
+def _mean(values: Sequence[float]) -> float:
+    """Geometric."""
+    return math.exp(fmean(map(math.log, values)))
+
+
+def _table(on_processor: bool, first: bool, measure: str) -> Spreads:
     if not on_processor:
-        return DEVICE_SPREADS
+        return GRAPH_SPREADS if measure == GRAPH else DEVICE_SPREADS
     return FIRST_SPREADS if first else SPREADS
 
 

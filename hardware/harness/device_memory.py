@@ -56,7 +56,7 @@ class Block:
     def __init__(self, handle: int, size: int, device: int) -> None:
         """Map ``size`` bytes of what ``handle`` stands for, which is let go if that fails."""
         self._handle, self._size, self._address = handle, size, 0
-        driver, address = _driver(), _c_uint64()
+        driver, address = cuda_driver(), _c_uint64()
         try:
             _check(driver.cuMemAddressReserve(_byref(address), _c_size_t(size), 0, 0, 0), "reserving addresses")
             self._address = int(address.value)
@@ -66,7 +66,7 @@ class Block:
             raise
 
     def _map(self, device: int) -> None:
-        driver, address = _driver(), _c_uint64(self._address)
+        driver, address = cuda_driver(), _c_uint64(self._address)
         _check(driver.cuMemMap(address, _c_size_t(self._size), 0, _c_uint64(self._handle), 0), "mapping")
         access = _Access(_Location(_ON_DEVICE, device), _READ_AND_WRITE)
         done = driver.cuMemSetAccess(address, _c_size_t(self._size), _byref(access), 1)
@@ -83,7 +83,8 @@ class Block:
         """
         handle, wanted = _c_uint64(), _properties(device)
         _check(
-            _driver().cuMemCreate(_byref(handle), _c_size_t(_rounded(size, device)), _byref(wanted), 0), "allocating"
+            cuda_driver().cuMemCreate(_byref(handle), _c_size_t(_rounded(size, device)), _byref(wanted), 0),
+            "allocating",
         )
         return cls(int(handle.value), _rounded(size, device), device)
 
@@ -96,7 +97,8 @@ class Block:
         """
         handle = _c_uint64()
         _check(
-            _driver().cuMemImportFromShareableHandle(_byref(handle), _c_void_p(file), _POSIX_FILE), "opening what came"
+            cuda_driver().cuMemImportFromShareableHandle(_byref(handle), _c_void_p(file), _POSIX_FILE),
+            "opening what came",
         )
         return cls(int(handle.value), _rounded(size, device), device)
 
@@ -108,7 +110,8 @@ class Block:
         """
         file = _c_int(-1)
         _check(
-            _driver().cuMemExportToShareableHandle(_byref(file), _c_uint64(self._handle), _POSIX_FILE, 0), "handing on"
+            cuda_driver().cuMemExportToShareableHandle(_byref(file), _c_uint64(self._handle), _POSIX_FILE, 0),
+            "handing on",
         )
         return int(file.value)
 
@@ -119,7 +122,7 @@ class Block:
 
     def close(self) -> None:
         """Let go of it here, once nothing of this process works on it any more."""
-        driver, size = _driver(), _c_size_t(self._size)
+        driver, size = cuda_driver(), _c_size_t(self._size)
         try:
             # The driver does not wait: what still reads the block would end this process's use of the device.
             if self._address:
@@ -145,7 +148,7 @@ def _properties(device: int) -> _Properties:
 @functools.cache
 def _granularity(device: int) -> int:
     found, wanted = _c_size_t(), _properties(device)
-    _check(_driver().cuMemGetAllocationGranularity(_byref(found), _byref(wanted), 0), "asking for the page size")
+    _check(cuda_driver().cuMemGetAllocationGranularity(_byref(found), _byref(wanted), 0), "asking for the page size")
     return int(found.value)
 
 
@@ -155,7 +158,8 @@ def _rounded(size: int, device: int) -> int:
 
 
 @functools.cache
-def _driver() -> Any:
+def cuda_driver() -> Any:
+    """The CUDA driver's library."""
     return ctypes.CDLL("libcuda.so.1")
 
 

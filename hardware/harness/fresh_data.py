@@ -32,11 +32,16 @@ Check = Callable[[Case], Awaitable[None]]
 class Remembers(Judged):
     """The candidate was slow on unseen data: once by chance, time and again since it keeps answers."""
 
-    def __init__(self, unseen_ns: float, seen_ns: float) -> None:
+    def __init__(self, unseen_ns: float, seen_ns: float, factor: float = FACTOR, slack_ns: float = SLACK_NS) -> None:
         self.unseen_ns, self.seen_ns = unseen_ns, seen_ns
+        self._factor, self._slack_ns = factor, slack_ns
         shown = f"{_microseconds(unseen_ns)} on data it has not seen, {_microseconds(seen_ns)} on data it has"
         message = f"it keeps answers for later calls: a call takes {shown}"
         super().__init__(Verdict.stale_output, Evidence(message=message))
+
+    def is_slow(self, unseen_ns: float, seen_ns: float) -> bool:
+        """Whether chance explains no such times, by the measure of this one."""
+        return unseen_ns > self._factor * seen_ns + self._slack_ns
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ def judge(slow: Sequence[Remembers]) -> None:
         HarnessError: the machine is too busy to tell.
     """
     fastest, counted = min(one.unseen_ns for one in slow), max(one.seen_ns for one in slow)
-    if len(slow) >= TRIES and is_slow(fastest, counted):
+    if len(slow) >= TRIES and slow[-1].is_slow(fastest, counted):
         raise slow[-1]
     if len(slow) >= MOST_TRIES:
         raise HarnessError("the machine is so busy that a single call cannot be compared with those that were counted")

@@ -216,6 +216,9 @@ class Time(Schema, frozen=True, kw_only=True, tag="time"):
     slot: int = -1
     """Where a candidate keeps one call's output; -1: nowhere."""
 
+    form: str = ""
+    """Replay what was recorded (:mod:`.graphs`), in this form; empty: make the calls one by one."""
+
 
 class Timed(Schema, frozen=True, kw_only=True, tag="timed"):
     """One batch."""
@@ -227,7 +230,39 @@ class Timed(Schema, frozen=True, kw_only=True, tag="timed"):
     """From the command's arrival to the answer, warm calls included."""
 
     kept: int
-    """Index of the stocked inputs that the call got whose output was kept: any of them, by chance."""
+    """Index of the stocked inputs that the call got whose output was kept: any of them, by chance. -1: the outputs of
+    all calls were kept (:class:`TakeCall`)."""
+
+
+COLD = "cold"
+"""A call on each input set, none of which lies in a cache; weights neither."""
+WARM = "warm"
+"""As many calls on the first set: all that fits into the cache lies there."""
+APART = "apart"
+"""As ``COLD``, but each set is whole only from directly before its call to directly after it."""
+
+
+class Record(Schema, frozen=True, kw_only=True, tag="record"):
+    """Record a call on each input set as one graph."""
+
+    name: str = ""
+    """Which baseline; ignored by a candidate."""
+    flush: bool = False
+    """Whether the last-level cache is flushed before each call: its weights would stay there from call to call."""
+
+
+class Recorded(Schema, frozen=True, kw_only=True, tag="recorded"):
+    """How it went."""
+
+    reason: str = ""
+    """Why the calls cannot be recorded; empty if they are."""
+
+
+class TakeCall(Schema, frozen=True, kw_only=True, tag="take_call"):
+    """Put what a call of the last replay left into a slot."""
+
+    call: int
+    slot: int
 
 
 # The reference -----------------------------------------------------------------------------------------------------
@@ -388,9 +423,11 @@ class Admitted(Schema, frozen=True, kw_only=True, tag="admitted"):
     facts: ProblemFacts
 
 
-CandidateCommand = Load | Run | Differentiate | Dump | Release | CheckState | Stock | Time | Lay | Warm | Batch
+CandidateCommand = (
+    Load | Run | Differentiate | Dump | Release | CheckState | Stock | Time | Lay | Warm | Batch | Record | TakeCall
+)
 Command = CandidateCommand | Open | MakeCase | Draw | Compare | Explain | Build | Admit | CheckContract
-CandidateAnswer = Done | Ran | Dumped | StateChecked | Timed | Made
+CandidateAnswer = Done | Ran | Dumped | StateChecked | Timed | Made | Recorded
 Answer = (
     CandidateAnswer | Failure | Opened | CaseMade | Drawn | Compared | Explained | Built | Admitted | ContractChecked
 )

@@ -21,12 +21,13 @@ from ..lease import Lease, counted
 from ..peaks import measured_again
 from ..roofline import roofline
 from . import contest, fresh_data
-from .case_host import MAIN_SEEDS, CaseHost
+from .case_host import CaseHost
 from .contest import Part
 from .fresh_data import Remembers
 from .judgement import Judged
 from .launcher import Launcher
 from .outside import TimedOutside
+from .replayed import CannotReplay, Replayed
 from .self_timed import SelfTimed
 from .suspect import Suspect
 from .timekeeping import TimedProcess, TimekeeperDied
@@ -63,6 +64,9 @@ async def profile(
     began = time.monotonic()
     plan = contest.THOROUGH if thorough else contest.QUICK
     layers = ""
+    replayed = True
+    waits: list[float] = []
+    parts: list[Part] = []
 
     @contextlib.asynccontextmanager
     async def another() -> AsyncIterator[Suspect]:
@@ -78,7 +82,7 @@ async def profile(
 
     def floor_now() -> Floor:
         now = measured_again(launcher.pool, hardware) if timing.on_processor else hardware
-        return floor_of(facts, now, MAIN_SEEDS)
+        return floor_of(facts, now, timing.copies)
 
     async def one_process() -> tuple[Part, Counters | None]:
         slow: list[Remembers] = []
@@ -90,15 +94,21 @@ async def profile(
                 fresh_data.judge(slow)
 
     async def one_try() -> tuple[Part, Counters | None]:
+        nonlocal replayed
         await timing.prepare(facts, lease)
-        return await _in_one_process(cases, timing, lease, waits, another, floor, floor_now, plan)
+        replayed = replayed and timing.is_recorded
+        try:
+            return await _in_one_process(cases, timing, lease, waits, another, floor, floor_now, plan, replayed)
+        except CannotReplay:
+            # It and the baselines are timed call by call, then.
+            replayed = False
+            parts.clear()
+            return await one_try()
 
     def worked() -> float:
         return time.monotonic() - began - sum(waits)
 
-    waits: list[float] = []
-    floor = floor_of(facts, hardware, MAIN_SEEDS)
-    parts: list[Part] = []
+    floor = floor_of(facts, hardware, timing.copies)
     counters: Counters | None = None
     try:
         for _ in range(processes or plan.processes):
@@ -116,7 +126,7 @@ async def profile(
         isolation=layers,
         timing=timed,
         roofline=roofline(
-            facts.work, hardware, timed.median_ms[contest.CANDIDATE], copies=MAIN_SEEDS, dtype=facts.dtype
+            facts.work, hardware, timed.median_ms[contest.CANDIDATE], copies=timing.copies, dtype=facts.dtype
         ),
         counters=counters,
         seconds=worked(),
@@ -132,16 +142,18 @@ async def _in_one_process(
     floor: Floor,
     floor_now: Callable[[], Floor],
     plan: contest.Plan,
+    replayed: bool,
 ) -> tuple[Part, Counters | None]:
     """Time a fresh process of the candidate, and judge it; ``waits`` gets the seconds in which others had the lease.
 
     Raises:
+        CannotReplay: its calls were to be ``replayed``, and cannot be.
         Judged: something is wrong with it.
     """
     async with contextlib.AsyncExitStack() as held:
         async with counted(lease.shared(), waits):
             suspect = await held.enter_async_context(another())
-            process = await _process(cases, timing, suspect, floor, floor_now)
+            process = await _process(cases, timing, suspect, floor, floor_now, replayed)
             held.push_async_callback(process.close)
             await process.prepare()
         try:
@@ -160,8 +172,15 @@ async def _in_one_process(
 
 
 async def _process(
-    cases: CaseHost, timing: TimingHost, suspect: Suspect, floor: Floor, floor_now: Callable[[], Floor]
+    cases: CaseHost,
+    timing: TimingHost,
+    suspect: Suspect,
+    floor: Floor,
+    floor_now: Callable[[], Floor],
+    replayed: bool,
 ) -> TimedOutside | SelfTimed:
+    if replayed:
+        return Replayed(cases, timing, suspect, floor, floor_now, supply=await timing.recorded_supply())
     supply = await timing.supply()
     if supply is None:
         return SelfTimed(cases, timing, suspect, floor, floor_now)

@@ -28,7 +28,7 @@ TAKEN_BYTES = 128 << 20
 """So much of a process's outputs is expected to be kept and compared, and twice as much at most, but one output."""
 LEAST_BATCHES = 12
 """About the fewest that a contest has. Every second one is checked; where outputs are large, one of so many."""
-_TIMED_SLOT = 1000
+TIMED_SLOT = 1000
 
 
 @dataclass
@@ -66,17 +66,33 @@ class SelfTimed(ProcessChecks):
             Judged: the candidate failed, or its clock is not to be believed.
         """
         candidate = Contestant(name=contest.CANDIDATE, ask=self._time, copies=MAIN_SEEDS)
-        baselines = self.timing.contestants()
+        baselines = self._baselines()
         pids = (self.suspect.worker.pid, self.timing.pid)
         others = self._bystanders().share if self.timing.on_processor else lambda: 0.0
         with precedence(pids, wanted=self.timing.on_processor and is_asked_for()) as first:
-            part = replace(await contest.hold([*baselines, candidate], plan, others), first=first)
+            part = replace(
+                await contest.hold([*baselines, candidate], plan, others), first=first, measure=self._measure
+            )
             self._check_rest()
             # At once: whatever else comes between would tell the candidate that nothing is counted any more.
             await self._check_memory(candidate)
             counters = await self._check_clock(candidate, baselines[0])
         await self.check_floor(candidate)
         return part, counters
+
+    @property
+    def _measure(self) -> str:
+        return "" if self.timing.on_processor else contest.EVENTS
+
+    def _baselines(self) -> list[Contestant]:
+        return self.timing.contestants()
+
+    def _as_asked(self, command: Time) -> Time:
+        return command
+
+    async def _beside_ns(self, calls: int) -> int:
+        """What so many calls of a long batch cost beside them."""
+        return await self.timing.idle_ns(calls)
 
     def _check_rest(self) -> None:
         """Nobody computes while the others are timed.
@@ -113,7 +129,7 @@ class SelfTimed(ProcessChecks):
         """
         first = self.copies[0]
         # Every batch keeps an output, so that a command does not say whether it will be checked.
-        command = msgspec.structs.replace(command, slot=_TIMED_SLOT)
+        command = self._as_asked(msgspec.structs.replace(command, slot=TIMED_SLOT))
 
         async def ask(asked: Time) -> Timed:
             timed, _ = await self.suspect.ask(asked, Timed, case=first)
@@ -123,7 +139,7 @@ class SelfTimed(ProcessChecks):
         batch = await clocks.by_all(ask, command, self._working(self.suspect.worker.pid))
         self.rest.begin()
         self.doubts = self.doubts + 1 if batch.is_doubtful else 0
-        if self.doubts >= MOST_DOUBTS and await self._is_steady(self.timing.contestants()[0]):
+        if self.doubts >= MOST_DOUBTS and await self._is_steady(self._baselines()[0]):
             raise clocks.lies(batch.timed.whole_ns, batch)
         return batch
 
@@ -146,7 +162,7 @@ class SelfTimed(ProcessChecks):
             cores = others.cores()
             counters = session.stop(checked.calls) if counting else None
             await self._check_timed_output(checked.timed.kept)
-            said = clocks.Said(checked, short, counted, await self.timing.idle_ns(checked.calls), cores)
+            said = clocks.Said(checked, short, counted, await self._beside_ns(checked.calls), cores)
             if said.found is Found.agrees:
                 return counters
             ballot.count(said, steady=said.needs_steadiness and await self._is_steady(honest))
@@ -164,7 +180,7 @@ class SelfTimed(ProcessChecks):
         calls = clocks.checked_calls(honest.calls, short.claimed_ns)
         checked = await clocks.by_all(honest.ask, Time(calls=calls, name=honest.name), pid)
         cores = others.cores()
-        said = clocks.Said(checked, [short], short.claimed_ns, await self.timing.idle_ns(calls), cores)
+        said = clocks.Said(checked, [short], short.claimed_ns, await self._beside_ns(calls), cores)
         return said.found is not Found.differs
 
     def _bystanders(self) -> Bystanders:
@@ -182,7 +198,7 @@ class SelfTimed(ProcessChecks):
             Judged: it is wrong there.
         """
         seen_ns = median(candidate.samples)
-        fresh = FreshCall(self.cases, self.suspect, _TIMED_SLOT, self._take)
+        fresh = FreshCall(self.cases, self.suspect, TIMED_SLOT, self._take)
         unseen_ns, replaced = await fresh.unseen_ns(candidate.calls)
         self.copies[replaced] = await self.cases.final_case()
         if fresh_data.is_slow(unseen_ns, seen_ns):
@@ -196,7 +212,7 @@ class SelfTimed(ProcessChecks):
         """Keep what a call left; comparing it can wait until others may use the machine again."""
         # Where calls change different things, what is handed over beside the outputs is not what this case has.
         form = case.form if case.state == await self.cases.timed_state() else case.form[: case.returned]
-        self.taken.append(await Verification(self.cases, self.suspect).take(_TIMED_SLOT, case, form))
+        self.taken.append(await Verification(self.cases, self.suspect).take(TIMED_SLOT, case, form))
 
     async def check_taken(self) -> None:
         """Compare everything that was kept while it was timed.

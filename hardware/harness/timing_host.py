@@ -6,7 +6,10 @@ import os
 import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import TypeVar
+
+import msgspec
 
 from ...schemas import BaselineReport, BaselineStatus, HardwareFacts, HarnessError, Problem, ProblemFacts
 from ..lease import Lease
@@ -14,9 +17,27 @@ from ..roofline import roofline
 from .batch_messages import Batch, Lay, Warm
 from .batch_timing import BATCH_NS, contestant, counted, idle_ns
 from .case_host import MAIN_SEEDS, CaseHost, ask_reference
-from .contest import Contestant
+from .contest import EVENTS, GRAPH, Contestant
+from .graph_sets import WEIGHTS_BYTES, calls_in_a_recording, halves, laid
 from .launcher import Launcher
-from .messages import HOST, IDLE, Build, Built, Done, Failure, Opened, Release, Stock, Time, Timed
+from .messages import (
+    APART,
+    COLD,
+    HOST,
+    IDLE,
+    WARM,
+    Build,
+    Built,
+    Done,
+    Failure,
+    Opened,
+    Record,
+    Recorded,
+    Release,
+    Stock,
+    Time,
+    Timed,
+)
 from .supply import LEAST_BATCHES, Supply
 from .timekeeping import TimedBatch, TimedProcess, TimekeeperProcess
 from .worker import Worker, WorkerConfused, WorkerDied
@@ -52,8 +73,20 @@ class TimingHost:
         self._contestants: list[Contestant] = []
         self._process: TimedProcess | None = None
         """The process where it is timed from outside."""
+        self._not_replayed = ""
+        """Why not, as a clause."""
         self._idle_ns = 0
         """What a batch that is timed from outside takes beside its calls."""
+        self._recorded: list[Contestant] = []
+        """The baselines whose calls the device replays; empty where one of them cannot be recorded."""
+        self.recorded_calls = 0
+        """Calls of one recording."""
+        self.flush = False
+        """Whether the cache is flushed before each of them."""
+        self.warm_ns: dict[str, float] = {}
+        """Time of a call by baseline where the cache holds all that fits."""
+        self.apart_ns = 0.0
+        """What a call of the best baseline costs more where input sets are whole only around their calls."""
         self.report: BaselineReport | None = None
 
     async def close(self) -> None:
@@ -107,12 +140,12 @@ class TimingHost:
         """The baselines' process as we see it; 0 if there is none."""
         return self._worker.pid if self._worker else 0
 
-    async def idle_ns(self, calls: int) -> int:
+    async def idle_ns(self, calls: int, form: str = "") -> int:
         """What ``calls`` cost beside the calls themselves, by our clock: the flushes between them on an accelerator."""
         if self.on_processor:
             return 0
         began = time.perf_counter_ns()
-        await self._time(Time(calls=calls, name=IDLE))
+        await self._time(Time(calls=calls, name=IDLE, form=form))
         return time.perf_counter_ns() - began
 
     @property
@@ -152,6 +185,25 @@ class TimingHost:
     def contestants(self) -> list[Contestant]:
         """The baselines that can be timed, their batches sized already, without samples."""
         return [replace(contestant, samples=[]) for contestant in self._contestants]
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the device replays the baselines' calls."""
+        return bool(self._recorded)
+
+    def recorded_contestants(self) -> list[Contestant]:
+        """The baselines as the device replays them, their batches sized already, without samples."""
+        return [replace(contestant, samples=[]) for contestant in self._recorded]
+
+    async def recorded_supply(self) -> Supply | None:
+        """The pool that recordings take their input sets from; None where these are too large for one."""
+        supply = await self._cases.supply(0)
+        return supply if supply is not None and supply.sets >= 2 * self.recorded_calls else None
+
+    @property
+    def copies(self) -> int:
+        """How many input sets calls are timed on in turn."""
+        return self.recorded_calls if self.is_recorded else MAIN_SEEDS
 
     async def _build_all(self, lease: Lease) -> list[BaselineStatus]:
         """Every baseline's status. One that kills its process is left out of the next try."""
@@ -201,28 +253,78 @@ class TimingHost:
             raise HarnessError(f"no baseline of {self._problem.name} can be timed: {reasons}")
         names = [status.name for status in statuses if status.ok]
         self._contestants = [Contestant(name=name, ask=self._time, copies=MAIN_SEEDS) for name in names]
+        self._recorded, self._not_replayed = [], ""
         async with lease.exclusive():
             await self._sample(0)
             if self.on_processor:
                 await self._look_from_outside(names)
+            else:
+                await self._record_all(names)
             await self._sample(QUICK_SAMPLES)
+            timed = self._recorded or self._contestants
+            medians = {contestant.name: contestant.median_ms for contestant in timed}
+            best = min(medians, key=lambda name: medians[name])
+            if self._recorded:
+                await self._look_closer(best, medians[best] * 1e6)
         self.go_on()
-        medians = {contestant.name: contestant.median_ms for contestant in self._contestants}
-        best = min(medians, key=lambda name: medians[name])
         return BaselineReport(
             statuses=tuple(statuses),
             median_ms=medians,
             best=best,
-            roofline=roofline(facts.work, self._hardware, medians[best], copies=MAIN_SEEDS, dtype=facts.dtype),
+            roofline=roofline(facts.work, self._hardware, medians[best], copies=self.copies, dtype=facts.dtype),
             seconds=time.monotonic() - started,
+            measure="" if self.on_processor else GRAPH if self._recorded else EVENTS,
+            not_replayed=self._not_replayed,
         )
 
     async def _sample(self, rounds: int) -> None:
-        for one in self._contestants:
+        timed = self._recorded or self._contestants
+        for one in timed:
             await one.calibrate()
         for _ in range(rounds):
-            for one in self._contestants:
+            for one in timed:
                 await one.sample()
+
+    async def _record_all(self, names: Sequence[str]) -> None:
+        """Have the process record the calls of each baseline, as candidates' are; or note why they cannot be."""
+        assert self._worker is not None
+        case = (await self._cases.timed_cases())[0]
+        if case.is_large:
+            self._not_replayed = "its inputs and outputs are too large to be recorded several times"
+            return
+        wanted = calls_in_a_recording(case, self._hardware.l2_bytes)
+        supply = await self._cases.supply(2 * wanted)
+        self.recorded_calls = len(await self._cases.timed_cases())
+        if supply is not None:
+            self.recorded_calls = min(wanted, supply.sets // 2)
+            message, file = laid(
+                supply, halves(supply, self.recorded_calls)[0], await self._cases.timed_state(), aliased=case.aliased
+            )
+            try:
+                await ask_reference(self._worker, message, Done, [file])
+            finally:
+                os.close(file)
+        self.flush = self._cases.setup is not None and self._cases.setup.size >= WEIGHTS_BYTES
+        for name in (*names, IDLE):
+            recorded, _ = await ask_reference(self._worker, Record(name=name, flush=self.flush), Recorded)
+            if recorded.reason:
+                self._not_replayed = f"{name} cannot be recorded: {recorded.reason}"
+                return
+        self._recorded = [Contestant(name=name, ask=self._replay, copies=self.recorded_calls) for name in names]
+
+    async def _replay(self, command: Time) -> Timed:
+        return await self._time(msgspec.structs.replace(command, form=command.form or COLD))
+
+    async def _look_closer(self, best: str, ns: float) -> None:
+        """Time calls in a warm cache, and those of the best baseline on inputs that are whole only around each."""
+        for one in self._recorded:
+            warm = await self._replay(Time(calls=one.calls, name=one.name, form=WARM))
+            self.warm_ns[one.name] = warm.ns / one.calls
+        calls = self.recorded_calls
+        apart = [
+            (await self._replay(Time(calls=calls, name=best, form=APART))).ns / calls for _ in range(QUICK_SAMPLES)
+        ]
+        self.apart_ns = max(0.0, median(apart) - ns)
 
     async def _look_from_outside(self, names: Sequence[str]) -> None:
         """Have the timekeeper time the process from here on, where the problem and the system allow that."""

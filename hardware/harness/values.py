@@ -180,12 +180,15 @@ def fresh_tensor(spec: TensorSpec) -> torch.Tensor:
 Make = Callable[[TensorSpec], torch.Tensor]
 
 
-def unpack(values: Values, mapped: MappedFile, make: Make = fresh_tensor) -> list[Any]:
-    """Arguments as described, their tensors copied into memory that torch allocated, or into those of ``make``."""
+def unpack(values: Values, mapped: MappedFile, make: Make = fresh_tensor, *, begin: int = 0) -> list[Any]:
+    """Arguments as described, their tensors copied into memory that torch allocated, or into those of ``make``.
+
+    ``begin``: where the set begins in the file, bytes.
+    """
 
     def filled(spec: TensorSpec) -> torch.Tensor:
         tensor = make(spec)
-        place.here().fill(tensor, mapped.address + spec.position, spec.size)
+        place.here().fill(tensor, mapped.address + begin + spec.position, spec.size)
         return tensor
 
     return [_unpack(item, filled) for item in values.items]

@@ -18,6 +18,7 @@ ONE_OF = 64
 
 _integer, _urandom = int.from_bytes, os.urandom
 _Generator, _randint = torch.Generator, torch.randint
+_copy = torch.Tensor.copy_
 _index_select, _scatter, _set = torch.Tensor.index_select, torch.Tensor.scatter_, torch.Tensor.set_
 _empty, _zeros_like, _untyped_storage = torch.empty, torch.zeros_like, torch.Tensor.untyped_storage
 _numel, _element_size, _storage_offset = torch.Tensor.numel, torch.Tensor.element_size, torch.Tensor.storage_offset
@@ -53,6 +54,11 @@ class Veil:
         drawn = (_randint(elements, (count,), generator=chance, device=flat.device) for _ in range(2))
         self._spots, others = (_places(one, chosen) for one in drawn)
         self._right, self._wrong = (_index_select(flat, 0, spots) for spots in (self._spots, others))
+
+    def look_again(self) -> None:
+        """The inputs hold other contents by now, all of them."""
+        if self._flat is not None:
+            _copy(self._right, _index_select(self._flat, 0, self._spots))
 
     def spoil(self) -> None:
         """Queue the replacement on the current stream."""

@@ -1,0 +1,67 @@
+"""Which input sets a process's calls are recorded on: so many that no cache holds one when its turn comes. No torch."""
+
+import math
+import os
+import random
+from collections.abc import Sequence
+
+from .batch_messages import Lay
+from .case import Case
+from .sizes import MAIN_SEEDS, bytes_of
+from .state_messages import StateEntry
+from .supply import Supply
+
+CACHES = 3
+"""All input sets and outputs of a recording take so many times the last-level cache."""
+MOST_CALLS = 512
+"""Of one recording. Smaller inputs than this leaves out of the cache stay there."""
+WEIGHTS_BYTES = 1 << 20
+"""A module with larger ones has the cache flushed before each recorded call: they would stay there."""
+MOST_JUDGED = 8
+"""Of the input sets of a recording, at least so many have a right answer that is known, if there are as many."""
+
+_chance = random.SystemRandom()
+
+
+def calls_in_a_recording(case: Case, cache_bytes: int) -> int:
+    """How many calls like ``case``, each on a set of its own, are recorded together."""
+    outputs = sum(bytes_of(one.shape, one.dtype) for one in case.outputs if one.dtype)
+    return max(MAIN_SEEDS, min(MOST_CALLS, math.ceil(CACHES * cache_bytes / max(1, case.inputs.size + outputs))))
+
+
+def halves(supply: Supply, calls: int) -> tuple[list[int], list[int]]:
+    """Two times ``calls`` sets of the pool, drawn by chance; with right answers among both."""
+    judged = _chance.sample(sorted(supply.cases), min(len(supply.cases), 2 * min(MOST_JUDGED, calls)))
+    others = _chance.sample(sorted(set(range(supply.sets)) - set(judged)), 2 * calls - len(judged))
+    parts = judged[::2] + others[: calls - len(judged[::2])], judged[1::2] + others[calls - len(judged[::2]) :]
+    for part in parts:
+        _chance.shuffle(part)
+    return parts
+
+
+def laid(
+    supply: Supply,
+    numbers: Sequence[int],
+    state: tuple[StateEntry, ...] = (),
+    *,
+    aliased: bool = False,
+    later: bool = False,
+) -> tuple[Lay, int]:
+    """The message for sets of the pool, and a memory file that holds them (the caller closes it)."""
+    file = os.memfd_create("sets", os.MFD_CLOEXEC)
+    for place, number in enumerate(numbers):
+        _copy(supply.file, number * supply.stride, file, place * supply.stride, supply.stride)
+    message = Lay(
+        inputs=supply.inputs, stride=supply.stride, sets=len(numbers), state=state, aliased=aliased, later=later
+    )
+    return message, file
+
+
+def _copy(source: int, begin: int, target: int, position: int, size: int) -> None:
+    os.ftruncate(target, position + size)
+    done = 0
+    while done < size:
+        data = os.pread(source, min(size - done, 1 << 24), begin + done)
+        if not data:
+            return
+        done += os.pwrite(target, data, position + done)

@@ -1,0 +1,145 @@
+"""A process of a candidate whose calls are replayed by the device: what counts is the device's time, without launches.
+
+It is cross-checked as :mod:`.self_timed` does. Whether it keeps answers, works ahead or joins calls is seen by one
+replay more, on input sets that it never met, each of which is whole only around its call (:mod:`.veil`): a call may
+cost more there than it was counted by so much as the best baseline's does.
+"""
+
+import os
+import secrets
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+import msgspec
+
+from ...schemas import Counters
+from . import contest
+from .case_host import MAIN_SEEDS
+from .contest import Contestant, Part, Plan
+from .fresh_data import Remembers
+from .graph_sets import halves, laid
+from .judgement import Judged
+from .messages import APART, COLD, WARM, Done, Record, Recorded, TakeCall, Time, Timed
+from .self_timed import TIMED_SLOT, SelfTimed
+from .supply import Supply
+
+APART_SHARE, APART_SLACK_NS = 0.1, 500
+"""A call on an unseen set may cost so much more than it was counted by, beyond what the best baseline's does."""
+WARM_SAMPLES = 3
+
+
+class CannotReplay(Exception):
+    """The candidate's calls cannot be recorded; a clause says why."""
+
+
+@dataclass
+class Replayed(SelfTimed):
+    """What counts is what its device says of replays, held against our clock."""
+
+    supply: Supply | None = None
+    """Where its input sets come from; None where they are too large for a pool: then it has a few copies."""
+    numbers: list[int] = field(default_factory=list)
+    """The sets of the pool that its recording is on, in order."""
+    unseen: list[int] = field(default_factory=list)
+    """As many others."""
+
+    async def prepare(self) -> None:
+        """Hand over the input sets, and have its calls recorded.
+
+        Raises:
+            CannotReplay: they cannot be.
+            Judged: the candidate's process died of it.
+        """
+        if self.supply is None:
+            await super().prepare()
+        else:
+            self.copies = list(await self.cases.timed_cases())
+            self.numbers, self.unseen = halves(self.supply, self.timing.recorded_calls)
+            await self._lay(self.numbers)
+        command = Record(flush=self.timing.flush)
+        recorded, _ = await self.suspect.ask(command, Recorded, case=self.copies[0])
+        if recorded.reason:
+            raise CannotReplay(recorded.reason)
+
+    async def contest(self, plan: Plan) -> tuple[Part, Counters | None]:
+        """As of every process that times itself; and its time where the cache holds all that fits."""
+        part, counters = await super().contest(plan)
+        warm = {**self.timing.warm_ns, contest.CANDIDATE: await self._warm_ns(part)}
+        return replace(part, measure=contest.GRAPH, warm_ns=warm), counters
+
+    def _baselines(self) -> list[Contestant]:
+        return self.timing.recorded_contestants()
+
+    def _as_asked(self, command: Time) -> Time:
+        return msgspec.structs.replace(command, form=command.form or COLD)
+
+    async def _beside_ns(self, calls: int) -> int:
+        return await self.timing.idle_ns(calls, COLD)
+
+    async def _warm_ns(self, part: Part) -> float:
+        calls = next(one.calls for one in part.series if one.name == contest.CANDIDATE)
+        timed = [await self._replay(Time(calls=calls, form=WARM)) for _ in range(WARM_SAMPLES)]
+        return median(one.ns / calls for one in timed)
+
+    async def _check_timed_output(self, copy: int) -> None:
+        """What one of the recorded calls left must be right: nobody knew which one."""
+        judged = [place for place, number in enumerate(self.numbers) if self._is_judged(number)]
+        places = judged if self.supply is not None else list(range(MAIN_SEEDS))
+        await self._check_call(places[secrets.randbelow(len(places))])
+
+    def _is_judged(self, number: int) -> bool:
+        return self.supply is not None and number in self.supply.cases
+
+    async def _check_call(self, place: int) -> None:
+        case = self.copies[place % len(self.copies)]
+        if self.supply is not None:
+            case = await self.cases.case(self.supply.cases[self.numbers[place]])
+        await self.suspect.ask(TakeCall(call=place % self.timing.recorded_calls, slot=TIMED_SLOT), Done, case=case)
+        await self._take(case)
+
+    async def _check_memory(self, candidate: Contestant) -> None:
+        """Replay its calls once on input sets that it has not seen.
+
+        Raises:
+            Remembers: that takes longer.
+            Judged: it is wrong there.
+        """
+        if self.supply is None:
+            await super()._check_memory(candidate)
+            return
+        calls = self.timing.recorded_calls
+        # What is recorded at its first replay, is before it has the data.
+        await self._replay(Time(calls=calls, form=APART))
+        self.numbers = self.unseen
+        await self._lay(self.numbers, later=True)
+        unseen_ns = (await self._replay(Time(calls=calls, form=APART))).ns / calls - self.timing.apart_ns
+        for place in [place for place, number in enumerate(self.numbers) if self._is_judged(number)]:
+            await self._check_call(place)
+        seen_ns = median(candidate.samples)
+        if unseen_ns > (1 + APART_SHARE) * seen_ns + APART_SLACK_NS:
+            raise Remembers(unseen_ns, seen_ns, factor=1 + APART_SHARE, slack_ns=APART_SLACK_NS)
+
+    async def _replay(self, command: Time) -> Timed:
+        timed, _ = await self.suspect.ask(command, Timed, case=self.copies[0])
+        return timed
+
+    async def _lay(self, numbers: list[int], *, later: bool = False) -> None:
+        assert self.supply is not None
+        case, state = self.copies[0], await self.cases.timed_state()
+        message, file = laid(self.supply, numbers, state, aliased=case.aliased, later=later)
+        try:
+            await self.suspect.ask(message, Done, (file,), case=case)
+        finally:
+            os.close(file)
+
+    async def check_taken(self) -> None:
+        """Compare everything that was kept while it was timed.
+
+        Raises:
+            Judged: something of it is wrong.
+        """
+        try:
+            await super().check_taken()
+        except Judged:
+            self.cases.renew_supply()
+            raise
