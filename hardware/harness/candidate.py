@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 
 from ...schemas import ProblemFormat
@@ -262,7 +263,7 @@ class _Candidate:
     def record(self, command: Record, descriptors: list[int]) -> Recorded:
         graphs = self._graphed(())
         graphs.take_stock(self._stopwatch.copies, self._restarts)
-        return attempt(lambda: graphs.record(self._restarted(), command))
+        return attempt(lambda: graphs.record(self._restarted(), msgspec.structs.replace(command, name="")))
 
     def take_call(self, command: TakeCall, descriptors: list[int]) -> Done:
         assert self._graphs is not None
@@ -297,7 +298,7 @@ class _Candidate:
         assert self._call is not None
         if command.form:
             graphs = self._graphed(())
-            return attempt(lambda: graphs.time(command))
+            return attempt(lambda: graphs.time(msgspec.structs.replace(command, name="")))
         call, taken = self._call, as_it_is
         if self._restarts is not None:
             call, taken = self._restarts.before(call), self._restarts.taken

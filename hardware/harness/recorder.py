@@ -105,6 +105,8 @@ def _refuse_other_nodes(graph: int) -> None:
     """
     count = _c_size_t()
     _check(cuda_driver().cuGraphGetNodes(_c_void_p(graph), None, _byref(count)))
+    if not count.value:
+        return
     nodes = (_c_void_p * count.value)()
     _check(cuda_driver().cuGraphGetNodes(_c_void_p(graph), nodes, _byref(count)))
     for node in nodes:

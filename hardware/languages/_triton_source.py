@@ -113,12 +113,22 @@ def kernels_only(source: str) -> str:
             first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
             kept |= set(range(first, (statement.end_lineno or first) + 1))
             known |= set(_defined(statement))
+        elif isinstance(statement, ast.Import) and (names := _for_kernels(statement)):
+            # ``import torch, triton``: the rest of it stays unrun, as of every other line.
+            lines[statement.lineno - 1] = ast.unparse(ast.Import(names=names)) + "\n"
+            kept.add(statement.lineno)
+            known |= {alias.asname or alias.name.split(".")[0] for alias in names}
     return "".join(line if number in kept else "\n" for number, line in enumerate(lines, 1))
+
+
+def _for_kernels(statement: ast.Import) -> list[ast.alias]:
+    """Those of its modules that kernels may import from."""
+    return [alias for alias in statement.names if alias.name.split(".")[0] in KERNEL_MODULES]
 
 
 def _belongs(statement: ast.stmt, known: set[str]) -> bool:
     if isinstance(statement, ast.Import):
-        return all(alias.name.split(".")[0] in KERNEL_MODULES for alias in statement.names)
+        return len(_for_kernels(statement)) == len(statement.names)
     if isinstance(statement, ast.ImportFrom):
         return not statement.level and (statement.module or "").split(".")[0] in KERNEL_MODULES
     if isinstance(statement, ast.FunctionDef):
