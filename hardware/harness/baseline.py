@@ -12,23 +12,9 @@ from . import values
 from .answering import Handlers, Refused, attempt, serve_commands
 from .batch_messages import Batch, Lay, Made, Warm
 from .batches import Batches
+from .graph_messages import Record, Recorded
 from .graphs import Graphs, graphs_for
-from .messages import (
-    HOST,
-    IDLE,
-    Build,
-    Built,
-    Done,
-    Open,
-    Opened,
-    Record,
-    Recorded,
-    Release,
-    Spawn,
-    Stock,
-    Time,
-    Timed,
-)
+from .messages import HOST, IDLE, Build, Built, Done, Open, Opened, Release, Spawn, Stock, Time, Timed
 from .place import Place
 from .reference import prepare_process
 from .restarts import Restarts
@@ -115,6 +101,7 @@ class _Baseline:
     def time(self, command: Time, descriptors: list[int]) -> Timed | tuple[Timed, Sequence[int]]:
         if command.form:
             graphs = self._graphed()
+            self._stopwatch.unveil()
             return attempt(lambda: graphs.time(command))
         call = self._calls[command.name]
         taken = as_it_is if self._restarts is None or command.name == IDLE else self._restarts.taken
@@ -133,6 +120,7 @@ class _Baseline:
 
     def record(self, command: Record, descriptors: list[int]) -> Recorded:
         graphs = self._graphed()
+        self._stopwatch.unveil()
         graphs.take_stock(self._stopwatch.copies, self._restarts)
         return attempt(lambda: graphs.record(self._calls[command.name], command))
 

@@ -26,8 +26,10 @@ from .backward import differentiated
 from .batch_messages import Batch, Lay, Made, Warm
 from .batches import Batches
 from .candidate_state import CandidateState, build_model, check_kinds
+from .described import Probe, describe, probe
 from .fingerprint import Fingerprint
 from .gradients import followed
+from .graph_messages import Record, Recorded, TakeCall
 from .graphs import Graphs, graphs_for
 from .handing_over import hand_over
 from .integrity import Snapshot
@@ -38,15 +40,11 @@ from .messages import (
     Dump,
     Dumped,
     Load,
-    Output,
     Ran,
-    Record,
-    Recorded,
     Release,
     Run,
     Spawn,
     Stock,
-    TakeCall,
     Time,
     Timed,
     Values,
@@ -58,21 +56,11 @@ from .state_messages import INPUT, CheckState, StateChecked, StateEntry
 from .stopwatch import as_it_is, stopwatch_for
 from .user_module import import_source
 
-PROBES = 64
-"""Elements of an output that are read at once when it is handed over, from the end to the beginning."""
-
-Probe = tuple[bytes, ...]
-
 _M_PERTURB = -6
 _PERTURB = 0x80
 """glibc fills fresh memory with the complement, 0x7F: huge as a float, large as an integer."""
 
-_LARGEST_INT = 1 << 63
-"""What a message can carry."""
-
 _libc = ctypes.CDLL(None)
-_numel = torch._C.TensorBase.numel
-_untyped_storage = torch.Tensor.untyped_storage
 _differences = Snapshot.differences
 _differences_code = Snapshot.differences.__code__
 
@@ -171,13 +159,13 @@ class _Candidate:
             result = attempt(lambda: self._call(*slot.inputs))  # type: ignore[misc]
         # Read at once and backwards: a thread that still computes is caught with its work undone.
         slot.outputs = values.leaves(result)
-        slot.probes = [_probe(output, self._place) for output in slot.outputs]
+        slot.probes = [probe(output, self._place) for output in slot.outputs]
         kept = after_call(command.state, slot.inputs, self._model)
         slot.outputs += kept
-        slot.probes += [_probe(one, self._place) for one in kept]
+        slot.probes += [probe(one, self._place) for one in kept]
         self._slots[command.slot] = slot
         return Ran(
-            outputs=tuple(_describe(output, self._place) for output in slot.outputs),
+            outputs=tuple(describe(output, self._place) for output in slot.outputs),
             mutated=_first_changed(slot, self._place, written),
             touched=self._touched(),
         )
@@ -205,9 +193,9 @@ class _Candidate:
         if self._state is not None:
             self._state.restore()
         slot.outputs = attempt(lambda: differentiate(*slot.inputs))
-        slot.probes = [_probe(output, self._place) for output in slot.outputs]
+        slot.probes = [probe(output, self._place) for output in slot.outputs]
         self._slots[command.slot] = slot
-        outputs = tuple(_describe(output, self._place) for output in slot.outputs)
+        outputs = tuple(describe(output, self._place) for output in slot.outputs)
         return Ran(outputs=outputs, touched=self._touched())
 
     def _followed(self, names: Sequence[str]) -> Callable[..., Any]:
@@ -225,7 +213,7 @@ class _Candidate:
 
     def dump(self, command: Dump, descriptors: list[int]) -> tuple[Dumped, Sequence[int]]:
         slot = self._slots[command.slot]
-        found = [_probe(output, self._place) for output in slot.outputs]
+        found = [probe(output, self._place) for output in slot.outputs]
         changed = next((i for i, (now, then) in enumerate(zip(found, slot.probes, strict=True)) if now != then), -1)
         return Dumped(changed=changed), (hand_over(slot.outputs, self._place),)
 
@@ -262,13 +250,14 @@ class _Candidate:
 
     def record(self, command: Record, descriptors: list[int]) -> Recorded:
         graphs = self._graphed(())
+        self._stopwatch.unveil()
         graphs.take_stock(self._stopwatch.copies, self._restarts)
         return attempt(lambda: graphs.record(self._restarted(), msgspec.structs.replace(command, name="")))
 
     def take_call(self, command: TakeCall, descriptors: list[int]) -> Done:
         assert self._graphs is not None
         outputs = self._graphs.outputs(command.call)
-        probes = [_probe(output, self._place) for output in outputs]
+        probes = [probe(output, self._place) for output in outputs]
         self._slots[command.slot] = _Slot([], *_NOTHING, outputs, probes)
         return Done()
 
@@ -298,6 +287,7 @@ class _Candidate:
         assert self._call is not None
         if command.form:
             graphs = self._graphed(())
+            self._stopwatch.unveil()
             return attempt(lambda: graphs.time(msgspec.structs.replace(command, name="")))
         call, taken = self._call, as_it_is
         if self._restarts is not None:
@@ -311,7 +301,7 @@ class _Candidate:
                 held.source,
                 held.description,
                 outputs,
-                [_probe(output, self._place) for output in outputs],
+                [probe(output, self._place) for output in outputs],
             )
         return timed
 
@@ -362,47 +352,6 @@ def _poisoned(wanted: str) -> Iterator[None]:
         if pattern is not None:
             pattern(0)
         torch.use_deterministic_algorithms(False)
-
-
-def _describe(output: Any, there: Place) -> Output:
-    kind = type(output)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    if kind is torch.Tensor and (output.device != there.device or output.layout != torch.strided):
-        return Output(kind="other", type_name=f"{name} on {output.device} with layout {output.layout}")
-    if kind is torch.Tensor:
-        storage = _untyped_storage(output)
-        return Output(
-            kind="tensor",
-            type_name=name,
-            dtype=values.dtype_name(output.dtype),
-            shape=tuple(output.shape),
-            begin=storage.data_ptr(),
-            end=storage.data_ptr() + storage.nbytes(),
-        )
-    if kind in (bool, float) or (kind is int and -_LARGEST_INT <= output < _LARGEST_INT):
-        return Output(kind=kind.__name__, type_name=name, value=output)
-    return Output(kind="none" if output is None else "other", type_name=name)
-
-
-def _probe(output: Any, there: Place) -> Probe:
-    """Bytes of elements spread over the output, the last first."""
-    if type(output) is not torch.Tensor or output.device != there.device or output.layout != torch.strided:
-        return ()
-    if _numel(output) == 0:
-        return ()
-    count = min(PROBES, _numel(output))
-    flat = [index * (_numel(output) - 1) // max(count - 1, 1) for index in range(count - 1, -1, -1)]
-    shape, stride = output.shape, output.stride()
-    return there.read(output, [_offset(index, shape, stride) for index in flat])
-
-
-def _offset(flat: int, shape: Sequence[int], stride: Sequence[int]) -> int:
-    """Offset in elements of the ``flat``-th element in row-major order."""
-    offset = 0
-    for extent, step in zip(reversed(shape), reversed(stride), strict=True):
-        flat, index = divmod(flat, extent)
-        offset += index * step
-    return offset
 
 
 def _first_changed(slot: _Slot, there: Place, written: Sequence[int]) -> int:

@@ -15,7 +15,8 @@ import torch
 from . import values
 from .answering import Refused
 from .batch_messages import Lay
-from .messages import APART, COLD, WARM, Done, Record, Recorded, Time, Timed
+from .graph_messages import APART, COLD, WARM, Record, Recorded
+from .messages import Done, Time, Timed
 from .recorder import CannotRecord, CudaRecorder, Recorder, Recording
 from .restarts import Restarts
 from .stopwatch import FLUSH_BYTES

@@ -4,6 +4,7 @@ from ...schemas import ProblemFacts, ProblemFormat, Schema
 from .arguments import Values as Values
 from .batch_messages import Batch, Draw, Drawn, Lay, Made, Warm
 from .contract_messages import CheckContract, ContractChecked
+from .graph_messages import Record, Recorded, TakeCall
 from .state_messages import CheckState, StateChecked, StateEntry
 
 # The zygote --------------------------------------------------------------------------------------------------------
@@ -232,37 +233,6 @@ class Timed(Schema, frozen=True, kw_only=True, tag="timed"):
     kept: int
     """Index of the stocked inputs that the call got whose output was kept: any of them, by chance. -1: the outputs of
     all calls were kept (:class:`TakeCall`)."""
-
-
-COLD = "cold"
-"""A call on each input set, none of which lies in a cache; weights neither."""
-WARM = "warm"
-"""As many calls on the first set: all that fits into the cache lies there."""
-APART = "apart"
-"""As ``COLD``, but each set is whole only from directly before its call to directly after it."""
-
-
-class Record(Schema, frozen=True, kw_only=True, tag="record"):
-    """Record a call on each input set as one graph."""
-
-    name: str = ""
-    """Which baseline; ignored by a candidate."""
-    flush: bool = False
-    """Whether the last-level cache is flushed before each call: its weights would stay there from call to call."""
-
-
-class Recorded(Schema, frozen=True, kw_only=True, tag="recorded"):
-    """How it went."""
-
-    reason: str = ""
-    """Why the calls cannot be recorded; empty if they are."""
-
-
-class TakeCall(Schema, frozen=True, kw_only=True, tag="take_call"):
-    """Put what a call of the last replay left into a slot."""
-
-    call: int
-    slot: int
 
 
 # The reference -----------------------------------------------------------------------------------------------------

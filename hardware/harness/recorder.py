@@ -80,6 +80,9 @@ class CudaRecorder:
                 outputs = body()
             _refuse_other_nodes(graph.raw_cuda_graph())
             graph.instantiate()
+            # The first replay brings it to the device.
+            _replay(graph)
+            _synchronize(self._device)
         except CannotRecord:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a call raises while it is recorded is the reason

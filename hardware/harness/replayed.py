@@ -17,9 +17,10 @@ from . import contest
 from .case_host import MAIN_SEEDS
 from .contest import Contestant, Part, Plan
 from .fresh_data import Remembers
+from .graph_messages import APART, COLD, WARM, Record, Recorded, TakeCall
 from .graph_sets import halves, laid
 from .judgement import Judged
-from .messages import APART, COLD, WARM, Done, Record, Recorded, TakeCall, Time, Timed
+from .messages import Done, Time, Timed
 from .self_timed import TIMED_SLOT, SelfTimed
 from .supply import Supply
 

@@ -64,6 +64,9 @@ class Stopwatch:
         """Add one copy."""
         self.copies.append(inputs)
 
+    def unveil(self) -> None:
+        """Make all copies whole, for somebody else who uses them."""
+
     def run(
         self,
         call: Callable[..., Any],
@@ -144,14 +147,15 @@ class DeviceStopwatch(Stopwatch):
         began = clock()
         gc.disable()
         try:
-            self._unveil()
+            self.unveil()
             self._prepare(call, command, arrive)
             ns, after, output = self._flushed_between(call, command, clock, taken)
         finally:
             gc.enable()
         return Timed(ns=ns, whole_ns=clock() - began, kept=self._copy(after)), output
 
-    def _unveil(self) -> None:
+    def unveil(self) -> None:
+        """Make all copies whole, for somebody else who uses them."""
         for veil in self._veils:
             veil.restore()
         self._veils = []

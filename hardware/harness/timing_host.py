@@ -18,26 +18,10 @@ from .batch_messages import Batch, Lay, Warm
 from .batch_timing import BATCH_NS, contestant, counted, idle_ns
 from .case_host import MAIN_SEEDS, CaseHost, ask_reference
 from .contest import EVENTS, GRAPH, Contestant
+from .graph_messages import APART, COLD, WARM, Record, Recorded
 from .graph_sets import WEIGHTS_BYTES, calls_in_a_recording, halves, laid
 from .launcher import Launcher
-from .messages import (
-    APART,
-    COLD,
-    HOST,
-    IDLE,
-    WARM,
-    Build,
-    Built,
-    Done,
-    Failure,
-    Opened,
-    Record,
-    Recorded,
-    Release,
-    Stock,
-    Time,
-    Timed,
-)
+from .messages import HOST, IDLE, Build, Built, Done, Failure, Opened, Release, Stock, Time, Timed
 from .supply import LEAST_BATCHES, Supply
 from .timekeeping import TimedBatch, TimedProcess, TimekeeperProcess
 from .worker import Worker, WorkerConfused, WorkerDied

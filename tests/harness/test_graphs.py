@@ -1,0 +1,194 @@
+"""Calls that are recorded on many input sets: what is replayed, on which data, and what of it is kept."""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from kernelswarm.hardware.harness import values
+from kernelswarm.hardware.harness.arguments import Values
+from kernelswarm.hardware.harness.batch_messages import Lay
+from kernelswarm.hardware.harness.case import Case
+from kernelswarm.hardware.harness.graph_messages import APART, COLD, WARM, Record
+from kernelswarm.hardware.harness.graph_sets import calls_in_a_recording, halves, laid
+from kernelswarm.hardware.harness.graphs import Graphs
+from kernelswarm.hardware.harness.messages import Expected, Time
+from kernelswarm.hardware.harness.recorder import CannotRecord, Recording
+from kernelswarm.hardware.harness.supply import Supply
+
+SETS = 5
+CALL_NS = 1000
+
+
+class _Recording:
+    def __init__(self, body: Callable[[], list[Any]], outputs: list[Any]) -> None:
+        self._body = body
+        self.outputs = outputs
+
+    def replay(self) -> None:
+        for kept, output in zip(self.outputs, self._body(), strict=True):
+            kept.copy_(output)
+
+
+class Processor:
+    """A recorder that replays by calling again, and takes a microsecond for each call."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def record(self, body: Callable[[], list[Any]]) -> Recording:
+        return _Recording(body, body())
+
+    def elapsed_ns(self, recording: Recording, times: int) -> int:
+        before = self.calls
+        for _ in range(times):
+            recording.replay()
+        return (self.calls - before) * CALL_NS
+
+
+@pytest.fixture
+def recorder() -> Processor:
+    return Processor()
+
+
+@pytest.fixture
+def graphs(recorder: Processor) -> Graphs:
+    return Graphs(recorder, torch.device("cpu"))
+
+
+def _sets(first: int, count: int = SETS) -> tuple[Lay, int, list[torch.Tensor]]:
+    drawn = [torch.arange(1000.0) + 1000.0 * (first + number) for number in range(count)]
+    described, stride, _, file = values.pack_sets([[one] for one in drawn])
+    return Lay(inputs=described, stride=stride, sets=count), file, drawn
+
+
+def _lay(graphs: Graphs, first: int, *, later: bool = False) -> list[torch.Tensor]:
+    command, file, drawn = _sets(first)
+    graphs.lay(Lay(inputs=command.inputs, stride=command.stride, sets=SETS, later=later), file, None)
+    os.close(file)
+    return drawn
+
+
+def _doubled(recorder: Processor) -> Callable[[torch.Tensor], torch.Tensor]:
+    def call(x: torch.Tensor) -> torch.Tensor:
+        recorder.calls += 1
+        return 2 * x
+
+    return call
+
+
+def test_a_batch_is_passes_over_all_sets_and_counts_as_many_calls_as_asked(graphs: Graphs, recorder: Processor) -> None:
+    _lay(graphs, 0)
+    assert not graphs.record(_doubled(recorder), Record()).reason
+
+    for calls in (1, SETS, 3 * SETS + 1):
+        assert graphs.time(Time(calls=calls, form=COLD)).ns == calls * CALL_NS
+    assert graphs.time(Time(calls=7, form=WARM)).ns == 7 * CALL_NS
+
+
+def test_every_call_of_the_last_replay_has_its_output_kept(graphs: Graphs, recorder: Processor) -> None:
+    drawn = _lay(graphs, 0)
+    graphs.record(_doubled(recorder), Record())
+
+    graphs.time(Time(calls=SETS, form=COLD))
+    graphs.time(Time(calls=SETS, form=WARM))
+
+    for number, x in enumerate(drawn):
+        (output,) = graphs.outputs(number)
+        assert torch.equal(output, 2 * x)
+
+
+def test_an_output_that_no_replay_writes_is_no_answer(graphs: Graphs, recorder: Processor) -> None:
+    _lay(graphs, 0)
+    kept: dict[int, torch.Tensor] = {}
+    graphs.record(lambda x: kept.setdefault(x.data_ptr(), 2 * x), Record())
+
+    # The first replay returns what recording made, which is what the recording holds: nothing writes it again.
+    graphs.time(Time(calls=SETS, form=COLD))
+
+    assert not torch.equal(graphs.outputs(0)[0], 2 * torch.arange(1000.0))
+
+
+def test_new_sets_arrive_directly_before_they_are_replayed_each_whole_only_around_its_call(
+    graphs: Graphs, recorder: Processor
+) -> None:
+    _lay(graphs, 0)
+    seen: list[torch.Tensor] = []
+    others: list[bool] = []
+    tensors: list[torch.Tensor] = []
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        recorder.calls += 1
+        if all(one.data_ptr() != x.data_ptr() for one in tensors):
+            tensors.append(x)
+        seen.append(x.clone())
+        others.extend(_is_whole(one) for one in tensors if one.data_ptr() != x.data_ptr())
+        return 2 * x
+
+    graphs.record(call, Record())
+    graphs.time(Time(calls=SETS, form=APART))
+    fresh = _lay(graphs, 100, later=True)
+    assert all(float(x.max()) < 100_000 for x in tensors), "they have arrived already"
+    seen.clear()
+    others.clear()
+
+    timed = graphs.time(Time(calls=SETS, form=APART))
+
+    assert timed.ns == SETS * CALL_NS
+    assert all(torch.equal(got, expected) for got, expected in zip(seen, fresh, strict=True))
+    assert len(others) == SETS * (SETS - 1) and not any(others)
+    for number, x in enumerate(fresh):
+        assert torch.equal(graphs.outputs(number)[0], 2 * x)
+
+
+def _is_whole(x: torch.Tensor) -> bool:
+    return bool((x[1:] - x[:-1] == 1).all())
+
+
+def test_what_cannot_be_recorded_says_why(graphs: Graphs, recorder: Processor) -> None:
+    _lay(graphs, 0)
+
+    def record(body: Callable[[], list[Any]]) -> Recording:
+        raise CannotRecord("the graph holds a function on the processor")
+
+    recorder.record = record  # type: ignore[method-assign]
+
+    assert graphs.record(_doubled(recorder), Record()).reason == "the graph holds a function on the processor"
+
+
+@pytest.fixture
+def supply() -> Iterator[Supply]:
+    command, file, _ = _sets(0, 40)
+    yield Supply(file, command.inputs, command.stride, 40, 4000, {number: number for number in range(3, 9)})
+    os.close(file)
+
+
+def test_both_halves_of_a_pool_hold_sets_whose_answers_are_known(supply: Supply) -> None:
+    first, second = halves(supply, 20)
+
+    assert sorted(first + second) == list(range(40))
+    for part in (first, second):
+        assert len(part) == 20 and len(set(part) & set(supply.cases)) == 3
+
+
+def test_what_is_laid_are_the_sets_in_that_order(supply: Supply, graphs: Graphs, recorder: Processor) -> None:
+    message, file = laid(supply, [7, 3, 30])
+    graphs.lay(message, file, None)
+    os.close(file)
+    graphs.record(_doubled(recorder), Record())
+    graphs.time(Time(calls=3, form=COLD))
+
+    assert [float(graphs.outputs(place)[0][0]) for place in range(3)] == [14_000.0, 6000.0, 60_000.0]
+
+
+def test_a_recording_has_as_many_calls_as_leave_no_set_in_the_cache() -> None:
+    def case(size: int) -> Case:
+        output = Expected(kind="tensor", dtype="float32", shape=(size // 4,), reference_error=0.0, bound=1.0)
+        return Case(0, "main", 1, Values(items=(), size=size), -1, (output,))
+
+    cache = 60 << 20
+    assert calls_in_a_recording(case(1 << 20), cache) == 90
+    assert calls_in_a_recording(case(1 << 28), cache) == 3
+    assert calls_in_a_recording(case(16), cache) == 512
