@@ -209,6 +209,7 @@ ROWS_GPU = {
     "remembers_in_the_contest": is_("stale_output"),
     "skips_in_the_contest": is_("wrong_numbers", "stale_output"),
     "static_buffer": is_("stale_output"),
+    "leaves_known_answers": is_("stale_output", says="on data it has not seen"),
     "empty": is_("incomplete_output", "wrong_numbers"),
     "half_written": is_("incomplete_output"),
     "zeroes_its_inputs": is_("input_mutated"),
@@ -220,6 +221,18 @@ ROWS_GPU = {
     "honest_scratch": is_("correct"),
     "honest_stream": is_("correct"),
     "honest_triton": is_("correct"),
+}
+
+SMALL_GPU = {
+    "joins_recorded_calls": is_("wrong_numbers"),
+    "joins_counted_calls": is_("stale_output", says="on data it has not seen"),
+    "plainly_wrong": is_("wrong_numbers"),
+    "honest": is_("correct"),
+}
+
+MIDDLE_GPU = {
+    "leaves_known_answers": is_("stale_output", says="on data it has not seen"),
+    "honest": is_("correct"),
 }
 
 PRODUCT_GPU = {"tf32_product": is_("lower_precision")}
@@ -261,6 +274,8 @@ SUITES = {
     "loss": _suite("loss", LOSS),
     "distance": _suite("distance", DISTANCE),
     "rows_gpu": _suite("rows_gpu", ROWS_GPU, pool="gpu"),
+    "small_gpu": _suite("small_gpu", SMALL_GPU, pool="gpu"),
+    "middle_gpu": _suite("middle_gpu", MIDDLE_GPU, pool="gpu"),
     "product_gpu": _suite("product_gpu", PRODUCT_GPU, pool="gpu"),
 }
 
