@@ -270,6 +270,14 @@ def looks(home: Path) -> object:
 
 
 @check
+def replays(home: Path) -> object:
+    """A small kernel takes the same time on the device in every run; what cannot be recorded is timed otherwise."""
+    from replays import replay_all
+
+    return replay_all(home, *pool_and_facts(home))
+
+
+@check
 def compile_rate(home: Path) -> object:
     from kernelswarm.hardware.languages import find_language
 
