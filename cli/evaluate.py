@@ -21,7 +21,7 @@ from .completion import python_files
 from .following import follow, is_interrupted
 from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from .live import open_display
-from .options import Against, Nats, Pool, ProblemFile
+from .options import Against, Measure, Nats, Pool, ProblemFile
 from .summary import NAMES, ratio_text, times_text
 from .terminal import out, print_json
 
@@ -43,6 +43,7 @@ def evaluate(
     ],
     pool: Pool = "cpu",
     against: Against = "best",
+    measure: Measure = "device",
     nats: Nats = "",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object a file, for programs.")] = False,
 ) -> int:
@@ -51,7 +52,7 @@ def evaluate(
     loaded, sources, place = load_problem(problem), _read(candidate), find_pool(pool, home)
     for path, source in zip(candidate, sources, strict=True):
         language_taken(source, place, path)
-    options = [_given(source, against) for source in sources]
+    options = [_given(source, against, measure) for source in sources]
     for option in options:
         option.check()
         option.check_pool(place)
@@ -83,8 +84,10 @@ def evaluate(
     return 0 if all(right) else 1
 
 
-def _given(source: str, against: str) -> SearchOptions:
-    return SearchOptions(budget=1, synthesizer=GIVEN, candidates=(source,), against=against, confirmations=1)
+def _given(source: str, against: str, measure: str) -> SearchOptions:
+    return SearchOptions(
+        budget=1, synthesizer=GIVEN, candidates=(source,), against=against, measure=measure, confirmations=1
+    )
 
 
 def _read(paths: Sequence[Path]) -> list[str]:

@@ -129,9 +129,10 @@ class _Problem:
         try:
             with self.device:
                 drawn = self._drawn(seed)
-            return self._on_device(drawn)
+            inputs: list[Any] = self._on_device(drawn)
         except (RuntimeError, TypeError):
             return None
+        return inputs
 
     def _on_device(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
