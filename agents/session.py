@@ -292,7 +292,7 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
         win=closed.win,
         best=closed.best,
         source=node.candidate.source if node.candidate else "",
-        speedup=closed.speedup,
+        speedup=closed.call if numbers.measure == "call" else closed.speedup,
         against=closed.against,
         measure=numbers.measure,
         ordinary=numbers.ordinary,
@@ -335,7 +335,7 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
         evidence=_evidence(node, correct),
         isolation=isolations[0] if isolations else "none: it never ran",
         pool=pool,
-        speedup=(ordinary or judged) if correct else None,
+        speedup=_counted(judged, ordinary, result.measure) if correct else None,
         times_ms=result.times_ms if correct else {},
         roofline_fraction=told.roofline_fraction if correct else None,
         session=graph.session,
@@ -347,6 +347,11 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
         call=result.call if correct else None,
         ordinary_missing=told.ordinary_missing,
     )
+
+
+def _counted(judged: Speedup | None, ordinary: Speedup | None, measure: str) -> Speedup | None:
+    """Device and call are never one for the other."""
+    return ordinary if measure == "call" else ordinary or judged
 
 
 def _speedup(interval: Interval | None, against: str) -> Speedup | None:

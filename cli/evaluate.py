@@ -22,7 +22,7 @@ from .following import follow, is_interrupted
 from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from .live import open_display
 from .options import Against, Measure, Nats, Pool, ProblemFile
-from .summary import NAMES, ratio_text, times_text
+from .summary import NAMES, ratio_text, speedup_text, times_text
 from .terminal import out, print_json
 
 EXAMPLES = (
@@ -109,9 +109,13 @@ def _read(paths: Sequence[Path]) -> list[str]:
 
 def _speedups(evaluation: Evaluation) -> Iterator[str]:
     """Ordinary processes first, where they were timed; then the judge."""
+    mark = "win" if evaluation.win else "no win"
+    if evaluation.device is not None:
+        yield from _two_numbers(evaluation, mark)
+        return
     if evaluation.speedup is None:
         return
-    mark, counted = "win" if evaluation.win else "no win", ratio_text(evaluation.speedup)
+    counted = ratio_text(evaluation.speedup)
     if evaluation.ordinary is None:
         missing = evaluation.ordinary_missing
         yield f"{mark}: {counted}" + (f"; not timed in ordinary processes: {missing}" if missing else "")
@@ -121,6 +125,19 @@ def _speedups(evaluation: Evaluation) -> Iterator[str]:
     yield _times(evaluation.ordinary.times_ms)
     if evaluation.judged is not None:
         yield f"judge: {ratio_text(evaluation.judged)}; {_times(evaluation.times_ms)}"
+
+
+def _two_numbers(evaluation: Evaluation, mark: str) -> Iterator[str]:
+    """Device and call on an accelerator, the one first that makes a win."""
+    missing = evaluation.ordinary_missing
+    counted = f": {ratio_text(evaluation.speedup)}" if evaluation.speedup is not None else ""
+    yield f"{mark} ({evaluation.measure}){counted}" + (f"; not timed as a call: {missing}" if missing else "")
+    numbers = {"device": evaluation.device, "call": evaluation.call}
+    for name in sorted(numbers, key=lambda name: name != evaluation.measure):
+        number = numbers[name]
+        if number is not None:
+            ratios = (f"{speedup_text(one)} of {NAMES.get(key, key)}" for key, one in number.speedups.items())
+            yield f"{name:6}  {_times(number.times_ms)}; {', '.join(ratios)}"
 
 
 def _times(times_ms: dict[str, float]) -> str:
