@@ -1,23 +1,12 @@
 """A session begins, is asked to stop, and ends."""
 
-from ..base import Schema
 from ..measurement import Interval
 from ..pool import HardwareFacts, Pool
 from ..problem import Problem, ProblemFacts
 from .base import Event
+from .origin import Origin
 from .seed import SeedKernel
 from .skill import Skill
-
-
-class Origin(Schema, frozen=True, kw_only=True):
-    """Where a forked session came from. Nothing is copied: readers go through to the parent's events."""
-
-    session: str
-    """The parent."""
-    node: str
-    """Node of the parent that is gone on from; empty for a fork as of an event."""
-    at: str = ""
-    """Id of the last event of the parent that the fork knows; empty: the diagnosis of ``node``."""
 
 
 class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):

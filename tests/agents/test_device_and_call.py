@@ -10,9 +10,12 @@ from kernelswarm.agents.forking import ForkPoint
 from kernelswarm.agents.graph import SearchGraph
 from kernelswarm.agents.planner.machine import decide
 from kernelswarm.agents.planner.state import PlannerState
+from kernelswarm.agents.profiler import Profiler
+from kernelswarm.agents.runtime import Work
 from kernelswarm.agents.session import SearchOptions, evaluation_of, result_of
 from kernelswarm.schemas import (
     CandidateProfiled,
+    ConfirmationPlanned,
     ContractProperty,
     InputError,
     Intent,
@@ -23,6 +26,7 @@ from kernelswarm.schemas import (
     ProfileReport,
     SessionClosed,
     SessionOpened,
+    Timing,
     Verdict,
 )
 
@@ -116,6 +120,35 @@ def test_an_older_opening_goes_by_the_device() -> None:
     body = msgspec.json.decode(msgspec.json.encode(given.opened(pool=GPU)))
     body.pop("measure", None)
     assert msgspec.convert(body, SessionOpened).counts_device_alone
+
+
+# What the profiler asks for.
+
+
+class Hardware:
+    """A device on which a finished file has these numbers as a call, and breaks its contract."""
+
+    def __init__(self) -> None:
+        self.contracts = 0
+
+    async def ordinary(self, *arguments: object, processes: int) -> tuple[Timing, str]:
+        return CALL, ""
+
+    async def contract(self, text: str) -> tuple[ContractProperty, ...]:
+        self.contracts += 1
+        return (BROKEN,)
+
+
+@pytest.mark.parametrize(("measure", "contracts"), [("device", 1), ("call", 0)])
+async def test_the_contract_is_asked_where_what_counts_is_a_win(measure: str, contracts: int) -> None:
+    hardware, event = Hardware(), ConfirmationPlanned(rank=1)
+    work = Work(given.said(event, node="n001"), event, graph_of(measure), 9)
+    timed = ProfileReport(verdict=Verdict.correct, isolation="x", timing=DEVICE)
+    profiler = Profiler(hardware, None)  # type: ignore[arg-type]
+    report = await profiler._as_handed_over(work, timed, "def kernel(x, w): return x")
+    # A broken contract takes nothing from what was measured: the analyst says what it means.
+    assert (report.ordinary, report.ordinary_missing, hardware.contracts) == (CALL, "", contracts)
+    assert report.contract == (BROKEN,) * contracts
 
 
 # What is told of it.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.hardware.lease import Lease
-from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, Settings, program, rounds
+from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, Settings, program
 from kernelswarm.hardware.ordinary.environment import compiling, ordinary_environment
 from kernelswarm.hardware.ordinary.trust import COMPILES, CONFINED, TRUSTED
 from kernelswarm.schemas import Accelerator
@@ -97,8 +97,3 @@ async def test_a_device_that_is_not_there_is_a_sentence(host: OrdinaryHost, home
     with pytest.raises(Missing, match="the process of eager fails to load: "):
         await there.time(RIGHT, Lease(POOL, home), processes=1)
     await there.close()
-
-
-async def test_short_calls_of_accelerators_have_spreads_of_their_own() -> None:
-    (most, spread), *others = rounds.DEVICE_SPREADS
-    assert most == float("inf") and not others and spread.beside == 0.0
