@@ -6,9 +6,9 @@ win is timed in ordinary processes once more: its interval should lie above 1 ag
 
 Rows are kept after each problem in ``results/ordinary.json``: an interrupted run goes on where it was.
 
-With ``--pool`` an accelerator's (``results/ordinary_POOL.json``). The judge times the device there and ordinary processes
-the call: two numbers, whose ratio need not be 1. Every problem is timed twice, and a last line says how much the ratio of
-two implementations differs from process to process and from run to run: what ``rounds.DEVICE_SPREADS`` holds.
+With ``--pool`` an accelerator's (``results/ordinary_POOL.json``). The judge times the device there and ordinary
+processes the call: two numbers, whose ratio need not be 1. Every problem is timed twice, and a last line says how much
+a ratio differs from process to process and from run to run: what ``rounds.DEVICE_SPREADS`` holds.
 """
 
 import argparse
