@@ -85,7 +85,8 @@ class SessionDiff(Schema, frozen=True, kw_only=True):
     parting: Parting | None
     """None if all decisions do the same."""
     comparable: bool
-    """Whether their speedups may be compared: the same problem on the same hardware against the same baselines."""
+    """Whether their speedups may be compared: the same problem on the same hardware against the same baselines, and on
+    an accelerator by the same measure."""
     better: str
     """The session whose best interval lies above the other's; empty if they overlap or cannot be compared."""
 
@@ -98,7 +99,7 @@ def compare(a: RecordedSession, b: RecordedSession) -> SessionDiff:
     """
     graphs = a.graph(), b.graph()
     opened = _opened(graphs[0]), _opened(graphs[1])
-    fit = opened[0].problem.sha256 == opened[1].problem.sha256 and comparable(*opened)
+    fit = opened[0].problem.sha256 == opened[1].problem.sha256 and comparable(*opened) and _one_measure(*opened)
     speedups = _speedup(graphs[0]), _speedup(graphs[1])
     goal = max((one.median for one in speedups if one is not None), default=0.0) if fit else 0.0
     sides = [_side(*pair, goal) for pair in zip((a, b), graphs, strict=True)]
@@ -217,6 +218,10 @@ def _speedup(graph: SearchGraph) -> Interval | None:
     best = graph.best()
     told = best and (best.confirmation_diagnosis or best.diagnosis)
     return told.speedup if told else None
+
+
+def _one_measure(a: SessionOpened, b: SessionOpened) -> bool:
+    return a.is_on_processor or a.measure == b.measure
 
 
 def _against(graph: SearchGraph) -> str:

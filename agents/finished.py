@@ -35,7 +35,7 @@ def header(graph: SearchGraph, opened: SessionOpened, record: NodeRecord) -> str
     lines = [
         f"{opened.problem.name}: a drop-in kernel for the operator, with the operator itself to fall back on.",
         "",
-        *_measured(report, confirmed=record.confirmation is not None),
+        *_measured(report, opened, confirmed=record.confirmation is not None),
         *_unlike_the_reference(report),
         "",
         f"Made by kernelswarm {opened.version or '(version unknown)'} in session {graph.session}, node {record.name}, "
@@ -50,7 +50,10 @@ def _is_correct(record: NodeRecord) -> bool:
     return diagnosis is not None and diagnosis.verdict is Verdict.correct
 
 
-def _measured(report: ProfileReport | None, *, confirmed: bool) -> Iterator[str]:
+def _measured(report: ProfileReport | None, opened: SessionOpened, *, confirmed: bool) -> Iterator[str]:
+    if report is not None and not opened.is_on_processor:
+        yield from _on_accelerator(report, opened, confirmed=confirmed)
+        return
     if report is not None and report.ordinary is not None:
         yield "In ordinary processes it is"
         yield from _compared(report.ordinary)
@@ -60,6 +63,24 @@ def _measured(report: ProfileReport | None, *, confirmed: bool) -> Iterator[str]
         once = "" if confirmed else ", timed once and not confirmed"
         yield f"By the judge (interleaved benchmark{once}) it is"
         yield from _compared(report.timing)
+
+
+def _on_accelerator(report: ProfileReport, opened: SessionOpened, *, confirmed: bool) -> Iterator[str]:
+    """Device and call, the one first that makes a win."""
+    once = "" if confirmed else ", timed once and not confirmed"
+    numbers = {
+        "device": (report.timing, f"On the device (its own time, without the host's{once}) it is"),
+        "call": (report.ordinary, "As a call (in an ordinary process, host overhead included) it is"),
+    }
+    for name in sorted(numbers, key=lambda name: name != opened.measure):
+        timing, line = numbers[name]
+        if timing is not None:
+            yield line
+            yield from _compared(timing)
+    if report.ordinary_missing:
+        yield f"It was not timed as a call: {report.ordinary_missing}"
+    counted = "its time on the device" if opened.counts_device_alone else "the call, and the device as well"
+    yield f"What makes it a win or none is {counted}."
 
 
 def _unlike_the_reference(report: ProfileReport | None) -> Iterator[str]:

@@ -73,11 +73,13 @@ class Profiler:
         assert isinstance(work.event, ConfirmationPlanned)
         processes = work.event.processes
         timing, missing = await self._device.ordinary(opened.problem, opened.facts, text, processes=processes)
-        if timing is None or not timing.speedup[timing.baseline(opened.against)].is_win:
+        counted = profile.timing if opened.counts_device_alone else timing
+        if counted is None or not counted.speedup[counted.baseline(opened.against)].is_win:
             return replace(profile, ordinary=timing, ordinary_missing=missing)
         properties = await self._device.contract(text)
         broken = [one for one in properties if one.is_essential and not one.ok]
-        if broken:
+        # Where the device's time decides, the call stands beside it all the same, and the analyst says what is broken.
+        if broken and not opened.counts_device_alone:
             timing, missing = None, f"the finished file is no drop-in ({broken[0].name}): {broken[0].detail}"
         return replace(profile, ordinary=timing, ordinary_missing=missing, contract=properties)
 

@@ -28,11 +28,15 @@ from ..schemas import (
     seal,
 )
 from .graph import NodeRecord, SearchGraph
+from .measured import Ordinary, measured
 from .planner.policies import POLICIES
 from .synthesizer.backend import GIVEN
 
 AGAINST = ("best", "compile", "eager")
 """What a win may be measured against."""
+
+MEASURES = ("device", "call")
+"""Which of an accelerator's two numbers a win may be; on a processor they are one."""
 
 CONFIRMATIONS = 3
 """How often a finalist is timed, at most, while its interval leaves open whether it is a win."""
@@ -56,6 +60,8 @@ class SearchOptions:
     target: float | None = None
     against: str = "best"
     """What a win, the target and the search's fitness are measured against: one of :data:`AGAINST`."""
+    measure: str = "device"
+    """Which of an accelerator's two numbers a win is: one of :data:`MEASURES`. On a processor they are one."""
     confirmations: int = CONFIRMATIONS
     seed: int = 0
     policy: str = "greedy"
@@ -94,6 +100,8 @@ class SearchOptions:
             raise InputError(f"target {self.target:g}: a speedup is above 0; 2.0 means twice as fast")
         if self.against not in AGAINST:
             raise InputError(f"against {self.against!r}: a win is measured against {', '.join(AGAINST)}")
+        if self.measure not in MEASURES:
+            raise InputError(f"measure {self.measure!r}: a win on an accelerator is by its {' or its '.join(MEASURES)}")
         if not 0 <= self.inject <= 1:
             raise InputError(f"inject {self.inject:g}: it is a share of the expansions, from 0 to 1")
         if self.policy not in POLICIES:
@@ -111,15 +119,6 @@ class SearchOptions:
             )
 
 
-class Ordinary(Schema, frozen=True, kw_only=True):
-    """What the finished file measured in ordinary processes."""
-
-    times_ms: dict[str, float]
-    """Median milliseconds by name, baselines and ``candidate``."""
-    speedups: dict[str, Interval]
-    """By baseline's name."""
-
-
 class SearchResult(Schema, frozen=True, kw_only=True):
     """What a session came to."""
 
@@ -131,17 +130,25 @@ class SearchResult(Schema, frozen=True, kw_only=True):
     detail: str
     """One sentence for people."""
     win: bool
-    """Whether the best candidate's confirmed interval lies above 1, in ordinary processes as well."""
+    """Whether the best candidate's confirmed interval lies above 1: on a processor in ordinary processes as well, on an
+    accelerator by what :attr:`measure` names."""
+    measure: str = ""
+    """On an accelerator which number counts: ``device``, or ``call``, which needs both. Empty on a processor."""
     best: str = ""
     """Node of the best correct candidate; empty if there is none."""
     source: str = ""
     """The candidate as it was judged; the finished file that is written has it inside."""
     speedup: Interval | None = None
-    """The one that counts: of ordinary processes where that was measured, else the judge's."""
+    """The one that counts: of ordinary processes where that was measured, else the judge's; on an accelerator by
+    :attr:`measure`."""
     against: str = ""
     """Name of the baseline that it is measured against."""
     ordinary: Ordinary | None = None
-    """Of ordinary processes; null where that was not measured."""
+    """Of ordinary processes; null where that was not measured, and on an accelerator."""
+    device: Ordinary | None = None
+    """On an accelerator: its own time, as the judge measured it; null on a processor."""
+    call: Ordinary | None = None
+    """On an accelerator: the call in ordinary processes, host overhead included; null where that was not measured."""
     times_ms: dict[str, float] = {}
     """Median milliseconds by name, baselines and ``candidate``, all from one interleaved run of the judge."""
     speedups: dict[str, Interval] = {}
@@ -172,7 +179,8 @@ class Evaluation(Schema, frozen=True, kw_only=True):
     verdict: Verdict
     correct: bool
     win: bool
-    """Whether the interval's low end is above 1, in ordinary processes as well where that was measured."""
+    """Whether the interval's low end is above 1: on a processor in ordinary processes as well where that was measured,
+    on an accelerator by what :attr:`measure` names."""
     reason: str | None
     """What is wrong, in a sentence; null if nothing is."""
     evidence: dict[str, object]
@@ -181,7 +189,8 @@ class Evaluation(Schema, frozen=True, kw_only=True):
     """Isolation in force while it ran."""
     pool: str
     speedup: Speedup | None
-    """The one that counts: of ordinary processes where that was measured, else the judge's."""
+    """The one that counts: of ordinary processes where that was measured, else the judge's; on an accelerator by
+    :attr:`measure`."""
     times_ms: dict[str, float]
     """By the judge, median milliseconds."""
     roofline_fraction: float | None
@@ -190,8 +199,11 @@ class Evaluation(Schema, frozen=True, kw_only=True):
     """What the session came to, in a sentence."""
     judged: Speedup | None = None
     """The judge's speedup, where ``speedup`` is that of ordinary processes."""
+    measure: str = ""
+    """As in :class:`SearchResult`, and so are the next three."""
     ordinary: Ordinary | None = None
-    """Of ordinary processes; null where that was not measured."""
+    device: Ordinary | None = None
+    call: Ordinary | None = None
     ordinary_missing: str = ""
     """Why it was not measured although it was wanted; one sentence."""
 
@@ -228,6 +240,7 @@ async def open_session(
         minutes=options.minutes,
         target=options.target,
         against=options.against,
+        measure=options.measure,
         confirmations=options.confirmations,
         synthesizer=options.synthesizer,
         model=options.model,
@@ -269,7 +282,7 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
     node = graph.nodes.get(closed.best, NodeRecord(""))
     profile = node.confirmation if node.confirmation and node.confirmation.timing else node.profile_report
     timing = profile.timing if profile else None
-    ordinary = profile.ordinary if profile else None
+    numbers = measured(opened, profile)
     return SearchResult(
         session=graph.session,
         problem=opened.problem.name,
@@ -279,9 +292,12 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
         win=closed.win,
         best=closed.best,
         source=node.candidate.source if node.candidate else "",
-        speedup=closed.speedup,
+        speedup=closed.call if numbers.measure == "call" else closed.speedup,
         against=closed.against,
-        ordinary=Ordinary(times_ms=ordinary.median_ms, speedups=ordinary.speedup) if ordinary else None,
+        measure=numbers.measure,
+        ordinary=numbers.ordinary,
+        device=numbers.device,
+        call=numbers.call,
         # Baselines are worth knowing where no kernel was timed beside them.
         times_ms=dict(timing.median_ms if timing else graph.baselines.report.median_ms if graph.baselines else {}),
         speedups=dict(timing.speedup) if timing else {},
@@ -308,6 +324,8 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
     verified, profiled = node.verify_report, node.confirmation or node.profile_report
     correct = told.verdict is Verdict.correct
     judged, ordinary = _speedup(told.speedup, told.against), _speedup(told.ordinary, told.ordinary_against)
+    if graph.opened is not None and graph.opened.counts_device_alone:
+        ordinary = None
     isolations = [report.isolation for report in (profiled, verified) if report is not None and report.isolation]
     return Evaluation(
         verdict=told.verdict,
@@ -317,15 +335,23 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
         evidence=_evidence(node, correct),
         isolation=isolations[0] if isolations else "none: it never ran",
         pool=pool,
-        speedup=(ordinary or judged) if correct else None,
+        speedup=_counted(judged, ordinary, result.measure) if correct else None,
         times_ms=result.times_ms if correct else {},
         roofline_fraction=told.roofline_fraction if correct else None,
         session=graph.session,
         detail=result.detail,
         judged=judged if correct and ordinary else None,
+        measure=result.measure,
         ordinary=result.ordinary if correct else None,
+        device=result.device if correct else None,
+        call=result.call if correct else None,
         ordinary_missing=told.ordinary_missing,
     )
+
+
+def _counted(judged: Speedup | None, ordinary: Speedup | None, measure: str) -> Speedup | None:
+    """Device and call are never one for the other."""
+    return ordinary if measure == "call" else ordinary or judged
 
 
 def _speedup(interval: Interval | None, against: str) -> Speedup | None:

@@ -27,6 +27,7 @@ def evaluate(
     inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     pool: str = "cpu",
     against: str = "best",
+    measure: str = "device",
     nats: str = "",
     home: Path | None = None,
     on_notice: Callable[[str], None] | None = None,
@@ -39,6 +40,7 @@ def evaluate(
         inputs: the operator's arguments; not with a path.
         pool: hardware pool.
         against: what a win is measured against: ``best`` (of all baselines), ``compile`` or ``eager``.
+        measure: which number makes a win on an accelerator: ``device``, or ``call``, which needs both.
         nats: URL of a cluster; without it a server of this process's own is used.
         home: where log and caches lie; by default ``KERNELSWARM_HOME`` or the user data folder.
         on_notice: as for :func:`optimize`.
@@ -51,7 +53,9 @@ def evaluate(
     where = home or kernelswarm_home()
     place = find_pool(pool, where)
     language_taken(source, place, Path(candidate))
-    options = SearchOptions(budget=1, synthesizer=GIVEN, candidates=(source,), against=against, confirmations=1)
+    options = SearchOptions(
+        budget=1, synthesizer=GIVEN, candidates=(source,), against=against, measure=measure, confirmations=1
+    )
     options.check()
     options.check_pool(place)
 

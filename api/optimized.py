@@ -43,7 +43,8 @@ class Optimized:
 
     @property
     def speedup(self) -> Interval | None:
-        """Of the best candidate: in ordinary processes where that was measured, else by the judge."""
+        """Of the best candidate: in ordinary processes where that was measured, else by the judge; on an accelerator
+        on the device or as a call, as ``result.measure`` says."""
         return self.result.speedup
 
     @cached_property
@@ -113,13 +114,11 @@ class Optimized:
 
     def __repr__(self) -> str:
         result = self.result
-        times = result.ordinary.times_ms if result.ordinary else result.times_ms
-        names = {**BASELINE_NAMES, "candidate": "kernel"}
-        timed = ", ".join(f"{name} {times[key]:.4g} ms" for key, name in names.items() if key in times)
+        named = f" ({result.measure})" if result.measure else ""
         lines = (
-            f"{result.problem} on pool {result.pool}: {'win' if self.win else 'no win found'}",
+            f"{result.problem} on pool {result.pool}: {f'win{named}' if self.win else 'no win found'}",
             result.detail.removeprefix("no win found: "),
-            timed or "nothing was timed",
+            _timed(result) or "nothing was timed",
             f"{result.candidates} candidates, {result.correct} correct, {result.seconds:.0f} s; ended: {result.reason}",
             f"session {result.session}: kernelswarm show {result.session}",
         )
@@ -149,6 +148,20 @@ class Optimized:
         from .calls import loaded
 
         return loaded(source, self.session)
+
+
+def _timed(result: SearchResult) -> str:
+    """Milliseconds by name; of an accelerator both numbers, each by its name."""
+    if result.device is None:
+        return _times_text(result.ordinary.times_ms if result.ordinary else result.times_ms)
+    numbers = {"device": result.device, "call": result.call}
+    ordered = sorted(numbers.items(), key=lambda item: item[0] != result.measure)
+    return "; ".join(f"{name}: {_times_text(number.times_ms)}" for name, number in ordered if number is not None)
+
+
+def _times_text(times: dict[str, float]) -> str:
+    names = {**BASELINE_NAMES, "candidate": "kernel"}
+    return ", ".join(f"{name} {times[key]:.4g} ms" for key, name in names.items() if key in times)
 
 
 def _callable(module: Any, *names: str) -> Callable[..., Any]:

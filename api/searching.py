@@ -32,6 +32,7 @@ def optimize(
     minutes: float | None = None,
     target: float | None = None,
     against: str = "best",
+    measure: str = "device",
     seed: int = 0,
     synthesizer: str = "playbook",
     model: str = "",
@@ -51,6 +52,7 @@ def optimize(
         minutes: stop planning after so long.
         target: stop at this speedup over what ``against`` names.
         against: what a win is measured against: ``best`` (of all baselines), ``compile`` or ``eager``.
+        measure: which number makes a win on an accelerator: ``device``, or ``call``, which needs both.
         seed: of the planner's random choices.
         synthesizer: ``playbook`` or ``anthropic``.
         model: of a language-model synthesizer.
@@ -71,6 +73,7 @@ def optimize(
         minutes=minutes,
         target=target,
         against=against,
+        measure=measure,
         seed=seed,
         synthesizer=synthesizer,
         model=model,
@@ -90,6 +93,7 @@ def fork(
     minutes: float | None = None,
     target: float | None = None,
     against: str = "",
+    measure: str = "",
     seed: int | None = None,
     policy: str = "",
     synthesizer: str = "",
@@ -111,6 +115,7 @@ def fork(
         minutes: stop planning after so long.
         target: stop at this speedup over what ``against`` names.
         against: what a win is measured against; by default what it was in ``parent``.
+        measure: which number makes a win on an accelerator; by default the one of ``parent``.
         seed: of the planner's random choices.
         policy: how the search graph grows.
         synthesizer: ``playbook`` or ``anthropic``.
@@ -135,6 +140,7 @@ def fork(
             minutes=minutes,
             target=target,
             against=against,
+            measure=measure,
             seed=seed,
             policy=policy,
             synthesizer=synthesizer,

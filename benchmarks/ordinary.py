@@ -5,13 +5,20 @@ and timed in ordinary processes against the same baselines. The ratio of the two
 win is timed in ordinary processes once more: its interval should lie above 1 again.
 
 Rows are kept after each problem in ``results/ordinary.json``: an interrupted run goes on where it was.
+
+With ``--pool`` an accelerator's (``results/ordinary_POOL.json``). The judge times the device there and ordinary
+processes the call: two numbers, whose ratio need not be 1. Every problem is timed twice, and a last line says how much
+a ratio differs from process to process and from run to run: what ``rounds.DEVICE_SPREADS`` holds.
 """
 
 import argparse
 import asyncio
 import json
+import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean, median, stdev
 from typing import Any
 
 from _ordinary_problems import PROBLEMS
@@ -36,25 +43,29 @@ from kernelswarm.schemas import (
 )
 
 HEADER = ("problem", "eager", "candidate", "against", "harness", "ordinary", "interval", "ordinary/harness", "win")
-KEPT = RESULTS / "ordinary.json"
 DRAFT = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
 
 
-def candidate(problem: Problem, facts: ProblemFacts, hardware: HardwareFacts) -> tuple[str, str]:
+def kept(pool: str) -> Path:
+    """Where the rows of a pool are kept."""
+    return RESULTS / ("ordinary.json" if pool == "cpu" else f"ordinary_{pool}.json")
+
+
+def candidate(problem: Problem, facts: ProblemFacts, hardware: HardwareFacts, language: str) -> tuple[str, str]:
     """The default candidate's source, and who wrote it."""
-    proposal = Playbook().propose(facts, hardware, DRAFT, None, [])
+    proposal = Playbook().propose(facts, hardware, DRAFT, None, [], language=language)
     if isinstance(proposal, Proposal):
         return proposal.source, "generator"
     return f"{problem.source}\n\nclass ModelNew(Model):\n    pass\n", "copy of eager"
 
 
-async def measured(device: Device, path: Path, hardware: HardwareFacts) -> dict[str, Any]:
+async def measured(device: Device, path: Path, hardware: HardwareFacts, language: str) -> dict[str, Any]:
     """One row: the same kernel by the judge and in ordinary processes."""
     problem = load_problem(path)
     try:
         facts = await device.admit(problem)
-        source, author = candidate(problem, facts, hardware)
-        compiled, _ = await device.compile(source, "cpp")
+        source, author = candidate(problem, facts, hardware, language)
+        compiled, _ = await device.compile(source, language)
         verified = await device.verify(problem, source, compiled)
         profile = await device.profile(problem, facts, source, compiled, thorough=True)
         if profile.timing is None:
@@ -63,8 +74,8 @@ async def measured(device: Device, path: Path, hardware: HardwareFacts) -> dict[
         timing, missing = await device.ordinary(problem, facts, text)
         if timing is None:
             return _failed(path, missing)
-        again = None
-        if _is_win(profile.timing) and _is_win(timing):
+        again, repeated = None, None
+        if hardware.accelerators or (_is_win(profile.timing) and _is_win(timing)):
             repeated, _ = await device.ordinary(problem, facts, text)
             again = None if repeated is None else _interval(repeated.speedup[timing.best])
     except KernelswarmError as error:
@@ -73,6 +84,7 @@ async def measured(device: Device, path: Path, hardware: HardwareFacts) -> dict[
         await device.forget(problem)
     return {
         **_compared(profile.timing, timing, again),
+        "by_process": [by_process(one, timing.best) for one in (timing, repeated) if one is not None],
         "problem": path.stem,
         "author": author,
         "verdict": verified.verdict,
@@ -100,6 +112,26 @@ def _compared(harness: Timing, ordinary: Timing, again: list[float] | None) -> d
     }
 
 
+def by_process(timing: Timing, baseline: str) -> list[float]:
+    """The candidate's speedup over a baseline in each of its processes."""
+    series = {one.name: one.samples_ns for one in timing.series}
+    ends = [sum(timing.rounds[: number + 1]) for number in range(len(timing.rounds))]
+    parts = [slice(end - count, end) for end, count in zip(ends, timing.rounds, strict=True)]
+    return [median(series[baseline][part]) / median(series["candidate"][part]) for part in parts]
+
+
+def spreads(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Standard deviations of a ratio, as shares: between processes of a run, and between runs beyond that."""
+    runs = [[[math.log(one) for one in run] for run in row.get("by_process", [])] for row in rows]
+    within = [stdev(run) ** 2 for row in runs for run in row if len(run) > 1]
+    between = [(stdev(map(fmean, row)) ** 2, fmean(len(run) for run in row)) for row in runs if len(row) > 1]
+    if not within or not between:
+        return {}
+    process = fmean(within)
+    run = fmean(variance - process / count for variance, count in between)
+    return {"process": math.sqrt(process), "run": math.sqrt(max(0.0, run))}
+
+
 def _is_win(timing: Timing) -> bool:
     return timing.speedup[timing.best].is_win
 
@@ -113,7 +145,7 @@ async def run(options: argparse.Namespace, content: dict[str, Any]) -> dict[str,
     home = WORKSPACE / "ordinary" / "home"
     folder = WORKSPACE / "ordinary" / "problems"
     folder.mkdir(parents=True, exist_ok=True)
-    pool = find_pool("cpu", home)
+    pool = find_pool(options.pool, home)
     hardware = detect(pool, home)
     async with Device(pool, hardware, home) as device:
         for name in options.only.split(",") if options.only else PROBLEMS:
@@ -121,9 +153,9 @@ async def run(options: argparse.Namespace, content: dict[str, Any]) -> dict[str,
                 continue
             path = folder / f"{name}.py"
             path.write_text(PROBLEMS[name], encoding="utf-8")
-            content["rows"][name] = await measured(device, path, hardware)
+            content["rows"][name] = await measured(device, path, hardware, pool.languages[0])
             summarise(content)
-            save(KEPT, content)
+            save(kept(options.pool), content)
             print(f"{name}: {shown(content['rows'][name])[5]}", file=sys.stderr)
     return content
 
@@ -132,6 +164,7 @@ def summarise(content: dict[str, Any]) -> None:
     """The two numbers that count."""
     rows = [row for row in content["rows"].values() if "failed" not in row]
     wins = [row for row in rows if row["win"] and row["again"] is not None]
+    content["spreads"] = spreads(rows)
     content["ordinary_over_harness"] = geometric_mean(row["ratio"] for row in rows)
     content["wins"] = len(wins)
     content["wins_not_repeated"] = sum(row["again"][0] <= 1 for row in wins)
@@ -158,8 +191,9 @@ def shown(row: dict[str, Any]) -> tuple[str, ...]:
 
 def _begun(options: argparse.Namespace) -> dict[str, Any]:
     """What is there already, unless it is to be measured anew."""
-    if KEPT.exists() and not options.fresh:
-        content: dict[str, Any] = json.loads(KEPT.read_text(encoding="utf-8"))
+    path = kept(options.pool)
+    if path.exists() and not options.fresh:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return content
     return {"benchmark": "ordinary", "date": now(), "versions": versions(), "machine": machine(), "rows": {}}
 
@@ -168,6 +202,7 @@ def main() -> int:
     """Measure, keep, print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default="", help="names of problems, separated by commas")
+    parser.add_argument("--pool", default="cpu", help="hardware pool; of an accelerator the call is timed")
     parser.add_argument("--fresh", action="store_true", help="forget the rows that were kept")
     parser.add_argument("--json", action="store_true", help="print one object instead of the table")
     options = parser.parse_args()
@@ -184,6 +219,8 @@ def main() -> int:
     print(
         f"\ngeometric mean of ordinary over harness: {content['ordinary_over_harness'] or 0:.3f} (goal: 0.95 to 1.05)"
     )
+    if content.get("spreads"):
+        print("a ratio differs by", ", ".join(f"{share:.1%} ({what})" for what, share in content["spreads"].items()))
     print(f"wins whose ordinary re-run reaches 1 or less: {content['wins_not_repeated']} of {content['wins']}")
     return 0
 

@@ -11,6 +11,8 @@ AGAINST = {
     "ordinary_compile": "best compile, ordinary",
     "eager": "eager",
     "compile": "best compile",
+    "call_eager": "eager, call",
+    "call_compile": "best compile, call",
 }
 
 MOST_NAMES = 4

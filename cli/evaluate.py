@@ -21,8 +21,8 @@ from .completion import python_files
 from .following import follow, is_interrupted
 from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from .live import open_display
-from .options import Against, Nats, Pool, ProblemFile
-from .summary import NAMES, ratio_text, times_text
+from .options import Against, Measure, Nats, Pool, ProblemFile
+from .summary import NAMES, ratio_text, speedup_text, times_text
 from .terminal import out, print_json
 
 EXAMPLES = (
@@ -43,6 +43,7 @@ def evaluate(
     ],
     pool: Pool = "cpu",
     against: Against = "best",
+    measure: Measure = "device",
     nats: Nats = "",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object a file, for programs.")] = False,
 ) -> int:
@@ -51,7 +52,7 @@ def evaluate(
     loaded, sources, place = load_problem(problem), _read(candidate), find_pool(pool, home)
     for path, source in zip(candidate, sources, strict=True):
         language_taken(source, place, path)
-    options = [_given(source, against) for source in sources]
+    options = [_given(source, against, measure) for source in sources]
     for option in options:
         option.check()
         option.check_pool(place)
@@ -83,8 +84,10 @@ def evaluate(
     return 0 if all(right) else 1
 
 
-def _given(source: str, against: str) -> SearchOptions:
-    return SearchOptions(budget=1, synthesizer=GIVEN, candidates=(source,), against=against, confirmations=1)
+def _given(source: str, against: str, measure: str) -> SearchOptions:
+    return SearchOptions(
+        budget=1, synthesizer=GIVEN, candidates=(source,), against=against, measure=measure, confirmations=1
+    )
 
 
 def _read(paths: Sequence[Path]) -> list[str]:
@@ -106,9 +109,13 @@ def _read(paths: Sequence[Path]) -> list[str]:
 
 def _speedups(evaluation: Evaluation) -> Iterator[str]:
     """Ordinary processes first, where they were timed; then the judge."""
+    mark = "win" if evaluation.win else "no win"
+    if evaluation.device is not None:
+        yield from _two_numbers(evaluation, mark)
+        return
     if evaluation.speedup is None:
         return
-    mark, counted = "win" if evaluation.win else "no win", ratio_text(evaluation.speedup)
+    counted = ratio_text(evaluation.speedup)
     if evaluation.ordinary is None:
         missing = evaluation.ordinary_missing
         yield f"{mark}: {counted}" + (f"; not timed in ordinary processes: {missing}" if missing else "")
@@ -118,6 +125,19 @@ def _speedups(evaluation: Evaluation) -> Iterator[str]:
     yield _times(evaluation.ordinary.times_ms)
     if evaluation.judged is not None:
         yield f"judge: {ratio_text(evaluation.judged)}; {_times(evaluation.times_ms)}"
+
+
+def _two_numbers(evaluation: Evaluation, mark: str) -> Iterator[str]:
+    """Device and call on an accelerator, the one first that makes a win."""
+    missing = evaluation.ordinary_missing
+    counted = f": {ratio_text(evaluation.speedup)}" if evaluation.speedup is not None else ""
+    yield f"{mark} ({evaluation.measure}){counted}" + (f"; not timed as a call: {missing}" if missing else "")
+    numbers = {"device": evaluation.device, "call": evaluation.call}
+    for name in sorted(numbers, key=lambda name: name != evaluation.measure):
+        number = numbers[name]
+        if number is not None:
+            ratios = (f"{speedup_text(one)} of {NAMES.get(key, key)}" for key, one in number.speedups.items())
+            yield f"{name:6}  {_times(number.times_ms)}; {', '.join(ratios)}"
 
 
 def _times(times_ms: dict[str, float]) -> str:

@@ -48,6 +48,13 @@ def fork(
         str,
         typer.Option(help="What a win is measured against; by default as in the session.", show_default=False),
     ] = "",
+    measure: Annotated[
+        str,
+        typer.Option(
+            help="Which number makes a win on an accelerator, device or call; by default as in the session.",
+            show_default=False,
+        ),
+    ] = "",
     seed: Annotated[
         int | None, typer.Option(help="Seed of the planner's random choices; by default the session's.")
     ] = None,
@@ -82,6 +89,7 @@ def fork(
         minutes=minutes,
         target=target,
         against=against,
+        measure=measure,
         seed=seed,
         policy=policy,
         synthesizer=synthesizer,

@@ -14,7 +14,7 @@ from ..bus import asked_bus
 from ..hardware.problem_files import load_problem
 from ..schemas import InputError
 from .completion import session_ids
-from .options import Against, Json, Nats, OutFolder, Pool, ProblemFile, Workers
+from .options import Against, Json, Measure, Nats, OutFolder, Pool, ProblemFile, Workers
 from .reading import check_known
 from .searching import Ordered, check, search
 
@@ -24,6 +24,7 @@ EXAMPLES = (
     "kernelswarm optimize model.py --synthesizer anthropic --model MODEL --budget 20",
     "kernelswarm optimize model.py --seed-from auto                  # start from what won on like problems",
     "kernelswarm optimize model.py --against eager                   # a win is what beats eager PyTorch",
+    "kernelswarm optimize model.py --pool h200 --measure call        # a win holds with the host's overhead, too",
     "kernelswarm optimize model.py --json | jq .speedup",
 )
 
@@ -35,6 +36,7 @@ def optimize(
     minutes: Annotated[float | None, typer.Option(help="Stop planning after so many minutes.")] = None,
     target: Annotated[float | None, typer.Option(help="Stop at this speedup over what --against names.")] = None,
     against: Against = "best",
+    measure: Measure = "device",
     seed: Annotated[int, typer.Option(help="Seed of the planner's random choices.")] = 0,
     out_dir: OutFolder = None,
     synthesizer: Annotated[str, typer.Option(help="Who writes candidates: playbook or anthropic.")] = "playbook",
@@ -62,6 +64,7 @@ def optimize(
         minutes=minutes,
         target=target,
         against=against,
+        measure=measure,
         seed=seed,
         synthesizer=synthesizer,
         model=model,

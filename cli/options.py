@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ..agents.session import AGAINST
+from ..agents.session import AGAINST, MEASURES
 from .completion import pool_names, python_files, session_ids
 
 Pool = Annotated[
@@ -47,6 +47,15 @@ Against = Annotated[
         "--against",
         help="What a win is measured against: best (of eager, torch.compile and max-autotune), compile or eager.",
         autocompletion=lambda: list(AGAINST),
+    ),
+]
+Measure = Annotated[
+    str,
+    typer.Option(
+        "--measure",
+        help="Which number makes a win on an accelerator: device (its own time), or call (also with the host's "
+        "overhead, in an ordinary process). Both are shown; on a processor they are one.",
+        autocompletion=lambda: list(MEASURES),
     ),
 ]
 Workers = Annotated[bool, typer.Option(help="Run workers here; --no-workers leaves the work to a swarm.")]

@@ -59,6 +59,9 @@ def _table(found: list[SessionRow], *, idle: bool) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("95 % interval", no_wrap=True)
     table.add_column("against", no_wrap=True)
+    # Device and call are never one column without a name beside it.
+    if has_accelerators := any(row.measure for row in found):
+        table.add_column("measure", no_wrap=True)
     table.add_column("started (UTC)", no_wrap=True)
     for row in found:
         said = row.reason or ("cut off" if idle and row.status == "open" else "")
@@ -68,6 +71,7 @@ def _table(found: list[SessionRow], *, idle: bool) -> Table:
             f"{row.candidates}/{row.budget}",
             *speedup_cells(row.speedup, row.speedup_low, row.speedup_high),
             escape(NAMES.get(row.against or "", row.against or "")),
+            *([row.measure or ""] if has_accelerators else []),
             row.at[:16],
             style="green" if row.win else "",
         )

@@ -16,7 +16,7 @@ def print_node(report: NodeReport) -> None:
     """Print it whole, but for its source."""
     for line in _head(report):
         out.print(line)
-    for title, rows in _runs(report.measurements):
+    for title, rows in _runs(report.measurements, report.node.measure):
         out.print(f"\n[bold]{title}[/]")
         print_wide(_timings(rows))
     _print_profile(report)
@@ -31,9 +31,17 @@ def print_node(report: NodeReport) -> None:
         out.print(f"\nlook  {look}   (--file: the finished best.py)", markup=False)
 
 
-def _runs(measurements: Sequence[MeasurementRow]) -> Iterator[tuple[str, list[MeasurementRow]]]:
-    """The timing runs of each kind, with what people call them; ordinary processes first."""
-    kinds = {(True, True): "in ordinary processes", (False, False): "timings", (True, False): "confirmation"}
+_ON_PROCESSOR = {(True, True): "in ordinary processes", (False, False): "timings", (True, False): "confirmation"}
+_BY_MEASURE = {
+    "device": {(True, False): "device, confirmation", (False, False): "device", (True, True): "call"},
+    "call": {(True, True): "call", (True, False): "device, confirmation", (False, False): "device"},
+}
+"""What people call the timing runs (of a confirmation, in ordinary processes), in the order in which they are shown."""
+
+
+def _runs(measurements: Sequence[MeasurementRow], measure: str | None) -> Iterator[tuple[str, list[MeasurementRow]]]:
+    """The timing runs of each kind, with what people call them; what counts first."""
+    kinds = _BY_MEASURE.get(measure or "", _ON_PROCESSOR)
     for (confirmation, ordinary), title in kinds.items():
         rows = [row for row in measurements if (row.confirmation, row.ordinary) == (confirmation, ordinary)]
         # A finalist may be confirmed several times: the last run counts.

@@ -59,6 +59,10 @@ def _label(node: NodeRow, best: bool) -> Text:
 def _speedups(node: NodeRow) -> str:
     """Ordinary processes first, where they were timed."""
     judged = "{} ({})".format(*speedup_cells(node.speedup, node.speedup_low, node.speedup_high))
+    if node.call_speedup is not None:
+        call = speedup_cells(node.call_speedup, node.call_low, node.call_high)
+        numbers = [f"{judged} on the device", "{} ({}) as a call".format(*call)]
+        return ", ".join(numbers if node.measure == "device" else reversed(numbers))
     if node.ordinary_speedup is None:
         return judged
     ordinary = speedup_cells(node.ordinary_speedup, node.ordinary_low, node.ordinary_high)
@@ -66,7 +70,8 @@ def _speedups(node: NodeRow) -> str:
 
 
 def _is_win(node: NodeRow) -> bool:
-    return all(low is None or low > 1.0 for low in (node.speedup_low, node.ordinary_low))
+    call = None if node.measure == "device" else node.call_low
+    return all(low is None or low > 1.0 for low in (node.speedup_low, node.ordinary_low, call))
 
 
 def _device(row: SessionRow) -> str:
@@ -76,7 +81,7 @@ def _device(row: SessionRow) -> str:
 def _outcome(row: SessionRow) -> str:
     if row.status == "open":
         return f"[yellow]open[/]  {row.candidates} of {row.budget} candidates so far; started {row.at[:19]} UTC"
-    told = outcome(row.win, row.detail or "")
+    told = outcome(row.win, row.detail or "", row.measure)
     return f"{told}; ended: {escape(row.reason or '')}, after {row.seconds:.0f} s"
 
 
@@ -85,6 +90,7 @@ def _asked(row: SessionRow) -> str:
     limits += [f"{row.minutes:g} minutes"] if row.minutes is not None else []
     limits += [f"target {row.target:g}x"] if row.target is not None else []
     limits += [f"against {row.win_against}"] if row.win_against not in (None, "best") else []
+    limits += [f"measure {row.measure}"] if row.measure == "call" else []
     who = " ".join(filter(None, (row.synthesizer, row.model)))
     place = f"at {row.origin_node}" if row.origin_node else "as of an event"
     fork = f", forked from {row.origin_session} {place}" if row.origin_session else ""

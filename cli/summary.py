@@ -3,10 +3,11 @@
 from rich.markup import escape
 from rich.table import Table
 
+from ..agents.measured import Ordinary
 from ..agents.session import SearchResult, Speedup
 from ..schemas import Interval
 from ..schemas.pool import BASELINE_NAMES
-from .terminal import out
+from .terminal import out, print_wide
 
 NAMES = {**BASELINE_NAMES, "candidate": "best kernel"}
 """What was timed, as people call it and in the order in which they look for it."""
@@ -27,17 +28,20 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def outcome(win: bool, detail: str) -> str:
-    """Whether it is a win, and the session's last sentence, as markup."""
+def outcome(win: bool, detail: str, measure: str | None = "") -> str:
+    """Whether it is a win, and the session's last sentence, as markup; ``measure`` names an accelerator's number."""
     said = detail.removeprefix("no win found: ")
-    return f"[bold green]win[/]  {escape(said)}" if win else f"[yellow]no win found[/]  {escape(said)}"
+    named = f"win ({measure})" if measure else "win"
+    return f"[bold green]{named}[/]  {escape(said)}" if win else f"[yellow]no win found[/]  {escape(said)}"
 
 
 def print_summary(result: SearchResult) -> None:
     """Print what was found, where it is, and how to look further."""
-    if result.times_ms:
+    if result.device is not None:
+        print_wide(_two_numbers(result))
+    elif result.times_ms:
         out.print(_times(result))
-    out.print(outcome(result.win, result.detail))
+    out.print(outcome(result.win, result.detail, result.measure))
     out.print(f"{_counts(result)} in {result.seconds:.0f} s; ended: {result.reason.replace('_', ' ')}")
     if result.path:
         out.print(f"kernel   [bold]{escape(result.path)}[/]{'' if result.win else '  (the fastest correct one)'}")
@@ -54,6 +58,31 @@ def _counts(result: SearchResult) -> str:
     if not result.candidates:
         return "no candidate"
     return f"{count(result.candidates, 'candidate')}, {result.correct} correct, {count(result.wins, 'win')}"
+
+
+def _two_numbers(result: SearchResult) -> Table:
+    """An accelerator's numbers, each with columns of its own; the one first that makes a win."""
+    numbers = {"device": result.device, "call": result.call}
+    ordered = sorted(numbers, key=lambda name: name != result.measure)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(result.problem)
+    for name in ordered:
+        for column in (f"{name} ms", f"{name} speedup", "95 % interval"):
+            table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("roofline", justify="right", no_wrap=True)
+    for key, baseline in NAMES.items():
+        if any(key in number.times_ms for number in numbers.values() if number is not None):
+            own = key == "candidate"
+            fraction = f"{result.roofline_fraction:.0%}" if own and result.roofline_fraction is not None else ""
+            cells = [cell for name in ordered for cell in _number_cells(numbers[name], key)]
+            table.add_row(baseline, *cells, fraction, style="bold" if own else "")
+    return table
+
+
+def _number_cells(number: Ordinary | None, key: str) -> tuple[str, str, str]:
+    if number is None or key not in number.times_ms:
+        return "", "", ""
+    return f"{number.times_ms[key]:.4g}", *_cells(number.speedups.get(key))
 
 
 def _times(result: SearchResult) -> Table:
@@ -93,7 +122,11 @@ def speedup_cells(median: float | None, low: float | None, high: float | None) -
     return f"{median:.2f}x", f"{low:.2f} to {high:.2f}"
 
 
+def speedup_text(speedup: Speedup | Interval) -> str:
+    """``1.20x (1.10 to 1.30)``."""
+    return f"{speedup.median:.2f}x ({speedup.low:.2f} to {speedup.high:.2f})"
+
+
 def ratio_text(speedup: Speedup) -> str:
     """``1.20x (1.10 to 1.30) against torch.compile``."""
-    against = NAMES.get(speedup.against, speedup.against)
-    return f"{speedup.median:.2f}x ({speedup.low:.2f} to {speedup.high:.2f}) against {against}"
+    return f"{speedup_text(speedup)} against {NAMES.get(speedup.against, speedup.against)}"

@@ -18,6 +18,7 @@ from .terminal import out, print_json, print_wide
 EXAMPLES = (
     "kernelswarm time best.py    # on this machine, in ordinary Python processes",
     "kernelswarm time best.py --problem problems/rmsnorm.py    # a file that does not carry its problem",
+    "kernelswarm time best.py --pool h200    # on an accelerator: the call, host overhead included",
     "kernelswarm time best.py --json | jq .timing.speedup.compile",
 )
 
@@ -53,15 +54,17 @@ def _print(timed: TimedFile, file: Path) -> None:
     if timed.timing is None:
         out.print(f"not timed: {timed.missing}", markup=False)
     else:
-        print_wide(_table(timed.timing, file))
+        # The table's words are those of a search on the same pool.
+        print_wide(_table(timed.timing, file, "call" if timed.accelerator else "in ordinary processes"))
     for name, reason in timed.baselines_missing.items():
         out.print(f"without {BASELINE_NAMES.get(name, name)}: {reason}", markup=False)
 
 
-def _table(timing: Timing, file: Path) -> Table:
+def _table(timing: Timing, file: Path, title: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("in ordinary processes", "time", "speedup", "interval"):
-        table.add_column(column, justify="left" if column.startswith("in") else "right")
+    table.add_column(title)
+    for column in ("time", "speedup", "interval"):
+        table.add_column(column, justify="right")
     for name, ms in timing.median_ms.items():
         interval = timing.speedup.get(name)
         ratio = (

@@ -82,7 +82,7 @@ class Device:
         self._cases: dict[str, CaseHost] = {}
         self._timing: dict[str, TimingHost] = {}
         self._ordinary: dict[str, OrdinaryHost] = {}
-        self._settings = Settings(pool, hardware, home, self._baselines)
+        self._settings = Settings(pool, hardware, home, self._baselines, self.accelerator)
         self._large = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -212,14 +212,13 @@ class Device:
     ) -> tuple[Timing | None, str]:
         """Time the finished file ``text`` of a candidate that was found correct in ordinary processes.
 
+        On an accelerator that is the time of the *call*, the host's work included; :meth:`profile` has the *device's*.
+
         ``processes``: of the candidate; 0: as many as usual.
 
         Returns:
-            The timing and "", or None and why there is none; "" where no ordinary processes are timed: on an
-            accelerator.
+            The timing and "", or None and why there is none.
         """
-        if self.accelerator is not None:
-            return None, ""
         if problem.sha256 not in self._ordinary:
             self._ordinary[problem.sha256] = OrdinaryHost(self._settings, problem, facts)
         try:

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ..agents.graph import SearchGraph
+from ..agents.measured import Ordinary
 from ..agents.session import SearchResult, result_of
 from ..schemas import Interval, Pool, ProblemFacts, Verdict
 from .row import Outcome, Row
@@ -90,7 +91,8 @@ def _measured(row: Row, result: SearchResult) -> Row:
     best = _best_compiled(result.speedups, times)
     row = replace(
         row,
-        **_ordinary(result),
+        **_ordinary("ordinary", result.ordinary),
+        **_ordinary("call", result.call),
         **_interval("eager", eager),
         **_interval("compile", result.speedups[best]),
         compile_baseline=best,
@@ -107,13 +109,12 @@ def _best_compiled(speedups: Mapping[str, Interval], times_ms: Mapping[str, floa
     return min((name for name in COMPILED if name in speedups), key=lambda name: times_ms[name], default="eager")
 
 
-def _ordinary(result: SearchResult) -> dict[str, Any]:
-    """What was measured in ordinary processes, if anything was."""
-    if result.ordinary is None or "eager" not in result.ordinary.speedups:
+def _ordinary(name: str, timed: Ordinary | None) -> dict[str, Any]:
+    """What was measured in ordinary processes, if anything was: ``ordinary`` on a processor, ``call`` elsewhere."""
+    if timed is None or "eager" not in timed.speedups:
         return {}
-    speedups = result.ordinary.speedups
-    best = _best_compiled(speedups, result.ordinary.times_ms)
-    return {**_interval("ordinary_eager", speedups["eager"]), **_interval("ordinary_compile", speedups[best])}
+    best = _best_compiled(timed.speedups, timed.times_ms)
+    return {**_interval(f"{name}_eager", timed.speedups["eager"]), **_interval(f"{name}_compile", timed.speedups[best])}
 
 
 def _interval(against: str, speedup: Interval) -> dict[str, Any]:

@@ -47,6 +47,13 @@ class Row(Schema, frozen=True, kw_only=True):
     """The same against the faster of torch.compile and max-autotune there."""
     ordinary_compile_low: float | None = None
     ordinary_compile_high: float | None = None
+    call_eager_speedup: float | None = None
+    """On an accelerator: the same of the call, host overhead included; ``eager_speedup`` is the device's there."""
+    call_eager_low: float | None = None
+    call_eager_high: float | None = None
+    call_compile_speedup: float | None = None
+    call_compile_low: float | None = None
+    call_compile_high: float | None = None
     eager_speedup: float | None = None
     """Median time of eager over that of the best kernel, from one interleaved run of the judge."""
     eager_low: float | None = None

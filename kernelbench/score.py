@@ -9,6 +9,7 @@ from .row import Row
 THRESHOLDS = (1.0, 1.5, 2.0)
 JUDGED = ("eager", "compile")
 ORDINARY = ("ordinary_eager", "ordinary_compile")
+CALL = ("call_eager", "call_compile")
 
 
 class FastP(Schema, frozen=True, kw_only=True):
@@ -20,7 +21,7 @@ class FastP(Schema, frozen=True, kw_only=True):
 
     against: str
     """``eager``, or ``compile`` for the faster of torch.compile and max-autotune, by the judge; ``ordinary_eager`` and
-    ``ordinary_compile`` in ordinary processes."""
+    ``ordinary_compile`` in ordinary processes, ``call_eager`` and ``call_compile`` there on an accelerator."""
     p: float
     problems: int
     """Of how many it is the share."""
@@ -43,7 +44,7 @@ class Misses(Schema, frozen=True, kw_only=True):
 
 
 def fast_p(rows: Sequence[Row], against: str, p: float) -> FastP:
-    """``fast_p`` of ``rows`` against one of :data:`JUDGED` or :data:`ORDINARY`."""
+    """``fast_p`` of ``rows`` against one of :data:`JUDGED`, :data:`ORDINARY` or :data:`CALL`."""
     count = _above(rows, f"{against}_speedup", p)
     surely = _above(rows, f"{against}_low", p)
     problems = max(1, len(rows))
@@ -66,7 +67,8 @@ def _above(rows: Sequence[Row], column: str, p: float) -> int:
 def scores(rows: Sequence[Row]) -> tuple[FastP, ...]:
     """Against both, at every threshold; first in ordinary processes, if they were timed for any problem."""
     ordinary = ORDINARY if any(row.ordinary_eager_speedup is not None for row in rows) else ()
-    return tuple(fast_p(rows, against, p) for against in (*ordinary, *JUDGED) for p in THRESHOLDS)
+    call = CALL if any(row.call_eager_speedup is not None for row in rows) else ()
+    return tuple(fast_p(rows, against, p) for against in (*ordinary, *JUDGED, *call) for p in THRESHOLDS)
 
 
 def misses(rows: Sequence[Row]) -> tuple[Misses, ...]:

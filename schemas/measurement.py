@@ -311,8 +311,8 @@ class ProfileReport(Schema, frozen=True, kw_only=True):
     isolation: str
     timing: Timing | None = None
     ordinary: Timing | None = None
-    """The finished drop-in against the baselines in ordinary processes; of finalists and evaluations only. Older events
-    have none."""
+    """The finished drop-in against the baselines in ordinary processes; of finalists and evaluations only. On an
+    accelerator that is the call, host overhead included, and :attr:`timing` is the device. Older events have none."""
     ordinary_missing: str = ""
     """Why ``ordinary`` could not be measured although it was wanted; one sentence."""
     contract: tuple[ContractProperty, ...] = ()

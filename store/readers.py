@@ -39,7 +39,7 @@ async def show(home: Path, session: str, *, bus: Bus | None = None) -> SessionRe
         session=found[0],
         nodes=tuple(nodes),
         best_path=_path(nodes, best),
-        baselines_ms=await _baselines(home, bus, session, best),
+        baselines_ms=await _baselines(home, bus, session, best, ordinary=found[0].measure != "device"),
     )
 
 
@@ -101,10 +101,11 @@ def _path(nodes: Sequence[NodeRow], best: str) -> tuple[str, ...]:
     return tuple(reversed(path))
 
 
-async def _baselines(home: Path, bus: Bus | None, session: str, best: str) -> dict[str, float]:
+async def _baselines(home: Path, bus: Bus | None, session: str, best: str, *, ordinary: bool) -> dict[str, float]:
+    """``ordinary``: rather those of ordinary processes, where they were timed there."""
     sql = """SELECT series, median_ms FROM measurements WHERE session = ? AND node = ? AND series <> 'candidate'
-        QUALIFY row_number() OVER (PARTITION BY series ORDER BY ordinary DESC, at_ns DESC) = 1 ORDER BY series"""
-    table = await run_sql(home, sql, params=(session, best), bus=bus)
+        QUALIFY row_number() OVER (PARTITION BY series ORDER BY (ordinary = ?) DESC, at_ns DESC) = 1 ORDER BY series"""
+    table = await run_sql(home, sql, params=(session, best, ordinary), bus=bus)
     if table.rows:
         return dict(table.rows)
     first = (

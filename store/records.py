@@ -41,6 +41,14 @@ class SessionRow(Schema, frozen=True, kw_only=True):
     ordinary_speedup: float | None = None
     ordinary_low: float | None = None
     ordinary_high: float | None = None
+    measure: str | None = None
+    """Which number a win is on an accelerator: ``device`` or ``call``; None on a processor."""
+    device_speedup: float | None = None
+    device_low: float | None = None
+    device_high: float | None = None
+    call_speedup: float | None = None
+    call_low: float | None = None
+    call_high: float | None = None
     over_eager: float | None = None
     target: float | None = None
     minutes: float | None = None
@@ -73,6 +81,15 @@ class NodeRow(Schema, frozen=True, kw_only=True):
     ordinary_low: float | None = None
     ordinary_high: float | None = None
     ordinary_against: str | None = None
+    measure: str | None = None
+    """Which number a win is on an accelerator: ``device`` or ``call``; None on a processor."""
+    device_speedup: float | None = None
+    device_low: float | None = None
+    device_high: float | None = None
+    call_speedup: float | None = None
+    call_low: float | None = None
+    call_high: float | None = None
+    call_against: str | None = None
     over_eager: float | None = None
     roofline_fraction: float | None = None
     bottleneck: str | None = None
@@ -87,7 +104,7 @@ class MeasurementRow(Schema, frozen=True, kw_only=True):
     best: bool
     confirmation: bool
     ordinary: bool = False
-    """Whether it was timed in ordinary processes."""
+    """Whether it was timed in ordinary processes; on an accelerator that is the call."""
     rounds: int
     calls: int
     median_ms: float | None = None

@@ -67,12 +67,13 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
         verdict=report.verdict,
         fitness=speedup.median,
         bottleneck=found.named,
-        summary=_summary(speedup.median, against, ordinary, found, limits),
+        summary=_summary(speedup.median, against, ordinary, found, limits, on_processor=_has_processor(graph)),
         speedup=speedup,
         against=against,
         ordinary=ordinary,
         ordinary_against=ordinary_against,
         ordinary_missing=report.ordinary_missing,
+        broken_contract=_broken_contract(graph, report),
         roofline_fraction=roofline.fraction if roofline else None,
         evidence=(*found.findings, *evidence.of_family(graph, node, speedup.median)),
         advice=found.advice,
@@ -81,7 +82,15 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
 
 
 def _has_processor(graph: SearchGraph) -> bool:
-    return graph.opened is not None and graph.opened.pool.platform == "cpu"
+    return graph.opened is not None and graph.opened.is_on_processor
+
+
+def _broken_contract(graph: SearchGraph, report: ProfileReport) -> str:
+    """Where ordinary processes count, :attr:`ProfileReport.ordinary_missing` says it."""
+    if graph.opened is None or not graph.opened.counts_device_alone:
+        return ""
+    broken = next((one for one in report.contract if one.is_essential and not one.ok), None)
+    return f"the finished file is no drop-in ({broken.name}): {broken.detail}" if broken else ""
 
 
 def _on_processor(limits: Limits) -> _Found:
@@ -96,8 +105,13 @@ def _on_device(graph: SearchGraph, node: str, report: ProfileReport, limits: Lim
     return _Found(named, device.in_short(seen, named), findings, tuple(device_advice.advise(seen, named)))
 
 
-def _summary(speedup: float, against: str, ordinary: Interval | None, found: _Found, limits: Limits) -> str:
+def _summary(
+    speedup: float, against: str, ordinary: Interval | None, found: _Found, limits: Limits, *, on_processor: bool
+) -> str:
     share = f", {limits.fraction:.0%} of the roofline" if limits.fraction is not None else ""
-    beside = f", {ordinary.median:.2f}x in ordinary processes" if ordinary is not None else ""
+    beside = ""
+    if ordinary is not None:
+        call = f" on the device, {ordinary.median:.2f}x as a call"
+        beside = f", {ordinary.median:.2f}x in ordinary processes" if on_processor else call
     told = f"{speedup:.2f}x against {BASELINE_NAMES.get(against, against)}{beside}{share}; limited by "
     return told + found.named.replace("_", " ") + (f" ({found.in_short})" if found.in_short else "")

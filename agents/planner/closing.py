@@ -1,8 +1,9 @@
 """The last word of a session: what was found, and why it ended."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ...schemas import Interval, SessionClosed
+from ...schemas import Interval, SessionClosed, SessionOpened
 from ...schemas.pool import BASELINE_NAMES
 from .state import PlannedNode, PlannerState
 
@@ -13,23 +14,36 @@ def closing(state: PlannerState) -> SessionClosed:
     confirmed = [node for node in correct if node.confirmed]
     best = _best(confirmed or correct)
     # Where ordinary processes have their say, only finalists were timed there.
-    has_ordinary = any(node.ordinary or node.ordinary_missing for node in confirmed)
+    has_ordinary = any(_is_timed_ordinarily(node) for node in confirmed)
     wins = sum(node.is_win for node in (confirmed if has_ordinary else correct))
     win = best is not None and best.is_win and (best.confirmed or not confirmed)
-    ordinary = best is not None and best.ordinary is not None
+    ordinary = best is not None and best.ordinary is not None and not best.counts_device_alone
+    call = best if best and state.opened and not state.opened.is_on_processor else None
     return SessionClosed(
         reason=state.finishing or "budget",
         best=best.name if best else "",
         win=win,
         speedup=best.reported if best else None,
-        against=(best.ordinary_against or best.against) if best else "",
+        against=_against(best) if best else "",
         judged=best.speedup if best and ordinary else None,
         judged_against=best.against if best and ordinary else "",
+        call=call.ordinary if call else None,
+        call_against=call.ordinary_against if call else "",
         candidates=len(state.own()),
         correct=len(correct),
         wins=wins,
-        detail=_sentence(best, win, state.opened.against if state.opened else "best"),
+        detail=_sentence(best, win, state.opened),
     )
+
+
+def _is_timed_ordinarily(node: PlannedNode) -> bool:
+    """Whether ordinary processes were asked, and count."""
+    return not node.counts_device_alone and bool(node.ordinary or node.ordinary_missing)
+
+
+def _against(node: PlannedNode) -> str:
+    """Name of the baseline of the speedup that people are told."""
+    return node.against if node.counts_device_alone else node.ordinary_against or node.against
 
 
 def _best(nodes: Sequence[PlannedNode]) -> PlannedNode | None:
@@ -37,26 +51,61 @@ def _best(nodes: Sequence[PlannedNode]) -> PlannedNode | None:
     was measured in ordinary processes."""
     if not any(node.ordinary or node.ordinary_missing for node in nodes):
         return next(iter(nodes), None)
-    return max(nodes, key=_rank)
+    return max(nodes, key=_rank) if any(map(_is_timed_ordinarily, nodes)) else _best_on_device(nodes)
 
 
 def _rank(node: PlannedNode) -> tuple[bool, bool, float]:
     return node.is_win, node.ordinary is not None, node.reported.median if node.reported else 0.0
 
 
-def _sentence(best: PlannedNode | None, win: bool, wanted: str) -> str:
+def _best_on_device(nodes: Sequence[PlannedNode]) -> PlannedNode:
+    """The fastest on the device; of those that another run might find as fast, the one whose call is the fastest."""
+    first = max(nodes, key=lambda node: (node.is_win, node.speedup.median if node.speedup else 0.0))
+    low = first.speedup.low if first.speedup else 0.0
+    alike = [one for one in nodes if one.is_win == first.is_win and one.speedup and one.speedup.median >= low]
+    return max(alike, key=lambda node: node.ordinary.median if node.ordinary else 0.0, default=first)
+
+
+@dataclass(frozen=True)
+class _Words:
+    """How the two numbers are called: of an accelerator, or of a processor."""
+
+    judged: str
+    ordinary: str
+    untimed: str
+
+
+_PROCESSOR = _Words("by the judge", "in ordinary processes", "was not timed in ordinary processes")
+_ACCELERATOR = _Words("on the device", "as a call", "was not timed as a call")
+
+
+def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None) -> str:
     if best is None or best.speedup is None:
         return "no win found: no candidate was right"
-    judged = f"{_shown(best.speedup)} of {_baseline(best.against)} by the judge"
-    if best.ordinary_missing:
-        return f"no win found: {best.name} was not timed in ordinary processes: {best.ordinary_missing} ({judged})"
-    shown, against = _shown(best.reported or best.speedup), _baseline(best.ordinary_against or best.against)
-    beside = f" in ordinary processes ({judged})" if best.ordinary else ""
+    wanted = opened.against if opened else "best"
+    words = _PROCESSOR if opened is None or opened.is_on_processor else _ACCELERATOR
+    judged = f"{_shown(best.speedup)} of {_baseline(best.against)} {words.judged}"
+    if best.broken_contract:
+        return f"no win found: {best.broken_contract} ({judged})"
+    if best.obstacle:
+        return f"no win found: {best.name} {words.untimed}: {best.obstacle} ({judged})"
+    shown, against = _shown(best.reported or best.speedup), _baseline(_against(best))
+    beside = _beside_device(best, words) if best.counts_device_alone else ""
+    if best.ordinary and not best.counts_device_alone:
+        beside = f" {words.ordinary} ({judged})"
     missing = f"; {_baseline(wanted)} could not be timed" if wanted not in ("best", best.against) else ""
     if not win:
         return f"no win found: the best candidate stands at {shown} of {against}{beside}{missing}"
     surely = "" if best.confirmed else ", not confirmed by a second run"
     return f"{best.name} is {shown} as fast as {against}{beside}{surely}{missing}"
+
+
+def _beside_device(best: PlannedNode, words: _Words) -> str:
+    """That it is the device's time, and what the call is, where that was asked."""
+    if best.ordinary:
+        call = f"{_shown(best.ordinary)} of {_baseline(best.ordinary_against)} {words.ordinary}"
+        return f" {words.judged} ({call})"
+    return f" {words.judged} (it {words.untimed}: {best.ordinary_missing})" if best.ordinary_missing else ""
 
 
 def _shown(speedup: Interval) -> str:

@@ -106,7 +106,7 @@ def _confirmed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
         node.verdict, node.fitness = event.verdict, event.fitness
         node.speedup, node.against = event.speedup, event.against or node.against
         node.ordinary, node.ordinary_against = event.ordinary, event.ordinary_against
-        node.ordinary_missing = event.ordinary_missing
+        node.ordinary_missing, node.broken_contract = event.ordinary_missing, event.broken_contract
         state.judged(node)
 
 
@@ -177,7 +177,7 @@ def _plan(state: PlannerState, index: int) -> Decision:
         seed=choice.seed,
     )
     name = f"n{state.first_number + number - 1:03d}"
-    state.nodes[name] = PlannedNode(name, plan)
+    state.nodes[name] = PlannedNode(name, plan, counts_device_alone=opened.counts_device_alone)
     state.in_flight.add(name)
     if choice.parent in state.nodes:
         state.nodes[choice.parent].children.append(name)

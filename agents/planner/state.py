@@ -37,6 +37,10 @@ class PlannedNode:
     """Why no candidate came of it; empty if one did."""
     summary: str = ""
     """The analyst's sentence on it."""
+    broken_contract: str = ""
+    """Why it is no win whatever was measured."""
+    counts_device_alone: bool = False
+    """Whether the judge's interval decides: on an accelerator, unless the session goes by the call."""
     inherited: bool = False
     """Whether a fork has it from its parent: something to start from, not a result of its own."""
 
@@ -52,25 +56,32 @@ class PlannedNode:
 
     @property
     def reported(self) -> Interval | None:
-        """The speedup that people are told: in ordinary processes where that was measured, else the judge's."""
-        return self.ordinary or self.speedup
+        """The speedup that people are told: in ordinary processes where that was measured and counts, else the
+        judge's."""
+        return self.speedup if self.counts_device_alone else self.ordinary or self.speedup
 
     @property
     def is_win(self) -> bool:
         """Whether its interval lies above 1, and the one of ordinary processes as well where that was wanted."""
-        return not self.ordinary_missing and bool(intervals := self._intervals) and all(one.is_win for one in intervals)
+        return not self.obstacle and bool(intervals := self._intervals) and all(one.is_win for one in intervals)
+
+    @property
+    def obstacle(self) -> str:
+        """Why it cannot be a win, whatever its intervals are; empty if it can."""
+        return self.broken_contract or ("" if self.counts_device_alone else self.ordinary_missing)
 
     @property
     def is_undecided(self) -> bool:
         """Whether more samples may show that it is a win: it stands above 1, and an interval reaches below."""
         intervals = self._intervals
-        if not self.is_correct or self.is_win or self.ordinary_missing or not intervals:
+        if not self.is_correct or self.is_win or self.obstacle or not intervals:
             return False
         return all(one.median > NOISE for one in intervals)
 
     @property
     def _intervals(self) -> list[Interval]:
-        return [one for one in (self.speedup, self.ordinary) if one is not None]
+        counted = (self.speedup,) if self.counts_device_alone else (self.speedup, self.ordinary)
+        return [one for one in counted if one is not None]
 
 
 @dataclass

@@ -241,14 +241,23 @@ def copied(inputs: list[Any]) -> list[Any]:
     return [mapped(value, lambda tensor: tensor.detach().clone()) for value in inputs]
 
 
+def _by_whom(report: dict[str, Any], file: dict[str, Any]) -> str:
+    if report["kernel_used"]:
+        return "the kernel"
+    if report["device"] == "cpu" and file["SEARCHED"]["device"] == "cuda":
+        return "the reference, not the kernel, which needs a CUDA device that torch can use"
+    return "the reference, not the kernel, which is for other calls"
+
+
 def _in_words(report: dict[str, Any], file: dict[str, Any]) -> str:
     lines = [inspect.cleandoc(file["__doc__"]).partition("\n\n")[0], ""]
     for check in report["checks"]:
         verdict = "ok   " if check["ok"] else "WRONG"
         lines.append(f"{verdict} {check['shape']}: {check['what']}: {check['error']:.2g} of {check['tolerance']:.2g}")
-    by_whom = "the kernel" if report["kernel_used"] else "the reference, not the kernel, which is for other calls"
-    lines += ["", f"On {report['device']}, torch {report['torch']}: computed by {by_whom}."]
+    lines += ["", f"On {report['device']}, torch {report['torch']}: computed by {_by_whom(report, file)}."]
     times = report.get("times_ms", {})
+    if times and report["device"] != "cpu":
+        lines.append("Times are those of the call, host overhead included, not the device's own.")
     for name, median in times.items():
         ratio = f"  {median / times['kernel']:.2f}x" if name != "kernel" and "kernel" in times else ""
         lines.append(f"{name:8} {median:.4f} ms{ratio}")

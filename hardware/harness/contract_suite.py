@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 
 from ..dropin.contract import check
+from ..languages._triton_runtime import use
 from . import place
 from .answering import attempt, serve_commands
 from .contract_messages import CheckContract, ContractChecked
@@ -27,6 +28,8 @@ def serve(channel: socket.socket, request: Spawn) -> None:
 
 def _check(command: CheckContract, descriptors: list[int]) -> ContractChecked:
     os.environ["KERNELSWARM_ARTIFACTS"] = command.artifacts
+    # Triton compiles in this process, which cannot write where its parent keeps what it compiled.
+    use(Path.cwd() / "triton")
     path = Path.cwd() / f"{FILE}.py"
     path.write_text(command.source, encoding="utf-8")
     return ContractChecked(properties=attempt(lambda: check(path)))

@@ -12,14 +12,19 @@ MOST_OFF = 1e-3
 """Share of the elements that may be off further: a tie that is broken in another way moves an element."""
 
 
-def difference(expected: Sampled, got: Sampled) -> str:
-    """What is different, as a clause; empty if nothing is."""
+TIMES_BOUND = 4.0
+"""So many times the judge's bound are allowed, if that is more: products in TF32 are off by more than a thousandth."""
+
+
+def difference(expected: Sampled, got: Sampled, *, bound: float = 0.0) -> str:
+    """What is different, as a clause; empty if nothing is. ``bound`` is the judge's (``ProblemFacts.error_bound``)."""
     if len(expected.forms) != len(got.forms):
         return f"it gives {len(got.forms)} outputs, not {len(expected.forms)}"
     for index, (wanted, form) in enumerate(zip(expected.forms, got.forms, strict=True)):
         if wanted != form:
             return f"output {index} is {_words(form)}, not {_words(wanted)}"
-        share = _share_off(expected.numbers[index], got.numbers[index], SHARES.get(wanted[0], OTHERS))
+        allowed = max(SHARES.get(wanted[0], OTHERS), TIMES_BOUND * bound)
+        share = _share_off(expected.numbers[index], got.numbers[index], allowed)
         if share > MOST_OFF:
             return f"{share:.3g} of the numbers of output {index} are others than eager's"
     return ""

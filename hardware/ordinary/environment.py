@@ -9,28 +9,47 @@ from ..harness.launcher import KEPT_ENVIRONMENT
 
 PREFIXES = (
     "OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "BLIS_", "DNNL_", "ONEDNN_", "TORCH", "PYTORCH_", "ATEN_", "AOTI_",
-    "MALLOC_", "TCMALLOC_", "JEMALLOC_", "LC_", "NUMEXPR_", "PYTHON",
+    "MALLOC_", "TCMALLOC_", "JEMALLOC_", "LC_", "NUMEXPR_", "PYTHON", "CUDA_", "CUBLAS", "CUDNN_", "NVIDIA_", "TRITON_",
 )  # fmt: skip
 """Beginnings of the variables that decide how Python, PyTorch and their libraries compute."""
 SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
 
 
 def ordinary_environment(
-    scratch: Path, artifacts: Path, environment: Mapping[str, str] = os.environ, *, threads: int | None = None
+    scratch: Path,
+    artifacts: Path,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    threads: int | None = None,
+    accelerator: str = "",
 ) -> dict[str, str]:
-    """What a candidate's ordinary process sees; ``threads`` where the pool says how many.
+    """What a candidate's ordinary process sees.
 
     The folder of compiled artifacts is the one thing of ours: the file looks there before it compiles.
+
+    Args:
+        scratch: The one folder that it may write.
+        artifacts: Folder of compiled artifacts.
+        environment: The user's.
+        threads: As many as the pool says.
+        accelerator: Uuid of the only one that it sees; empty for a processor.
     """
     kept = {name: value for name, value in environment.items() if _is_kept(name)}
     count = {"OMP_NUM_THREADS": str(threads)} if threads and "OMP_NUM_THREADS" not in kept else {}
     own = {"HOME": str(scratch), "TMPDIR": str(scratch), "KERNELSWARM_ARTIFACTS": str(artifacts)}
-    return {**kept, **count, **own, "PYTHONDONTWRITEBYTECODE": "1"}
+    device = _on_accelerator(accelerator, scratch / "triton") if accelerator else {}
+    return {**kept, **count, **own, **device, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _on_accelerator(uuid: str, kernels: Path) -> dict[str, str]:
+    """The device, and where Triton keeps what it compiles: the user's own folder cannot be written."""
+    return {"CUDA_VISIBLE_DEVICES": uuid, "TRITON_CACHE_DIR": str(kernels), "CUDA_CACHE_PATH": str(kernels.parent)}
 
 
 def compiling(home: Path) -> dict[str, str]:
     """What a process that compiles baselines gets beside it: where what was compiled is kept, and no helpers."""
     return {
+        "TRITON_CACHE_DIR": str(home / "triton"),
         "TORCHINDUCTOR_CACHE_DIR": str(home / "inductor"),
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
         "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",

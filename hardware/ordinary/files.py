@@ -10,7 +10,7 @@ from ..assembly import language_of, language_taken
 from ..harness.admitting import admit
 from ..harness.launcher import Launcher
 from ..import_statements import bound
-from ..languages import find_language
+from ..languages import find_language, triton
 from ..lease import Lease
 from ..native_source import Refused, module_literal, parsed
 from ..platforms import detect
@@ -36,6 +36,9 @@ class TimedFile(Schema, frozen=True, kw_only=True):
     timing: Timing | None
     missing: str = ""
     """Why there is no timing; one clause."""
+
+    accelerator: str = ""
+    """Name of the accelerator on which it was timed: what was timed is the call, not the device. Empty: a processor."""
 
     baselines_missing: dict[str, str] = {}
     """Baselines that could not be timed, and why."""
@@ -87,19 +90,20 @@ async def time_file(text: str, problem: Problem, pool: Pool, hardware: HardwareF
     """Time the finished file ``text`` against eager, ``torch.compile`` and max-autotune of ``problem``.
 
     Raises:
-        InputError: the pool is an accelerator, or caches under ``home`` cannot be written.
+        InputError: caches under ``home`` cannot be written.
         ProblemError: the problem cannot be timed on this pool.
     """
-    if hardware.accelerators:
-        raise InputError(f"pool {pool.name} is an accelerator, on which no ordinary processes are timed yet: use cpu")
-    launcher, lease = Launcher(pool, hardware, home), Lease(pool, home)
+    accelerator = next(iter(hardware.accelerators), None)
+    launcher = Launcher(pool, hardware, home, accelerator, standby=0)
+    lease = Lease(pool, home, accelerator.uuid if accelerator else "")
     try:
         async with lease.shared():
-            facts = await admit(launcher, problem)
+            facts = await admit(launcher, problem, accelerator)
             await _compile(text, pool, hardware, home)
     finally:
         await launcher.close()
-    return await _timed(OrdinaryHost(Settings(pool, hardware, home, BASELINES), problem, facts), text, lease)
+    settings = Settings(pool, hardware, home, BASELINES, accelerator)
+    return await _timed(OrdinaryHost(settings, problem, facts), text, lease)
 
 
 async def _timed(host: OrdinaryHost, text: str, lease: Lease) -> TimedFile:
@@ -110,21 +114,28 @@ async def _timed(host: OrdinaryHost, text: str, lease: Lease) -> TimedFile:
         missing = str(reason)
     finally:
         await host.close()
-    return TimedFile(problem=host.problem.name, timing=timing, missing=missing, baselines_missing=dict(host.missing))
+    return TimedFile(
+        problem=host.problem.name,
+        timing=timing,
+        missing=missing,
+        accelerator=host.settings.accelerator.name if host.settings.accelerator else "",
+        baselines_missing=dict(host.missing),
+    )
 
 
 async def _compile(text: str, pool: Pool, hardware: HardwareFacts, home: Path) -> None:
     """Put its native code where the file looks first: behind the walls it may not start a compiler.
 
-    What does not compile shows when the file is loaded.
+    What does not compile shows when the file is loaded. Triton's kernels are compiled there in any case.
     """
     try:
         candidate = module_literal(parsed(text), CANDIDATE)
     except Refused:
         return
     source = candidate if isinstance(candidate, str) else text
-    language = find_language(language_of(source, pool.languages[0]))
-    await language.compile(source, pool=pool, hardware=hardware, cache=home / "artifacts")
+    language = language_of(source, pool.languages[0])
+    if language != triton.NAME:
+        await find_language(language).compile(source, pool=pool, hardware=hardware, cache=home / "artifacts")
 
 
 def _searched_name(tree: ast.Module) -> str:

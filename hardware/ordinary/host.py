@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from ...schemas import HardwareFacts, Pool, Problem, ProblemFacts, Timing
+from ...schemas import Accelerator, HardwareFacts, Pool, Problem, ProblemFacts, Timing
 from ..harness import contest
 from ..harness.bystanders import Bystanders
 from ..harness.contest import CANDIDATE, Part
+from ..harness.messages import HOST
 from ..harness.scratch import Scratch
 from ..harness.sizes import LARGE_BYTES, MAIN_SEEDS, bytes_of
 from ..lease import Lease
 from .agreement import difference
 from .environment import compiling, ordinary_environment
 from .process import Missing, OrdinaryProcess, Sampled
-from .rounds import SPREADS, Runner, hold
+from .rounds import DEVICE_SPREADS, SPREADS, Runner, hold
+from .trust import COMPILES, CONFINED, TRUSTED
 
 PROCESSES = 3
 """Fresh processes in which a candidate is timed."""
@@ -38,6 +40,13 @@ class Settings:
     home: Path
     """Folder of compiled artifacts and caches."""
     baselines: Sequence[str]
+    accelerator: Accelerator | None = None
+    """The one that all of them compute on; None: in main memory."""
+
+    @property
+    def device(self) -> str:
+        """Where their tensors lie, as torch names it: of accelerators they see only theirs."""
+        return "cuda:0" if self.accelerator else HOST
 
     @property
     def memory(self) -> int:
@@ -50,7 +59,8 @@ class OrdinaryHost:
 
     def __init__(self, settings: Settings, problem: Problem, facts: ProblemFacts) -> None:
         """Starts nothing yet."""
-        self._settings = settings
+        self.settings = settings
+        """What all its processes have in common."""
         self.problem = problem
         """Whose baselines these are."""
         self._facts = facts
@@ -61,6 +71,8 @@ class OrdinaryHost:
         self._baselines: list[Runner] = []
         self.missing: dict[str, str] = {}
         """Baselines that cannot be timed, and why."""
+        self.isolation = ""
+        """Layers around the candidate's last process."""
         self._expected: list[Sampled] = []
         self._sample_seed = secrets.randbits(48)
 
@@ -92,7 +104,7 @@ class OrdinaryHost:
                 # One of them may still be asked something, by a thread.
                 await asyncio.shield(self._end_baselines())
                 raise
-        return contest.result(parts, table=SPREADS)
+        return contest.result(parts, table=DEVICE_SPREADS if self.settings.accelerator else SPREADS)
 
     async def _some_processes(self, text: str, lease: Lease, count: int) -> list[Part]:
         """Time ``count`` fresh processes that are started at once."""
@@ -118,8 +130,12 @@ class OrdinaryHost:
         if self._baselines and all(runner.process.alive for runner in self._baselines):
             return
         await self._end_baselines()
-        wanted = dict.fromkeys((EAGER, *self._settings.baselines))
-        started = await asyncio.gather(*(self._baseline(name) for name in wanted))
+        wanted = dict.fromkeys((EAGER, *self.settings.baselines))
+        if self.settings.accelerator:
+            # One after the other: who tunes by timing kernels on the device needs it for itself.
+            started = [await self._baseline(name) for name in wanted]
+        else:
+            started = await asyncio.gather(*(self._baseline(name) for name in wanted))
         self._baselines = [runner for runner in started if runner is not None]
         eager = next((runner for runner in self._baselines if runner.name == EAGER), None)
         if eager is None:
@@ -138,7 +154,7 @@ class OrdinaryHost:
     async def _candidates(self, text: str, processes: int) -> AsyncIterator[list[Runner]]:
         starting = [
             asyncio.ensure_future(
-                self._started(CANDIDATE, "the finished file", text, self._settings.pool.candidate_seconds)
+                self._started(CANDIDATE, "the finished file", text, self.settings.pool.candidate_seconds)
             )
             for _ in range(processes)
         ]
@@ -151,8 +167,9 @@ class OrdinaryHost:
             await self._end([runner.process for runner in ended if isinstance(runner, Runner)])
 
     async def _started(self, name: str, label: str, text: str, seconds: float) -> Runner:
-        process = await self._process(name, label)
+        process = await self._process(name, label, self._trust(name, text))
         command = {
+            "device": self.settings.device,
             "name": self.problem.name,
             "problem": self.problem.source,
             "is_module": self._facts.is_module,
@@ -166,22 +183,36 @@ class OrdinaryHost:
         except BaseException:
             await self._end([process])
             raise
+        if name == CANDIDATE:
+            self.isolation = process.layers
         return Runner(name, process, copies=MAIN_SEEDS, seconds=seconds)
 
-    async def _process(self, name: str, label: str) -> OrdinaryProcess:
-        settings, untrusted = self._settings, name == CANDIDATE
+    def _trust(self, name: str, text: str) -> str:
+        """Triton compiles in the process that launches, and needs programs for it; what else is native is compiled."""
+        if name != CANDIDATE:
+            return TRUSTED
+        return COMPILES if self.settings.accelerator and "triton" in text else CONFINED
+
+    async def _process(self, name: str, label: str, trust: str) -> OrdinaryProcess:
+        settings, trusted = self.settings, trust == TRUSTED
         if self._scratch is None:
             self._scratch = Scratch()
         self._count += 1
         scratch = self._scratch.path / str(self._count)
-        environment = ordinary_environment(scratch, settings.home / "artifacts", threads=settings.pool.threads)
+        environment = ordinary_environment(
+            scratch,
+            settings.home / "artifacts",
+            threads=settings.pool.threads,
+            accelerator=settings.accelerator.uuid if settings.accelerator else "",
+        )
         try:
             return await OrdinaryProcess.start(
                 label,
                 scratch,
-                environment if untrusted else {**environment, **compiling(settings.home)},
-                memory_bytes=settings.memory if untrusted else settings.hardware.memory_bytes,
-                confined=untrusted,
+                {**environment, **compiling(settings.home)} if trusted else environment,
+                memory_bytes=settings.hardware.memory_bytes if trusted else settings.memory,
+                device=settings.device,
+                trust=trust,
             )
         except OSError as error:
             raise Missing(f"{label} cannot be started: {error.strerror}") from error
@@ -190,14 +221,19 @@ class OrdinaryHost:
         """Its first calls, on every copy of the inputs, against eager's first calls."""
         got = await _in_thread(lambda: self._outputs(candidate))
         for expected, outputs in zip(self._expected, got, strict=True):
-            _must_agree(difference(expected, outputs))
+            self._must_agree(expected, outputs)
 
     async def _compare_timed(self, candidate: Runner) -> None:
         """What its last timed call returned."""
         got = await _in_thread(lambda: candidate.process.kept(self._sample_seed, candidate.seconds))
         if not 0 <= got.copy < len(self._expected):
             raise Missing("the finished file answers nonsense")
-        _must_agree(difference(self._expected[got.copy], got))
+        self._must_agree(self._expected[got.copy], got)
+
+    def _must_agree(self, expected: Sampled, got: Sampled) -> None:
+        clause = difference(expected, got, bound=self._facts.error_bound or 0.0)
+        if clause:
+            raise Missing(f"the finished file does not give in an ordinary process what eager gives: {clause}")
 
     def _outputs(self, runner: Runner) -> list[Sampled]:
         return [runner.process.check(copy, self._sample_seed, runner.seconds) for copy in range(runner.copies)]
@@ -208,11 +244,6 @@ class OrdinaryHost:
 
     async def _end(self, processes: Sequence[OrdinaryProcess]) -> None:
         await asyncio.shield(asyncio.gather(*(process.close() for process in processes)))
-
-
-def _must_agree(difference: str) -> None:
-    if difference:
-        raise Missing(f"the finished file does not give in an ordinary process what eager gives: {difference}")
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

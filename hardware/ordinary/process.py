@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from .. import subprocesses
-from ..harness.messages import Ended
+from ..harness.messages import HOST, Ended
 from ..harness.worker import describe_end
+from .trust import CONFINED
 
 LONGEST_LINE = 1 << 20
 LONGEST_DATA = 64 << 20
@@ -63,9 +64,16 @@ class OrdinaryProcess:
 
     @classmethod
     async def start(
-        cls, label: str, scratch: Path, environment: Mapping[str, str], *, memory_bytes: int, confined: bool
+        cls,
+        label: str,
+        scratch: Path,
+        environment: Mapping[str, str],
+        *,
+        memory_bytes: int,
+        device: str = HOST,
+        trust: str = CONFINED,
     ) -> Self:
-        """Start one in the empty folder ``scratch``.
+        """Start one in the empty folder ``scratch`` whose tensors are to lie on ``device``.
 
         Raises:
             OSError: it cannot be started.
@@ -75,7 +83,7 @@ class OrdinaryProcess:
         with theirs:
             process = await subprocesses.start(
                 *(sys.executable, "-P", "-m", f"{__package__}.walls", str(theirs.fileno()), str(memory_bytes)),
-                "confined" if confined else "trusted",
+                *(device, trust),
                 cwd=scratch,
                 env=dict(environment),
                 stdin=asyncio.subprocess.DEVNULL,

@@ -2,7 +2,7 @@
 
 Nothing of the package is imported here: the process is what a user's would be, but for the walls around it. It reads
 commands, one JSON object a line, from the socket whose descriptor is its first argument, and answers there. It has no
-clock: whoever asks measures from outside.
+clock: whoever asks measures from outside. Calls are answered once the device is done with them.
 """
 
 import ctypes
@@ -21,6 +21,9 @@ import torch
 SAMPLE = 1 << 16
 """Elements of an output that are compared, at most."""
 MODES = {"compile": None, "max_autotune": "max-autotune"}
+HOST = "cpu"
+_synchronize = torch._C._accelerator_synchronizeDevice
+"""What ``torch.accelerator.synchronize`` calls: bound before the user's code could replace it."""
 _SALT = 0x9E3779B97F4A7C15
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
 """Numbers of Linux's ``prctl``."""
@@ -54,12 +57,14 @@ class _Process:
 
     def __init__(self, command: dict[str, Any]) -> None:
         problem = _Problem(command)
+        self._is_asynchronous = problem.device.type != HOST
         self.copies = [problem.draw(seed) for seed in command["seeds"]]
         self._call = problem.implementation(command["implementation"], command["file"])
         if command["implementation"] in MODES:
             # Every copy, since sizes may depend on the data, and twice, since the first call may only record.
             for inputs in [*self.copies, *self.copies]:
                 self._call(*inputs)
+        self._wait()
         self._turn = 0
         self._output: Any = None
 
@@ -81,12 +86,19 @@ class _Process:
         if call is not _nothing:
             self._turn += calls
             self._output = output
+        self._wait()
+
+    def _wait(self) -> None:
+        """Until the device is done with everything, after calls of nothing as well: waiting costs something, too."""
+        if self._is_asynchronous:
+            _synchronize(0)
 
 
 class _Problem:
-    """The problem's file: inputs, weights, reference."""
+    """The problem's file: inputs, weights, reference. As the harness has it (``harness/subject.py``)."""
 
     def __init__(self, command: dict[str, Any]) -> None:
+        self.device = torch.device(command["device"])
         self._module = _imported(command["name"], command["problem"])
         self._backward = getattr(self._module, "backward", False) is True
         self._is_module = command["is_module"]
@@ -95,23 +107,46 @@ class _Problem:
         if self._is_module:
             _seed(command["seed"])
             self._arguments = _as_list(getattr(self._module, "get_init_inputs", list)())
-            self._model = self._module.Model(*self._arguments)
+            # Made in main memory: so its weights are the same on every device.
+            self._model = self._module.Model(*self._arguments).to(self.device)
 
     def draw(self, seed: int) -> list[Any]:
         """Inputs of the timed shape, and cotangents where the problem asks for the backward pass."""
+        inputs = self._drawn_on_device(seed) if self._is_module and self.device.type != HOST else None
+        if inputs is None:
+            inputs = self._on_device(self._drawn(seed))
+        return [*inputs, self._cotangents(inputs, seed)] if self._backward else inputs
+
+    def _drawn(self, seed: int) -> list[Any]:
         _seed(seed)
         if self._is_module:
-            inputs = _as_list(self._module.get_inputs())
-        else:
-            generator = torch.Generator().manual_seed(seed)
-            inputs = _as_list(self._module.inputs(generator, **next(iter(self._module.shapes.values()))))
-        return [*inputs, self._cotangents(inputs, seed)] if self._backward else inputs
+            return _as_list(self._module.get_inputs())
+        generator = torch.Generator().manual_seed(seed)
+        return _as_list(self._module.inputs(generator, **next(iter(self._module.shapes.values()))))
+
+    def _drawn_on_device(self, seed: int) -> list[Any] | None:
+        """By the device's generator, which is faster; None where the file minds."""
+        try:
+            with self.device:
+                drawn = self._drawn(seed)
+            inputs: list[Any] = self._on_device(drawn)
+        except (RuntimeError, TypeError):
+            return None
+        return inputs
+
+    def _on_device(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.to(self.device)
+        if isinstance(value, list | tuple):
+            return type(value)(self._on_device(item) for item in value)
+        return {key: self._on_device(item) for key, item in value.items()} if isinstance(value, dict) else value
 
     def _cotangents(self, inputs: list[Any], seed: int) -> list[torch.Tensor]:
         generator = torch.Generator().manual_seed((seed ^ _SALT) % 2**63)
         outputs = self._model(*(one.clone() if isinstance(one, torch.Tensor) else one for one in inputs))
-        floating = [one for one in _leaves(outputs) if _is_floating(one)]
-        return [torch.randn(one.shape, generator=generator, dtype=torch.float64).to(one.dtype) for one in floating]
+        shapes = [(one.shape, one.dtype) for one in _leaves(outputs) if _is_floating(one)]
+        drawn = [torch.randn(shape, generator=generator, dtype=torch.float64).to(kind) for shape, kind in shapes]
+        return [one.to(self.device) for one in drawn]
 
     def implementation(self, name: str, text: str) -> Call:
         """``eager``, ``compile``, ``max_autotune``, or ``candidate``, which is the file ``text``."""
@@ -126,7 +161,7 @@ class _Problem:
         module = _imported("best", text)
         if not self._is_module:
             return self._passes(module.kernel, getattr(module, "backward", None))
-        model = module.ModelNew(*self._arguments)
+        model = module.ModelNew(*self._arguments).to(self.device)
         model.load_state_dict(self._model.state_dict())
         return self._passes(model)
 
@@ -163,7 +198,7 @@ def _sampled(outputs: Any, seed: int, copy: int) -> tuple[dict[str, Any], bytes]
         flat = torch.view_as_real(tensor).reshape(-1) if tensor.is_complex() else tensor.reshape(-1)
         if flat.numel() > SAMPLE:
             flat = flat[torch.randint(flat.numel(), (SAMPLE,), generator=generator)]
-        numbers = flat.double().contiguous()
+        numbers = flat.double().cpu().contiguous()
         data.append(ctypes.string_at(numbers.data_ptr(), 8 * numbers.numel()) if numbers.numel() else b"")
     return {"copy": copy, "outputs": found, "sizes": [len(one) for one in data]}, b"".join(data)
 

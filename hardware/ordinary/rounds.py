@@ -28,6 +28,9 @@ SPREADS: Spreads = (
     (math.inf, Spread(process=0.1, run=0.03, beside=0.15)),
 )
 """As :data:`..harness.contest.SPREADS`, of ordinary processes."""
+DEVICE_SPREADS: Spreads = ((math.inf, Spread(process=0.03, run=0.03)),)
+"""The same on an accelerator, whatever a call takes: short ones are the host's work of launching them, 10 to 50 us.
+Nobody has measured it yet: ``benchmarks/ordinary.py`` does, on a machine with an accelerator."""
 
 
 @dataclass

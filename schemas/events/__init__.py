@@ -6,10 +6,11 @@ from .candidate import CandidateProposed, Recipe, SynthesisFailed
 from .compilation import CandidateCompiled, CompilationFailed
 from .diagnosis import NodeDiagnosed
 from .model import ModelCalled
+from .origin import Origin
 from .plan import ConfirmationPlanned, Intent, MemoryOperator, NodePlanned
 from .profile import CandidateProfiled, ProfilingFailed
 from .seed import SeedKernel
-from .session import Origin, SessionClosed, SessionOpened, StopRequested
+from .session import SessionClosed, SessionOpened, StopRequested
 from .skill import Skill, SkillDistilled
 from .verification import CandidateVerified, VerificationFailed
 

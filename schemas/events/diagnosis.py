@@ -19,11 +19,14 @@ class NodeDiagnosed(Event, frozen=True, kw_only=True, tag="node.diagnosed.v1"):
     """Against :attr:`against`, by the interleaved benchmark."""
     against: str = ""
     ordinary: Interval | None = None
-    """The same ratio in ordinary processes, where that was measured: what is reported, and what a win needs as well."""
+    """The same ratio in ordinary processes, where that was measured: what is reported, and what a win needs as well. On
+    an accelerator it is the call's, which a win by the device's time does not need."""
     ordinary_against: str = ""
     """Name of the baseline that :attr:`ordinary` is measured against: the best one may differ from :attr:`against`."""
     ordinary_missing: str = ""
-    """Why there is no :attr:`ordinary` although it was wanted; one sentence. Then it is no win."""
+    """Why there is no :attr:`ordinary` although it was wanted; one sentence. Where that counts it is no win then."""
+    broken_contract: str = ""
+    """Why it is no win whatever its ratios are, where the device's time alone counts: the file is no drop-in."""
     roofline_fraction: float | None = None
     evidence: tuple[Finding, ...] = ()
     advice: tuple[Advice, ...] = ()

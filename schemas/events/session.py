@@ -1,23 +1,12 @@
 """A session begins, is asked to stop, and ends."""
 
-from ..base import Schema
 from ..measurement import Interval
 from ..pool import HardwareFacts, Pool
 from ..problem import Problem, ProblemFacts
 from .base import Event
+from .origin import Origin
 from .seed import SeedKernel
 from .skill import Skill
-
-
-class Origin(Schema, frozen=True, kw_only=True):
-    """Where a forked session came from. Nothing is copied: readers go through to the parent's events."""
-
-    session: str
-    """The parent."""
-    node: str
-    """Node of the parent that is gone on from; empty for a fork as of an event."""
-    at: str = ""
-    """Id of the last event of the parent that the fork knows; empty: the diagnosis of ``node``."""
 
 
 class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
@@ -41,6 +30,9 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     against: str = "best"
     """What a win is measured against: ``best`` (of all baselines), ``compile`` or ``eager``. The best counts as well
     where the named one could not be timed."""
+    measure: str = "device"
+    """Which of the two numbers of an accelerator a win is: its own time (``device``), or the ``call``, host overhead
+    included. Of no meaning on a processor. Older sessions went by the device."""
     confirmations: int = 1
     """How often a finalist is timed, at most, while its interval leaves open whether it is a win. Older sessions timed
     it once."""
@@ -68,6 +60,16 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     version: str = ""
     """Version of kernelswarm that opened it."""
 
+    @property
+    def is_on_processor(self) -> bool:
+        """Whether candidates run on a processor: device and call are one there."""
+        return self.pool.platform == "cpu"
+
+    @property
+    def counts_device_alone(self) -> bool:
+        """Whether the judge's time of an accelerator makes a win, whatever ordinary processes say."""
+        return not self.is_on_processor and self.measure != "call"
+
 
 class StopRequested(Event, frozen=True, kw_only=True, tag="session.stop_requested.v1"):
     """Somebody or a timer wants the session to end: what is under way is finished, nothing new is planned."""
@@ -86,16 +88,21 @@ class SessionClosed(Event, frozen=True, kw_only=True, tag="session.closed.v1"):
     """Node of the best correct candidate; empty if there is none."""
     win: bool = False
     """Whether the best candidate's confirmed interval lies above 1 against the session's baseline: by the judge, and in
-    ordinary processes as well where that was measured."""
+    ordinary processes as well where that was measured and counts (not on an accelerator whose device time is the
+    session's :attr:`SessionOpened.measure`)."""
     speedup: Interval | None = None
-    """Of the best candidate against the session's baseline: in ordinary processes where that was measured, else by the
-    interleaved benchmark, from its confirmation run where there was one."""
+    """Of the best candidate against the session's baseline: in ordinary processes where that was measured and counts,
+    else by the interleaved benchmark, from its confirmation run where there was one."""
     against: str = ""
     """Name of that baseline."""
     judged: Interval | None = None
     """By the interleaved benchmark, where :attr:`speedup` is that of ordinary processes."""
     judged_against: str = ""
     """Name of the baseline that :attr:`judged` is measured against."""
+    call: Interval | None = None
+    """On an accelerator, whatever counts: of the best candidate's call, where that was measured."""
+    call_against: str = ""
+    """Name of the baseline that :attr:`call` is measured against."""
     candidates: int = 0
     """Candidates judged. Older sessions: nodes planned."""
     correct: int = 0

@@ -10,11 +10,19 @@ SELECT seq, session, at_ns,
     coalesce(b.correct, 0)          AS correct,
     coalesce(b.wins, 0)             AS wins,
     b.detail,
-    b.judged.median IS NOT NULL     AS ordinary
+    b.judged.median IS NOT NULL     AS ordinary,      -- whether the speedup is that of ordinary processes
+    b.judged.low                    AS judged_low,
+    b.judged.median                 AS judged_speedup,
+    b.judged.high                   AS judged_high,
+    b.call.low                      AS call_low,
+    b.call.median                   AS call_speedup,
+    b.call.high                     AS call_high
 FROM (
     SELECT *, json_transform(body, '{
         "reason": "VARCHAR", "best": "VARCHAR", "win": "BOOLEAN", "against": "VARCHAR", "detail": "VARCHAR",
         "speedup": {"low": "DOUBLE", "median": "DOUBLE", "high": "DOUBLE"},
-        "candidates": "BIGINT", "correct": "BIGINT", "wins": "BIGINT", "judged": {"median": "DOUBLE"}}') AS b
+        "candidates": "BIGINT", "correct": "BIGINT", "wins": "BIGINT",
+        "judged": {"low": "DOUBLE", "median": "DOUBLE", "high": "DOUBLE"},
+        "call": {"low": "DOUBLE", "median": "DOUBLE", "high": "DOUBLE"}}') AS b
     FROM events WHERE tag = 'session.closed.v1'
 )

@@ -12,7 +12,8 @@ SELECT seq, session, pool, at_ns,
     coalesce(b.seeds, [])           AS seeds,
     list_transform(coalesce(b.skills, []), lambda one: one.id) AS skills,
     b.version,
-    coalesce(b.against, 'best')     AS win_against
+    coalesce(b.against, 'best')     AS win_against,
+    if(b.pool.platform <> 'cpu', coalesce(b.measure, 'device'), NULL) AS measure
 FROM (
     SELECT *, json_transform(body, '{
         "problem": {"name": "VARCHAR", "sha256": "VARCHAR"}, "hardware": {"device": "VARCHAR"},
@@ -20,6 +21,6 @@ FROM (
         "budget": "BIGINT", "seed": "BIGINT", "policy": "VARCHAR", "minutes": "DOUBLE", "target": "DOUBLE",
         "synthesizer": "VARCHAR", "model": "VARCHAR", "language": "VARCHAR", "seeds": ["VARCHAR"],
         "skills": [{"id": "VARCHAR"}], "origin": {"session": "VARCHAR", "node": "VARCHAR"}, "version": "VARCHAR",
-        "against": "VARCHAR"}') AS b
+        "against": "VARCHAR", "measure": "VARCHAR"}') AS b
     FROM events WHERE tag = 'session.opened.v1'
 )

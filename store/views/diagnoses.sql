@@ -12,7 +12,7 @@
 --   speedup_high: high end of the speedup's 95 % interval
 --   against: name of the baseline that counts: the best one, or what the session was told to beat
 --   ordinary_low: low end of the 95 % interval of the speedup in ordinary processes
---   ordinary_speedup: median speedup in ordinary processes; NULL where that was not measured
+--   ordinary_speedup: median speedup in ordinary processes; NULL where that was not measured; on an accelerator that of the call
 --   ordinary_high: high end of that interval
 --   ordinary_against: name of the baseline that counts there
 --   roofline_fraction: floor over the candidate's time; 1 is the machine's limit

@@ -5,7 +5,7 @@
 --   node: node of the candidate
 --   worker: worker that timed, host.pid.role.n
 --   confirmation: whether it was the longer run of a finalist
---   ordinary: whether it was timed in ordinary processes, else by the judge's interleaved benchmark
+--   ordinary: whether it was timed in ordinary processes, else by the judge's interleaved benchmark; on an accelerator these are call and device
 --   series: eager, compile, max_autotune or candidate
 --   best: whether it is the fastest baseline of this run
 --   median_ms: median time of one call, milliseconds

@@ -16,10 +16,18 @@
 --   speedup_high: high end of the speedup's 95 % interval
 --   against: name of the baseline that counts: the best one of that run, or what the session was told to beat
 --   ordinary_low: low end of the 95 % interval of the speedup in ordinary processes
---   ordinary_speedup: median speedup in ordinary processes; NULL where that was not measured
+--   ordinary_speedup: median speedup in ordinary processes; NULL where that was not measured, and on an accelerator
 --   ordinary_high: high end of that interval
 --   ordinary_against: name of the baseline that counts there
---   over_eager: median speedup over eager, in ordinary processes where that was measured, else by the judge
+--   measure: which number a win is on an accelerator: device, or call, which needs both; NULL on a processor
+--   device_low: low end of the 95 % interval of the speedup on the device
+--   device_speedup: median speedup on the device; NULL on a processor
+--   device_high: high end of that interval
+--   call_low: low end of the 95 % interval of the speedup as a call, host overhead included
+--   call_speedup: median speedup as a call; NULL where that was not measured, and on a processor
+--   call_high: high end of that interval
+--   call_against: name of the baseline that counts there
+--   over_eager: median speedup over eager, in ordinary processes where that was measured, else by the judge; on an accelerator by measure
 --   roofline_fraction: floor of any implementation over the candidate's time; 1 is the machine's limit
 --   bottleneck: what limits it, or fault
 --   summary: the diagnosis in one sentence
@@ -48,8 +56,8 @@ WITH proposed AS (
         arg_max_null(summary, seq) AS summary, arg_max_null(at_ns, seq) AS at_ns
     FROM diagnosed_events GROUP BY session, node
 ), eager AS (
-    SELECT session, node, arg_max(speedup, {'ordinary': ordinary, 'seq': seq}) AS speedup
-    FROM series_events WHERE series = 'eager' GROUP BY session, node
+    SELECT session, node, arg_max(speedup, {'counts': ordinary = (coalesce(measure, 'call') = 'call'), 'seq': series_events.seq}) AS speedup
+    FROM series_events LEFT JOIN opened_events USING (session) WHERE series = 'eager' GROUP BY session, node
 )
 SELECT
     planned.session,
@@ -71,10 +79,18 @@ SELECT
     judged.speedup,
     judged.speedup_high,
     judged.against,
-    judged.ordinary_low,
-    judged.ordinary_speedup,
-    judged.ordinary_high,
-    judged.ordinary_against,
+    if(measure IS NULL, judged.ordinary_low, NULL)      AS ordinary_low,
+    if(measure IS NULL, judged.ordinary_speedup, NULL)  AS ordinary_speedup,
+    if(measure IS NULL, judged.ordinary_high, NULL)     AS ordinary_high,
+    if(measure IS NULL, judged.ordinary_against, NULL)  AS ordinary_against,
+    opened.measure,
+    if(measure IS NULL, NULL, judged.speedup_low)       AS device_low,
+    if(measure IS NULL, NULL, judged.speedup)           AS device_speedup,
+    if(measure IS NULL, NULL, judged.speedup_high)      AS device_high,
+    if(measure IS NULL, NULL, judged.ordinary_low)      AS call_low,
+    if(measure IS NULL, NULL, judged.ordinary_speedup)  AS call_speedup,
+    if(measure IS NULL, NULL, judged.ordinary_high)     AS call_high,
+    if(measure IS NULL, NULL, judged.ordinary_against)  AS call_against,
     if(judged.verdict = 'correct', eager.speedup, NULL) AS over_eager,
     judged.roofline_fraction,
     judged.bottleneck,
@@ -91,3 +107,4 @@ LEFT JOIN proposed USING (session, node)
 LEFT JOIN reached USING (session, node)
 LEFT JOIN judged USING (session, node)
 LEFT JOIN eager USING (session, node)
+LEFT JOIN opened_events AS opened USING (session)

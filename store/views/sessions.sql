@@ -5,16 +5,23 @@
 --   kind: search, fork (of another session) or evaluation (of a file that somebody handed in)
 --   status: open or closed
 --   reason: why it ended: budget, target, stall, floor, minutes, interrupted, exhausted, nothing_to_try or failed; NULL while it is open
---   win: whether the best candidate's confirmed interval lies above 1, in ordinary processes as well
+--   win: whether the best candidate's confirmed interval lies above 1: on a processor in ordinary processes as well, on an accelerator by measure
 --   speedup_low: low end of the best candidate's 95 % interval
---   speedup: median speedup of the best candidate: in ordinary processes where that was measured, else by the judge
+--   speedup: median speedup of the best candidate: in ordinary processes where that was measured, else by the judge; on an accelerator by measure
 --   speedup_high: high end of that interval
 --   against: name of the baseline that it is measured against
 --   win_against: what a win is measured against: best (of all baselines), compile or eager
 --   ordinary_low: low end of the 95 % interval of the best candidate's speedup in ordinary processes
---   ordinary_speedup: median of it; NULL where that was not measured
+--   ordinary_speedup: median of it; NULL where that was not measured, and on an accelerator
 --   ordinary_high: high end of that interval
---   over_eager: median speedup of the best candidate over eager, in ordinary processes where that was measured
+--   measure: which number a win is on an accelerator: device, or call, which needs both; NULL on a processor
+--   device_low: low end of the 95 % interval of the best candidate's speedup on the device
+--   device_speedup: median of it; NULL on a processor
+--   device_high: high end of that interval
+--   call_low: low end of the 95 % interval of the best candidate's speedup as a call, host overhead included
+--   call_speedup: median of it; NULL where that was not measured, and on a processor
+--   call_high: high end of that interval
+--   over_eager: median speedup of the best candidate over eager, in ordinary processes where that was measured; on an accelerator by measure
 --   best: node of the best candidate
 --   candidates: nodes planned
 --   correct: of them, verified and timed
@@ -55,8 +62,8 @@ WITH closed AS (
         arg_max({'node': node, 'low': speedup_low, 'median': speedup, 'high': speedup_high, 'against': against}, speedup) AS top
     FROM judged GROUP BY session
 ), eager AS (
-    SELECT session, node, arg_max(speedup, {'ordinary': ordinary, 'seq': seq}) AS speedup
-    FROM series_events WHERE series = 'eager' GROUP BY session, node
+    SELECT session, node, arg_max(speedup, {'counts': ordinary = (coalesce(measure, 'call') = 'call'), 'seq': series_events.seq}) AS speedup
+    FROM series_events LEFT JOIN opened_events USING (session) WHERE series = 'eager' GROUP BY session, node
 ), latest AS (
     SELECT session, max(at_ns) AS at_ns FROM events SEMI JOIN running USING (session) GROUP BY session
 )
@@ -69,14 +76,22 @@ SELECT
     if(closed.session IS NULL, 'open', 'closed')                            AS status,
     closed.reason,
     coalesce(closed.win, false)                                             AS win,
-    if(closed.session IS NULL, top.low, closed.speedup_low)                 AS speedup_low,
-    if(closed.session IS NULL, top.median, closed.speedup)                  AS speedup,
-    if(closed.session IS NULL, top.high, closed.speedup_high)               AS speedup_high,
+    -- While it is open only devices were timed.
+    CASE WHEN measure = 'call' THEN closed.call_low WHEN closed.session IS NULL THEN top.low ELSE closed.speedup_low END AS speedup_low,
+    CASE WHEN measure = 'call' THEN closed.call_speedup WHEN closed.session IS NULL THEN top.median ELSE closed.speedup END AS speedup,
+    CASE WHEN measure = 'call' THEN closed.call_high WHEN closed.session IS NULL THEN top.high ELSE closed.speedup_high END AS speedup_high,
     if(closed.session IS NULL, top.against, closed.against)                 AS against,
     opened.win_against,
-    if(closed.ordinary, closed.speedup_low, NULL)                           AS ordinary_low,
-    if(closed.ordinary, closed.speedup, NULL)                               AS ordinary_speedup,
-    if(closed.ordinary, closed.speedup_high, NULL)                          AS ordinary_high,
+    if(closed.ordinary AND measure IS NULL, closed.speedup_low, NULL)       AS ordinary_low,
+    if(closed.ordinary AND measure IS NULL, closed.speedup, NULL)           AS ordinary_speedup,
+    if(closed.ordinary AND measure IS NULL, closed.speedup_high, NULL)      AS ordinary_high,
+    opened.measure,
+    if(measure IS NULL, NULL, coalesce(closed.judged_low, closed.speedup_low, top.low))       AS device_low,
+    if(measure IS NULL, NULL, coalesce(closed.judged_speedup, closed.speedup, top.median))    AS device_speedup,
+    if(measure IS NULL, NULL, coalesce(closed.judged_high, closed.speedup_high, top.high))    AS device_high,
+    closed.call_low,
+    closed.call_speedup,
+    closed.call_high,
     eager.speedup                                                           AS over_eager,
     if(closed.session IS NULL, top.node, closed.best)                       AS best,
     coalesce(closed.candidates, planned.candidates, 0)                      AS candidates,

@@ -61,6 +61,8 @@ def sentence(err: str) -> str:
         (["optimize", "{problem}", "--policy", "gready"], "unknown policy 'gready'"),
         (["optimize", "{problem}", "--against", "max_autotune"], "a win is measured against best, compile, eager"),
         (["evaluate", "{problem}", "{tmp}/empty.py", "--against", "all"], "against 'all'"),
+        (["optimize", "{problem}", "--measure", "wall"], "measure 'wall': a win on an accelerator is by its device or"),
+        (["evaluate", "{problem}", "{tmp}/empty.py", "--measure", "wall"], "measure 'wall'"),
         (["optimize", "{problem}", "--synthesizer", "playbok"], "unknown synthesizer 'playbok'"),
         (["optimize", "{problem}", "--pool", "cpi"], "did you mean 'cpu'?"),
         (["optimize", "{problem}", "--no-workers"], "--no-workers needs --nats"),

@@ -23,6 +23,7 @@ from kernelswarm.store import log_path
         (["fork", SESSION, "--at", "zz"], "no event 'zz'"),
         (["fork", SESSION, "--node", "n001", "--budget", "0"], "budget 0"),
         (["fork", SESSION, "--node", "n001", "--against", "both"], "against 'both'"),
+        (["fork", SESSION, "--node", "n001", "--measure", "both"], "measure 'both'"),
         (["fork", SESSION, "--node", "n001", "--policy", "gready"], "unknown policy 'gready'"),
         (["fork", SESSION, "--node", "n001", "--pool", "moon"], "'moon'"),
         (["fork", SESSION, "--node", "n001", "--no-workers"], "--no-workers needs --nats"),

@@ -101,3 +101,47 @@ def test_the_graph_shows_both_and_a_win_needs_both() -> None:
     assert "0.90x (0.80 to 1.00) in ordinary processes, 1.30x (1.20 to 1.40) by the judge" in str(label)
     won = graph((msgspec.structs.replace(node, ordinary_low=1.01),), "n001").children[0].label
     assert any(span.style == "green" for span in won.spans) and not any(span.style == "green" for span in label.spans)  # type: ignore[union-attr]
+
+
+# An accelerator has two numbers.
+
+DEVICE = Ordinary(
+    times_ms={"eager": 5.0, "compile": 1.3, "candidate": 1.0},
+    speedups={"eager": given.interval(5.0), "compile": given.interval(1.3)},
+)
+ON_ACCELERATOR = msgspec.structs.replace(
+    RESULT, pool="h200", measure="device", device=DEVICE, call=ORDINARY, roofline_fraction=0.5
+)
+
+
+@pytest.mark.parametrize(
+    ("measure", "row"),
+    [
+        ("device", "torch.compile 1.3 1.30x 1.27 to 1.33 1.1 1.10x 1.08 to 1.12"),
+        ("call", "torch.compile 1.1 1.10x 1.08 to 1.12 1.3 1.30x 1.27 to 1.33"),
+    ],
+)
+def test_device_and_call_have_columns_of_their_own(measure: str, row: str, capsys: pytest.CaptureFixture[str]) -> None:
+    print_summary(msgspec.structs.replace(ON_ACCELERATOR, measure=measure))
+    shown = capsys.readouterr().out
+    assert " ".join(row_of(shown, "torch.compile")) == row
+    head = row_of(shown, "rmsnorm")
+    assert (
+        head.index("device") < head.index("call") if measure == "device" else head.index("call") < head.index("device")
+    )
+    assert f"win ({measure})" in shown and "ordinary" not in shown.partition("win (")[0] and "judge" not in shown
+
+
+def test_a_call_that_was_not_timed_leaves_its_columns_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    print_summary(msgspec.structs.replace(ON_ACCELERATOR, call=None))
+    assert " ".join(row_of(capsys.readouterr().out, "torch.compile")) == "torch.compile 1.3 1.30x 1.27 to 1.33"
+
+
+def test_a_nodes_line_names_both_numbers() -> None:
+    node = NodeRow(
+        session="s", node="n001", number=1, parent="", intent="draft", memory="clean_slate", state="profiled",
+        confirmed=True, at="", verdict="correct", speedup=1.5, speedup_low=1.4, speedup_high=1.6, measure="device",
+        device_speedup=1.5, device_low=1.4, device_high=1.6, call_speedup=0.9, call_low=0.8, call_high=1.0,
+    )  # fmt: skip
+    (line,) = graph((node,), "n001").children
+    assert "1.50x (1.40 to 1.60) on the device, 0.90x (0.80 to 1.00) as a call" in str(line.label)

@@ -2,7 +2,7 @@
 
     python3 tests/device/check_nvidia.py [--only triton] [--out FOLDER]
 
-`--only profilers --only looks` are the profilers alone, about a minute.
+`--only profilers --only looks` are the profilers alone, about a minute; `--only ordinary` the ordinary processes alone.
 
 Needs torch with CUDA, Triton, nvidia-ml-py and msgspec. Exit status 0 if all passed. What a machine does not permit
 (counters) is a PASS with the reason. On a machine without a GPU, `--only compile_rate` measures compiling alone.
@@ -275,6 +275,16 @@ def replays(home: Path) -> object:
     from replays import replay_all
 
     return replay_all(home, *pool_and_facts(home))
+
+
+@check
+def ordinary(home: Path) -> object:
+    """The call: finished files in ordinary processes, Triton compiling behind the walls."""
+    from ordinary_calls import time_all
+
+    # Without the regions that Proton times: a user's process has no profiler.
+    own = "\n".join(line for line in text("rows_triton.py").splitlines() if "pl." not in line and " as pl" not in line)
+    return time_all(home, *pool_and_facts(home), own=own)
 
 
 @check

@@ -40,3 +40,8 @@ def test_these_agree(expected: Sampled, got: Sampled) -> None:
 )
 def test_these_do_not(expected: Sampled, got: Sampled, words: str) -> None:
     assert words in difference(expected, got)
+
+
+def test_what_the_judge_allows_is_allowed_here_several_times() -> None:
+    expected, got = sampled(1.0, 2.0), sampled(1.01, 2.0)
+    assert difference(expected, got, bound=1e-4) != "" and difference(expected, got, bound=4e-3) == ""

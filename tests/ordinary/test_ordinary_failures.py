@@ -85,9 +85,9 @@ async def test_the_reason_is_said(text: str, expected: str, reason: Reason) -> N
 
 
 async def test_one_that_hangs_is_ended(reason: Reason, host, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
-    hurried = type(host._settings.pool)(name="cpu", platform="cpu", languages=("cpp",), candidate_seconds=4.0)
-    settings = type(host._settings)(hurried, host._settings.hardware, host._settings.home, ("eager",))
-    monkeypatch.setattr(host, "_settings", settings)
+    hurried = type(host.settings.pool)(name="cpu", platform="cpu", languages=("cpp",), candidate_seconds=4.0)
+    settings = type(host.settings)(hurried, host.settings.hardware, host.settings.home, ("eager",))
+    monkeypatch.setattr(host, "settings", settings)
     text = "import threading\ndef kernel(x, w): threading.Event().wait()"
     assert await reason(text) == "the finished file did not call within 4 s"
 

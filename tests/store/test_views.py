@@ -10,6 +10,7 @@ from story import BEGIN_NS, Story, story, wire
 
 from given import against_all, candidate, diagnosed, opened, profile
 from given import interval as interval_of
+from given import pool as given_pool
 from kernelswarm.schemas import CandidateProfiled, Intent, Origin, SessionClosed
 from kernelswarm.store import Log, Table, log_path, run_sql
 from kernelswarm.store.views import VIEWS
@@ -222,6 +223,45 @@ async def test_nodes_timed_in_ordinary_processes(ask: Callable) -> None:
     assert (row["speedup"], row["ordinary_speedup"], row["ordinary_against"]) == (2.0, 1.25, "compile")
     assert (row["ordinary_low"], row["ordinary_high"]) == (pytest.approx(1.225), pytest.approx(1.275))
     assert row["over_eager"] == 1.5
+
+
+def timed_on_accelerator(measure: str) -> list:
+    """One node of an accelerator, whose confirmation was timed as a call as well."""
+    told = Story()
+    told.open(pool=given_pool(platform="nvidia"), measure=measure)
+    told.plan("n1", "", 1, Intent.draft)
+    told.propose("n1")
+    told.time("n1", 1.0)
+    call = against_all(1.0, eager=1.5, compile=1.25)
+    report = msgspec.structs.replace(profile(1.0), ordinary=call)
+    told.say(CandidateProfiled(report=report, confirmation=True), node="n1", agent="profiler")
+    ratio = call.speedup["compile"]
+    told.say(diagnosed(2.0, ordinary=ratio, ordinary_against="compile", confirmation=True), node="n1")
+    closed = SessionClosed(reason="budget", best="n1", speedup=interval_of(2.0), against="compile", call=ratio)
+    if measure == "call":
+        closed = msgspec.structs.replace(closed, speedup=ratio, judged=interval_of(2.0))
+    told.say(closed)
+    return told.envelopes
+
+
+@pytest.mark.parametrize(("measure", "speedup", "over_eager"), [("device", 2.0, 2.0), ("call", 1.25, 1.5)])
+async def test_device_and_call_have_columns_of_their_own(
+    measure: str, speedup: float, over_eager: float, ask: Callable
+) -> None:
+    (session,) = await ask(timed_on_accelerator(measure), "FROM sessions")
+    (node,) = await ask([], "FROM nodes")
+    for row in (session, node):
+        assert (row["measure"], row["device_speedup"], row["call_speedup"]) == (measure, 2.0, 1.25)
+        assert (row["device_low"], row["call_high"]) == (pytest.approx(1.96), pytest.approx(1.275))
+        assert (row["ordinary_speedup"], row["over_eager"]) == (None, over_eager)
+    assert (session["speedup"], node["speedup"], node["call_against"]) == (speedup, 2.0, "compile")
+
+
+async def test_on_a_processor_there_is_neither_device_nor_call(ask: Callable) -> None:
+    (session,) = await ask(timed_twice(), "FROM sessions")
+    (node,) = await ask([], "FROM nodes")
+    for row in (session, node):
+        assert (row["measure"], row["device_speedup"], row["call_speedup"]) == (None, None, None)
 
 
 async def test_sessions_timed_in_ordinary_processes(ask: Callable) -> None:

@@ -1,0 +1,55 @@
+"""For check_nvidia.py: finished files in ordinary processes on a device, a Triton file behind its walls among them."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from looks import IN_TORCH, RMSNORM
+
+
+def time_all(home: Path, pool, hardware, *, own: str) -> list[str]:
+    """The call of RMSNorm's ``own`` Triton candidate and of one in PyTorch, against eager and ``torch.compile``."""
+    from kernelswarm.hardware.device import Device
+    from kernelswarm.hardware.problem_files import load_problem
+
+    (home / "rmsnorm.py").write_text(RMSNORM)
+    problem = load_problem(home / "rmsnorm.py")
+
+    async def run() -> list[str]:
+        async with Device(pool, hardware, home, baselines=("eager", "compile")) as device:
+            facts = await device.admit(problem)
+            lines = []
+            for name, source in {"torch": IN_TORCH, "triton": own}.items():
+                lines += await _timed(device, problem, facts, name, source)
+            return lines
+
+    return asyncio.run(run())
+
+
+async def _timed(device, problem, facts, name: str, source: str) -> list[str]:
+    from kernelswarm.hardware.dropin import finish
+
+    text, started = finish(problem, facts, source), time.monotonic()
+    timing, missing = await device.ordinary(problem, facts, text, processes=2)
+    assert timing is not None, f"{name}: {missing}"
+    host = next(iter(device._ordinary.values()))
+    layers = host.isolation.split("+")
+    told = f"{name}: {time.monotonic() - started:.1f} s; ms {timing.median_ms}; {timing.speedup}; behind {layers}"
+    print(f"  {told}; missing {host.missing}", flush=True)
+    if name != "triton":
+        assert "seccomp" in layers, f"{name} may start programs: {layers}"
+        return [told]
+    # One kernel for what eager does with five: were it the reference that computes, they would be alike.
+    assert timing.speedup["eager"].median > 1.5, "the kernel was not used, or is slow"
+    assert "seccomp_but_programs" in layers and {"landlock", "mountns"} & set(layers), f"it had no walls: {layers}"
+    return [told, await _contract(device, text)]
+
+
+async def _contract(device, text: str) -> str:
+    started = time.monotonic()
+    properties = await device.contract(text)
+    lacking = [f"{one.name}{' (essential)' * one.is_essential}: {one.detail}" for one in properties if not one.ok]
+    told = f"contract: {time.monotonic() - started:.1f} s, {len(properties)} properties, lacking {lacking}"
+    print(f"  {told}", flush=True)
+    assert not [one for one in properties if one.is_essential and not one.ok], lacking
+    return told

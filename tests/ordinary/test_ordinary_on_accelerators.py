@@ -1,0 +1,99 @@
+"""What an accelerator changes in ordinary processes, as far as a machine without one can tell: the rest is in
+``tests/device/check_nvidia.py``."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kernelswarm.hardware.lease import Lease
+from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, Settings, program
+from kernelswarm.hardware.ordinary.environment import compiling, ordinary_environment
+from kernelswarm.hardware.ordinary.trust import COMPILES, CONFINED, TRUSTED
+from kernelswarm.schemas import Accelerator
+
+from .conftest import HARDWARE, POOL, RIGHT, SCALE, Times
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+ONE = Accelerator(index=0, name="Test GPU", uuid="GPU-1", target="sm_90", memory_bytes=1 << 33)
+STARTS = """
+import json, os, subprocess, torch
+def kernel(x, w):
+    def works(step):
+        try:
+            step()
+            return True
+        except OSError:
+            return False
+    raise RuntimeError(json.dumps({
+        "program": works(lambda: subprocess.run(["/bin/true"])),
+        "write itself": works(lambda: open(json.__file__, "a")),
+        "write scratch": works(lambda: open("mine", "w")),
+        "socket": works(lambda: __import__("socket").socket(2)),
+    }))
+"""
+COMMAND = dict(
+    name="scale", problem=SCALE, is_module=False, seed=1, seeds=[2, 3], implementation="eager", file="", device="cpu"
+)
+
+
+@pytest.fixture
+def trusts(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Have the candidate's processes be trusted so far."""
+    return lambda trust: monkeypatch.setattr(
+        OrdinaryHost, "_trust", lambda self, name, text: trust if name == "candidate" else TRUSTED
+    )
+
+
+@pytest.mark.parametrize(("trust", "starts"), [(COMPILES, True), (CONFINED, False)])
+async def test_who_compiles_its_kernels_may_start_programs_and_nothing_else(
+    trust: str, starts: bool, trusts: Callable[[str], None], times: Times, host: OrdinaryHost
+) -> None:
+    trusts(trust)
+    with pytest.raises(Missing) as missing:
+        await times(STARTS)
+    tried = json.loads(str(missing.value).partition("RuntimeError: ")[2])
+    assert tried == {"program": starts, "write itself": False, "write scratch": True, "socket": False}
+    assert ("seccomp_but_programs" in host.isolation.split("+")) is starts
+    assert ("seccomp" in host.isolation.split("+")) is not starts
+
+
+async def test_only_triton_files_on_an_accelerator_may(host: OrdinaryHost, home: Path) -> None:
+    there = OrdinaryHost(Settings(POOL, HARDWARE, home, ("eager",), ONE), host.problem, host._facts)
+    assert [there._trust("candidate", text) for text in ("import triton", RIGHT)] == [COMPILES, CONFINED]
+    assert (there._trust("compile", ""), host._trust("candidate", "import triton")) == (TRUSTED, CONFINED)
+    assert (there.settings.device, host.settings.device) == ("cuda:0", "cpu")
+
+
+async def test_a_process_sees_its_accelerator_alone_and_keeps_kernels_in_its_scratch(tmp_path: Path) -> None:
+    users = {"CUDA_VISIBLE_DEVICES": "0,1", "TRITON_CACHE_DIR": "/mine", "NVIDIA_TF32_OVERRIDE": "0"}
+    seen = ordinary_environment(tmp_path / "1", tmp_path, users, accelerator=ONE.uuid)
+    assert (seen["CUDA_VISIBLE_DEVICES"], seen["NVIDIA_TF32_OVERRIDE"]) == ("GPU-1", "0")
+    assert seen["TRITON_CACHE_DIR"].startswith(str(tmp_path / "1"))
+    assert (seen | compiling(tmp_path))["TRITON_CACHE_DIR"] == str(tmp_path / "triton")
+    assert ordinary_environment(tmp_path / "1", tmp_path, users)["CUDA_VISIBLE_DEVICES"] == "0,1"
+
+
+async def test_every_answer_waits_for_the_device_that_of_an_empty_batch_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    waits: list[int] = []
+    monkeypatch.setattr(program, "_synchronize", waits.append)
+    # The inputs lie in main memory, all the same.
+    monkeypatch.setattr(program, "HOST", "elsewhere")
+    process = program._Process(COMMAND)
+    before = len(waits)
+    for command in ({"nothing": True}, {"nothing": False}):
+        answer, _ = process.handle({"do": "calls", "calls": 3, "token": "t", **command})
+        assert answer == {"token": "t"}
+    assert waits[before:] == [0, 0]
+
+
+async def test_a_device_that_is_not_there_is_a_sentence(host: OrdinaryHost, home: Path) -> None:
+    there = OrdinaryHost(Settings(POOL, HARDWARE, home, ("eager",), ONE), host.problem, host._facts)
+    with pytest.raises(Missing, match="the process of eager fails to load: "):
+        await there.time(RIGHT, Lease(POOL, home), processes=1)
+    await there.close()
