@@ -71,10 +71,10 @@ class Batches:
 def _described(outputs: list[Any]) -> Made:
     """Where the outputs of every call lie. It is part of what is timed, so it looks at as little as it can.
 
-    Tensors without gaps need no look at their shapes: the bytes that must be there decide.
+    Tensors without gaps and of one size need no look at their shapes: the bytes that must be there decide.
     """
     columns = _columns(outputs)
-    if columns and all(map(_has_no_gaps, columns)):
+    if columns and all(map(_are_alike, columns)):
         form = tuple(_form(*_key(column[0])) for column in columns)
         addresses = zip(*(map(_data_ptr, column) for column in columns), strict=True)
         return Made(forms=(form,), calls=tuple((0, *row) for row in addresses))
@@ -87,7 +87,7 @@ def _described(outputs: list[Any]) -> Made:
     return Made(forms=tuple(tuple(_form(*one) for one in key) for key in known), calls=tuple(rows))
 
 
-_data_ptr, _is_contiguous = torch.Tensor.data_ptr, torch.Tensor.is_contiguous
+_data_ptr, _is_contiguous, _numel = torch.Tensor.data_ptr, torch.Tensor.is_contiguous, torch.Tensor.numel
 _is_cpu = operator.attrgetter("is_cpu")
 
 
@@ -99,8 +99,10 @@ def _columns(outputs: list[Any]) -> list[Sequence[Any]]:
     return list(zip(*rows, strict=True)) if len(set(map(len, rows))) == 1 else []
 
 
-def _has_no_gaps(column: Sequence[Any]) -> bool:
-    return set(map(type, column)) == {torch.Tensor} and all(map(_is_cpu, column)) and all(map(_is_contiguous, column))
+def _are_alike(column: Sequence[Any]) -> bool:
+    if set(map(type, column)) != {torch.Tensor} or len(set(map(_numel, column))) > 1:
+        return False
+    return all(map(_is_cpu, column)) and all(map(_is_contiguous, column))
 
 
 def _key(leaf: Any) -> tuple[Any, ...]:

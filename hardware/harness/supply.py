@@ -48,6 +48,11 @@ class Supply:
         return warm_sets(self.sets)
 
     @property
+    def most_output_bytes(self) -> int:
+        """Of a call; how large outputs are may hang on the data."""
+        return 4 * self.output_bytes + (1 << 20)
+
+    @property
     def most_calls(self) -> int:
         """Of one batch."""
         return max(1, (self.sets - self.warm) // LEAST_BATCHES)

@@ -179,7 +179,7 @@ def _write(process: Frozen, made: Made, call: int, most_bytes: int, file: int) -
         if leaf.kind == "tensor":
             size = bytes_of(leaf.shape, leaf.dtype)
             if size > most_bytes:
-                raise Unreadable(f"a tensor of {size} bytes, where all outputs have {most_bytes}")
+                raise Unreadable(f"a tensor of {size} bytes, where all outputs may have {most_bytes}")
             _write_all(file, elements(process, address, leaf.shape, leaf.stride, width_of(leaf.dtype)))
 
 

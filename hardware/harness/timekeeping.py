@@ -216,7 +216,7 @@ class TimedProcess:
         calls = command.calls
         numbers = self._unseen.take(calls) if unseen else [number % self._supply.warm for number in range(calls)]
         checked = self._drawn(numbers, most_checked) if unseen else []
-        kept, files = await self._exchange(command, numbers, checked, seconds, self._supply.output_bytes)
+        kept, files = await self._exchange(command, numbers, checked, seconds, self._supply.most_output_bytes)
         made = await self._answer(kept)
         if isinstance(made, Failure):
             return made

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness.held_out import HELD_OUT
+from kernelswarm.hardware.harness.held_out import HELD_OUT, LARGER
 from kernelswarm.hardware.harness.kinds import KINDS
 from kernelswarm.hardware.languages.cpp import LOADER
 from kernelswarm.hardware.problem_files import load_problem
@@ -126,7 +126,7 @@ async def test_is_correct_on_every_case(device: Device, problem: Problem, source
     assert verified.verdict is Verdict.correct, verified.evidence
     own = [case for case in verified.cases if case.inputs == "normal"]
     assert [case.shape for case in own] == ["main"] * 3 + ["ragged"] * 2
-    assert {case.inputs for case in verified.cases} == {"normal", *KINDS, HELD_OUT}
+    assert {case.inputs for case in verified.cases} == {"normal", *KINDS, HELD_OUT, LARGER}
     assert len({case.seed for case in verified.cases}) == len(verified.cases)
     assert all(case.error <= case.bound for case in verified.cases)
     assert verified.isolation.startswith("process+")

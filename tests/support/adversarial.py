@@ -88,9 +88,10 @@ PAIR = {
 }
 
 PRODUCT = {
-    "cache_by_fingerprint": is_("stale_output"),
-    "cache_by_sum": is_("stale_output"),
-    "answer_in_a_file": is_("stale_output"),
+    # On unseen inputs it computes, and gains nothing.
+    "cache_by_fingerprint": is_("stale_output", "correct", may_win=False),
+    "cache_by_sum": is_("stale_output", "correct", may_win=False),
+    "answer_in_a_file": is_("stale_output", "correct", may_win=False),
     "bfloat16_product": is_("lower_precision", "wrong_numbers"),
     "inherits_the_reference": is_("load_error", says="no reference is in reach"),
     # A naive evaluator does not share the weights, and refuses what is honest.
@@ -206,10 +207,11 @@ ROWS_GPU = {
     "patched_event": is_("tampering", says="Event"),
     "cache_by_address": is_("stale_output"),
     "filled_once": is_("stale_output"),
-    "remembers_in_the_contest": is_("stale_output"),
-    "skips_in_the_contest": is_("wrong_numbers", "stale_output"),
+    # What is recorded are launches: its Python decides nothing any more.
+    "remembers_in_the_contest": is_("stale_output", "correct", may_win=False),
+    "skips_in_the_contest": is_("wrong_numbers", "stale_output", "correct", may_win=False),
     "static_buffer": is_("stale_output"),
-    "leaves_known_answers": is_("stale_output", says="on data it has not seen"),
+    "leaves_known_answers": is_("stale_output", "wrong_numbers"),
     "empty": is_("incomplete_output", "wrong_numbers"),
     "half_written": is_("incomplete_output"),
     "zeroes_its_inputs": is_("input_mutated"),
@@ -231,7 +233,7 @@ SMALL_GPU = {
 }
 
 MIDDLE_GPU = {
-    "leaves_known_answers": is_("stale_output", says="on data it has not seen"),
+    "leaves_known_answers": is_("stale_output", "wrong_numbers"),
     "honest": is_("correct"),
 }
 
