@@ -32,11 +32,14 @@ Check = Callable[[Case], Awaitable[None]]
 class Remembers(Judged):
     """The candidate was slow on unseen data: once by chance, time and again since it keeps answers."""
 
+    clause = "it keeps answers for later calls"
+    unseen, seen = "on data it has not seen", "on data it has"
+
     def __init__(self, unseen_ns: float, seen_ns: float, factor: float = FACTOR, slack_ns: float = SLACK_NS) -> None:
         self.unseen_ns, self.seen_ns = unseen_ns, seen_ns
         self._factor, self._slack_ns = factor, slack_ns
-        shown = f"{_microseconds(unseen_ns)} on data it has not seen, {_microseconds(seen_ns)} on data it has"
-        message = f"it keeps answers for later calls: a call takes {shown}"
+        shown = f"{_microseconds(unseen_ns)} {self.unseen}, {_microseconds(seen_ns)} {self.seen}"
+        message = f"{self.clause}: a call takes {shown}"
         super().__init__(Verdict.stale_output, Evidence(message=message))
 
     def is_slow(self, unseen_ns: float, seen_ns: float) -> bool:

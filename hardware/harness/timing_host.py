@@ -304,10 +304,9 @@ class TimingHost:
         for one in self._recorded:
             warm = await self._replay(Time(calls=one.calls, name=one.name, form=WARM))
             self.warm_ns[one.name] = warm.ns / one.calls
-        calls = self.recorded_calls
-        apart = [
-            (await self._replay(Time(calls=calls, name=best, form=APART))).ns / calls for _ in range(QUICK_SAMPLES)
-        ]
+        calls = next(one.calls for one in self._recorded if one.name == best)
+        timed = [await self._replay(Time(calls=calls, name=best, form=APART)) for _ in range(QUICK_SAMPLES)]
+        apart = [one.ns / calls for one in timed]
         self.apart_ns = max(0.0, median(apart) - ns)
 
     async def _look_from_outside(self, names: Sequence[str]) -> None:

@@ -227,7 +227,7 @@ ROWS_GPU = {
 
 SMALL_GPU = {
     "joins_recorded_calls": is_("wrong_numbers"),
-    "joins_counted_calls": is_("stale_output", says="on data it has not seen"),
+    "joins_counted_calls": is_("stale_output", says="for several calls at once"),
     "plainly_wrong": is_("wrong_numbers"),
     "honest": is_("correct"),
 }
