@@ -14,7 +14,7 @@ demo: install ## Set up and run one real search on the CPU: compile, verify, tim
 	$(BIN)/kernelswarm optimize problems/mapid.py --pool cpu --budget 16 --minutes 1.2 --out kernelswarm-out
 
 test: dev lint ## Set up, check style and types, and run the tests.
-	$(BIN)/pytest -m "not timed" -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+	$(BIN)/pytest -m "not timed" -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 	$(BIN)/pytest -m timed
 
 lint: dev ## Style and types only.

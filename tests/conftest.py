@@ -18,7 +18,9 @@ settings.register_profile("long", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 TIMED = (
-    "adversarial",
+    "adversarial/test_evaluators_faults.py",
+    "adversarial/test_honest_kernels.py",
+    "adversarial/test_kernels.py",
     "harness/test_bystanders.py",
     "harness/test_clocks.py",
     "harness/test_compiled_baseline.py",
