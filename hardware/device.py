@@ -27,7 +27,7 @@ from ..schemas import (
     sha256,
 )
 from .assembly import language_of
-from .harness import inspection, profiling, verification
+from .harness import inspection, judgement, profiling, verification
 from .harness.admitting import admit
 from .harness.case_host import CaseHost
 from .harness.contract import contract_of
@@ -161,7 +161,7 @@ class Device:
         """Judge a candidate on every case of the problem."""
         if not compile_report.ok:
             return VerifyReport(
-                verdict=Verdict.compile_error, isolation="none", evidence=verification.not_compiled(compile_report)
+                verdict=Verdict.compile_error, isolation="none", evidence=judgement.not_compiled(compile_report)
             )
         # Before the lease: whoever times a large candidate waits for that with this in hand.
         async with self._alone_if_large(problem) as cases, self._lease.shared(), self._launcher.getting_ready():
@@ -185,7 +185,7 @@ class Device:
         """
         if not compile_report.ok:
             return ProfileReport(
-                verdict=Verdict.compile_error, isolation="none", evidence=verification.not_compiled(compile_report)
+                verdict=Verdict.compile_error, isolation="none", evidence=judgement.not_compiled(compile_report)
             )
         timing = self._timing_of(problem)
         await timing.prepare(facts, self._lease)

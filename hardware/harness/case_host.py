@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -25,9 +24,9 @@ from .messages import (
     Output,
     Values,
 )
-from .sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS, bytes_of
+from .sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS
 from .state_messages import INPUT, StateEntry
-from .supply import HARDER_OF, LEAST_SETS, Supply, fits, judged_sets, place, sets_for, warm_sets
+from .supplies import Supplies
 from .worker import Worker, WorkerConfused, WorkerDied
 
 __all__ = ["MAIN_SEEDS", "Case", "CaseHost", "ask_reference", "open_command"]
@@ -69,10 +68,9 @@ class CaseHost:
         self._disclosed = 0
         self._gradients: int | None = None
         """Number of the case of gradients, once it is planned."""
-        self._supply: Supply | None = None
-        self._wanted = self._renewed = 0
-        """How many sets the pool should have, and how often another one was drawn."""
         self._making = asyncio.Lock()
+        self.supplies = Supplies(self, launcher.reference_memory)
+        """The pool of input sets that calls are timed on."""
         self.setup: Values | None = None
         self.setup_file: int | None = None
         self.large: bool | None = None
@@ -85,7 +83,7 @@ class CaseHost:
     @property
     def command(self) -> Open:
         """How any child opens this problem."""
-        return open_command(self._problem, self._seed("weights"), self._launcher.pool_name)
+        return open_command(self._problem, self.seed("weights"), self._launcher.pool_name)
 
     async def close(self) -> None:
         """End the process and forget the cases."""
@@ -140,7 +138,11 @@ class CaseHost:
             self._derived.append(self._put(shape, kind, {}))
 
     def _put(self, shape: str, kind: str, sizes: dict[str, int], earlier: tuple[int, ...] = ()) -> int:
-        self._plan.append(Planned(shape, self._seed(f"case {len(self._plan)}"), kind, sizes, earlier))
+        return self.plan(Planned(shape, self.seed(f"case {len(self._plan)}"), kind, sizes, earlier))
+
+    def plan(self, case: Planned) -> int:
+        """Its number; it is made when it is asked for."""
+        self._plan.append(case)
         return len(self._plan) - 1
 
     async def cases_in_a_row(self) -> list[Case]:
@@ -174,7 +176,7 @@ class CaseHost:
 
     async def _held_out_from(self, base: str, kinds: Sequence[str], size: int) -> Case | None:
         for kind in kinds:
-            seed = self._seed(f"{kind} from {base} after {self._disclosed}")
+            seed = self.seed(f"{kind} from {base} after {self._disclosed}")
             made = held_out.made_up(self._sizes, base, kind, size, seed)
             if made is not None:
                 case = await self.case(self._put(base, kind, made))
@@ -199,55 +201,13 @@ class CaseHost:
             self._disclosed += max(1, MOST_DISCLOSED * size // MOST_DISCLOSED_BYTES)
             self._held_out = None
 
-    async def supply(self, wanted: int) -> Supply | None:
-        """The pool of input sets for batches, of about ``wanted`` sets the first time.
+    def seed(self, purpose: str) -> int:
+        """48 bits that nobody outside this process can guess; the same again after a restart."""
+        return int(sha256(f"{self._secret}\0{self._problem.sha256}\0{purpose}")[:12], 16)
 
-        None where input sets are too large for a pool, or differ in more than their numbers.
-
-        Raises:
-            HarnessError: as :meth:`case`.
-        """
-        main = (await self.timed_cases())[0]
-        async with self._making:
-            self._wanted = wanted or self._wanted
-            if self._supply is None and not main.is_large:
-                self._supply = await self._drawn_supply(main, self._wanted)
-            return self._supply
-
-    def renew_supply(self) -> None:
-        """A verdict told something of the pool: the next candidates get input sets that nobody has seen."""
-        if self._supply is not None and self._renewed < MOST_DISCLOSED:
-            self._renewed += 1
-            os.close(self._supply.file)
-            self._supply = None
-
-    async def _drawn_supply(self, main: Case, wanted: int) -> Supply | None:
-        sets = sets_for(main.inputs.size, wanted, self._launcher.reference_memory)
-        if not sets:
-            return None
-        seeds = tuple(self._seed(f"set {number} after {self._renewed}") for number in range(sets))
-
-        async def ask(worker: Worker) -> tuple[Drawn, list[int]]:
-            return await ask_reference(worker, Draw(shape=main.shape, seeds=seeds), Drawn)
-
-        drawn, (file,) = await self._healed(ask)
-        if len(drawn.seeds) < min(sets, LEAST_SETS):
-            os.close(file)
-            return None
-        outputs = sum(bytes_of(one.shape, one.dtype) for one in main.outputs if one.dtype)
-        judged = judged_sets(len(drawn.seeds), drawn.stride, outputs)
-        count = len(drawn.seeds)
-        places = random.SystemRandom().sample(range(warm_sets(count), count), count - warm_sets(count))
-        cases = {}
-        for number in places[:judged]:
-            self._plan.append(Planned(main.shape, drawn.seeds[number]))
-            cases[number] = len(self._plan) - 1
-        # What takes another path while it is timed meets harder inputs there, too.
-        harder = [case for case in await self.derived_cases() if fits(case, main.shape, drawn.inputs)]
-        for number, case in zip(places[judged : judged + count // HARDER_OF], harder, strict=False):
-            place(case, drawn.inputs, file, number * drawn.stride)
-            cases[number] = case.number
-        return Supply(file, drawn.inputs, drawn.stride, count, outputs, cases)
+    async def draw(self, command: Draw) -> tuple[Drawn, list[int]]:
+        """Have the reference draw input sets; fails as :meth:`case` does."""
+        return await self._healed(lambda worker: ask_reference(worker, command, Drawn))
 
     async def prepare(self) -> None:
         """Find out whether inputs and outputs are large at any shape. If so, all cases are made now.
@@ -399,13 +359,11 @@ class CaseHost:
         shapes = [main] * MAIN_SEEDS + [shape for shape in others for _ in range(OTHER_SEEDS)] + [main]
         self.backward, self._sizes, self.roles = opened.backward, opened.sizes, opened.roles
         if not self._plan:
-            self._plan = [Planned(shape, self._seed(f"case {number}")) for number, shape in enumerate(shapes)]
+            self._plan = [Planned(shape, self.seed(f"case {number}")) for number, shape in enumerate(shapes)]
             self._final = len(self._plan) - 1
 
     def _forget(self) -> None:
-        if self._supply is not None:
-            os.close(self._supply.file)
-            self._supply = None
+        self.supplies.close()
         for case in self._cases.values():
             if not case.refused:
                 os.close(case.file)
@@ -413,10 +371,6 @@ class CaseHost:
         if self.setup_file is not None:
             os.close(self.setup_file)
             self.setup_file = None
-
-    def _seed(self, purpose: str) -> int:
-        """48 bits that nobody outside this process can guess; the same again after a restart."""
-        return int(sha256(f"{self._secret}\0{self._problem.sha256}\0{purpose}")[:12], 16)
 
 
 def open_command(problem: Problem, seed: int, pool: str) -> Open:

@@ -4,7 +4,7 @@ import re
 
 from msgspec.structs import replace
 
-from ...schemas import Evidence, Verdict
+from ...schemas import CompileReport, Evidence, Verdict
 from .messages import Ended, Expected, Failure, Output
 from .worker import Worker, describe_end
 
@@ -98,3 +98,9 @@ def _kind(name: str, dtype: str) -> str:
 
 def _was(how: str) -> str:
     return f"was {how}" if how.startswith("killed") else how
+
+
+def not_compiled(report: CompileReport) -> Evidence:
+    """Evidence for a candidate that its compiler refused."""
+    errors = (found.message for found in report.diagnostics if found.severity == "error")
+    return Evidence(message=next(errors, "it did not compile"), log=report.log)

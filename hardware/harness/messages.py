@@ -9,7 +9,6 @@ from .state_messages import CheckState, StateChecked, StateEntry
 
 # The zygote --------------------------------------------------------------------------------------------------------
 
-
 HOST = "cpu"
 """Main memory, as torch names it."""
 
@@ -231,8 +230,7 @@ class Timed(Schema, frozen=True, kw_only=True, tag="timed"):
     """From the command's arrival to the answer, warm calls included."""
 
     kept: int
-    """Index of the stocked inputs that the call got whose output was kept: any of them, by chance. -1: the outputs of
-    all calls were kept (:class:`TakeCall`)."""
+    """Index of the stocked inputs that the call got whose output was kept, by chance; -1: those of all were kept."""
 
 
 # The reference -----------------------------------------------------------------------------------------------------
@@ -393,9 +391,8 @@ class Admitted(Schema, frozen=True, kw_only=True, tag="admitted"):
     facts: ProblemFacts
 
 
-CandidateCommand = (
-    Load | Run | Differentiate | Dump | Release | CheckState | Stock | Time | Lay | Warm | Batch | Record | TakeCall
-)
+_Timing = Stock | Time | Lay | Warm | Batch | Record | TakeCall
+CandidateCommand = Load | Run | Differentiate | Dump | Release | CheckState | _Timing
 Command = CandidateCommand | Open | MakeCase | Draw | Compare | Explain | Build | Admit | CheckContract
 CandidateAnswer = Done | Ran | Dumped | StateChecked | Timed | Made | Recorded
 Answer = (

@@ -116,7 +116,7 @@ class TimedOutside(ProcessChecks):
         try:
             await self._compare_all()
         except Judged:
-            self.cases.renew_supply()
+            self.cases.supplies.renew()
             raise
 
     async def _compare_all(self) -> None:

@@ -170,5 +170,5 @@ class Replayed(SelfTimed):
         try:
             await super().check_taken()
         except Judged:
-            self.cases.renew_supply()
+            self.cases.supplies.renew()
             raise

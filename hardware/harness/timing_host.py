@@ -139,7 +139,7 @@ class TimingHost:
 
     async def supply(self) -> Supply | None:
         """The pool of input sets if calls are timed from outside; None where processes time themselves."""
-        return await self._cases.supply(0) if self._process is not None else None
+        return await self._cases.supplies.get() if self._process is not None else None
 
     async def lay_for(self, supply: Supply) -> Lay:
         """How a process is given its arena."""
@@ -181,7 +181,7 @@ class TimingHost:
 
     async def recorded_supply(self) -> Supply | None:
         """The pool that recordings take their input sets from; None where these are too large for one."""
-        supply = await self._cases.supply(0)
+        supply = await self._cases.supplies.get()
         return supply if supply is not None and supply.sets >= 2 * self.recorded_calls else None
 
     @property
@@ -277,7 +277,7 @@ class TimingHost:
             self._not_replayed = "its inputs and outputs are too large to be recorded several times"
             return
         wanted = calls_in_a_recording(case, self._hardware.l2_bytes)
-        supply = await self._cases.supply(2 * wanted)
+        supply = await self._cases.supplies.get(2 * wanted)
         self.recorded_calls = len(await self._cases.timed_cases())
         if supply is not None:
             self.recorded_calls = min(wanted, supply.sets // 2)
@@ -316,7 +316,7 @@ class TimingHost:
         fastest = min(
             [(await one.ask(Time(calls=one.calls, name=one.name))).ns / one.calls for one in self._contestants]
         )
-        supply = await self._cases.supply(round(FASTER * LEAST_BATCHES * BATCH_NS / max(fastest, 1.0)))
+        supply = await self._cases.supplies.get(round(FASTER * LEAST_BATCHES * BATCH_NS / max(fastest, 1.0)))
         if supply is None or not self._worker.pid:
             return
         process = TimedProcess(self._launcher.timekeeper, self._worker, supply)

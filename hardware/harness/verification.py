@@ -393,9 +393,3 @@ async def verify(
         gradients=verification.gradients,
         seconds=time.monotonic() - began,
     )
-
-
-def not_compiled(report: CompileReport) -> Evidence:
-    """Evidence for a candidate that its compiler refused."""
-    message = next((d.message for d in report.diagnostics if d.severity == "error"), "it did not compile")
-    return Evidence(message=message, log=report.log)

@@ -1,0 +1,82 @@
+"""Draws the pool of input sets of a problem, once, and again where a verdict told something of it."""
+
+import asyncio
+import os
+import random
+from typing import TYPE_CHECKING
+
+from .batch_messages import Draw, Drawn
+from .case import Case, Planned
+from .sizes import bytes_of
+from .supply import HARDER_OF, LEAST_SETS, Supply, fits, judged_sets, place, sets_for, warm_sets
+
+if TYPE_CHECKING:
+    from .case_host import CaseHost
+
+MOST_RENEWED = 16
+"""Times that a pool is drawn again: the cases of each stay in memory for the session."""
+
+
+class Supplies:
+    """One problem's pool, if its input sets fit into one."""
+
+    def __init__(self, cases: "CaseHost", memory_bytes: int) -> None:
+        """Nothing is drawn yet; ``memory_bytes`` is the machine's."""
+        self._cases = cases
+        self._memory_bytes = memory_bytes
+        self._supply: Supply | None = None
+        self._wanted = self._renewed = 0
+        """How many sets the pool should have, and how often another one was drawn."""
+        self._making = asyncio.Lock()
+
+    async def get(self, wanted: int = 0) -> Supply | None:
+        """The pool, of about ``wanted`` sets the first time.
+
+        None where input sets are too large for a pool, or differ in more than their numbers.
+
+        Raises:
+            HarnessError: the reference cannot draw them.
+        """
+        main = (await self._cases.timed_cases())[0]
+        async with self._making:
+            self._wanted = wanted or self._wanted
+            if self._supply is None and not main.is_large:
+                self._supply = await self._drawn(main)
+            return self._supply
+
+    def renew(self) -> None:
+        """A verdict told something of the pool: the next candidates get input sets that nobody has seen."""
+        if self._supply is not None and self._renewed < MOST_RENEWED:
+            self._renewed += 1
+            self.close()
+
+    def close(self) -> None:
+        """Forget the pool."""
+        supply, self._supply = self._supply, None
+        if supply is not None:
+            os.close(supply.file)
+
+    async def _drawn(self, main: Case) -> Supply | None:
+        sets = sets_for(main.inputs.size, self._wanted, self._memory_bytes)
+        if not sets:
+            return None
+        seeds = tuple(self._cases.seed(f"set {number} after {self._renewed}") for number in range(sets))
+        drawn, (file,) = await self._cases.draw(Draw(shape=main.shape, seeds=seeds))
+        if len(drawn.seeds) < min(sets, LEAST_SETS):
+            os.close(file)
+            return None
+        outputs = sum(bytes_of(one.shape, one.dtype) for one in main.outputs if one.dtype)
+        cases = await self._judged(main, drawn, file, judged_sets(len(drawn.seeds), drawn.stride, outputs))
+        return Supply(file, drawn.inputs, drawn.stride, len(drawn.seeds), outputs, cases)
+
+    async def _judged(self, main: Case, drawn: Drawn, file: int, judged: int) -> dict[int, int]:
+        """Numbers of the cases that know the right answers, by set: of ``judged`` sets, and of harder inputs."""
+        count = len(drawn.seeds)
+        places = random.SystemRandom().sample(range(warm_sets(count), count), count - warm_sets(count))
+        cases = {number: self._cases.plan(Planned(main.shape, drawn.seeds[number])) for number in places[:judged]}
+        # What takes another path while it is timed meets harder inputs there, too.
+        harder = [case for case in await self._cases.derived_cases() if fits(case, main.shape, drawn.inputs)]
+        for number, case in zip(places[judged : judged + count // HARDER_OF], harder, strict=False):
+            place(case, drawn.inputs, file, number * drawn.stride)
+            cases[number] = case.number
+        return cases
