@@ -12,6 +12,8 @@ class Ordinary(Schema, frozen=True, kw_only=True):
     """Median milliseconds by name, baselines and ``candidate``."""
     speedups: dict[str, Interval]
     """By baseline's name."""
+    warm_ms: dict[str, float] = {}
+    """As ``times_ms``, with a warm cache: of an accelerator's device times that a recording showed."""
 
 
 @dataclass(frozen=True)
@@ -33,4 +35,6 @@ def measured(opened: SessionOpened, profile: ProfileReport | None) -> Measured:
 
 
 def _times(timing: Timing | None) -> Ordinary | None:
-    return Ordinary(times_ms=timing.median_ms, speedups=timing.speedup) if timing else None
+    if timing is None:
+        return None
+    return Ordinary(times_ms=timing.median_ms, speedups=timing.speedup, warm_ms=timing.warm_ms)

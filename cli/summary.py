@@ -67,7 +67,8 @@ def _two_numbers(result: SearchResult) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(result.problem)
     for name in ordered:
-        for column in (f"{name} ms", f"{name} speedup", "95 % interval"):
+        warm = ("warm cache",) if _is_warm(numbers[name]) else ()
+        for column in (f"{name} ms", *warm, f"{name} speedup", "95 % interval"):
             table.add_column(column, justify="right", no_wrap=True)
     table.add_column("roofline", justify="right", no_wrap=True)
     for key, baseline in NAMES.items():
@@ -79,10 +80,15 @@ def _two_numbers(result: SearchResult) -> Table:
     return table
 
 
-def _number_cells(number: Ordinary | None, key: str) -> tuple[str, str, str]:
+def _is_warm(number: Ordinary | None) -> bool:
+    return number is not None and bool(number.warm_ms)
+
+
+def _number_cells(number: Ordinary | None, key: str) -> tuple[str, ...]:
     if number is None or key not in number.times_ms:
-        return "", "", ""
-    return f"{number.times_ms[key]:.4g}", *_cells(number.speedups.get(key))
+        return ("",) * (4 if _is_warm(number) else 3)
+    warm = (f"{number.warm_ms[key]:.4g}" if key in number.warm_ms else "",) if _is_warm(number) else ()
+    return f"{number.times_ms[key]:.4g}", *warm, *_cells(number.speedups.get(key))
 
 
 def _times(result: SearchResult) -> Table:

@@ -132,6 +132,14 @@ def test_device_and_call_have_columns_of_their_own(measure: str, row: str, capsy
     assert f"win ({measure})" in shown and "ordinary" not in shown.partition("win (")[0] and "judge" not in shown
 
 
+def test_the_time_in_a_warm_cache_stands_beside_the_devices(capsys: pytest.CaptureFixture[str]) -> None:
+    warm = msgspec.structs.replace(DEVICE, warm_ms={"eager": 4.5, "compile": 1.2, "candidate": 0.7})
+    print_summary(msgspec.structs.replace(ON_ACCELERATOR, device=warm))
+    shown = capsys.readouterr().out
+    assert " ".join(row_of(shown, "torch.compile")) == "torch.compile 1.3 1.2 1.30x 1.27 to 1.33 1.1 1.10x 1.08 to 1.12"
+    assert "warm cache" in shown
+
+
 def test_a_call_that_was_not_timed_leaves_its_columns_empty(capsys: pytest.CaptureFixture[str]) -> None:
     print_summary(msgspec.structs.replace(ON_ACCELERATOR, call=None))
     assert " ".join(row_of(capsys.readouterr().out, "torch.compile")) == "torch.compile 1.3 1.30x 1.27 to 1.33"
