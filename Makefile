@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check
 
-.PHONY: demo test lint check-python install dev clean help
+.PHONY: demo test test-all lint check-python install dev clean help
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
@@ -13,8 +13,14 @@ help: ## Show this list.
 demo: install ## Set up and run one real search on the CPU: compile, verify, time, win.
 	$(BIN)/kernelswarm optimize problems/mapid.py --pool cpu --budget 16 --minutes 1.2 --out kernelswarm-out
 
+TOGETHER := -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+
 test: dev lint ## Set up, check style and types, and run the tests.
-	$(BIN)/pytest -m "not timed" -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+	$(BIN)/pytest -m "not timed and not thorough" $(TOGETHER)
+	$(BIN)/pytest -m "timed and not thorough"
+
+test-all: dev lint ## The same, and every further case of a kind that the tests have already (twice the time).
+	$(BIN)/pytest -m "not timed" $(TOGETHER)
 	$(BIN)/pytest -m timed
 
 lint: dev ## Style and types only.

@@ -16,13 +16,20 @@ ASKED = {
     for kernel, expected in asked.expected.items()
     if expected.naive is not None and asked.pool == "cpu"
 }
+EACH = [
+    pytest.param(kernel, expected, id=kernel, marks=() if kernel in SUITES[suite].always else pytest.mark.thorough)
+    for kernel, (suite, expected) in ASKED.items()
+]
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def told(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
+    here = [item for item in request.session.items if item.path == request.path]
+    wanted = {item.callspec.params["kernel"] for item in here if isinstance(item, pytest.Function)}
     groups: list[str] = []
     for suite, asked in SUITES.items():
-        kernels = [str(asked.path(kernel)) for kernel, (where, _) in ASKED.items() if where == suite]
+        names = [kernel for kernel, (where, _) in ASKED.items() if where == suite and kernel in wanted]
+        kernels = [str(asked.path(kernel)) for kernel in names]
         groups += [*(["--"] if groups else []), str(asked.problem), *kernels] if kernels else []
     done = subprocess.run(
         [sys.executable, FOLDER / "naive.py", *groups],
@@ -36,9 +43,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     return {Path(line["candidate"]).stem: line for line in lines}
 
 
-@pytest.mark.parametrize(
-    ("kernel", "expected"), [pytest.param(kernel, expected, id=kernel) for kernel, (_, expected) in ASKED.items()]
-)
+@pytest.mark.parametrize(("kernel", "expected"), EACH)
 def test_a_naive_evaluator_takes_it(told: dict[str, dict[str, Any]], kernel: str, expected: Expected) -> None:
     assert told[kernel]["accepted"] is expected.naive, told[kernel]
     if expected.free:

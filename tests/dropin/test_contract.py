@@ -21,6 +21,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 SHIPPED = Path(__file__).parents[2] / "problems"
 PROBLEMS = sorted(path for path in SHIPPED.glob("*.py") if path.stem != "__init__" and not path.stem.endswith("_half"))
 """Those in half precision are their twins' programs in another type, and take a minute each."""
+ALWAYS = {"adamw", "cross_entropy", "mapid", "matmul_swish_groupnorm_kb", "rmsnorm"}
+"""One of every kind; the others take ten to thirty seconds each."""
 STATE = {
     "ema": (StateFact(name="mean", kind="buffer"), StateFact(name="steps", kind="attribute")),
     "norm": tuple(
@@ -39,7 +41,10 @@ def copy_of(source: str) -> str:
     return source.replace("class Model(", "class ModelNew(")
 
 
-@pytest.mark.parametrize("path", PROBLEMS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem, marks=() if path.stem in ALWAYS else pytest.mark.thorough) for path in PROBLEMS],
+)
 async def test_drafts_for_shipped_problems(device: Device, make, path: Path) -> None:
     made = await make(path)
     found = await device.contract(made.text)

@@ -29,6 +29,35 @@ def _names(path):
 
 PRODUCTS = [name for part in ("products", "chains", "convolution") for name in _names(HERE / f"triton_{part}_cases.py")]
 NAMES = [*_names(HERE / "operators.py"), *PRODUCTS]
+COPIED = {"transposed_window", "convolution_in_tf32"}
+"""Filters are made of others."""
+
+COMPILED = [
+    "rmsnorm", "softmax_online", "cross_entropy_online", "split_sum", "split_columns", "persistent_rows", "long_rows",
+    "gathers", "concatenations", "mapid", "integers", "half_precision", "running_sums", "matmul", "pffn", "optfm",
+    "attention_causal", "attention_spelled", "conv1d", "conv_residual", "conv_full", "made_operands", "skinny",
+    "stream_product", "max_pool", "mean_pool", "depthwise", "welford_rows", "welford_columns", "rows_ahead",
+    "rows_in_pieces", "conv1d_half", "pffn_half", "optfm_half", "pooled_convolution",
+    "extremes_over_dimensions", "running_products", "softmax_of_channels", "convolution_of_few_channels",
+    "convolution_of_volumes", "transposed_in_groups", "transposed_volumes_half", "halves",
+    "padded_otherwise", "resampled", "scaled_by_sizes",
+]  # fmt: skip
+"""One of every kind."""
+FUSED = {
+    "rmsnorm": 1, "softmax": 1, "cross_entropy": 2, "linear_gelu": 1, "pffn": 2, "attention_spelled": 1, "conv1d": 2,
+    "softmax_of_product": 1, "optfm": 2, "split_sum": 3, "conv2d": 2, "conv_full": 2, "conv_twice": 4,
+    "split_linear": 2, "split_softmax": 2, "skinny": 2, "stream_product": 2, "max_pool": 2, "depthwise_line": 1,
+    "conv1d_half": 2, "pffn_half": 2, "optfm_half": 2, "welford_rows": 1, "made_operands": 1, "rows_in_pieces": 1,
+    "product_in_pieces": 1, "halves": 3, "halves_linear": 3, "convolution_of_few_channels": 2,
+    "convolution_of_volumes": 3, "transposed_in_groups": 2,
+}  # fmt: skip
+"""How many kernels an operator becomes."""
+
+ALWAYS = {*COMPILED, *FUSED}
+EACH = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.thorough) for name in NAMES]
+)
+"""The interpreter takes two minutes for all of them."""
 
 
 def _run(script, *arguments, **environment):
@@ -39,18 +68,26 @@ def _run(script, *arguments, **environment):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """Every candidate, and the report on its numbers."""
+def folder(tmp_path_factory, request):
+    """The candidates that are asked for, and the report on their numbers."""
     for package in ("torch", "triton"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
     made = tmp_path_factory.mktemp("triton")
+    here = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
+    wanted = sorted({*ALWAYS, *(item.callspec.params["name"] for item in here)})
     folders = os.pathsep.join([str(HERE), str(HERE.parent / "support"), os.environ.get("PYTHONPATH", "")])
 
     def part(number):
         path = made / f"report-{number}.json"
         return path, _run(
-            SCRIPT, str(path), f"{number}/{PARTS}", TRITON_INTERPRET="1", PYTHONPATH=folders, OMP_NUM_THREADS="1"
+            SCRIPT,
+            str(path),
+            f"{number}/{PARTS}",
+            *wanted,
+            TRITON_INTERPRET="1",
+            PYTHONPATH=folders,
+            OMP_NUM_THREADS="1",
         )
 
     # The interpreter has one thread: a process for each of two cores.
@@ -65,14 +102,14 @@ def report(folder):
     return {name: told for path in folder.glob("report-*.json") for name, told in json.loads(path.read_text()).items()}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@EACH
 def test_numbers_are_those_of_eager(report, name):
     assert report[name]["differences"] == []
     assert report[name]["kernels"] > 0
     assert "input 0" not in report[name]["fallbacks"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@EACH
 def test_every_launch_is_compiled_ahead_wherever_inputs_lie(report, name):
     assert report[name]["unlisted"] == []
     assert not {"strided", "padded", "misaligned", "expanded"} & set(report[name]["fallbacks"])
@@ -82,22 +119,9 @@ def test_nothing_is_copied_that_lies_as_in_the_reference(report):
     assert {name for name, found in report.items() if "input 0" in found["copies"]} <= COPIED
 
 
-@pytest.mark.parametrize(
-    ("name", "kernels"),
-    [("rmsnorm", 1), ("softmax", 1), ("cross_entropy", 2), ("linear_gelu", 1), ("pffn", 2), ("attention_spelled", 1),
-     ("conv1d", 2), ("softmax_of_product", 1), ("optfm", 2), ("split_sum", 3), ("conv2d", 2), ("conv_full", 2),
-     ("conv_twice", 4), ("split_linear", 2), ("split_softmax", 2), ("skinny", 2), ("stream_product", 2),
-     ("max_pool", 2), ("depthwise_line", 1), ("conv1d_half", 2), ("pffn_half", 2), ("optfm_half", 2),
-     ("welford_rows", 1), ("made_operands", 1), ("rows_in_pieces", 1), ("product_in_pieces", 1), ("halves", 3),
-     ("halves_linear", 3), ("convolution_of_few_channels", 2), ("convolution_of_volumes", 3),
-     ("transposed_in_groups", 2)],
-)  # fmt: skip
+@pytest.mark.parametrize(("name", "kernels"), FUSED.items())
 def test_fuses_into(report, name, kernels):
     assert report[name]["kernels"] == kernels
-
-
-def test_names_are_all_there(report):
-    assert set(report) == set(NAMES) - {"module"}
 
 
 def test_launches_are_a_literal_that_names_every_kernel(folder, report):
@@ -121,18 +145,3 @@ def test_compiles_for_an_h200_without_one(folder):
     sizes = json.loads(done.stdout.splitlines()[-1])
     assert set(sizes) == set(COMPILED)
     assert all(size > 0 for kernels in sizes.values() for size in kernels)
-
-
-COPIED = {"transposed_window", "convolution_in_tf32"}
-"""Filters are made of others."""
-
-COMPILED = [
-    "rmsnorm", "softmax_online", "cross_entropy_online", "split_sum", "split_columns", "persistent_rows", "long_rows",
-    "gathers", "concatenations", "mapid", "integers", "half_precision", "running_sums", "matmul", "pffn", "optfm",
-    "attention_causal", "attention_spelled", "conv1d", "conv_residual", "conv_full", "made_operands", "skinny",
-    "stream_product", "max_pool", "mean_pool", "depthwise", "welford_rows", "welford_columns", "rows_ahead",
-    "rows_in_pieces", "conv1d_half", "pffn_half", "optfm_half", "pooled_convolution",
-    "extremes_over_dimensions", "running_products", "softmax_of_channels", "convolution_of_few_channels",
-    "convolution_of_volumes", "transposed_in_groups", "transposed_volumes_half", "halves",
-    "padded_otherwise", "resampled", "scaled_by_sizes",
-]  # fmt: skip

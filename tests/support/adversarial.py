@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -249,6 +250,11 @@ class Suite:
     order: tuple[str, ...]
     expected: dict[str, Expected] = field(repr=False)
 
+    @property
+    def always(self) -> set[str]:
+        """What ``make test`` judges: every second kernel, and those of which other tests ask."""
+        return {*self.order[::2], *(ASKED & set(self.order))}
+
     def path(self, name: str) -> Path:
         """The kernel's file; what is written for one device may serve on the other."""
         own = "cuda" if self.pool == "gpu" else "cpu"
@@ -281,6 +287,9 @@ SUITES = {
     "product_gpu": _suite("product_gpu", PRODUCT_GPU, pool="gpu"),
 }
 
+ASKED = {*AFTER, *AFTER.values(), "half_precision", "half_precision_with_text", "honest_weights"}
+"""Kernels of which more than one test asks."""
+
 POOLS = {
     "cpu": """
 platform = "cpu"
@@ -309,8 +318,10 @@ JUDGED = (brief.__file__,)
 class Judge:
     """The command line, with a home of its own."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, wanted: Mapping[str, Iterable[str]] | None = None) -> None:
+        """``wanted``: names of the kernels to judge, by suite; by default all."""
         self._home = home
+        self._wanted = wanted
         (home / "pools").mkdir()
         for name, text in POOLS.items():
             (home / "pools" / f"{name}.toml").write_text(text)
@@ -332,13 +343,19 @@ class Judge:
 
     def _told(self, suite: str) -> list[dict[str, Any]]:
         """What was said of each kernel of a suite, in its order."""
-        asked = SUITES[suite]
-        done = self.evaluate(asked.problem, *map(asked.path, asked.order), pool=asked.pool, program=JUDGED)
+        asked, order = SUITES[suite], self.order(suite)
+        done = self.evaluate(asked.problem, *map(asked.path, order), pool=asked.pool, program=JUDGED)
         told = [json.loads(line) for line in done.stdout.splitlines()]
-        assert [Path(one["candidate"]).stem for one in told] == list(asked.order), done.stderr
+        assert [Path(one["candidate"]).stem for one in told] == order, done.stderr
         assert done.returncode == 1, done.stderr
         return told
 
+    def order(self, suite: str) -> list[str]:
+        """Names of the kernels of a suite that are judged, in this order."""
+        asked = SUITES[suite]
+        wanted = asked.order if self._wanted is None else {*asked.always, *self._wanted.get(suite, ())}
+        return [name for name in asked.order if name in wanted]
+
     def of(self, suite: str, kernel: str) -> list[dict[str, Any]]:
         """What was said of a kernel, each time that it was judged."""
-        return [one for one, name in zip(self.told(suite), SUITES[suite].order, strict=True) if name == kernel]
+        return [one for one, name in zip(self.told(suite), self.order(suite), strict=True) if name == kernel]

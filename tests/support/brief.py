@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -43,13 +44,17 @@ def _in_few_processes(method: Callable[..., Awaitable[Any]]) -> Callable[..., Aw
 
 
 def _shorten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(contest, "THOROUGH", PLAN)
     patch.setattr(Device, "profile", _in_few_processes(Device.profile))
     _shorten_what_follows(patch)
+    patch.setattr(contest, "THOROUGH", PLAN)
 
 
 def _shorten_what_follows(patch: pytest.MonkeyPatch) -> None:
-    """Of the finalists the first one alone is timed in an ordinary process, and nobody runs the contract suite."""
+    """Of the finalists the first one alone is timed in an ordinary process, and nobody runs the contract suite.
+
+    The judge has half of its processes, each of which stands all checks.
+    """
+    patch.setattr(contest, "THOROUGH", replace(contest.THOROUGH, processes=2))
     patch.setattr(profiler, "LEAST_SPEEDUP", math.inf)
     patch.setattr(Device, "contract", _no_contract)
     patch.setattr(Device, "ordinary", _in_few_processes(Device.ordinary))
