@@ -55,7 +55,7 @@ def test_one_honest_file(judge: Judge, kernel: str) -> None:
     told = json.loads(done.stdout)
     assert list(told) == [
         *("candidate", "verdict", "correct", "win", "reason", "evidence", "isolation", "pool"),
-        *("speedup", "times_ms", "roofline_fraction", "session"),
-        *("detail", "judged", "ordinary", "ordinary_missing"),
+        *("speedup", "times_ms", "roofline_fraction", "session", "detail", "judged"),
+        *("measure", "ordinary", "device", "call", "ordinary_missing"),
     ]
     assert told["verdict"] == "correct" and told["win"] and told["speedup"]["against"] == "eager"
