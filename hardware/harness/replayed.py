@@ -15,7 +15,6 @@ import msgspec
 
 from ...schemas import Counters
 from . import contest
-from .case_host import MAIN_SEEDS
 from .contest import Contestant, Part, Plan
 from .fresh_data import Remembers
 from .graph_messages import APART, COLD, WARM, Record, Recorded, TakeCall
@@ -95,7 +94,7 @@ class Replayed(SelfTimed):
     async def _check_timed_output(self, copy: int) -> None:
         """What one of the recorded calls left must be right: nobody knew which one."""
         judged = [place for place, number in enumerate(self.numbers) if self._is_judged(number)]
-        places = judged if self.supply is not None else list(range(MAIN_SEEDS))
+        places = judged if self.supply is not None else list(range(len(self.copies)))
         await self._check_call(places[secrets.randbelow(len(places))])
 
     def _is_judged(self, number: int) -> bool:
