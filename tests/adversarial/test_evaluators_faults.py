@@ -43,7 +43,7 @@ def test_the_baseline_is_measured_in_the_same_run(judge: Judge) -> None:
 
 
 def test_what_pytorch_computes_in_no_hurry_is_no_win_whatever_lies_beside_it(judge: Judge) -> None:
-    told = json.loads(judge.evaluate(PROBLEMS / "rows.py", KERNELS / "cpu" / "decoy.py").stdout)
+    (told,) = judge.of("rows", "decoy")
     assert told["correct"] and not told["win"]
 
 

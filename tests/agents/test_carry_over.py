@@ -42,6 +42,7 @@ def test_rank_correlation_shares_ranks_among_ties_and_is_not_always_defined() ->
     assert spearman([1], [1]) is None and spearman([1, 1], [1, 2]) is None
 
 
+@pytest.mark.thorough
 def test_recorded_candidates_are_evaluated_again(tmp_path: Path) -> None:
     (tmp_path / "pools").mkdir()
     (tmp_path / "pools" / "other.toml").write_text(

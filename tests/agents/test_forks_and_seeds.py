@@ -127,6 +127,7 @@ async def test_a_fork_of_a_fork_as_of_an_event_reads_through_to_the_first(
     assert "fork" in [step.through for step in steps]
 
 
+@pytest.mark.thorough
 @pytest.mark.asyncio(loop_scope="module")
 async def test_an_imported_parent_is_read_from_the_log_and_nothing_measured_elsewhere_counts(
     home: Path, parent: SearchGraph, tmp_path: Path
@@ -146,6 +147,7 @@ async def test_an_imported_parent_is_read_from_the_log_and_nothing_measured_else
     assert not list(begun(child).nodes), "a planner must not rank by numbers of another machine"
 
 
+@pytest.mark.thorough
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_running_parent_can_be_forked(ground: GroundOf, home: Path) -> None:
     async with session_on(await ground(load_problem(home / "small.py")), SearchOptions(budget=60)) as running:
@@ -192,6 +194,7 @@ async def test_seeds_of_the_same_problem_are_measured_first_as_they_are(
     assert steps[-1].through == "seed" and steps[-2].session == parent.session
 
 
+@pytest.mark.thorough
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_like_problem_is_seeded_with_settings_written_anew(
     ground: GroundOf, home: Path, parent: SearchGraph

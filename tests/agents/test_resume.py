@@ -124,7 +124,13 @@ async def test_a_session_whose_pool_is_not_known_here_starts_no_server(tmp_path:
     assert not (tmp_path / "nats").exists()
 
 
-@pytest.mark.parametrize("lost", [False, True], ids=["server-data-kept", "server-data-and-artifacts-lost"])
+@pytest.mark.parametrize(
+    "lost",
+    [
+        pytest.param(False, id="server-data-kept"),
+        pytest.param(True, id="server-data-and-artifacts-lost", marks=pytest.mark.thorough),
+    ],
+)
 async def test_a_session_that_was_killed_goes_on_where_it_was(killed: Killed, tmp_path: Path, lost: bool) -> None:
     home, session = tmp_path / "home", killed.session
     shutil.copytree(killed.home, home)

@@ -125,6 +125,7 @@ async def test_the_log_has_it_all_and_its_chain_holds(home: Path, finished: Fini
         assert log.verify().ok
 
 
+@pytest.mark.thorough
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_later_session_on_a_like_problem_tries_the_skill_first(
     ground: GroundOf, home: Path, finished: Finished

@@ -87,6 +87,7 @@ def make_home(home: Path) -> Path:
     return home / "small.py"
 
 
+@pytest.mark.thorough
 async def test_a_session_waits_for_workers_is_killed_resumed_replayed_and_forked_over_a_cluster(
     tmp_path: Path, start: Callable[..., Any]
 ) -> None:

@@ -117,11 +117,13 @@ def story(checkout: Path, home: Path) -> Story:
     return Story(out, session, first.returncode, said, left, bench(checkout, home, out))
 
 
+@pytest.mark.thorough
 def test_ctrl_c_says_how_far_it_is_and_that_it_goes_on(story: Story) -> None:
     assert story.status == 130
     assert "0 of 4 problems" in story.said[0] and "0 of 4 problems are done: the same command goes on" in story.said[1]
 
 
+@pytest.mark.thorough
 def test_what_was_under_way_goes_on_in_its_session(story: Story, home: Path) -> None:
     assert (story.left["verdict"], story.left["session"]) == ("running", story.session)
     assert f"1_Gate: going on with session {story.session}" in story.last.notices
@@ -129,6 +131,7 @@ def test_what_was_under_way_goes_on_in_its_session(story: Story, home: Path) -> 
     assert [tuple(found) for found in opened.rows] == [(story.session, "closed")]
 
 
+@pytest.mark.thorough
 def test_every_problem_has_a_row(story: Story) -> None:
     rows = {row.problem: row for row in story.last.report.rows}
     assert {name: (row.verdict, row.cause) for name, row in rows.items() if name != "1_Gate"} == {
@@ -149,12 +152,14 @@ def test_every_problem_has_a_row(story: Story) -> None:
     assert {miss.cause for miss in report.misses} >= {"refused", "refused: decides nothing"}
 
 
+@pytest.mark.thorough
 def test_what_is_done_is_not_done_again(story: Story, checkout: Path, home: Path) -> None:
     again = bench(checkout, home, story.out)
     assert again.done == [] and "4 of 4 problems are done already" in again.notices
     assert again.report == story.last.report
 
 
+@pytest.mark.thorough
 def test_the_command_prints_tables_or_json(
     story: Story, checkout: Path, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -170,6 +175,7 @@ def test_the_command_prints_tables_or_json(
     assert "names no problem" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_what_changed_is_done_again_and_what_takes_too_long_is_a_row(story: Story, checkout: Path, home: Path) -> None:
     path = checkout / "KernelBench" / "level1" / "2_Nothing.py"
     path.write_text(path.read_text().replace("x * 0.0", "x * 0.0 + 1.0"))
