@@ -24,7 +24,9 @@ from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import InputError, Intent, NodeDiagnosed, Problem, Verdict, encode
 from kernelswarm.store import Log, log_path
 
-WIDER = given.SOURCE.replace("cols=256", "cols=512").replace("1e-6", "1e-5")
+SMALL = given.SOURCE.replace("return x *", "for _ in range(8): x = torch.sigmoid(x * w) + x\n    return x *")
+"""Many small operations, so that one kernel for all of them wins on a busy machine, too."""
+WIDER = SMALL.replace("cols=256", "cols=512").replace("1e-6", "1e-5")
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (home / "pools" / f"{name}.toml").write_text(
             f'name = "{name}"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\n{more}'
         )
-    (home / "small.py").write_text(given.SOURCE)
+    (home / "small.py").write_text(SMALL)
     (home / "wider.py").write_text(WIDER)
     return home
 
