@@ -99,6 +99,7 @@ async def replayed(home: Path, session: str) -> ReplayReport:
     return replay(session, recorded.events, before=recorded.before)
 
 
+@pytest.mark.thorough
 async def test_a_session_whose_servers_data_is_gone_goes_on_from_the_log(tmp_path: Path) -> None:
     home = with_pool(tmp_path)
     events = history("v1-killed")

@@ -65,6 +65,7 @@ def _in_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "SECONDS", 0.05)
 
 
+@pytest.mark.thorough
 async def test_every_process_gives_samples_of_every_baseline(home: Path, host: OrdinaryHost) -> None:
     settings = Settings(POOL, HARDWARE, home, ("eager", "compile"))
     both = OrdinaryHost(settings, host.problem, host._facts)

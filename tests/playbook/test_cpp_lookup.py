@@ -107,6 +107,7 @@ def compiled(folder, source, *flags):
     return folder / "lookup.so"
 
 
+@pytest.mark.thorough
 def test_every_algorithm_agrees_with_torch(tmp_path):
     source = cpp_lookup.snippet(cpp_lookup.ALGORITHMS)
     for name in cpp_lookup.ALGORITHMS:
