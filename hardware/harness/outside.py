@@ -15,7 +15,7 @@ from .contest import Contestant, Part, Plan, Spent
 from .judgement import Judged, check_form, judged
 from .messages import Done, Failure, Output, Time, Timed
 from .process_checks import ProcessChecks, start_counting
-from .redraws import Draw
+from .redraws import is_beside_the_bound
 from .sizes import bytes_of
 from .state_verification import check_form as check_form_of_state
 from .supply import Supply
@@ -127,8 +127,7 @@ class TimedOutside(ProcessChecks):
             with contextlib.closing(Taken(case, await self._outputs(call, case), [call.file])) as taken:
                 self.calls.pop(0)
                 result = await verification.compare_taken(taken)
-                # Another draw might say something else: verification asked several.
-                if not Draw(0, case, taken.outputs, result).is_narrow:
+                if not is_beside_the_bound(result):
                     must_be_right_when_timed(result, case)
 
     async def _outputs(self, call: CheckedCall, case: Case) -> tuple[Output, ...]:
