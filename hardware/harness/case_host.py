@@ -241,8 +241,8 @@ class CaseHost:
         """
         return await self._healed(lambda worker: self._known(worker, number))
 
-    async def compare(self, case: Case, outputs: tuple[Output, ...], file: int) -> Compared:
-        """Compare what a candidate wrote into ``file`` with the oracle of ``case``.
+    async def compare(self, case: Case, outputs: tuple[Output, ...], file: int, *, allowance: float = 1.0) -> Compared:
+        """Compare what a candidate wrote into ``file`` with the oracle of ``case``; errors may be so many bounds.
 
         Raises:
             HarnessError: the reference cannot do it.
@@ -250,7 +250,8 @@ class CaseHost:
 
         async def ask(worker: Worker) -> Compared:
             await self._known(worker, case.number)
-            answer, _ = await ask_reference(worker, Compare(case=case.number, outputs=outputs), Compared, [file])
+            command = Compare(case=case.number, outputs=outputs, allowance=allowance)
+            answer, _ = await ask_reference(worker, command, Compared, [file])
             return answer
 
         return await self._healed(ask)

@@ -260,33 +260,33 @@ class Target:
         """Where the next output begins in a file that has this one at ``position``."""
         return position + (math.prod(self.shape) * self._dtype.itemsize if self.kind == "tensor" else 0)
 
-    def compare(self, output: Output, file: Written, position: int, index: int) -> tuple[Compared, int]:
+    def compare(self, output: Output, file: Written, position: int, index: int, bound: float) -> tuple[Compared, int]:
         """Compare one output in ``file`` at ``position``; returns the result and where the next output begins."""
         if self.kind != "tensor":
-            return self._compare_number(output, index), position
+            return self._compare_number(output, index, bound), position
         error, where = self.error(self._read(file, position))
-        ok = error <= self.bound
+        ok = error <= bound
         result = Compared(
             ok=ok,
             error=error,
             reference_error=self.reference_error,
-            bound=self.bound,
+            bound=bound,
             output=index,
             unwritten=0 if ok else sum(_untouched(chunk) for chunk in self._read(file, position)),
         )
         return (result if ok else self._with_worst(result, file, position, where)), self.after(position)
 
-    def _compare_number(self, output: Output, index: int) -> Compared:
+    def _compare_number(self, output: Output, index: int, bound: float) -> Compared:
         got = torch.tensor(
             [] if output.value is None else [output.value], dtype=torch.float64, device=self._oracle.device
         )
         error, _ = self.error(iter([got if self.floating else got.to(self._oracle.dtype)]))
         expected = str(self._oracle[0].item()) if self._oracle.numel() else "None"
         return Compared(
-            ok=error <= self.bound,
+            ok=error <= bound,
             error=error,
             reference_error=self.reference_error,
-            bound=self.bound,
+            bound=bound,
             output=index,
             expected=expected,
             got=str(output.value),

@@ -318,10 +318,11 @@ class CaseMade(Schema, frozen=True, kw_only=True, tag="case_made"):
 
 
 class Compare(Schema, frozen=True, kw_only=True, tag="compare"):
-    """Compare outputs (in the memory file beside this) with a case's oracle."""
+    """Compare outputs (in the memory file beside this) with a case's oracle; errors may be ``allowance`` bounds."""
 
     case: int
     outputs: tuple[Output, ...]
+    allowance: float = 1.0
 
 
 class Compared(Schema, frozen=True, kw_only=True, tag="compared"):

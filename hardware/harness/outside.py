@@ -15,7 +15,7 @@ from .contest import Contestant, Part, Plan, Spent
 from .judgement import Judged, check_form, judged
 from .messages import Done, Failure, Output, Time, Timed
 from .process_checks import ProcessChecks, start_counting
-from .redraws import is_beside_the_bound
+from .redraws import NARROW
 from .sizes import bytes_of
 from .state_verification import check_form as check_form_of_state
 from .supply import Supply
@@ -126,9 +126,7 @@ class TimedOutside(ProcessChecks):
             case = await self.cases.case(self.supply.cases[call.number])
             with contextlib.closing(Taken(case, await self._outputs(call, case), [call.file])) as taken:
                 self.calls.pop(0)
-                result = await verification.compare_taken(taken)
-                if not is_beside_the_bound(result):
-                    must_be_right_when_timed(result, case)
+                must_be_right_when_timed(await verification.compare_taken(taken, allowance=NARROW), case)
 
     async def _outputs(self, call: CheckedCall, case: Case) -> tuple[Output, ...]:
         """What a call left, in its form as it must be."""

@@ -11,7 +11,7 @@ from ..profilers import CounterSession
 from .case_host import CaseHost
 from .contest import Contestant
 from .judgement import judged
-from .redraws import is_beside_the_bound
+from .redraws import NARROW
 from .suspect import Suspect
 from .timing_host import TimingHost
 from .verification import Verification, must_be_right_when_timed, run_on
@@ -53,9 +53,7 @@ class ProcessChecks:
         case = await self.cases.final_case()
         verification = Verification(self.cases, self.suspect)
         outputs = await verification.run(run_on(case, _FINAL_SLOT), case, [])
-        result = await verification.compare(_FINAL_SLOT, case, outputs)
-        if not is_beside_the_bound(result):
-            must_be_right_when_timed(result, case)
+        must_be_right_when_timed(await verification.compare(_FINAL_SLOT, case, outputs, allowance=NARROW), case)
         await verification.check_rest_of_state(case, " after it was timed")
 
 

@@ -16,7 +16,11 @@ from .sizes import REDRAWN_BYTES
 DRAWS = 5
 MAJORITY = DRAWS // 2 + 1
 NARROW = 2.0
-"""An error between the bound divided by this and the bound times this lies beside it."""
+"""An error between the bound divided by this and the bound times this lies beside it.
+
+What was verified on some draws is timed on many more, each of which would convict an honest sum now and then: errors of
+timed calls may be so many bounds. Work that is left out, or done in a lower precision, is much further off.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,15 +39,6 @@ class Draw:
         has_other_values = not {CENTRED, *VALUE_KINDS}.isdisjoint(parts(self.case.kind))
         is_drawn_again = has_other_values and self.case.inputs.size <= REDRAWN_BYTES
         return is_drawn_again and result.bound < result.error * NARROW and result.error <= result.bound * NARROW
-
-
-def is_beside_the_bound(result: Compared) -> bool:
-    """Whether an error is within the bound, or so little above it that a right candidate may have it on this draw.
-
-    What was verified on some draws is timed on many more: each of them would convict an honest sum now and then. Work
-    that is left out, or done in a lower precision, is much further off.
-    """
-    return result.error <= result.bound * NARROW
 
 
 async def decided(first: Draw, draw: Callable[[int], Awaitable[Draw | None]]) -> tuple[Draw, str]:

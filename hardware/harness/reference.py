@@ -179,7 +179,7 @@ class _Reference:
                 if not target.is_judged:
                     position = target.after(position)
                     continue
-                result, position = target.compare(output, file, position, index)
+                result, position = target.compare(output, file, position, index, command.allowance * target.bound)
                 if not result.ok:
                     return result
                 if index == 0 or _share(result) > _share(worst):

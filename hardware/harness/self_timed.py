@@ -18,7 +18,7 @@ from .judgement import judged
 from .messages import Done, Stock, Time, Timed
 from .precedence import is_asked_for, precedence
 from .process_checks import ProcessChecks, start_counting
-from .redraws import is_beside_the_bound
+from .redraws import NARROW
 from .rest import Rest
 from .sizes import bytes_of
 from .suspect import Taken
@@ -225,9 +225,8 @@ class SelfTimed(ProcessChecks):
         while self.taken:
             taken = self.taken.pop(0)
             hint = "" if self.timing.on_processor else EARLY
-            result = await verification.compare_taken(taken)
-            if not is_beside_the_bound(result):
-                must_be_right_when_timed(result, taken.case, hint)
+            result = await verification.compare_taken(taken, allowance=NARROW)
+            must_be_right_when_timed(result, taken.case, hint)
 
     async def close(self) -> None:
         """Let go of what was kept."""

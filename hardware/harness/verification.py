@@ -159,13 +159,13 @@ class Verification:
                 others = [other for other in cases if other is not case and _form(other) == _form(case)]
                 raise await self._explain(slot, case, outputs, result, others)
 
-    async def compare(self, slot: int, case: Case, outputs: tuple[Output, ...]) -> Compared:
-        """Have the candidate write a slot's outputs, and the reference compare them.
+    async def compare(self, slot: int, case: Case, outputs: tuple[Output, ...], *, allowance: float = 1.0) -> Compared:
+        """Have the candidate write a slot's outputs, and the reference compare them; errors may be so many bounds.
 
         Raises:
             Judged: they are not what they were when they were handed over.
         """
-        return await self.compare_taken(await self.take(slot, case, outputs))
+        return await self.compare_taken(await self.take(slot, case, outputs), allowance=allowance)
 
     async def take(self, slot: int, case: Case, outputs: tuple[Output, ...]) -> Taken:
         """Have the candidate write a slot's outputs, to be compared later.
@@ -176,11 +176,11 @@ class Verification:
         _, files = await self._dump(slot, case)
         return Taken(case, outputs, files)
 
-    async def compare_taken(self, taken: Taken) -> Compared:
+    async def compare_taken(self, taken: Taken, *, allowance: float = 1.0) -> Compared:
         """Have the reference compare what was taken, and let go of it."""
         case = taken.case
         try:
-            result = await self.host.compare(case, taken.outputs, taken.files[0])
+            result = await self.host.compare(case, taken.outputs, taken.files[0], allowance=allowance)
         finally:
             taken.close()
         self.results.append(

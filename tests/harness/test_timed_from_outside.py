@@ -78,6 +78,10 @@ async def test_modules_with_state_are(device: Device, tmp_path: Path) -> None:
     assert found.isolation.endswith("+frozen")
 
 
+LATE = "calls = [0]\ndef late():\n    calls[0] += 1\n    return calls[0] > 60\n"
+"""From a call on that verification does not reach."""
+
+
 @pytest.mark.parametrize(
     ("wrong", "verdict"),
     [
@@ -89,9 +93,26 @@ async def test_what_is_wrong_while_it_is_timed_alone_is_found(
     device: Device, tmp_path: Path, wrong: str, verdict: Verdict
 ) -> None:
     candidate = MODULE.replace("class Model(", "class ModelNew(")
-    # It leaves a step out, or makes it once more, from a call on that verification does not reach.
+    # It leaves a step out, or makes it once more.
     candidate = candidate.replace("        self.mean.lerp_", f"        {wrong}\n        self.mean.lerp_")
-    late = "calls = [0]\ndef late():\n    calls[0] += 1\n    return calls[0] > 60\n"
-    source = candidate.replace("class ModelNew", f"{late}class ModelNew")
+    source = candidate.replace("class ModelNew", f"{LATE}class ModelNew")
     found = await profiled(device, problem_from(tmp_path, MODULE), source)
     assert found.verdict is verdict, found.evidence
+
+
+@pytest.mark.parametrize(
+    ("second", "verdict"), [("x + 1", Verdict.correct), ("torch.zeros_like(x)", Verdict.wrong_numbers)]
+)
+async def test_an_error_beside_the_bound_hides_no_other_output(
+    device: Device, tmp_path: Path, second: str, verdict: Verdict
+) -> None:
+    problem = (
+        'import torch\nshapes = {"main": dict(n=4096)}\n'
+        "def inputs(generator, n): return [torch.randn(n, generator=generator)]\n"
+        "def reference(x): return x * 2, x + 1\n"
+    )
+    # One and a half times what is allowed, where a number is much larger than the others' root mean square.
+    kernel = f"    return (x * 2 * (1 + 3.6e-6), {second}) if late() else (x * 2, x + 1)\n"
+    found = await profiled(device, problem_from(tmp_path, problem), f"import torch\n{LATE}def kernel(x):\n{kernel}")
+    assert found.verdict is verdict, found.evidence
+    assert verdict is Verdict.correct or (found.evidence is not None and found.evidence.output == 1)
