@@ -323,9 +323,7 @@ def _placed(inputs: Values, source: values.MappedFile, old: _Slot | None) -> _Sl
     """The inputs in the tensors of ``old`` if they fit there, else in fresh ones."""
     if old is None or not _same_layout(old.description, inputs):
         return _Slot(values.unpack(inputs, source), source, inputs)
-    tensors = values.tensors_of(old.inputs)
-    fresh = iter(tensors)
-    return _Slot(values.unpack(inputs, source, lambda spec: next(fresh)), source, inputs)
+    return _Slot(values.refill(old.inputs, inputs, source), source, inputs)
 
 
 def _mapped(described: Values, descriptors: list[int]) -> values.MappedFile:

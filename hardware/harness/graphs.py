@@ -20,7 +20,7 @@ from .messages import Done, Time, Timed
 from .recorder import CannotRecord, CudaRecorder, Recorder, Recording
 from .restarts import Restarts
 from .stopwatch import FLUSH_BYTES
-from .veil import Veil, generator
+from .veil import Veil, generator, only_read
 
 Call = Callable[..., Any]
 
@@ -142,7 +142,8 @@ class Graphs:
         if (name, form) not in self._recordings:
             if form.veiled and not self._veils:
                 chance = generator(self._device)
-                self._veils = [Veil(self._read(inputs), chance) for inputs in self._sets]
+                written = self._restarts.written if self._restarts is not None else ()
+                self._veils = [Veil(only_read(inputs, written), chance) for inputs in self._sets]
             call = self._calls.get(name)
             self._recordings[name, form] = self._recorder.record(lambda: self._body(call, form))
         return self._recordings[name, form]
@@ -166,11 +167,6 @@ class Graphs:
     def _left(self, output: Any, inputs: list[Any]) -> Any:
         return output if self._restarts is None else self._restarts.left(output, inputs, aliased=self._aliased)
 
-    def _read(self, inputs: list[Any]) -> list[Any]:
-        """The tensors that calls only read."""
-        written = self._restarts.written if self._restarts is not None else ()
-        return [tensor for index, tensor in enumerate(values.tensors_of(inputs)) if index not in written]
-
     def _flush_memory(self) -> torch.Tensor:
         if self._flushed is None:
             self._flushed = _empty(FLUSH_BYTES // 4, dtype=torch.int32, device=self._device)
@@ -182,7 +178,7 @@ class Graphs:
         (command, source), self._coming = self._coming, None
         if self._base:
             for number, inputs in enumerate(self._base):
-                _refill(inputs, command, source, number)
+                values.refill(inputs, command.inputs, source, begin=number * command.stride)
                 # At once: a kernel on a stream of its own would begin on them before they are timed.
                 if self._veils:
                     self._veils[number].look_again()
@@ -192,11 +188,6 @@ class Graphs:
             inputs = values.unpack(command.inputs, source, begin=number * command.stride)
             self._base.append(inputs)
             self._sets.append(inputs if self._restarts is None else self._restarts.begin_from(inputs))
-
-
-def _refill(inputs: list[Any], command: Lay, source: values.MappedFile, number: int) -> None:
-    fresh = iter(values.tensors_of(inputs))
-    values.unpack(command.inputs, source, lambda spec: next(fresh), begin=number * command.stride)
 
 
 def graphs_for(device: torch.device) -> Graphs:

@@ -12,8 +12,7 @@ import torch
 
 from .messages import HOST, Time, Timed
 from .place import Place
-from .values import tensors_of
-from .veil import Veil, generator
+from .veil import Veil, generator, only_read
 
 FLUSH_BYTES = 256 << 20
 """Written between two calls on an accelerator: several times its last-level cache."""
@@ -162,17 +161,13 @@ class DeviceStopwatch(Stopwatch):
 
     def _warm_up(self, call: Callable[..., Any], calls: int) -> None:
         """From here until the next batch begins no call has a look at inputs that are not its own."""
-        self._veils = [Veil(self._read(inputs), self._chance) for inputs in self.copies]
+        self._veils = [Veil(only_read(inputs, self.written), self._chance) for inputs in self.copies]
         for veil in self._veils:
             veil.spoil()
         for inputs, veil in self._with_veils(calls):
             veil.restore()
             call(*inputs)
             veil.spoil()
-
-    def _read(self, inputs: list[Any]) -> list[Any]:
-        """The tensors that calls only read: what they write is put back by itself, and taken after the call."""
-        return [tensor for index, tensor in enumerate(tensors_of(inputs)) if index not in self.written]
 
     def _with_veils(self, calls: int) -> list[tuple[list[Any], Veil]]:
         turn = self._turn

@@ -194,6 +194,12 @@ def unpack(values: Values, mapped: MappedFile, make: Make = fresh_tensor, *, beg
     return [_unpack(item, filled) for item in values.items]
 
 
+def refill(arguments: Sequence[Any], values: Values, mapped: MappedFile, *, begin: int = 0) -> list[Any]:
+    """As :func:`unpack`, into the tensors of ``arguments``, which lie in memory as described."""
+    tensors = iter(tensors_of(arguments))
+    return unpack(values, mapped, lambda spec: next(tensors), begin=begin)
+
+
 def viewed(values: Values, address: int) -> list[Any]:
     """Arguments as described, their tensors where they lie in main memory, from ``address`` on."""
 

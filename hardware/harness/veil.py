@@ -5,6 +5,7 @@ beside the flush, and after it has ended. There it meets other numbers than thos
 """
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -30,6 +31,11 @@ _WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: to
 def generator(device: torch.device) -> torch.Generator:
     """Numbers that nobody can foretell, drawn where the inputs are: the candidate's own generator is not touched."""
     return _Generator(device).manual_seed(_drawn(1 << 63))
+
+
+def only_read(inputs: list[Any], written: Sequence[int]) -> list[torch.Tensor]:
+    """Tensors but those ``written`` by calls, by index: these are put back by themselves, and taken after the call."""
+    return [tensor for index, tensor in enumerate(values.tensors_of(inputs)) if index not in written]
 
 
 class Veil:
