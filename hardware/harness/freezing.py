@@ -1,9 +1,11 @@
 """Stops a process with all its threads, lets it go on, and reads its memory meanwhile. It has no say in any of it."""
 
+import contextlib
 import ctypes
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy
@@ -11,6 +13,8 @@ import numpy
 _libc = ctypes.CDLL(None, use_errno=True)
 _LARGEST_READ = 1 << 30
 _POLL_SECONDS = 20e-6
+_TICKS, _CORE = slice(11, 13), 36
+"""Where ``/proc/PID/task/TID/stat`` has processor time and the last core, counted from the thread's state."""
 
 
 class Unreadable(Exception):
@@ -25,6 +29,10 @@ class Frozen:
         """Its process id as this one sees it."""
         self._threads: dict[str, int] = {}
         """Descriptors of what the system says of each thread."""
+        self._stats: dict[str, list[bytes]] = {}
+        """What it said last, from the thread's state on."""
+        self._allowed: dict[str, set[int]] = {}
+        """The cores of threads that were placed."""
 
     def close(self) -> None:
         """Let go of the descriptors; the process stays as it is."""
@@ -52,19 +60,43 @@ class Frozen:
             time.sleep(_POLL_SECONDS)
         return True
 
+    def place(self) -> None:
+        """Give each thread of the stopped process a core to start on, those that have computed most cores of their own.
+
+        When a process goes on, the system may put threads that wait for one another on one core, and leave them there
+        for many calls. In a program that runs on they would have settled.
+        """
+        load: Counter[int] = Counter()
+        for thread in sorted(self._threads, key=lambda thread: self._worked(thread), reverse=True):
+            with contextlib.suppress(OSError):
+                allowed = os.sched_getaffinity(int(thread))
+                last = int(self._stats[thread][_CORE])
+                core = min(allowed, key=lambda core: (load[core], core != last))
+                load[core] += 1
+                os.sched_setaffinity(int(thread), {core})
+                self._allowed[thread] = allowed
+
+    def _worked(self, thread: str) -> int:
+        """Its processor time so far, in ticks."""
+        return sum(map(int, self._stats[thread][_TICKS]))
+
     def go_on(self) -> None:
-        """Let it run.
+        """Let it run; threads that were placed may leave their cores again.
 
         Raises:
             ProcessLookupError: it has ended.
         """
         os.kill(self.pid, signal.SIGCONT)
+        while self._allowed:
+            thread, cores = self._allowed.popitem()
+            with contextlib.suppress(OSError):
+                os.sched_setaffinity(int(thread), cores)
 
     def _stands_still(self) -> bool:
         # A thread that is stopped starts none, so what is listed before the look holds after it.
         listed = os.listdir(f"/proc/{self.pid}/task")  # noqa: PTH208 - it is asked hundreds of times a second
         for thread in self._threads.keys() - set(listed):
-            os.close(self._threads.pop(thread))
+            self._forget(thread)
         # All are looked at, and with that get their signal: one that is busy in the kernel hides none behind it.
         stopped = [self._is_stopped(thread) for thread in listed]
         return all(stopped)
@@ -76,14 +108,20 @@ class Frozen:
             text = os.pread(self._threads[thread], 512, 0)
         except (FileNotFoundError, ProcessLookupError):
             # It ended in between, or the process did.
-            os.close(self._threads.pop(thread)) if thread in self._threads else None
+            self._forget(thread)
             os.kill(self.pid, 0)
             return False
-        if text.rpartition(b")")[2].split(maxsplit=1)[0] in (b"T", b"t", b"Z", b"X"):
+        self._stats[thread] = text.rpartition(b")")[2].split()
+        if self._stats[thread][0] in (b"T", b"t", b"Z", b"X"):
             return True
         # New since it was stopped last, or something let it go on.
         _libc.tgkill(self.pid, int(thread), signal.SIGSTOP)
         return False
+
+    def _forget(self, thread: str) -> None:
+        if thread in self._threads:
+            os.close(self._threads.pop(thread))
+            self._stats.pop(thread, None)
 
     def read(self, address: int, size: int) -> bytearray:
         """Bytes of its memory.

@@ -27,18 +27,6 @@ KEPT_ENVIRONMENT = (
 )  # fmt: skip
 """All that children get to see of our environment: no key, no token."""
 
-WAITING = {"GOMP_SPINCOUNT": "10000", "KMP_BLOCKTIME": "1"}
-"""Threads of an OpenMP pool look for work for about a third of a millisecond before they sleep, in baselines and
-candidates alike, unless the user says otherwise (docs/decisions/0007).
-
-By default they do for six to ten milliseconds, on the time of whoever is timed next. If they slept at once, programs of
-many small regions would pay for waking them each time, which no user's program does. The untimed calls before a batch
-take longer than they look for work.
-"""
-WAITING_CHOICES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
-"""Whoever sets one of these has chosen how threads wait."""
-
-
 STANDBY = 3
 """Candidates' processes that wait on an accelerator: one for the next to verify, one to time, one to spare."""
 PING_SECONDS = 10.0
@@ -232,7 +220,6 @@ class Launcher:
     def _environment(self, scratch: Path) -> dict[str, str]:
         kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
         return {
-            **({} if any(name in os.environ for name in WAITING_CHOICES) else WAITING),
             **allocator(self.pool, self._home),
             **kept,
             "HOME": str(scratch),

@@ -1,7 +1,10 @@
 """Does a candidate's process rest while others are timed? What it computes then slows them, and makes it look fast."""
 
+import asyncio
+import contextlib
 import os
 import time
+from pathlib import Path
 
 from .clocks import work_ns
 
@@ -9,20 +12,39 @@ LEAST_NS = 10_000_000
 """A rest is judged from so much time on: in less, the ticks of the scheduler's account decide."""
 MOST_SHARE = 0.25
 """Processor time, as a share of the rest's: a pool that polls before it sleeps takes a few hundredths."""
+POLL_SECONDS = 1e-3
+QUIET_LOOKS = 2
+"""A process rests if so often in a row none of its threads runs or wants to."""
+RESTLESS_SECONDS = 0.5
+"""Threads of a pool that look for work before they sleep, up to ten milliseconds by default, sleep long before."""
 
 
-LOOKING_NS = 500_000
-"""So long a thread of a pool may look for work before it sleeps (:data:`.launcher.WAITING`), with room to spare."""
+def runs(pid: int) -> bool:
+    """Whether a thread of the process runs or waits for a core.
+
+    Its processor time does not tell: the system adds what runs elsewhere only with the next tick, 4 ms later.
+    """
+    for stat in Path("/proc", str(pid), "task").glob("*/stat"):
+        with contextlib.suppress(OSError):
+            if stat.read_text(errors="replace").rpartition(")")[2].split()[:1] == ["R"]:
+                return True
+    return False
+
+
+async def until_it_rests(pid: int) -> None:
+    """Wait until the threads of the process sleep, so that they take no time from the next one; not for ever."""
+    until, quiet = time.monotonic() + RESTLESS_SECONDS, 0
+    while quiet < QUIET_LOOKS and time.monotonic() < until:
+        await asyncio.sleep(POLL_SECONDS)
+        quiet = 0 if runs(pid) else quiet + 1
 
 
 class Rest:
     """Processor time that a process uses between its turns."""
 
-    def __init__(self, pid: int, threads: int = 1) -> None:
-        """``pid`` as we see it; 0: unknown, and nothing will be said of it. Of ``threads`` all but the first may look
-        for work, each time."""
+    def __init__(self, pid: int) -> None:
+        """``pid`` as we see it; 0: unknown, and nothing will be said of it."""
         self._pid = pid
-        self._allowed_ns = (threads - 1) * LOOKING_NS
         self._began: tuple[int, int] | None = None
         self.used_ns = 0
         self.rested_ns = 0
@@ -37,7 +59,7 @@ class Rest:
         began, used, now = self._began, work_ns(self._pid), time.perf_counter_ns()
         self._began = None
         if began is not None and used is not None:
-            self.used_ns += max(0, used - began[0] - self._allowed_ns)
+            self.used_ns += max(0, used - began[0])
             self.rested_ns += now - began[1]
 
     @property

@@ -19,7 +19,7 @@ from .messages import Done, Stock, Time, Timed
 from .precedence import is_asked_for, precedence
 from .process_checks import ProcessChecks, start_counting
 from .redraws import NARROW
-from .rest import Rest
+from .rest import Rest, until_it_rests
 from .sizes import bytes_of
 from .suspect import Taken
 from .verification import EARLY, Verification, must_be_right_when_timed
@@ -46,7 +46,7 @@ class SelfTimed(ProcessChecks):
     """What its process does between its turns."""
 
     def __post_init__(self) -> None:
-        self.rest = Rest(self.suspect.worker.pid, self.timing.threads)
+        self.rest = Rest(self.suspect.worker.pid)
 
     async def prepare(self) -> None:
         """Hand the copies of the inputs over that timing rotates through.
@@ -138,6 +138,8 @@ class SelfTimed(ProcessChecks):
 
         self.rest.end()
         batch = await clocks.by_all(ask, command, self._working(self.suspect.worker.pid))
+        if self.timing.on_processor:
+            await until_it_rests(self.suspect.worker.pid)
         self.rest.begin()
         self.doubts = self.doubts + 1 if batch.is_doubtful else 0
         if self.doubts >= MOST_DOUBTS and await self._is_steady(self._baselines()[0]):

@@ -108,6 +108,7 @@ class Timekeeper:
                 if not process.stop(STOP_SECONDS):
                     return Kept(ns=0, answer=b"", late=True), []
                 arena.fill(command.sets)
+                process.place()
                 return _timed(process, channel, command)
             except (ProcessLookupError, ConnectionError, EOFError):
                 return Kept(ns=0, answer=b""), []

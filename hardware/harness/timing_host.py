@@ -22,6 +22,7 @@ from .graph_messages import APART, COLD, WARM, Record, Recorded
 from .graph_sets import WEIGHTS_BYTES, calls_in_a_recording, halves, laid
 from .launcher import Launcher
 from .messages import HOST, IDLE, Build, Built, Done, Failure, Opened, Release, Stock, Time, Timed
+from .rest import until_it_rests
 from .supply import LEAST_BATCHES, Supply
 from .timekeeping import TimedBatch, TimedProcess, TimekeeperProcess
 from .worker import Worker, WorkerConfused, WorkerDied
@@ -113,11 +114,6 @@ class TimingHost:
     def on_processor(self) -> bool:
         """Whether calls run on the processor, whose counters then tell of them."""
         return self._launcher.device == HOST
-
-    @property
-    def threads(self) -> int:
-        """Threads of the pool in each process that is timed."""
-        return self._launcher.threads
 
     @property
     def pid(self) -> int:
@@ -337,6 +333,8 @@ class TimingHost:
             raise BaselinesDied("the baselines' process is gone")
         if self._process is None:
             timed, _ = await self._living(ask_reference(self._worker, command, Timed))
+            if self.on_processor:
+                await until_it_rests(self._worker.pid)
             return timed
         if command.warm:
             self._process.go_on()

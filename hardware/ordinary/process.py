@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from .. import subprocesses
 from ..harness.messages import HOST, Ended
+from ..harness.rest import POLL_SECONDS, QUIET_LOOKS, RESTLESS_SECONDS, runs
 from ..harness.worker import describe_end
 from .trust import CONFINED
 
@@ -25,11 +26,6 @@ LONGEST_LINE = 1 << 20
 LONGEST_DATA = 64 << 20
 START_SECONDS = 120.0
 """How long importing torch may take on a busy machine."""
-POLL_NS = 1_000_000
-QUIET_LOOKS = 2
-"""A process rests if so often in a row none of its threads runs or wants to."""
-RESTLESS_SECONDS = 0.5
-"""Threads of a pool that spin sleep long before."""
 _CREDENTIALS = struct.Struct("iII")
 
 
@@ -163,8 +159,8 @@ class OrdinaryProcess:
         """
         until, quiet = time.monotonic() + RESTLESS_SECONDS, 0
         while quiet < QUIET_LOOKS:
-            time.sleep(POLL_NS / 1e9)
-            quiet = 0 if _runs(self.pid) else quiet + 1
+            time.sleep(POLL_SECONDS)
+            quiet = 0 if runs(self.pid) else quiet + 1
             if time.monotonic() > until:
                 raise self.restless()
 
@@ -255,24 +251,12 @@ class OrdinaryProcess:
         """The event loop reaps it, in another thread than this."""
         until = time.monotonic() + RESTLESS_SECONDS
         while self._process.returncode is None and time.monotonic() < until:
-            time.sleep(POLL_NS / 1e9)
+            time.sleep(POLL_SECONDS)
         status = self._process.returncode
         if status is None:
             return "it closed its connection"
         number = -status if status < 0 else status - 128 if status > 128 else 0
         return describe_end(Ended(exit_code=status, signal=number))
-
-
-def _runs(pid: int) -> bool:
-    """Whether a thread of the process runs or waits for a core.
-
-    Its processor time does not tell: the system adds what runs elsewhere only with the next tick, 4 ms later.
-    """
-    for stat in Path("/proc", str(pid), "task").glob("*/stat"):
-        with contextlib.suppress(OSError):
-            if stat.read_text(errors="replace").rpartition(")")[2].split()[:1] == ["R"]:
-                return True
-    return False
 
 
 def _line(command: Mapping[str, Any]) -> bytes:

@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import numpy
@@ -57,6 +59,18 @@ def test_every_thread_stands_still_until_it_may_go_on(spinning: tuple[Frozen, in
     while work_ns(process.pid) == worked and time.monotonic() < deadline:
         pass
     assert work_ns(process.pid) != worked
+
+
+def test_threads_start_on_cores_of_their_own_and_may_leave_them(spinning: tuple[Frozen, int]) -> None:
+    process, _ = spinning
+    assert process.stop(60.0)
+    threads = [int(thread.name) for thread in Path(f"/proc/{process.pid}/task").iterdir()]
+    allowed = os.sched_getaffinity(process.pid)
+    process.place()
+    placed = Counter(core for thread in threads for core in os.sched_getaffinity(thread))
+    assert placed.keys() <= allowed and max(placed.values()) == -(-len(threads) // len(allowed))
+    process.go_on()
+    assert all(os.sched_getaffinity(thread) == allowed for thread in threads)
 
 
 @pytest.mark.parametrize(
