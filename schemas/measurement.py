@@ -139,7 +139,7 @@ class Timing(Schema, frozen=True, kw_only=True):
     """Rounds in each process of the candidate, in the order of the samples; empty in events from when there was one."""
 
     first: bool = False
-    """Whether what was timed went before everybody else on the machine (docs/decisions/0012)."""
+    """Whether what was timed went before everybody else on the machine: in old histories only (docs/decisions/0012)."""
 
     speedup: dict[str, Interval]
     """Ratio of the times in :attr:`median_ms`, by baseline's name: above 1 the candidate is faster."""

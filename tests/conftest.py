@@ -31,7 +31,6 @@ TIMED = (
     "harness/test_kernelbench_problems.py",
     "harness/test_large_problems.py",
     "harness/test_lifetimes.py",
-    "harness/test_precedence.py",
     "harness/test_processes_of_a_run.py",
     "harness/test_rest.py",
     "harness/test_state.py::test_calls_begin_from_the_start_while_they_are_timed",

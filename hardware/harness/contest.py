@@ -48,12 +48,6 @@ SPREADS: Spreads = (
 )
 """On a processor, by the time of a call in nanoseconds up to which it holds. ``benchmarks/retiming.py`` measures it
 (docs/judge.md): the shorter a call, the more it is who is woken first; the longer, which cores its threads got."""
-FIRST_SPREADS: Spreads = (
-    (100_000, Spread(process=0.02, run=0.02, beside=0.1)),
-    (1_000_000, Spread(process=0.03, run=0.02, beside=0.05)),
-    (math.inf, Spread(process=0.04, run=0.03, beside=0.05)),
-)
-"""The same where what is timed goes before everybody else: others still take caches and memory."""
 DEVICE_SPREADS: Spreads = (
     (100_000, Spread(process=0.01, run=0.02)),
     (1_000_000, Spread(process=0.01, run=0.015)),
@@ -156,8 +150,6 @@ class Part:
     """Baselines and candidate, as many samples of each."""
     others: float = 0.0
     """Share of the processor that others took meanwhile."""
-    first: bool = False
-    """Whether what was timed went before everybody else (:mod:`.precedence`)."""
     measure: str = ""
     """As :attr:`.Timing.measure`."""
     warm_ns: dict[str, float] = field(default_factory=dict)
@@ -207,13 +199,11 @@ def result(parts: Sequence[Part], *, on_processor: bool = True, table: Spreads |
     names = [one.name for one in parts[0].series]
     times = {name: _mean([median(part.samples(name)) for part in parts]) for name in names}
     baselines = [name for name in names if name != CANDIDATE]
-    first = all(part.first for part in parts)
-    table = table or _table(on_processor, first, parts[0].measure)
+    table = table or _table(on_processor, parts[0].measure)
     spread = spread_of(times[CANDIDATE], fmean(part.others for part in parts), table)
     return Timing(
         series=tuple(_joined(name, parts) for name in names),
         rounds=tuple(len(part.samples(CANDIDATE)) for part in parts),
-        first=first,
         speedup={name: _expected(name, parts, spread) for name in baselines},
         best=min(baselines, key=lambda name: times[name]),
         median_ms={name: ns / 1e6 for name, ns in times.items()},
@@ -228,10 +218,10 @@ def _mean(values: Sequence[float]) -> float:
     return math.exp(fmean(map(math.log, values)))
 
 
-def _table(on_processor: bool, first: bool, measure: str) -> Spreads:
-    if not on_processor:
-        return GRAPH_SPREADS if measure == GRAPH else DEVICE_SPREADS
-    return FIRST_SPREADS if first else SPREADS
+def _table(on_processor: bool, measure: str) -> Spreads:
+    if on_processor:
+        return SPREADS
+    return GRAPH_SPREADS if measure == GRAPH else DEVICE_SPREADS
 
 
 def spread_of(ns: float, others: float = 0.0, table: Spreads = SPREADS) -> Spread:

@@ -16,7 +16,6 @@ from .contest import Contestant, Part, Plan
 from .fresh_data import FreshCall, Remembers
 from .judgement import judged
 from .messages import Done, Stock, Time, Timed
-from .precedence import is_asked_for, precedence
 from .process_checks import ProcessChecks, start_counting
 from .redraws import NARROW
 from .rest import Rest, until_it_rests
@@ -68,16 +67,12 @@ class SelfTimed(ProcessChecks):
         """
         candidate = Contestant(name=contest.CANDIDATE, ask=self._time, copies=MAIN_SEEDS)
         baselines = self._baselines()
-        pids = (self.suspect.worker.pid, self.timing.pid)
         others = self._bystanders().share if self.timing.on_processor else lambda: 0.0
-        with precedence(pids, wanted=self.timing.on_processor and is_asked_for()) as first:
-            part = replace(
-                await contest.hold([*baselines, candidate], plan, others), first=first, measure=self._measure
-            )
-            self._check_rest()
-            # At once: whatever else comes between would tell the candidate that nothing is counted any more.
-            await self._check_memory(candidate)
-            counters = await self._check_clock(candidate, baselines[0])
+        part = replace(await contest.hold([*baselines, candidate], plan, others), measure=self._measure)
+        self._check_rest()
+        # At once: whatever else comes between would tell the candidate that nothing is counted any more.
+        await self._check_memory(candidate)
+        counters = await self._check_clock(candidate, baselines[0])
         await self.check_floor(candidate)
         return part, counters
 

@@ -26,9 +26,9 @@ def kernel(x, w):
 """
 
 
-def part(eager: int, candidate: int, rounds: int = 5, *, first: bool = False) -> Part:
+def part(eager: int, candidate: int, rounds: int = 5) -> Part:
     times = {"eager": eager, CANDIDATE: candidate}
-    return Part(tuple(Series(name=name, samples_ns=(ns,) * rounds, calls=2) for name, ns in times.items()), first=first)
+    return Part(tuple(Series(name=name, samples_ns=(ns,) * rounds, calls=2) for name, ns in times.items()))
 
 
 def test_a_speedup_is_formed_in_each_process_and_averaged_over_them() -> None:
@@ -46,15 +46,6 @@ def test_a_run_in_one_process_claims_less() -> None:
     assert one.spread > four.spread
     assert one.speedup["eager"].low < four.speedup["eager"].low < four.speedup["eager"].high
     assert four.speedup["eager"].high < one.speedup["eager"].high
-
-
-def test_whoever_goes_first_is_disturbed_less_and_only_if_every_process_did() -> None:
-    ordinary, mixed, first = (
-        result([part(4_000_000, 2_000_000, first=one) for one in told]) for told in ((0, 0), (1, 0), (1, 1))
-    )
-
-    assert (ordinary.first, mixed.first, first.first) == (False, False, True)
-    assert first.speedup["eager"].low > mixed.speedup["eager"].low == ordinary.speedup["eager"].low
 
 
 async def test_a_finalist_is_timed_in_several_processes(device: Device, problem: Problem, facts: ProblemFacts) -> None:
