@@ -27,9 +27,6 @@ def cases() -> list[object]:
             marks: list[pytest.MarkDecorator] = [NEEDS_GPU] if asked.pool == "gpu" else []
             if kernel not in asked.always:
                 marks.append(pytest.mark.thorough)
-            if expected.open_:
-                # Whether it wins hangs on how many cores there are.
-                marks.append(pytest.mark.xfail(reason=expected.open_, strict=False))
             found.append(pytest.param(suite, kernel, expected, id=f"{kernel} on {asked.pool}", marks=marks))
     return found
 

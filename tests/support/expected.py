@@ -18,8 +18,6 @@ class Expected:
     """Layer of isolation that it takes."""
     may_win: bool = True
     """Whether it may be counted as faster where it is correct: what is right, and lies about its time, may not."""
-    open_: str = ""
-    """What is not refused yet, and why."""
 
 
 def is_(
@@ -29,11 +27,10 @@ def is_(
     says: str = "",
     needs: str = "",
     may_win: bool = True,
-    open_: str = "",
 ) -> Expected:
-    return Expected(frozenset(verdicts), naive, free, says, needs, may_win, open_)
+    return Expected(frozenset(verdicts), naive, free, says, needs, may_win)
 
 
-def unseen(*verdicts: str, says: str = "", open_: str = "") -> Expected:
+def unseen(*verdicts: str, says: str = "") -> Expected:
     """Of an attack on the harness itself: no naive evaluator has what it attacks, and it gains nothing."""
-    return is_(*verdicts, naive=None, says=says, may_win=False, open_=open_)
+    return is_(*verdicts, naive=None, says=says, may_win=False)
