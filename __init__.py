@@ -10,13 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .api.benchmarks import bench_kernelbench
     from .api.evaluating import apply, evaluate
     from .api.optimized import Optimized
+    from .api.questions import questions, sql
+    from .api.replays import carries_over, diff, replay, resume
     from .api.searching import Step, export, fork, import_log, lineage, optimize
     from .api.timing import time
-    from .asking import questions, sql
-    from .benching import bench_kernelbench
-    from .replaying import carries_over, diff, replay, resume
 
 __all__ = [
     "Optimized",
@@ -43,9 +43,9 @@ _MODULES = {
     "api.optimized": ("Optimized",),
     "api.searching": ("Step", "export", "fork", "import_log", "lineage", "optimize"),
     "api.timing": ("time",),
-    "asking": ("questions", "sql"),
-    "benching": ("bench_kernelbench",),
-    "replaying": ("carries_over", "diff", "replay", "resume"),
+    "api.questions": ("questions", "sql"),
+    "api.benchmarks": ("bench_kernelbench",),
+    "api.replays": ("carries_over", "diff", "replay", "resume"),
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names}
 

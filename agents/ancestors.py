@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..bus import Bus
+from ..graph.inheritance import ReadSession
 from ..schemas import Envelope, SessionOpened, event_tag
 from ..store import UnknownSession, read_recorded
-from .inheritance import ReadSession
 
 _FIRST = event_tag(SessionOpened)
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from ..graph.session_graph import NodeRecord, SearchGraph
 from ..knowledge import Trial, distill
 from ..schemas import Event, SessionClosed, SessionOpened, SkillDistilled, Verdict
-from .graph import NodeRecord, SearchGraph
 from .runtime import Answer, Work
 
 

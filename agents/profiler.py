@@ -6,6 +6,7 @@ import structlog
 from msgspec.structs import replace
 
 from ..bus import Bus
+from ..graph.worth_profiling import wanted, worth_a_look
 from ..hardware.device import Device
 from ..hardware.dropin import finish
 from ..schemas import (
@@ -23,7 +24,6 @@ from ..schemas import (
     Verdict,
 )
 from .candidates import installed, source_of
-from .looking import wanted, worth_a_look
 from .runtime import Answer, Work
 
 LEAST_SPEEDUP = 0.9

@@ -17,10 +17,10 @@ from typing import Generic, Protocol, TypeVar
 import structlog
 
 from ..bus import Bus, Consumer, Delivery, FairConsumer
+from ..graph.inheritance import Told, inherited
+from ..graph.session_graph import SearchGraph
 from ..schemas import Envelope, Event, KernelswarmError, SessionOpened, event_tag, seal
 from .ancestors import reader
-from .graph import SearchGraph
-from .inheritance import Told, inherited
 
 GIVE_UP_AFTER = 4
 """Deliveries of one event after which a role stops trying and says so."""

@@ -4,15 +4,7 @@ from collections.abc import Sequence
 
 from ..bus import Bus
 from ..hardware.device import Device
-from ..schemas import (
-    CandidateCompiled,
-    CandidateVerified,
-    Event,
-    Evidence,
-    Verdict,
-    VerificationFailed,
-    VerifyReport,
-)
+from ..schemas import CandidateCompiled, CandidateVerified, Event, Evidence, Verdict, VerificationFailed, VerifyReport
 from .candidates import installed, source_of
 from .runtime import Answer, Work
 

@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..agents.home import kernelswarm_home
-from ..agents.search import grounded, session_on
-from ..agents.session import Evaluation, SearchOptions, evaluation_of
 from ..agents.synthesizer.backend import GIVEN
-from ..asking import blocking
 from ..hardware.assembly import language_taken
 from ..hardware.pool_files import find_pool
 from ..hardware.problem_files import load_candidate
+from ..sessions.home import kernelswarm_home
+from ..sessions.search import grounded, session_on
+from ..sessions.session import Evaluation, SearchOptions, evaluation_of
 from .progress import progress, step_text
+from .questions import blocking
 from .searching import problem_of
 
 if TYPE_CHECKING:

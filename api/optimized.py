@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..agents.session import SearchResult
 from ..hardware.from_python import Traced
 from ..schemas import InputError, Interval
 from ..schemas.pool import BASELINE_NAMES
+from ..sessions.session import SearchResult
 
 if TYPE_CHECKING:
     from .applying import Applied

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ..agents.graph import SearchGraph
+from ..graph.session_graph import SearchGraph
 from ..schemas import BaselinesMeasured, Event, NodeDiagnosed
 
 WIDTH = 100

@@ -5,22 +5,22 @@ from pathlib import Path
 from typing import Any
 
 from .. import store
-from ..agents.finished import finished_file
-from ..agents.forking import fork_point
-from ..agents.home import kernelswarm_home
-from ..agents.lineage import Step
-from ..agents.lineage import lineage as read_lineage
-from ..agents.recorded_session import RecordedSession, read_session
-from ..agents.search import searching
-from ..agents.session import INJECT, SearchOptions
-from ..asking import blocking
 from ..bus import asked_bus
 from ..hardware.from_python import Traced, trace
 from ..hardware.problem_files import load_problem
 from ..schemas import InputError, Origin
+from ..sessions.finished_file import finished_file
+from ..sessions.fork import fork_point
+from ..sessions.home import kernelswarm_home
+from ..sessions.lineage import Step
+from ..sessions.lineage import lineage as read_lineage
+from ..sessions.recorded_session import RecordedSession, read_session
+from ..sessions.search import searching
+from ..sessions.session import INJECT, SearchOptions
 from ..store import Imported, Manifest, write_export
 from .optimized import Optimized
 from .progress import progress, step_text
+from .questions import blocking
 
 
 def optimize(

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from ..agents.home import kernelswarm_home
-from ..asking import blocking
 from ..hardware.ordinary.files import TimedFile, time_path
+from ..sessions.home import kernelswarm_home
+from .questions import blocking
 
 
 def time(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from kernelswarm.agents.synthesizer.playbook import cpp_math
+from kernelswarm.codegen.cpp import math as cpp_math
 
 Key = tuple[str, cpp_math.Level]
 """Name and level of a function."""

@@ -19,9 +19,9 @@ import msgspec
 from _agreement_kernels import OPERATORS, Operator
 from _shared import RESULTS, WORKSPACE, BenchmarkError, machine, now, save, table, versions
 
-from kernelswarm.agents.synthesizer.playbook.knobs import complete
-from kernelswarm.agents.synthesizer.playbook.traits import error_allowed
-from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
+from kernelswarm.codegen.backends import WRITERS
+from kernelswarm.codegen.cpp.features import error_allowed
+from kernelswarm.codegen.ir.tunables import complete
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness import verification
 from kernelswarm.hardware.harness.case_host import CaseHost

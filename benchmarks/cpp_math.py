@@ -22,7 +22,7 @@ import _cpp_math_harness as harness
 import numpy as np
 from _shared import RESULTS, BenchmarkError, machine, now, save, table, versions
 
-from kernelswarm.agents.synthesizer.playbook.cpp_math import TABLE
+from kernelswarm.codegen.cpp.math import TABLE
 from kernelswarm.hardware.compilers import find_compiler
 from kernelswarm.hardware.languages.cpp import BASE_FLAGS, compile
 from kernelswarm.schemas import HardwareFacts, Pool

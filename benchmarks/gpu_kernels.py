@@ -66,7 +66,7 @@ def write(folder: Path, names: list[str], drafts: int) -> None:
 
 
 def _drafts(operator: Operator, dtype: str, count: int) -> list[tuple[str, dict[str, Any], str]]:
-    from kernelswarm.agents.synthesizer.playbook import Playbook, Proposal
+    from kernelswarm.codegen import Playbook, Proposal
     from kernelswarm.hardware.capture import capture
     from kernelswarm.schemas import HardwareFacts, Intent, MemoryOperator, NodePlanned, ProblemFacts, Work
 

@@ -24,7 +24,7 @@ from typing import Any
 from _ordinary_problems import PROBLEMS
 from _shared import RESULTS, WORKSPACE, geometric_mean, machine, now, save, table, versions
 
-from kernelswarm.agents.synthesizer.playbook.playbook import Playbook, Proposal
+from kernelswarm.codegen.generator import Playbook, Proposal
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.platforms import detect

@@ -24,7 +24,6 @@ from typing import Any
 import msgspec
 from _shared import RESULTS, ROOT, machine, now, save, table, versions
 
-from kernelswarm.agents.replay import Replay
 from kernelswarm.schemas import (
     CandidateCompiled,
     CandidateProfiled,
@@ -42,6 +41,7 @@ from kernelswarm.schemas import (
     encode,
     seal,
 )
+from kernelswarm.sessions.replay import Replay
 from kernelswarm.store import Log, log_path
 from kernelswarm.store.checked import checked_in
 

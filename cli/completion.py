@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from ..agents.home import kernelswarm_home
 from ..hardware.pool_files import load_pools
 from ..schemas import KernelswarmError
+from ..sessions.home import kernelswarm_home
 from ..store import log_path, questions, run_sql
 
 LATEST = 50

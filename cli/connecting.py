@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..bus import VARIABLES, Bus, connecting_with
-from .terminal import err
+from .display.terminal import err
 
 PANEL = "Credentials of the cluster"
 """Heading of these options in ``--help``."""

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from ..agents.search import Search
 from ..schemas import SessionClosed
+from ..sessions.search import Search
+from .display.live import Display
 from .interrupts import Interrupts
-from .live import Display
 
 
 async def follow(search: Search, display: Display, interrupts: Interrupts) -> None:

@@ -6,7 +6,7 @@ import typer
 from rich.markup import escape
 
 from ..schemas import BusError, InputError, KernelswarmError, StoreError
-from . import (
+from .commands import (
     bench,
     compile,
     diff,
@@ -29,9 +29,9 @@ from . import (
     time,
 )
 from .connecting import connecting
+from .display.terminal import configure_logging, err
 from .interrupts import EXIT_INTERRUPTED
-from .mistakes import mistake
-from .terminal import configure_logging, err
+from .usage_errors import mistake
 
 EXIT_NO = 1
 EXIT_BAD_INPUT = 2

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ..agents.session import AGAINST, MEASURES
+from ..sessions.session import AGAINST, MEASURES
 from .completion import pool_names, python_files, session_ids
 
 Pool = Annotated[

@@ -7,11 +7,11 @@ from pathlib import Path
 from rich.markup import escape
 
 from .. import store
-from ..agents.recorded_session import RecordedSession, read_session
 from ..bus import Bus
 from ..schemas import InputError, StoreError
+from ..sessions.recorded_session import RecordedSession, read_session
 from ..store import LogBusyError, UnknownSession, log_path
-from .terminal import err
+from .display.terminal import err
 
 MANY = 10_000
 """Sessions that a misspelt id is compared with."""

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import msgspec
 
-from ..agents.finished import finished_file
-from ..agents.search import Search
-from ..agents.session import SearchResult
 from ..schemas import InputError, encode
+from ..sessions.finished_file import finished_file
+from ..sessions.search import Search
+from ..sessions.session import SearchResult
 
 CHOSEN_FOLDER = "out.txt"
 """Beside what a session leaves in the home: the folder that its files go to instead."""

@@ -6,15 +6,15 @@ from pathlib import Path
 
 from ..agents.planner.synthesis import NOTHING_TO_TRY
 from ..agents.registry import ALL_ROLES
-from ..agents.search import searching
-from ..agents.session import SearchOptions, SearchResult
 from ..schemas import InputError, Origin, Problem
+from ..sessions.search import searching
+from ..sessions.session import SearchOptions, SearchResult
+from .display.live import open_display
+from .display.summary import print_summary
+from .display.terminal import print_json
 from .following import follow
 from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
-from .live import open_display
 from .report import keep_folder, make_folder, write_result
-from .summary import print_summary
-from .terminal import print_json
 
 EXIT_NOTHING_TO_TRY = 3
 """Exit status of a search for which not one candidate could be made."""

@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ..agents.search import searching
-from ..agents.session import SearchOptions
 from ..bus import Bus, embedded
 from ..bus.bulk import running
 from ..schemas import BusError, decode
+from ..sessions.search import searching
+from ..sessions.session import SearchOptions
 from ..store import recording
 from .audit import Chain, audit
 from .order import Order

@@ -5,9 +5,9 @@ import itertools
 from collections import defaultdict
 from pathlib import Path
 
-from ..agents.replay import replay
 from ..bus import Bus
 from ..schemas import CandidateProposed, Envelope, NodeDiagnosed, ReplayDivergence, Verdict
+from ..sessions.replay import replay
 from ..store import run_sql, wait_recorded
 from ..store.chain import GENESIS, Row, chain_hash, disagreement
 from .plans import RoundPlan

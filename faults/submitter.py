@@ -9,10 +9,10 @@ import os
 import sys
 from pathlib import Path
 
-from ..agents.search import Search
-from ..agents.session import SearchOptions, open_session
 from ..bus import Bus
 from ..schemas import decode
+from ..sessions.search import Search
+from ..sessions.session import SearchOptions, open_session
 from .order import Order
 from .problem import PROBLEM
 

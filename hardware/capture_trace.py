@@ -9,14 +9,7 @@ from typing import Any
 from ..schemas import ProblemError
 from .capture_decompositions import decompositions
 from .capture_spelled import spelled
-from .capture_state import (
-    attributes_kept,
-    check_writes,
-    is_reassigned,
-    state_of,
-    tensor_names,
-    traceable_copy,
-)
+from .capture_state import attributes_kept, check_writes, is_reassigned, state_of, tensor_names, traceable_copy
 from .capture_structure import flattened
 
 

@@ -1,29 +1,9 @@
 """What is said: events and the records they carry. Read this folder and you know the system. No I/O."""
 
-from .base import (
-    Schema,
-    decode,
-    encode,
-    sha256,
-)
-from .device_profile import (
-    DeviceProfile,
-    KernelProfile,
-)
-from .diagnosis import (
-    Advice,
-    AdviceAction,
-    Bottleneck,
-    Finding,
-)
-from .envelope import (
-    Envelope,
-    decode_envelope,
-    encode_envelope,
-    event_id,
-    event_tag,
-    seal,
-)
+from .base import Schema, decode, encode, sha256
+from .device_profile import DeviceProfile, KernelProfile
+from .diagnosis import Advice, AdviceAction, Bottleneck, Finding
+from .envelope import Envelope, decode_envelope, encode_envelope, event_id, event_tag, seal
 from .errors import (
     BusError,
     HarnessError,
@@ -63,19 +43,7 @@ from .events import (
     SynthesisFailed,
     VerificationFailed,
 )
-from .graph import (
-    Arg,
-    Dim,
-    DType,
-    Expr,
-    Graph,
-    Items,
-    Node,
-    Ref,
-    SpecialFloat,
-    SymbolSource,
-    TensorMeta,
-)
+from .graph import Arg, Dim, DType, Expr, Graph, Items, Node, Ref, SpecialFloat, SymbolSource, TensorMeta
 from .measurement import (
     Artifact,
     BaselineReport,
@@ -95,24 +63,9 @@ from .measurement import (
     Verdict,
     VerifyReport,
 )
-from .pool import (
-    Accelerator,
-    HardwareFacts,
-    Pool,
-)
-from .presence import (
-    WorkerPresence,
-)
-from .problem import (
-    InputFact,
-    InputKind,
-    Problem,
-    ProblemFacts,
-    ProblemFormat,
-    ShapeFacts,
-    StateFact,
-    Work,
-)
+from .pool import Accelerator, HardwareFacts, Pool
+from .presence import WorkerPresence
+from .problem import InputFact, InputKind, Problem, ProblemFacts, ProblemFormat, ShapeFacts, StateFact, Work
 
 __all__ = [
     "EVENTS",

@@ -6,9 +6,9 @@ Without counters the time line of the kernels is left, what the compiler said of
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...graph.session_graph import SearchGraph
+from ...graph.worth_profiling import seen
 from ...schemas import Bottleneck, DeviceProfile, KernelProfile, KernelResources, ProfileReport
-from ..graph import SearchGraph
-from ..looking import seen
 from .limits import AT_FLOOR, BANDWIDTH
 
 BUSY = 60.0

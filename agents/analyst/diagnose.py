@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ...graph.session_graph import SearchGraph
 from ...schemas import (
     Advice,
     Bottleneck,
@@ -17,7 +18,6 @@ from ...schemas import (
     VerificationFailed,
 )
 from ...schemas.pool import BASELINE_NAMES
-from ..graph import SearchGraph
 from . import device, device_advice, device_findings, evidence, faults
 from .device import DeviceLimits
 from .limits import Limits, advise, bottleneck

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from ...graph.session_graph import NodeRecord, SearchGraph
 from ...schemas import Finding, Recipe
-from ..graph import NodeRecord, SearchGraph
 from .limits import Limits
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ...graph.session_graph import SearchGraph
 from ...schemas import (
     Advice,
     AdviceAction,
@@ -16,7 +17,6 @@ from ...schemas import (
     Verdict,
     VerificationFailed,
 )
-from ..graph import SearchGraph
 
 
 def synthesis(event: SynthesisFailed) -> NodeDiagnosed:

@@ -7,8 +7,8 @@ they are often the larger part.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...graph.session_graph import SearchGraph
 from ...schemas import Advice, AdviceAction, Bottleneck, ProfileReport
-from ..graph import SearchGraph
 
 AT_FLOOR = 0.9
 """Roofline fraction above which only noise is left to win."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
+from ...graph.nodes import NodeRecord
+from ...graph.session_graph import SearchGraph
 from ...schemas import Verdict
-from ..graph import SearchGraph
-from ..records import NodeRecord
 from .state import PlannedNode, PlannerState
 
 

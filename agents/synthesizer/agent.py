@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ...graph.session_graph import NodeRecord, SearchGraph
 from ...schemas import (
     CandidateProposed,
     Event,
@@ -12,7 +13,6 @@ from ...schemas import (
     SynthesisFailed,
     Verdict,
 )
-from ..graph import NodeRecord, SearchGraph
 from ..runtime import Answer, LatestUsed, Work
 from .backend import Attempt, Backend, Request, open_backend
 from .existing import existing

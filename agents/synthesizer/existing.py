@@ -1,7 +1,7 @@
 """Kernels that exist already, handed on as they are: seeds, and what a fork goes on from. No backend is asked."""
 
+from ...graph.session_graph import SearchGraph
 from ...schemas import CandidateProposed, NodePlanned, SeedKernel, SessionOpened, SynthesisFailed
-from ..graph import SearchGraph
 
 
 def existing(graph: SearchGraph, opened: SessionOpened, plan: NodePlanned) -> CandidateProposed | SynthesisFailed:

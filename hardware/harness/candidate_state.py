@@ -10,16 +10,7 @@ from .answering import Refused, attempt
 from .arguments import Mapping, Values
 from .likeness import same
 from .state import Held, Start, cloned, held, parts_of, read, whole_of
-from .state_messages import (
-    ATTRIBUTE,
-    BUFFER,
-    INPUT,
-    NOT_PERSISTENT,
-    PARAMETER,
-    StateChecked,
-    StateEntry,
-    in_words,
-)
+from .state_messages import ATTRIBUTE, BUFFER, INPUT, NOT_PERSISTENT, PARAMETER, StateChecked, StateEntry, in_words
 
 _REGISTER = {
     PARAMETER: "make it an nn.Parameter",

@@ -11,19 +11,7 @@ from .batch_messages import Draw, Drawn
 from .case import Case, Planned
 from .kinds import GRADIENTS, NORMAL, instead_of, planned
 from .launcher import Launcher
-from .messages import (
-    CaseMade,
-    Compare,
-    Compared,
-    Explain,
-    Explained,
-    Failure,
-    MakeCase,
-    Open,
-    Opened,
-    Output,
-    Values,
-)
+from .messages import CaseMade, Compare, Compared, Explain, Explained, Failure, MakeCase, Open, Opened, Output, Values
 from .sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS
 from .state_messages import INPUT, StateEntry
 from .supplies import Supplies

@@ -20,18 +20,7 @@ from .handing_over import written
 from .kinds import GRADIENTS, NORMAL
 from .linux import LESS_URGENT
 from .meaning import TOO_SLOW, Meaningless, Usual, changed, elsewhere, is_slow, usual
-from .messages import (
-    CaseMade,
-    Compare,
-    Compared,
-    Explain,
-    Explained,
-    MakeCase,
-    Open,
-    Opened,
-    Spawn,
-    Values,
-)
+from .messages import CaseMade, Compare, Compared, Explain, Explained, MakeCase, Open, Opened, Spawn, Values
 from .place import Place, brought, here, settle
 from .precision import Answer, step_for, suspected
 from .state import roles

@@ -21,15 +21,7 @@ from collections.abc import Sequence
 import msgspec
 
 from . import linux, wire
-from .batch_messages import (
-    Clear,
-    Furnish,
-    Furnished,
-    Keep,
-    Kept,
-    Made,
-    TimekeeperCommand,
-)
+from .batch_messages import Clear, Furnish, Furnished, Keep, Kept, Made, TimekeeperCommand
 from .freezing import Frozen, Unreadable, elements
 from .messages import Failure
 from .sizes import bytes_of, width_of

@@ -5,8 +5,8 @@ import pytest
 
 import given
 from kernelswarm.agents.analyst import diagnose
-from kernelswarm.agents.graph import SearchGraph
-from kernelswarm.agents.synthesizer.playbook.triton_moves import GPU_MOVES
+from kernelswarm.codegen.triton.mutations import GPU_MOVES
+from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import (
     AdviceAction,
     Bottleneck,

@@ -9,11 +9,11 @@ import time
 from rich.console import Console
 from waiting import LIMIT_S, eventually
 
-from kernelswarm.agents.attendance import join_command, missing_roles, watch_attendance
 from kernelswarm.agents.registry import ROLES
 from kernelswarm.bus import Bus
-from kernelswarm.cli.live_pools import absent, live_table
+from kernelswarm.cli.commands.pools_live import absent, live_table
 from kernelswarm.schemas import WorkerPresence
+from kernelswarm.sessions.worker_availability import join_command, missing_roles, watch_attendance
 
 
 def worker(role: str, pool: str = "cpu", **changes) -> WorkerPresence:

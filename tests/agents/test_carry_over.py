@@ -7,8 +7,8 @@ import pytest
 
 import given
 import kernelswarm
-from kernelswarm.agents.carry_over import Carried, compared, spearman
 from kernelswarm.schemas import KernelswarmError, Verdict
+from kernelswarm.sessions.re_evaluation import Carried, compared, spearman
 
 
 def carried(node: str, rank: int, then: float, now: float | None) -> Carried:

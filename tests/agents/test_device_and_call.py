@@ -5,14 +5,11 @@ import pytest
 
 import given
 from kernelswarm.agents.analyst.diagnose import diagnose
-from kernelswarm.agents.finished import finished_file
-from kernelswarm.agents.forking import ForkPoint
-from kernelswarm.agents.graph import SearchGraph
 from kernelswarm.agents.planner.machine import decide
 from kernelswarm.agents.planner.state import PlannerState
 from kernelswarm.agents.profiler import Profiler
 from kernelswarm.agents.runtime import Work
-from kernelswarm.agents.session import SearchOptions, evaluation_of, result_of
+from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import (
     CandidateProfiled,
     ConfirmationPlanned,
@@ -29,6 +26,9 @@ from kernelswarm.schemas import (
     Timing,
     Verdict,
 )
+from kernelswarm.sessions.finished_file import finished_file
+from kernelswarm.sessions.fork import ForkPoint
+from kernelswarm.sessions.session import SearchOptions, evaluation_of, result_of
 
 GPU = given.pool(name="h200", platform="nvidia", languages=("triton",))
 NODES = ("n001", "n002", "n003")

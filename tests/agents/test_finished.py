@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 import given
-from kernelswarm.agents.finished import finished_file
-from kernelswarm.agents.graph import SearchGraph
+from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import (
     CandidateProfiled,
     InputError,
@@ -15,6 +14,7 @@ from kernelswarm.schemas import (
     ProfileReport,
     Verdict,
 )
+from kernelswarm.sessions.finished_file import finished_file
 
 OPENED_NS = 1_764_000_000 * 10**9
 """2025-11-24."""

@@ -8,11 +8,10 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 import given
-from kernelswarm.agents.graph import SearchGraph
 from kernelswarm.agents.planner.machine import Decision, decide
 from kernelswarm.agents.planner.state import PlannerState
-from kernelswarm.agents.replay import Replay, replay
 from kernelswarm.agents.runtime import Folds, Histories
+from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import (
     CandidateCompiled,
     CandidateProfiled,
@@ -27,6 +26,7 @@ from kernelswarm.schemas import (
     VerifyReport,
     event_tag,
 )
+from kernelswarm.sessions.replay import Replay, replay
 
 SESSION = "s-test1"
 Told = tuple[Envelope, Event]

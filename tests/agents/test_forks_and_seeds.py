@@ -10,18 +10,18 @@ from ground import GroundOf, shared
 from waiting import eventually
 
 import given
-from kernelswarm.agents.fitting import Target
-from kernelswarm.agents.forking import fork_point
-from kernelswarm.agents.graph import SearchGraph
-from kernelswarm.agents.lineage import lineage
 from kernelswarm.agents.planner.inheriting import begun
-from kernelswarm.agents.recorded_session import RecordedSession, read_session
-from kernelswarm.agents.replay import Replay
-from kernelswarm.agents.search import Search, searching, session_on
-from kernelswarm.agents.seeding import seeding
-from kernelswarm.agents.session import SearchOptions
+from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import InputError, Intent, NodeDiagnosed, Problem, Verdict, encode
+from kernelswarm.sessions.adaptation import Target
+from kernelswarm.sessions.fork import fork_point
+from kernelswarm.sessions.lineage import lineage
+from kernelswarm.sessions.recorded_session import RecordedSession, read_session
+from kernelswarm.sessions.replay import Replay
+from kernelswarm.sessions.search import Search, searching, session_on
+from kernelswarm.sessions.seed import seeding
+from kernelswarm.sessions.session import SearchOptions
 from kernelswarm.store import Log, log_path
 
 SMALL = given.SOURCE.replace("return x *", "for _ in range(8): x = torch.sigmoid(x * w) + x\n    return x *")

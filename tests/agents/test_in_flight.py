@@ -4,12 +4,12 @@ import msgspec
 import pytest
 
 import given
-from kernelswarm.agents.in_flight import GENERATIONS, kept_busy, width_for
 from kernelswarm.agents.planner.machine import WIDTH
 from kernelswarm.agents.registry import ALL_ROLES, AS_FITS, ROLES, fitted
-from kernelswarm.agents.session import SearchOptions
 from kernelswarm.bus import Bus
 from kernelswarm.schemas import Accelerator, HardwareFacts, WorkerPresence
+from kernelswarm.sessions.concurrency import GENERATIONS, kept_busy, width_for
+from kernelswarm.sessions.session import SearchOptions
 
 
 def machine(cores: int, devices: int) -> HardwareFacts:

@@ -9,13 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import given
-from kernelswarm.agents.forking import fork_point
-from kernelswarm.agents.graph import SearchGraph
-from kernelswarm.agents.inheritance import Told, comparable, inherit, inherited
 from kernelswarm.agents.planner.inheriting import begun
 from kernelswarm.agents.planner.machine import decide
 from kernelswarm.agents.planner.state import PlannerState
-from kernelswarm.agents.recorded_session import RecordedSession
+from kernelswarm.graph.inheritance import Told, comparable, inherit, inherited
+from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import (
     Envelope,
     Event,
@@ -30,6 +28,8 @@ from kernelswarm.schemas import (
     SessionOpened,
     Verdict,
 )
+from kernelswarm.sessions.fork import fork_point
+from kernelswarm.sessions.recorded_session import RecordedSession
 
 
 def planned(parent: str = "", intent: Intent = Intent.draft) -> NodePlanned:

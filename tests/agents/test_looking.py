@@ -3,8 +3,8 @@
 import msgspec
 
 import given
-from kernelswarm.agents.graph import SearchGraph
-from kernelswarm.agents.looking import SHARE, seen, worth_a_look
+from kernelswarm.graph.session_graph import SearchGraph
+from kernelswarm.graph.worth_profiling import SHARE, seen, worth_a_look
 from kernelswarm.schemas import (
     CandidateProfiled,
     CandidateVerified,

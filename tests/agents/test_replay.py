@@ -6,8 +6,7 @@ import histories
 import msgspec
 import pytest
 
-from kernelswarm.agents.inheritance import Told, inherited
-from kernelswarm.agents.replay import SAYS, Replay, ReplayReport, replay
+from kernelswarm.graph.inheritance import Told, inherited
 from kernelswarm.schemas import (
     Bottleneck,
     Envelope,
@@ -23,6 +22,7 @@ from kernelswarm.schemas import (
     encode,
     seal,
 )
+from kernelswarm.sessions.replay import SAYS, Replay, ReplayReport, replay
 
 CLOSED = "v1-budget"
 

@@ -15,10 +15,6 @@ import msgspec
 import pytest
 from waiting import LIMIT_S
 
-from kernelswarm.agents.recorded_session import read_session
-from kernelswarm.agents.replay import ReplayReport, replay
-from kernelswarm.agents.resuming import AlreadyClosed, resuming, standing
-from kernelswarm.agents.session import SearchResult
 from kernelswarm.hardware.platforms import detect
 from kernelswarm.hardware.pool_files import find_pool
 from kernelswarm.schemas import (
@@ -31,6 +27,10 @@ from kernelswarm.schemas import (
     encode,
     seal,
 )
+from kernelswarm.sessions.recorded_session import read_session
+from kernelswarm.sessions.replay import ReplayReport, replay
+from kernelswarm.sessions.resume import AlreadyClosed, resuming, standing
+from kernelswarm.sessions.session import SearchResult
 from kernelswarm.store import Log, log_path
 
 ONE_SEARCH = Path(__file__).parent.parent / "support" / "one_search.py"

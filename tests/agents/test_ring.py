@@ -16,12 +16,10 @@ from waiting import LONG_S, within
 
 import given
 from kernelswarm.agents.analyst import diagnose
-from kernelswarm.agents.graph import SearchGraph
 from kernelswarm.agents.planner.machine import decide
 from kernelswarm.agents.planner.state import PlannerState
-from kernelswarm.agents.search import Search, searching, session_on
-from kernelswarm.agents.session import SearchOptions, evaluation_of
 from kernelswarm.bus import embedded
+from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import (
     BaselinesMeasured,
@@ -34,6 +32,8 @@ from kernelswarm.schemas import (
     SkillDistilled,
     StopRequested,
 )
+from kernelswarm.sessions.search import Search, searching, session_on
+from kernelswarm.sessions.session import SearchOptions, evaluation_of
 from kernelswarm.store import Log, log_path, run_sql
 
 OPTIONS = SearchOptions(budget=4, seed=3)

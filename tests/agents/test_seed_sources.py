@@ -9,9 +9,9 @@ import pytest
 from story import story
 
 import given
-from kernelswarm.agents.fitting import Target
-from kernelswarm.agents.seeding import MOST_SESSIONS, seeding
 from kernelswarm.schemas import InputError, LogCorrupted, SessionClosed
+from kernelswarm.sessions.adaptation import Target
+from kernelswarm.sessions.seed import MOST_SESSIONS, seeding
 from kernelswarm.store import import_log, log_path
 
 TARGET = Target(given.problem(), given.facts(), given.pool(), given.hardware())

@@ -7,9 +7,8 @@ import pytest
 
 import given
 from kernelswarm.agents.distiller import lesson
-from kernelswarm.agents.graph import SearchGraph
 from kernelswarm.agents.registry import ROLES, parse_roles
-from kernelswarm.agents.session import SearchOptions, evaluation_of, new_session_id, result_of
+from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import (
     CandidateCompiled,
     CandidateProfiled,
@@ -29,6 +28,7 @@ from kernelswarm.schemas import (
     VerificationFailed,
     VerifyReport,
 )
+from kernelswarm.sessions.session import SearchOptions, evaluation_of, new_session_id, result_of
 
 INTERVAL = given.interval(1.9)
 PLAN = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)

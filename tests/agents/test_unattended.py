@@ -8,16 +8,16 @@ import pytest
 from waiting import eventually, within
 
 import given
-from kernelswarm.agents import search as searches
 from kernelswarm.agents.planner.agent import Planner
 from kernelswarm.agents.registry import ROLES
 from kernelswarm.agents.runtime import Histories, Worker
-from kernelswarm.agents.search import Search, timed
-from kernelswarm.agents.session import SearchOptions, open_session
-from kernelswarm.agents.unattended import Unattended, left_alone, stuck_without
 from kernelswarm.bus import Bus
 from kernelswarm.bus.alive import running_beside
 from kernelswarm.schemas import NodePlanned, WorkerPresence
+from kernelswarm.sessions import search as searches
+from kernelswarm.sessions.orphaned import Unattended, left_alone, stuck_without
+from kernelswarm.sessions.search import Search, timed
+from kernelswarm.sessions.session import SearchOptions, open_session
 
 SESSION = "rmsnorm-abcde"
 

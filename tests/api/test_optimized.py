@@ -8,11 +8,11 @@ import torch
 from winning import RIGHT, ROWS, Scale, optimized
 
 import kernelswarm
-from kernelswarm.agents.session import Ordinary
 from kernelswarm.api.optimized import Optimized
 from kernelswarm.hardware.from_python import Traced, trace
 from kernelswarm.schemas import InputError, Interval, ProblemError, ProblemFormat
 from kernelswarm.schemas.problem import Problem
+from kernelswarm.sessions.session import Ordinary
 
 DOUBLE = "calls = 0\ndef kernel(x):\n    global calls\n    calls += 1\n    return x * 2\n"
 

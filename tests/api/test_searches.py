@@ -9,9 +9,9 @@ import torch
 
 import given
 import kernelswarm
-from kernelswarm.agents.graph import SearchGraph
 from kernelswarm.api.optimized import Optimized
 from kernelswarm.api.progress import progress, step_text
+from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import BaselineReport, BaselinesMeasured, InputError, Roofline, StopRequested
 
 

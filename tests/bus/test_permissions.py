@@ -15,14 +15,14 @@ from waiting import LIMIT_S, LONG_S, eventually, within
 
 import given
 import kernelswarm
-from kernelswarm.agents.search import searching
-from kernelswarm.agents.session import SearchOptions
-from kernelswarm.agents.swarm import serving
 from kernelswarm.bus import Bus
 from kernelswarm.hardware.platforms import detect
 from kernelswarm.hardware.pool_files import find_pool
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import BusError, Event, NodePlanned, ProfilingFailed, SessionClosed, event_tag
+from kernelswarm.sessions.search import searching
+from kernelswarm.sessions.session import SearchOptions
+from kernelswarm.sessions.swarm import serving
 from kernelswarm.store import recording, run_sql
 
 CONF = Path(kernelswarm.__file__).parent / "deploy" / "nats-permissions.conf"

@@ -11,11 +11,11 @@ import pytest
 import pytest_asyncio
 
 import given
-from kernelswarm.agents import search
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.pool_files import find_pool
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import HardwareFacts, ProblemError, ProblemFacts
+from kernelswarm.sessions import search
 from kernelswarm.store import log_path
 
 PROBLEM = Path(search.__file__).parent.parent / "problems" / "rmsnorm.py"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from waiting import again_until
 
-from kernelswarm.cli import doctor
+from kernelswarm.cli.commands import doctor
 from kernelswarm.cli.completion import python_files
 from kernelswarm.cli.interrupts import Interrupts, run_interruptible
 from kernelswarm.cli.main import app, plain, run
@@ -128,7 +128,7 @@ def test_exit_statuses(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("kernelswarm.cli.doctor.examine", fail)
+    monkeypatch.setattr("kernelswarm.cli.commands.doctor.examine", fail)
     ran = kernelswarm("doctor", "--json")
     assert ran.status == status and ran.out == ""
     assert ran.err.startswith("interrupted" if status == 130 else "error: ")
@@ -138,7 +138,7 @@ def test_what_is_our_own_fault_is_not_hidden(monkeypatch: pytest.MonkeyPatch, ho
     def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("kernelswarm.cli.doctor.examine", fail)
+    monkeypatch.setattr("kernelswarm.cli.commands.doctor.examine", fail)
     with pytest.raises(ZeroDivisionError):
         run(["doctor"])
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kernelswarm.agents import search
 from kernelswarm.hardware.assembly import language_of
+from kernelswarm.sessions import search
 
 PROBLEM = Path(search.__file__).parent.parent / "problems" / "rmsnorm.py"
 

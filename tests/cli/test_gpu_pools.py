@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 import given
-from kernelswarm.cli import pools
+from kernelswarm.cli.commands import pools
 from kernelswarm.schemas import Accelerator, PoolError
 
 

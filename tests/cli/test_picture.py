@@ -8,10 +8,10 @@ from logged import a_session
 from rich.console import Console
 
 import given
-from kernelswarm.agents.graph import SearchGraph
-from kernelswarm.cli import live, terminal
-from kernelswarm.cli.live import Lines, Silent, open_display
-from kernelswarm.cli.picture import Picture
+from kernelswarm.cli.display import live, terminal
+from kernelswarm.cli.display.dashboard import Picture
+from kernelswarm.cli.display.live import Lines, Silent, open_display
+from kernelswarm.graph.session_graph import SearchGraph
 
 FIRST_DIAGNOSED = 7
 """Events of the session until its first node is judged."""

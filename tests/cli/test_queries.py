@@ -11,8 +11,8 @@ import pytest
 from logged import SESSION, SOURCE, write_session
 
 import given
-from kernelswarm.cli import pools
-from kernelswarm.cli.spelling import as_csv, as_json, unique
+from kernelswarm.cli.commands import pools
+from kernelswarm.cli.display.formatting import as_csv, as_json, unique
 from kernelswarm.schemas import PoolError
 from kernelswarm.store import Table
 

@@ -13,9 +13,9 @@ import pytest
 
 import given
 import kernelswarm
-from kernelswarm.agents.carry_over import Carried, compared
-from kernelswarm.cli.replay_text import print_carry_over
+from kernelswarm.cli.display.replay_text import print_carry_over
 from kernelswarm.schemas import Envelope, KernelswarmError, NodeDiagnosed, ReplayDivergence, Verdict, encode
+from kernelswarm.sessions.re_evaluation import Carried, compared
 from kernelswarm.store import log_path
 
 

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 import given
-from kernelswarm.agents.session import Evaluation, Ordinary, SearchResult, Speedup
-from kernelswarm.cli import evaluate
-from kernelswarm.cli.show_session import graph
-from kernelswarm.cli.summary import print_summary
+from kernelswarm.cli.commands import evaluate
+from kernelswarm.cli.display.show_session import graph
+from kernelswarm.cli.display.summary import print_summary
 from kernelswarm.schemas import Verdict
+from kernelswarm.sessions.session import Evaluation, Ordinary, SearchResult, Speedup
 from kernelswarm.store import NodeRow
 
 ORDINARY = Ordinary(

@@ -64,7 +64,7 @@ def diagnosed(problem, facts, pool, hardware, compiled, timed, seen) -> str:
 
     try:
         from kernelswarm.agents.analyst import diagnose
-        from kernelswarm.agents.graph import SearchGraph
+        from kernelswarm.graph.session_graph import SearchGraph
     except ImportError as error:
         return f"no diagnosis: the agents need {error.name}"
     from kernelswarm.schemas import CandidateCompiled, CandidateProfiled, SessionOpened, seal

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
+from kernelswarm.codegen.backends import WRITERS
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.problem_files import load_problem

@@ -15,14 +15,7 @@ from kernelswarm.hardware.assembly import language_of
 from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.dropin.finishing import literal
 from kernelswarm.hardware.native_source import candidate_in
-from kernelswarm.schemas import (
-    InputFact,
-    Problem,
-    ProblemFacts,
-    ProblemFormat,
-    ShapeFacts,
-    Work,
-)
+from kernelswarm.schemas import InputFact, Problem, ProblemFacts, ProblemFormat, ShapeFacts, Work
 
 REFERENCE = """
 import torch

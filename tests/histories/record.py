@@ -19,10 +19,10 @@ import histories  # noqa: E402
 
 import given  # noqa: E402
 import kernelswarm  # noqa: E402
-from kernelswarm.agents.search import searching  # noqa: E402
-from kernelswarm.agents.session import SearchOptions  # noqa: E402
 from kernelswarm.hardware.problem_files import load_problem  # noqa: E402
 from kernelswarm.schemas import CandidateProfiled, Event, NodeDiagnosed  # noqa: E402
+from kernelswarm.sessions.search import searching  # noqa: E402
+from kernelswarm.sessions.session import SearchOptions  # noqa: E402
 from kernelswarm.store import read_recorded  # noqa: E402
 
 POOL = 'name = "bare"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\n'

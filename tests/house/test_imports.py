@@ -10,19 +10,32 @@ import pytest
 import kernelswarm
 
 ROOT = Path(kernelswarm.__file__).parent
-ALLOWED = {
+BELOW = {
     "schemas": set(),
     "bus": {"schemas"},
     "store": {"schemas", "bus"},
     "hardware": {"schemas"},
     "knowledge": {"schemas"},
     "problems": {"schemas"},
-    "agents": {"schemas", "bus", "store", "hardware", "knowledge", "problems"},
-    "api": {"schemas", "bus", "store", "hardware", "knowledge", "problems", "agents", "asking"},
-    "cli": {"schemas", "bus", "store", "hardware", "knowledge", "problems", "agents", "faults", "kernelbench"},
-    "faults": {"schemas", "bus", "store", "hardware", "agents"},
-    "kernelbench": {"schemas", "bus", "store", "hardware", "agents"},
+    "graph": {"schemas"},
+    "codegen": {"schemas", "hardware"},
 }
+AGENTS = {*BELOW, "agents"}
+ALLOWED = {
+    **BELOW,
+    "agents": set(BELOW),
+    "sessions": AGENTS,
+    "bench": {*AGENTS, "sessions"},
+    "faults": {*AGENTS, "sessions"},
+    "api": {*AGENTS, "sessions", "bench"},
+    "cli": {*AGENTS, "sessions", "bench", "faults"},
+}
+"""What each folder may import."""
+ORDER = {
+    "codegen": ("ir", "lowering", "host", "cpp", "triton", ""),
+    "cli": ("display", "", "commands"),
+}
+"""Folders inside a folder, each of which imports only from those before it; an empty name: its own files."""
 ROLES = ("planner", "synthesizer", "analyst", "compiler", "verifier", "profiler", "distiller")
 
 
@@ -55,6 +68,56 @@ def test_a_folder_imports_only_what_stands_below_it(folder: str) -> None:
         if (top := name.split(".")[0]) in ALLOWED and top != folder and top not in ALLOWED[folder]
     ]
     assert not wrong
+
+
+@pytest.mark.parametrize("folder", ORDER)
+def test_folders_inside_a_folder_import_in_order(folder: str) -> None:
+    order = ORDER[folder]
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in modules(folder)
+        for name in imported(path)
+        if name.startswith(f"{folder}.") and order.index(inside(name, order)) > order.index(inside(dotted(path), order))
+        if dotted(path) != "cli.main"
+    ]
+    assert not wrong
+
+
+def inside(name: str, order: tuple[str, ...]) -> str:
+    """Which folder inside the top one a module stands in."""
+    second = name.split(".")[1] if "." in name else ""
+    return second if second in order else ""
+
+
+def dotted(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    files = {dotted(path): path for folder in ALLOWED for path in modules(folder)}
+    waiting = {name: {used for used in needed(path) if used in files and used != name} for name, path in files.items()}
+    while ready := [name for name, used in waiting.items() if not used & waiting.keys()]:
+        for name in ready:
+            del waiting[name]
+    assert not waiting, "these import each other, or what does"
+
+
+def needed(path: Path) -> set[str]:
+    """Modules that a file imports when it runs: what stands under TYPE_CHECKING is for readers."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    package = list(path.relative_to(ROOT).with_suffix("").parts[:-1])
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
+            module = ".".join(filter(None, base))
+            names |= {module} if node.module else set()
+            names |= {f"{module}.{alias.name}".lstrip(".") for alias in node.names}
+    return names
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelswarm.kernelbench import chosen, tasks_of
+from kernelswarm.bench.kernelbench import chosen, tasks_of
 from kernelswarm.schemas import InputError
 
 

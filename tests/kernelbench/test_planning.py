@@ -4,8 +4,8 @@ from pathlib import Path
 
 from benched import row
 
-from kernelswarm.kernelbench import Outcome, Row, Task
-from kernelswarm.kernelbench.planning import Plan, plan
+from kernelswarm.bench.kernelbench import Outcome, Row, Task
+from kernelswarm.bench.kernelbench.planning import Plan, plan
 
 KEPT: dict[int, Row | None] = {
     1: row(1),

@@ -7,8 +7,8 @@ from benched import row
 from logged import SESSION, a_session, planned
 
 import given
-from kernelswarm.agents.graph import SearchGraph
-from kernelswarm.kernelbench import Outcome, Row, reading
+from kernelswarm.bench.kernelbench import Outcome, Row, reading
+from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import Event, HarnessError, ProfileReport, SessionClosed, Timing, Verdict
 
 BLANK = Row(level=1, number=2, problem="2_Problem", verdict=Outcome.running, pool="cpu", minutes_per_problem=2.0)

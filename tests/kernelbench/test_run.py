@@ -17,9 +17,9 @@ import pytest
 from waiting import LONG_S
 
 import kernelswarm
+from kernelswarm.bench.kernelbench import Outcome, Report, Row, judging
 from kernelswarm.cli.main import run
 from kernelswarm.hardware.device import Device
-from kernelswarm.kernelbench import Outcome, Report, Row, judging
 from kernelswarm.schemas import BusError, HarnessError
 
 BUDGET = 3

@@ -3,9 +3,9 @@
 import pytest
 from benched import row
 
-from kernelswarm.kernelbench import Outcome, Row
-from kernelswarm.kernelbench.score import fast_p, misses, scores
-from kernelswarm.kernelbench.watching import progress_of
+from kernelswarm.bench.kernelbench import Outcome, Row
+from kernelswarm.bench.kernelbench.progress import progress_of
+from kernelswarm.bench.kernelbench.score import fast_p, misses, scores
 
 MISSING = {"eager_speedup": None, "eager_low": None, "compile_speedup": None, "compile_low": None}
 

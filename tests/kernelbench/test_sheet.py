@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from benched import row
 
-from kernelswarm.kernelbench import Outcome, Sheet, Task
-from kernelswarm.kernelbench.row import COLUMNS, changes
-from kernelswarm.kernelbench.sheet import open_sheet
+from kernelswarm.bench.kernelbench import Outcome, Sheet, Task
+from kernelswarm.bench.kernelbench.results_table import open_sheet
+from kernelswarm.bench.kernelbench.row import COLUMNS, changes
 from kernelswarm.schemas import InputError
 
 

@@ -6,10 +6,10 @@ import pytest
 from benched import row
 from rich.console import Console
 
-from kernelswarm.cli import bench_summary
-from kernelswarm.cli.bench_live import Board, Lines, left_text, row_line
+from kernelswarm.bench.kernelbench import Outcome, Progress, Task, report_on
+from kernelswarm.cli.display import bench_summary
+from kernelswarm.cli.display.bench_live import Board, Lines, left_text, row_line
 from kernelswarm.cli.main import run
-from kernelswarm.kernelbench import Outcome, Progress, Task, report_on
 
 MISSING = {"eager_speedup": None, "eager_low": None, "compile_speedup": None, "compile_low": None}
 REFUSED = row(3, verdict=Outcome.refused, cause="refused: memory", seconds=2.0, **MISSING)

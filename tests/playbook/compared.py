@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
+from kernelswarm.codegen.backends import WRITERS
 from kernelswarm.hardware.capture import capture, count_work
 from kernelswarm.schemas import Graph, InputFact, ProblemFacts
 

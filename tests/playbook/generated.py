@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 from operators import CASES
 
-from kernelswarm.agents.synthesizer.playbook.candidate import generate
-from kernelswarm.agents.synthesizer.playbook.knobs import settings
+from kernelswarm.codegen.cpp.candidate import generate
+from kernelswarm.codegen.ir.tunables import settings
 from kernelswarm.hardware.capture import capture, count_work
 from kernelswarm.schemas import InputFact, ProblemFacts
 

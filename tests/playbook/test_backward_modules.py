@@ -12,7 +12,7 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).parent))
 from compared import facts_of, loaded, same, tensors
 
-from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
+from kernelswarm.codegen.backends import WRITERS
 from kernelswarm.hardware.capture import capture, capture_backward
 from kernelswarm.hardware.harness.backward import cotangents, differentiated
 

@@ -13,9 +13,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 import graphs
 from compared import facts_of
 
-from kernelswarm.agents.synthesizer.playbook.candidate import plan_of
-from kernelswarm.agents.synthesizer.playbook.coverage import why_left, why_nothing
-from kernelswarm.agents.synthesizer.playbook.knobs import Settings
+from kernelswarm.codegen.cpp.candidate import plan_of
+from kernelswarm.codegen.ir.tunables import Settings
+from kernelswarm.codegen.lowering.coverage import why_left, why_nothing
 from kernelswarm.hardware.capture import capture
 from kernelswarm.schemas import Graph, InputFact, ProblemError, ShapeFacts, StateFact, decode, encode
 

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from kernelswarm.agents.synthesizer.playbook import cpp_lookup
+from kernelswarm.codegen.cpp import lookup as cpp_lookup
 
 KEYS = {"float32": "float", "float64": "double", "int32": "int32_t", "int64": "int64_t", "int16": "int16_t"} | {
     "uint8": "uint8_t"

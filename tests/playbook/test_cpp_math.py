@@ -9,7 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from kernelswarm.agents.synthesizer.playbook import cpp_math
+from kernelswarm.codegen.cpp import math as cpp_math
 
 FLAGS = ["-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-fopenmp", "-fno-math-errno", "-fno-trapping-math"]
 GATHERS = ["-mtune=haswell"] if platform.machine() == "x86_64" else []

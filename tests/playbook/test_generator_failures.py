@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import graphs
 
 from kernelswarm.agents.synthesizer.backend import Answer, Request
-from kernelswarm.agents.synthesizer.playbook.backend import PlaybookBackend
-from kernelswarm.cli.terminal import TRACEBACK_CHARACTERS, _end_of_traceback
+from kernelswarm.agents.synthesizer.generator import PlaybookBackend
+from kernelswarm.cli.display.terminal import TRACEBACK_CHARACTERS, _end_of_traceback
 from kernelswarm.schemas import Graph, Intent, MemoryOperator, NodePlanned, Ref, SynthesisFailed
 
 

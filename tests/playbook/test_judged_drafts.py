@@ -10,7 +10,7 @@ import pytest_asyncio
 sys.path.insert(0, str(Path(__file__).parent))
 from graphs import HARDWARE
 
-from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
+from kernelswarm.codegen.backends import WRITERS
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import Pool, Recipe, Verdict

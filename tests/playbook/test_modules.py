@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from compared import Pair, facts_of, tensors
 from modules import MODULES, TRITON, WRITES
 
-from kernelswarm.agents.synthesizer.playbook.aten import pyname
-from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
+from kernelswarm.codegen.backends import WRITERS
+from kernelswarm.codegen.lowering.aten import pyname
 from kernelswarm.hardware.capture import capture
 
 HERE = Path(__file__).parent

@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
+from kernelswarm.codegen.backends import WRITERS
 from kernelswarm.hardware.capture import capture
 from kernelswarm.schemas import Graph, InputFact, ProblemFacts, ShapeFacts, Work
 

@@ -12,16 +12,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import graphs
 
-from kernelswarm.agents.synthesizer.playbook import Exhausted, Playbook, Proposal
-from kernelswarm.agents.synthesizer.playbook.candidate import generate
-from kernelswarm.agents.synthesizer.playbook.knob_moves import MOVES, moves
-from kernelswarm.agents.synthesizer.playbook.knobs import DOMAINS, Settings, complete, domains, settings
-from kernelswarm.agents.synthesizer.playbook.normal import normalise
-from kernelswarm.agents.synthesizer.playbook.poly import divide, poly, product, variable
-from kernelswarm.agents.synthesizer.playbook.printing import python_poly
-from kernelswarm.agents.synthesizer.playbook.regions import Fusion, partition
-from kernelswarm.agents.synthesizer.playbook.traits import error_allowed, traits_of
-from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
+from kernelswarm.codegen import Exhausted, Playbook, Proposal
+from kernelswarm.codegen.backends import WRITERS
+from kernelswarm.codegen.cpp.candidate import generate
+from kernelswarm.codegen.cpp.features import error_allowed, traits_of
+from kernelswarm.codegen.cpp.mutations import MOVES, moves
+from kernelswarm.codegen.ir.poly import divide, poly, product, variable
+from kernelswarm.codegen.ir.printing import python_poly
+from kernelswarm.codegen.ir.tunables import DOMAINS, Settings, complete, domains, settings
+from kernelswarm.codegen.lowering.normal import normalise
+from kernelswarm.codegen.lowering.regions import Fusion, partition
 from kernelswarm.hardware.native_source import native_source
 from kernelswarm.hardware.work import count_work
 from kernelswarm.schemas import Advice, AdviceAction, Intent, MemoryOperator, NodePlanned, Skill, decode, encode

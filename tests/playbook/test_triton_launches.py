@@ -13,13 +13,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 import graphs
 from graphs import call, graph, source
 
-from kernelswarm.agents.synthesizer.playbook.poly import ZERO, poly
-from kernelswarm.agents.synthesizer.playbook.triton import triton_library
-from kernelswarm.agents.synthesizer.playbook.triton_candidate import generate_triton, gpu_plan
-from kernelswarm.agents.synthesizer.playbook.triton_knobs import gpu_settings
-from kernelswarm.agents.synthesizer.playbook.triton_launch import settled
-from kernelswarm.agents.synthesizer.playbook.triton_layout import layout_of
-from kernelswarm.agents.synthesizer.playbook.triton_listed import KIND, Listed, launches_literal
+from kernelswarm.codegen.ir.poly import ZERO, poly
+from kernelswarm.codegen.triton.candidate import generate_triton, gpu_plan
+from kernelswarm.codegen.triton.launch import settled
+from kernelswarm.codegen.triton.launch_table import KIND, Listed, launches_literal
+from kernelswarm.codegen.triton.layout import layout_of
+from kernelswarm.codegen.triton.source import triton_library
+from kernelswarm.codegen.triton.tunables import gpu_settings
 from kernelswarm.hardware.languages._triton_source import MOST_LAUNCHES
 from kernelswarm.schemas import InputFact, Items, ShapeFacts
 

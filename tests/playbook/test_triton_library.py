@@ -12,14 +12,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 import graphs
 from graphs import call, graph, source
 
-from kernelswarm.agents.synthesizer.playbook import Playbook, Proposal
-from kernelswarm.agents.synthesizer.playbook.poly import floordiv, modulo, poly
-from kernelswarm.agents.synthesizer.playbook.rejoin import together
-from kernelswarm.agents.synthesizer.playbook.triton import triton_library
-from kernelswarm.agents.synthesizer.playbook.triton_candidate import generate_triton, gpu_plan
-from kernelswarm.agents.synthesizer.playbook.triton_knobs import gpu_settings
-from kernelswarm.agents.synthesizer.playbook.triton_launch import evaluate
-from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
+from kernelswarm.codegen import Playbook, Proposal
+from kernelswarm.codegen.backends import WRITERS
+from kernelswarm.codegen.ir.poly import floordiv, modulo, poly
+from kernelswarm.codegen.lowering.rejoin import together
+from kernelswarm.codegen.triton.candidate import generate_triton, gpu_plan
+from kernelswarm.codegen.triton.launch import evaluate
+from kernelswarm.codegen.triton.source import triton_library
+from kernelswarm.codegen.triton.tunables import gpu_settings
 from kernelswarm.schemas import Expr, Intent, Items, MemoryOperator, NodePlanned
 
 

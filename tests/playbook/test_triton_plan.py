@@ -13,17 +13,17 @@ import graphs
 from graphs import call, graph, last, meta, source
 from triton_texts import launches, texts
 
-from kernelswarm.agents.synthesizer.playbook import Playbook, Proposal
-from kernelswarm.agents.synthesizer.playbook.knobs import complete
-from kernelswarm.agents.synthesizer.playbook.poly import poly
-from kernelswarm.agents.synthesizer.playbook.printing import python_poly
-from kernelswarm.agents.synthesizer.playbook.triton_candidate import generate_triton, gpu_plan
-from kernelswarm.agents.synthesizer.playbook.triton_convolution_text import Slide
-from kernelswarm.agents.synthesizer.playbook.triton_knobs import GPU_DOMAINS, GPU_STARTS, gpu_settings
-from kernelswarm.agents.synthesizer.playbook.triton_moves import GPU_MOVES
-from kernelswarm.agents.synthesizer.playbook.triton_pieces import pieces_of
-from kernelswarm.agents.synthesizer.playbook.triton_scope import Axis
-from kernelswarm.agents.synthesizer.playbook.writers import WRITERS
+from kernelswarm.codegen import Playbook, Proposal
+from kernelswarm.codegen.backends import WRITERS
+from kernelswarm.codegen.ir.poly import poly
+from kernelswarm.codegen.ir.printing import python_poly
+from kernelswarm.codegen.ir.tunables import complete
+from kernelswarm.codegen.triton.candidate import generate_triton, gpu_plan
+from kernelswarm.codegen.triton.convolution_text import Slide
+from kernelswarm.codegen.triton.mutations import GPU_MOVES
+from kernelswarm.codegen.triton.power_of_two_split import pieces_of
+from kernelswarm.codegen.triton.scope import Axis
+from kernelswarm.codegen.triton.tunables import GPU_DOMAINS, GPU_STARTS, gpu_settings
 from kernelswarm.schemas import Intent, Items, MemoryOperator, Node, NodePlanned, Ref, sha256
 
 

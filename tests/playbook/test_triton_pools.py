@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from graphs import call, graph, source
 from triton_texts import texts
 
-from kernelswarm.agents.synthesizer.playbook.triton_candidate import gpu_plan
-from kernelswarm.agents.synthesizer.playbook.triton_knobs import gpu_settings
+from kernelswarm.codegen.triton.candidate import gpu_plan
+from kernelswarm.codegen.triton.tunables import gpu_settings
 from kernelswarm.schemas import Items
 
 

@@ -20,8 +20,8 @@ import triton_convolution_cases
 import triton_products_cases
 from recorded import PLACES, Launches, placed
 
-from kernelswarm.agents.synthesizer.playbook.triton_candidate import generate_triton
-from kernelswarm.agents.synthesizer.playbook.triton_knobs import gpu_settings
+from kernelswarm.codegen.triton.candidate import generate_triton
+from kernelswarm.codegen.triton.tunables import gpu_settings
 from kernelswarm.hardware.capture import capture
 from kernelswarm.schemas import InputFact, ProblemFacts, ShapeFacts, Work
 

@@ -1,8 +1,8 @@
 """Kernels that the Triton writer makes of a graph, by name."""
 
-from kernelswarm.agents.synthesizer.playbook.triton import triton_library
-from kernelswarm.agents.synthesizer.playbook.triton_candidate import gpu_plan
-from kernelswarm.agents.synthesizer.playbook.triton_knobs import gpu_settings
+from kernelswarm.codegen.triton.candidate import gpu_plan
+from kernelswarm.codegen.triton.source import triton_library
+from kernelswarm.codegen.triton.tunables import gpu_settings
 
 
 def made(source_graph, **recipe):

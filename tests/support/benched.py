@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kernelswarm.kernelbench import Outcome, Row
+from kernelswarm.bench.kernelbench import Outcome, Row
 
 
 def row(number: int = 1, **changes: Any) -> Row:

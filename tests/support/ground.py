@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from kernelswarm.agents.search import Ground, joined_bus
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.platforms import detect
 from kernelswarm.hardware.pool_files import find_pool
 from kernelswarm.schemas import Problem, ProblemFacts
+from kernelswarm.sessions.search import Ground, joined_bus
 
 GroundOf = Callable[[Problem], Awaitable[Ground]]
 

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import given
-from kernelswarm.agents.search import searching
-from kernelswarm.agents.session import SearchOptions
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import NodeDiagnosed
+from kernelswarm.sessions.search import searching
+from kernelswarm.sessions.session import SearchOptions
 
 
 async def search(home: Path) -> None:

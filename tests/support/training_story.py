@@ -5,14 +5,7 @@ import json
 from story import Story
 
 from given import diagnosed, interval
-from kernelswarm.schemas import (
-    Envelope,
-    Intent,
-    ModelCalled,
-    SessionClosed,
-    SynthesisFailed,
-    Verdict,
-)
+from kernelswarm.schemas import Envelope, Intent, ModelCalled, SessionClosed, SynthesisFailed, Verdict
 
 
 def called(prompt: str, completion: str, **changes: object) -> ModelCalled:

@@ -4,10 +4,10 @@ from typing import Any
 
 import torch
 
-from kernelswarm.agents.session import SearchResult
 from kernelswarm.api.optimized import Optimized
 from kernelswarm.hardware.from_python import trace
 from kernelswarm.schemas import Interval
+from kernelswarm.sessions.session import SearchResult
 
 ROWS = torch.linspace(-1, 1, 4 * 8).reshape(4, 8)
 

@@ -1,0 +1,83 @@
+"""The playbook as a synthesizer backend."""
+
+import structlog
+
+from ...codegen.generator import Exhausted, Playbook, Proposal
+from ...schemas import CandidateProposed, SynthesisFailed, sha256
+from .backend import Answer, Attempt, Request
+
+log = structlog.get_logger(__name__)
+
+
+class PlaybookBackend:
+    """Answers plans without a network or a model."""
+
+    name = "playbook"
+
+    def __init__(self) -> None:
+        self._playbook = Playbook()
+        self._defects: set[str] = set()
+        """Defects of the generator, as far as their traceback was shown."""
+
+    def check(self, model: str) -> None:
+        """Nothing can be missing."""
+
+    async def synthesize(self, request: Request) -> Answer:
+        """Propose the next recipe's candidate, or say why there is none."""
+        parent = _parent(request)
+        proposal = self._proposed(request, parent)
+        if isinstance(proposal, SynthesisFailed):
+            return Answer(failed=proposal)
+        if isinstance(proposal, Exhausted):
+            failed = SynthesisFailed(backend=self.name, reason=proposal.reason, exhausted=True)
+            return Answer(failed=failed)
+        return Answer(
+            candidate=CandidateProposed(
+                source=proposal.source,
+                sha256=sha256(proposal.source),
+                language=request.language,
+                backend=self.name,
+                rationale=proposal.rationale,
+                recipe=proposal.recipe,
+                parents=_parents(request, proposal) if parent else (),
+                skills=(proposal.skill,) if proposal.skill else (),
+            )
+        )
+
+    def _proposed(self, request: Request, parent: Attempt | None) -> Proposal | Exhausted | SynthesisFailed:
+        """The playbook's answer. It is deterministic: what it raises it would raise again, so nobody tries again."""
+        try:
+            return self._propose(request, parent)
+        except Exception as error:
+            reason = f"the generator has a defect: {type(error).__name__}: {error}"[:500]
+            if reason not in self._defects:
+                self._defects.add(reason)
+                log.warning("no candidate", node=request.node, exc_info=error)
+            return SynthesisFailed(backend=self.name, reason=reason)
+
+    def _propose(self, request: Request, parent: Attempt | None) -> Proposal | Exhausted:
+        return self._playbook.propose(
+            request.facts,
+            request.hardware,
+            request.plan,
+            parent.recipe if parent else None,
+            [attempt.recipe for attempt in request.tried if attempt.source],
+            request.skills,
+            {sha256(attempt.source) for attempt in request.tried},
+            (request.second.recipe or None) if request.second and parent else None,
+            request.language,
+        )
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+
+def _parent(request: Request) -> Attempt | None:
+    """The node to start from: its own backend may be another one, then its recipe means nothing here."""
+    if not request.plan.parent or not request.lineage:
+        return None
+    return request.lineage[0] if request.lineage[0].recipe else None
+
+
+def _parents(request: Request, proposal: Proposal) -> tuple[str, ...]:
+    return (request.plan.parent, *((request.plan.second,) if proposal.is_crossed else ()))

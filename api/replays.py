@@ -1,0 +1,125 @@
+"""The public API's way back into a session: replay it, go on with it, hold it against another."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..bus import asked_bus
+from ..sessions.diff import SessionDiff, compare
+from ..sessions.home import kernelswarm_home
+from ..sessions.re_evaluation import CarryOver, carried_over
+from ..sessions.recorded_session import RecordedSession, read_session
+from ..sessions.replay import Replay, ReplayReport
+from ..sessions.replay import replay as replay_history
+from ..sessions.resume import resuming
+from ..sessions.session import SearchResult
+from .questions import blocking
+
+
+def replay(session: str, *, to: str = "", nats: str = "", home: Path | None = None) -> ReplayReport:
+    """Feed a recorded session to a fresh planner, analyst and distiller; every output must be the recorded one.
+
+    Needs no device, compiler, model or network (but for ``nats``).
+
+    Args:
+        session: its id.
+        to: stop at the event with this id.
+        nats: URL of the cluster whose recorder has the log; without it the log of this machine.
+        home: as for :func:`kernelswarm.optimize`.
+
+    Raises:
+        LogCorrupted: the log is not what was written; the first bad event is named.
+        ReplayDivergence: the first difference; ``recorded`` and ``replayed`` hold both sides.
+        InputError: there is no such session.
+        KernelswarmError: it has no event ``to``.
+    """
+
+    async def run() -> ReplayReport:
+        recorded = await _read(home, session, nats)
+        return replay_history(session, recorded.events, to, recorded.before)
+
+    return blocking(run())
+
+
+def carries_over(
+    session: str,
+    *,
+    pool: str = "",
+    on_notice: Callable[[str], None] = lambda _: None,
+    nats: str = "",
+    home: Path | None = None,
+) -> CarryOver:
+    """Replay with live effects: evaluate the session's correct candidates again, and hold the ranking against it.
+
+    Args:
+        session: its id.
+        pool: where; by default the session's own pool.
+        on_notice: told of every candidate, in a few words.
+        nats: URL of the cluster whose recorder has the log.
+        home: as for :func:`kernelswarm.optimize`.
+
+    Raises:
+        LogCorrupted: the log is not what was written; the first bad event is named.
+        ReplayDivergence: the recorded part does not replay.
+        InputError: there is no such session or pool, or the problem cannot be searched there.
+        KernelswarmError: the session has no correct candidate.
+    """
+    where = home or kernelswarm_home()
+
+    async def run() -> CarryOver:
+        recorded = await _read(where, session, nats)
+        replaying = Replay(session, recorded.before)
+        for seq, envelope in recorded.events:
+            replaying.feed(seq, envelope, envelope.event())
+        replaying.finish()
+        return await carried_over(
+            replaying.graph, pool, where, on_judged=lambda one: on_notice(f"{one.node}: {one.verdict}")
+        )
+
+    return blocking(run())
+
+
+def resume(
+    session: str,
+    *,
+    on_notice: Callable[[str], None] = lambda _: None,
+    nats: str = "",
+    home: Path | None = None,
+) -> SearchResult:
+    """Go on with an open session where it was; blocks until it is closed.
+
+    Raises:
+        InputError: there is no such session.
+        KernelswarmError: it is closed, or this version would decide otherwise than was recorded.
+        BusError: the cluster cannot be reached.
+    """
+
+    async def run() -> SearchResult:
+        async with resuming(session, home=home or kernelswarm_home(), nats=nats, on_notice=on_notice) as running:
+            async for _ in running.events():
+                pass
+            return running.result()
+
+    return blocking(run())
+
+
+def diff(session_a: str, session_b: str, *, nats: str = "", home: Path | None = None) -> SessionDiff:
+    """Hold two sessions against each other: what was asked, where their decisions part, what each found and how soon.
+
+    Raises:
+        InputError: there is no such session.
+        LogCorrupted: one of them is not what was written; the first bad event is named.
+    """
+
+    async def run() -> SessionDiff:
+        a, b = [await _read(home, one, nats, to_end=False) for one in (session_a, session_b)]
+        return compare(a, b)
+
+    return blocking(run())
+
+
+async def _read(home: Path | None, session: str, nats: str, *, to_end: bool = True) -> RecordedSession:
+    async with asked_bus(nats) as bus:
+        return await read_session(home or kernelswarm_home(), session, bus=bus, checked=True, to_end=to_end)
+
+
+__all__ = ["carries_over", "diff", "replay", "resume"]

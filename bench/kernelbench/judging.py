@@ -1,0 +1,129 @@
+"""One problem: admitted, searched in a session of its own, and brought to a row whatever happens."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from ...hardware.device import Device
+from ...hardware.problem_files import load_problem
+from ...schemas import BusError, HardwareFacts, InputError, Pool, Problem, ProblemError, ProblemFacts, StoreError
+from ...sessions.search import Ground, Joined, Search, session_on
+from ...sessions.session import new_session_id
+from . import reading
+from .checkout import Task
+from .progress import Spectator
+from .row import Row
+from .run_configuration import Order
+
+OVERTIME = 0.25
+"""Share of its minutes that a session may take beyond them to confirm its finalists."""
+
+LEAST_OVERTIME_S = 60.0
+
+CLOSE_S = 30.0
+"""How long a session that is cut off may take to close."""
+
+FATAL = (BusError, StoreError, InputError)
+
+Write = Callable[[Row], None]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What all problems of a run stand on."""
+
+    order: Order
+    pool: Pool
+    hardware: HardwareFacts
+    device: Device
+    joined: Joined
+
+
+class _TooLong(Exception):
+    """A problem used its time up; the message says where."""
+
+
+async def judge(on: Bench, task: Task, row: Row, write: Write, spectator: Spectator) -> Row:
+    """The row of ``task``; ``write`` gets it with its session before that is opened, so that a kill can be mended.
+
+    Raises:
+        BusError, StoreError, InputError: the bus, the log, a disk or the CSV file failed: not the problem's fault, and
+            the next one would fare no better.
+    """
+    began = time.monotonic()
+    problem: Problem | None = None
+    try:
+        problem = load_problem(task.path)
+        facts = await _admitted(on, problem, spectator)
+        row = replace(row, session=new_session_id(problem.name), **_precision(on.pool, facts, problem))
+        write(row)
+        left_s = max(1.0, on.order.minutes_per_problem * 60 - (time.monotonic() - began))
+        ground = Ground(problem, facts, on.pool, on.hardware, on.device, on.joined, on.order.home, on.order.nats)
+        options = on.order.options(left_s / 60)
+        async with session_on(ground, options, session=row.session, roles=on.order.roles) as search:
+            await follow(search, left_s, spectator)
+        return reading.row_of(row, search.graph, time.monotonic() - began)
+    except ProblemError as error:
+        return reading.refused(row, str(error), time.monotonic() - began)
+    except _TooLong as error:
+        return reading.timed_out(row, str(error), time.monotonic() - began)
+    except Exception as error:
+        # Whatever broke costs this problem alone; a defect shows in the row.
+        cause = first(error)
+        if isinstance(cause, FATAL):
+            raise
+        return reading.crashed(row, cause, time.monotonic() - began)
+    finally:
+        if problem is not None:
+            await asyncio.shield(on.device.forget(problem))
+
+
+async def follow(search: Search, left_s: float, spectator: Spectator) -> None:
+    """Follow ``search`` to its close, which comes at the latest a little after ``left_s`` seconds.
+
+    Raises:
+        _TooLong: it does not even close when it is cut off.
+    """
+    limit_s = left_s + max(LEAST_OVERTIME_S, OVERTIME * left_s)
+
+    async def cut_off() -> None:
+        await asyncio.sleep(limit_s)
+        await search.stop("interrupted")
+
+    cutting = asyncio.create_task(cut_off(), name="minutes per problem")
+    attending = asyncio.create_task(search.attend(spectator.waiting), name="attendance")
+    spectator.opened(search)
+    try:
+        async with asyncio.timeout(limit_s + CLOSE_S):
+            async for envelope, event in search.events():
+                spectator.show(envelope, event)
+    except TimeoutError:
+        raise _TooLong("its session does not end") from None
+    finally:
+        cutting.cancel()
+        attending.cancel()
+        await asyncio.wait([cutting, attending])
+
+
+def first(error: BaseException) -> BaseException:
+    """What went wrong inside the groups that concurrent tasks wrap errors in: one that ends the run before others."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    leaves = [first(inner) for inner in error.exceptions]
+    return next((leaf for leaf in leaves if isinstance(leaf, FATAL)), leaves[0])
+
+
+async def _admitted(on: Bench, problem: Problem, spectator: Spectator) -> ProblemFacts:
+    spectator.notice(f"admitting {problem.name}: importing, checking, capturing")
+    try:
+        async with asyncio.timeout(on.order.minutes_per_problem * 60):
+            return await on.device.admit(problem)
+    except TimeoutError:
+        raise _TooLong("it was still being admitted") from None
+
+
+def _precision(pool: Pool, facts: ProblemFacts, problem: Problem) -> dict[str, str]:
+    return {"precision": facts.dtype, "tf32": reading.tf32_of(pool, facts, problem.source)}

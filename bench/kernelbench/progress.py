@@ -1,0 +1,73 @@
+"""What a running benchmark tells: how far it is, and every event of the sessions under way."""
+
+from dataclasses import dataclass
+
+from ...schemas import Envelope, Event
+from ...sessions.search import Search
+from .checkout import Task
+from .row import Row
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is."""
+
+    done: int
+    """Problems that are done, those of earlier runs among them."""
+    total: int
+    fast: int
+    """Of the done ones: median above 1 over eager."""
+    left_s: float | None = None
+    """Seconds that the rest will take at this run's pace; None until it has one."""
+
+    @property
+    def fast_1(self) -> float:
+        """fast_1 over eager so far; 0 of nothing."""
+        return self.fast / self.done if self.done else 0.0
+
+
+def progress_of(rows: list[Row], total: int, seconds: list[float], at_once: int = 1) -> Progress:
+    """``rows`` are done; ``seconds`` is how long each problem of this run took, ``at_once`` of them side by side."""
+    pace = sum(seconds) / len(seconds) / at_once if seconds else None
+    return Progress(
+        done=len(rows),
+        total=total,
+        fast=sum(row.eager_speedup is not None and row.eager_speedup > 1.0 for row in rows),
+        left_s=None if pace is None else pace * (total - len(rows)),
+    )
+
+
+class Spectator:
+    """Hears what happens to one problem. Override what is of interest."""
+
+    def notice(self, text: str) -> None:
+        """Something is going on that takes a moment."""
+
+    def say(self, text: str) -> None:
+        """Something that a person should know afterwards too."""
+
+    def waiting(self, text: str) -> None:
+        """What the session waits for, and (with an empty text) that it does no longer."""
+
+    def opened(self, search: Search) -> None:
+        """Its session exists from now on."""
+
+    def show(self, envelope: Envelope, event: Event) -> None:
+        """An event of that session; it is folded into the search's graph already."""
+
+
+class Watcher:
+    """Hears what happens to the run. Override what is of interest."""
+
+    def notice(self, text: str) -> None:
+        """Something is going on that takes a moment."""
+
+    def say(self, text: str) -> None:
+        """Something that a person should know afterwards too."""
+
+    def began(self, task: Task, progress: Progress) -> Spectator:
+        """A problem is taken up, maybe beside others; whom to tell what happens to it."""
+        return Spectator()
+
+    def finished(self, row: Row, progress: Progress) -> None:
+        """A problem is done; its row is written."""

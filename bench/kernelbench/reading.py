@@ -1,0 +1,156 @@
+"""A closed session, or what kept a problem from having one, as a row. Pure but for the wording of causes."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from ...graph.measured import Ordinary
+from ...graph.session_graph import SearchGraph
+from ...schemas import Interval, Pool, ProblemFacts, Verdict
+from ...sessions.session import SearchResult, result_of
+from .row import Outcome, Row
+
+REFUSALS = (
+    ("does not fit in memory", "memory"),
+    ("was not examined within", "too slow to examine"),
+    ("asks for", "another device"),
+    ("is not deterministic", "not deterministic"),
+    ("decides nothing", "decides nothing"),
+    ("does not import", "does not import"),
+    ("ends its process", "ends its process"),
+)
+"""What admission's sentences say, and the cause under which such problems are counted together."""
+
+COMPILED = ("compile", "max_autotune")
+
+
+def row_of(row: Row, graph: SearchGraph, seconds: float) -> Row:
+    """``row`` filled in from the closed session of ``graph``.
+
+    Raises:
+        ValueError: the session is still open.
+    """
+    result = result_of(graph, row.pool, seconds)
+    row = replace(
+        row,
+        ended=result.reason,
+        candidates=result.candidates,
+        correct=result.correct,
+        seconds=round(seconds, 1),
+        detail=result.detail,
+    )
+    if result.reason == "interrupted":
+        return timed_out(row, row.detail, seconds)
+    if "eager" not in result.speedups and result.reason == "minutes" and _unjudged(graph):
+        return timed_out(row, f"{_unjudged(graph)} of {result.candidates} candidates were not judged yet", seconds)
+    if "eager" not in result.speedups:
+        cause, detail = _why_none(graph)
+        return replace(row, verdict=Outcome.no_correct_candidate, cause=cause, detail=detail)
+    return _measured(replace(row, verdict=Outcome.correct, node=result.best), result)
+
+
+def refused(row: Row, sentence: str, seconds: float) -> Row:
+    """A problem that cannot be searched on the pool."""
+    kind = next((kind for words, kind in REFUSALS if words in sentence), "")
+    cause = f"refused: {kind}" if kind else "refused"
+    return replace(row, verdict=Outcome.refused, cause=cause, detail=_line(sentence), seconds=round(seconds, 1))
+
+
+def timed_out(row: Row, sentence: str, seconds: float) -> Row:
+    """A problem that took too long. What its session measured was not confirmed, so it does not count."""
+    told = f"not done within {row.minutes_per_problem:g} minutes; {sentence}".rstrip("; ")
+    return replace(row, verdict=Outcome.timeout, cause="timeout", detail=_line(told), seconds=round(seconds, 1))
+
+
+def crashed(row: Row, error: BaseException, seconds: float) -> Row:
+    """A problem on which something of ours broke."""
+    kind = type(error).__name__
+    return replace(
+        row,
+        verdict=Outcome.crash,
+        cause=f"crash: {kind}",
+        detail=_line(str(error) or kind),
+        seconds=round(seconds, 1),
+    )
+
+
+def tf32_of(pool: Pool, facts: ProblemFacts, source: str) -> str:
+    """Where fp32 products may round to TF32: in every process alike, since none of them changes torch's settings."""
+    if "tf32" in source or "set_float32_matmul_precision" in source:
+        return "as the file sets it"
+    if pool.platform != "nvidia" or facts.dtype != "float32":
+        return "none"
+    return "convolutions (torch's default)"
+
+
+def _measured(row: Row, result: SearchResult) -> Row:
+    times = result.times_ms
+    eager = result.speedups["eager"]
+    best = _best_compiled(result.speedups, times)
+    row = replace(
+        row,
+        **_ordinary("ordinary", result.ordinary),
+        **_ordinary("call", result.call),
+        **_interval("eager", eager),
+        **_interval("compile", result.speedups[best]),
+        compile_baseline=best,
+        eager_ms=times["eager"],
+        compile_ms=times.get("compile"),
+        max_autotune_ms=times.get("max_autotune"),
+        kernel_ms=times["candidate"],
+    )
+    counted = result.ordinary.speedups.get("eager", eager) if result.ordinary and eager.is_win else eager
+    return replace(row, cause=_why_slow(counted))
+
+
+def _best_compiled(speedups: Mapping[str, Interval], times_ms: Mapping[str, float]) -> str:
+    return min((name for name in COMPILED if name in speedups), key=lambda name: times_ms[name], default="eager")
+
+
+def _ordinary(name: str, timed: Ordinary | None) -> dict[str, Any]:
+    """What was measured in ordinary processes, if anything was: ``ordinary`` on a processor, ``call`` elsewhere."""
+    if timed is None or "eager" not in timed.speedups:
+        return {}
+    best = _best_compiled(timed.speedups, timed.times_ms)
+    return {**_interval(f"{name}_eager", timed.speedups["eager"]), **_interval(f"{name}_compile", timed.speedups[best])}
+
+
+def _interval(against: str, speedup: Interval) -> dict[str, Any]:
+    return {
+        f"{against}_speedup": speedup.median,
+        f"{against}_low": speedup.low,
+        f"{against}_high": speedup.high,
+    }
+
+
+def _why_slow(eager: Interval) -> str:
+    if eager.is_win:
+        return ""
+    return "slower than eager" if eager.high < 1.0 else "as fast as eager"
+
+
+def _unjudged(graph: SearchGraph) -> int:
+    return sum(node.diagnosis is None for node in graph.own())
+
+
+def _why_none(graph: SearchGraph) -> tuple[str, str]:
+    """The commonest fault of the candidates, and what the first of them with it says."""
+    told = [said for node in graph.own() if (said := node.confirmation_diagnosis or node.diagnosis) is not None]
+    wrong = [one for one in told if one.verdict is not Verdict.correct]
+    # That nothing more was written says less than what was wrong with what was.
+    faults = [one for one in wrong if one.verdict is not Verdict.synthesis_failed] or wrong
+    if not faults:
+        return "no candidate", graph.closed.detail if graph.closed else ""
+    verdict, _ = Counter(one.verdict for one in faults).most_common(1)[0]
+    first = next(one for one in faults if one.verdict is verdict)
+    cause = "no candidate written" if verdict is Verdict.synthesis_failed else f"no correct candidate: {verdict}"
+    return cause, _line(first.summary)
+
+
+def _line(text: str) -> str:
+    """The text on one line, for a cell that people read: without the traceback behind it, which names one machine's
+    files. That is in the log.
+    """
+    return " ".join(text.partition("Traceback (most recent call last)")[0].split())

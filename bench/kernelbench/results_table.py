@@ -1,0 +1,115 @@
+"""The CSV file of results: read whole, written whole, by one command at a time."""
+
+import csv
+import fcntl
+import io
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ...schemas import InputError
+from .checkout import Task
+from .row import COLUMNS, Outcome, Row, from_cells, to_cells
+
+Key = tuple[int, str]
+"""Level and name of a problem."""
+
+
+class Sheet:
+    """Rows by problem, in the order of levels and numbers. Every change is on the disk when the call returns."""
+
+    def __init__(self, path: Path) -> None:
+        """Reads ``path`` if it is there.
+
+        Raises:
+            InputError: it cannot be read, or is no such file.
+        """
+        self.path = path
+        self._rows: dict[Key, Row] = {(row.level, row.problem): row for row in _read(path)}
+
+    def get(self, task: Task) -> Row | None:
+        """The row of ``task``, also one that is under way."""
+        return self._rows.get((task.level, task.name))
+
+    def finished(self, tasks: Sequence[Task]) -> list[Row]:
+        """The rows of those of ``tasks`` that were brought to an end, in their order."""
+        rows = (self.get(task) for task in tasks)
+        return [row for row in rows if row is not None and row.verdict is not Outcome.running]
+
+    def put(self, row: Row) -> None:
+        """Write ``row`` in the place of the one that its problem had.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        self._rows[row.level, row.problem] = row
+        rows = sorted(self._rows.values(), key=lambda row: (row.level, row.number, row.problem))
+        fresh = self.path.with_name(self.path.name + ".new")
+        try:
+            with fresh.open("w", newline="", encoding="utf-8") as file:
+                file.write(_text(rows))
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(self.path)
+        except OSError as error:
+            raise _cannot_write(self.path, error) from error
+
+
+@contextmanager
+def open_sheet(path: Path) -> Iterator[Sheet]:
+    """The sheet at ``path``, for this process alone as long as the context is open.
+
+    Raises:
+        InputError: it cannot be read or written, or another command writes it.
+    """
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = lock.open("a")
+    except OSError as error:
+        raise _cannot_write(path, error) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"another command is writing {path}: wait for it, or choose another file with --out"
+            ) from None
+        yield Sheet(path)
+
+
+def _text(rows: Sequence[Row]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(map(to_cells, rows))
+    return out.getvalue()
+
+
+def _read(path: Path) -> list[Row]:
+    if not path.exists():
+        return []
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            missing = {"level", "number", "problem", "verdict"} - set(reader.fieldnames or ())
+            if missing:
+                raise InputError(f"it has no column {sorted(missing)[0]!r}")
+            return [_row(cells, reader.line_num) for cells in reader]
+    except (OSError, UnicodeDecodeError, csv.Error, InputError) as error:
+        told = error.strerror if isinstance(error, OSError) else error
+        raise InputError(
+            f"{path} is no file of KernelBench results ({told}): choose another file with --out"
+        ) from error
+
+
+def _row(cells: dict[str | None, str], line: int) -> Row:
+    try:
+        return from_cells(cells)
+    except InputError as error:
+        raise InputError(f"line {line}: {error}") from error
+
+
+def _cannot_write(path: Path, error: OSError) -> InputError:
+    return InputError(f"cannot write {path}: {error.strerror}; choose another file with --out")

@@ -1,0 +1,147 @@
+"""One problem's result: a line of the CSV."""
+
+import math
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from ...schemas import InputError, Schema
+
+
+class Outcome(StrEnum):
+    """How it went with one problem."""
+
+    running = "running"
+    """Begun and not ended: its session goes on when the command is given again."""
+    correct = "correct"
+    """The best kernel is right and was timed, whatever its speedup."""
+    no_correct_candidate = "no_correct_candidate"
+    refused = "refused"
+    """It cannot be searched on this pool."""
+    timeout = "timeout"
+    """It took more than ``minutes_per_problem``."""
+    crash = "crash"
+    """Something of ours broke."""
+
+
+class Row(Schema, frozen=True, kw_only=True):
+    """A problem's result. Fields are the CSV's columns in their order; what is not known is empty there."""
+
+    level: int
+    number: int
+    problem: str
+    """The file's stem: ``19_ReLU``."""
+    verdict: Outcome
+    cause: str = ""
+    """Why it is a miss (no interval above 1 over eager), in a few words; empty if it is none."""
+    detail: str = ""
+    """The same as a sentence."""
+    ordinary_eager_speedup: float | None = None
+    """Median time of eager over that of the best kernel, in ordinary processes; empty where that was not measured."""
+    ordinary_eager_low: float | None = None
+    """Low end of its 95 % interval."""
+    ordinary_eager_high: float | None = None
+    ordinary_compile_speedup: float | None = None
+    """The same against the faster of torch.compile and max-autotune there."""
+    ordinary_compile_low: float | None = None
+    ordinary_compile_high: float | None = None
+    call_eager_speedup: float | None = None
+    """On an accelerator: the same of the call, host overhead included; ``eager_speedup`` is the device's there."""
+    call_eager_low: float | None = None
+    call_eager_high: float | None = None
+    call_compile_speedup: float | None = None
+    call_compile_low: float | None = None
+    call_compile_high: float | None = None
+    eager_speedup: float | None = None
+    """Median time of eager over that of the best kernel, from one interleaved run of the judge."""
+    eager_low: float | None = None
+    """Low end of its 95 % interval."""
+    eager_high: float | None = None
+    compile_speedup: float | None = None
+    """The same against the faster of torch.compile and max-autotune in that run."""
+    compile_low: float | None = None
+    compile_high: float | None = None
+    compile_baseline: str = ""
+    """Which of them: ``compile`` or ``max_autotune``; ``eager`` where neither compiles."""
+    eager_ms: float | None = None
+    compile_ms: float | None = None
+    max_autotune_ms: float | None = None
+    kernel_ms: float | None = None
+    """Median time of the best kernel, milliseconds."""
+    candidates: int = 0
+    """Planned."""
+    correct: int = 0
+    """Of them: right and timed."""
+    ended: str = ""
+    """Why the search ended: ``budget``, ``minutes``, ``stall``, ``floor``, …"""
+    seconds: float = 0.0
+    """Of the whole problem, admission included; of a resumed one since it was resumed."""
+    session: str = ""
+    node: str = ""
+    """Of the best kernel: ``kernelswarm show SESSION --node NODE --source`` prints it."""
+    precision: str = ""
+    """dtype of the first floating output, which candidates must match."""
+    tf32: str = ""
+    """Where fp32 products may round to TF32, alike for reference, baselines and candidate."""
+    pool: str = ""
+    pool_sha256: str = ""
+    """Of the pool's settings, twelve digits."""
+    device: str = ""
+    budget: int = 0
+    minutes_per_problem: float = 0.0
+    seed: int = 0
+    synthesizer: str = ""
+    model: str = ""
+    problem_sha256: str = ""
+    versions: str = ""
+    """Of kernelswarm, torch, and what else timings depend on."""
+    at: str = ""
+    """When it began, UTC."""
+
+    @property
+    def is_miss(self) -> bool:
+        """Whether the best kernel is not surely faster than eager, in ordinary processes as well."""
+        return self.eager_low is None or self.eager_low <= 1.0 or (self.ordinary_eager_low or math.inf) <= 1.0
+
+
+COLUMNS = Row.__struct_fields__
+
+IDENTITY = {
+    "problem_sha256": "its file",
+    "pool": "the pool",
+    "pool_sha256": "the pool's settings",
+    "device": "the device",
+    "budget": "the budget",
+    "minutes_per_problem": "the minutes",
+    "seed": "the seed",
+    "synthesizer": "the synthesizer",
+    "model": "the model",
+    "versions": "the versions",
+}
+"""Columns that must be the same for a kept row to stand, and what people call them."""
+
+
+def changes(kept: Row, wanted: Row) -> list[str]:
+    """What is not as it was when ``kept`` was written, for people; empty if the row stands."""
+    return [name for column, name in IDENTITY.items() if getattr(kept, column) != getattr(wanted, column)]
+
+
+def to_cells(row: Row) -> dict[str, str]:
+    """The row as text by column."""
+    values = msgspec.structs.asdict(row)
+    return {name: "" if values[name] is None else str(values[name]) for name in COLUMNS}
+
+
+def from_cells(cells: Mapping[str | None, Any]) -> Row:
+    """The row that a line of the CSV holds; columns that are missing have their defaults.
+
+    Raises:
+        InputError: a cell cannot be read.
+    """
+    given = {name: cells[name] for name in COLUMNS if cells.get(name) not in (None, "")}
+    try:
+        return msgspec.convert(given, Row, strict=False)
+    except msgspec.ValidationError as error:
+        raise InputError(str(error)) from error

@@ -1,0 +1,76 @@
+"""What is to be run, and how."""
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...agents.registry import ALL_ROLES
+from ...agents.synthesizer.backend import check_backend
+from ...schemas import InputError
+from ...sessions.session import SearchOptions
+
+SURVEY = 10
+"""With fewer candidates a session only tries the first drafts: there is nothing to learn for, and one to confirm."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """A run of the benchmark as the user orders it."""
+
+    root: Path
+    """The checkout."""
+    home: Path
+    level: int = 1
+    problems: str = ""
+    """Which of the level, as ``1-20,33``; empty: all."""
+    pool: str = "cpu"
+    budget: int = 20
+    """Candidates for each problem."""
+    minutes_per_problem: float = 15.0
+    seed: int = 0
+    synthesizer: str = "playbook"
+    model: str = ""
+    out: Path | None = None
+    """The CSV file; by default one for each level and pool in the home."""
+    fresh: bool = False
+    """Do every problem again."""
+    retry: bool = False
+    """Do those again that crashed or ran out of time."""
+    at_once: int | None = None
+    """Problems that are searched at the same time; None: one on each of the pool's devices."""
+    nats: str = ""
+    roles: dict[str, int] = field(default_factory=lambda: dict(ALL_ROLES))
+    """Workers in this process; none leaves the work to a swarm on the cluster."""
+
+    @property
+    def csv(self) -> Path:
+        """Where the rows are kept."""
+        return (self.out or self.home / "kernelbench" / f"level{self.level}-{self.pool}.csv").absolute()
+
+    def options(self, minutes: float) -> SearchOptions:
+        """Of one session that may plan for ``minutes``."""
+        return SearchOptions(
+            budget=self.budget,
+            minutes=minutes,
+            seed=self.seed,
+            synthesizer=self.synthesizer,
+            model=self.model,
+            policy_options={} if self.budget >= SURVEY else {"finalists": 1, "looks": 0},
+        )
+
+    def check(self) -> None:
+        """Refuse what cannot be run, before anything is opened.
+
+        Raises:
+            InputError: a value cannot be used; the sentence names it.
+        """
+        if not 0 < self.minutes_per_problem < math.inf:
+            raise InputError(f"minutes per problem {self.minutes_per_problem:g}: give a time above 0")
+        if self.at_once is not None and self.at_once < 1:
+            raise InputError(f"{self.at_once} problems at once: give a number from 1")
+        self.options(self.minutes_per_problem).check()
+        check_backend(self.synthesizer, self.model)
+        if not self.roles and not self.nats:
+            raise InputError("--no-workers needs --nats URL: without a cluster nobody else could do the work")
+        if self.csv.is_dir():
+            raise InputError(f"{self.csv} is a folder; name a file for the results with --out")

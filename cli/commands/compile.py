@@ -1,0 +1,106 @@
+"""``kernelswarm compile``: a candidate for a pool's hardware, which need not be here."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ...hardware.assembly import WITH_ASSEMBLY, assembly, language_taken
+from ...hardware.languages import find_language
+from ...hardware.platforms import known
+from ...hardware.pool_files import find_pool
+from ...hardware.problem_files import LARGEST_FILE
+from ...schemas import CompileReport, InputError
+from ...sessions.home import kernelswarm_home
+from ..completion import python_files
+from ..display.terminal import out, print_json, print_wide
+from ..options import Json, Pool
+
+EXAMPLES = (
+    "kernelswarm compile my_kernel.py --pool h200    # no GPU needed",
+    "kernelswarm compile best.py --pool h200 --assembly asm/    # PTX and SASS as files",
+)
+
+
+def compile(
+    candidate: Annotated[Path, typer.Argument(help="Candidate file.", autocompletion=python_files)],
+    pool: Pool = "cpu",
+    folder: Annotated[
+        Path | None, typer.Option("--assembly", help="Write PTX and SASS into this folder.", show_default=False)
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Compile a candidate: messages, registers, spills, shared memory. Exit status 1 if it does not compile."""
+    home = kernelswarm_home()
+    found = find_pool(pool, home)
+    source = _read(candidate)
+    language = language_taken(source, found, candidate)
+
+    if folder is not None and language not in WITH_ASSEMBLY:
+        raise InputError(f"{candidate} is written in {language}, which has no PTX or SASS: leave --assembly out")
+
+    async def run() -> tuple[CompileReport, dict[str, str]]:
+        facts = known(found, home)
+        report, paths = await find_language(language).compile(
+            source, pool=found, hardware=facts, cache=home / "artifacts"
+        )
+        texts: dict[str, str] = {}
+        for path in paths.values() if folder is not None else ():
+            texts |= await assembly(source, language, path, pool=found, hardware=facts)
+        return report, texts
+
+    report, texts = asyncio.run(run())
+    if folder is not None and report.ok:
+        _write(folder, texts)
+    if json:
+        print_json(report)
+    else:
+        _print(report)
+    return 0 if report.ok else 1
+
+
+def _print(report: CompileReport) -> None:
+    for found in report.diagnostics:
+        place = f"line {found.line}: " if found.line else ""
+        out.print(f"{found.severity}: {place}{found.message}", markup=False)
+    if report.kernels:
+        print_wide(_table(report))
+    by = report.compiler or ("nothing to compile" if report.ok else "")
+    told = ", ".join(
+        filter(None, (by, f"{report.seconds:.1f} s", "as it was compiled before" if report.cached else ""))
+    )
+    out.print(f"{'[green]compiled[/]' if report.ok else '[bold red]does not compile[/]'}: {escape(told)}")
+
+
+def _table(report: CompileReport) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("kernel", "registers", "spilled bytes", "shared bytes", "warps", "stages"):
+        table.add_column(column, justify="left" if column == "kernel" else "right")
+    for kernel in report.kernels:
+        figures = (kernel.registers, kernel.spill_bytes, kernel.shared_bytes, kernel.warps or "", kernel.stages or "")
+        table.add_row(escape(kernel.name), *map(str, figures))
+    return table
+
+
+def _read(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise InputError(f"{path} has more than {LARGEST_FILE} bytes: that is no candidate")
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InputError(f"cannot read the candidate {path}: {reason}") from error
+
+
+def _write(folder: Path, texts: dict[str, str]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"cannot write into {folder}: {error.strerror}; name another folder with --assembly"
+        ) from error

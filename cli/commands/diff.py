@@ -1,0 +1,107 @@
+"""``kernelswarm diff``: two sessions side by side."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ...bus import asked_bus
+from ...sessions.diff import Decided, Parting, SessionDiff, Side, compare
+from ...sessions.home import kernelswarm_home
+from ..completion import session_ids
+from ..display.summary import NAMES, count
+from ..display.terminal import out, print_json, print_wide
+from ..options import Json, Nats
+from ..reading import recorded_session
+
+EXAMPLES = (
+    "kernelswarm diff mapid-7kq2m mapid-x3vnd",
+    "kernelswarm diff mapid-7kq2m mapid-x3vnd --json | jq .parting",
+)
+
+_ROWS: tuple[tuple[str, Callable[[Side], str]], ...] = (
+    ("device", lambda side: side.device),
+    ("ended", lambda side: side.reason or side.status),
+    ("candidates", lambda side: f"{side.candidates}, {side.correct} correct, {count(side.wins, 'win')}"),
+    ("best kernel", lambda side: side.best or "none"),
+    ("speedup", lambda side: f"{side.speedup.median:.2f}x" if side.speedup else ""),
+    ("95 % interval", lambda side: f"{side.speedup.low:.2f} to {side.speedup.high:.2f}" if side.speedup else ""),
+    ("against", lambda side: NAMES.get(side.against, side.against)),
+    ("to 95 % of its best", lambda side: _candidates(side.candidates_to_best)),
+    ("to 95 % of the better", lambda side: _candidates(side.candidates_to_better)),
+    ("time", lambda side: f"{side.seconds:.0f} s"),
+)
+
+Session = Annotated[str, typer.Argument(help="Session; `kernelswarm sessions` lists them.", autocompletion=session_ids)]
+
+
+def diff(session_a: Session, session_b: Session, nats: Nats = "", json: Json = False) -> int:
+    """Compare two sessions: what was asked, the first decision in which they part, what each found and how soon."""
+    home = kernelswarm_home()
+
+    async def read() -> SessionDiff:
+        async with asked_bus(nats) as bus:
+            a, b = [await recorded_session(home, one, bus, to_end=False) for one in (session_a, session_b)]
+            return compare(a, b)
+
+    found = asyncio.run(read())
+    if json:
+        print_json(found)
+    else:
+        _print(found)
+    return 0
+
+
+def _print(found: SessionDiff) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("")
+    for side in (found.a, found.b):
+        table.add_column(escape(side.session), no_wrap=True)
+    for name, (one, other) in found.asked.items():
+        table.add_row(name, _text(one), _text(other), style="yellow")
+    for name, shown in _ROWS:
+        if name not in found.asked:
+            table.add_row(name, escape(shown(found.a)), escape(shown(found.b)))
+    print_wide(table)
+    out.print(_parting(found.parting) if found.parting else "every decision does the same", markup=False)
+    out.print(_better(found), markup=False)
+
+
+def _parting(parting: Parting) -> str:
+    where = f" ({parting.field})" if parting.field else ""
+    return f"decisions part at number {parting.number}{where}: {_decided(parting.a)}  |  {_decided(parting.b)}"
+
+
+def _decided(one: Decided | None) -> str:
+    if one is None:
+        return "nothing"
+    tag, event = one.event["tag"], one.event
+    if tag.startswith("session.closed"):
+        return f"closed ({event['reason']})"
+    if tag.startswith("node.confirmation"):
+        return f"confirm {one.node}"
+    parent = f" of {event['parent']}" if event["parent"] else ""
+    advice = f", {event['advice'][0]['action'].replace('_', ' ')} first" if event["advice"] else ""
+    return f"{one.node} {event['intent']}{parent}{advice}"
+
+
+def _better(found: SessionDiff) -> str:
+    if not found.comparable:
+        return "their speedups cannot be compared: another problem, hardware or baselines"
+    if found.better:
+        return f"{found.better} found the faster kernel: the intervals do not overlap"
+    same = found.a.source and found.a.source == found.b.source
+    return "the best kernels are one and the same file" if same else "neither best kernel is surely the faster one"
+
+
+def _candidates(number: int | None) -> str:
+    return "never" if number is None else count(number, "candidate")
+
+
+def _text(value: object) -> str:
+    if value in (None, "", [], {}):
+        return "-"
+    return escape(", ".join(map(str, value)) if isinstance(value, list) else str(value))

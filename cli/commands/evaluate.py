@@ -1,0 +1,157 @@
+"""``kernelswarm evaluate``: judge kernels that somebody wrote."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.markup import escape
+
+from ...agents.synthesizer.backend import GIVEN
+from ...hardware.assembly import language_taken
+from ...hardware.pool_files import find_pool
+from ...hardware.problem_files import load_candidate, load_problem
+from ...schemas import InputError
+from ...sessions.home import kernelswarm_home
+from ...sessions.search import grounded, session_on
+from ...sessions.session import Evaluation, SearchOptions, evaluation_of
+from ..completion import python_files
+from ..display.live import open_display
+from ..display.summary import NAMES, ratio_text, speedup_text, times_text
+from ..display.terminal import out, print_json
+from ..following import follow, is_interrupted
+from ..interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
+from ..options import Against, Measure, Nats, Pool, ProblemFile
+
+EXAMPLES = (
+    "kernelswarm evaluate problems/mapid.py my_kernel.py --pool cpu",
+    "kernelswarm evaluate problem.py best.py --json | jq .verdict",
+    "kernelswarm evaluate problem.py mine.py yours.py --json     # one line of JSON for each file, in their order",
+)
+
+
+def evaluate(
+    problem: ProblemFile,
+    candidate: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Candidate files: `kernel(...)` or `class ModelNew`. Several are judged one after the other.",
+            autocompletion=python_files,
+        ),
+    ],
+    pool: Pool = "cpu",
+    against: Against = "best",
+    measure: Measure = "device",
+    nats: Nats = "",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a file, for programs.")] = False,
+) -> int:
+    """Judge kernels: verdict, reason, speedup. Exit status 0 only if all of them are correct."""
+    home = kernelswarm_home()
+    loaded, sources, place = load_problem(problem), _read(candidate), find_pool(pool, home)
+    for path, source in zip(candidate, sources, strict=True):
+        language_taken(source, place, path)
+    options = [_given(source, against, measure) for source in sources]
+    for option in options:
+        option.check()
+        option.check_pool(place)
+    right: list[bool] = []
+
+    async def run(interrupts: Interrupts) -> None:
+        """Each file is a session of its own; reference, baselines and bus are shared."""
+        async with AsyncExitStack() as stack:
+            with open_display(quiet=json) as display:
+                ground = await stack.enter_async_context(
+                    grounded(loaded, place, home=home, nats=nats, on_notice=display.notice)
+                )
+            for path, option in zip(candidate, options, strict=True):
+                with open_display(quiet=json) as display:
+                    async with session_on(ground, option) as search:
+                        await follow(search, display, interrupts)
+                if is_interrupted(search):
+                    return
+                evaluation = evaluation_of(search.graph, pool)
+                if json:
+                    print_json({"candidate": str(path), **msgspec.to_builtins(evaluation)})
+                else:
+                    _print(evaluation, path if len(candidate) > 1 else None)
+                right.append(evaluation.correct)
+
+    run_interruptible(run)
+    if len(right) < len(candidate):
+        return EXIT_INTERRUPTED
+    return 0 if all(right) else 1
+
+
+def _given(source: str, against: str, measure: str) -> SearchOptions:
+    return SearchOptions(
+        budget=1, synthesizer=GIVEN, candidates=(source,), against=against, measure=measure, confirmations=1
+    )
+
+
+def _read(paths: Sequence[Path]) -> list[str]:
+    """The files' texts.
+
+    Raises:
+        InputError: some cannot be used; a sentence for each of them.
+    """
+    sources, wrong = [], []
+    for path in paths:
+        try:
+            sources.append(load_candidate(path))
+        except InputError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise InputError("; ".join(dict.fromkeys(wrong)))
+    return sources
+
+
+def _speedups(evaluation: Evaluation) -> Iterator[str]:
+    """Ordinary processes first, where they were timed; then the judge."""
+    mark = "win" if evaluation.win else "no win"
+    if evaluation.device is not None:
+        yield from _two_numbers(evaluation, mark)
+        return
+    if evaluation.speedup is None:
+        return
+    counted = ratio_text(evaluation.speedup)
+    if evaluation.ordinary is None:
+        missing = evaluation.ordinary_missing
+        yield f"{mark}: {counted}" + (f"; not timed in ordinary processes: {missing}" if missing else "")
+        yield _times(evaluation.times_ms)
+        return
+    yield f"{mark}: {counted} in ordinary processes"
+    yield _times(evaluation.ordinary.times_ms)
+    if evaluation.judged is not None:
+        yield f"judge: {ratio_text(evaluation.judged)}; {_times(evaluation.times_ms)}"
+
+
+def _two_numbers(evaluation: Evaluation, mark: str) -> Iterator[str]:
+    """Device and call on an accelerator, the one first that makes a win."""
+    missing = evaluation.ordinary_missing
+    counted = f": {ratio_text(evaluation.speedup)}" if evaluation.speedup is not None else ""
+    yield f"{mark} ({evaluation.measure}){counted}" + (f"; not timed as a call: {missing}" if missing else "")
+    numbers = {"device": evaluation.device, "call": evaluation.call}
+    for name in sorted(numbers, key=lambda name: name != evaluation.measure):
+        number = numbers[name]
+        if number is not None:
+            ratios = (f"{speedup_text(one)} of {NAMES.get(key, key)}" for key, one in number.speedups.items())
+            yield f"{name:6}  {_times(number.times_ms)}; {', '.join(ratios)}"
+
+
+def _times(times_ms: dict[str, float]) -> str:
+    return times_text(times_ms).replace(NAMES["candidate"], "this candidate")
+
+
+def _print(evaluation: Evaluation, path: Path | None) -> None:
+    """Print a verdict; ``path`` names its file where there are several."""
+    colour = "green" if evaluation.correct else "red"
+    verdict = evaluation.verdict.replace("_", " ")
+    reason = (evaluation.reason or "").removeprefix(f"{verdict}: ")
+    if path is not None:
+        out.print(f"[bold]{escape(str(path))}[/]")
+    out.print(f"[bold {colour}]{verdict}[/]  {escape(reason)}".rstrip())
+    for line in _speedups(evaluation):
+        out.print(line, markup=False)
+    out.print(f"isolation {evaluation.isolation}; session {evaluation.session}")

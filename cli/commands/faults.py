@@ -1,0 +1,94 @@
+"""``kernelswarm faults``: proves on this machine that nothing is lost, whatever breaks."""
+
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ...faults import KINDS, RoundResult, run_rounds
+from ...faults.plans import chosen_kinds
+from ...schemas import InputError
+from ..display.terminal import err, out, print_json
+from ..interrupts import Interrupts, run_interruptible
+from ..options import Json
+from ..report import make_folder
+
+EXAMPLES = (
+    "kernelswarm faults --rounds 20 --seed 7",
+    "kernelswarm faults --rounds 20 --seed 7 --only recorder --only disk",
+    "kernelswarm faults --seed 7 --round 13    # that one again",
+    "kernelswarm faults --rounds 200 --seed 7 --json | jq '.[] | select(.faults != [])'",
+)
+
+
+def faults(
+    rounds: Annotated[int, typer.Option(min=1, help="How many rounds.")] = 20,
+    seed: Annotated[int, typer.Option(help="What breaks when follows from it.")] = 0,
+    only: Annotated[
+        list[str] | None, typer.Option(help=f"Only this kind, may be repeated; of {', '.join(KINDS)}.")
+    ] = None,
+    number: Annotated[
+        int | None, typer.Option("--round", min=1, help="Run this one round alone.", show_default=False)
+    ] = None,
+    first: Annotated[int, typer.Option(min=1, help="Number of the first round.")] = 1,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the homes of rounds that failed; by default a temporary one.", show_default=False
+        ),
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Run small searches on a fleet of real processes while things break, and look whether anything was lost.
+
+    Everything happens in a folder of its own: your log, your server and your workers are not touched. Processes are
+    killed, held and cut off, disks filled, events doubled. After every round each event must be in the log exactly
+    once, the chain must hold, the session must have ended, with the decisions of its own replay, and no process may
+    be left behind. Exit status 1 if anything is wrong.
+    """
+    kinds = chosen_kinds(only or [])
+    if not sys.platform.startswith("linux"):
+        raise InputError(f"faults looks for orphans and fills disks as Linux does; this is {sys.platform}")
+    numbers = [number] if number is not None else list(range(first, first + rounds))
+    folder = keep or Path(tempfile.mkdtemp(prefix="kernelswarm-faults-"))
+    make_folder(folder)
+
+    def told(result: RoundResult) -> None:
+        _show(result, only or [], err if json else out)
+
+    async def run(interrupts: Interrupts) -> list[RoundResult]:
+        return await run_rounds(numbers, seed, kinds, folder.absolute(), told)
+
+    results = run_interruptible(run)
+    if json:
+        print_json(results)
+    else:
+        _sum_up(results)
+    return 1 if any(result.faults for result in results) else 0
+
+
+def _show(result: RoundResult, only: list[str], on: Console) -> None:
+    verdict = "FAILED" if result.faults else "ok"
+    done = ", ".join(result.done)
+    on.print(
+        f"round {result.number:>4}  {verdict:<6}  {result.seconds:5.1f} s  {result.events:>3} events  {done}",
+        markup=False,
+    )
+    for fault in result.faults:
+        err.print(f"  {fault}", markup=False)
+    if result.faults:
+        again = "".join(f" --only {kind}" for kind in only)
+        err.print(f"  kept in {result.home}", markup=False)
+        err.print(f"  again: kernelswarm faults --seed {result.seed} --round {result.number}{again}", markup=False)
+
+
+def _sum_up(results: list[RoundResult]) -> None:
+    failed = sum(bool(result.faults) for result in results)
+    counts = Counter(done.partition(":")[0] for result in results for done in result.done)
+    told = ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
+    seconds = sum(result.seconds for result in results)
+    out.print(f"{len(results)} rounds, {len(results) - failed} passed, in {seconds:.0f} s; {told}", markup=False)

@@ -1,0 +1,73 @@
+"""``kernelswarm resume``: go on with a session that was cut off."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ...agents.registry import ALL_ROLES
+from ...bus import asked_bus
+from ...schemas import InputError
+from ...sessions.home import kernelswarm_home
+from ...sessions.resume import resuming
+from ...sessions.session import SearchResult
+from ...store import UnknownSession
+from ..display.live import open_display
+from ..display.summary import print_summary
+from ..display.terminal import print_json
+from ..following import follow
+from ..interrupts import Interrupts, run_interruptible
+from ..options import Json, Nats, SessionId
+from ..reading import unknown_session
+from ..report import keep_folder, kept_folder, make_folder, write_result
+from ..searching import exit_status
+
+EXAMPLES = (
+    "kernelswarm resume mapid-7kq2m",
+    "kernelswarm resume mapid-7kq2m --json | jq .speedup",
+    "kernelswarm sql \"SELECT session FROM sessions WHERE status = 'open'\"    # what could be resumed",
+)
+
+
+def resume(
+    session: SessionId,
+    out_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            help="Folder for best.py and result.json; by default the one that the search was given, or "
+            "sessions/SESSION in KERNELSWARM_HOME.",
+            show_default=False,
+        ),
+    ] = None,
+    nats: Nats = "",
+    workers: Annotated[bool, typer.Option(help="Run workers here; --no-workers leaves the work to a swarm.")] = True,
+    json: Json = False,
+) -> int:
+    """Go on with an open session where it was: what was done is kept, what was under way is done again."""
+    if not workers and not nats:
+        raise InputError("--no-workers needs --nats URL: without a cluster nobody else could do the work")
+    home = kernelswarm_home()
+    folder = out_dir or kept_folder(home, session)
+    if folder is not None:
+        make_folder(folder)
+
+    async def run(interrupts: Interrupts) -> SearchResult:
+        with open_display(quiet=json) as display:
+            roles = ALL_ROLES if workers else {}
+            try:
+                async with resuming(session, home=home, nats=nats, roles=roles, on_notice=display.notice) as search:
+                    if out_dir is not None:
+                        keep_folder(home, session, out_dir)
+                    await follow(search, display, interrupts)
+                    return write_result(search, folder or home / "sessions" / session)
+            except UnknownSession as error:
+                async with asked_bus(nats) as bus:
+                    raise await unknown_session(home, session, bus) from error
+
+    result = run_interruptible(run)
+    if json:
+        print_json(result)
+    else:
+        print_summary(result)
+    return exit_status(result)

@@ -1,0 +1,78 @@
+"""``kernelswarm sessions``: what was searched for, and what came of it."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ... import store
+from ...bus import asked_bus
+from ...bus.bulk import running
+from ...sessions.home import kernelswarm_home
+from ...store import SessionRow
+from ..display.summary import NAMES, speedup_cells
+from ..display.terminal import err, print_json, print_wide
+from ..options import Json, Nats
+from ..reading import nothing_in, warn_if_damaged
+
+EXAMPLES = (
+    "kernelswarm sessions",
+    "kernelswarm sessions --limit 5 --json | jq '.[] | [.session, .speedup]'",
+)
+
+
+def sessions(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, the newest first.")] = 20,
+    nats: Nats = "",
+    json: Json = False,
+) -> int:
+    """List sessions, newest first."""
+    home = kernelswarm_home()
+
+    async def read() -> list[SessionRow]:
+        async with asked_bus(nats) as bus:
+            return await store.sessions(home, bus=bus, limit=limit)
+
+    found = asyncio.run(read())
+    if json:
+        print_json(found)
+    elif found:
+        idle = not nats and running(home) is None
+        print_wide(_table(found, idle=idle))
+        waiting = next((row.session for row in found if row.status == "open"), None) if idle else None
+        if waiting:
+            err.print(f"nobody works on what is open; to go on: kernelswarm resume {waiting}", markup=False)
+    if not found:
+        err.print(nothing_in(home), markup=False)
+    asyncio.run(warn_if_damaged(home, nats))
+    return 0
+
+
+def _table(found: list[SessionRow], *, idle: bool) -> Table:
+    """``idle``: no server runs here, so nobody can be at work on a session that is open."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("session", "kind", "problem", "pool", "status"):
+        table.add_column(column, no_wrap=True)
+    for column in ("candidates", "speedup"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("95 % interval", no_wrap=True)
+    table.add_column("against", no_wrap=True)
+    # Device and call are never one column without a name beside it.
+    if has_accelerators := any(row.measure for row in found):
+        table.add_column("measure", no_wrap=True)
+    table.add_column("started (UTC)", no_wrap=True)
+    for row in found:
+        said = row.reason or ("cut off" if idle and row.status == "open" else "")
+        status = f"{row.status} ({said})" if said else row.status
+        table.add_row(
+            *map(escape, (row.session, row.kind or "", row.problem, row.pool, status)),
+            f"{row.candidates}/{row.budget}",
+            *speedup_cells(row.speedup, row.speedup_low, row.speedup_high),
+            escape(NAMES.get(row.against or "", row.against or "")),
+            *([row.measure or ""] if has_accelerators else []),
+            row.at[:16],
+            style="green" if row.win else "",
+        )
+    return table

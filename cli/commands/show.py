@@ -1,0 +1,109 @@
+"""``kernelswarm show``: one session with its graph, or one node with everything that is known of it."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.syntax import Syntax
+
+from ... import store
+from ...bus import asked_bus
+from ...schemas import InputError
+from ...sessions.finished_file import finished_file
+from ...sessions.home import kernelswarm_home
+from ...store import NodeReport, SessionReport, UnknownSession, log_path
+from ..display.show_node import print_node
+from ..display.show_session import print_session
+from ..display.terminal import out, print_json, write
+from ..options import Json, Nats, SessionId
+from ..reading import nearest, nothing_in, recorded_session, unknown_session
+
+EXAMPLES = (
+    "kernelswarm show mapid-7kq2m",
+    "kernelswarm show mapid-7kq2m --node n012",
+    "kernelswarm show mapid-7kq2m --file > best.py      # what its best node came to, ready to use",
+    "kernelswarm show mapid-7kq2m --source > mine.py    # the candidate alone, as it was judged",
+    "kernelswarm show mapid-7kq2m --json | jq '.nodes[] | [.node, .speedup]'",
+)
+
+
+def show(
+    session: SessionId,
+    node: Annotated[str, typer.Option("--node", "-n", help="One node of it.", show_default=False)] = "",
+    source: Annotated[bool, typer.Option("--source", help="Just the candidate, exactly as it was judged.")] = False,
+    file: Annotated[
+        bool, typer.Option("--file", help="Just the finished file: best.py, made again from the log.")
+    ] = False,
+    nats: Nats = "",
+    json: Json = False,
+) -> int:
+    """Show a session: problem, baselines, graph, best. With --node: plan, candidate, timings, diagnoses."""
+    if source + file + json > 1:
+        raise InputError("--source and --file print a file, --json an object: choose one")
+    home = kernelswarm_home()
+    if not nats and not log_path(home).exists():
+        raise InputError(f"there is no session {session!r}: {nothing_in(home)}")
+    if file:
+        _print_file(asyncio.run(_finished(home, nats, session, node)))
+        return 0
+    report = asyncio.run(_read(home, nats, session, node, source))
+    if json:
+        print_json(report)
+    elif isinstance(report, SessionReport):
+        print_session(report)
+    elif source:
+        _print_source(report)
+    else:
+        print_node(report)
+    return 0
+
+
+async def _read(home: Path, nats: str, session: str, node: str, source: bool) -> SessionReport | NodeReport:
+    async with asked_bus(nats) as bus:
+        try:
+            await store.check_session(home, session, bus=bus)
+            report = await store.show(home, session, bus=bus)
+        except UnknownSession as error:
+            raise await unknown_session(home, session, bus) from error
+        if source and not node and not (node := report.session.best or ""):
+            raise InputError(f"session {session} has no correct candidate yet: name a node with --node")
+        if not node:
+            return report
+        if node not in (names := [row.node for row in report.nodes]):
+            hint = _hint(node, names)
+            raise InputError(f"session {session} has no node {node!r}{hint}")
+        return await store.node(home, session, node, bus=bus)
+
+
+async def _finished(home: Path, nats: str, session: str, node: str) -> str:
+    async with asked_bus(nats) as bus:
+        graph = (await recorded_session(home, session, bus, to_end=False)).graph()
+    best = graph.closed.best if graph.closed is not None else ""
+    if not node and not best:
+        why = "found no correct candidate" if graph.closed is not None else "is still open: name a node with --node"
+        raise InputError(f"session {session} {why}")
+    return finished_file(graph, node or best)
+
+
+def _hint(node: str, names: list[str]) -> str:
+    if not names:
+        return "; it has none yet"
+    # Well-formed, it is out of range: any likeness to another number means nothing.
+    ranged = f"; there is {names[0]} to {names[-1]}"
+    return ranged if len(node) == len(names[0]) else nearest(node, names) or ranged
+
+
+def _print_source(report: NodeReport) -> None:
+    where = report.node
+    if not report.source:
+        raise InputError(f"node {where.node} of session {where.session} has no candidate: {where.state}")
+    _print_file(report.source)
+
+
+def _print_file(text: str) -> None:
+    if sys.stdout.isatty():
+        out.print(Syntax(text, "python", background_color="default", word_wrap=True))
+    else:
+        write(text if text.endswith("\n") else text + "\n")

@@ -1,0 +1,1 @@
+"""How results look: tables, live displays, text for people and programs."""

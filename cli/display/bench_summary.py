@@ -1,0 +1,67 @@
+"""What a run of KernelBench came to, as tables."""
+
+from rich.markup import escape
+from rich.table import Table
+
+from ...bench.kernelbench import FastP, Misses, Report
+from .terminal import out, print_wide
+
+AGAINST = {
+    "ordinary_eager": "eager, ordinary",
+    "ordinary_compile": "best compile, ordinary",
+    "eager": "eager",
+    "compile": "best compile",
+    "call_eager": "eager, call",
+    "call_compile": "best compile, call",
+}
+
+MOST_NAMES = 4
+"""Problems of one cause that are named; the CSV has them all."""
+
+
+def print_report(report: Report) -> None:
+    """Print fast_p, the misses by cause, and where the rows are."""
+    title = f"KernelBench level {report.level} on pool {report.pool}, {report.done} of {report.problems} problems"
+    out.print(f"[bold]{escape(title)}[/]{escape(_precision(report))}")
+    if report.done < report.problems:
+        out.print(f"of the {report.done} that are done; {report.problems - report.done} left", style="yellow")
+    if report.done:
+        print_wide(_scores(report.fast_p))
+    if report.misses:
+        print_wide(_misses(report.misses))
+    out.print(f"rows     {report.path}", markup=False)
+    if sessions := [row for row in report.rows if row.node]:
+        out.print(f"kernel   kernelswarm show {sessions[0].session} --node {sessions[0].node} --source", markup=False)
+
+
+def _precision(report: Report) -> str:
+    """Which precisions were matched, if any problem got so far."""
+    found = sorted({row.precision for row in report.rows if row.precision})
+    return f", at matched precision ({', '.join(found)})" if found else ""
+
+
+def _scores(scores: tuple[FastP, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("fast_p over")
+    thresholds = sorted({score.p for score in scores})
+    for p in thresholds:
+        table.add_column(f"p = {p:g}", justify="right")
+    for against, name in AGAINST.items():
+        own = sorted((score for score in scores if score.against == against), key=lambda score: score.p)
+        if not own:
+            continue
+        table.add_row(name, *(f"{score.share:.2f} ({score.count})" for score in own), style="bold")
+        table.add_row("  whole interval", *(f"{score.sure_share:.2f} ({score.surely})" for score in own))
+    return table
+
+
+def _misses(misses: tuple[Misses, ...]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("misses (no interval above 1 over eager)")
+    table.add_column("", justify="right")
+    table.add_column("")
+    for miss in misses:
+        more = len(miss.problems) - MOST_NAMES
+        names = ", ".join(miss.problems[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+        table.add_row(escape(miss.cause), str(len(miss.problems)), escape(names))
+    return table

@@ -1,0 +1,115 @@
+"""What a running search shows: a live picture on a terminal, plain lines elsewhere, nothing with ``--json``."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from rich.live import Live
+
+from ...graph.session_graph import NodeRecord
+from ...schemas import BaselinesMeasured, Envelope, Event, NodeDiagnosed, SkillDistilled, Verdict
+from .dashboard import Picture, Shown
+from .summary import times_text
+from .terminal import err, is_screen
+
+
+class Display(Protocol):
+    """Shows a search while it runs."""
+
+    def notice(self, text: str) -> None:
+        """Say what is happening outside the session's events."""
+
+    def waiting(self, text: str) -> None:
+        """Say what the session waits for, and (with an empty text) that it does no longer."""
+
+    def say(self, text: str) -> None:
+        """Say something that is to stay on the screen."""
+
+    def opened(self, search: Shown) -> None:
+        """The session exists from now on."""
+
+    def show(self, envelope: Envelope, event: Event) -> None:
+        """An event came; it is folded into the search's graph already."""
+
+
+@contextmanager
+def open_display(*, quiet: bool, clock: Callable[[], float] = time.monotonic) -> Iterator[Display]:
+    """The display that fits where stderr goes. ``clock`` counts the seconds that it shows."""
+    if is_screen():
+        picture = Picture(clock)
+        with Live(picture, console=err, refresh_per_second=4, transient=True):
+            yield picture
+    elif quiet:
+        yield Silent()
+    else:
+        yield Lines()
+
+
+class Silent:
+    """Shows nothing."""
+
+    def notice(self, text: str) -> None:
+        """Nothing."""
+
+    def waiting(self, text: str) -> None:
+        """Nothing."""
+
+    def say(self, text: str) -> None:
+        """Nothing."""
+
+    def opened(self, search: Shown) -> None:
+        """Nothing."""
+
+    def show(self, envelope: Envelope, event: Event) -> None:
+        """Nothing."""
+
+
+class Lines:
+    """One plain line for each thing worth knowing."""
+
+    def __init__(self) -> None:
+        self._search: Shown | None = None
+        self._failures: set[str] = set()
+        """Why synthesis failed, as far as it was printed."""
+
+    def notice(self, text: str) -> None:
+        """Print it."""
+        err.print(text, markup=False)
+
+    def waiting(self, text: str) -> None:
+        """Print it."""
+        err.print(text or "every role of the pool is served again", markup=False)
+
+    def say(self, text: str) -> None:
+        """Print it."""
+        err.print(text, markup=False)
+
+    def opened(self, search: Shown) -> None:
+        """Print the session's id."""
+        self._search = search
+        err.print(f"session {search.session}", markup=False)
+
+    def show(self, envelope: Envelope, event: Event) -> None:
+        """Print baselines, diagnoses and the end."""
+        line = self._line(envelope, event)
+        if line:
+            err.print(line, markup=False)
+
+    def _line(self, envelope: Envelope, event: Event) -> str:
+        match event:
+            case BaselinesMeasured():
+                missing = [f"no {status.name}: {status.detail}" for status in event.report.statuses if not status.ok]
+                return "; ".join([f"baselines: {times_text(event.report.median_ms)}", *missing])
+            case NodeDiagnosed(verdict=Verdict.synthesis_failed) if event.summary in self._failures:
+                return ""  # of several nodes one sentence says it
+            case NodeDiagnosed():
+                if event.verdict is Verdict.synthesis_failed:
+                    self._failures.add(event.summary)
+                node = self._search.graph.nodes[envelope.node] if self._search else NodeRecord(envelope.node)
+                what = "confirm" if event.confirmation else (str(node.plan.intent) if node.plan else "")
+                parent = f" of {node.parent}" if node.parent and not event.confirmation else ""
+                return f"{envelope.node} {what + parent:<16} {event.summary}"
+            case SkillDistilled():
+                return f"skill {event.skill.id}"
+        return ""

@@ -1,0 +1,135 @@
+"""What a replay came to, for people and programs."""
+
+from rich.markup import escape
+from rich.table import Table
+
+from ...schemas import Interval, ReplayDivergence, Schema
+from ...sessions.re_evaluation import Carried, CarryOver
+from ...sessions.replay import ReplayReport
+from .summary import NAMES, count
+from .terminal import err, out, print_json, print_wide
+
+MOST_UNSAID = 6
+"""Lines about what comes next."""
+
+OTHER_BASELINE = "other baseline"
+WITHIN_NOISE = "within the noise"
+NOTES = {
+    OTHER_BASELINE: "another baseline is the best one now, so the two speedups are against different things",
+    WITHIN_NOISE: "the two intervals overlap, so the difference may be none",
+}
+"""What is noted beside a candidate, and what it means."""
+
+
+class Diverged(Schema, frozen=True, kw_only=True):
+    """A divergence as ``--json`` prints it."""
+
+    session: str
+    diverged: bool
+    reason: str
+    event: str
+    seq: int | None
+    recorded: str | None
+    replayed: str | None
+
+
+def print_replay(report: ReplayReport) -> None:
+    """Print what was compared, and what the fresh agents would say next."""
+    compared = ", ".join(f"{role} {number}" for role, number in report.compared.items())
+    where = f" up to event {report.until}" if report.until else ""
+    out.print(
+        f"[bold green]same[/]  {report.session}: {count(report.events, 'event')} fed{where}; equal outputs: {compared}"
+    )
+    if report.given_up:
+        out.print(f"{count(report.given_up, 'step')} given up when it was recorded: taken as an effect", markup=False)
+    if report.unknown:
+        out.print(f"{count(report.unknown, 'event')} of a newer version: fed to nobody", markup=False)
+    if report.unsaid:
+        after = "next" if report.until else f"the session is {report.status}; not in the log"
+        out.print(f"{after}:", markup=False)
+        for line in report.unsaid[:MOST_UNSAID]:
+            out.print(f"  {line}", markup=False)
+        if len(report.unsaid) > MOST_UNSAID:
+            out.print(f"  … and {len(report.unsaid) - MOST_UNSAID} more")
+
+
+def print_divergence(error: ReplayDivergence, *, json: bool) -> None:
+    """Print the first difference with both sides."""
+    if json:
+        print_json(
+            Diverged(
+                session=error.session,
+                diverged=True,
+                reason=str(error),
+                event=error.event,
+                seq=error.seq,
+                recorded=error.recorded,
+                replayed=error.replayed,
+            )
+        )
+        return
+    err.print(f"[bold red]error[/]: {escape(str(error))}")
+    out.print(f"recorded  {error.recorded or 'nothing'}", markup=False)
+    out.print(f"replayed  {error.replayed or 'nothing'}", markup=False)
+
+
+def say_judged(one: Carried) -> None:
+    """One line for a candidate that was evaluated again."""
+    err.print(f"{one.node}  {_shown(one.recorded)} recorded, now {_now(one)}", markup=False)
+
+
+def print_carry_over(result: CarryOver) -> None:
+    """Print both rankings side by side, and what must not be read into them."""
+    print_wide(_rankings(result))
+    noted = {note for one in result.candidates for note in _notes(one)}
+    for note, meaning in NOTES.items():
+        if note in noted:
+            out.print(f"{note}: {meaning}", markup=False)
+    out.print(f"recorded on {result.recorded_on}; now pool {result.pool}: {result.device}", markup=False)
+    told = "" if result.rank_correlation is None else f"; rank correlation {result.rank_correlation:.2f}"
+    lost = result.wins_recorded - result.wins_kept
+    out.print(f"{count(result.wins_kept, 'win')} kept, {lost} lost, {result.wins_new} new{told}", markup=False)
+    out.print(_best(result), markup=False)
+
+
+def _rankings(result: CarryOver) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("node", "rank", "now", "recorded", "now", "against", "now", ""):
+        table.add_column(column, justify="right" if column in ("rank", "now") else "left", no_wrap=True)
+    for one in result.candidates:
+        rank = str(one.rank_now) if one.rank_now is not None else "-"
+        style = "green" if one.kept else ("red" if one.recorded.is_win else "")
+        against = (NAMES.get(name, name) for name in (one.against, one.against_now))
+        speedups = (_shown(one.recorded), escape(_now(one)))
+        table.add_row(one.node, str(one.rank), rank, *speedups, *against, ", ".join(_notes(one)), style=style)
+    return table
+
+
+def _notes(one: Carried) -> list[str]:
+    """Why the two speedups of a row do not simply compare."""
+    if one.now is None:
+        return []
+    overlap = one.recorded.low <= one.now.high and one.now.low <= one.recorded.high
+    return [OTHER_BASELINE] * (one.against != one.against_now) + [WITHIN_NOISE] * overlap
+
+
+def _best(result: CarryOver) -> str:
+    then = result.candidates[0]
+    best = next((one for one in result.candidates if one.node == result.best), None)
+    if best is None or best.now is None:
+        return "none of them is correct here"
+    if best is then:
+        return f"{then.node} is still the best"
+    if then.now is not None and then.now.high >= best.now.low:
+        return f"{best.node} comes out first, and {then.node}, the recorded best, is within its interval"
+    return f"the best is now {best.node}, not {then.node}"
+
+
+def _now(one: Carried) -> str:
+    if one.now is not None:
+        return _shown(one.now)
+    return f"{one.verdict.replace('_', ' ')}: {one.reason}".splitlines()[0][:80]
+
+
+def _shown(interval: Interval) -> str:
+    return f"{interval.median:.2f}x ({interval.low:.2f} to {interval.high:.2f})"

@@ -1,0 +1,138 @@
+"""The table at the end of a search."""
+
+from rich.markup import escape
+from rich.table import Table
+
+from ...graph.measured import Ordinary
+from ...schemas import Interval
+from ...schemas.pool import BASELINE_NAMES
+from ...sessions.session import SearchResult, Speedup
+from .terminal import out, print_wide
+
+NAMES = {**BASELINE_NAMES, "candidate": "best kernel"}
+"""What was timed, as people call it and in the order in which they look for it."""
+
+
+def times_text(times: dict[str, float]) -> str:
+    """Milliseconds by name, for people."""
+    return ", ".join(f"{NAMES.get(name, name)} {times[name]:.3f} ms" for name in sorted(times, key=rank))
+
+
+def rank(name: str) -> int:
+    """Where a series stands among others: the baselines first, the candidate last."""
+    return list(NAMES).index(name) if name in NAMES else len(NAMES)
+
+
+def count(number: int, noun: str) -> str:
+    """``1 win``, ``2 wins``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def outcome(win: bool, detail: str, measure: str | None = "") -> str:
+    """Whether it is a win, and the session's last sentence, as markup; ``measure`` names an accelerator's number."""
+    said = detail.removeprefix("no win found: ")
+    named = f"win ({measure})" if measure else "win"
+    return f"[bold green]{named}[/]  {escape(said)}" if win else f"[yellow]no win found[/]  {escape(said)}"
+
+
+def print_summary(result: SearchResult) -> None:
+    """Print what was found, where it is, and how to look further."""
+    if result.device is not None:
+        print_wide(_two_numbers(result))
+    elif result.times_ms:
+        out.print(_times(result))
+    out.print(outcome(result.win, result.detail, result.measure))
+    out.print(f"{_counts(result)} in {result.seconds:.0f} s; ended: {result.reason.replace('_', ' ')}")
+    if result.path:
+        out.print(f"kernel   [bold]{escape(result.path)}[/]{'' if result.win else '  (the fastest correct one)'}")
+    out.print(f"session  {result.session}")
+    out.print(f"look     kernelswarm show {result.session}", markup=False)
+    out.print(
+        f'         kernelswarm sql "SELECT node, verdict, speedup, bottleneck FROM nodes '
+        f"WHERE session = '{result.session}' ORDER BY speedup DESC\"",
+        markup=False,
+    )
+
+
+def _counts(result: SearchResult) -> str:
+    if not result.candidates:
+        return "no candidate"
+    return f"{count(result.candidates, 'candidate')}, {result.correct} correct, {count(result.wins, 'win')}"
+
+
+def _two_numbers(result: SearchResult) -> Table:
+    """An accelerator's numbers, each with columns of its own; the one first that makes a win."""
+    numbers = {"device": result.device, "call": result.call}
+    ordered = sorted(numbers, key=lambda name: name != result.measure)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(result.problem)
+    for name in ordered:
+        warm = ("warm cache",) if _is_warm(numbers[name]) else ()
+        for column in (f"{name} ms", *warm, f"{name} speedup", "95 % interval"):
+            table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("roofline", justify="right", no_wrap=True)
+    for key, baseline in NAMES.items():
+        if any(key in number.times_ms for number in numbers.values() if number is not None):
+            own = key == "candidate"
+            fraction = f"{result.roofline_fraction:.0%}" if own and result.roofline_fraction is not None else ""
+            cells = [cell for name in ordered for cell in _number_cells(numbers[name], key)]
+            table.add_row(baseline, *cells, fraction, style="bold" if own else "")
+    return table
+
+
+def _is_warm(number: Ordinary | None) -> bool:
+    return number is not None and bool(number.warm_ms)
+
+
+def _number_cells(number: Ordinary | None, key: str) -> tuple[str, ...]:
+    if number is None or key not in number.times_ms:
+        return ("",) * (4 if _is_warm(number) else 3)
+    warm = (f"{number.warm_ms[key]:.4g}" if key in number.warm_ms else "",) if _is_warm(number) else ()
+    return f"{number.times_ms[key]:.4g}", *warm, *_cells(number.speedups.get(key))
+
+
+def _times(result: SearchResult) -> Table:
+    """Ordinary processes first, where they were timed; beside them the judge."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(result.problem)
+    for column in ("ms", "speedup", "95 % interval", *(["by the judge"] if result.ordinary else []), "roofline"):
+        table.add_column(column, justify="right", no_wrap=True)
+    times = result.ordinary.times_ms if result.ordinary else result.times_ms
+    for key, name in NAMES.items():
+        if key not in times and key not in result.times_ms:
+            continue
+        own = key == "candidate"
+        fraction = f"{result.roofline_fraction:.0%}" if own and result.roofline_fraction is not None else ""
+        style = "bold" if own else ("cyan" if key == result.against else "")
+        milliseconds = f"{times[key]:.3f}" if key in times else ""
+        table.add_row(name, milliseconds, *_ratios(result, key), fraction, style=style)
+    return table
+
+
+def _ratios(result: SearchResult, baseline: str) -> tuple[str, ...]:
+    judged = _cells(result.speedups.get(baseline))
+    if result.ordinary is None:
+        return judged
+    beside = "{} ({})".format(*judged) if any(judged) else ""
+    return *_cells(result.ordinary.speedups.get(baseline)), beside
+
+
+def _cells(speedup: Interval | None) -> tuple[str, str]:
+    return speedup_cells(speedup.median, speedup.low, speedup.high) if speedup is not None else ("", "")
+
+
+def speedup_cells(median: float | None, low: float | None, high: float | None) -> tuple[str, str]:
+    """A speedup and its interval for people; empty where there is none."""
+    if median is None or low is None or high is None:
+        return "", ""
+    return f"{median:.2f}x", f"{low:.2f} to {high:.2f}"
+
+
+def speedup_text(speedup: Speedup | Interval) -> str:
+    """``1.20x (1.10 to 1.30)``."""
+    return f"{speedup.median:.2f}x ({speedup.low:.2f} to {speedup.high:.2f})"
+
+
+def ratio_text(speedup: Speedup) -> str:
+    """``1.20x (1.10 to 1.30) against torch.compile``."""
+    return f"{speedup_text(speedup)} against {NAMES.get(speedup.against, speedup.against)}"

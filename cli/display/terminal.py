@@ -1,0 +1,106 @@
+"""What every command prints through: colours only on a terminal, results on stdout, everything else on stderr."""
+
+import logging
+import os
+import sys
+import traceback
+from typing import Any, TextIO
+
+import structlog
+from rich.console import Console
+from rich.table import Table
+from rich.tree import Tree
+
+from ...schemas import KernelswarmError, encode
+
+WIDE = 4096
+"""Columns to lay out for where nobody looks at a screen: what a program reads is never cut."""
+
+
+TRACEBACK_CHARACTERS = 4000
+"""Of a traceback that is logged."""
+
+
+class _Results(Console):
+    """Goes quiet when whoever read the results has left (``| head``): the command's own exit status stands."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        _reader_left()
+
+
+out = _Results(soft_wrap=True, highlight=False, emoji=False)
+"""Results for people."""
+
+err = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
+"""Progress, notices and errors."""
+
+
+def print_json(value: Any) -> None:
+    """Print ``value`` as one line of JSON, exactly."""
+    write(encode(value).decode() + "\n")
+
+
+def print_wide(picture: Table | Tree) -> None:
+    """Print a table or a tree, as wide as the terminal, or as it wants to be where there is none."""
+    console = out if out.is_terminal else _Results(width=WIDE, highlight=False, emoji=False)
+    console.print(picture, soft_wrap=False)
+
+
+def write(text: str) -> None:
+    """Print ``text`` exactly as it is.
+
+    Raises:
+        KernelswarmError: stdout cannot take it (a full disk).
+    """
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _reader_left()
+    except OSError as error:
+        _reader_left()
+        raise KernelswarmError(f"cannot write the result to stdout: {error.strerror}") from error
+
+
+def _reader_left() -> None:
+    """What is still buffered goes nowhere, silently."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def is_screen() -> bool:
+    """Whether stderr is a screen that pictures can be drawn on again and again."""
+    return sys.stderr.isatty() and err.is_terminal and not err.is_dumb_terminal
+
+
+def configure_logging(verbosity: int) -> None:
+    """Send structlog to stderr: warnings by default, more with ``-v`` and ``-vv``."""
+    level = {0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG)
+    logging.basicConfig(handlers=[_ToStderr()], level=max(level, logging.WARNING), format="%(name)s: %(message)s")
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty() and not err.no_color,
+                # Without the variables of every frame: pages of them, keys perhaps among them.
+                exception_formatter=_end_of_traceback,
+            ),
+        ],
+        # Looked up for every line: a live display puts itself in stderr's place.
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+    )
+
+
+def _end_of_traceback(out: TextIO, error: structlog.typing.ExcInfo) -> None:
+    """The end of it, where the error stands: a recursion that goes too deep has megabytes of frames."""
+    text = "".join(traceback.format_exception(*error))
+    cut = "" if len(text) <= TRACEBACK_CHARACTERS else "…"
+    out.write("\n" + cut + text[-TRACEBACK_CHARACTERS:])
+
+
+class _ToStderr(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        err.print(self.format(record), markup=False)

@@ -1,0 +1,1 @@
+"""C++ candidates: kernels as text, their tunables, and the Python around them."""

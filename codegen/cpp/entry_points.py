@@ -1,0 +1,175 @@
+"""The Python functions of a candidate: what takes the inputs, decides whether the kernels are right, and runs them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...schemas import Graph, Node, ProblemFacts
+from ..host.differentiable import differentiable_lines, forward_lines
+from ..host.parameters import attribute, module_lines
+from ..lowering.aten import argument, program, pyname, sizes_from_inputs
+from .host_wrapper import Glue, extra_guards, guard, size_conditions
+
+_NOT_SUPPORTED = '''class NotSupported(NotImplementedError):
+    """Inputs for which this file knows no answer; the reference does."""
+'''
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One graph of a candidate, forward or backward, and what runs it."""
+
+    graph: Graph
+    """As captured."""
+    glue: Glue
+    """Prints what runs the kernels."""
+    name: str
+    """Its function: ``kernel`` or ``backward``."""
+    place: str
+    """What must hold of every input's place: an attribute, or a comparison behind the input's name."""
+    conditions: Sequence[str] = ()
+    """On the sizes, beyond the graph's."""
+
+    @property
+    def suffix(self) -> str:
+        """Behind the names of its helper functions."""
+        return "" if self.name == "kernel" else f"_{self.name}"
+
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the arguments."""
+        return [node.name for node in self.graph.nodes if node.op == "input"]
+
+    @property
+    def params(self) -> list[Node]:
+        """Parameters and buffers that the graph uses."""
+        return [node for node in self.graph.nodes if node.op == "param"]
+
+    @property
+    def values(self) -> list[str]:
+        """Variables that hold the arguments, then the parameters."""
+        return [*map(pyname, self.inputs), *(pyname(node.name) for node in self.params)]
+
+
+def entry_points(facts: ProblemFacts, passes: Sequence[Pass]) -> list[str]:
+    """The functions of a candidate, the forward pass first."""
+    forward = passes[0]
+    lines = [*_NOT_SUPPORTED.splitlines(), "", ""]
+    for one in passes:
+        lines += [*_plain(one, is_followed=len(passes) > 1), "", "", *_valid(one)]
+    if not is_module(facts, forward.graph):
+        functions = [[*_decorator(one), f"def {one.name}({', '.join(one.inputs)}):", *_body(one)] for one in passes]
+        return [*lines, *_apart(functions)]
+    if facts.graph is not None and len(passes) > 1:
+        return [*lines, *_differentiable_module(facts, facts.graph, passes)]
+    head = ["", "    @torch.no_grad()", f"    def forward({', '.join(['self', *forward.inputs])}):"]
+    read = [f"    {pyname(node.name)} = {attribute(node.target)}" for node in forward.params]
+    return [*lines, *module_lines(facts, forward.params, [*head, *_indented([*read, *_body(forward)])])]
+
+
+def is_module(facts: ProblemFacts, graph: Graph) -> bool:
+    """Whether the candidate is a ``ModelNew``."""
+    return facts.is_module or bool(facts.parameters) or any(node.op == "param" for node in graph.nodes)
+
+
+def _differentiable_module(facts: ProblemFacts, graph: Graph, passes: Sequence[Pass]) -> list[str]:
+    forward, backward = passes
+    lines = []
+    for one, name in ((forward, "_kernels"), (backward, "_backward")):
+        lines += ["@torch.no_grad()", f"def {name}({', '.join(one.values)}):", *_body(one), "", ""]
+    read = [f"{pyname(node.name)} = {attribute(node.target)}" for node in forward.params]
+    body = _indented(_indented([*_aliases(forward), *read, *forward_lines(graph)]))
+    head = ["", f"    def forward({', '.join(['self', *forward.inputs])}):"]
+    differentiable = differentiable_lines(graph, backward.graph)
+    return [*lines, *differentiable, *module_lines(facts, forward.params, [*head, *body])]
+
+
+def _apart(functions: list[list[str]]) -> list[str]:
+    return functions[0] if len(functions) == 1 else [*functions[0], "", "", *_apart(functions[1:])]
+
+
+def _decorator(one: Pass) -> list[str]:
+    needed = one.glue.plan.externs or one.params or one.graph.nodes[-1].kwargs
+    return ["@torch.no_grad()"] if needed else []
+
+
+def _plain(one: Pass, is_followed: bool) -> list[str]:
+    names = [*one.inputs, *(pyname(node.name) for node in one.params)]
+    return [
+        *(["@torch.no_grad()"] if one.graph.nodes[-1].kwargs and not is_followed else []),
+        f"def _aten{one.suffix}({', '.join(names)}):",
+        '    """The captured operator as plain ATen calls."""',
+        *_indented([*_aliases(one), *_kinds(one), *_refusals(one.graph), *program(one.graph)]),
+    ]
+
+
+def _aliases(one: Pass) -> list[str]:
+    return [f"{pyname(name)} = {name}" for name in one.inputs if pyname(name) != name]
+
+
+def _body(one: Pass) -> list[str]:
+    graph = one.graph
+    fallback = f"    return _aten{one.suffix}({', '.join(one.values)})"
+    lines = [*_aliases(one), *one.glue.head(one.values)]
+    conditions = guard(graph, bool(one.params), one.place)
+    if conditions:
+        lines += [f"if not ({' and '.join(conditions)}):", fallback]
+    lines += _refusals(graph)
+    lines += sizes_from_inputs(graph)
+    conditions = [*size_conditions(graph), *one.conditions]
+    if extra_guards(graph):
+        conditions.append(f"_valid{one.suffix}({', '.join(graph.symbols)})")
+    if conditions:
+        lines += [f"if not ({' and '.join(conditions)}):", fallback]
+    return _indented([*lines, *one.glue.body()])
+
+
+def _kinds(one: Pass) -> list[str]:
+    """Of another dtype or rank the captured calls compute something else than the reference."""
+    tensors = [node for node in one.graph.nodes if node.op in ("input", "param") and node.values]
+    kinds = [(node.name, pyname(node.name), node.values[0]) for node in tensors]
+    if not kinds:
+        return []
+    return [
+        "for name, tensor, dtype, rank in (",
+        *(f"    ({name!r}, {value}, torch.{meta.dtype}, {len(meta.shape)})," for name, value, meta in kinds),
+        "):",
+        "    if tensor.dtype is not dtype or tensor.ndim != rank:",
+        '        raise NotSupported(f"generated for {name} of {dtype} with {rank} dimensions")',
+    ]
+
+
+def _refusals(graph: Graph) -> list[str]:
+    """Where the reference would have gone another way than it was captured on, nothing here says what is right."""
+    numbers = [node for node in graph.nodes if node.op == "input" and not node.values and node.expr is None]
+    fixed = [n for n in numbers if isinstance(n.literal, int | float | str)]
+    lines = []
+    if graph.decided:
+        lines += _refusal(graph.decided, "the reference branches on these sizes")
+    for node in fixed:
+        value = argument(node.literal, pyname)
+        lines += _refusal([f"{pyname(node.name)} == {value}"], f"generated for {node.name} = {value} only")
+    return lines
+
+
+def _refusal(conditions: Sequence[str], sentence: str) -> list[str]:
+    holds = " and ".join(f"({condition})" for condition in conditions)
+    return [f"if not ({holds}):", f"    raise NotSupported({sentence!r})"]
+
+
+def _valid(one: Pass) -> list[str]:
+    """Conditions on the sizes that only matter once a shape, checked once a shape."""
+    extra = extra_guards(one.graph)
+    if not extra:
+        return []
+    return [
+        "@functools.lru_cache(maxsize=256)",
+        f"def _valid{one.suffix}({', '.join(one.graph.symbols)}):",
+        '    """Whether the kernels are right for these sizes."""',
+        f"    return {' and '.join(f'({condition})' for condition in extra)}",
+        "",
+        "",
+    ]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"    {line}" for line in lines]

@@ -1,0 +1,99 @@
+"""What a plan's kernels hold, so that only knobs that matter are turned."""
+
+import math
+
+from ...hardware.harness.bounds import Tolerance, bound_for
+from ...schemas import Graph, Node, ProblemFacts
+from ..ir.build import is_float
+from ..ir.loops import Kernel, SpecialKernel
+from ..ir.tunables import Traits
+from ..lowering.in_place import overwritten
+from ..lowering.regions import Plan
+from ..lowering.row_buffer import shared_values
+from .math import ERROR_ULP, resolve
+
+_COSTLY = (
+    "exp exp2 expm1 log log2 log10 log1p tanh erf erfc sin cos tan pow sigmoid asin acos atan sinh cosh asinh acosh "
+    "atanh atan2 cbrt"
+)
+_TRANSCENDENTAL = set(_COSTLY.split())
+_MODERATE = {name for name, level in ERROR_ULP if level == "short"}
+_LAST_PLACE = 2.0**-23
+_LARGE = 4 << 20
+
+
+def traits_of(graph: Graph, plan: Plan) -> Traits:
+    """Read the traits off a plan made with the default settings."""
+    loops = [k for k in plan.kernels if isinstance(k, Kernel)]
+    special = [k for k in plan.kernels if isinstance(k, SpecialKernel)]
+    roots = [root for kernel in plan.kernels for root in kernel.roots()]
+    values = {node.key: node for root in roots for node in root.walk()}.values()
+    rows = [k for k in loops if k.reduced is not None]
+    return Traits(
+        rows=any(len(k.dims) - 1 in (k.reduced or ()) for k in rows),
+        multi_pass=any(_passes(k) > 1 for k in rows),
+        shared_between_passes=any(len(k.inner) == 1 and _keepable(k) for k in rows),
+        full=any(a.level == "full" for k in rows for a in k.accumulations.values()) or any(not k.outer for k in rows),
+        columns=any(len(k.dims) - 1 not in (k.reduced or ()) and k.outer for k in rows),
+        pointwise=any(k.reduced is None or not k.outer for k in loops),
+        variance=any(n.target in ("aten.var.correction", "aten.var_mean.correction") for n in graph.nodes),
+        softmax=any(_is_softmax(k) for k in rows),
+        transcendental=any(v.op in _TRANSCENDENTAL for v in values),
+        moderate=any(v.op in _MODERATE and is_float(v.dtype) for v in values),
+        fast_error=_fast_error({v.op for v in values}),
+        float_sums=any(a.op in ("sum", "prod") and is_float(a.dtype) for k in rows for a in k.accumulations.values()),
+        search=any(v.op == "search" for v in values),
+        externs=bool(plan.externs),
+        in_place=any(overwritten(plan, k) for k in loops),
+        large_outputs=any(_bytes(plan.nodes[name]) >= _LARGE for k in loops for name in k.stores)
+        or any(_elements(plan, k.nodes[0]) * 8 >= _LARGE for k in special),
+        several_anchors=len(loops) > 1 or any(len(k.accumulations) + len(k.stores) > 2 for k in rows),
+        elements=max((_largest(plan, k.nodes) for k in plan.kernels), default=0),
+    )
+
+
+def error_allowed(facts: ProblemFacts) -> float:
+    """What the problem allows, in the judge's measure: as measured at admission, else the least for its precision."""
+    if facts.error_bound is not None:
+        return facts.error_bound
+    return bound_for(facts.dtype, 0.0, float64=facts.float64_oracle, tolerance=Tolerance())
+
+
+def _fast_error(operators: set[str]) -> float:
+    known = operators & {name for name, _ in ERROR_ULP}
+    return sum(ERROR_ULP[name, resolve(name, "fast")] for name in known & _TRANSCENDENTAL) * _LAST_PLACE
+
+
+def _passes(kernel: Kernel) -> int:
+    bodies = [a.body for a in kernel.accumulations.values() if a.level == "row"]
+    bodies += [s.value for s in kernel.stores.values() if s.level == "element"]
+    return max((kernel.pass_of(body) + 1 for body in bodies), default=0)
+
+
+def _keepable(kernel: Kernel) -> bool:
+    return any(node.cost >= 2 for node, _ in shared_values(kernel).values())
+
+
+def _is_softmax(kernel: Kernel) -> bool:
+    from ..lowering.online import online_pairs
+
+    return bool(online_pairs(kernel))
+
+
+def _elements(plan: Plan, name: str) -> int:
+    sizes = [math.prod(meta.example) for meta in plan.nodes[name].values if meta.example or not meta.shape]
+    for arg in plan.nodes[name].args[:1]:
+        source = plan.nodes.get(getattr(arg, "name", ""))
+        sizes += [math.prod(meta.example) for meta in source.values if meta.example] if source else []
+    return max(sizes, default=0)
+
+
+def _largest(plan: Plan, names: list[str]) -> int:
+    return max((_elements(plan, name) for name in names), default=0)
+
+
+def _bytes(node: Node) -> int:
+    from ...hardware.work import dtype_bytes
+
+    meta = node.values[0]
+    return math.prod(meta.example) * dtype_bytes(meta.dtype) if meta.example else 0

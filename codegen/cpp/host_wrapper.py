@@ -1,0 +1,186 @@
+"""The Python side of a candidate: reads sizes, allocates outputs, calls the C++ functions and PyTorch in order."""
+
+import re
+from collections.abc import Iterator
+
+from ...schemas import Graph, Node, Ref
+from ..ir.loops import Kernel, SpecialKernel
+from ..lowering.aten import argument, call, ending, pyname, unbacked
+from ..lowering.normal import SEGMENT_OF
+from ..lowering.pointwise import base_name
+from ..lowering.regions import Plan
+from ..lowering.views import VIEWS
+from .source import Function, Library
+
+_TRIVIAL = re.compile(r"!=|>= -?[012]$|> -?[01]$")
+
+
+class Glue:
+    """Statements of the candidate's function, in order of execution."""
+
+    def __init__(self, plan: Plan, library: Library) -> None:
+        self.plan = plan
+        self.library = library
+        self.lines: list[str] = []
+        self.present = {n.name for n in plan.graph.nodes if n.op in ("input", "param", "constant")}
+        self.contiguous: dict[str, str] = {}
+        self.known = set(plan.graph.symbols)
+        self.overwritten: set[str] = set()
+        """Values whose memory took a kernel's result."""
+
+    def head(self, tensors: list[str]) -> list[str]:
+        """Statements before everything else; ``tensors`` are the arguments and parameters."""
+        return []
+
+    def body(self) -> list[str]:
+        """From sizes to the ``return``."""
+        for step in self._steps():
+            if isinstance(step, Node):
+                self._extern(step)
+            elif isinstance(step, SpecialKernel) and step.kind == "compact":
+                self._compact(step)
+            else:
+                self._kernel(step)
+        last = ending(self.plan.graph, self._tensor, self.overwritten)
+        return [*self.lines, *last]
+
+    def _steps(self) -> Iterator["Node | Kernel | SpecialKernel"]:
+        ranks = sorted({self.plan.rank[n.name] for n in self.plan.externs} | {k.rank for k in self.plan.kernels})
+        for rank in ranks:
+            yield from (n for n in self.plan.externs if self.plan.rank[n.name] == rank)
+            yield from (k for k in self.plan.kernels if k.rank == rank)
+
+    def _tensor(self, name: str) -> str:
+        """A value as PyTorch is to see it; views of what is in memory are made when they are needed."""
+        if name not in self.present:
+            node = self.plan.nodes[name]
+            if base_name(node.target) not in VIEWS and node.target != "operator.getitem":
+                raise AssertionError(f"{name} was not computed")
+            self.lines.append(f"{pyname(name)} = {call(node, self._tensor)}")
+            self.present.add(name)
+        return pyname(name)
+
+    def _extern(self, node: Node) -> None:
+        target = node.expr or pyname(node.name)
+        text = call(node, self._tensor)
+        self.lines.append(f"{target} = {text}")
+        self.lines += unbacked(node, self.known)
+        self.present.add(node.name)
+
+    def _pointer(self, name: str) -> str:
+        """Address of a value's contiguous elements."""
+        if name not in self.contiguous:
+            node = self.plan.nodes[name]
+            text = self._tensor(name)
+            if self.plan.kernel_of(name) is not None or node.op == "constant":
+                self.contiguous[name] = text
+            else:
+                self.contiguous[name] = f"{text}_c"
+                self.lines.append(f"{text}_c = {text}.contiguous()")
+        return f"{self.contiguous[name]}.data_ptr()"
+
+    def _allocate(self, name: str) -> None:
+        meta = self.plan.nodes[name].values[0]
+        shape = ", ".join(str(size) for size in meta.shape)
+        comma = "," if len(meta.shape) == 1 else ""
+        self.lines.append(f"{pyname(name)} = torch.empty(({shape}{comma}), dtype=torch.{meta.dtype})")
+        self.present.add(name)
+
+    def _overwrite(self, name: str, source: str) -> None:
+        """The result takes the memory of an operator's result, which nobody reads afterwards."""
+        self._pointer(source)
+        self.lines.append(f"{pyname(name)} = {self.contiguous[source]}")
+        self.overwritten.add(source)
+        self.present.add(name)
+
+    def _arguments(self, function: Function) -> str:
+        parts = [self._pointer(name) for name in function.inputs]
+        parts += [f"{pyname(name)}.data_ptr()" for name in function.outputs]
+        if function.chunked:
+            parts += ["starts.data_ptr()", "chunks"]
+        return ", ".join([*parts, *function.sizes, *(f"float({text})" for text in function.floats)])
+
+    def _call(self, function: Function) -> None:
+        text = f"_{function.name}({self._arguments(function)})"
+        if function.checked:
+            self.lines += [f"if {text}:", '    raise IndexError("an index or a length is out of range")']
+        else:
+            self.lines.append(text)
+
+    def _kernel(self, kernel: "Kernel | SpecialKernel") -> None:
+        (function,) = self.library.functions[kernel.name]
+        for name in function.outputs:
+            if name in function.in_place:
+                self._overwrite(name, function.in_place[name])
+            else:
+                self._allocate(name)
+        self._call(function)
+        if isinstance(kernel, SpecialKernel) and kernel.kind == "offsets":
+            self._segment_total(kernel)
+
+    def _segment_total(self, kernel: SpecialKernel) -> None:
+        """The lengths must add up to the size that the graph expects of the ragged dimension."""
+        for node in self.plan.graph.nodes:
+            if node.target != SEGMENT_OF or node.args[0] != Ref(name=kernel.buffer.name):
+                continue
+            size = str(node.values[0].shape[0])
+            total = f"int({pyname(kernel.buffer.name)}[-1])"
+            if re.fullmatch(r"u\d+", size) and size not in self.known:
+                self.known.add(size)
+                self.lines.append(f"{size} = {total}")
+            else:
+                self.lines += [
+                    f"if {total} != {size}:",
+                    '    raise ValueError("lengths do not add up to the elements")',
+                ]
+
+    def _compact(self, kernel: SpecialKernel) -> None:
+        count, fill = self.library.functions[kernel.name]
+        name = kernel.buffer.name
+        size = str(self.plan.nodes[name].values[0].shape[0])
+        self.lines.append("chunks = 4 * torch.get_num_threads()")
+        self.lines.append("starts = torch.empty((chunks,), dtype=torch.int64)")
+        fresh = re.fullmatch(r"u\d+", size) and size not in self.known
+        target = size if fresh else "kept"
+        self.known.add(size)
+        self.lines.append(f"{target} = _{count.name}({self._arguments(count)})")
+        if count.checked:
+            self.lines += [f"if {target} < 0:", '    raise IndexError("an index or a length is out of range")']
+        if not fresh:
+            self.lines += [f"if kept != {size}:", '    raise ValueError("masks keep different numbers of elements")']
+        self._allocate(name)
+        self._call(fill)
+
+
+def guard(graph: Graph, params: bool, place: str = "is_cpu") -> list[str]:
+    """Conditions on dtypes, dimensions, places and numbers under which the generated code is right."""
+    found = []
+    for node in graph.nodes:
+        if node.op == "input" and node.values:
+            meta, name = node.values[0], pyname(node.name)
+            found.append(f"{name}.dtype is torch.{meta.dtype} and {name}.ndim == {len(meta.shape)} and {name}.{place}")
+        elif node.op == "input" and node.expr is None:
+            found.append(f"{pyname(node.name)} == {argument(node.literal, pyname)}")
+        elif node.op == "param" and params:
+            found.append(f"{pyname(node.name)}.dtype is torch.{node.values[0].dtype}")
+    return found
+
+
+def size_conditions(graph: Graph) -> list[str]:
+    """Equations between the inputs' sizes that the generated code relies on."""
+    read = {(source.input, source.dim) for source in graph.symbols.values()}
+    found = []
+    for node in graph.nodes:
+        if node.op != "input" or not node.values:
+            continue
+        for dim, size in enumerate(node.values[0].shape):
+            if (node.name, dim) not in read:
+                found.append(f"{pyname(node.name)}.shape[{dim}] == {size}")
+    found += [f"{name} != 0" for name in graph.symbols]
+    return found
+
+
+def extra_guards(graph: Graph) -> list[str]:
+    """Guards of the capture that say more than that sizes are not 0 or 1."""
+    symbols = set(graph.symbols)
+    return [g for g in graph.guards if not _TRIVIAL.search(g) and set(re.findall(r"\b[su]\d+\b", g)) <= symbols]

@@ -1,0 +1,101 @@
+"""Which knobs an advice turns."""
+
+from ...schemas import AdviceAction, Recipe
+
+Value = str | int | float | bool
+
+MOVES: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
+    AdviceAction.reduce_traffic: (
+        ("stream", (True,)),
+        ("fusion", ("all",)),
+        ("row_buffer", ("costly", "all", "none")),
+        ("online", (True,)),
+        ("variance", ("shifted",)),
+        ("in_place", (True,)),
+        ("keep_shared", (False,)),
+        ("huge_pages", (True,)),
+    ),
+    AdviceAction.avoid_page_faults: (("huge_pages", (True,)), ("in_place", (True,)), ("keep_shared", (False,))),
+    AdviceAction.stream_stores: (
+        ("stream", (True,)),
+        ("huge_pages", (True,)),
+        ("in_place", (True,)),
+        ("block", (65536,)),
+    ),
+    AdviceAction.more_parallelism: (
+        ("threads", (0,)),
+        ("serial_below", (4096, 32768)),
+        ("block", (4096, 2048)),
+        ("tile", (64, 128)),
+        ("dynamic", (True,)),
+    ),
+    AdviceAction.less_overhead: (
+        ("threads", (1,)),
+        ("serial_below", (262144,)),
+        ("block", (65536,)),
+        ("dynamic", (False,)),
+        ("fusion", ("all",)),
+        ("keep_shared", (False,)),
+    ),
+    AdviceAction.cheaper_math: (
+        ("math", ("fast", "short", "accurate")),
+        ("vector_bits", (512,)),
+        ("row_buffer", ("costly", "all")),
+        ("variance", ("shifted",)),
+    ),
+    AdviceAction.more_accurate_math: (
+        ("math", ("accurate", "libm")),
+        ("double_sums", (True,)),
+        ("variance", ("two_pass",)),
+        ("online", (False,)),
+        ("lanes", (128,)),
+    ),
+    AdviceAction.vectorize: (
+        ("vector_bits", (512, 0)),
+        ("lanes", (128, 32, 16)),
+        ("unroll", (True,)),
+        ("row_buffer", ("none", "costly", "all")),
+    ),
+    AdviceAction.faster_lookup: (
+        ("search", ("branchless_tiled", "grid", "linear_count", "binary")),
+        ("block", (4096,)),
+        ("prefetch", (512,)),
+        ("vector_bits", (512,)),
+    ),
+    AdviceAction.split_kernels: (
+        ("fusion", ("rows", "split")),
+        ("keep_shared", (True,)),
+        ("row_buffer", ("all", "none")),
+    ),
+    AdviceAction.repair: (
+        ("math", ("accurate", "libm")),
+        ("variance", ("two_pass",)),
+        ("online", (False,)),
+        ("in_place", (False,)),
+        ("search", ("branchless_tiled", "binary")),
+        ("fusion", ("rows", "split")),
+        ("row_buffer", ("none",)),
+        ("double_sums", (True,)),
+    ),
+    AdviceAction.simplify: (
+        ("search", ("branchless_tiled",)),
+        ("online", (False,)),
+        ("prefetch", (0,)),
+        ("unroll", (False,)),
+        ("dynamic", (False,)),
+        ("stream", (False,)),
+        ("row_buffer", ("none",)),
+        ("keep_shared", (False,)),
+    ),
+}
+"""For every advice the knobs that follow it, with the values to try, the most promising first."""
+
+
+def moves(action: AdviceAction, recipe: Recipe, knobs: dict[str, tuple[Value, ...]]) -> list[Recipe]:
+    """Recipes one knob away from ``recipe`` that follow the advice, the most promising first."""
+    found = []
+    for name, values in MOVES[action]:
+        for value in values:
+            if name in knobs and value in knobs[name] and recipe.get(name, knobs[name][0]) != value:
+                found.append({**recipe, name: value})
+    return found

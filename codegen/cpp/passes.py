@@ -1,0 +1,263 @@
+"""The passes of a kernel as C++ loops: accumulators in lanes, loops split where a concatenation changes its source."""
+
+from ..ir.build import is_float
+from ..ir.loops import Accumulation, Store
+from ..ir.poly import ONE, Poly
+from ..ir.scalar import Scalar, rewrite
+from .lookup_blocks import BLOCK, Staged, stage
+from .passes_types import Item, Range, indent
+from .scope import ELEMENT, ROW, Scope, cname
+from .stream import TILE, copies, declarations, streamable, tile_name
+from .text import Needs, constant, ctype, index_text, store_text
+
+_START = {
+    "sum": "0", "prod": "1", "max": None, "min": None, "any": "false", "all": "true", "argmax": None, "argmin": None,
+}  # fmt: skip
+_LIMITS = {"int64": "INT64", "int32": "INT32", "int16": "INT16", "int8": "INT8", "uint8": "UINT8"}
+
+
+def start_value(a: Accumulation) -> str:
+    """The neutral element of an accumulation."""
+    plain = _START[a.op]
+    if plain is not None:
+        return plain
+    low = a.op in ("max", "argmax")
+    if is_float(a.dtype):
+        return constant(float("-inf") if low else float("inf"), a.dtype)
+    if a.dtype == "bool":
+        return "false" if low else "true"
+    if a.dtype == "uint8" and low:
+        return "0"
+    return f"{_LIMITS[a.dtype]}_{'MIN' if low else 'MAX'}"
+
+
+def combine_text(a: Accumulation, new: str, old: str, needs: Needs) -> str:
+    """The accumulated value with one more in it."""
+    match a.op:
+        case "sum":
+            return f"{old} + {new}"
+        case "prod":
+            return f"{old} * {new}"
+        case "any":
+            return f"{old} | {new}"
+        case "all":
+            return f"{old} & {new}"
+    return f"{needs.helper('ks_nan_max' if 'max' in a.op else 'ks_nan_min')}<{ctype(a.dtype)}>({new}, {old})"
+
+
+class PassWriter:
+    """Writes the innermost loops of one pass into ``lines``."""
+
+    def __init__(self, scope: Scope, lanes: int, acc_type: dict[str, str]) -> None:
+        self.scope = scope
+        self.lanes = lanes
+        self.acc_type = acc_type
+        self.splits = 0
+        self.prefetch = 0
+        self.stream = False
+        self._streamed: set[str] = set()
+
+    def loops(self, items: list[Item], where: Range) -> list[str]:
+        """Loops over ``where`` that do all ``items``; one for each part of a concatenation along the variable."""
+        piece = _splittable(items, where.variable)
+        if piece is None:
+            outer = _splittable_outside(items, where.variable, self.scope)
+            return self._choose(items, outer, where) if outer is not None else self._loop(items, where)
+        position, *bounds = piece.polys
+        rest = position.substitute({where.variable: Poly(())})
+        lines, low = [], where.low
+        ends = []
+        for bound in bounds:
+            self.splits += 1
+            name = f"split{self.splits}"
+            text = index_text(bound - rest, self.scope.text)
+            lines.append(f"const int64_t {name} = ks_clip({text}, {low}, {where.high});")
+            ends.append(name)
+            low = name
+        low = where.low
+        for part, high in enumerate([*ends, where.high]):
+            lines += self.loops(_chosen(items, piece, part), Range(where.variable, low, high))
+            low = high
+        return lines
+
+    def _choose(self, items: list[Item], piece: Scalar, where: Range) -> list[str]:
+        """The source depends on the row only: one of several loops."""
+        lines: list[str] = []
+        position = index_text(piece.polys[0], self.scope.text)
+        for part in range(len(piece.args)):
+            # What only this part reads must not be read for the other rows: its row values stay inside.
+            outside = self.scope.lines[ROW], dict(self.scope.known[ROW])
+            self.scope.lines[ROW] = []
+            body = self.loops(_chosen(items, piece, part), where)
+            body = self.scope.lines[ROW] + body
+            self.scope.lines[ROW], self.scope.known[ROW] = outside
+            bound = index_text(piece.polys[1 + part], self.scope.text) if part + 1 < len(piece.args) else ""
+            head = f"if ({position} < {bound}) {{" if bound else "{"
+            lines.append(head if part == 0 else f"}} else {head}")
+            lines += indent(body)
+        return [*lines, "}"]
+
+    def _loop(self, items: list[Item], where: Range) -> list[str]:
+        if any(item.accumulation for item in items):
+            return self._lane_loop(items, where)
+        staged = stage(items, where, self.scope, self.scope.search)
+        if staged is not None:
+            return self._staged_loop(staged, where)
+        stores = streamable(items, where.variable) if self.stream else []
+        if stores:
+            return self._streamed_loop(items, stores, where)
+        body = self._body(items, where, "")
+        head = f"for (int64_t {where.variable} = {where.low}; {where.variable} < {where.high}; ++{where.variable}) {{"
+        return [*_simd(items), head, *indent(body), "}"]
+
+    def _streamed_loop(self, items: list[Item], stores: list[Store], where: Range) -> list[str]:
+        """Blocks of elements: computed into tiles, which are then streamed to memory."""
+        name = where.variable
+        return [
+            f"for (int64_t {name}_block = {where.low}; {name}_block < {where.high}; {name}_block += {TILE}) {{",
+            f"  const int64_t {name}_width = ks_min<int64_t>({TILE}, {where.high} - {name}_block);",
+            *indent(self._block_loop(items, stores, where, TILE)),
+            "}",
+        ]
+
+    def _block_loop(self, items: list[Item], stores: list[Store], where: Range, size: int) -> list[str]:
+        """One block, by way of tiles for ``stores``."""
+        name = where.variable
+        self._streamed = {store.buffer.name for store in stores}
+        body = self._body(items, where, "")
+        self._streamed = set()
+        return [
+            *declarations(stores, size),
+            *_simd(items),
+            f"for (int64_t {name} = {name}_block; {name} < {name}_block + {name}_width; ++{name}) {{",
+            *indent(body),
+            "}",
+            *copies(stores, where, self.scope),
+        ]
+
+    def _staged_loop(self, staged: Staged, where: Range) -> list[str]:
+        """Blocks of elements: first their searches, then the rest."""
+        name = where.variable
+        rest: list[str] = []
+        if staged.items:
+            stores = streamable(staged.items, name) if self.stream else []
+            rest = self._block_loop(staged.items, stores, where, BLOCK)
+        return [
+            f"for (int64_t {name}_block = {where.low}; {name}_block < {where.high}; {name}_block += {BLOCK}) {{",
+            f"  const int64_t {name}_width = ks_min<int64_t>({BLOCK}, {where.high} - {name}_block);",
+            *indent([*staged.lines, *rest]),
+            "}",
+        ]
+
+    def _lane_loop(self, items: list[Item], where: Range) -> list[str]:
+        """Full blocks of ``lanes`` elements, whose accumulators stay in registers, then the rest."""
+        name, low, high, lanes = where.variable, where.low, where.high, self.lanes
+        body = self._body(items, where, "l")
+        first = f"const int64_t {name} = {name}_block + l;"
+        return [
+            "{",
+            f"  int64_t {name}_block = {low};",
+            f"  for (; {name}_block + {lanes} <= {high}; {name}_block += {lanes}) {{",
+            *indent(indent(self._prefetch(items, name))),
+            *indent(indent(_simd(items))),
+            f"    for (int l = 0; l < {lanes}; ++l) {{",
+            f"      {first}",
+            *indent(indent(indent(body))),
+            "    }",
+            "  }",
+            *indent(_simd(items)),
+            f"  for (int l = 0; l < int({high} - {name}_block); ++l) {{",
+            f"    {first}",
+            *indent(indent(body)),
+            "  }",
+            "}",
+        ]
+
+    def _prefetch(self, items: list[Item], name: str) -> list[str]:
+        if not self.prefetch:
+            return []
+        found = {}
+        for item in items:
+            for node in item.value.walk():
+                if node.op == "load" and node.polys[0].coefficient(name) == ONE:
+                    found[node.data[0]] = node.polys[0]
+        ahead = {name: Poly((((f"{name}_block",), 1), ((), self.prefetch)))}
+        return [
+            f"__builtin_prefetch(&{cname(buffer)}[{index_text(offset.substitute(ahead), self.scope.text)}]);"
+            for buffer, offset in found.items()
+        ]
+
+    def _body(self, items: list[Item], where: Range, lane: str) -> list[str]:
+        self.scope.enter_elements()
+        self.scope.count([item.value for item in items])
+        lines = self.scope.lines[ELEMENT]
+        for item in items:
+            text = self.scope.text(item.value)
+            if item.keep:
+                kept = f"{item.keep}[{where.variable}]"
+                lines.append(f"{kept} = {text};")
+                self.scope.known[ELEMENT].setdefault(item.value.key, kept)
+            elif item.accumulation is not None:
+                lines += self._accumulate(item.accumulation, text, lane, where.variable)
+            elif item.store is not None:
+                lines.append(self._store(item.store, text, where))
+        return lines
+
+    def _store(self, store: Store, text: str, where: Range) -> str:
+        if store.buffer.name not in self._streamed:
+            return store_line(store, text, self.scope)
+        value = store_text(store.buffer.dtype, text, self.scope.needs)
+        return f"{tile_name(store)}[{where.variable} - {where.variable}_block] = {value};"
+
+    def _accumulate(self, a: Accumulation, text: str, lane: str, variable: str) -> list[str]:
+        place = f"{cname(a.name)}_acc[{lane}]"
+        if a.op in ("argmax", "argmin"):
+            better = f"{cname(a.name)}_better"
+            sign = ">" if a.op == "argmax" else "<"
+            value = f"{cname(a.name)}_new"
+            return [
+                f"const {ctype(a.dtype)} {value} = {text};",
+                f"const bool {better} = ({value} {sign} {place}) | (({value} != {value}) & ({place} == {place}));",
+                f"{place} = {better} ? {value} : {place};",
+                f"{cname(a.name)}_at[{lane}] = {better} ? {variable} : {cname(a.name)}_at[{lane}];",
+            ]
+        wide = self.acc_type[a.name]
+        new = f"({wide})({text})" if wide != ctype(a.dtype) else text
+        return [f"{place} = {combine_text(a, new, place, self.scope.needs)};"]
+
+
+def store_line(store: Store, text: str, scope: Scope) -> str:
+    """Write a value to its buffer."""
+    offset = index_text(store.offset, scope.text)
+    return f"{cname(store.buffer.name)}_out[{offset}] = {store_text(store.buffer.dtype, text, scope.needs)};"
+
+
+def _simd(items: list[Item]) -> list[str]:
+    checked = any(node.op == "wrap" for item in items for node in item.value.walk())
+    return ["#pragma omp simd reduction(|:bad)" if checked else "#pragma omp simd"]
+
+
+def _splittable(items: list[Item], variable: str) -> Scalar | None:
+    for item in items:
+        for node in item.value.walk():
+            moves = node.op == "piece" and node.polys[0].coefficient(variable) == ONE
+            if moves and not any(variable in bound.names for bound in node.polys[1:]):
+                return node
+    return None
+
+
+def _splittable_outside(items: list[Item], variable: str, scope: Scope) -> Scalar | None:
+    for item in items:
+        for node in item.value.walk():
+            if node.op == "piece" and not any(p.names & scope.inner for p in node.polys):
+                return node
+    return None
+
+
+def _chosen(items: list[Item], piece: Scalar, part: int) -> list[Item]:
+    """The items with every choice like ``piece`` replaced by its part."""
+
+    def change(node: Scalar) -> Scalar | None:
+        return node.args[part] if node.op == "piece" and node.polys == piece.polys else None
+
+    return [Item(rewrite(item.value, change), item.accumulation, item.store, item.keep) for item in items]

@@ -1,0 +1,181 @@
+"""Where generated statements go: a value is computed in the outermost loop in which it can be, each once."""
+
+import re
+from collections import Counter
+
+from ..ir.loops import buffers_read
+from ..ir.scalar import Scalar
+from .text import Needs, constant, ctype, index_text, load_text, operation
+
+FUNCTION, ROW, ELEMENT = 0, 1, 2
+"""Levels: once a call, once for every outer point, at every point."""
+
+_LANGUAGE = (
+    "and or not xor bool float double int div exp log sin cos tan abs pow min max floor ceil round long short "
+    "char auto new delete default switch case this class union register template operator struct static const "
+    "void for while if else do return break continue goto signed unsigned public private protected virtual "
+    "friend inline typedef typename using namespace try catch throw enum extern sizeof volatile mutable "
+    "explicit export asm final override std main true false"
+)
+_OURS = (
+    "bad chunk chunks starts kept total low high begin end first stop sum here keep where count left width tiles at "
+    "p q x y"
+)
+_TAKEN = {*_LANGUAGE.split(), *_OURS.split()}
+"""Names that generated functions cannot give to values: C++'s own, and those of their helper variables."""
+
+
+class Scope:
+    """Prints values as C++, adding statements to the lines of the level where they belong."""
+
+    def __init__(self, needs: Needs, inner: set[str], outer: set[str], search: str) -> None:
+        self.needs = needs
+        self.inner = inner
+        self.outer = outer
+        self.search = search
+        self.lines: list[list[str]] = [[], [], []]
+        self.known: list[dict[str, str]] = [{}, {}, {}]
+        self.results: dict[str, str] = {}
+        self.uses: Counter[str] = Counter()
+        self.taken: set[str] = set()
+        self.buffers: dict[str, str] = {}
+        self.inline = False
+        self.chooses = False
+        self.stages = 0
+
+    def level(self, value: Scalar) -> int:
+        """The outermost level at which ``value`` can be computed."""
+        names = value.names
+        if names & self.inner:
+            return ELEMENT
+        if names & self.outer or any(name.startswith("@") for name in names):
+            return ROW
+        return FUNCTION
+
+    def count(self, roots: list[Scalar]) -> None:
+        """Count uses, so that what is used once stays part of a larger expression."""
+        self.uses = Counter()
+        for node in _union(roots):
+            for operand in node.operands():
+                self.uses[operand.key] += 1
+        for root in roots:
+            self.uses[root.key] += 1
+        self.chooses = any(node.op == "select" for root in roots for node in root.walk())
+
+    def reserve(self, roots: list[Scalar]) -> None:
+        """Keep the names of the buffers that are read free of values."""
+        self.taken |= {cname(name) for name in buffers_read(roots)}
+
+    def enter_elements(self) -> None:
+        """Begin a new innermost loop body."""
+        self.lines[ELEMENT] = []
+        self.known[ELEMENT] = {}
+
+    def text(self, value: Scalar) -> str:
+        """C++ expression of ``value``; statements it needs have been added."""
+        if value.op == "const":
+            return constant(value.data, value.dtype)
+        if value.op == "result":
+            return self.results[value.data]
+        if value.op == "index" and value.polys[0].is_name:
+            return self._index(value)
+        for known in self.known:
+            if value.key in known:
+                return known[value.key]
+        expression = self._expression(value)
+        level = self.level(value)
+        if self.inline or not self._deserves_name(value, level):
+            return expression
+        name = self._name(value)
+        self.lines[level].append(f"const {ctype(value.dtype)} {name} = {_bare(expression)};")
+        self.known[level][value.key] = name
+        return name
+
+    def _deserves_name(self, value: Scalar, level: int) -> bool:
+        if level == ELEMENT:
+            # A load inside a conditional expression would be conditional, and the loop no longer vectorised.
+            always = value.op in ("search", "segment") or (value.op == "load" and self.chooses)
+            return always or self.uses[value.key] > 1 or value.cost > 12
+        return value.op not in ("const", "result", "cast") or self.uses[value.key] > 1
+
+    def _expression(self, value: Scalar) -> str:
+        if value.op == "index":
+            return f"({self._index(value)})"
+        if value.op == "size":
+            return self.needs.floats.setdefault(value.data, f"float{len(self.needs.floats)}")
+        if value.op == "load":
+            buffer, dtype = cname(value.data[0]), value.data[1]
+            return load_text(buffer, dtype, index_text(value.polys[0], self.text), self.needs)
+        if value.op == "wrap":
+            self.needs.helper("ks_wrap")
+            return f"ks_wrap({self.text(value.args[0])}, {index_text(value.polys[0], self.text)}, bad)"
+        if value.op == "search":
+            return self._search(value)
+        if value.op == "segment":
+            self.needs.helper("ks_segment")
+            position, length = (index_text(p, self.text) for p in value.polys)
+            return f"ks_segment({position}, {cname(value.data)}, {length})"
+        if value.op == "piece":
+            return self._piece(value)
+        return operation(value, [self.text(arg) for arg in value.args], self.needs)
+
+    def _index(self, value: Scalar) -> str:
+        return index_text(value.polys[0], self.text)
+
+    def _piece(self, value: Scalar) -> str:
+        """A choice by position that no loop was split for: only the taken side may be evaluated."""
+        position = index_text(value.polys[0], self.text)
+        outermost, self.inline = self.inline, True
+        parts = [self.text(arg) for arg in value.args]
+        bounds = [index_text(p, self.text) for p in value.polys[1:]]
+        self.inline = outermost
+        text = parts[-1]
+        for bound, part in reversed(list(zip(bounds, parts[:-1], strict=True))):
+            text = f"({position} < {bound} ? {part} : {text})"
+        return text
+
+    def _search(self, value: Scalar) -> str:
+        """One element alone; loops that can look up many at once do so (:mod:`.lookups`)."""
+        buffer = cname(value.data[0])
+        what, row = self.text(value.args[0]), index_text(value.polys[0], self.text)
+        length = index_text(value.polys[1], self.text)
+        table = buffer if row == "0" else f"{buffer} + {row}"
+        self.needs.lookups.add("binary")
+        side = "true" if value.flag else "false"
+        return f"ks_lookup_one<{side}, {ctype(value.args[0].dtype)}>({table}, {length}, {what})"
+
+    def _name(self, value: Scalar) -> str:
+        base = value.label[0] if value.label else "t"
+        base = cname(base)
+        name, number = base, 1
+        while name in self.taken:
+            number += 1
+            name = f"{base}_{number}"
+        self.taken.add(name)
+        return name
+
+
+def cname(name: str) -> str:
+    """A graph's name as a C++ identifier that is no keyword, loop variable or size."""
+    clean = re.sub(r"\W", "_", name)
+    return f"{clean}_" if clean in _TAKEN or re.fullmatch(r"[isuvjl]\d*", clean) else clean
+
+
+def _union(roots: list[Scalar]) -> list[Scalar]:
+    found: dict[str, Scalar] = {}
+    for root in roots:
+        for node in root.walk():
+            found.setdefault(node.key, node)
+    return list(found.values())
+
+
+def _bare(text: str) -> str:
+    """Without parentheses around the whole."""
+    if not text.startswith("("):
+        return text
+    depth = 0
+    for i, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return text[1:-1] if i == len(text) - 1 else text
+    return text

@@ -1,0 +1,167 @@
+"""The C++ file of a candidate: one function for each kernel, and how the glue calls it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...schemas import Node
+from ..ir.loops import Buffer, Kernel, SpecialKernel, buffers_read
+from ..ir.poly import Poly, product
+from ..ir.scalar import Scalar
+from ..ir.tunables import Settings
+from ..lowering.in_place import overwritten
+from ..lowering.regions import Plan
+from .lookup import snippet as lookup_snippet
+from .math import snippet
+from .passes_types import indent
+from .prelude import prelude
+from .rows import kernel_body
+from .scope import cname
+from .special import special_functions
+from .text import STORED, Needs, index_text
+
+AnyKernel = Kernel | SpecialKernel
+
+
+@dataclass(frozen=True)
+class Function:
+    """A C++ function as the glue sees it: everything it is called with, in order."""
+
+    name: str
+    inputs: tuple[str, ...]
+    """Buffers that it reads."""
+    outputs: tuple[str, ...]
+    """Buffers that it writes."""
+    sizes: tuple[str, ...]
+    """Symbols, as ``int64_t``."""
+    floats: tuple[str, ...]
+    """Python expressions over the symbols, as ``double``."""
+    checked: bool
+    """Whether a result other than 0 means that an index was out of range."""
+    in_place: dict[str, str] = field(default_factory=dict)
+    """Outputs that overwrite an input, by output: they need no memory of their own."""
+    chunked: bool = False
+    """Whether it takes ``starts`` and ``chunks`` after its outputs."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """The whole file and its functions by kernel."""
+
+    source: str
+    functions: dict[str, tuple[Function, ...]]
+
+
+def library(plans: Sequence[Plan], settings: Settings) -> Library:
+    """Print all kernels of the plans, whose names differ."""
+    needs = Needs(settings.math)
+    texts: list[str] = []
+    functions: dict[str, tuple[Function, ...]] = {}
+    for plan, kernel in [(one, kernel) for one in plans for kernel in one.kernels]:
+        reused = overwritten(plan, kernel) if settings.in_place and isinstance(kernel, Kernel) else {}
+        printed = _kernel(kernel, plan.nodes, settings, needs, reused)
+        functions[kernel.name] = tuple(function for function, _ in printed)
+        texts += [text for _, text in printed]
+    head = [snippet(sorted(needs.math)), prelude(needs.helpers)]  # type: ignore[arg-type]
+    if needs.lookups:
+        head.append(lookup_snippet(sorted(needs.lookups)))
+    return Library("\n".join([*head, *texts]), functions)
+
+
+def _kernel(
+    kernel: AnyKernel, nodes: Mapping[str, Node], settings: Settings, needs: Needs, reused: dict[str, str]
+) -> list[tuple[Function, str]]:
+    needs.floats = {}
+    if isinstance(kernel, Kernel):
+        bodies = {"": kernel_body(kernel, settings, needs)}
+        outputs = [store.buffer for store in kernel.stores.values()]
+    else:
+        bodies = special_functions(kernel, settings, needs)
+        outputs = [kernel.buffer]
+    printed = []
+    for suffix, body in bodies.items():
+        counting = suffix == "_count"
+        roots = [kernel.mask] if counting and isinstance(kernel, SpecialKernel) and kernel.mask else kernel.roots()
+        function = Function(
+            name=f"{kernel.name}{suffix}",
+            inputs=tuple(buffers_read(roots)),
+            outputs=() if counting else tuple(buffer.name for buffer in outputs),
+            sizes=_sizes(kernel, roots),
+            floats=tuple(needs.floats),
+            checked=any("ks_wrap" in line or "bad |=" in line for line in body),
+            chunked=bool(suffix),
+            in_place=reused,
+        )
+        huge = [] if counting or not settings.huge_pages else _huge_pages(kernel, outputs, needs)
+        printed.append((function, _text(function, roots, outputs, [*huge, *body], kernel, nodes)))
+    return printed
+
+
+def _sizes(kernel: AnyKernel, roots: list[Scalar]) -> tuple[str, ...]:
+    names: set[str] = set()
+    polys: list[Poly] = list(kernel.dims)
+    if isinstance(kernel, Kernel):
+        for store in kernel.stores.values():
+            polys += [store.offset, *store.buffer.shape]
+    else:
+        polys += [p for p in kernel.buffer.shape if not any(n.startswith("u") for n in p.names)]
+    names = names.union(*(p.names for p in polys), *(root.names for root in roots))
+    names = {name for name in names if not name.startswith("@") and not re.fullmatch(r"i\d+", name)}
+    return tuple(sorted(names))
+
+
+def _huge_pages(kernel: AnyKernel, outputs: list[Buffer], needs: Needs) -> list[str]:
+    if isinstance(kernel, Kernel):
+        outputs = [s.buffer for s in kernel.stores.values() if s.level == "element"]
+    lines = []
+    for buffer in outputs:
+        shape = buffer.shape
+        if any(name.startswith("u") for p in shape for name in p.names) and isinstance(kernel, SpecialKernel):
+            continue
+        count = index_text(product(shape), lambda value: "0")
+        name = cname(buffer.name)
+        lines.append(f"{needs.helper('ks_huge_pages')}({name}_out, ({count}) * int64_t(sizeof *{name}_out));")
+    return lines
+
+
+def _text(
+    function: Function,
+    roots: list[Scalar],
+    outputs: list[Buffer],
+    body: list[str],
+    kernel: AnyKernel,
+    nodes: Mapping[str, Node],
+) -> str:
+    dtypes = buffers_read(roots)
+    out_types = {buffer.name: buffer.dtype for buffer in outputs}
+    shared = {*function.in_place, *function.in_place.values()}
+    arguments = [f"const {STORED[dtypes[n]]}*{_restrict(n, shared)} {cname(n)}" for n in function.inputs]
+    arguments += [f"{STORED[out_types[n]]}*{_restrict(n, shared)} {cname(n)}_out" for n in function.outputs]
+    if function.chunked:
+        arguments += ["int64_t* __restrict starts", "int64_t chunks"]
+    arguments += [f"int64_t {name}" for name in function.sizes]
+    arguments += [f"double float{n}" for n in range(len(function.floats))]
+    return "\n".join(
+        [
+            f"// {_comment(kernel, roots, nodes)}",
+            f'extern "C" int64_t {function.name}({", ".join(arguments)}) {{',
+            *indent(body),
+            "}",
+            "",
+        ]
+    )
+
+
+def _restrict(name: str, shared: set[str]) -> str:
+    return "" if name in shared else " __restrict"
+
+
+def _comment(kernel: AnyKernel, roots: list[Scalar], nodes: Mapping[str, Node]) -> str:
+    """The graph's operators that the function implements."""
+    names: dict[str, None] = {}
+    for root in roots:
+        for value in root.walk():
+            names.update(dict.fromkeys(value.label))
+    names.update(dict.fromkeys(kernel.nodes))
+    targets = [nodes[n].target for n in names if n in nodes and nodes[n].op == "call"]
+    return ", ".join(dict.fromkeys(target.removesuffix(".default") for target in targets)) or "copy"

@@ -1,0 +1,70 @@
+"""The ``ModelNew`` of a candidate: parameters and buffers under the names and of the kinds that ``Model`` has."""
+
+import keyword
+
+from ...schemas import InputFact, Items, Node, ProblemFacts
+
+_REGISTER = '''def _register(module, path, shape, dtype, role, same=()):
+    """A parameter or buffer under its qualified name and those in ``same``; its value is loaded later."""
+    value = torch.zeros(shape, dtype=dtype)
+    if role == "parameter":
+        value = torch.nn.Parameter(value, requires_grad=dtype.is_floating_point or dtype.is_complex)
+    for path in (path, *same):
+        owner, (*parents, name) = module, path.split(".")
+        for parent in parents:
+            owner = owner._modules.setdefault(parent, torch.nn.Module())
+        if role == "parameter":
+            owner.register_parameter(name, value)
+        else:
+            owner.register_buffer(name, value, persistent=role == "buffer")
+'''
+
+
+def module_lines(facts: ProblemFacts, params: list[Node], methods: list[str]) -> list[str]:
+    """``_register`` and ``ModelNew``, with ``methods`` behind its constructor."""
+    same = {name: node.target for node in params for name in _aliases(node)}
+    lines = [
+        *_REGISTER.splitlines(),
+        "",
+        "",
+        "class ModelNew(torch.nn.Module):",
+        '    """Drop-in for ``Model``: same parameter names; load its ``state_dict``."""',
+        "",
+        "    def __init__(self, *args, **kwargs):",
+        "        super().__init__()",
+    ]
+    aliases = {node.target: _aliases(node) for node in params}
+    for path, fact in _facts_of(facts, params).items():
+        if path in same:
+            continue
+        more = f", {aliases[path]!r}" if aliases.get(path) else ""
+        described = f"{path!r}, {tuple(fact.shape)!r}, torch.{fact.dtype}, {_role(fact)!r}"
+        lines.append(f"        _register(self, {described}{more})")
+    return [*lines, *methods]
+
+
+def _facts_of(facts: ProblemFacts, params: list[Node]) -> dict[str, InputFact]:
+    found = dict(facts.parameters)
+    for node in params:
+        meta = node.values[0]
+        sizes = tuple(size for size in meta.shape if isinstance(size, int))
+        found.setdefault(node.target, InputFact(name=node.target, kind="tensor", shape=sizes, dtype=meta.dtype))
+    return found
+
+
+def _role(fact: InputFact) -> str:
+    """As problem validation found it; older events do not say, and only floats are parameters for certain."""
+    return fact.role or ("parameter" if fact.dtype.startswith(("float", "bfloat")) else "buffer")
+
+
+def _aliases(node: Node) -> tuple[str, ...]:
+    """Other names of the same tensor."""
+    return tuple(map(str, node.literal.items)) if isinstance(node.literal, Items) else ()
+
+
+def attribute(path: str) -> str:
+    """Python text that reads a qualified name from ``self``: names inside ``nn.Sequential`` are numbers."""
+    text = "self"
+    for part in path.split("."):
+        text = f"{text}.{part}" if part.isidentifier() and not keyword.iskeyword(part) else f"getattr({text}, {part!r})"
+    return text

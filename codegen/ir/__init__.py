@@ -1,0 +1,1 @@
+"""What generated kernels are made of: index polynomials, scalar expressions, loops. Language-neutral."""

@@ -1,0 +1,165 @@
+"""The knobs: what can be set about a kernel, what it may be set to for this graph and machine, and what it means."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from ...schemas import HardwareFacts, Recipe
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One value for every knob. The defaults are what is best most often."""
+
+    fusion: str = "all"
+    """``all``; ``rows``: no reduction over all rows in a rows' kernel; ``split``: a kernel for every reduction."""
+    keep_shared: bool = False
+    """Store pointwise values with several users instead of computing them for each."""
+    variance: str = "two_pass"
+    """``two_pass``, or ``shifted``: one pass over distances from the row's first element."""
+    online: bool = False
+    """Softmax: maximum and sum in one pass over blocks, with rescaling, instead of two passes."""
+    row_buffer: str = "costly"
+    """What later passes find in a row's buffer instead of computing it again: ``none``, ``costly`` or ``all``."""
+    huge_pages: bool = True
+    """Ask for huge pages under fresh outputs of 4 MiB and more, before they are first touched."""
+    stream: bool = False
+    """Write outputs past the caches, tile by tile: saves reading every line that is written."""
+    in_place: bool = True
+    """What follows a matrix product or convolution overwrites its result instead of a second tensor."""
+    lanes: int = 32
+    """Independent accumulators of a reduction."""
+    tile: int = 256
+    """Columns that a reduction over rows handles at once."""
+    block: int = 16384
+    """Elements of a pointwise loop that are one piece of work."""
+    vector_bits: int = 0
+    """Preferred vector width; 0: the compiler's choice."""
+    unroll: bool = False
+    """Let the compiler unroll loops."""
+    threads: int = 0
+    """Threads; 0: all of PyTorch's."""
+    serial_below: int = 32768
+    """Elements under which one thread does it all."""
+    dynamic: bool = False
+    """Hand work out dynamically instead of in equal shares."""
+    math: str = "accurate"
+    """Transcendental functions: ``libm``, ``accurate`` (1 to 3 ulp), ``fast`` (to 4) or ``short`` (as ``fast``, but for
+    moderate angles and quotients); docs/cpp-math.md."""
+    double_sums: bool = False
+    """Accumulate float sums in double."""
+    search: str = "branchless_tiled"
+    """Searches in sorted tables: the name of a look-up algorithm."""
+    prefetch: int = 0
+    """Fetch this many elements of a row ahead; 0: leave it to the processor."""
+
+
+SHIFTED_ERROR = 1e-4
+"""Distances from a row's first element lose digits where that is an outlier: three of them in a row of a thousand. So
+many only results of 16 bits have to spare."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a graph's kernels hold: which knobs matter."""
+
+    rows: bool = False
+    multi_pass: bool = False
+    shared_between_passes: bool = False
+    full: bool = False
+    columns: bool = False
+    pointwise: bool = False
+    variance: bool = False
+    softmax: bool = False
+    transcendental: bool = False
+    moderate: bool = False
+    """Whether there are functions whose ``short`` version holds for moderate arguments only."""
+    fast_error: float = 0.0
+    """Worst relative errors of the ``fast`` versions of all functions, together."""
+    error_bound: float = math.inf
+    """Relative error that the problem allows."""
+    float_sums: bool = False
+    search: bool = False
+    externs: bool = False
+    in_place: bool = False
+    large_outputs: bool = False
+    several_anchors: bool = False
+    elements: int = 0
+    """Elements of the largest iteration space at the main shape."""
+
+
+Domain = Callable[[Traits, HardwareFacts], tuple[str | int | float | bool, ...]]
+
+
+def _when(condition: Callable[[Traits], bool], *values: str | int | float | bool) -> Domain:
+    return lambda traits, hardware: values if condition(traits) else ()
+
+
+def _math(traits: Traits, hardware: HardwareFacts) -> tuple[str, ...]:
+    if not traits.transcendental:
+        return ()
+    is_allowed = traits.fast_error <= traits.error_bound
+    return (
+        "accurate",
+        *(("fast",) if is_allowed else ()),
+        "libm",
+        *(("short",) if is_allowed and traits.moderate else ()),
+    )
+
+
+def _vector_bits(traits: Traits, hardware: HardwareFacts) -> tuple[int, ...]:
+    # GCC prefers half the width on most processors that have 512 bits: right for those of 2017, wrong for today's.
+    return (512, 0) if hardware.vector_bytes >= 64 else ()
+
+
+def _threads(traits: Traits, hardware: HardwareFacts) -> tuple[int, ...]:
+    return (0, 1) if hardware.cores > 1 and traits.elements < 1 << 20 else ()
+
+
+DOMAINS: dict[str, Domain] = {
+    "math": _math,
+    "search": _when(lambda t: t.search, "branchless_tiled", "grid", "linear_count", "binary", "hinted"),
+    "stream": _when(lambda t: t.large_outputs, False, True),
+    "huge_pages": lambda t, h: (True, False) if t.large_outputs and h.huge_pages != "never" else (),
+    "row_buffer": _when(lambda t: t.shared_between_passes, "costly", "none", "all"),
+    "vector_bits": _vector_bits,
+    "fusion": _when(lambda t: t.several_anchors, "all", "rows", "split"),
+    "variance": _when(lambda t: t.variance and t.error_bound >= SHIFTED_ERROR, "two_pass", "shifted"),
+    "online": _when(lambda t: t.softmax, False, True),
+    "lanes": _when(lambda t: t.rows, 32, 16, 64, 128),
+    "block": _when(lambda t: t.pointwise, 16384, 2048, 4096, 65536),
+    "tile": _when(lambda t: t.columns, 256, 64, 128, 512),
+    "in_place": _when(lambda t: t.in_place, True, False),
+    "serial_below": _when(lambda t: t.elements < 1 << 20, 32768, 4096, 262144),
+    "threads": _threads,
+    "dynamic": _when(lambda t: True, False, True),
+    "unroll": _when(lambda t: True, False, True),
+    "prefetch": _when(lambda t: t.rows, 0, 512),
+    "keep_shared": _when(lambda t: t.several_anchors, False, True),
+    "double_sums": _when(lambda t: t.float_sums, False, True),
+}
+"""Values of every knob, the default first, in the order in which they are worth trying; empty: it does not matter."""
+
+
+def domains(traits: Traits, hardware: HardwareFacts) -> dict[str, tuple[str | int | float | bool, ...]]:
+    """The knobs that matter, with their values."""
+    found = {name: domain(traits, hardware) for name, domain in DOMAINS.items()}
+    return {name: values for name, values in found.items() if len(values) > 1}
+
+
+def settings(recipe: Recipe) -> Settings:
+    """Settings from a recipe: unknown knobs are ignored, missing ones have their default."""
+    known = {field.name: field.type for field in fields(Settings)}
+    return Settings(**{name: value for name, value in recipe.items() if name in known})  # type: ignore[arg-type]
+
+
+Knobs = dict[str, tuple[str | int | float | bool, ...]]
+"""The knobs that matter for a graph on a machine: their values, the default first."""
+
+
+def complete(recipe: Recipe, knobs: Knobs) -> Recipe:
+    """``recipe`` with the default of every knob that it leaves out, and without those that do not matter here.
+
+    Equal kernels have equal recipes that way.
+    """
+    return {name: recipe[name] if recipe.get(name) in values else values[0] for name, values in knobs.items()}

@@ -1,0 +1,156 @@
+"""What must be in memory: inputs, what PyTorch computes, and what PyTorch, a search or the caller reads."""
+
+from collections.abc import Iterable
+
+from ...hardware.work import refs
+from ...schemas import Graph, Items, Node, Ref
+from ..ir.build import SUPPORTED
+from ..ir.poly import ONE, Poly
+from .lower import SEARCHES, is_lowerable
+from .normal import RUNNING_PRODUCT, SEGMENT_OF, SEGMENT_OFFSETS
+from .pointwise import base_name
+from .reductions import is_reduction
+from .views import VIEWS, shape_of
+
+
+def squeezed(shape: Iterable[Poly]) -> tuple[Poly, ...]:
+    """A shape without its dimensions of size 1."""
+    return tuple(s for s in shape if s != ONE)
+
+
+def is_special(node: Node, nodes: dict[str, Node]) -> bool:
+    """Whether the node is a scan, a compaction or the offsets of segments."""
+    if node.target in (SEGMENT_OFFSETS, RUNNING_PRODUCT, "aten.cumsum.default"):
+        return all(meta.dtype in SUPPORTED for meta in node.values) and bool(node.values[0].shape)
+    return _is_compaction(node, nodes)
+
+
+def _is_compaction(node: Node, nodes: dict[str, Node]) -> bool:
+    if node.target != "aten.index.Tensor" or not isinstance(node.args[1], Items):
+        return False
+    items = node.args[1].items
+    if len(items) != 1 or not isinstance(items[0], Ref) or node.values[0].dtype not in SUPPORTED:
+        return False
+    return nodes[items[0].name].values[0].dtype == "bool"
+
+
+_LONGEST_CHAIN = 96
+"""Operators in one expression: expressions are walked by recursion, and Python's ends at a thousand calls."""
+
+
+_MOST_PARTS = 16
+"""Computed parts of a concatenation in one expression: beyond that they are stored, and PyTorch puts them together."""
+
+
+def _is_storable(node: Node) -> bool:
+    return node.op == "call" and len(node.values) == 1 and base_name(node.target) not in VIEWS
+
+
+class Anchors:
+    """Sorts the live nodes of a graph: those that are there before any kernel runs, and those that must be stored."""
+
+    def __init__(self, graph: Graph, given_up: set[str]) -> None:
+        self.graph = graph
+        self.nodes = {node.name: node for node in graph.nodes}
+        self.given_up = given_up
+        self.live = _live(graph, self.nodes)
+        self.leaves = {n.name for n in graph.nodes if self._is_leaf(n)}
+        """Inputs, parameters, constants, and results of operators that are left to PyTorch."""
+        self.cuts: set[str] = set()
+        """Values at which a chain of operators ends that is too long for one expression."""
+        self.rank = self._ranks()
+        """How many operators of PyTorch, and ends of chains, a node waits for."""
+
+    def _is_leaf(self, node: Node) -> bool:
+        """Whether the node's value is there before any kernel runs: an input, or an operator left to PyTorch."""
+        if node.op in ("input", "param"):
+            return True
+        if node.op == "constant":
+            return not (isinstance(node.literal, Items) and len(node.literal.items) == 1)
+        if node.op != "call" or not node.values:
+            return node.op == "call"
+        if node.name in self.given_up:
+            return True
+        if node.target == "operator.getitem" and isinstance(node.args[0], Ref):
+            base = self.nodes[node.args[0].name]
+            return base_name(base.target) not in VIEWS or base.name in self.given_up
+        if base_name(node.target) == "cat" and self._computed_parts(node) > _MOST_PARTS:
+            return True
+        supported = is_lowerable(node) or is_reduction(node) or is_special(node, self.nodes)
+        read = (meta for name in refs((*node.args, *node.kwargs.values())) for meta in self.nodes[name].values)
+        return not supported or any(meta.dtype not in SUPPORTED for meta in (*node.values, *read))
+
+    def _computed_parts(self, node: Node) -> int:
+        """Parts that a kernel would compute anew for every element that lies in them."""
+        count = 0
+        for name in refs(node.args):
+            part = self.nodes[name]
+            while base_name(part.target) in VIEWS:
+                part = self.nodes[next(refs(part.args))]
+            count += part.op == "call" and is_lowerable(part)
+        return count
+
+    def _ranks(self) -> dict[str, int]:
+        rank: dict[str, int] = {}
+        depth: dict[str, int] = {}
+        for node in self.graph.nodes:
+            read = list(refs((*node.args, *node.kwargs.values())))
+            before = max((rank[name] + (name in self.cuts) for name in read), default=0)
+            rank[node.name] = before + (node.op == "call" and node.name in self.leaves)
+            is_stored = node.name in self.leaves or is_reduction(node) or is_special(node, self.nodes)
+            depth[node.name] = 0 if is_stored else 1 + max((depth[name] for name in read), default=0)
+            if depth[node.name] >= _LONGEST_CHAIN and _is_storable(node):
+                self.cuts.add(node.name)
+                depth[node.name] = 0
+        return rank
+
+    def needed(self, keep_shared: bool) -> set[str]:
+        """Nodes that must be in memory: read by PyTorch, searched in, or returned; views are taken off."""
+        wanted: list[str] = []
+        for node in self.graph.nodes:
+            if node.name not in self.live:
+                continue
+            if node.op == "output" or (node.op == "call" and node.name in self.leaves):
+                wanted += [self._viewed(name) for name in refs((*node.args, *node.kwargs.values()))]
+            elif base_name(node.target) in SEARCHES:
+                wanted += list(refs((node.args[1 if base_name(node.target) == "bucketize" else 0],)))
+        wanted += [node.name for node in self.graph.nodes if node.name in self.cuts & self.live]
+        if keep_shared:
+            wanted += _shared(self.graph, self.live)
+        return {name for name in wanted if name not in self.leaves}
+
+    def _viewed(self, name: str) -> str:
+        """The node whose memory a view shows; a view is made by PyTorch, for free."""
+        node = self.nodes[name]
+        while name not in self.leaves and (base_name(node.target) in VIEWS or node.target == "operator.getitem"):
+            if base_name(node.target) == "repeat" or node.op != "call":
+                break
+            name = next(refs(node.args))
+            node = self.nodes[name]
+        return name
+
+
+def _shared(graph: Graph, live: set[str]) -> list[str]:
+    """Pointwise values with several users."""
+    users: dict[str, int] = {}
+    for node in graph.nodes:
+        if node.name in live:
+            for name in set(refs(node.args)):
+                users[name] = users.get(name, 0) + 1
+    return [node.name for node in graph.nodes if users.get(node.name, 0) > 1 and _is_large_value(node)]
+
+
+def _is_large_value(node: Node) -> bool:
+    computed = node.op == "call" and bool(node.values) and node.target not in (SEGMENT_OF, "operator.getitem")
+    return computed and base_name(node.target) not in VIEWS and len(squeezed(shape_of(node))) > 1
+
+
+def _live(graph: Graph, nodes: dict[str, Node]) -> set[str]:
+    live: set[str] = set()
+    stack = [graph.nodes[-1].name]
+    while stack:
+        name = stack.pop()
+        if name not in live:
+            live.add(name)
+            stack.extend(refs((*nodes[name].args, *nodes[name].kwargs.values())))
+    return live

@@ -1,0 +1,147 @@
+"""Python text of graph nodes as calls of ATen operators."""
+
+import keyword
+import re
+from collections.abc import Callable, Collection
+
+from ...hardware.work import refs
+from ...schemas import Arg, DType, Expr, Graph, Items, Node, Ref, SpecialFloat
+from .pointwise import base_name
+from .views import VIEWS
+
+_TAKEN = {"torch", "ctypes", "math", "max", "min", "self", "kernel", "float", "int", "len", "os", "json", "platform",
+          "hashlib", "shutil", "subprocess", "tempfile", "functools", "bool", "chunks", "starts", "kept"}  # fmt: skip
+
+
+def pyname(name: str) -> str:
+    """A graph's name as a Python variable that hides nothing the glue uses."""
+    clean = re.sub(r"^(?=\d)", "p", re.sub(r"\W", "_", name))
+    reserved = keyword.iskeyword(clean) or clean in _TAKEN or re.fullmatch(r"[sur]\d+", clean)
+    return f"{clean}_" if reserved else clean
+
+
+def argument(arg: Arg, tensor: Callable[[str], str]) -> str:
+    """An argument of a node; ``tensor`` prints what a name refers to."""
+    match arg:
+        case Ref():
+            return tensor(arg.name)
+        case Expr():
+            return arg.value
+        case DType():
+            return f"torch.{arg.name}"
+        case SpecialFloat():
+            return f'float("{arg.value}")'
+        case Items():
+            return "[" + ", ".join(argument(item, tensor) for item in arg.items) + "]"
+    return repr(arg)
+
+
+_ANY_STRIDES = dict.fromkeys(("aten.view.default", "aten._unsafe_view.default"), "aten.reshape.default")
+"""What is a view of the inputs that capture saw may have to be a copy of others, as it is in the reference."""
+
+
+def call(node: Node, tensor: Callable[[str], str]) -> str:
+    """A node as a call."""
+    args = [argument(arg, tensor) for arg in node.args]
+    if node.target == "operator.getitem":
+        return f"{args[0]}[{args[1]}]"
+    args += [f"{key}={argument(arg, tensor)}" for key, arg in node.kwargs.items()]
+    return f"torch.ops.{_ANY_STRIDES.get(node.target, node.target)}({', '.join(args)})"
+
+
+def sizes_from_inputs(graph: Graph) -> list[str]:
+    """Statements that read every symbol from the inputs, then what is computed from these."""
+    lines = []
+    for name, source in graph.symbols.items():
+        value = pyname(source.input)
+        read = source.expr or (value if source.dim < 0 else f"{value}.shape[{source.dim}]")
+        lines.append(f"{name} = {read}")
+    return lines
+
+
+def program(graph: Graph) -> list[str]:
+    """The whole graph as a list of ATen calls, ending with ``return``."""
+    lines = sizes_from_inputs(graph)
+    known = set(graph.symbols)
+    for node in graph.nodes:
+        if node.op == "output":
+            lines += ending(graph, pyname)
+        elif node.op == "call":
+            target = node.expr if node.expr else pyname(node.name)
+            lines.append(f"{target} = {call(node, pyname)}")
+            lines += unbacked(node, known)
+    return lines
+
+
+def unbacked(node: Node, known: set[str]) -> list[str]:
+    """Statements that read the sizes that are known only once ``node`` has run; they are added to ``known``."""
+    lines = []
+    for place, meta in enumerate(node.values):
+        item = f"[{place}]" if len(node.values) > 1 else ""
+        for dim, size in enumerate(meta.shape):
+            if isinstance(size, str) and re.fullmatch(r"u\d+", size) and size not in known:
+                known.add(size)
+                lines.append(f"{size} = {pyname(node.name)}{item}.shape[{dim}]")
+    return lines
+
+
+_ALIASES = VIEWS | {"alias", "detach", "as_strided", "diagonal", "unfold", "view_as_real", "view_as_complex", "real",
+                    "imag", "_conj", "lift_fresh", "_reshape_alias"}  # fmt: skip
+"""Operators whose result may lie in their first argument's memory."""
+
+
+def ending(graph: Graph, tensor: Callable[[str], str], in_place: Collection[str] = ()) -> list[str]:
+    """Statements that write what the operator leaves behind, and return its results.
+
+    Nothing is written before everything is computed, and what lies in memory that is written is copied before that.
+    Kernels may have put the new values of what is ``in_place`` where they belong.
+    """
+    output = graph.nodes[-1]
+    nodes = {node.name: node for node in graph.nodes}
+
+    def kept(arg: Arg, holder: str = "") -> str:
+        text = argument(arg, tensor)
+        owner = _owner(nodes, arg.name) if isinstance(arg, Ref) else holder
+        return f"{text}.clone()" if owner != holder and owner in output.kwargs else text
+
+    new = {holder: kept(arg, holder) for holder, arg in output.kwargs.items()}
+    is_written = [isinstance(arg, Ref) and arg.name in output.kwargs for arg in output.args]
+    results = [argument(a, tensor) if w else kept(a) for a, w in zip(output.args, is_written, strict=True)]
+    lines = []
+    if output.kwargs or output.target:
+        names = [f"r{place}" for place in range(len(results))]
+        lines += [f"{name} = {text}" for name, text in zip(names, results, strict=True)]
+        results = names
+    lines += [f"{tensor(holder)}_new = {text}" for holder, text in new.items() if text.endswith(".clone()")]
+    for holder, text in new.items():
+        value = f"{tensor(holder)}_new" if text.endswith(".clone()") else text
+        lines += _write(tensor(holder), value, holder in in_place)
+    return [*lines, f"return {output.target or returned(results)}"]
+
+
+def _write(holder: str, value: str, in_place: bool) -> list[str]:
+    if not in_place:
+        return [f"{holder}.copy_({value})"]
+    # Autograd refuses to use what it kept of a tensor that was written since, if it is told so.
+    return [
+        f"if {value} is {holder}:",
+        f"    torch.autograd.graph.increment_version({holder})",
+        "else:",
+        f"    {holder}.copy_({value})",
+    ]
+
+
+def _owner(nodes: dict[str, Node], name: str) -> str:
+    """The node in whose memory ``name`` may lie."""
+    node = nodes[name]
+    while node.op == "call" and (base_name(node.target) in _ALIASES or node.target == "operator.getitem"):
+        inner = next(refs(node.args), None)
+        if inner is None:
+            break
+        node = nodes[inner]
+    return node.name
+
+
+def returned(values: list[str]) -> str:
+    """What the reference returns where nothing else is said: one value or a tuple."""
+    return values[0] if len(values) == 1 else f"({', '.join(values)})"

@@ -1,0 +1,100 @@
+"""Convolutions of every channel by itself, spelled out: products of shifted slices with one weight each, added up."""
+
+import math
+
+from ...hardware.work import refs
+from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
+from ..ir.build import compute_dtype, is_float
+from ..ir.poly import poly
+from .views import shape_of
+from .windows import MOST, Window, call, numbers, padded, sliced
+
+
+def spell_depthwise(graph: Graph) -> Graph:
+    """The graph with depthwise convolutions as elementwise operators, where windows are small.
+
+    It is right for windows of their size at the main shape only: guards say so.
+    """
+    nodes = {node.name: node for node in graph.nodes}
+    found: list[Node] = []
+    guards = dict.fromkeys(graph.guards)
+    for node in graph.nodes:
+        window = _window(node, nodes)
+        found += [node] if window is None else _spelled(node, nodes, window)
+        if window is not None:
+            weight = nodes[list(refs(node.args))[1]].values[0]
+            sizes = zip(weight.shape[2:], window.size, strict=True)
+            guards |= dict.fromkeys(f"{size} == {n}" for size, n in sizes if isinstance(size, str))
+    return Graph(nodes=tuple(found), symbols=graph.symbols, guards=tuple(guards))
+
+
+def _window(node: Node, nodes: dict[str, Node]) -> Window | None:
+    """The window of a depthwise convolution with a filter for each channel; None for anything else."""
+    if node.target != "aten.convolution.default" or not all(isinstance(a, Ref) for a in node.args[:2]):
+        return None
+    x, w = (nodes[name] for name in refs(node.args[:2]))
+    meta, size = w.values[0], w.values[0].example[2:]
+    rank = len(size)
+    stride, padding, dilation = (numbers(arg, rank) for arg in node.args[3:6])
+    alone = not node.args[6] and meta.shape[1] == 1 and _is_every_channel(node.args[8], x, w)
+    fits = alone and is_float(meta.dtype) and rank > 0 and 1 < math.prod(size) <= MOST
+    return Window(size, stride, padding, dilation) if fits and stride and padding and dilation else None
+
+
+def _is_every_channel(groups: Arg, x: Node, w: Node) -> bool:
+    """Whether there are as many groups as channels, and as filters."""
+    if x.values[0].example[1:2] != w.values[0].example[:1]:
+        return False
+    if isinstance(groups, Expr):
+        return poly(groups.value) in (shape_of(x)[1], shape_of(w)[0])
+    return (groups,) == w.values[0].example[:1]
+
+
+def _spelled(node: Node, nodes: dict[str, Node], window: Window) -> list[Node]:
+    """The last node has the name and the result of ``node``."""
+    x, w, *bias = (nodes[name] for name in refs(node.args[:3]))
+    result, rank, name = node.values[0], len(window.size), node.name
+    wide = TensorMeta(shape=result.shape, dtype=compute_dtype(result.dtype), example=result.example)
+    one = _like_channels(w.values[0], rank)
+    order = (1, 0, *range(2, rank + 2))
+    moved = TensorMeta(
+        shape=tuple(w.values[0].shape[d] for d in order),
+        dtype=w.values[0].dtype,
+        example=tuple(w.values[0].example[d] for d in order),
+    )
+    weight = call(f"{name}_weight", "aten.permute.default", (Ref(name=w.name), Items(items=order)), moved)
+    nodes_found = [weight]
+    if any(window.padding):
+        x = padded(f"{name}_padded", x, window.padding, 0.0)
+        nodes_found.append(x)
+    terms: list[str] = []
+    places = Window(window.size, window.stride, window.padding, (1,) * rank).taps()
+    for number, (steps, place) in enumerate(zip(window.taps(), places, strict=True)):
+        nodes_found += sliced(f"{name}_tap{number}", x, steps, window.stride, result)
+        nodes_found += sliced(f"{name}_weight{number}", weight, place, (1,) * rank, one)
+        factors = (Ref(name=f"{name}_tap{number}"), Ref(name=f"{name}_weight{number}"))
+        terms.append(f"{name}_term{number}")
+        nodes_found.append(call(terms[-1], "aten.mul.Tensor", factors, wide))
+    if bias:
+        shape = Items(items=tuple(Expr(value=s) if isinstance(s, str) else s for s in one.shape))
+        nodes_found.append(call(f"{name}_bias", "aten.view.default", (Ref(name=bias[0].name), shape), one))
+        terms.append(nodes_found[-1].name)
+    return [*nodes_found, *_added(name, terms, wide, result)]
+
+
+def _like_channels(weight: TensorMeta, rank: int) -> TensorMeta:
+    """One number for each channel."""
+    ones = (1,) * rank
+    shape = (1, weight.shape[0], *ones)
+    return TensorMeta(shape=shape, dtype=weight.dtype, example=(1, weight.example[0], *ones))
+
+
+def _added(name: str, terms: list[str], wide: TensorMeta, result: TensorMeta) -> list[Node]:
+    found: list[Node] = []
+    total = terms[0]
+    for number, term in enumerate(terms[1:], 1):
+        last = number == len(terms) - 1
+        args: tuple[Arg, ...] = (Ref(name=total), Ref(name=term))
+        total = name if last else f"{name}_sum{number}"
+        found.append(call(total, "aten.add.Tensor", args, result if last else wide))
+    return found

@@ -1,0 +1,59 @@
+"""Which memory a kernel may overwrite with its own result: of PyTorch's results, and of what the operator writes."""
+
+from ...hardware.work import refs
+from ...schemas import Ref
+from ..ir.loops import Kernel, buffers_read
+from .pointwise import base_name
+from .regions import Plan
+
+_FRESH = {"mm", "bmm", "addmm", "baddbmm", "convolution", "mv", "matmul", "linear"}
+"""Operators whose result nobody else holds."""
+
+
+def overwritten(plan: Plan, kernel: Kernel) -> dict[str, str]:
+    """Stored nodes that may take the memory of an operator's result, or of an input whose new value they are, by name.
+
+    The kernel must be the last to look at it, and must read no element of it but the one it writes, in the last pass.
+    """
+    found: dict[str, str] = {}
+    output = plan.graph.nodes[-1]
+    written, returned = output.kwargs, {_base(plan, name) for name in refs(output.args)}
+    for source in dict.fromkeys((*buffers_read(kernel.roots()), *written)):
+        node = plan.nodes[source]
+        is_fresh = node.op == "call" and base_name(node.target) in _FRESH
+        if not (is_fresh or source in written) or source in found.values() or not _only_user(plan, kernel, source):
+            continue
+        offsets = {n.polys[0] for r in kernel.roots() for n in r.walk() if n.op == "load" and n.data[0] == source}
+        for name, store in kernel.stores.items():
+            same = (
+                plan.nodes[name].values[0].shape == node.values[0].shape and store.buffer.dtype == node.values[0].dtype
+            )
+            last = all(kernel.pass_of(store.value) >= kernel.pass_of(root) for root in kernel.roots())
+            is_new_value = is_fresh or (written[source] == Ref(name=name) and name not in returned)
+            fits = is_new_value and store.level == "element" and offsets <= {store.offset}
+            if same and last and fits and name not in found:
+                found[name] = source
+                break
+    return found
+
+
+def _only_user(plan: Plan, kernel: Kernel, source: str) -> bool:
+    """Whether nothing but this kernel reads ``source``: no operator, no result of the graph, no other kernel."""
+    output = plan.graph.nodes[-1]
+    results = [name for name in refs(output.args) if name not in output.kwargs]
+    outside = [*results, *refs(output.kwargs.values())]
+    outside += [name for node in plan.externs for name in refs((*node.args, *node.kwargs.values()))]
+    others = [k for k in plan.kernels if k is not kernel and source in buffers_read(k.roots())]
+    viewed = {_base(plan, name) for name in outside}
+    return source not in viewed and not others
+
+
+def _base(plan: Plan, name: str) -> str:
+    """The node whose memory ``name`` shows, as far back as its arguments lead without a computation."""
+    node = plan.nodes[name]
+    while node.op == "call" and plan.kernel_of(name) is None and node not in plan.externs:
+        inner = next(refs(node.args), None)
+        if inner is None:
+            break
+        name, node = inner, plan.nodes[inner]
+    return name

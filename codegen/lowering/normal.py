@@ -1,0 +1,254 @@
+"""Rewrites a captured graph into fewer kinds of nodes: variance into sums, ``addmm`` into product and sum, …"""
+
+from collections import Counter
+from collections.abc import Callable
+
+from msgspec import structs
+
+from ...hardware.work import refs
+from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
+from ..ir.build import compute_dtype
+from ..ir.poly import product
+from ..ir.printing import python_poly
+from .pointwise import base_name, is_pointwise
+from .views import VIEWS, dims_of, shape_of
+
+SEGMENT_OFFSETS = "ks.segment_offsets"
+"""Where every segment of a ragged dimension begins: exclusive running sum of its lengths, with the total at the end."""
+
+SEGMENT_OF = "ks.segment_of"
+"""Segment of every element of a ragged dimension, from the offsets: ``repeat_interleave`` of the segments' numbers."""
+
+RUNNING_PRODUCT = "ks.running_product"
+"""``cumprod``, where there is a kernel for it."""
+
+
+def normalise(graph: Graph, variance: str = "two_pass", ragged: bool = True) -> Graph:
+    """The same graph with compound operators taken apart; node names that others refer to stay.
+
+    Args:
+        graph: captured graph.
+        variance: ``two_pass`` (mean first, then squared distances) or ``shifted`` (one pass over distances from the
+            first element of the row: cheaper, less accurate where that element lies far from the mean).
+        ragged: take ``repeat_interleave`` apart into offsets and segments.
+    """
+    rewritten: list[Node] = []
+    nodes = _out_of_place(graph.nodes)
+    by_name = {node.name: node for node in nodes}
+    for node in nodes:
+        rule = _RULES.get(node.target)
+        if rule is None or (rule is _repeat_interleave and not ragged):
+            rewritten.append(node)
+        else:
+            rewritten.extend(rule(node, by_name, variance))
+    return Graph(nodes=tuple(_link_items(rewritten)), symbols=graph.symbols, guards=graph.guards)
+
+
+def _out_of_place(nodes: tuple[Node, ...]) -> list[Node]:
+    """``add_`` on a value that nothing else reads is ``add``: a decomposition may leave such behind."""
+    users = Counter(name for node in nodes for name in set(refs((*node.args, *node.kwargs.values()))))
+    calls = {node.name for node in nodes if node.op == "call" and base_name(node.target) not in VIEWS}
+    found = []
+    for node in nodes:
+        name = base_name(node.target)
+        first = node.args[0] if node.args else None
+        fresh = isinstance(first, Ref) and first.name in calls and users[first.name] == 1
+        if name.endswith("_") and not name.endswith("__") and fresh and is_pointwise(node.target.replace("_.", ".", 1)):
+            node = structs.replace(node, target=node.target.replace("_.", ".", 1))
+        found.append(node)
+    return found
+
+
+def _link_items(nodes: list[Node]) -> list[Node]:
+    """``getitem`` of an operator that was taken apart refers to its parts by name: drop the indirection."""
+    parts = {node.name for node in nodes}
+    renamed: dict[str, str] = {}
+    kept = []
+    for node in nodes:
+        if node.target == "operator.getitem" and isinstance(node.args[0], Ref):
+            part = f"{node.args[0].name}_item{node.args[1]}"
+            if part in parts:
+                renamed[node.name] = part
+                continue
+        kept.append(_renamed(node, renamed))
+    return kept
+
+
+def _renamed(node: Node, names: dict[str, str]) -> Node:
+    def visit(arg: Arg) -> Arg:
+        if isinstance(arg, Ref):
+            return Ref(name=names.get(arg.name, arg.name))
+        return Items(items=tuple(visit(a) for a in arg.items)) if isinstance(arg, Items) else arg
+
+    args = tuple(visit(a) for a in node.args)
+    kwargs = {key: visit(a) for key, a in node.kwargs.items()}
+    return Node(
+        name=node.name,
+        op=node.op,
+        target=node.target,
+        args=args,
+        kwargs=kwargs,
+        values=node.values,
+        expr=node.expr,
+        literal=node.literal,
+    )
+
+
+def _call(name: str, target: str, args: tuple[Arg, ...], meta: TensorMeta, **kwargs: Arg) -> Node:
+    return Node(name=name, op="call", target=target, args=args, kwargs=kwargs, values=(meta,))
+
+
+def _variance(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
+    """``var`` and ``var_mean``: mean of squared distances from the mean, divided by ``n - correction``."""
+    assert isinstance(node.args[0], Ref)
+    source = by_name[node.args[0].name].values[0]
+    rank = len(source.shape)
+    dims = dims_of(node.args[1] if len(node.args) > 1 else node.kwargs.get("dim"), rank)
+    correction = node.kwargs.get("correction")
+    correction = 1 if correction is None else correction
+    name, result = node.name, node.values[0]
+    keep = TensorMeta(
+        shape=tuple(1 if d in dims else s for d, s in enumerate(source.shape)),
+        dtype=result.dtype,
+        example=tuple(1 if d in dims else s for d, s in enumerate(source.example)),
+    )
+    full = TensorMeta(shape=source.shape, dtype=compute_dtype(result.dtype), example=source.example)
+    axes = Items(items=dims)
+    count = product(shape_of(by_name[node.args[0].name])[d] for d in dims)
+    degrees = Expr(value=python_poly(count - int(correction)))  # type: ignore[arg-type]
+    single = base_name(node.target) == "var"
+    last = name if single else f"{name}_item0"
+    flat = Items(items=(result.shape and tuple(_size(s) for s in result.shape)) or ())
+    x: Arg = node.args[0]
+    if method == "shifted" and dims:
+        return _shifted(name, last, x, dims, axes, count, degrees, (source, full, keep, result), single, flat)
+    mean, d, square, total = (f"{name}_{part}" for part in ("mean", "distance", "square", "sum"))
+    nodes = [
+        _call(mean, "aten.mean.dim", (x, axes, True), keep),
+        _call(d, "aten.sub.Tensor", (x, Ref(name=mean)), full),
+        _call(square, "aten.mul.Tensor", (Ref(name=d), Ref(name=d)), full),
+        _call(total, "aten.sum.dim_IntList", (Ref(name=square), axes, True), keep),
+        _call(f"{name}_var", "aten.div.Tensor", (Ref(name=total), degrees), keep),
+        _call(last, "aten.view.default", (Ref(name=f"{name}_var"), flat), result),
+    ]
+    if not single:
+        nodes.append(_call(f"{name}_item1", "aten.view.default", (Ref(name=mean), flat), result))
+    return nodes
+
+
+def _shifted(
+    name: str,
+    last: str,
+    x: Arg,
+    dims: tuple[int, ...],
+    axes: Items,
+    count: object,
+    degrees: Arg,
+    metas: tuple[TensorMeta, TensorMeta, TensorMeta, TensorMeta],
+    single: bool,
+    flat: Items,
+) -> list[Node]:
+    source, full, keep, result = metas
+    n = Expr(value=python_poly(count))  # type: ignore[arg-type]
+
+    def ref(part: str) -> Ref:
+        return Ref(name=f"{name}_{part}")
+
+    nodes = [
+        *_first(f"{name}_first", x, dims, source),
+        _call(f"{name}_distance", "aten.sub.Tensor", (x, ref("first")), full),
+        _call(f"{name}_square", "aten.mul.Tensor", (ref("distance"), ref("distance")), full),
+        _call(f"{name}_sum1", "aten.sum.dim_IntList", (ref("distance"), axes, True), keep),
+        _call(f"{name}_sum2", "aten.sum.dim_IntList", (ref("square"), axes, True), keep),
+        _call(f"{name}_shift", "aten.div.Tensor", (ref("sum1"), n), keep),
+        _call(f"{name}_excess", "aten.mul.Tensor", (ref("sum1"), ref("shift")), keep),
+        _call(f"{name}_rest", "aten.sub.Tensor", (ref("sum2"), ref("excess")), keep),
+        _call(f"{name}_positive", "aten.clamp_min.default", (ref("rest"), 0.0), keep),
+        _call(f"{name}_var", "aten.div.Tensor", (ref("positive"), degrees), keep),
+        _call(last, "aten.view.default", (ref("var"), flat), result),
+    ]
+    if not single:
+        nodes.append(_call(f"{name}_mean", "aten.add.Tensor", (ref("first"), ref("shift")), keep))
+        nodes.append(_call(f"{name}_item1", "aten.view.default", (ref("mean"), flat), result))
+    return nodes
+
+
+def _first(name: str, x: Arg, dims: tuple[int, ...], source: TensorMeta) -> list[Node]:
+    """The first element along ``dims``, which stay with size 1; the last node is called ``name``."""
+    nodes: list[Node] = []
+    for count, dim in enumerate(dims, 1):
+        gone = dims[:count]
+        shape = tuple(1 if d in gone else s for d, s in enumerate(source.shape))
+        example = tuple(1 if d in gone else s for d, s in enumerate(source.example))
+        meta = TensorMeta(shape=shape, dtype=source.dtype, example=example)
+        part = name if count == len(dims) else f"{name}_{dim}"
+        nodes.append(_call(part, "aten.slice.Tensor", (x, dim, 0, 1), meta))
+        x = Ref(name=part)
+    return nodes
+
+
+def _size(dim: int | str) -> Arg:
+    return Expr(value=dim) if isinstance(dim, str) else dim
+
+
+def _addmm(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
+    if node.kwargs:
+        return [node]
+    product_name = f"{node.name}_mm"
+    meta = node.values[0]
+    return [
+        _call(product_name, "aten.mm.default", tuple(node.args[1:3]), meta),
+        _call(node.name, "aten.add.Tensor", (Ref(name=product_name), node.args[0]), meta),
+    ]
+
+
+def _repeat_interleave(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
+    assert isinstance(node.args[0], Ref)
+    lengths = by_name[node.args[0].name].values[0]
+    if len(lengths.shape) != 1 or lengths.dtype not in ("int64", "int32"):
+        return [node]
+    offsets = f"{node.name}_offsets"
+    shape = (python_poly(shape_of(by_name[node.args[0].name])[0] + 1),)
+    example = tuple(size + 1 for size in lengths.example)
+    return [
+        _call(offsets, SEGMENT_OFFSETS, (node.args[0],), TensorMeta(shape=shape, dtype="int64", example=example)),
+        _call(node.name, SEGMENT_OF, (Ref(name=offsets),), node.values[0]),
+    ]
+
+
+def _scatter(node: Node, by_name: dict[str, Node], method: str) -> list[Node]:
+    """A number in one place of every row: the places are compared with the index, as autograd's of a look-up are."""
+    table, dim, index, value = node.args
+    if not isinstance(table, Ref) or not isinstance(index, Ref) or not isinstance(dim, int) or isinstance(value, Ref):
+        return [node]
+    result, places = node.values[0], by_name[index.name].values[0]
+    dim %= max(len(result.shape), 1)
+    across = (*result.shape[:dim], 1, *result.shape[dim + 1 :])
+    if tuple(places.shape) != across:
+        return [node]
+    here, match = f"{node.name}_here", f"{node.name}_match"
+    line, column = f"{node.name}_line", (*[1] * dim, result.shape[dim], *[1] * (len(across) - 1 - dim))
+    size, extent = _size(result.shape[dim]), result.example[dim] if result.example else 0
+    flat = TensorMeta(shape=column[dim : dim + 1], dtype="int64", example=(extent,))
+    shaped = TensorMeta(
+        shape=column, dtype="int64", example=tuple(extent if d == dim else 1 for d in range(len(across)))
+    )
+    full = TensorMeta(shape=result.shape, dtype="bool", example=result.example)
+    return [
+        _call(line, "aten.arange.default", (size,), flat),
+        _call(here, "aten.view.default", (Ref(name=line), Items(items=tuple(map(_size, column)))), shaped),
+        _call(match, "aten.eq.Tensor", (Ref(name=here), index), full),
+        _call(
+            f"{node.name}_value", "aten.scalar_tensor.default", (value,), structs.replace(result, shape=(), example=())
+        ),
+        _call(node.name, "aten.where.self", (Ref(name=match), Ref(name=f"{node.name}_value"), table), result),
+    ]
+
+
+_RULES: dict[str, Callable[[Node, dict[str, Node], str], list[Node]]] = {
+    "aten.var.correction": _variance,
+    "aten.var_mean.correction": _variance,
+    "aten.addmm.default": _addmm,
+    "aten.repeat_interleave.Tensor": _repeat_interleave,
+    "aten.scatter.value": _scatter,
+}

@@ -1,0 +1,37 @@
+"""Finds softmax pairs: a maximum over a row, and the sum of ``exp(element - maximum)`` over the same row."""
+
+from dataclasses import dataclass
+
+from ..ir.loops import Accumulation, Kernel
+from ..ir.scalar import Scalar
+
+
+@dataclass(frozen=True)
+class OnlinePair:
+    """Two accumulations that one pass can make together, rescaling the sum whenever the maximum grows."""
+
+    maximum: Accumulation
+    total: Accumulation
+
+
+def online_pairs(kernel: Kernel) -> list[OnlinePair]:
+    """The pairs in ``kernel``."""
+    rows = {a.name: a for a in kernel.accumulations.values() if a.level == "row"}
+    pairs = []
+    for total in rows.values():
+        shifted = _exponent(total.body)
+        if total.op != "sum" or shifted is None:
+            continue
+        element, maximum = shifted
+        found = rows.get(maximum.data)
+        if found is not None and found.op == "max" and found.body == element and found.dtype == total.dtype:
+            pairs.append(OnlinePair(found, total))
+    return pairs
+
+
+def _exponent(body: Scalar) -> tuple[Scalar, Scalar] | None:
+    """``(e, m)`` if ``body`` is ``exp(e - m)`` with ``m`` the result of a reduction."""
+    if body.op != "exp" or body.args[0].op != "sub":
+        return None
+    element, maximum = body.args[0].args
+    return (element, maximum) if maximum.op == "result" else None

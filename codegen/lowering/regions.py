@@ -1,0 +1,317 @@
+"""Partitions a graph into generated kernels and operators that are left to PyTorch.
+
+Anchors are the values that must exist: reductions, results of special steps, and whatever an operator of PyTorch or the
+caller needs. They are taken in order; each joins a kernel whose iteration space it fits, or opens a new one. Everything
+between anchors is computed in place, wherever it is used.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ...hardware.work import refs
+from ...schemas import Graph, Items, Node
+from ..ir.build import SUPPORTED, Unsupported, cast, compute_dtype, load
+from ..ir.loops import Accumulation, Buffer, Kernel, SpecialKernel, Store
+from ..ir.poly import ONE, ZERO, Poly, product, variable
+from ..ir.scalar import Scalar
+from .anchors import Anchors, is_special, squeezed
+from .lower import Lowering
+from .normal import RUNNING_PRODUCT, SEGMENT_OFFSETS
+from .reductions import body_of, describe, finish, is_reduction, result_dtype
+from .views import Index, linear, reshape_index, shape_of
+
+AnyKernel = Kernel | SpecialKernel
+
+_SPECIAL = {SEGMENT_OFFSETS: "offsets", "aten.cumsum.default": "scan", RUNNING_PRODUCT: "product"}
+
+
+class _Elsewhere(Exception):
+    """A value cannot be had in the kernel that asks for it."""
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """How far anchors join kernels."""
+
+    reductions: bool = True
+    """Reductions over the same rows, and what follows them, share a kernel."""
+    outer: bool = True
+    """A reduction of row values over all rows joins the rows' kernel."""
+    stores: bool = True
+    """Independent elementwise results of one shape share a kernel."""
+    keep_shared: bool = False
+    """Pointwise values with several users are stored once instead of computed for each."""
+
+
+@dataclass
+class Plan:
+    """The partition: what runs, in order."""
+
+    graph: Graph
+    nodes: dict[str, Node]
+    externs: list[Node]
+    """Operators left to PyTorch, in the graph's order."""
+    kernels: list[AnyKernel]
+    """In order of execution."""
+    rank: dict[str, int]
+    """Operators of PyTorch that a node needs first."""
+    live: set[str] = field(default_factory=set)
+
+    def kernel_of(self, name: str) -> AnyKernel | None:
+        """The kernel that stores node ``name``."""
+        for kernel in self.kernels:
+            if isinstance(kernel, Kernel) and name in kernel.stores:
+                return kernel
+            if isinstance(kernel, SpecialKernel) and kernel.buffer.name == name:
+                return kernel
+        return None
+
+
+def partition(graph: Graph, fusion: Fusion, left: Iterable[str] = (), prefix: str = "") -> Plan:
+    """Partition a normalised graph. Nodes in ``left``, and those not expressible, are left to PyTorch.
+
+    The kernels' names begin with ``prefix``.
+    """
+    given_up: set[str] = set(left)
+    while True:
+        try:
+            return _Partition(graph, fusion, given_up, prefix).plan()
+        except Unsupported as found:
+            if found.node in given_up:
+                raise
+            given_up.add(found.node)
+
+
+class _Partition:
+    def __init__(self, graph: Graph, fusion: Fusion, given_up: set[str], prefix: str = "") -> None:
+        self.graph = graph
+        self.prefix = prefix
+        self.fusion = fusion
+        self.anchors = Anchors(graph, given_up)
+        self.nodes, self.live = self.anchors.nodes, self.anchors.live
+        self.leaves, self.rank = self.anchors.leaves, self.anchors.rank
+        self.kernels: list[AnyKernel] = []
+        self.stored_in: dict[str, AnyKernel] = {}
+        self.reduced_in: dict[str, Kernel] = {}
+
+    def plan(self) -> Plan:
+        """Place every anchor, then order the kernels."""
+        needed = self.anchors.needed(self.fusion.keep_shared)
+        for node in self.graph.nodes:
+            if node.name not in self.live or node.name in self.leaves or node.op != "call":
+                continue
+            if is_special(node, self.nodes):
+                self._place_special(node)
+            elif is_reduction(node):
+                self._place_reduction(node)
+                if node.name in needed:
+                    self._materialise(node.name)
+            elif node.name in needed:
+                self._place_store(node)
+        order = sorted(range(len(self.kernels)), key=lambda i: (self.kernels[i].rank, i))
+        externs = [n for n in self.graph.nodes if n.name in self.leaves and n.op == "call" and n.name in self.live]
+        kernels = [self.kernels[i] for i in order]
+        return Plan(self.graph, self.nodes, externs, kernels, self.rank, self.live)
+
+    # Placing
+
+    def _order(self, kernel: AnyKernel) -> tuple[int, int]:
+        return kernel.rank, self.kernels.index(kernel)
+
+    def _lowering(self, kernel: AnyKernel, bounds: dict[str, Poly], level: str) -> Lowering:
+        def stored(node: Node) -> str | None:
+            if node.name in self.leaves:
+                if node.op == "input" and not node.values:
+                    raise Unsupported(node.name, "a number")
+                if any(m.dtype not in SUPPORTED for m in node.values):
+                    raise Unsupported(node.name, "dtype")
+                return node.name
+            owner = self.stored_in.get(node.name)
+            if owner is None or owner is kernel:
+                return None
+            if self._order(owner) > self._order(kernel):
+                raise _Elsewhere
+            return node.name
+
+        def reduced(node: Node, at: Index) -> Scalar:
+            return self._reduced(kernel, node, at, level)
+
+        return Lowering(self.nodes, stored, reduced, bounds)
+
+    def _reduced(self, kernel: AnyKernel, node: Node, at: Index, level: str) -> Scalar:
+        owner = self.reduced_in.get(node.name)
+        if owner is None:
+            raise _Elsewhere
+        if owner is kernel:
+            assert isinstance(kernel, Kernel)
+            return self._own_result(kernel, node, at, level)
+        if self._order(owner) > self._order(kernel):
+            raise _Elsewhere
+        self._materialise(node.name)
+        return load(node.name, node.values[0].dtype, linear(at, shape_of(node)))
+
+    def _own_result(self, kernel: Kernel, node: Node, at: Index, level: str) -> Scalar:
+        accumulation = kernel.accumulations[node.name]
+        if accumulation.level == "full":
+            if level != "full":
+                raise _Elsewhere
+        else:
+            here = tuple(p for p, s in zip(at, shape_of(node), strict=True) if s != ONE)
+            if here != tuple(kernel.variables[d] for d in kernel.outer) or (not kernel.outer and level != "full"):
+                raise _Elsewhere
+        return self._result(node, accumulation)
+
+    def _result(self, node: Node, accumulation: Accumulation) -> Scalar:
+        source = self.nodes[next(refs(node.args))]
+        spec = describe(node, source)
+        count = product(shape_of(source)[d] for d in spec.dims)
+        return finish(node, Scalar("result", result_dtype(spec), data=accumulation.name), count)
+
+    def _candidates(self, rank: int) -> list[Kernel]:
+        return [k for k in reversed(self.kernels) if isinstance(k, Kernel) and k.rank == rank]
+
+    def _new_kernel(self, rank: int, dims: tuple[Poly, ...], reduced: frozenset[int] | None) -> Kernel:
+        kernel = Kernel(f"{self.prefix}kernel{len(self.kernels)}", rank, dims, reduced)
+        self.kernels.append(kernel)
+        return kernel
+
+    def _place_reduction(self, node: Node) -> None:
+        source = self.nodes[next(refs(node.args))]
+        spec = describe(node, source)
+        shape = shape_of(source)
+        dims = squeezed(shape)
+        places = [d for d, s in enumerate(shape) if s != ONE]
+        inner = frozenset(k for k, d in enumerate(places) if d in spec.dims)
+        if not inner:
+            raise Unsupported(node.name, "nothing to reduce")
+        rank = self.rank[node.name]
+        for kernel in self._candidates(rank):
+            same = self.fusion.reductions and kernel.dims == dims and kernel.reduced in (None, inner)
+            if same and self._join_reduction(kernel, node, inner, "row"):
+                return
+            fits = kernel.reduced and squeezed(kernel.dims[d] for d in kernel.outer) == dims and kernel.outer
+            whole = self.fusion.outer and fits and len(inner) == len(dims)
+            if whole and self._join_reduction(kernel, node, inner, "full"):
+                return
+        if not self._join_reduction(self._new_kernel(rank, dims, inner), node, inner, "row"):
+            raise Unsupported(node.name, "a value it needs comes later")
+
+    def _join_reduction(self, kernel: Kernel, node: Node, inner: frozenset[int], level: str) -> bool:
+        source = self.nodes[next(refs(node.args))]
+        spec = describe(node, source)
+        loops = [kernel.variables[d] for d in (range(len(kernel.dims)) if level == "row" else kernel.outer)]
+        at = _spread(shape_of(source), loops)
+        before = kernel.reduced
+        if level == "row":
+            kernel.reduced = inner
+        try:
+            element = self._lowering(kernel, kernel.bounds, "element" if level == "row" else "row").element(
+                source.name, at
+            )
+        except _Elsewhere:
+            kernel.reduced = before
+            return False
+        body = body_of(spec, element)
+        dtype = "bool" if spec.accumulate in ("any", "all") else spec.dtype
+        found = Accumulation(node.name, spec.accumulate, body, dtype, level)
+        same = [a for a in kernel.accumulations.values() if (a.op, a.body, a.level) == (found.op, body, level)]
+        kernel.accumulations[node.name] = same[0] if same else found
+        kernel.nodes.append(node.name)
+        self.reduced_in[node.name] = kernel
+        return True
+
+    def _materialise(self, name: str) -> None:
+        """Have a reduction's result written by the kernel that computes it."""
+        kernel, node = self.reduced_in[name], self.nodes[name]
+        if name in kernel.stores:
+            return
+        accumulation = kernel.accumulations[name]
+        scalar_level = accumulation.level == "full" or not kernel.outer
+        loops = [] if scalar_level else [kernel.variables[d] for d in kernel.outer]
+        shape = shape_of(node)
+        buffer = Buffer(name, node.values[0].dtype, shape)
+        offset = linear(_spread(shape, loops), shape)
+        level = "full" if scalar_level else "row"
+        kernel.stores[name] = Store(buffer, offset, self._result(node, accumulation), level)
+        self.stored_in[name] = kernel
+
+    def _place_store(self, node: Node) -> None:
+        rank = self.rank[node.name]
+        if any(self._take_store(kernel, node) for kernel in self._candidates(rank)):
+            return
+        kernel = self._new_kernel(rank, squeezed(shape_of(node)), None)
+        if not self._join_store(kernel, node, "element"):
+            raise Unsupported(node.name, "a value it needs comes later")
+
+    def _take_store(self, kernel: Kernel, node: Node) -> bool:
+        """Have an existing kernel write ``node`` too, if it goes over the same elements or rows."""
+        dims = squeezed(shape_of(node))
+        if kernel.reduced is None:
+            return kernel.dims == dims and self.fusion.stores and self._join_store(kernel, node, "element")
+        if not self.fusion.reductions:
+            return False
+        if kernel.dims == dims and self._join_store(kernel, node, "element"):
+            return True
+        if self._join_reshaped(kernel, node):
+            return True
+        outer = tuple(kernel.dims[d] for d in kernel.outer)
+        if outer == dims and self._join_store(kernel, node, "row" if outer else "full"):
+            return True
+        ends = not kernel.outer or any(a.level == "full" for a in kernel.accumulations.values())
+        return not dims and ends and self._join_store(kernel, node, "full")
+
+    def _join_reshaped(self, kernel: Kernel, node: Node) -> bool:
+        """Join a kernel whose rows are the same elements in another shape: group norm reduces (n, groups, rest)."""
+        shape = shape_of(node)
+        if squeezed(shape) == kernel.dims or product(shape) != product(kernel.dims):
+            return False
+        at = reshape_index(kernel.variables, kernel.dims, shape, kernel.bounds)
+        if any(isinstance(atom, tuple) for p in at for monomial, _ in p.terms for atom in monomial):
+            return False
+        return self._join_store(kernel, node, "element", at)
+
+    def _join_store(self, kernel: Kernel, node: Node, level: str, at: Index | None = None) -> bool:
+        places = {"element": range(len(kernel.dims)), "row": kernel.outer, "full": ()}[level]
+        shape = shape_of(node)
+        at = _spread(shape, [kernel.variables[d] for d in places]) if at is None else at
+        try:
+            value = self._lowering(kernel, kernel.bounds, level).element(node.name, at)
+        except _Elsewhere:
+            return False
+        dtype = node.values[0].dtype
+        buffer = Buffer(node.name, dtype, shape)
+        kernel.stores[node.name] = Store(buffer, linear(at, shape), cast(value, compute_dtype(dtype)), level)
+        kernel.nodes.append(node.name)
+        self.stored_in[node.name] = kernel
+        return True
+
+    def _place_special(self, node: Node) -> None:
+        kind = _SPECIAL.get(node.target, "compact")
+        source = self.nodes[next(refs(node.args))]
+        shape = shape_of(source)
+        if kind in ("scan", "product") and int(node.args[1]) % len(shape) != len(shape) - 1:  # type: ignore[arg-type]
+            raise Unsupported(node.name, "a scan over a dimension that is not the last")
+        variables = tuple(variable(f"i{d}") for d in range(len(shape)))
+        dtype = node.values[0].dtype
+        buffer = Buffer(node.name, dtype, shape_of(node))
+        name = f"{self.prefix}kernel{len(self.kernels)}"
+        kernel = SpecialKernel(name, self.rank[node.name], kind, shape, Scalar("const", dtype, data=0), buffer)
+        self.kernels.append(kernel)
+        lowering = self._lowering(kernel, {f"i{d}": s for d, s in enumerate(shape)}, "element")
+        try:
+            kernel.value = cast(lowering.element(source.name, variables), compute_dtype(dtype))
+            if kind == "compact":
+                assert isinstance(node.args[1], Items)
+                mask = self.nodes[next(refs(node.args[1].items))]
+                kernel.trailing = len(shape) - len(mask.values[0].shape)
+                kernel.mask = lowering.element(mask.name, variables[: len(mask.values[0].shape)])
+        except _Elsewhere:
+            raise Unsupported(node.name, "a value it needs comes later") from None
+        kernel.nodes.append(node.name)
+        self.stored_in[node.name] = kernel
+
+
+def _spread(shape: Index, variables: Iterable[Poly]) -> Index:
+    """Loop variables on the dimensions of a shape that are not 1."""
+    rest = iter(variables)
+    return tuple(ZERO if s == ONE else next(rest) for s in shape)

@@ -1,0 +1,73 @@
+"""Which values of a row are kept in a thread's buffer for later passes, instead of being computed again."""
+
+from dataclasses import dataclass
+
+from ..ir.loops import Kernel
+from ..ir.poly import variable
+from ..ir.scalar import Scalar, rewrite
+
+_WORTH = {"costly": 10, "all": 2}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A value kept for every element of a row."""
+
+    name: str
+    value: Scalar
+    first: int
+    """Pass that computes it."""
+
+
+def shared_values(kernel: Kernel) -> dict[str, tuple[Scalar, set[int]]]:
+    """Values of elements, with the passes that use them, for those used in more than one."""
+    inner = {f"i{d}" for d in kernel.inner}
+    found: dict[str, tuple[Scalar, set[int]]] = {}
+    roots = [a.body for a in kernel.accumulations.values() if a.level == "row"]
+    roots += [s.value for s in kernel.stores.values() if s.level == "element"]
+    for root in roots:
+        number = kernel.pass_of(root)
+        for node in root.walk():
+            if node.names & inner and node.op not in ("const", "index", "load"):
+                found.setdefault(node.key, (node, set()))[1].add(number)
+    return {key: entry for key, entry in found.items() if len(entry[1]) > 1}
+
+
+def kept_values(kernel: Kernel, policy: str) -> list[Kept]:
+    """The largest shared values that are worth a buffer under ``policy`` (``none``, ``costly``, ``all``)."""
+    if policy == "none" or len(kernel.inner) != 1:
+        return []
+    shared = shared_values(kernel)
+    worth = {k: e for k, e in shared.items() if e[0].cost >= _WORTH[policy] and e[0].op != "piece"}
+    covered: set[str] = set()
+    for node, passes in worth.values():
+        for below in node.walk():
+            if below.key != node.key and below.key in worth and worth[below.key][1] <= passes:
+                covered.add(below.key)
+    chosen = _worth_their_own([e for key, e in worth.items() if key not in covered], _WORTH[policy])
+    return [Kept(f"row{n}", node, min(passes)) for n, (node, passes) in enumerate(chosen)]
+
+
+def _worth_their_own(entries: list[tuple[Scalar, set[int]]], threshold: int) -> list[tuple[Scalar, set[int]]]:
+    """Without those that are cheap once the others are kept."""
+    chosen: list[tuple[Scalar, set[int]]] = []
+    for node, passes in sorted(entries, key=lambda e: e[0].cost):
+        below = {n.key for n in node.walk()}
+        saved = max((kept.cost for kept, _ in chosen if kept.key in below), default=0)
+        if node.cost - saved >= threshold:
+            chosen.append((node, passes))
+    return chosen
+
+
+def read_kept(value: Scalar, kept: list[Kept], number: int) -> Scalar:
+    """``value`` with what earlier passes (or earlier items of this one) kept read from the row's buffer."""
+    by_key = {k.value.key: k for k in kept}
+
+    def change(node: Scalar) -> Scalar | None:
+        found = by_key.get(node.key)
+        if found is None:
+            return None
+        inner = sorted(name for name in node.names if name.startswith("i") and name[1:].isdigit())
+        return Scalar("load", node.dtype, polys=(variable(inner[-1]),), data=(found.name, node.dtype), label=node.label)
+
+    return rewrite(value, change) if by_key else value

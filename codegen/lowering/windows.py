@@ -1,0 +1,80 @@
+"""Windows that slide over a tensor, spelled out: slices of the input, one for every element of a window."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from ...schemas import Arg, Expr, Items, Node, Ref, TensorMeta
+from ..ir.poly import Poly, poly
+from ..ir.printing import python_poly
+from .views import shape_of
+
+MOST = 64
+"""Elements of a window from which on PyTorch's kernel is the better one."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """How an operator looks at its input; one number for every dimension that the window has."""
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    def taps(self) -> Iterator[tuple[int, ...]]:
+        """Where every element of the window lies, from its first."""
+        yield from product(*([k * d for k in range(n)] for n, d in zip(self.size, self.dilation, strict=True)))
+
+
+def numbers(arg: object, rank: int) -> tuple[int, ...]:
+    """One number for each of ``rank`` dimensions; empty where they are no numbers."""
+    items = arg.items if isinstance(arg, Items) else (arg,)
+    found = tuple(i for i in items if isinstance(i, int))
+    if not items or len(found) != len(items):
+        return ()
+    return found * rank if len(found) == 1 else found if len(found) == rank else ()
+
+
+def padded(name: str, source: Node, padding: tuple[int, ...], fill: Arg) -> Node:
+    """``source`` with ``fill`` around its last dimensions."""
+    meta = source.values[0]
+    rank = len(padding)
+    wide = [size + 2 * p for size, p in zip(shape_of(source)[-rank:], padding, strict=True)]
+    example = [size + 2 * p for size, p in zip(meta.example[-rank:], padding, strict=True)]
+    shape = (*meta.shape[:-rank], *map(_dim, wide))
+    result = TensorMeta(shape=shape, dtype=meta.dtype, example=(*meta.example[:-rank], *example))
+    pads = Items(items=tuple(p for p in reversed(padding) for _ in range(2)))
+    return call(name, "aten.constant_pad_nd.default", (Ref(name=source.name), pads, fill), result)
+
+
+def sliced(name: str, source: Node, steps: tuple[int, ...], stride: tuple[int, ...], result: TensorMeta) -> list[Node]:
+    """Every ``stride``-th element from ``steps`` on, along one pooled dimension after the other."""
+    nodes: list[Node] = []
+    meta = source.values[0]
+    rank, total = len(steps), len(meta.shape)
+    shape, example, below = list(meta.shape), list(meta.example), source.name
+    for number, (start, step) in enumerate(zip(steps, stride, strict=True)):
+        dim = total - rank + number
+        shape[dim] = result.shape[dim]
+        example[dim : dim + 1] = result.example[dim : dim + 1]
+        end = (poly(result.shape[dim]) - 1) * step + (start + 1)
+        part = name if number == rank - 1 else f"{name}_{number}"
+        args = (Ref(name=below), dim, start, _size(end), step)
+        made = TensorMeta(shape=tuple(shape), dtype=meta.dtype, example=tuple(example))
+        nodes.append(call(part, "aten.slice.Tensor", args, made))
+        below = part
+    return nodes
+
+
+def call(name: str, target: str, args: tuple[Arg, ...], meta: TensorMeta) -> Node:
+    """An operator with one result."""
+    return Node(name=name, op="call", target=target, args=args, values=(meta,))
+
+
+def _dim(p: Poly) -> int | str:
+    return python_poly(p) if p.constant is None else p.constant
+
+
+def _size(p: Poly) -> Arg:
+    return Expr(value=python_poly(p)) if p.constant is None else p.constant

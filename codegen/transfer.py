@@ -1,0 +1,36 @@
+"""Settings that come from elsewhere: a second parent's, crossed with the first's, or a like problem's, written anew."""
+
+import random
+from collections.abc import Iterator
+
+from ..schemas import HardwareFacts, ProblemFacts, Recipe
+from .backends import WRITERS
+from .cpp.features import error_allowed
+from .ir.tunables import Knobs, complete
+
+_CROSSINGS = 8
+"""Ways to mix two recipes that are looked at."""
+
+
+def crossed(start: Recipe, second: Recipe, knobs: Knobs, rng: random.Random) -> Iterator[Recipe]:
+    """Recipes that take every knob in which the parents differ from one or the other, evenly (uniform crossover)."""
+    second = complete(second, knobs)
+    different = [name for name in knobs if start[name] != second[name]]
+    for _ in range(_CROSSINGS if different else 0):
+        yield {**start, **{name: second[name] for name in different if rng.random() < 0.5}}
+
+
+def rewritten(facts: ProblemFacts, hardware: HardwareFacts, recipe: Recipe, language: str) -> tuple[str, Recipe] | None:
+    """The candidate that ``recipe``, found on another problem, stands for on this one, and what is left of the recipe.
+
+    Knobs that do not matter here fall away, those it does not name have their default. None if this problem has
+    nothing that the playbook writes kernels for in ``language``.
+    """
+    writer = WRITERS.get(language)
+    if writer is None or facts.graph is None:
+        return None
+    knobs = writer.knobs(facts.graph, hardware, error_allowed(facts))
+    if knobs is None:
+        return None
+    here = complete(recipe, knobs)
+    return writer.source(facts, facts.graph, here), here

@@ -1,0 +1,1 @@
+"""Triton candidates: kernels as text, their tunables, and the Python around them."""

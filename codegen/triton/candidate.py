@@ -1,0 +1,133 @@
+"""A recipe and a graph to a candidate file in Triton."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...hardware.languages._triton_source import MOST_LAUNCHES
+from ...schemas import Graph, Node, ProblemFacts
+from ..cpp.candidate import GRADIENTS, PREFIXES, constants, passes_of
+from ..cpp.entry_points import Pass, entry_points
+from ..lowering.anchors import is_special
+from ..lowering.normal import RUNNING_PRODUCT, normalise
+from ..lowering.regions import Fusion, Plan, partition
+from .host_wrapper import TritonGlue
+from .launch import HELPERS
+from .launch_table import KIND, Listed, launches_literal
+from .library_convolutions import TUNED
+from .products import is_product
+from .rewrites import on_gpu
+from .source import TEMPLATES, TritonLibrary, triton_library
+from .tunables import GpuSettings
+
+
+@dataclass(frozen=True)
+class TritonCandidate:
+    """A generated file and what it was made from."""
+
+    source: str
+    plans: tuple[Plan, ...]
+    """Of the forward pass, and of the backward pass if the problem asks for it."""
+    libraries: tuple[TritonLibrary, ...]
+    """Of each plan."""
+
+
+def gpu_plan(graph: Graph, settings: GpuSettings, prefix: str = "") -> Plan:
+    """Partition ``graph`` as the settings say; the kernels' names begin with ``prefix``."""
+    fusion = Fusion(
+        reductions=settings.fusion != "split",
+        outer=settings.fusion == "all",
+        stores=settings.fusion != "split",
+        keep_shared=settings.keep_shared,
+    )
+    graph = normalise(graph, settings.variance, ragged=False)
+    graph = on_gpu(graph, settings)
+    nodes = {node.name: node for node in graph.nodes}
+    return partition(graph, fusion, [n.name for n in graph.nodes if _is_left(n, nodes)], prefix)
+
+
+def _is_left(node: Node, nodes: dict[str, Node]) -> bool:
+    """What has no kernel here: compactions, whose size the host must know."""
+    return node.op == "call" and is_special(node, nodes) and node.target not in ("aten.cumsum.default", RUNNING_PRODUCT)
+
+
+def has_kernels(plan: Plan) -> bool:
+    """Whether anything is other than PyTorch would do it: generated, or a convolution with a measured algorithm."""
+    ours = any(is_product(n) or n.target in TEMPLATES or n.target == TUNED for n in plan.externs)
+    return bool(plan.kernels) or ours
+
+
+def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) -> TritonCandidate:
+    """The candidate file for ``graph`` with ``settings``."""
+    graphs = passes_of(facts, graph)
+    plans = tuple(gpu_plan(one, settings, PREFIXES[name]) for name, one in graphs.items())
+    libraries = tuple(triton_library(plan, settings) for plan in plans)
+    written = [
+        _Written(name, *one)
+        for name, one in zip(graphs, zip(graphs.values(), plans, libraries, strict=True), strict=True)
+    ]
+    most = MOST_LAUNCHES // len(written)
+    listed = [Listed(one.library.everything(), one.graph, facts.shapes[1:], one.suffix, most) for one in written]
+    conditions = [[*one.library.conditions, *one.more] for one in written]
+    passes = [
+        Pass(one.graph, TritonGlue(one.plan, one.library), one.name, "device == device", [launches.condition()])
+        for one, launches in zip(written, listed, strict=True)
+    ]
+    helpers = dict.fromkeys(part for library in libraries for part in library.prelude.split("\n\n\n") if part)
+    parts = [
+        f'"""{_docstring(written)}"""',
+        "",
+        "import functools",
+        "import math  # noqa: F401",
+        "",
+        "import torch",
+        "import triton",
+        "import triton.language as tl",
+        "from triton.language.extra import libdevice",
+        "",
+        launches_literal(listed),
+        "",
+        HELPERS,
+        "",
+        "",
+        *(line for helper in helpers for line in (helper, "", "")),
+        *(line for library in libraries for kernel in library.everything() for line in (kernel.text, "", "")),
+        KIND,
+        "",
+        "",
+        *(line for one, more in zip(listed, conditions, strict=True) for line in (one.functions(more), "", "")),
+        *constants(graphs.values()),
+        "",
+        *entry_points(facts, passes),
+    ]
+    return TritonCandidate("\n".join(parts) + "\n", plans, libraries)
+
+
+@dataclass(frozen=True)
+class _Written:
+    name: str
+    graph: Graph
+    plan: Plan
+    library: TritonLibrary
+
+    @property
+    def suffix(self) -> str:
+        return "" if self.name == "kernel" else f"_{self.name}"
+
+    @property
+    def more(self) -> list[str]:
+        """Guards that a rewrite of the graph asks for."""
+        return [guard for guard in self.plan.graph.guards if guard not in self.graph.guards]
+
+    @property
+    def left(self) -> list[str]:
+        """Operators left to PyTorch."""
+        gone = {*self.library.fused, *self.library.replaced}
+        return [n.target for n in self.plan.externs if n.name not in gone and n.target != "operator.getitem"]
+
+
+def _docstring(written: Sequence[_Written]) -> str:
+    count = sum(len(one.library.everything()) for one in written)
+    left = ", ".join(dict.fromkeys(target for one in written for target in one.left))
+    text = f"Generated by kernelswarm: {count} Triton kernel{'' if count == 1 else 's'}"
+    text += f"; left to PyTorch: {left}." if left else "."
+    return f"{text}\n\n{GRADIENTS[len(written) > 1]} What the kernels cannot take runs as plain ATen calls.\n"

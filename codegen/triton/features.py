@@ -1,0 +1,54 @@
+"""What a plan's kernels hold on a GPU, so that only knobs that matter are turned."""
+
+from ...schemas import Graph
+from ..ir.loops import Kernel, SpecialKernel
+from ..ir.poly import product
+from ..ir.scalar import COSTLY
+from ..lowering.online import online_pairs
+from ..lowering.pointwise import base_name
+from ..lowering.regions import Plan
+from .chain import CHAIN
+from .convolution import CONVOLUTION
+from .prepare import Sizes
+from .products import is_product
+from .rewrites import on_gpu, spell_windows
+from .source import TEMPLATES
+from .tunables import GpuSettings, GpuTraits
+
+_CHEAP = {"div", "reciprocal", "floor_div", "remainder", "trunc_div"}
+_SHORT = 8192
+"""Rows up to this length fit a program's registers in any case."""
+
+
+def gpu_traits(graph: Graph, plan: Plan) -> GpuTraits:
+    """Read the traits off a plan made with the default settings."""
+    sizes = Sizes({name: source.example for name, source in graph.symbols.items()})
+    loops = [k for k in plan.kernels if isinstance(k, Kernel)]
+    rows = [k for k in loops if k.reduced is not None]
+    values = {node.key: node for k in plan.kernels for root in k.roots() for node in root.walk()}.values()
+    lengths = [sizes.of(product(k.dims[d] for d in k.inner)) for k in rows]
+    counts = [sizes.of(product(k.dims[d] for d in k.outer)) for k in rows]
+    products = [node for node in plan.externs if is_product(node) or node.target in TEMPLATES]
+    stored = [s.buffer.dtype for k in loops for s in k.stores.values() if s.buffer.dtype.startswith(("float", "bf"))]
+    return GpuTraits(
+        rows=bool(rows),
+        loops=any(length > _SHORT for length in lengths),
+        pointwise=any(k.reduced is None for k in loops) or any(isinstance(k, SpecialKernel) for k in plan.kernels),
+        tiles=any(k.reduced is None and len(k.dims) > 1 for k in loops),
+        variance=any(n.target in ("aten.var.correction", "aten.var_mean.correction") for n in graph.nodes),
+        softmax=any(online_pairs(k) for k in rows),
+        transcendental=any(v.op in COSTLY and v.op not in _CHEAP for v in values),
+        several_anchors=len(loops) > 1 or any(len(k.accumulations) + len(k.stores) > 2 for k in rows),
+        full=any(count < 1024 for count in counts),
+        half=all(dtype in ("float16", "bfloat16") for dtype in stored),
+        products=bool(products),
+        float32_matrices=any(n.target != CONVOLUTION and n.values[0].dtype == "float32" for n in products),
+        float32_convolutions=any(n.target == CONVOLUTION and n.values[0].dtype == "float32" for n in products),
+        convolutions=any(n.target == CONVOLUTION for n in products),
+        windows=spell_windows(graph) != graph,
+        library_convolutions=any(base_name(n.target) in ("convolution", "_convolution") for n in plan.externs),
+        chains=on_gpu(graph, GpuSettings()) != on_gpu(graph, GpuSettings(reassociate=False)),
+        small_chains=any(node.target == CHAIN for node in products),
+        row_length=max(lengths, default=0),
+        row_count=max(counts, default=0),
+    )

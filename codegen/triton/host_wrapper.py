@@ -1,0 +1,123 @@
+"""The Python side of a Triton candidate: reads sizes, allocates outputs, launches kernels and PyTorch in order."""
+
+from ...hardware.work import refs
+from ...schemas import Node
+from ..cpp.host_wrapper import Glue
+from ..cpp.source import Library
+from ..ir.loops import Buffer, Kernel, SpecialKernel
+from ..ir.poly import Poly
+from ..ir.printing import python_poly
+from ..lowering.aten import call, pyname, unbacked
+from ..lowering.regions import Plan
+from ..lowering.views import shape_of
+from .launch import TritonKernel
+from .layout import Layout, layout_of
+from .source import TritonLibrary
+
+
+class TritonGlue(Glue):
+    """Statements of the candidate's function, in order of execution."""
+
+    def __init__(self, plan: Plan, library: TritonLibrary) -> None:
+        super().__init__(plan, Library("", {}))
+        self.printed = library
+        self.moved: set[str] = set()
+        self.fitted: set[str] = set()
+
+    def head(self, tensors: list[str]) -> list[str]:
+        """Everything happens where the first tensor is."""
+        nodes = [n for n in self.plan.graph.nodes if n.op in ("input", "param") and n.values]
+        return [f"device = {pyname(nodes[0].name)}.device"] if nodes else ['device = "cuda"']
+
+    def _tensor(self, name: str) -> str:
+        node = self.plan.nodes[name]
+        if node.op == "constant" and name not in self.moved and name not in self.present - {name}:
+            self.moved.add(name)
+            self.lines.append(f"{pyname(name)}_there = {pyname(name)}.to(device)")
+        return f"{pyname(name)}_there" if name in self.moved else super()._tensor(name)
+
+    def _extern(self, node: Node) -> None:
+        if node.name in self.printed.fused:
+            return
+        if node.name in self.printed.replaced:
+            self._run_all(node.name, self.printed.replaced[node.name])
+            return
+        text = call(node, self._tensor)
+        if not any(refs((*node.args, *node.kwargs.values()))) and node.target.startswith("aten."):
+            text = f"{text[:-1]}, device=device)"
+        self.lines.append(f"{node.expr or pyname(node.name)} = {text}")
+        self.lines += unbacked(node, self.known)
+        self.present.add(node.name)
+
+    def _allocate(self, name: str) -> None:
+        super()._allocate(name)
+        self.lines[-1] = f"{self.lines[-1][:-1]}, device=device)"
+
+    def _scratch(self, buffer: Buffer) -> None:
+        shape = "".join(f"{python_poly(size)}, " for size in buffer.shape)
+        text = f"torch.empty(({shape}), dtype=torch.{buffer.dtype}, device=device)"
+        self.lines.append(f"{pyname(buffer.name)} = {text}")
+
+    def _kernel(self, kernel: "Kernel | SpecialKernel") -> None:
+        self._run_all(kernel.name, self.printed.kernels[kernel.name])
+
+    def _run_all(self, name: str, kernels: list[TritonKernel]) -> None:
+        for buffer in self.printed.scratch.get(name, []):
+            self._scratch(buffer)
+            self.present.add(buffer.name)
+            self.contiguous[buffer.name] = pyname(buffer.name)
+        for printed in kernels:
+            self._run(printed)
+
+    def _run(self, printed: TritonKernel) -> None:
+        for name in printed.outputs:
+            if name not in self.contiguous or name not in self.present:
+                self._allocate(name)
+                self.contiguous[name] = pyname(name)
+        self._launch(printed)
+
+    def _operand(self, layout: Layout) -> str:
+        """A tensor that begins where the operand does, in memory with the layout's strides."""
+        base = self._fitted(layout.base, layout.given)
+        if not layout.offset.terms:
+            return base
+        return f"{base}.as_strided((1,), (1,), {base}.storage_offset() + {python_poly(layout.offset)})"
+
+    def _fitted(self, name: str, strides: tuple[Poly, ...] | None = None) -> str:
+        """A value where kernels that were compiled ahead can read it: copied only if it lies elsewhere."""
+        if strides is None and name in self.contiguous:
+            return self.contiguous[name]
+        node = self.plan.nodes[name]
+        if strides is None and (layout := layout_of(name, self.plan)).base != name and layout.is_plain(shape_of(node)):
+            self.contiguous[name] = self._fitted(layout.base)
+            return self.contiguous[name]
+        text = self._tensor(name)
+        if self.plan.kernel_of(name) is not None or node.op == "constant":
+            self.contiguous[name] = text
+            return text
+        given = "" if strides is None else f"({''.join(f'{python_poly(stride)}, ' for stride in strides)})"
+        fitted = f"{text}_c" if strides is None else f"{text}_l"
+        if fitted not in self.fitted:
+            self.fitted.add(fitted)
+            is_there = f"{text}.stride() == {given}" if given else f"{text}.is_contiguous()"
+            copy = f"_fit({text}, {given})" if given else f"_fit({text})"
+            self.lines.append(f"{fitted} = {text} if {is_there} and not {text}.data_ptr() & 15 else {copy}")
+        if strides is None:
+            self.contiguous[name] = fitted
+        return fitted
+
+    def _launch(self, printed: TritonKernel) -> None:
+        launch = printed.launch
+        arguments: dict[str, str] = {}
+        for parameter, name, _ in launch.tensors:
+            layout = launch.layouts.get(parameter)
+            arguments[parameter] = self._fitted(name) if layout is None else self._operand(layout)
+        keywords = [f"{name}={text}" for name, text in launch.numbers]
+        keywords += [f"{name}={value}" for name, value in launch.options.items()]
+        # BLOCK is named in other expressions: it is computed once, before the launch.
+        block = dict(launch.numbers).get("BLOCK")
+        if block is not None:
+            self.lines.append(f"BLOCK = {block}")
+            keywords = [k if not k.startswith("BLOCK=") else "BLOCK=BLOCK" for k in keywords]
+        grid = "".join(f"{text}, " for text in launch.grid)
+        self.lines.append(f"{launch.kernel}[({grid})]({', '.join([*arguments.values(), *keywords])})")

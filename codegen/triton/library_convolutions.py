@@ -1,0 +1,49 @@
+"""Convolutions that stay with the library: their biases join what follows, their algorithm is chosen by measuring."""
+
+from msgspec import structs
+
+from ...schemas import Expr, Graph, Items, Node, Ref, TensorMeta
+from ..ir.build import is_float
+from ..lowering.windows import call
+
+_TARGET = "aten.convolution.default"
+TUNED = "aten._convolution.default"
+"""The operator that takes as arguments what ``convolution`` reads from global settings."""
+_ALLOWED = "torch.backends.cudnn.allow_tf32"
+"""Whether a convolution may run in TF32: the same answer that the reference has."""
+
+
+def library_convolutions(graph: Graph, tuned: bool) -> Graph:
+    """The graph with every convolution of the library without its bias, which PyTorch would add in a pass of its own.
+
+    Args:
+        graph: whatever is to have a kernel of ours is none of ``aten.convolution`` any more.
+        tuned: have cuDNN measure its algorithms for a shape once, instead of going by its heuristics.
+    """
+    nodes = {node.name: node for node in graph.nodes}
+    found: list[Node] = []
+    for node in graph.nodes:
+        parts = _without_bias(node, nodes) if node.target == _TARGET else [node]
+        found += [_tuned(part) if tuned and part.target == _TARGET else part for part in parts]
+    return Graph(nodes=tuple(found), symbols=graph.symbols, guards=graph.guards)
+
+
+def _without_bias(node: Node, nodes: dict[str, Node]) -> list[Node]:
+    result, bias = node.values[0], node.args[2]
+    if not isinstance(bias, Ref) or not is_float(result.dtype):
+        return [node]
+    name, ones = f"{node.name}_products", (1,) * (len(result.shape) - 2)
+    channels = nodes[bias.name].values[0]
+    meta = TensorMeta(shape=(1, *channels.shape, *ones), dtype=channels.dtype, example=(1, *channels.example, *ones))
+    sizes = Items(items=tuple(Expr(value=s) if isinstance(s, str) else s for s in meta.shape))
+    return [
+        structs.replace(node, name=name, args=(*node.args[:2], None, *node.args[3:])),
+        call(f"{node.name}_bias", "aten.view.default", (bias, sizes), meta),
+        call(node.name, "aten.add.Tensor", (Ref(name=name), Ref(name=f"{node.name}_bias")), result),
+    ]
+
+
+def _tuned(node: Node) -> Node:
+    # Benchmark, deterministic, cudnn, tf32.
+    args = (*node.args[:9], True, False, True, Expr(value=_ALLOWED))
+    return structs.replace(node, target=TUNED, args=args)

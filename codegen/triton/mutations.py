@@ -1,0 +1,91 @@
+"""Which knobs of Triton kernels an advice turns."""
+
+from ...schemas import AdviceAction, Recipe
+from .tunables import Value
+
+GPU_MOVES: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
+    AdviceAction.reduce_traffic: (
+        ("fusion", ("all",)),
+        ("row", ("whole",)),
+        ("online", (True,)),
+        ("variance", ("shifted",)),
+        ("keep_shared", (False,)),
+        ("channels_last", (False,)),
+        ("evict", (True,)),
+    ),
+    AdviceAction.avoid_page_faults: (),
+    AdviceAction.stream_stores: (("stream", (True,)), ("evict", (True,))),
+    AdviceAction.more_parallelism: (
+        ("split", (264, 1056, 64)),
+        ("split_k", (4, 8, 2)),
+        ("stream_k", (True,)),
+        ("rows", (1, 2)),
+        ("block", (512, 1024)),
+        ("tile_m", (64, 32)),
+        ("tile_n", (64, 32)),
+    ),
+    AdviceAction.less_overhead: (
+        ("persistent", (4, 2, 8)),
+        ("rows", (8, 16, 4)),
+        ("split", (1,)),
+        ("fusion", ("all",)),
+        ("block", (4096, 8192)),
+    ),
+    AdviceAction.cheaper_math: (
+        ("math", ("fast",)),
+        ("precision", ("tf32x3",)),
+        ("variance", ("shifted",)),
+        ("templates", (False,)),
+    ),
+    AdviceAction.more_accurate_math: (
+        ("math", ("accurate",)),
+        ("precision", ("ieee", "tf32x3")),
+        ("variance", ("two_pass",)),
+        ("online", (False,)),
+    ),
+    AdviceAction.vectorize: (
+        ("warps", (4, 8, 2, 16)),
+        ("stages", (3, 4, 2)),
+        ("row", ("whole", "loop")),
+        ("block", (4096, 2048, 8192)),
+        ("tile_m", (128, 64)),
+        ("tile_n", (128, 256)),
+        ("tile_k", (64, 32)),
+        ("channels_last", (True,)),
+    ),
+    AdviceAction.faster_lookup: (("block", (1024, 512)), ("warps", (4, 8))),
+    AdviceAction.split_kernels: (("fusion", ("rows", "split")), ("keep_shared", (True,)), ("templates", (False,))),
+    AdviceAction.repair: (
+        ("warps", (8, 4)),
+        ("row", ("loop",)),
+        ("stages", (2, 1)),
+        ("tile_k", (32,)),
+        ("math", ("accurate",)),
+        ("precision", ("ieee",)),
+        ("variance", ("two_pass",)),
+        ("templates", (False,)),
+        ("fusion", ("rows", "split")),
+        ("rows", (1,)),
+    ),
+    AdviceAction.simplify: (
+        ("persistent", (0,)),
+        ("stages", (0,)),
+        ("stream", (False,)),
+        ("split_k", (1,)),
+        ("stream_k", (False,)),
+        ("warps", (0,)),
+        ("block", (0,)),
+        ("keep_shared", (False,)),
+    ),
+}
+"""For every advice the knobs that follow it, with the values to try, the most promising first."""
+
+
+def gpu_moves(action: AdviceAction, recipe: Recipe, knobs: dict[str, tuple[Value, ...]]) -> list[Recipe]:
+    """Recipes one knob away from ``recipe`` that follow the advice, the most promising first."""
+    found = []
+    for name, values in GPU_MOVES.get(action, ()):
+        for value in values:
+            if name in knobs and value in knobs[name] and recipe.get(name, knobs[name][0]) != value:
+                found.append({**recipe, name: value})
+    return found

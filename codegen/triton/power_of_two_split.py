@@ -1,0 +1,87 @@
+"""Rows that a program holds in pieces, each a power of two, where a single one would be much longer than the row."""
+
+from typing import Protocol
+
+from ..ir.loops import Accumulation, Store
+from .prepare import power
+from .reduce import combine, fold, is_position
+from .scope import INSIDE, OUTSIDE, TritonScope
+from .text import TritonNeeds
+
+_MOST = 3
+"""Pieces of a row."""
+_LEAST = 16
+"""Shortest piece: a matrix product takes no shorter one."""
+
+
+class Writer(Protocol):
+    """What is needed of the writer of a kernel with rows."""
+
+    scope: TritonScope
+    needs: TritonNeeds
+
+    @property
+    def pieces(self) -> tuple[int, ...]:
+        """Lengths of the pieces."""
+
+    @property
+    def axis(self) -> tuple[int, bool]:
+        """The axis of a tile that a row lies along, and whether it stays when it is folded."""
+
+    def enter(self, piece: int) -> list[str]:
+        """Statements that lead to a piece; from now on values are printed for it."""
+
+    def masked(self, a: Accumulation) -> str:
+        """What is accumulated, neutral where there is no element."""
+
+    def name_of(self, a: Accumulation) -> str:
+        """The variable that holds a reduction's result."""
+
+    def written(self, store: Store) -> str:
+        """A statement that writes a value."""
+
+    def drained(self, level: int) -> list[str]:
+        """Statements that printed values need."""
+
+
+def pieces_of(length: int) -> tuple[int, ...]:
+    """Falling powers of two that cover a row; empty where a single one is hardly longer than they are."""
+    found: list[int] = []
+    rest = length
+    while rest > 0:
+        ends = len(found) == _MOST - 1 or rest < _LEAST
+        found.append(max(_LEAST, power(rest) if ends else 1 << (rest.bit_length() - 1)))
+        rest -= found[-1]
+    return tuple(found) if len(found) > 1 and 8 * sum(found) <= 7 * power(length) else ()
+
+
+def can_be_pieced(accumulations: list[Accumulation]) -> bool:
+    """Whether results of the pieces can be put together by value alone."""
+    return not any(is_position(a) for a in accumulations)
+
+
+def pieced(writer: Writer, accumulations: list[Accumulation], stores: list[Store]) -> list[str]:
+    """One pass: pieces are reduced, their results put together, pieces written. What was read stays in registers."""
+    lines: list[str] = []
+    for a in accumulations:
+        lines += _reduced(writer, a)
+    for store in stores:
+        for piece in range(len(writer.pieces)):
+            head = writer.enter(piece)
+            text = writer.written(store)
+            lines += [*writer.drained(OUTSIDE), *head, *writer.drained(INSIDE), text]
+    return lines
+
+
+def _reduced(writer: Writer, a: Accumulation) -> list[str]:
+    lines: list[str] = []
+    axis, keeps = writer.axis
+    total = ""
+    for piece in range(len(writer.pieces)):
+        head = writer.enter(piece)
+        value = writer.masked(a)
+        part = writer.scope.fresh(f"{a.name}_piece")
+        lines += [*writer.drained(OUTSIDE), *head, *writer.drained(INSIDE)]
+        lines.append(f"{part} = {fold(a, value, axis, keeps, writer.needs)}")
+        total = combine(a, f"({total})", part, writer.needs) if total else part
+    return [*lines, f"{writer.name_of(a)} = {f'({total}) != 0' if a.dtype == 'bool' else total}"]

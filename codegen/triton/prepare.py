@@ -1,0 +1,282 @@
+"""Takes loop kernels apart until each is what one Triton kernel does: parts of long reductions, then what ends them."""
+
+from dataclasses import dataclass, replace
+
+from ..ir.build import load
+from ..ir.loops import Accumulation, Buffer, Kernel, Store
+from ..ir.poly import Poly, floordiv, poly, product, variable
+from ..ir.scalar import Scalar, rewrite
+from ..lowering.collapse import collapse
+from ..lowering.rejoin import rejoined
+from ..lowering.views import linear
+
+
+@dataclass
+class Tile(Kernel):
+    """A kernel whose iteration space may reach beyond the data: ``below[0] < below[1]`` says where it does not."""
+
+    below: tuple[Poly, Poly] | None = None
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes at the main shape: what decides how a kernel is cut."""
+
+    symbols: dict[str, int]
+
+    def known(self, p: Poly) -> bool:
+        """Whether it does not depend on the data."""
+        return p.names <= self.symbols.keys()
+
+    def of(self, p: Poly) -> int:
+        """Value of a size polynomial; 1 where it depends on the data."""
+        from ..ir.printing import python_poly
+
+        try:
+            return int(eval(python_poly(p), {"max": max, "min": min}, dict(self.symbols)))
+        except NameError:
+            return 1
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Kernels in order, and the buffers between them."""
+
+    kernels: list[Tile]
+    scratch: list[Buffer]
+
+
+def power(n: int) -> int:
+    """The next power of two."""
+    return 1 << max(0, (n - 1).bit_length())
+
+
+PROGRAMS = 264
+"""Programs under which a reduction is split: two for each multiprocessor of an H200."""
+
+
+def prepare(kernel: Kernel, sizes: Sizes, split: int, wide_rows: int) -> Prepared:
+    """Kernels that do what ``kernel`` does.
+
+    Args:
+        kernel: rows or pointwise.
+        sizes: at the main shape.
+        split: parts that a reduction is cut into; 0: as many as the machine needs, 1: none.
+        wide_rows: rows that a program of a column reduction takes at once.
+    """
+    kernel = collapse(rejoined(kernel))
+    if kernel.reduced is None:
+        return Prepared([_tile(kernel)], [])
+    if not kernel.outer:
+        kernel = replace(kernel, stores={n: _as_row(s) for n, s in kernel.stores.items()})
+    scratch: list[Buffer] = []
+    kernels: list[Tile] = []
+    for part in _without_full(kernel, scratch):
+        kernels += _cut(collapse(part), sizes, split, wide_rows, scratch)
+    return Prepared(kernels, scratch)
+
+
+def _as_row(store: Store) -> Store:
+    """Where everything is one row, what is written once is written for the row."""
+    return replace(store, level="row") if store.level == "full" else store
+
+
+def _tile(kernel: Kernel, below: tuple[Poly, Poly] | None = None) -> Tile:
+    return Tile(
+        kernel.name,
+        kernel.rank,
+        kernel.dims,
+        kernel.reduced,
+        kernel.accumulations,
+        kernel.stores,
+        kernel.nodes,
+        below,
+    )
+
+
+def unique(kernel: Kernel) -> dict[str, Accumulation]:
+    """Accumulations by their own name: several nodes may share one."""
+    return {a.name: a for a in kernel.accumulations.values()}
+
+
+def _named_scratch(kernel: Kernel, a: Accumulation, dims: tuple[Poly, ...], scratch: list[Buffer], kind: str) -> Buffer:
+    buffer = Buffer(f"{a.name}_{kind}", a.dtype if a.dtype != "bool" else "int32", dims)
+    scratch.append(buffer)
+    return buffer
+
+
+def _read(buffer: Buffer, at: Poly, dtype: str) -> Scalar:
+    value = load(buffer.name, buffer.dtype, at)
+    return Scalar("ne", "bool", (value, Scalar("const", "int32", data=0))) if dtype == "bool" else value
+
+
+def _written(value: Scalar) -> Scalar:
+    return Scalar("cast", "int32", (value,)) if value.dtype == "bool" else value
+
+
+def _result(a: Accumulation) -> Scalar:
+    dtype = "int64" if a.op.startswith("arg") else a.dtype
+    return Scalar("result", dtype, data=a.name)
+
+
+def _without_full(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:
+    """Rows write what is reduced over all of them; a second kernel reduces it."""
+    full = {n: a for n, a in unique(kernel).items() if a.level == "full"}
+    if not full:
+        return [kernel]
+    dims = tuple(kernel.dims[d] for d in kernel.outer)
+    at = linear([kernel.variables[d] for d in kernel.outer], dims)
+    inside = linear([variable(f"i{d}") for d in range(len(dims))], dims)
+    stores = {n: s for n, s in kernel.stores.items() if s.level != "full"}
+    last = {}
+    for name, a in full.items():
+        buffer = _named_scratch(kernel, a, dims, scratch, "rows")
+        stores[buffer.name] = Store(buffer, at, _written(a.body), "row")
+        last[name] = replace(a, level="row", body=_read(buffer, inside, a.dtype))
+    rows = replace(kernel, accumulations={n: a for n, a in unique(kernel).items() if a.level == "row"}, stores=stores)
+    ends = {n: replace(s, level="row") for n, s in kernel.stores.items() if s.level == "full"}
+    reduced = frozenset(range(len(dims)))
+    return [rows, Kernel(f"{kernel.name}_end", kernel.rank, dims, reduced, last, ends, kernel.nodes)]
+
+
+def _cut(kernel: Kernel, sizes: Sizes, split: int, wide_rows: int, scratch: list[Buffer]) -> list[Tile]:
+    count = sizes.of(product(kernel.dims[d] for d in kernel.outer))
+    length = sizes.of(product(kernel.dims[d] for d in kernel.inner))
+    columns = is_columns(kernel)
+    programs = -(-count // wide_rows) if columns else count
+    wanted = split or _parts(programs, length, columns)
+    positions = any(a.op.startswith("arg") for a in unique(kernel).values())
+    if wanted <= 1 or positions or not kernel.inner:
+        return [_tile(kernel)]
+    found: list[Tile] = []
+    for one in _by_pass(kernel, scratch):
+        if one.reduced is None:
+            found.append(_tile(one))
+        else:
+            found += _in_parts(one, sizes, wanted, scratch)
+    return found
+
+
+def is_columns(kernel: Kernel) -> bool:
+    """Whether the last dimension is kept while earlier ones are reduced."""
+    return bool(kernel.outer) and bool(kernel.inner) and len(kernel.dims) - 1 not in (kernel.reduced or ())
+
+
+def _parts(programs: int, length: int, columns: bool) -> int:
+    least = 128 if columns else 8192
+    if programs >= PROGRAMS // 2 or length < 2 * least:
+        return 1
+    return max(1, min(-(-4 * PROGRAMS // programs), length // least))
+
+
+def _by_pass(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:
+    """One kernel for each pass; what a pass found is read from memory by those after it."""
+    dims = tuple(kernel.dims[d] for d in kernel.outer)
+    at = linear([kernel.variables[d] for d in kernel.outer], dims)
+    accumulations = unique(kernel)
+    known: dict[str, Scalar] = {}
+
+    def seen(value: Scalar) -> Scalar:
+        return rewrite(value, lambda n: known.get(n.data) if n.op == "result" else None)
+
+    found: list[Kernel] = []
+    levels = {n: kernel.pass_of(a.body) for n, a in accumulations.items()}
+    stores = {n: (s, kernel.pass_of(s.value)) for n, s in kernel.stores.items()}
+    for number in range(max([*levels.values(), *(p for _, p in stores.values())], default=0) + 1):
+        written = {
+            n: replace(s, value=seen(s.value)) for n, (s, p) in stores.items() if p == number and s.level != "row"
+        }
+        if written:
+            name = f"{kernel.name}_write{number}"
+            found.append(Kernel(name, kernel.rank, kernel.dims, None, {}, written, kernel.nodes))
+        now = {n: replace(a, body=seen(a.body)) for n, a in accumulations.items() if levels[n] == number}
+        if not now:
+            continue
+        ends = {
+            n: replace(s, value=seen(s.value))
+            for n, (s, p) in stores.items()
+            if s.level == "row" and (p == number + 1 or (p == 0 and number == 0))
+        }
+        needed = {n for n in now if _used_later(n, number, accumulations, stores, levels)}
+        for name in sorted(needed):
+            a = now[name]
+            buffer = _named_scratch(kernel, a, dims, scratch, "whole")
+            ends[buffer.name] = Store(buffer, at, _written(_result(a)), "row")
+            known[name] = _read(buffer, at, _result(a).dtype)
+        found.append(
+            Kernel(f"{kernel.name}_{number}", kernel.rank, kernel.dims, kernel.reduced, now, ends, kernel.nodes)
+        )
+    return found
+
+
+def _used_later(
+    name: str,
+    number: int,
+    accumulations: dict[str, Accumulation],
+    stores: dict[str, tuple[Store, int]],
+    levels: dict[str, int],
+) -> bool:
+    later = [a.body for n, a in accumulations.items() if levels[n] > number]
+    later += [s.value for s, p in stores.values() if p > number + 1 or s.level != "row"]
+    return any(f"@{name}" in value.names for value in later)
+
+
+def _in_parts(kernel: Kernel, sizes: Sizes, parts: int, scratch: list[Buffer]) -> list[Tile]:
+    """Parts of the reduced dimension as further rows, then their results together."""
+    if len(kernel.inner) > 1:
+        return _over_leading(kernel, scratch)
+    (dim,) = kernel.inner
+    size = kernel.dims[dim]
+    block = 1 << max(6, (-(-sizes.of(size) // parts) - 1).bit_length())
+    chunks = floordiv(size + (block - 1), poly(block))
+    names = {f"i{d}": variable(f"i{d + 1}") for d in range(dim + 1, len(kernel.dims))}
+    position = variable(f"i{dim}") * block + variable(f"i{dim + 1}")
+    moved = {**names, f"i{dim}": position}
+    dims = (*kernel.dims[:dim], chunks, poly(block), *kernel.dims[dim + 1 :])
+    accumulations = {
+        n: replace(a, body=rewrite(a.body, lambda _: None, moved)) for n, a in kernel.accumulations.items()
+    }
+    outer = (*kernel.dims[:dim], chunks, *kernel.dims[dim + 1 :])
+    first = Tile(
+        f"{kernel.name}_part",
+        kernel.rank,
+        dims,
+        frozenset({dim + 1}),
+        accumulations,
+        {},
+        kernel.nodes,
+        (position, size),
+    )
+    return [first, _together(kernel, first, outer, frozenset({dim}), scratch)]
+
+
+def _together(
+    kernel: Kernel, first: Tile, dims: tuple[Poly, ...], reduced: frozenset[int], scratch: list[Buffer]
+) -> Tile:
+    last: dict[str, Accumulation] = {}
+    kept = [first.variables[d] for d in first.outer]
+    places = linear([variable(f"i{d}") for d in range(len(dims))], dims)
+    for name, a in unique(kernel).items():
+        buffer = _named_scratch(kernel, a, dims, scratch, "part")
+        first.stores[buffer.name] = Store(buffer, linear(kept, dims), _written(_result(a)), "row")
+        last[name] = replace(a, body=_read(buffer, places, a.dtype))
+    combined = Kernel(f"{kernel.name}_all", kernel.rank, dims, reduced, last, kernel.stores, kernel.nodes)
+    return _tile(combined)
+
+
+def _over_leading(kernel: Kernel, scratch: list[Buffer]) -> list[Tile]:
+    """Several dimensions that cannot be merged: the last of them in the first kernel, the others in the second."""
+    inner = kernel.inner[-1]
+    first = _tile(replace(kernel, name=f"{kernel.name}_part", reduced=frozenset({inner}), stores={}))
+    dims = tuple(s for d, s in enumerate(kernel.dims) if d != inner)
+    reduced = frozenset(d if d < inner else d - 1 for d in kernel.inner[:-1])
+    if inner != len(kernel.dims) - 1:
+        # Later dimensions are kept ones: their variables move down in what is stored.
+        names = {f"i{d}": variable(f"i{d - 1}") for d in range(inner + 1, len(kernel.dims))}
+        kernel = replace(kernel, stores={n: _moved(s, names) for n, s in kernel.stores.items()})
+    return [first, _together(kernel, first, dims, reduced, scratch)]
+
+
+def _moved(store: Store, names: dict[str, Poly]) -> Store:
+    value = rewrite(store.value, lambda _: None, names)
+    return replace(store, offset=store.offset.substitute(names), value=value)

@@ -1,0 +1,198 @@
+"""Matrix products in Triton with what follows them fused: which products, how they are tiled, and their text."""
+
+from dataclasses import dataclass, replace
+
+from ...schemas import Node, Ref
+from ..ir.loops import Kernel
+from ..ir.poly import Poly, product
+from ..ir.scalar import Scalar
+from ..lowering.pointwise import base_name
+from ..lowering.regions import Plan
+from ..lowering.views import linear, shape_of
+from .power_of_two_split import can_be_pieced, pieces_of
+from .prepare import Sizes, power
+from .prologue import Prologue, dimension_of, prologue
+from .tunables import GpuSettings
+
+_DTYPES = ("float32", "bfloat16", "float16")
+_TIMES = 2
+"""How often what comes before a product may be computed instead of once."""
+WIDEST = 512
+"""Longest row that a tile of a product may hold whole, for reductions behind it."""
+SHORTEST = 256
+"""Length from which on both sides pay for reading and writing the operands once more, in halves."""
+_TERMS = 1 << 30
+"""Terms of all sums from which on they pay however short each sum is: what they are worth does not depend on that, but
+two more launches do."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """``mm`` or ``bmm`` and the kernel that takes its result, if one does."""
+
+    node: Node
+    left: str
+    right: str
+    batch: Poly
+    m: Poly
+    n: Poly
+    k: Poly
+    user: Kernel | None
+    before: tuple[tuple[str, Prologue], ...] = ()
+    """What makes the operands ``left`` and ``right``, where that is computed on their tiles."""
+
+    @property
+    def batched(self) -> bool:
+        """Whether the operands have a dimension of batches."""
+        return base_name(self.node.target) == "bmm"
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """How a product is cut into programs."""
+
+    m: int
+    n: int
+    k: int
+    warps: int
+    stages: int
+    pieces: tuple[int, ...] = ()
+    """Widths of the parts that ``n`` consists of; empty: it is one."""
+
+
+def is_product(node: Node) -> bool:
+    """Whether the playbook has a kernel for the operator."""
+    if base_name(node.target) not in ("mm", "bmm") or node.op != "call":
+        return False
+    return all(meta.dtype in _DTYPES for meta in node.values) and all(isinstance(a, Ref) for a in node.args[:2])
+
+
+def products(plan: Plan, sizes: Sizes, settings: GpuSettings, taken: set[str]) -> list[Product]:
+    """Products that are worth a kernel: those with something to fuse, and fp32 ones that need not be exact fp32.
+
+    Kernels in ``taken`` follow something else already.
+    """
+    found: list[Product] = []
+    for node in plan.externs:
+        if not settings.templates or not is_product(node):
+            continue
+        one = _product(node, plan)
+        user = _user(one, plan, sizes)
+        if user is not None and (user.name in taken or _slows(user, one, sizes, settings)):
+            user = None
+        before = _before(replace(one, user=user), plan, sizes, settings, taken)
+        if user is None and not before and not _is_worth_it(one, sizes, settings):
+            continue
+        taken = {*taken, *(p.kernel.name for _, p in before), *([] if user is None else [user.name])}
+        found.append(replace(one, user=user, before=before))
+    return found
+
+
+def _before(
+    one: Product, plan: Plan, sizes: Sizes, settings: GpuSettings, taken: set[str]
+) -> tuple[tuple[str, Prologue], ...]:
+    """Operands that are made on their tiles: where few tiles need them, for each makes them anew."""
+    if settings.prologue == "none" or is_split_ahead(one, sizes, settings):
+        return ()
+    tiles = tiles_of(one, sizes, settings)
+    sides = (
+        ("left", one.left, one.batch * one.m, one.k, -(-sizes.of(one.n) // tiles.n)),
+        ("right", one.right, one.batch * one.k, one.n, -(-sizes.of(one.m) // tiles.m)),
+    )
+    found = []
+    for side, operand, rows, columns, times in sides:
+        made = prologue(operand, one.node.name, rows, columns, plan)
+        free = made is not None and made.kernel is not one.user and made.kernel.name not in taken
+        if made is not None and free and (times <= _TIMES or settings.prologue == "all"):
+            found.append((side, made))
+    return tuple(found)
+
+
+def is_split_ahead(one: Product, sizes: Sizes, settings: GpuSettings) -> bool:
+    """Whether a product is computed from halves of its operands (:mod:`.triton_halves`)."""
+    full = one.node.values[0].dtype == "float32" and settings.halves and settings.precision == "tf32x3"
+    alone = not settings.stream_k and settings.split_k < 2 and (one.user is None or one.user.reduced is None)
+    m, n, k = (sizes.of(size) for size in (one.m, one.n, one.k))
+    long = k >= SHORTEST or (k >= 32 and sizes.of(one.batch) * m * n * k >= _TERMS)
+    return full and alone and long and min(m, n) >= SHORTEST
+
+
+def _slows(user: Kernel, one: Product, sizes: Sizes, settings: GpuSettings) -> bool:
+    """Whether a product gains more by halves than it would by reducing its rows in the same kernel."""
+    return user.reduced is not None and is_split_ahead(one, sizes, settings)
+
+
+def _is_worth_it(one: Product, sizes: Sizes, settings: GpuSettings) -> bool:
+    """Whether a product with nothing to fuse may beat PyTorch's."""
+    if one.node.values[0].dtype == "float32":
+        return settings.precision != "ieee"
+    short = min(sizes.of(one.m), sizes.of(one.n), sizes.of(one.k)) <= 64
+    return settings.plain == "all" or (settings.plain == "narrow" and short)
+
+
+def _product(node: Node, plan: Plan) -> Product:
+    left, right = (a.name for a in node.args[:2] if isinstance(a, Ref))
+    *batch, m, k = shape_of(plan.nodes[left])
+    n = shape_of(plan.nodes[right])[-1]
+    return Product(node, left, right, product(batch), m, n, k, None)
+
+
+def _user(one: Product, plan: Plan, sizes: Sizes) -> Kernel | None:
+    """The only kernel that reads the product, if it reads the element that it writes."""
+    from ..lowering.in_place import _only_user
+
+    name = one.node.name
+    readers = [k for k in plan.kernels if any(_loads(root, name) for root in k.roots())]
+    if len(readers) != 1 or not isinstance(readers[0], Kernel) or not _only_user(plan, readers[0], name):
+        return None
+    kernel = readers[0]
+    if kernel.name in {k.name for k in plan.kernels if not isinstance(k, Kernel)} or split_at(kernel, one) is None:
+        return None
+    whole = linear(kernel.variables, kernel.dims)
+    if any(load.polys[0] != whole for root in kernel.roots() for load in _loads(root, name)):
+        return None
+    if kernel.reduced is None:
+        return kernel
+    fits = kernel.inner == tuple(range(split_at(kernel, one) or 0, len(kernel.dims))) and bool(kernel.outer)
+    full = any(a.level == "full" for a in kernel.accumulations.values())
+    return kernel if fits and not full and sizes.known(one.n) and 16 <= sizes.of(one.n) <= WIDEST else None
+
+
+def _loads(root: Scalar, name: str) -> list[Scalar]:
+    return [node for node in root.walk() if node.op == "load" and node.data[0] == name]
+
+
+def split_at(kernel: Kernel, one: Product) -> int | None:
+    """The dimension from which on the kernel's dimensions are the product's columns."""
+    return dimension_of(kernel, one.batch * one.m, one.n)
+
+
+def tiles_of(one: Product, sizes: Sizes, settings: GpuSettings) -> Tiles:
+    """Tiles for an H200, smaller where the matrix is."""
+    m, n, k = sizes.of(one.m), sizes.of(one.n), sizes.of(one.k)
+    full = one.node.values[0].dtype == "float32"
+    rows = one.user is not None and one.user.reduced is not None
+    pieces = _pieces(one, n, settings) if rows else ()
+    tile_n = min(settings.tile_n or (128 if full or n < 512 or m <= 64 else 256), max(16, power(n)))
+    if rows:
+        tile_n = sum(pieces) or power(n)
+    tile_m = min(settings.tile_m or (128 if tile_n <= 256 else 64), max(16, power(m)))
+    most = 64 * 256 if rows else 128 * 256
+    while not settings.tile_m and tile_m > 16 and (tile_m * tile_n > most or _wastes(m, tile_m)):
+        tile_m //= 2
+    tile_k = min(settings.tile_k or (32 if full else 64), max(16, power(k)))
+    warps = settings.warps or (8 if tile_m * tile_n >= 128 * 128 else 4)
+    stage_bytes = (tile_m + tile_n) * tile_k * (4 if full else 2)
+    stages = settings.stages or max(2, min(4, 200_000 // stage_bytes))
+    return Tiles(tile_m, tile_n, tile_k, warps, stages, pieces)
+
+
+def _wastes(m: int, tile: int) -> bool:
+    """Whether tiles of half the size would cover clearly fewer rows."""
+    return tile > 64 and 8 * (-(-m // tile) * tile) > 9 * (-(-2 * m // tile) * tile // 2)
+
+
+def _pieces(one: Product, n: int, settings: GpuSettings) -> tuple[int, ...]:
+    """Parts of a tile that holds whole rows; shares of stream-K are handed on as one."""
+    simple = one.user is not None and can_be_pieced(list(one.user.accumulations.values()))
+    return pieces_of(n) if simple and settings.pieces != "none" and not settings.stream_k else ()

@@ -1,0 +1,118 @@
+"""Rewrites of a graph that pay on a GPU: a product with a vector is a reduction, a chain takes its best order."""
+
+from msgspec import structs
+
+from ...hardware.work import uses
+from ...schemas import Graph, Items, Node, Ref, TensorMeta
+from ..ir.build import compute_dtype
+from ..lowering.depthwise import spell_depthwise
+from ..lowering.extremes import spell_extremes
+from ..lowering.normal import RUNNING_PRODUCT
+from ..lowering.pointwise import base_name
+from ..lowering.pooling import spell_pools
+from ..lowering.wide_attention import spell_wide_attention
+from ..lowering.windows import call
+from .attention import fuse_attention
+from .chain import fuse_chains
+from .convolution import fuse_convolutions
+from .library_convolutions import library_convolutions
+from .tunables import GpuSettings
+
+_GAIN = 2
+"""How many times fewer bytes another order must move."""
+
+
+def on_gpu(graph: Graph, settings: GpuSettings) -> Graph:
+    """The same operator in a form that suits a GPU."""
+    graph = _running_products(spell_extremes(graph))
+    if settings.windows:
+        graph = spell_windows(graph)
+    if settings.templates:
+        graph = fuse_convolutions(fuse_attention(spell_wide_attention(graph)))
+    graph = library_convolutions(graph, settings.tuned)
+    nodes = list(graph.nodes)
+    if settings.reassociate:
+        nodes = _reassociated(nodes)
+    if settings.templates and settings.chain:
+        nodes = fuse_chains(nodes)
+    nodes = [part for node in nodes for part in _vector_product(node, {n.name: n for n in nodes})]
+    return Graph(nodes=tuple(nodes), symbols=graph.symbols, guards=graph.guards)
+
+
+def _running_products(graph: Graph) -> Graph:
+    """The graph with running products over the last dimension under the name that has a kernel."""
+    nodes = tuple(
+        structs.replace(n, target=RUNNING_PRODUCT) if n.target == "aten.cumprod.default" and not n.kwargs else n
+        for n in graph.nodes
+    )
+    return Graph(nodes=nodes, symbols=graph.symbols, guards=graph.guards)
+
+
+def spell_windows(graph: Graph) -> Graph:
+    """Pooling and depthwise convolutions as elementwise operators on slices."""
+    return spell_depthwise(spell_pools(graph))
+
+
+def _reassociated(nodes: list[Node]) -> list[Node]:
+    """``A (B C)`` as ``(A B) C`` where the product in between is much smaller."""
+    by_name = {node.name: node for node in nodes}
+    used = uses(nodes)
+    changed: dict[str, Node] = {}
+    dropped: dict[str, Node] = {}
+    for node in nodes:
+        if base_name(node.target) not in ("bmm", "mm") or not all(isinstance(a, Ref) for a in node.args):
+            continue
+        a, inner = (by_name[arg.name] for arg in node.args if isinstance(arg, Ref))
+        if inner.target != node.target or used[inner.name] != 1:
+            continue
+        b, c = (by_name[arg.name] for arg in inner.args if isinstance(arg, Ref))
+        shape, example = (*a.values[0].shape[:-1], b.values[0].shape[-1]), (*_example(a)[:-1], _example(b)[-1])
+        before, after = _count(_example(inner)), _count(example)
+        if after * _GAIN > before:
+            continue
+        meta = TensorMeta(shape=shape, dtype=node.values[0].dtype, example=example)
+        dropped[inner.name] = structs.replace(inner, args=(Ref(name=a.name), Ref(name=b.name)), values=(meta,))
+        changed[node.name] = structs.replace(node, args=(Ref(name=inner.name), Ref(name=c.name)))
+    found: list[Node] = []
+    for node in nodes:
+        if node.name in dropped:
+            continue
+        if node.name in changed:
+            first = changed[node.name].args[0]
+            assert isinstance(first, Ref)
+            found.append(dropped[first.name])
+        found.append(changed.get(node.name, node))
+    return found
+
+
+def _example(node: Node) -> tuple[int, ...]:
+    return node.values[0].example
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    total = 1
+    for size in shape:
+        total *= size
+    return total
+
+
+def _vector_product(node: Node, nodes: dict[str, Node]) -> list[Node]:
+    """``matrix @ vector`` as products added up along the row: it reads the matrix once and that is all."""
+    if node.target not in ("aten.mv.default", "aten.mm.default") or not all(isinstance(a, Ref) for a in node.args):
+        return [node]
+    matrix, vector = (nodes[a.name] for a in node.args if isinstance(a, Ref))
+    column = node.target == "aten.mm.default"
+    if column and vector.values[0].shape[1] != 1:
+        return [node]
+    source, right = matrix.values[0], vector.values[0]
+    wide = compute_dtype(source.dtype)
+    full = TensorMeta(shape=source.shape, dtype=wide, example=source.example)
+    row, terms = f"{node.name}_row", f"{node.name}_terms"
+    across = TensorMeta(shape=(1, *right.shape[:1]), dtype=right.dtype, example=(1, *right.example[:1]))
+    return [
+        call(row, "aten.permute.default", (Ref(name=vector.name), Items(items=(1, 0))), across)
+        if column
+        else call(row, "aten.unsqueeze.default", (Ref(name=vector.name), 0), across),
+        call(terms, "aten.mul.Tensor", (Ref(name=matrix.name), Ref(name=row)), full),
+        call(node.name, "aten.sum.dim_IntList", (Ref(name=terms), Items(items=(1,)), column), node.values[0]),
+    ]

@@ -1,0 +1,58 @@
+"""Running sums and products in Triton: a row in one block, or block after block with what came before carried along."""
+
+from ..ir.build import is_float
+from ..ir.loops import SpecialKernel, buffers_read
+from ..ir.poly import product, variable
+from ..ir.printing import python_poly
+from ..lowering.views import linear
+from .function_text import function_text
+from .launch import Launch, TritonKernel
+from .scope import INSIDE, OUTSIDE, Axis, TritonScope, pname
+from .text import TYPES, TritonNeeds
+from .tunables import GpuSettings
+
+BLOCK = 2048
+"""Elements of a row that are scanned at once."""
+
+
+def scan_kernel(kernel: SpecialKernel, settings: GpuSettings, needs: TritonNeeds) -> TritonKernel:
+    """``cumsum`` or ``cumprod`` over the last dimension: one program for each row."""
+    needs.floats = {}
+    last = len(kernel.dims) - 1
+    names = tuple(f"i{d}" for d in range(last + 1))
+    axes = [Axis("rows", names[:-1], kernel.dims[:-1], ""), Axis("cols", names[-1:], kernel.dims[-1:], "col_mask")]
+    scope = TritonScope(needs, axes, {names[-1], "cols"}, {})
+    scope.count([kernel.value])
+    value = scope.text(kernel.value)
+    t = TYPES[kernel.value.dtype]
+    product_of = kernel.kind == "product"
+    neutral = ("1" if product_of else "0") + (".0" if is_float(kernel.value.dtype) else "")
+    whole, scanned, sign = "tl.sum(block, 0)", "tl.cumsum(block, 0)", "+"
+    if product_of:
+        times = needs.helper("ks_mul")
+        whole, scanned, sign = f"tl.reduce(block, 0, {times})", f"tl.associative_scan(block, 0, {times})", "*"
+    offset = scope.offset(linear([variable(n) for n in names], kernel.dims))
+    out = f"{pname(kernel.buffer.name)}_out"
+    body = [
+        "rows = tl.program_id(0).to(tl.int64)",
+        f"before = tl.full((), {neutral}, {t})",
+        f"for start in range(0, {scope.index(kernel.dims[-1])}, {BLOCK}):",
+        f"    cols = start + tl.arange(0, {BLOCK})",
+        f"    col_mask = cols < {scope.index(kernel.dims[-1])}",
+        *(f"    {line}" for line in [*scope.lines[OUTSIDE], *scope.lines[INSIDE]]),
+        f"    block = tl.where(col_mask, tl.cast({value}, {t}), tl.full((), {neutral}, {t}))",
+        f"    tl.store({out} + {offset}, before {sign} {scanned}, mask=col_mask)",
+        f"    before = before {sign} {whole}",
+    ]
+    found: set[str] = set().union(*(p.names for p in kernel.dims), kernel.value.names)
+    symbols = sorted(name for name in found if name[0] != "@" and name not in names)
+    tensors = (
+        *((f"{pname(n)}_ptr", n, dtype) for n, dtype in buffers_read([kernel.value]).items()),
+        (out, kernel.buffer.name, kernel.buffer.dtype),
+    )
+    numbers = [(s, s) for s in symbols]
+    numbers += [(name, f"float({text})") for text, name in needs.floats.items()]
+    text = function_text(kernel.name, tensors, numbers, set(), body, "cumprod" if product_of else "cumsum")
+    grid = python_poly(product(kernel.dims[:-1]))
+    launch = Launch(kernel.name, (grid,), tensors, tuple(numbers), {"num_warps": settings.warps or 4})
+    return TritonKernel(text, launch, (kernel.buffer.name,))

@@ -1,0 +1,306 @@
+"""The knobs of Triton kernels: what they may be set to for a graph on a GPU, and what they mean."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from ...schemas import HardwareFacts, Recipe
+from ..ir.tunables import SHIFTED_ERROR
+
+Value = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class GpuSettings:
+    """One value for every knob. The defaults are what is best most often; 0 means: chosen by the sizes."""
+
+    fusion: str = "all"
+    """``all``; ``rows``: no reduction over all rows in a rows' kernel; ``split``: a kernel for every reduction."""
+    keep_shared: bool = False
+    """Store pointwise values with several users instead of computing them for each."""
+    variance: str = "two_pass"
+    """``two_pass``; ``welford``: rows in blocks take mean and variance in one pass; ``shifted``: one pass over
+    distances from the row's first element, less accurate where that lies far from the mean."""
+    row: str = "auto"
+    """``whole``: a program holds its rows in registers; ``loop``: it goes over them in blocks; ``auto``: by length."""
+    online: bool = True
+    """Softmax over blocks: maximum and sum in one pass, with rescaling, instead of two passes."""
+    block: int = 0
+    """Elements of a row that are handled at once where rows are looped over; of a pointwise kernel's program."""
+    rows: int = 0
+    """Rows of a program."""
+    pieces: str = "products"
+    """Rows whose length lies far below a power of two are held in two or three pieces: of ``products`` only, ``all``
+    that are held whole, or ``none``."""
+    warps: int = 0
+    """Warps of a program."""
+    stages: int = 0
+    """Blocks of a loop, or rows of a persistent program, whose loads are under way at once."""
+    persistent: int = 0
+    """Programs for each multiprocessor, each with many rows; 0: one program for each group of rows."""
+    split: int = 0
+    """Parts of a long reduction; 1: never split."""
+    pointwise: str = "auto"
+    """``flat``: one index over everything; ``tile``: rows and columns."""
+    evict: bool = True
+    """Tell the caches that what is read for the last time may go first, and that what is read again is to stay."""
+    stream: bool = False
+    """Write past the caches."""
+    math: str = "fast"
+    """``fast``: hardware's approximations where there are some; ``accurate``: library functions."""
+    # Products
+    templates: bool = True
+    """Products, attention and convolutions in Triton where the playbook can; else all are left to PyTorch."""
+    windows: bool = True
+    """Pooling and convolutions of every channel by itself in Triton, fused with what is around them."""
+    tuned: bool = True
+    """Convolutions that are left to PyTorch: have cuDNN measure its algorithms instead of going by its heuristics."""
+    channels_last: bool = False
+    """Convolutions read their input with its channels last, as a kernel writes it beforehand."""
+    prologue: str = "narrow"
+    """What makes a product's operand is computed on its tiles: ``narrow``: where at most two tiles need each; ``all``;
+    ``none``."""
+    plain: str = "narrow"
+    """Half-precision products with nothing to fuse: ``narrow``: those with a short side; ``all``; ``none``."""
+    reassociate: bool = True
+    """``A (B C)`` as ``(A B) C`` where that moves much less."""
+    chain: bool = True
+    """``(A B) C`` in one kernel where ``A B`` is small."""
+    tile_m: int = 0
+    tile_n: int = 0
+    tile_k: int = 0
+    """Tile of a matrix product."""
+    group: int = 8
+    """Rows of tiles that are worked on together, so that they share what the second-level cache holds."""
+    split_k: int = 0
+    """Parts of the summed dimension of a matrix product, added up in a fixed order by a second kernel; 0: as many as it
+    takes to give every multiprocessor something to do, 1: none."""
+    stream_k: bool = False
+    """Give every multiprocessor an equal share of all tiles' sums; a second kernel adds up the tiles that were cut."""
+    precision: str = "tf32x3"
+    """fp32 products: ``tf32x3`` (three tf32 products, nearly fp32), ``tf32`` or ``ieee``."""
+    halves: bool = True
+    """``tf32x3`` of large products from operands that were split beforehand, blocks added up in fp32."""
+
+
+@dataclass(frozen=True)
+class GpuTraits:
+    """What a graph's kernels hold at the main shape: which knobs matter, and where they begin."""
+
+    rows: bool = False
+    loops: bool = False
+    """A row is longer than a program's registers."""
+    pointwise: bool = False
+    tiles: bool = False
+    """A pointwise kernel has several dimensions."""
+    variance: bool = False
+    softmax: bool = False
+    transcendental: bool = False
+    several_anchors: bool = False
+    full: bool = False
+    half: bool = False
+    """Everything stored in floats is in half precision: approximations cost nothing."""
+    products: bool = False
+    float32_matrices: bool = False
+    """Products and attention in fp32."""
+    float32_convolutions: bool = False
+    convolutions: bool = False
+    """Convolutions that a kernel of ours can take."""
+    windows: bool = False
+    """Pooling, or convolutions of every channel by itself."""
+    library_convolutions: bool = False
+    """Convolutions that no kernel of ours can take."""
+    chains: bool = False
+    """A product of a product that can be computed in another order."""
+    small_chains: bool = False
+    """A product of a product of which one program can do both."""
+    row_length: int = 0
+    row_count: int = 0
+    error_bound: float = math.inf
+    """What the problem allows, in the judge's measure."""
+
+
+FULL_BOUND = 1e-5
+"""Below this a reference with fp32 convolutions did not run them in TF32, whatever was permitted: four times its own
+error was 2e-6 to 9e-6 then, and 2e-4 to 2e-2 where it did (cuDNN 9 on an H200)."""
+_FEW_ROWS = 132
+"""Rows below which each is more than one program's work."""
+Domain = Callable[[GpuTraits, HardwareFacts], tuple[Value, ...]]
+
+
+def _when(condition: Callable[[GpuTraits], bool], *values: Value) -> Domain:
+    return lambda traits, hardware: values if condition(traits) else ()
+
+
+def _row(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    return ("auto", "loop", "whole") if traits.rows and 512 < traits.row_length <= 1 << 16 else ()
+
+
+def _rows(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    return (0, 1, 2, 4, 8, 16, 32) if traits.rows and traits.row_length <= 4096 else ()
+
+
+def _templates(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    # PyTorch's fp32 convolutions are hard to beat: what is around them, and their algorithm, come first.
+    if traits.float32_convolutions:
+        return (False, True)
+    # With nothing around products, all would be left to PyTorch.
+    return (True, False) if traits.products and (traits.rows or traits.pointwise) else ()
+
+
+def _tuned(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    # With nothing around a convolution, the untuned one would be PyTorch's.
+    left = traits.float32_convolutions or traits.library_convolutions
+    if left and traits.error_bound < FULL_BOUND:
+        # Measured, an algorithm in TF32 wins: not the one that the reference has.
+        return (False,)
+    return (True, False) if left and (traits.rows or traits.pointwise) else ()
+
+
+def _precision(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    # PyTorch's fp32 convolutions run in TF32 where nobody forbids it, its products do not.
+    if traits.float32_matrices:
+        return ("tf32x3", "ieee")
+    if traits.float32_convolutions and traits.error_bound < FULL_BOUND:
+        return ("tf32x3", "ieee")
+    return ("tf32", "tf32x3", "ieee") if traits.float32_convolutions else ()
+
+
+def _variance(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    if not traits.variance:
+        return ()
+    shifted = ("shifted",) if traits.error_bound >= SHIFTED_ERROR else ()
+    if traits.loops and traits.row_count < _FEW_ROWS:
+        # Each is put together of parts, which hand on sums: two passes instead of three.
+        return (*shifted, "two_pass", "welford")
+    # Rows in blocks are read once instead of twice before they are written.
+    return ("welford", "two_pass", *shifted) if traits.loops else ("two_pass", "welford", *shifted)
+
+
+def _math(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    if not traits.transcendental:
+        return ()
+    return ("fast", "accurate") if traits.half else ("accurate", "fast")
+
+
+GPU_DOMAINS: dict[str, Domain] = {
+    "warps": _when(lambda t: True, 0, 4, 8, 16, 2, 32, 1),
+    "row": _row,
+    "block": _when(lambda t: t.pointwise or t.rows, 0, 1024, 2048, 4096, 8192, 512),
+    "persistent": _when(lambda t: t.rows, 0, 2, 4, 8, 1),
+    "stages": _when(lambda t: t.rows or t.products, 0, 3, 4, 2, 1, 5),
+    "tile_m": _when(lambda t: t.products, 0, 128, 64, 256, 32),
+    "tile_n": _when(lambda t: t.products, 0, 128, 256, 64, 32),
+    "tile_k": _when(lambda t: t.products, 0, 64, 32, 128),
+    "precision": _precision,
+    "templates": _templates,
+    "prologue": _when(lambda t: t.products, "narrow", "none", "all"),
+    "plain": _when(lambda t: t.products, "narrow", "none", "all"),
+    "windows": _when(lambda t: t.windows and (t.products or t.library_convolutions), True, False),
+    "tuned": _tuned,
+    "channels_last": _when(lambda t: t.convolutions, False, True),
+    "reassociate": _when(lambda t: t.chains, True, False),
+    "chain": _when(lambda t: t.small_chains, True, False),
+    "rows": _rows,
+    "pieces": _when(lambda t: t.rows, "products", "all", "none"),
+    "math": _math,
+    "fusion": _when(lambda t: t.several_anchors, "all", "rows", "split"),
+    "online": _when(lambda t: t.softmax and t.loops, True, False),
+    "variance": _variance,
+    "split": _when(lambda t: t.full, 0, 1, 64, 264, 1056),
+    "pointwise": _when(lambda t: t.tiles, "auto", "flat", "tile"),
+    "stream": _when(lambda t: True, False, True),
+    "evict": _when(lambda t: True, True, False),
+    "halves": _when(lambda t: t.float32_matrices, True, False),
+    "split_k": _when(lambda t: t.products, 0, 1, 2, 4, 8, 16),
+    "stream_k": _when(lambda t: t.products, False, True),
+    "group": _when(lambda t: t.products, 8, 4, 16, 1),
+    "keep_shared": _when(lambda t: t.several_anchors, False, True),
+}
+"""Values of every knob, the default first, in the order in which they are worth trying; empty: it does not matter."""
+
+GPU_BIG = (
+    "warps",
+    "row",
+    "block",
+    "persistent",
+    "stages",
+    "tile_m",
+    "tile_n",
+    "tile_k",
+    "templates",
+    "tuned",
+    "channels_last",
+    "windows",
+    "plain",
+    "reassociate",
+    "chain",
+    "precision",
+    "rows",
+    "math",
+    "fusion",
+    "online",
+    "variance",
+    "split_k",
+    "stream_k",
+)
+"""Knobs that drafts turn."""
+
+_TILES: tuple[Recipe, ...] = (
+    # Two programs on a multiprocessor: while one waits for its products, the other has work.
+    {"tile_m": 64, "tile_n": 128, "warps": 4, "stages": 3},
+    {"tile_m": 128, "tile_n": 128, "warps": 8, "stages": 3},
+    {"tile_m": 128, "tile_n": 256, "warps": 8, "stages": 3},
+    {"tile_m": 32, "tile_n": 128, "warps": 4},
+    {"tile_m": 64, "split_k": 4},
+    {"tile_m": 128, "tile_n": 128, "stream_k": True},
+    {"prologue": "none"},
+)
+GPU_STARTS: tuple[Recipe, ...] = (
+    _TILES[0],
+    {"chain": True, "tile_n": 256, "tile_k": 128},
+    {"chain": False, "tile_m": 64, "tile_n": 128, "tile_k": 128, "warps": 8, "stages": 2},
+    # Two programs on a multiprocessor: conv1d in fp16 took 0.140 ms instead of 0.151 (H200).
+    {"channels_last": False, "warps": 4, "stages": 4},
+    {"channels_last": True},
+    {"templates": False},
+    {"templates": True},
+    {"templates": True, "channels_last": True},
+    {"templates": True, "channels_last": True, "tile_n": 256, "warps": 8, "stages": 3},
+    # Few registers, so all threads at once, and what was read is read again from the caches: norms of 8192 elements,
+    # and softmax in fp32, are 3 to 7 % faster than with their rows in registers (H200).
+    {"row": "loop", "block": 8192, "warps": 16, "stream": True},
+    # The next blocks on their way: cross entropy over 32,768 classes.
+    {"row": "loop", "block": 8192, "warps": 4, "stages": 3},
+    {"row": "loop", "block": 4096, "warps": 16, "stream": True},
+    # Long rows twice through the caches: what torch.compile writes for them.
+    {"row": "loop", "block": 2048, "warps": 16},
+    # One program a multiprocessor: what the second pass reads again lies in the second-level cache.
+    {"persistent": 1, "block": 8192, "warps": 16},
+    {"stream": True},
+    # Four accesses of 16 bytes a thread under way at once.
+    {"stream": True, "block": 4096, "warps": 8},
+    {"row": "loop", "block": 1024, "warps": 8},
+    {"row": "loop", "block": 4096, "warps": 16},
+    # Rows in registers, the next ones on their way from memory.
+    {"row": "whole", "persistent": 4, "stages": 2},
+    {"row": "whole", "persistent": 2, "stages": 3, "warps": 16},
+    {"variance": "welford", "row": "loop", "block": 2048, "warps": 16},
+    {"tuned": False},
+    # Each as it is, and where PyTorch's products are the default.
+    *(recipe for one in _TILES for recipe in (one, {"templates": True, **one})),
+)
+"""Recipes for drafts that turn several knobs."""
+
+
+def gpu_domains(traits: GpuTraits, hardware: HardwareFacts) -> dict[str, tuple[Value, ...]]:
+    """The knobs that matter, with their values; one that must not have its default may have a single one."""
+    found = {name: domain(traits, hardware) for name, domain in GPU_DOMAINS.items()}
+    default = GpuSettings()
+    return {n: values for n, values in found.items() if len(values) > 1 or values not in ((), (getattr(default, n),))}
+
+
+def gpu_settings(recipe: Recipe) -> GpuSettings:
+    """Settings from a recipe: unknown knobs are ignored, missing ones have their default."""
+    known = {field.name for field in fields(GpuSettings)}
+    return GpuSettings(**{name: value for name, value in recipe.items() if name in known})  # type: ignore[arg-type]

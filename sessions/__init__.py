@@ -1,0 +1,1 @@
+"""What users do with agents: search, resume, fork, seed, replay, compare, swarm."""

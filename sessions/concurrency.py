@@ -1,0 +1,51 @@
+"""How many nodes a search keeps under way: so many that whoever times never waits, so few that results still lead it.
+
+The number goes into the session's first event (``policy_options``, ``width``): the planner decides from that, and a
+replay does too, whoever serves it then.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..agents.planner.machine import WIDTH
+from ..agents.registry import asks_a_model, fitted
+from ..bus import Bus
+from ..schemas import HardwareFacts
+from .session import SearchOptions
+from .worker_availability import count_of
+
+GENERATIONS = 4
+"""Nodes under way know nothing of each other: one may be the child of a child this often within the budget, at least
+(without the drafts, which come first and are as blind)."""
+
+
+def width_for(budget: int, compilers: int) -> int:
+    """Nodes under way at once where ``compilers`` work.
+
+    A compilation takes several times as long as timing what came of it. With a node for each compiler none of these
+    is idle, and as long as there are enough of them (default numbers: :func:`.registry.fitted`) neither is the one that
+    times; more would only wait in line with less to go by.
+    """
+    return max(WIDTH, min(compilers, budget // GENERATIONS))
+
+
+async def kept_busy(
+    options: SearchOptions, bus: Bus, pool: str, roles: Mapping[str, int], hardware: HardwareFacts, *, alone: bool
+) -> SearchOptions:
+    """``options`` with a width for the workers that are there, unless somebody chose one or a model is asked.
+
+    A model's answers cost more than the time they take: there, what was learnt before asking again counts most.
+    ``alone`` says that ``roles`` are all the workers there are; else the others of the pool are counted.
+
+    Raises:
+        BusError: the server is away.
+    """
+    if "width" in options.policy_options or asks_a_model(options.synthesizer):
+        return options
+    compilers = fitted(roles, hardware).get("compiler", 0)
+    if not alone:
+        compilers = max(compilers, await count_of("compiler", bus, pool))
+    width = width_for(options.budget, compilers)
+    if width == WIDTH:
+        return options
+    return replace(options, policy_options={**options.policy_options, "width": width})

@@ -1,0 +1,128 @@
+"""Where a fork begins: found in the parent's events before anything is opened, so that a slip costs a sentence."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..agents.synthesizer.backend import GIVEN
+from ..graph.inheritance import Told, is_diagnosis
+from ..schemas import CandidateProposed, InputError, NodeDiagnosed, NodePlanned, Origin, SessionClosed, SessionOpened
+from .recorded_session import RecordedSession
+from .session import SearchOptions
+
+
+@dataclass(frozen=True)
+class ForkPoint:
+    """A place in another session to go on from."""
+
+    opened: SessionOpened
+    """The parent's first event."""
+    origin: Origin
+
+    def options(
+        self,
+        *,
+        budget: int | None = None,
+        minutes: float | None = None,
+        target: float | None = None,
+        against: str = "",
+        measure: str = "",
+        seed: int | None = None,
+        policy: str = "",
+        synthesizer: str = "",
+        model: str = "",
+    ) -> SearchOptions:
+        """How the fork searches: as its parent did, but for what is given. Limits of time and speedup do not carry."""
+        was = self.opened
+        # A session that judged files of the user's has none left to judge.
+        before = "playbook" if was.synthesizer == GIVEN else was.synthesizer
+        return SearchOptions(
+            budget=was.budget if budget is None else budget,
+            minutes=minutes,
+            target=target,
+            against=against or was.against,
+            measure=measure or was.measure,
+            seed=was.seed if seed is None else seed,
+            policy=policy or was.policy,
+            policy_options=dict(was.policy_options) if policy in ("", was.policy) else {},
+            synthesizer=synthesizer or before,
+            model=model or (was.model if synthesizer in ("", before) else ""),
+            language=was.language,
+        )
+
+
+def fork_point(parent: RecordedSession, node: str, at: str = "") -> ForkPoint:
+    """The place that a user names: a node, an event, or a node as of an event.
+
+    Args:
+        parent: the session to fork.
+        node: goes on from this node and its ancestors, knowing what the parent knew when it was diagnosed.
+        at: id of an event, its beginning, or its place in the log: everything the parent knew then is known.
+
+    Raises:
+        InputError: there is no such node or event (the nearest is named), or nothing there to go on from.
+    """
+    if not node and not at:
+        raise InputError("name what to go on from: a node with --node, or an event with --at")
+    own = [(envelope, event) for _, envelope in parent.events if (event := envelope.event()) is not None]
+    opened = next((event for _, event in own if isinstance(event, SessionOpened)), None)
+    if opened is None:
+        raise InputError(f"session {parent.id} has no opening event in the log: import it whole")
+    if at:
+        last = parent.event_id(at)
+        known = [*parent.before, *_until(parent, last)]
+        if node:
+            _diagnosed(known, parent.id, node, f" by event {last}")
+        elif not any(isinstance(event, NodeDiagnosed) and event.fitness > 0 for _, event in known):
+            raise InputError(f"session {parent.id} had no correct candidate by event {last}: name a later one")
+        return ForkPoint(opened, Origin(session=parent.id, node=node, at=last))
+    # An inherited node belongs to the session that planned it: that one is forked, at the same place.
+    owner, diagnosis = _diagnosed([*parent.before, *own], parent.id, node, " yet")
+    return ForkPoint(opened, Origin(session=owner, node=node, at=diagnosis))
+
+
+def _until(parent: RecordedSession, last: str) -> list[Told]:
+    known: list[Told] = []
+    for _, envelope in parent.events:
+        event = envelope.event()
+        if event is not None:
+            known.append((envelope, event))
+        if envelope.id == last:
+            break
+    return known
+
+
+def _diagnosed(events: Sequence[Told], session: str, node: str, when: str) -> tuple[str, str]:
+    """Who planned ``node``, and the id of its first diagnosis.
+
+    Raises:
+        InputError: it is not there, not diagnosed, or has no candidate.
+    """
+    names = list(dict.fromkeys(envelope.node for envelope, event in events if isinstance(event, NodePlanned)))
+    if node not in names:
+        ranged = f"; there is {names[0]} to {names[-1]}" if names else "; it has none"
+        raise InputError(f"session {session} has no node {node!r}{_near(node, names) or ranged}")
+    told = [entry for entry in events if entry[0].node == node]
+    diagnosis = next((envelope for envelope, event in told if is_diagnosis(envelope, event, node)), None)
+    if diagnosis is None:
+        raise InputError(f"node {node} of {session} was not diagnosed{when}: {_way_out(events, session, names)}")
+    if not any(isinstance(event, CandidateProposed) for _, event in told):
+        parent = next((event.parent for _, event in told if isinstance(event, NodePlanned)), "")
+        instead = f"its parent {parent}" if parent else "another node"
+        raise InputError(f"node {node} of {session} has no candidate, its synthesis failed: fork from {instead}")
+    return diagnosis.session, diagnosis.id
+
+
+def _way_out(events: Sequence[Told], session: str, names: Sequence[str]) -> str:
+    others = [name for name in names if any(is_diagnosis(envelope, event, name) for envelope, event in events)]
+    if others:
+        return f"fork from one that was ({', '.join(others[:5])}{', …' if len(others) > 5 else ''})"
+    if any(isinstance(event, SessionClosed) for _, event in events):
+        return "none was before it was closed: begin a new session with `kernelswarm optimize`"
+    return f"none was so far: wait, or if nobody works on it `kernelswarm resume {session}`"
+
+
+def _near(name: str, names: Sequence[str]) -> str:
+    found = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    # Two well-formed names of nodes are alike and mean nothing to each other.
+    return f"; did you mean {found[0]!r}?" if found and len(found[0]) != len(name) else ""

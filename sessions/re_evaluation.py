@@ -1,0 +1,216 @@
+"""Replay with live effects: a session's correct candidates are compiled, verified and timed again on a pool.
+
+"Does this win carry over to that hardware?" The ranking then and now stand side by side; nothing is written down.
+"""
+
+import asyncio
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ..graph.session_graph import NodeRecord, SearchGraph
+from ..hardware.device import Device
+from ..hardware.platforms import detect
+from ..hardware.pool_files import find_pool
+from ..schemas import (
+    HardwareFacts,
+    InputError,
+    Interval,
+    KernelswarmError,
+    Pool,
+    PoolError,
+    ProblemFacts,
+    Schema,
+    SessionOpened,
+    Verdict,
+)
+
+
+class Carried(Schema, frozen=True, kw_only=True):
+    """One candidate, then and now."""
+
+    node: str
+    rank: int
+    """By recorded speedup, from 1."""
+    recorded: Interval
+    """Speedup against the best baseline of the recorded run, the confirmed one where there is one."""
+    against: str
+    """Name of that baseline."""
+    verdict: Verdict
+    """Of today's run."""
+    reason: str = ""
+    """What is wrong today; empty if nothing is."""
+    now: Interval | None = None
+    """Speedup against the best baseline of today's run; None if it is not correct today."""
+    against_now: str = ""
+    rank_now: int | None = None
+    """By today's speedup, from 1; None if it is not correct today."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether it was a win and still is one."""
+        return self.recorded.is_win and self.now is not None and self.now.is_win
+
+
+class CarryOver(Schema, frozen=True, kw_only=True):
+    """What became of a session's ranking on a pool."""
+
+    session: str
+    recorded_on: str
+    """Device that the session was measured on."""
+    pool: str
+    device: str
+    """Device it was measured on now."""
+    candidates: tuple[Carried, ...]
+    """By recorded rank."""
+    rank_correlation: float | None
+    """Spearman's, between recorded and present speedups, wrong ones counting as 0; None for fewer than two, or if all
+    are equal."""
+    wins_recorded: int
+    wins_kept: int
+    wins_new: int
+    """Of those that were none."""
+    best: str
+    """Fastest node now; empty if none is correct."""
+
+
+def correct_candidates(graph: SearchGraph) -> list[NodeRecord]:
+    """The session's correct candidates, fittest first; each source once.
+
+    Raises:
+        KernelswarmError: it has none.
+    """
+    found: dict[str, NodeRecord] = {}
+    for node in sorted(graph.own(), key=lambda node: -node.fitness):
+        if node.fitness > 0 and node.candidate is not None and _told(node) is not None:
+            found.setdefault(node.candidate.sha256, node)
+    if not found:
+        raise KernelswarmError(f"session {graph.session} has no correct candidate to carry over")
+    return list(found.values())
+
+
+async def carried_over(
+    graph: SearchGraph,
+    pool_name: str,
+    home: Path,
+    *,
+    on_notice: Callable[[str], None] = lambda _: None,
+    on_judged: Callable[[Carried], None] = lambda _: None,
+) -> CarryOver:
+    """Open the pool of that name (empty: the session's own) on this machine, and :func:`carry_over` to it.
+
+    Raises:
+        InputError: the session was never opened, there is no such pool, or it is not served here.
+        KernelswarmError, ProblemError: as :func:`carry_over`.
+    """
+    if graph.opened is None:
+        raise InputError(f"session {graph.session} has no opening event in the log")
+    correct_candidates(graph)  # before the machine is measured
+    pool = find_pool(pool_name or graph.opened.pool.name, home)
+    hardware = await asyncio.to_thread(detect, pool, home)
+    on_notice(f"admitting {graph.opened.problem.name} on pool {pool.name}: {hardware.device}")
+    async with Device(pool, hardware, home) as device:
+        return await carry_over(graph, pool, hardware, device, on_judged)
+
+
+async def carry_over(
+    graph: SearchGraph,
+    pool: Pool,
+    hardware: HardwareFacts,
+    device: Device,
+    on_judged: Callable[[Carried], None] = lambda _: None,
+) -> CarryOver:
+    """Admit the session's problem on ``device``, then evaluate its correct candidates there, the best first.
+
+    Args:
+        graph: The session, replayed.
+        pool: Where.
+        hardware: What it is.
+        device: Of that pool; open.
+        on_judged: Told of every candidate (without today's rank).
+
+    Raises:
+        KernelswarmError: the session was never opened, or has no correct candidate.
+        ProblemError: the problem cannot be searched on this pool.
+    """
+    opened, nodes = graph.opened, correct_candidates(graph)
+    if opened is None:
+        raise KernelswarmError(f"session {graph.session} has no opening event in the log")
+    facts = await device.admit(opened.problem)
+    judged = []
+    for rank, node in enumerate(nodes, 1):
+        judged.append(await _again(node, rank, opened, facts, device))
+        on_judged(judged[-1])
+    return compared(graph.session, opened.hardware.device, pool.name, hardware.device, judged)
+
+
+def compared(session: str, recorded_on: str, pool: str, device: str, judged: Sequence[Carried]) -> CarryOver:
+    """Rank and count. Pure."""
+    order = sorted((one for one in judged if one.now is not None), key=lambda one: -_speed(one))
+    ranks = {one.node: rank for rank, one in enumerate(order, 1)}
+    return CarryOver(
+        session=session,
+        recorded_on=recorded_on,
+        pool=pool,
+        device=device,
+        candidates=tuple(msgspec.structs.replace(one, rank_now=ranks.get(one.node)) for one in judged),
+        rank_correlation=spearman([one.recorded.median for one in judged], [_speed(one) for one in judged]),
+        wins_recorded=sum(one.recorded.is_win for one in judged),
+        wins_kept=sum(one.kept for one in judged),
+        wins_new=sum(one.now is not None and one.now.is_win and not one.recorded.is_win for one in judged),
+        best=order[0].node if order else "",
+    )
+
+
+def spearman(left: Sequence[float], right: Sequence[float]) -> float | None:
+    """Rank correlation, ties sharing their mean rank; None where it is not defined."""
+    if len(left) < 2 or len(set(left)) == 1 or len(set(right)) == 1:
+        return None
+    return statistics.correlation(_ranks(left), _ranks(right))
+
+
+def _ranks(values: Iterable[float]) -> list[float]:
+    given = list(values)
+    return [sum(other < value for other in given) + (given.count(value) + 1) / 2 for value in given]
+
+
+async def _again(node: NodeRecord, rank: int, opened: SessionOpened, facts: ProblemFacts, device: Device) -> Carried:
+    problem, told, candidate = opened.problem, _told(node), node.candidate
+    assert told is not None and candidate is not None
+    interval, against = told
+
+    def carried(verdict: Verdict, reason: str = "", now: Interval | None = None, best: str = "") -> Carried:
+        return Carried(
+            node=node.name,
+            rank=rank,
+            recorded=interval,
+            against=against,
+            verdict=verdict,
+            reason=reason,
+            now=now,
+            against_now=best,
+        )
+
+    try:
+        compiled, _ = await device.compile(candidate.source, candidate.language)
+    except PoolError as error:
+        return carried(Verdict.compile_error, str(error))
+    verified = await device.verify(problem, candidate.source, compiled)
+    if verified.verdict is not Verdict.correct:
+        return carried(verified.verdict, verified.evidence.message if verified.evidence else "")
+    profiled = await device.profile(problem, facts, candidate.source, compiled)
+    if profiled.timing is None:
+        return carried(profiled.verdict, profiled.evidence.message if profiled.evidence else "")
+    best = profiled.timing.baseline(opened.against)
+    return carried(Verdict.correct, "", profiled.timing.speedup[best], best)
+
+
+def _told(node: NodeRecord) -> tuple[Interval, str] | None:
+    told = node.confirmation_diagnosis or node.diagnosis
+    return None if told is None or told.speedup is None else (told.speedup, told.against)
+
+
+def _speed(one: Carried) -> float:
+    return one.now.median if one.now is not None else 0.0

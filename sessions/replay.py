@@ -1,0 +1,252 @@
+"""Replay: a fresh planner, analyst and distiller are fed a session's recorded events; they must say what was recorded.
+
+Pure: no clock, no bus, no log, no device. What happened outside (completions, compilers, timings) is in the events, so
+those are taken as they are; what the three said is computed anew and held against the log by id and by body.
+
+An output counts as missing when its role has answered a later event: a session that is open, or was killed, may lack
+the tail. A step that was given up (after several tries, by a process that kept dying) is an effect of the outside too.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..agents.analyst.diagnose import diagnose
+from ..agents.distiller import lesson
+from ..agents.planner.inheriting import begun
+from ..agents.planner.machine import decide
+from ..agents.planner.state import PlannerState
+from ..graph.inheritance import Told
+from ..graph.session_graph import DECISIVE, SearchGraph
+from ..schemas import (
+    Bottleneck,
+    CandidateProfiled,
+    CompilationFailed,
+    ConfirmationPlanned,
+    Envelope,
+    Event,
+    KernelswarmError,
+    NodeDiagnosed,
+    NodePlanned,
+    ProfilingFailed,
+    Schema,
+    SessionClosed,
+    SessionOpened,
+    SkillDistilled,
+    SynthesisFailed,
+    Verdict,
+    VerificationFailed,
+    encode,
+    event_id,
+    event_tag,
+)
+from .first_divergence import Output, departed, invented, missing
+
+ROLES = ("planner", "analyst", "distiller")
+"""Roles whose outputs follow from the log alone."""
+
+SAYS: Mapping[type[Event], str] = {
+    NodePlanned: "planner",
+    ConfirmationPlanned: "planner",
+    SessionClosed: "planner",
+    NodeDiagnosed: "analyst",
+    SkillDistilled: "distiller",
+}
+"""Which of them says what."""
+
+_DIAGNOSED = frozenset((CandidateProfiled, SynthesisFailed, CompilationFailed, VerificationFailed, ProfilingFailed))
+
+
+class ReplayReport(Schema, frozen=True, kw_only=True):
+    """What a replay came to; one that found a difference raises :class:`ReplayDivergence` instead."""
+
+    session: str
+    status: str
+    """``closed``, or ``open`` if the history has no end."""
+    events: int
+    """Events that were fed."""
+    compared: dict[str, int]
+    """Outputs that were equal, by role."""
+    given_up: int = 0
+    """Steps of the three that were abandoned when they were recorded."""
+    unknown: int = 0
+    """Events whose tag this version does not know: fed to nobody."""
+    unsaid: tuple[str, ...] = ()
+    """What the fresh agents said beyond the end of the history, as sentences: what comes next."""
+    until: str = ""
+    """Id of the event it stopped at; empty for the end."""
+
+
+@dataclass
+class Replay:
+    """One replay. :meth:`feed` it the history in order, then :meth:`finish`."""
+
+    session: str
+    before: Sequence[Told] = ()
+    """What a fork inherits, oldest first."""
+    graph: SearchGraph = field(init=False)
+    """The search as far as it was fed."""
+    _planner: PlannerState = field(default_factory=PlannerState)
+    _pending: dict[str, Output] = field(default_factory=dict)
+    _seen: set[str] = field(default_factory=set)
+    _answered: dict[str, int] = field(default_factory=dict)
+    _compared: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ROLES, 0))
+    _given_up: int = 0
+    _unknown: int = 0
+    _fed: int = 0
+
+    def __post_init__(self) -> None:
+        self.graph = SearchGraph(self.session, self.before)
+
+    def feed(self, seq: int, envelope: Envelope, event: Event | None) -> None:
+        """Feed one recorded event and compare it, if it is an output.
+
+        Args:
+            seq: Its place in the log, for messages.
+            envelope: As recorded.
+            event: Its body; None if this version does not know the tag.
+
+        Raises:
+            ReplayDivergence: it is not what the fresh agents said, or it answers something they said and the log lacks.
+        """
+        if envelope.id in self._seen:
+            return
+        self._seen.add(envelope.id)
+        self._fed += 1
+        if envelope.cause in self._pending:
+            raise missing(self.session, self._pending[envelope.cause], seq, envelope)
+        if event is None:
+            self._unknown += 1
+            return
+        if type(event) in SAYS:
+            self._compare(seq, envelope, event)
+        self.graph.apply(envelope, event)
+        if isinstance(event, SessionOpened):
+            self._planner = begun(self.graph)
+        for output in self._said(envelope, event):
+            self._pending[output.id] = output
+
+    def finish(self, until: str = "") -> ReplayReport:
+        """The report.
+
+        Args:
+            until: Id of the event that the replay was stopped at before the end, if it was.
+
+        Raises:
+            ReplayDivergence: something was said that the log lacks, although its role went on.
+        """
+        for output in self._pending.values():
+            if output.answers < self._answered.get(output.role, 0) and not until:
+                raise missing(self.session, output)
+        return ReplayReport(
+            session=self.session,
+            status="closed" if self.graph.closed else "open",
+            events=self._fed,
+            compared=dict(self._compared),
+            given_up=self._given_up,
+            unknown=self._unknown,
+            unsaid=tuple(spoken(output) for output in self._pending.values()),
+            until=until,
+        )
+
+    @property
+    def unsaid(self) -> Sequence[Output]:
+        """What the fresh agents said and the history, as far as it was fed, does not hold."""
+        return tuple(self._pending.values())
+
+    def _compare(self, seq: int, envelope: Envelope, event: Event) -> None:
+        output = self._pending.pop(envelope.id, None)
+        if _is_given_up(event):
+            self._abandon(envelope, output)
+            return
+        if output is None:
+            raise invented(self.session, seq, envelope, self._beside(envelope))
+        if output.failed or output.event != event or output.node != envelope.node or output.cause != envelope.cause:
+            raise departed(self.session, seq, envelope, event, output)
+        self._compared[output.role] += 1
+        self._answered[output.role] = max(self._answered.get(output.role, 0), output.answers)
+
+    def _abandon(self, envelope: Envelope, output: Output | None) -> None:
+        """The step that answered this cause said nothing else, then."""
+        self._given_up += 1
+        role = output.role if output is not None else envelope.agent
+        for id in [id for id, one in self._pending.items() if one.cause == envelope.cause and one.role == role]:
+            del self._pending[id]
+
+    def _beside(self, envelope: Envelope) -> Output | None:
+        """What the role said to the same event instead, if it said anything."""
+        said = (one for one in self._pending.values() if one.cause == envelope.cause and one.role == envelope.agent)
+        return next(said, None)
+
+    def _said(self, envelope: Envelope, event: Event) -> Iterator[Output]:
+        kind = type(event)
+        if kind in DECISIVE:
+            yield from self._sealed("planner", envelope, self._decided(envelope, event))
+        elif kind in _DIAGNOSED:
+            yield from self._sealed("analyst", envelope, self._diagnosed(envelope, event))
+        elif isinstance(event, SessionClosed) and self.graph.opened is not None:
+            taught = lesson(self.graph.opened, self.graph, self.session, event)
+            yield from self._sealed("distiller", envelope, [] if taught is None else [(taught, envelope.node)])
+
+    def _decided(self, envelope: Envelope, event: Event) -> "list[tuple[Event, str]] | Exception":
+        try:
+            return [(said.event, said.node) for said in decide(self._planner, event, envelope.node)]
+        except Exception as error:  # noqa: BLE001 - a live agent's step fails just so, and says so in an event
+            return error
+
+    def _diagnosed(self, envelope: Envelope, event: Event) -> "list[tuple[Event, str]] | Exception":
+        try:
+            return [(diagnose(self.graph, envelope.node, event), envelope.node)]
+        except Exception as error:  # noqa: BLE001 - as above
+            return error
+
+    def _sealed(self, role: str, cause: Envelope, said: "list[tuple[Event, str]] | Exception") -> Iterator[Output]:
+        failed = ""
+        if isinstance(said, Exception):
+            failed = f"{type(said).__name__}: {said}"
+            said = [(_given_up(role, failed), "" if role == "planner" else cause.node)]
+        counts: dict[str, int] = defaultdict(int)
+        for event, node in said:
+            tag = event_tag(type(event))
+            id = event_id(self.session, cause.id, tag, counts[tag])
+            counts[tag] += 1
+            yield Output(id, role, node, event, self._fed, cause.id, failed)
+
+
+def replay(
+    session: str, history: Iterable[tuple[int, Envelope]], to: str = "", before: Sequence[Told] = ()
+) -> ReplayReport:
+    """Replay a whole history, or up to the event with the id ``to``.
+
+    Raises:
+        ReplayDivergence: the first difference.
+        KernelswarmError: it has no event ``to``.
+    """
+    running = Replay(session, before)
+    for seq, envelope in history:
+        running.feed(seq, envelope, envelope.event())
+        if envelope.id == to:
+            return running.finish(until=to)
+    if to:
+        raise KernelswarmError(f"session {session} has no event {to}")
+    return running.finish()
+
+
+def spoken(output: Output) -> str:
+    """One output as a short sentence."""
+    body = encode(output.event).decode()
+    shown = body if len(body) <= 160 else body[:159] + "…"
+    return f"{output.role}: {output.node + ' ' if output.node else ''}{shown}"
+
+
+def _is_given_up(event: Event) -> bool:
+    if isinstance(event, SessionClosed):
+        return event.reason == "failed"
+    return isinstance(event, NodeDiagnosed) and event.verdict is Verdict.harness_error and not event.advice
+
+
+def _given_up(role: str, why: str) -> Event:
+    """Stands for the give-up that a live agent says when its step raises; only its kind counts."""
+    if role == "planner":
+        return SessionClosed(reason="failed", detail=why)
+    return NodeDiagnosed(verdict=Verdict.harness_error, fitness=0.0, bottleneck=Bottleneck.fault, summary=why)

@@ -1,0 +1,263 @@
+"""An open session goes on where it was: after a kill, after a day, after its server's data is lost.
+
+The log is the truth. What the stream has lost is published again with its own ids; what was answered is not answered
+again; the planner's, analyst's and distiller's part of the log must be what fresh ones say, or the session that comes
+out would not be its own replay.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from ..agents.ancestors import reader
+from ..agents.registry import ALL_ROLES, widened
+from ..agents.synthesizer.backend import check_backend
+from ..bus import Bus
+from ..bus.at_rest import may_hold
+from ..bus.bulk import running
+from ..graph.inheritance import Told, inherited
+from ..graph.session_graph import SearchGraph
+from ..hardware.device import Device
+from ..hardware.platforms import detect
+from ..hardware.pool_files import find_pool
+from ..schemas import (
+    BusError,
+    Envelope,
+    HardwareFacts,
+    KernelswarmError,
+    ModelCalled,
+    Pool,
+    ReplayDivergence,
+    SessionClosed,
+    SessionOpened,
+    StoreError,
+    event_tag,
+)
+from ..store import LogBusyError, UnknownSession, log_path, read_recorded, wait_recorded
+from .recorded_session import RecordedSession, read_session
+from .replay import Replay
+from .search import Search, joined_bus, timed
+from .swarm import serving
+
+LONGEST_STEP_S = 120.0
+"""Between two events of a session that is being served; a longer pause does not count into its minutes."""
+
+_CALL = event_tag(ModelCalled)
+
+
+class AlreadyClosed(KernelswarmError):
+    """The session has come to its end: there is nothing to resume."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a session stands."""
+
+    opened: SessionOpened
+    graph: SearchGraph
+    answered: Mapping[str, frozenset[str]]
+    """Ids of events that have their answer, by role."""
+    minutes_left: float | None
+    """None without a limit, or if the timer has spoken."""
+
+
+def standing(session: str, events: Sequence[Envelope], before: Sequence[Told] = ()) -> Standing:
+    """Replay what there is and say where it stands.
+
+    Raises:
+        AlreadyClosed: nothing is left to say.
+        KernelswarmError: this version decides otherwise than what is recorded.
+    """
+    running = Replay(session, before)
+    try:
+        for seq, envelope in enumerate(events, 1):
+            running.feed(seq, envelope, envelope.event())
+        running.finish()
+    except ReplayDivergence as error:
+        raise KernelswarmError(
+            f"session {session} cannot be resumed, this version would go on otherwise ({error}): fork it instead"
+        ) from error
+    graph, open_ends = running.graph, {(output.role, output.cause) for output in running.unsaid}
+    if graph.opened is None:
+        raise KernelswarmError(f"session {session} has no opening event: it cannot be resumed")
+    if graph.closed is not None and ("distiller" not in {role for role, _ in open_ends}):
+        raise AlreadyClosed(
+            f"session {session} is closed: {graph.closed.detail or graph.closed.reason}. {_goes_on(session, graph)}"
+        )
+    answered: dict[str, set[str]] = defaultdict(set)
+    for envelope in events:
+        # A model's call is on the way to an answer; of several decisions on one event some may be missing.
+        if envelope.tag != _CALL and (envelope.agent, envelope.cause) not in open_ends:
+            answered[envelope.agent].add(envelope.cause)
+    return Standing(
+        graph.opened,
+        graph,
+        {role: frozenset(causes) for role, causes in answered.items()},
+        None if graph.stop is not None else _minutes_left(graph.opened, events),
+    )
+
+
+@asynccontextmanager
+async def resuming(
+    session: str,
+    *,
+    home: Path,
+    nats: str = "",
+    roles: Mapping[str, int] = ALL_ROLES,
+    on_notice: Callable[[str], None] = lambda _: None,
+) -> AsyncIterator[Search]:
+    """Serve an open session on to its close. What happened so far is among the search's events.
+
+    Raises:
+        UnknownSession: there is no such session.
+        InputError: its pool is not served here, or its synthesizer cannot work.
+        AlreadyClosed: it is closed.
+        LogCorrupted: the log is not what was written; the first bad event is named.
+        KernelswarmError: it cannot be resumed; a fork of it can go on.
+        BusError: the bus cannot be reached.
+    """
+    if not nats and running(home) is None:
+        await _refuse_without_a_bus(session, home)
+    async with AsyncExitStack() as stack:
+        on_notice("starting the bus")
+        bus, recorded_here = await stack.enter_async_context(joined_bus(home, nats, on_notice))
+        events, missing = await _everything(session, home, bus, recorded_here)
+        opened = _opening(events)
+        before = [] if opened is None else await inherited(opened, reader(bus, home))
+        now = standing(session, events, before)
+        pool = _served_here(now.opened, home)
+        hardware = await asyncio.to_thread(detect, pool, home)
+        _say_if_moved(now.opened, hardware, on_notice)
+        if missing:
+            on_notice(f"publishing {len(missing)} events of the log again: the bus has lost them")
+            await bus.publish_many(missing)
+        swarm = None
+        if roles:
+            device = await stack.enter_async_context(Device(pool, hardware, home))
+            await _restore_artifacts(now.graph, device, on_notice)
+            swarm = await stack.enter_async_context(
+                serving(
+                    *(bus, pool, hardware, home, widened(roles, now.opened.synthesizer)),
+                    device=device,
+                    session=None if nats else session,
+                    answered=now.answered,
+                )
+            )
+        search = Search(session, pool.name, bus, swarm, now.graph.opened_id, 0, before)
+        if now.minutes_left is not None or now.graph.stop is not None:
+            stack.enter_context(timed(search, now.minutes_left))
+        yield search
+        if recorded_here:
+            await wait_recorded(home, bus, search.seen)
+
+
+def _goes_on(session: str, graph: SearchGraph) -> str:
+    """The way out of a closed session."""
+    diagnosed = [node.name for node in graph.own() if node.diagnosis is not None]
+    if not diagnosed:
+        return (
+            "None of its nodes got so far that a fork could go on from it: begin a new one with `kernelswarm optimize`"
+        )
+    best = graph.closed.best if graph.closed is not None else ""
+    return f"A new session goes on from any of its nodes: `kernelswarm fork {session} --node {best or diagnosed[0]}`"
+
+
+async def _refuse_without_a_bus(session: str, home: Path) -> None:
+    """Say at once what is certain before a server runs: the session is closed, there is none, or it cannot go on here.
+
+    Raises:
+        UnknownSession: neither the log nor what lies on the stream knows it.
+        InputError: its pool is not served here, or its synthesizer cannot work.
+        AlreadyClosed: the log has its close, and nothing is left to say.
+        StoreError: the log cannot be used; LogCorrupted: what it has of the session is not what was written.
+        KernelswarmError: it is closed, and this version would have decided otherwise.
+    """
+    recorded: RecordedSession | None = None
+    try:
+        if log_path(home).exists():
+            recorded = await read_session(home, session, checked=True)
+    except UnknownSession:
+        pass
+    except LogBusyError:
+        return  # with a bus its holder can be asked
+    except StoreError:
+        raise
+    except KernelswarmError:
+        return  # a parent that is not in it: with a bus there are other ways, and it says why
+    if recorded is None:
+        # A recorder that was killed may not have written down what the stream holds.
+        if not may_hold(home, session):
+            raise UnknownSession(f"There is no session {session!r} in {log_path(home)}.")
+        return
+    events = [one for _, one in recorded.events]
+    if any(isinstance(one.event(), SessionClosed) for one in events):
+        standing(session, events, recorded.before)
+    if (opened := _opening(events)) is not None:
+        _served_here(opened, home)
+
+
+def _opening(events: Sequence[Envelope]) -> SessionOpened | None:
+    return next((event for one in events if isinstance(event := one.event(), SessionOpened)), None)
+
+
+def _served_here(opened: SessionOpened, home: Path) -> Pool:
+    """The pool that a session goes on in.
+
+    Raises:
+        InputError: there is none of that name here, or the session's synthesizer cannot work.
+    """
+    check_backend(opened.synthesizer, opened.model)
+    return find_pool(opened.pool.name, home)
+
+
+async def _everything(session: str, home: Path, bus: Bus, recorded_here: bool) -> tuple[list[Envelope], list[Envelope]]:
+    """All events of the session in order, and those of them that the stream does not hold any more."""
+    streamed = await bus.history(session)
+    if recorded_here and streamed:
+        await wait_recorded(home, bus, streamed[-1][0])
+    held = list({one.id: one for _, one in streamed}.values())
+    try:
+        where = None if recorded_here else bus
+        events = [one for _, one in await read_recorded(home, session, bus=where, checked=True)]
+    except UnknownSession:
+        if not held:
+            raise
+        events = []
+    known, ids = {one.id for one in held}, [one.id for one in events]
+    missing = [one for one in events if one.id not in known]
+    if not missing:
+        return held, []
+    if [one.id for one in held] != ids[: len(held)]:
+        raise BusError(
+            f"the event bus at {bus.url} holds only a later part of session {session}, which cannot be put in order "
+            f"any more: fork it instead"
+        )
+    return events, missing
+
+
+async def _restore_artifacts(graph: SearchGraph, device: Device, on_notice: Callable[[str], None]) -> None:
+    """Compile again what may still be run and lies neither here nor on the bus: compilers give the same bytes again."""
+    for node in graph.own():
+        report, candidate = node.compile_report, node.candidate
+        if report is None or candidate is None or not report.ok or (node.diagnosis and not node.fitness):
+            continue
+        if not all(device.has(artifact) for artifact in report.artifacts):
+            on_notice(f"compiling {node.name} again")
+            await device.compile(candidate.source, candidate.language)
+
+
+def _minutes_left(opened: SessionOpened, events: Sequence[Envelope]) -> float | None:
+    if opened.minutes is None:
+        return None
+    times = sorted(one.at_ns for one in events)
+    gaps = [(later - earlier) / 1e9 for earlier, later in pairwise(times)]
+    return max(0.0, opened.minutes - sum(min(gap, LONGEST_STEP_S) for gap in gaps) / 60)
+
+
+def _say_if_moved(opened: SessionOpened, hardware: HardwareFacts, on_notice: Callable[[str], None]) -> None:
+    if opened.hardware.device != hardware.device:
+        on_notice(f"the session began on {opened.hardware.device}; from here on it is measured on {hardware.device}")

@@ -1,0 +1,393 @@
+"""One search from end to end: admit the problem, join a bus, record, serve the ring, follow it to its close."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+
+from ..agents.ancestors import reader
+from ..agents.distiller import lesson
+from ..agents.registry import ALL_ROLES, ROLES, widened
+from ..agents.synthesizer.backend import GIVEN, check_backend
+from ..bus import Bus, NobodyServes, embedded
+from ..graph.inheritance import Told, inherited_at
+from ..graph.session_graph import SearchGraph
+from ..hardware.device import Device
+from ..hardware.platforms import detect
+from ..hardware.pool_files import find_pool
+from ..knowledge import relevant_skills
+from ..schemas import (
+    BusError,
+    Envelope,
+    Event,
+    HardwareFacts,
+    InputError,
+    Origin,
+    Pool,
+    Problem,
+    ProblemFacts,
+    SessionClosed,
+    Skill,
+    SkillDistilled,
+    StoreError,
+    decode,
+    encode,
+)
+from ..store import check_usable, recording, run_sql, wait_recorded
+from ..store.query import Query
+from .adaptation import Target
+from .concurrency import kept_busy
+from .orphaned import left_alone, unattended
+from .seed import seeding
+from .session import SearchOptions, SearchResult, new_session_id, open_session, request_stop, result_of
+from .swarm import Swarm, serving
+from .worker_availability import watch_attendance
+
+SKILL_WAIT_S = 60.0
+"""How long a closed session waits for a skill that is to come; it is recorded later if it comes later."""
+
+BASELINES_WAIT_S = 300.0
+"""How long a session in which nothing was timed waits, once closed, for its baselines: max-autotune takes a minute."""
+
+MOST_SKILLS = 2000
+"""Newest skills that are looked through for one search."""
+
+KNOWN_SKILLS = """
+    SELECT json_extract(body, '$.skill') FROM events WHERE tag = 'skill.distilled.v1' ORDER BY seq DESC
+"""
+
+log = structlog.get_logger(__name__)
+
+
+class Joined(NamedTuple):
+    """A bus, and where it is recorded."""
+
+    bus: Bus
+    recorded_here: bool
+    """Whether the log of our own home gets the events; else a recorder elsewhere on the cluster does."""
+
+
+@asynccontextmanager
+async def joined_bus(
+    home: Path, nats: str = "", on_notice: Callable[[str], None] = lambda _: None
+) -> AsyncIterator[Joined]:
+    """A connection to the cluster at ``nats``, or to the embedded server of ``home``; somebody records.
+
+    Where no recorder answers on a cluster, and always on a server of our own, this process records into the log of
+    ``home``.
+
+    Raises:
+        BusError: the cluster cannot be reached.
+        InputError: the home cannot be written.
+    """
+    async with AsyncExitStack() as stack:
+        url = nats or await stack.enter_async_context(embedded(home, on_wait=on_notice))
+        bus = await stack.enter_async_context(await Bus.connect(url, name="kernelswarm"))
+        here = not nats or not await _recorded_elsewhere(bus)
+        if here:
+            await stack.enter_async_context(recording(home, bus))
+        yield Joined(bus, here)
+
+
+async def _recorded_elsewhere(bus: Bus) -> bool:
+    try:
+        await bus.request("sql", encode(Query(sql="SELECT 1")), timeout=5.0)
+    except NobodyServes:
+        return False
+    except BusError as error:
+        log.warning("the recorder is there, and slow to answer", error=str(error))
+    return True
+
+
+class Search:
+    """A running search. Iterate over :meth:`events` to its end, then ask for :meth:`result`."""
+
+    def __init__(
+        self,
+        session: str,
+        pool: str,
+        bus: Bus,
+        swarm: Swarm | None,
+        opened_id: str,
+        after: int,
+        before: Sequence[Told] = (),
+    ) -> None:
+        """``before`` is what a fork inherited."""
+        self.session = session
+        self.graph = SearchGraph(session, before)
+        self.swarm = swarm
+        self.notes: tuple[str, ...] = ()
+        """What a person should know of how it was opened, a line each."""
+        self._pool = pool
+        self._bus = bus
+        self._opened_id = opened_id
+        self.seen = after
+        """Stream sequence of the last event that was followed."""
+        self._started = time.monotonic()
+        self._seconds: float | None = None
+        self._deadline: float | None = None
+        """When nothing more is waited for, on the loop's clock."""
+        self._waiting: asyncio.Timeout | None = None
+        self._unserved: list[str] = []
+        self._taught = False
+
+    async def events(self) -> AsyncIterator[tuple[Envelope, Event]]:
+        """Every event of the session, folded into :attr:`graph` as it comes; ends after the close and its skill.
+
+        Where nothing was timed the baselines are waited for as well: they are worth knowing all the same.
+
+        Raises:
+            Unattended: its minutes are over, and nobody is there to close it.
+        """
+        tail = self._bus.tail(session=self.session, after=self.seen)
+        async with contextlib.aclosing(tail):
+            while True:
+                try:
+                    async with asyncio.timeout_at(self._deadline) as self._waiting:
+                        self.seen, envelope = await anext(tail)
+                except (TimeoutError, StopAsyncIteration):
+                    if self._unserved:
+                        why = self.graph.stop.reason if self.graph.stop else "minutes"
+                        raise unattended(self.session, why, self._pool, self._unserved, self._bus.url) from None
+                    return
+                finally:
+                    self._waiting = None
+                event = envelope.event()
+                if event is None:
+                    continue
+                self.graph.apply(envelope, event)
+                yield envelope, event
+                self._taught = self._taught or isinstance(event, SkillDistilled)
+                if isinstance(event, SessionClosed):
+                    self._seconds = time.monotonic() - self._started
+                    wait_s = BASELINES_WAIT_S if self.awaits_baselines else SKILL_WAIT_S
+                    self._deadline = asyncio.get_running_loop().time() + wait_s
+                if self.graph.closed is not None and not self._is_incomplete(self.graph.closed):
+                    return
+
+    @property
+    def awaits_baselines(self) -> bool:
+        """Whether it is a closed search in which nothing was timed, and its baselines are on their way."""
+        opened, closed = self.graph.opened, self.graph.closed
+        if opened is None or opened.synthesizer == GIVEN or self.graph.baselines is not None:
+            return False
+        ended = closed is not None and not closed.best and closed.reason not in ("interrupted", "failed")
+        return ended and self._serves_itself()
+
+    def _is_incomplete(self, closed: SessionClosed) -> bool:
+        return self.awaits_baselines or (not self._taught and self._teaches(closed))
+
+    def _teaches(self, closed: SessionClosed) -> bool:
+        """Whether a skill is to come: what the distiller says follows from the events."""
+        opened = self.graph.opened
+        return opened is not None and lesson(opened, self.graph, self.session, closed) is not None
+
+    async def attend(self, told: Callable[[str], None]) -> None:
+        """Tell (as :func:`.attendance.watch_attendance`) when the session waits for workers that are not there."""
+        if not self._serves_itself():
+            await watch_attendance(self._bus, self._pool, told)
+
+    async def end_unattended(self) -> None:
+        """Once the session goes nowhere, because nobody serves it, let :meth:`events` end with that.
+
+        Raises:
+            BusError: the server is away.
+        """
+        if self._serves_itself():
+            return
+        missing = await left_alone(self._bus, self._pool, self.session, lambda: self.seen)
+        if self.graph.closed is None:
+            self._unserved = missing
+            self._end_now()
+
+    def _end_now(self) -> None:
+        self._deadline = asyncio.get_running_loop().time()
+        if self._waiting is not None:
+            self._waiting.reschedule(self._deadline)
+
+    def _serves_itself(self) -> bool:
+        return self.swarm is not None and {worker.agent.role for worker in self.swarm.workers} == set(ROLES)
+
+    async def stop(self, reason: str) -> None:
+        """Ask the session to end; ``interrupted`` closes it at once, anything else confirms its finalists first.
+
+        What is still waited for once it is closed is given up.
+        """
+        if self.graph.closed is not None:
+            self._end_now()
+            return
+        await request_stop(self._bus, self.session, self._pool, self._opened_id, reason)
+
+    def result(self, path: str = "") -> SearchResult:
+        """What it came to.
+
+        Raises:
+            ValueError: it is still open.
+        """
+        seconds = self._seconds if self._seconds is not None else time.monotonic() - self._started
+        return result_of(self.graph, self._pool, seconds, path)
+
+
+class Ground(NamedTuple):
+    """What the sessions of one problem on one pool stand on, made once however many are opened."""
+
+    problem: Problem
+    facts: ProblemFacts
+    pool: Pool
+    hardware: HardwareFacts
+    device: Device
+    """Holds the reference, its cases and the baselines."""
+    joined: Joined
+    home: Path
+    nats: str
+    """URL of the cluster; empty for a server of our own."""
+
+
+@asynccontextmanager
+async def searching(
+    problem: Problem,
+    pool_name: str,
+    options: SearchOptions,
+    *,
+    home: Path,
+    nats: str = "",
+    roles: Mapping[str, int] = ALL_ROLES,
+    origin: Origin | None = None,
+    on_notice: Callable[[str], None] = lambda _: None,
+) -> AsyncIterator[Search]:
+    """Open a session for ``problem`` and serve it with ``roles`` in this process (none: others must be there).
+
+    With ``origin`` it is a fork. ``on_notice`` is told in a few words what is happening before the first event.
+
+    Raises:
+        InputError: the problem, the pool or an option cannot be used; no session exists then.
+        BusError: the bus cannot be reached.
+    """
+    options.check()
+    check_backend(options.synthesizer, options.model)
+    pool = find_pool(pool_name, home)
+    options.check_pool(pool)
+    if origin is not None and options.language not in pool.languages:
+        raise InputError(
+            f"pool {pool.name} takes {', '.join(pool.languages)}, session {origin.session} writes {options.language}: "
+            "choose another pool, or search there anew"
+        )
+    async with (
+        grounded(problem, pool, home=home, nats=nats, on_notice=on_notice) as ground,
+        session_on(ground, options, roles=roles, origin=origin) as search,
+    ):
+        yield search
+
+
+@asynccontextmanager
+async def grounded(
+    problem: Problem,
+    pool: Pool,
+    *,
+    home: Path,
+    nats: str = "",
+    on_notice: Callable[[str], None] = lambda _: None,
+) -> AsyncIterator[Ground]:
+    """Look at the hardware, admit ``problem`` and join a bus: what comes before a session.
+
+    Raises:
+        InputError: the problem or the pool cannot be used.
+        StoreError: the log of ``home`` cannot be used.
+        BusError: the bus cannot be reached.
+    """
+    if not nats:
+        await check_usable(home)
+    on_notice(f"looking at the hardware of pool {pool.name}")
+    hardware = await asyncio.to_thread(detect, pool, home)
+    async with Device(pool, hardware, home) as device:
+        device.expect_looks()
+        on_notice(f"admitting {problem.name}: importing, checking, capturing")
+        facts = await device.admit(problem)
+        on_notice("starting the bus")
+        async with joined_bus(home, nats, on_notice) as joined:
+            yield Ground(problem, facts, pool, hardware, device, joined, home, nats)
+
+
+@asynccontextmanager
+async def session_on(
+    ground: Ground,
+    options: SearchOptions,
+    *,
+    roles: Mapping[str, int] = ALL_ROLES,
+    origin: Origin | None = None,
+    session: str = "",
+) -> AsyncIterator[Search]:
+    """Open one session with options that were checked, and serve it; on leaving, its events are in the log.
+
+    ``session`` is its id, where somebody has to know it before the session is there.
+
+    Raises:
+        InputError: a session to seed from cannot be used.
+        BusError: the bus is gone.
+    """
+    problem, facts, pool, hardware, device, (bus, recorded_here), home, nats = ground
+    session = session or new_session_id(problem.name)
+    options = replace(options, language=options.language or pool.languages[0])
+    async with AsyncExitStack() as stack:
+        swarm = None
+        if roles:
+            # On a server of our own we serve our own session: one that a killed process left open waits to be resumed
+            # and takes no core from this one. On a cluster the pool's workers share whatever is there.
+            only = None if nats else session
+            swarm = await stack.enter_async_context(
+                serving(bus, pool, hardware, home, widened(roles, options.synthesizer), device=device, session=only)
+            )
+        before = await inherited_at(origin, reader(bus, home))
+        target = Target(problem, facts, pool, hardware)
+        seeds = await seeding(home, target, options.seed_from, options.budget, bus=bus)
+        skills = await _skills_for(home, bus, facts, pool)
+        options = await kept_busy(options, bus, pool.name, roles, hardware, alone=not nats)
+        seq, opened = await open_session(
+            *(bus, session, problem, facts, pool, hardware, options),
+            skills=skills,
+            origin=origin,
+            seed_kernels=seeds.kernels,
+            version=version("kernelswarm"),
+        )
+        search = Search(session, pool.name, bus, swarm, opened.id, seq - 1, before)
+        search.notes = seeds.notes
+        if options.minutes is not None:
+            stack.enter_context(timed(search, options.minutes))
+        yield search
+        if recorded_here:
+            await wait_recorded(home, bus, search.seen)
+
+
+async def _skills_for(home: Path, bus: Bus, facts: ProblemFacts, pool: Pool) -> list[Skill]:
+    """What earlier sessions on like problems taught; a log that cannot be read costs the head start, not the search."""
+    try:
+        table = await run_sql(home, KNOWN_SKILLS, bus=bus, max_rows=MOST_SKILLS)
+    except StoreError as error:
+        log.warning("no skills: the log cannot be read", reason=str(error))
+        return []
+    return list(relevant_skills([decode(text, Skill) for (text,) in table.rows], facts, pool))
+
+
+@contextmanager
+def timed(search: Search, minutes: float | None) -> Iterator[None]:
+    """The timer of a session, while the body runs: asks it to end after ``minutes`` (None: it was asked before)."""
+    timer = asyncio.create_task(_keep_time(search, minutes), name="minutes")
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+async def _keep_time(search: Search, minutes: float | None) -> None:
+    with contextlib.suppress(BusError):  # the bus is lost: whoever follows the session says so
+        if minutes is not None:
+            await asyncio.sleep(minutes * 60)
+            await search.stop("minutes")
+        await search.end_unattended()
