@@ -190,7 +190,7 @@ class Search:
         return opened is not None and lesson(opened, self.graph, self.session, closed) is not None
 
     async def attend(self, told: Callable[[str], None]) -> None:
-        """Tell (as :func:`.attendance.watch_attendance`) when the session waits for workers that are not there."""
+        """Tell (as :func:`.worker_availability.watch_attendance`) when the session waits for workers that are not there."""
         if not self._serves_itself():
             await watch_attendance(self._bus, self._pool, told)
 

@@ -135,7 +135,7 @@ class Scope:
         return text
 
     def _search(self, value: Scalar) -> str:
-        """One element alone; loops that can look up many at once do so (:mod:`.lookups`)."""
+        """One element alone; loops that can look up many at once do so (:mod:`.lookup_blocks`)."""
         buffer = cname(value.data[0])
         what, row = self.text(value.args[0]), index_text(value.polys[0], self.text)
         length = index_text(value.polys[1], self.text)

@@ -109,7 +109,7 @@ def _before(
 
 
 def is_split_ahead(one: Product, sizes: Sizes, settings: GpuSettings) -> bool:
-    """Whether a product is computed from halves of its operands (:mod:`.triton_halves`)."""
+    """Whether a product is computed from halves of its operands (:mod:`.split_3xtf32`)."""
     full = one.node.values[0].dtype == "float32" and settings.halves and settings.precision == "tf32x3"
     alone = not settings.stream_k and settings.split_k < 2 and (one.user is None or one.user.reduced is None)
     m, n, k = (sizes.of(size) for size in (one.m, one.n, one.k))
