@@ -9,7 +9,7 @@ from ..hardware.assembly import language_taken
 from ..hardware.pool_files import find_pool
 from ..hardware.problem_files import load_candidate
 from ..sessions.home import kernelswarm_home
-from ..sessions.search import grounded, session_on
+from ..sessions.search import search_context, session_on
 from ..sessions.session import Evaluation, SearchOptions, evaluation_of
 from .progress import progress, step_text
 from .questions import blocking
@@ -62,8 +62,8 @@ def evaluate(
     async def judge() -> Evaluation:
         with progress(on_notice) as say:
             async with (
-                grounded(traced.problem, place, home=where, nats=nats, on_notice=say) as ground,
-                session_on(ground, options) as search,
+                search_context(traced.problem, place, home=where, nats=nats, on_notice=say) as context,
+                session_on(context, options) as search,
             ):
                 async for _, event in search.events():
                     if text := step_text(event, search.graph):

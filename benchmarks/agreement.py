@@ -60,13 +60,13 @@ def winner_source(operator: Operator, facts: Any, hardware: HardwareFacts) -> st
         BenchmarkError: nothing, or the recipe names a value that this operator does not have.
     """
     writer = WRITERS["cpp"]
-    knobs = writer.knobs(facts.graph, hardware, error_allowed(facts)) if facts.graph else None
-    if knobs is None:
+    tunables = writer.tunables(facts.graph, hardware, error_allowed(facts)) if facts.graph else None
+    if tunables is None:
         raise BenchmarkError(f"{operator.name} has no kernel: {facts.capture_error or 'nothing to fuse'}")
-    unknown = {name: value for name, value in operator.recipe.items() if value not in knobs.get(name, ())}
+    unknown = {name: value for name, value in operator.recipe.items() if value not in tunables.get(name, ())}
     if unknown:
-        raise BenchmarkError(f"{operator.name} has no such settings: {unknown}; it has {knobs}")
-    return writer.source(facts, facts.graph, complete(operator.recipe, knobs))
+        raise BenchmarkError(f"{operator.name} has no such settings: {unknown}; it has {tunables}")
+    return writer.source(facts, facts.graph, complete(operator.recipe, tunables))
 
 
 def problem_of(operator: Operator, folder: Path) -> Problem:

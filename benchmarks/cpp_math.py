@@ -193,7 +193,7 @@ PAGE = """\
 Made by `python benchmarks/cpp_math.py --page > docs/cpp-math.md` from `benchmarks/results/cpp_math.json`; a test holds
 the two together.
 
-Kernels in C++ call `ks_<name>_<level>`. Which level is a knob of the recipe, `math`:
+Kernels in C++ call `ks_<name>_<level>`. Which level is a tunable of the recipe, `math`:
 
 - `accurate`, the default: under about two units in the last place, three where there is a quotient, 1.6 at most for
   sine and cosine of any float.

@@ -95,8 +95,8 @@ class Effects:
 
     def _proposed(self) -> CandidateProposed:
         proposed = self._any(CandidateProposed)
-        knobs = {name: self._random.randrange(4) for name in proposed.recipe}
-        return msgspec.structs.replace(proposed, recipe=knobs)
+        tunables = {name: self._random.randrange(4) for name in proposed.recipe}
+        return msgspec.structs.replace(proposed, recipe=tunables)
 
     def _timed(self, *, confirmation: bool) -> CandidateProfiled:
         profiled = self._any(CandidateProfiled)

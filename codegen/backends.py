@@ -1,4 +1,4 @@
-"""What the playbook needs of a language: its knobs for a graph, the moves that follow an advice, and the file."""
+"""What the playbook needs of a language: its tunables for a graph, the moves that follow an advice, and the file."""
 
 import math
 from collections.abc import Sequence
@@ -9,19 +9,19 @@ from ..schemas import AdviceAction, Graph, HardwareFacts, ProblemFacts, Recipe
 from .cpp.candidate import generate, plan_of
 from .cpp.features import traits_of
 from .cpp.mutations import moves
-from .ir.tunables import Knobs, Settings, Traits, domains, settings
+from .ir.tunables import Features, Settings, Tunables, domains, settings
 from .triton.candidate import generate_triton, gpu_plan, has_kernels
 from .triton.features import gpu_traits
 from .triton.mutations import gpu_moves
 from .triton.tunables import GPU_BIG, GPU_STARTS, GpuSettings, GpuTraits, gpu_domains, gpu_settings
 
-T = TypeVar("T", Traits, GpuTraits)
+T = TypeVar("T", Features, GpuTraits)
 
 
-def joined(traits: Sequence[T]) -> T:
+def joined(features: Sequence[T]) -> T:
     """What matters to one of several passes matters to a candidate of all."""
-    first, *others = traits
-    values = {f.name: max(getattr(one, f.name) for one in traits) for f in fields(first)}
+    first, *others = features
+    values = {f.name: max(getattr(one, f.name) for one in features) for f in fields(first)}
     return replace(first, **values) if others else first
 
 
@@ -30,20 +30,20 @@ class Writer(Protocol):
 
     @property
     def drafts(self) -> tuple[str, ...]:
-        """Knobs that drafts turn, in the order in which they are worth it."""
+        """Tunables that drafts turn, in the order in which they are worth it."""
 
     @property
     def starts(self) -> tuple[Recipe, ...]:
-        """Several knobs at once that are worth a draft where all of them matter."""
+        """Several tunables at once that are worth a draft where all of them matter."""
 
     @property
     def default(self) -> str:
         """What the default does, for its rationale."""
 
-    def knobs(
+    def tunables(
         self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf, backward: Graph | None = None
-    ) -> Knobs | None:
-        """The knobs that matter; None where every operator would be left to PyTorch.
+    ) -> Tunables | None:
+        """The tunables that matter; None where every operator would be left to PyTorch.
 
         ``error_bound`` is the relative error that the problem allows: what is less accurate is not among the values.
         ``backward`` is the graph of the gradients, where the problem asks for them.
@@ -52,8 +52,8 @@ class Writer(Protocol):
     def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
         """The candidate file."""
 
-    def moves(self, action: AdviceAction, recipe: Recipe, knobs: Knobs) -> list[Recipe]:
-        """Recipes one knob away that follow an advice, the most promising first."""
+    def moves(self, action: AdviceAction, recipe: Recipe, tunables: Tunables) -> list[Recipe]:
+        """Recipes one tunable away that follow an advice, the most promising first."""
 
 
 class CppWriter:
@@ -76,23 +76,23 @@ class CppWriter:
     starts: tuple[Recipe, ...] = ()
     default = "everything fused, huge pages under large outputs"
 
-    def knobs(
+    def tunables(
         self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf, backward: Graph | None = None
-    ) -> Knobs | None:
+    ) -> Tunables | None:
         """See :class:`Writer`."""
         passes = [(one, plan_of(one, Settings())) for one in (graph, backward) if one is not None]
         if not any(plan.kernels for _, plan in passes):
             return None
-        traits = joined([traits_of(one, plan) for one, plan in passes])
-        return domains(replace(traits, error_bound=error_bound), hardware)
+        features = joined([traits_of(one, plan) for one, plan in passes])
+        return domains(replace(features, error_bound=error_bound), hardware)
 
     def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
         """See :class:`Writer`."""
         return generate(facts, graph, settings(recipe)).source
 
-    def moves(self, action: AdviceAction, recipe: Recipe, knobs: Knobs) -> list[Recipe]:
+    def moves(self, action: AdviceAction, recipe: Recipe, tunables: Tunables) -> list[Recipe]:
         """See :class:`Writer`."""
-        return moves(action, recipe, knobs)
+        return moves(action, recipe, tunables)
 
 
 class TritonWriter:
@@ -102,23 +102,23 @@ class TritonWriter:
     starts = GPU_STARTS
     default = "everything fused, tiles by the sizes"
 
-    def knobs(
+    def tunables(
         self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf, backward: Graph | None = None
-    ) -> Knobs | None:
+    ) -> Tunables | None:
         """See :class:`Writer`."""
         passes = [(one, gpu_plan(one, GpuSettings())) for one in (graph, backward) if one is not None]
         if not any(has_kernels(plan) for _, plan in passes):
             return None
-        traits = joined([gpu_traits(one, plan) for one, plan in passes])
-        return gpu_domains(replace(traits, error_bound=error_bound), hardware)
+        features = joined([gpu_traits(one, plan) for one, plan in passes])
+        return gpu_domains(replace(features, error_bound=error_bound), hardware)
 
     def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
         """See :class:`Writer`."""
         return generate_triton(facts, graph, gpu_settings(recipe)).source
 
-    def moves(self, action: AdviceAction, recipe: Recipe, knobs: Knobs) -> list[Recipe]:
+    def moves(self, action: AdviceAction, recipe: Recipe, tunables: Tunables) -> list[Recipe]:
         """See :class:`Writer`."""
-        return gpu_moves(action, recipe, knobs)
+        return gpu_moves(action, recipe, tunables)
 
 
 WRITERS: dict[str, Writer] = {"cpp": CppWriter(), "triton": TritonWriter()}

@@ -22,7 +22,7 @@ from ..schemas import (
 )
 from .backends import WRITERS, Writer
 from .cpp.features import error_allowed
-from .ir.tunables import Knobs, complete
+from .ir.tunables import Tunables, complete
 from .lowering.coverage import why_left, why_nothing
 from .transfer import crossed
 
@@ -82,28 +82,28 @@ class Playbook:
         if graph is None or why_left(facts):
             return Exhausted(why_left(facts))
         writer = WRITERS[language]
-        knobs = writer.knobs(graph, hardware, error_allowed(facts), facts.backward_graph)
-        if knobs is None:
+        tunables = writer.tunables(graph, hardware, error_allowed(facts), facts.backward_graph)
+        if tunables is None:
             return Exhausted(why_nothing(graph))
-        start = complete(parent_recipe or {}, knobs)
-        seen = {_identity(complete(recipe, knobs)) for recipe in tried}
+        start = complete(parent_recipe or {}, tunables)
+        seen = {_identity(complete(recipe, tunables)) for recipe in tried}
         sources = tried_sources
-        crossings = [] if second_recipe is None else list(_crossings(plan, start, second_recipe, knobs))
-        mixed = {_identity(complete(recipe, knobs)) for recipe, _, _ in crossings}
-        ideas = _ideas(writer, plan, start, knobs, skills, parent_recipe is not None)
+        crossings = [] if second_recipe is None else list(_crossings(plan, start, second_recipe, tunables))
+        mixed = {_identity(complete(recipe, tunables)) for recipe, _, _ in crossings}
+        ideas = _ideas(writer, plan, start, tunables, skills, parent_recipe is not None)
         for recipe, why, skill in chain(crossings, ideas):
-            recipe = complete(recipe, knobs)
+            recipe = complete(recipe, tunables)
             if _identity(recipe) in seen:
                 continue
             if len(seen) > _LIMIT:
                 break
             seen.add(_identity(recipe))
             source = writer.source(facts, graph, recipe)
-            sources = _sources(writer, facts, graph, tried, knobs) if sources is None else sources
+            sources = _sources(writer, facts, graph, tried, tunables) if sources is None else sources
             if sha256(source) in sources:
                 continue
             return Proposal(source, recipe, why, skill, is_crossed=_identity(recipe) in mixed)
-        return Exhausted("every sensible setting of the knobs has been tried")
+        return Exhausted("every sensible setting of the tunables has been tried")
 
 
 Idea = tuple[Recipe, str, str]
@@ -113,54 +113,56 @@ def _identity(recipe: Recipe) -> str:
     return repr(sorted(recipe.items()))
 
 
-def _sources(writer: Writer, facts: ProblemFacts, graph: Graph, tried: Sequence[Recipe], knobs: Knobs) -> set[str]:
+def _sources(
+    writer: Writer, facts: ProblemFacts, graph: Graph, tried: Sequence[Recipe], tunables: Tunables
+) -> set[str]:
     """Hashes of what was tried: two recipes may well mean the same code."""
-    unique = {_identity(complete(r, knobs)): complete(r, knobs) for r in tried}
+    unique = {_identity(complete(r, tunables)): complete(r, tunables) for r in tried}
     return {sha256(writer.source(facts, graph, recipe)) for recipe in unique.values()}
 
 
 def _ideas(
-    writer: Writer, plan: NodePlanned, start: Recipe, knobs: Knobs, skills: Sequence[Skill], has_parent: bool
+    writer: Writer, plan: NodePlanned, start: Recipe, tunables: Tunables, skills: Sequence[Skill], has_parent: bool
 ) -> Iterator[Idea]:
     """Recipes in the order in which they are worth trying; ends after a random walk of the whole space."""
     rng = random.Random(plan.draw)
-    default = complete({}, knobs)
+    default = complete({}, tunables)
     if plan.intent is Intent.draft or not has_parent:
-        yield from _drafts(writer, default, knobs, skills)
+        yield from _drafts(writer, default, tunables, skills)
     elif plan.intent is Intent.repair:
-        yield from _advised(writer, plan.advice, start, knobs, rng)
-        yield from _by_action(writer, AdviceAction.repair, start, knobs, "after a fault, without the suspect")
+        yield from _advised(writer, plan.advice, start, tunables, rng)
+        yield from _by_action(writer, AdviceAction.repair, start, tunables, "after a fault, without the suspect")
         yield default, "the plain default after a fault", ""
     else:
-        yield from _advised(writer, plan.advice, start, knobs, rng)
-        yield from _neighbours(start, knobs, rng)
-    yield from _walk(start, knobs, rng)
+        yield from _advised(writer, plan.advice, start, tunables, rng)
+        yield from _neighbours(start, tunables, rng)
+    yield from _walk(start, tunables, rng)
 
 
-def _crossings(plan: NodePlanned, start: Recipe, second: Recipe, knobs: Knobs) -> Iterator[Idea]:
+def _crossings(plan: NodePlanned, start: Recipe, second: Recipe, tunables: Tunables) -> Iterator[Idea]:
     # Seeded apart from the other ideas: a plan without a second parent draws what it always drew.
-    for recipe in crossed(start, second, knobs, random.Random(f"{plan.draw}/crossed")):
+    for recipe in crossed(start, second, tunables, random.Random(f"{plan.draw}/crossed")):
         yield recipe, f"{plan.parent} with {_changes(start, recipe) or 'nothing'} from {plan.second}", ""
 
 
-def _drafts(writer: Writer, default: Recipe, knobs: Knobs, skills: Sequence[Skill]) -> Iterator[Idea]:
+def _drafts(writer: Writer, default: Recipe, tunables: Tunables, skills: Sequence[Skill]) -> Iterator[Idea]:
     for skill in skills:
         for recipe in skill.recipes:
             yield {**default, **recipe}, f"what won on a like problem: {skill.title}", skill.id
     yield default, f"the default: {writer.default}", ""
     for recipe in writer.starts:
-        if recipe.keys() <= knobs.keys():
+        if recipe.keys() <= tunables.keys():
             yield {**default, **recipe}, f"the default with {_changes(default, recipe)}", ""
     for name in writer.drafts:
-        for value in knobs.get(name, ())[1:]:
+        for value in tunables.get(name, ())[1:]:
             yield {**default, name: value}, f"the default with {name}={value}", ""
 
 
 def _advised(
-    writer: Writer, advice: Sequence[Advice], start: Recipe, knobs: Knobs, rng: random.Random
+    writer: Writer, advice: Sequence[Advice], start: Recipe, tunables: Tunables, rng: random.Random
 ) -> Iterator[Idea]:
-    """Moves that follow the advice, drawn by its weights; the most promising move of each first."""
-    queues = [(a, writer.moves(a.action, start, knobs)) for a in advice]
+    """Mutations that follow the advice, drawn by its weights; the most promising move of each first."""
+    queues = [(a, writer.moves(a.action, start, tunables)) for a in advice]
     while any(queue for _, queue in queues):
         live = [(a, queue) for a, queue in queues if queue]
         a, queue = rng.choices(live, [max(a.weight, 1e-6) for a, _ in live])[0]
@@ -168,25 +170,25 @@ def _advised(
         yield recipe, f"{_changes(start, recipe)}: {a.action.value}, because {a.reason}", ""
 
 
-def _by_action(writer: Writer, action: AdviceAction, start: Recipe, knobs: Knobs, why: str) -> Iterator[Idea]:
-    for recipe in writer.moves(action, start, knobs):
+def _by_action(writer: Writer, action: AdviceAction, start: Recipe, tunables: Tunables, why: str) -> Iterator[Idea]:
+    for recipe in writer.moves(action, start, tunables):
         yield recipe, f"{_changes(start, recipe)}: {why}", ""
 
 
-def _neighbours(start: Recipe, knobs: Knobs, rng: random.Random) -> Iterator[Idea]:
-    """Every recipe one knob away, in random order."""
-    steps = [(name, value) for name, values in knobs.items() for value in values if value != start[name]]
+def _neighbours(start: Recipe, tunables: Tunables, rng: random.Random) -> Iterator[Idea]:
+    """Every recipe one tunable away, in random order."""
+    steps = [(name, value) for name, values in tunables.items() for value in values if value != start[name]]
     rng.shuffle(steps)
     for name, value in steps:
         yield {**start, name: value}, f"{name}={value} instead of {start[name]}, all else as the parent", ""
 
 
-def _walk(start: Recipe, knobs: Knobs, rng: random.Random) -> Iterator[Idea]:
-    """Two and three knobs at once."""
+def _walk(start: Recipe, tunables: Tunables, rng: random.Random) -> Iterator[Idea]:
+    """Two and three tunables at once."""
     for _ in range(_LIMIT):
-        names = rng.sample(sorted(knobs), min(len(knobs), rng.choice((2, 2, 3))))
-        recipe = {**start, **{name: rng.choice(knobs[name]) for name in names}}
-        yield recipe, f"{_changes(start, recipe) or 'the same knobs'} together", ""
+        names = rng.sample(sorted(tunables), min(len(tunables), rng.choice((2, 2, 3))))
+        recipe = {**start, **{name: rng.choice(tunables[name]) for name in names}}
+        yield recipe, f"{_changes(start, recipe) or 'the same tunables'} together", ""
 
 
 def _changes(start: Recipe, recipe: Recipe) -> str:

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from ..schemas import HardwareFacts, ProblemFacts, Recipe
 from .backends import WRITERS
 from .cpp.features import error_allowed
-from .ir.tunables import Knobs, complete
+from .ir.tunables import Tunables, complete
 
 _CROSSINGS = 8
 """Ways to mix two recipes that are looked at."""
 
 
-def crossed(start: Recipe, second: Recipe, knobs: Knobs, rng: random.Random) -> Iterator[Recipe]:
-    """Recipes that take every knob in which the parents differ from one or the other, evenly (uniform crossover)."""
-    second = complete(second, knobs)
-    different = [name for name in knobs if start[name] != second[name]]
+def crossed(start: Recipe, second: Recipe, tunables: Tunables, rng: random.Random) -> Iterator[Recipe]:
+    """Recipes that take every tunable in which the parents differ from one or the other, evenly (uniform crossover)."""
+    second = complete(second, tunables)
+    different = [name for name in tunables if start[name] != second[name]]
     for _ in range(_CROSSINGS if different else 0):
         yield {**start, **{name: second[name] for name in different if rng.random() < 0.5}}
 
@@ -23,14 +23,14 @@ def crossed(start: Recipe, second: Recipe, knobs: Knobs, rng: random.Random) -> 
 def rewritten(facts: ProblemFacts, hardware: HardwareFacts, recipe: Recipe, language: str) -> tuple[str, Recipe] | None:
     """The candidate that ``recipe``, found on another problem, stands for on this one, and what is left of the recipe.
 
-    Knobs that do not matter here fall away, those it does not name have their default. None if this problem has
+    Tunables that do not matter here fall away, those it does not name have their default. None if this problem has
     nothing that the playbook writes kernels for in ``language``.
     """
     writer = WRITERS.get(language)
     if writer is None or facts.graph is None:
         return None
-    knobs = writer.knobs(facts.graph, hardware, error_allowed(facts))
-    if knobs is None:
+    tunables = writer.tunables(facts.graph, hardware, error_allowed(facts))
+    if tunables is None:
         return None
-    here = complete(recipe, knobs)
+    here = complete(recipe, tunables)
     return writer.source(facts, facts.graph, here), here

@@ -2,7 +2,7 @@
 
 from .diversity import Winner, diverse
 from .documents import Document, corpus
-from .lessons import Effect, Failure, Trial, best_trials, failures, knob_effects
+from .lessons import Effect, Failure, Trial, best_trials, failures, tunable_effects
 from .retrieval import Query, constraints, retrieve
 from .similarity import Traits, relevant_skills, similarity, sizes_of, traits_of_problem, traits_of_skill
 from .skills import distill
@@ -23,7 +23,6 @@ __all__ = [
     "distill",
     "diverse",
     "failures",
-    "knob_effects",
     "likeness",
     "relevant_skills",
     "retrieve",
@@ -32,4 +31,5 @@ __all__ = [
     "structure_of",
     "traits_of_problem",
     "traits_of_skill",
+    "tunable_effects",
 ]

@@ -82,17 +82,17 @@ def distance(a: Winner, b: Winner) -> float:
     """How different two kernels are, in [0, 1]; 0 for the same code, whatever its history.
 
     0.6 times the difference of the code, 0.2 for another branch of a search, 0.2 for another bottleneck. The code of
-    two kernels with recipes differs by the share of their knobs that are set differently, else by 1 minus the Jaccard
-    index of their lines.
+    two kernels with recipes differs by the share of their tunables that are set differently, else by 1 minus the
+    Jaccard index of their lines.
     """
     if a.sha256 == b.sha256 or (a.recipe and a.recipe == b.recipe):
         return 0.0
-    code = _knobs(a.recipe, b.recipe) if a.recipe and b.recipe else _lines(a.source, b.source)
+    code = _tunables(a.recipe, b.recipe) if a.recipe and b.recipe else _lines(a.source, b.source)
     parts = {"code": code, "branch": float(a.branch != b.branch), "bottleneck": float(a.bottleneck != b.bottleneck)}
     return sum(share * parts[name] for name, share in _SHARES.items())
 
 
-def _knobs(a: Recipe, b: Recipe) -> float:
+def _tunables(a: Recipe, b: Recipe) -> float:
     names = {*a, *b}
     return sum(repr(a.get(name)) != repr(b.get(name)) for name in names) / len(names)
 

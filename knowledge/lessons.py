@@ -1,4 +1,4 @@
-"""What a finished session taught: which knob settings mattered, and which recipes to try first next time. Pure."""
+"""What a finished session taught: which tunable settings mattered, and which recipes to try first next time. Pure."""
 
 import math
 from collections import Counter, defaultdict
@@ -8,7 +8,7 @@ from itertools import combinations
 from ..schemas import Interval, Recipe, Schema, Verdict
 
 Value = str | int | float | bool | None
-"""Setting of a knob; None where the recipe does not have it."""
+"""Setting of a tunable; None where the recipe does not have it."""
 
 
 class Trial(Schema, frozen=True, kw_only=True):
@@ -32,9 +32,9 @@ class Trial(Schema, frozen=True, kw_only=True):
 
 
 class Effect(Schema, frozen=True, kw_only=True):
-    """What one knob did, from pairs of correct trials that differ in that knob alone."""
+    """What one tunable did, from pairs of correct trials that differ in that tunable alone."""
 
-    knob: str
+    tunable: str
     better: Value
     worse: Value
     ratio: float
@@ -51,37 +51,38 @@ class Effect(Schema, frozen=True, kw_only=True):
 class Failure(Schema, frozen=True, kw_only=True):
     """A setting that never worked in this session."""
 
-    knob: str
+    tunable: str
     value: Value
     verdict: Verdict
     """The most frequent of its verdicts."""
     count: int
 
 
-def knob_effects(trials: Iterable[Trial], *, at_least: float = 1.02) -> tuple[Effect, ...]:
-    """Effects of single knobs, the strongest first; those under ``at_least`` are noise and left out.
+def tunable_effects(trials: Iterable[Trial], *, at_least: float = 1.02) -> tuple[Effect, ...]:
+    """Effects of single tunables, the strongest first; those under ``at_least`` are noise and left out.
 
-    Only trials whose recipes are equal but for one knob are compared, so no other difference is mistaken for an effect.
+    Only trials whose recipes are equal but for one tunable are compared: no other difference is mistaken for an effect.
     """
     ratios: dict[tuple[str, str, str], list[tuple[float, bool]]] = defaultdict(list)
     values: dict[tuple[str, str], Value] = {}
-    for knob, a, b in _pairs(_timed(trials)):
-        first, second = sorted((a, b), key=lambda trial: _key(trial.recipe.get(knob)))
-        one, other = first.recipe.get(knob), second.recipe.get(knob)
-        values[knob, _key(one)], values[knob, _key(other)] = one, other
+    for tunable, a, b in _pairs(_timed(trials)):
+        first, second = sorted((a, b), key=lambda trial: _key(trial.recipe.get(tunable)))
+        one, other = first.recipe.get(tunable), second.recipe.get(tunable)
+        values[tunable, _key(one)], values[tunable, _key(other)] = one, other
         same_parent = bool(a.parent) and a.parent == b.parent
-        ratios[knob, _key(one), _key(other)].append((first.speedup / second.speedup, same_parent))
+        ratios[tunable, _key(one), _key(other)].append((first.speedup / second.speedup, same_parent))
     effects = [
-        _effect(knob, values[knob, one], values[knob, other], found) for (knob, one, other), found in ratios.items()
+        _effect(tunable, values[tunable, one], values[tunable, other], found)
+        for (tunable, one, other), found in ratios.items()
     ]
     strong = [effect for effect in effects if effect.ratio >= at_least]
-    return tuple(sorted(strong, key=lambda e: (-e.ratio, e.knob, _key(e.better), _key(e.worse))))
+    return tuple(sorted(strong, key=lambda e: (-e.ratio, e.tunable, _key(e.better), _key(e.worse))))
 
 
 def best_trials(trials: Iterable[Trial], *, limit: int = 3) -> tuple[Trial, ...]:
-    """The fastest trials that are also diverse: each differs from every one before it in at least two knobs.
+    """The fastest trials that are also diverse: each differs from every one before it in at least two tunables.
 
-    One knob is enough where recipes have no more to differ in. Trials slower than the best baseline are left out.
+    One tunable is enough where recipes have no more to differ in. Trials slower than the best baseline are left out.
     """
     ranked = sorted((t for t in _timed(trials) if t.speedup > 1 and t.recipe), key=lambda t: (-t.speedup, t.node))
     chosen: list[Trial] = []
@@ -93,23 +94,23 @@ def best_trials(trials: Iterable[Trial], *, limit: int = 3) -> tuple[Trial, ...]
 
 
 def failures(trials: Sequence[Trial], *, at_least: int = 2) -> tuple[Failure, ...]:
-    """Settings that failed in every trial that had them, ``at_least`` times, while the knob's other settings worked."""
+    """Settings that failed in every trial that had them, ``at_least`` times, while other settings worked."""
     judged = [trial for trial in trials if trial.recipe and trial.verdict is not Verdict.harness_error]
     worked = {(k, _key(v)) for t in judged if t.verdict is Verdict.correct for k, v in t.recipe.items()}
-    usable = {knob for knob, _ in worked}
+    usable = {tunable for tunable, _ in worked}
     verdicts: dict[tuple[str, str], Counter[Verdict]] = defaultdict(Counter)
     values: dict[tuple[str, str], Value] = {}
     for trial in judged:
-        for knob, value in trial.recipe.items():
-            if knob in usable and (knob, _key(value)) not in worked:
-                verdicts[knob, _key(value)][trial.verdict] += 1
-                values[knob, _key(value)] = value
+        for tunable, value in trial.recipe.items():
+            if tunable in usable and (tunable, _key(value)) not in worked:
+                verdicts[tunable, _key(value)][trial.verdict] += 1
+                values[tunable, _key(value)] = value
     found = [
-        Failure(knob=knob, value=values[knob, key], verdict=_most_frequent(counts), count=counts.total())
-        for (knob, key), counts in verdicts.items()
+        Failure(tunable=tunable, value=values[tunable, key], verdict=_most_frequent(counts), count=counts.total())
+        for (tunable, key), counts in verdicts.items()
         if counts.total() >= at_least
     ]
-    return tuple(sorted(found, key=lambda failure: (-failure.count, failure.knob, _key(failure.value))))
+    return tuple(sorted(found, key=lambda failure: (-failure.count, failure.tunable, _key(failure.value))))
 
 
 def _timed(trials: Iterable[Trial]) -> list[Trial]:
@@ -117,21 +118,21 @@ def _timed(trials: Iterable[Trial]) -> list[Trial]:
 
 
 def _pairs(trials: Sequence[Trial]) -> Iterator[tuple[str, Trial, Trial]]:
-    """Every pair whose recipes differ in one knob alone, with that knob; found by what they have in common."""
-    knobs = sorted({knob for trial in trials for knob in trial.recipe})
-    rows = [tuple(_key(trial.recipe.get(knob)) for knob in knobs) for trial in trials]
-    for place, knob in enumerate(knobs):
+    """Every pair whose recipes differ in one tunable alone, with that tunable; found by what they have in common."""
+    tunables = sorted({tunable for trial in trials for tunable in trial.recipe})
+    rows = [tuple(_key(trial.recipe.get(tunable)) for tunable in tunables) for trial in trials]
+    for place, tunable in enumerate(tunables):
         alike: dict[tuple[str, ...], list[tuple[str, Trial]]] = defaultdict(list)
         for row, trial in zip(rows, trials, strict=True):
             alike[row[:place] + row[place + 1 :]].append((row[place], trial))
         for family in alike.values():
             for (one, a), (other, b) in combinations(family, 2):
                 if one != other:
-                    yield knob, a, b
+                    yield tunable, a, b
 
 
 def _differences(a: Recipe, b: Recipe) -> list[str]:
-    return [knob for knob in sorted({*a, *b}) if _key(a.get(knob)) != _key(b.get(knob))]
+    return [tunable for tunable in sorted({*a, *b}) if _key(a.get(tunable)) != _key(b.get(tunable))]
 
 
 def _distance(a: Recipe, b: Recipe) -> int:
@@ -143,14 +144,14 @@ def _key(value: Value) -> str:
     return f"{type(value).__name__}:{value!r}"
 
 
-def _effect(knob: str, one: Value, other: Value, found: list[tuple[float, bool]]) -> Effect:
+def _effect(tunable: str, one: Value, other: Value, found: list[tuple[float, bool]]) -> Effect:
     ratios = [ratio for ratio, _ in found]
     # fsum: the same to the last bit in whatever order the trials come.
     mean = math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
     if mean < 1:
         one, other, mean, ratios = other, one, 1 / mean, [1 / ratio for ratio in ratios]
     return Effect(
-        knob=knob,
+        tunable=tunable,
         better=one,
         worse=other,
         ratio=mean,

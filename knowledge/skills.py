@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from ..schemas import Pool, Problem, ProblemFacts, Recipe, Skill, sha256
 from . import front_matter
-from .lessons import Effect, Failure, Trial, Value, best_trials, failures, knob_effects
+from .lessons import Effect, Failure, Trial, Value, best_trials, failures, tunable_effects
 from .similarity import sizes_of
 
 MOST_RECIPES = 3
@@ -80,7 +80,7 @@ def _body(
     sections = [
         ("When it applies", _applies(facts)),
         ("What to do", _what_to_do(best, top)),
-        ("What mattered", _effects(knob_effects(trials))),
+        ("What mattered", _effects(tunable_effects(trials))),
         ("What failed", _failures(failures(trials))),
         ("The numbers", _numbers(trials, best, against)),
     ]
@@ -99,7 +99,7 @@ def _applies(facts: ProblemFacts) -> str:
 def _what_to_do(best: Trial, top: Sequence[Trial]) -> str:
     if not top:
         idea = f" Its idea: {best.rationale}" if best.rationale else ""
-        verb = "The fastest had no knobs." if best.speedup > 1 else "Nothing tried here beat the baseline."
+        verb = "The fastest had no tunables." if best.speedup > 1 else "Nothing tried here beat the baseline."
         return verb + idea
     lines = [
         f"{rank}. {trial.speedup:.2f}x: {_recipe(trial.recipe)}{_why(trial)}" for rank, trial in enumerate(top, start=1)
@@ -113,7 +113,7 @@ def _why(trial: Trial) -> str:
 
 def _effects(effects: Sequence[Effect]) -> str:
     lines = [
-        f"- `{e.knob}`: {_value(e.better)} instead of {_value(e.worse)}: {e.ratio:.2f}x "
+        f"- `{e.tunable}`: {_value(e.better)} instead of {_value(e.worse)}: {e.ratio:.2f}x "
         f"({e.low:.2f} to {e.high:.2f} in {_count(e.pairs, 'pair')}, {e.parents} of them siblings)"
         for e in effects[:_MOST_EFFECTS]
     ]
@@ -122,7 +122,7 @@ def _effects(effects: Sequence[Effect]) -> str:
 
 def _failures(found: Sequence[Failure]) -> str:
     return "\n".join(
-        f"- `{f.knob}` = {_value(f.value)}: {f.verdict.value}, {_count(f.count, 'time')} of {f.count}"
+        f"- `{f.tunable}` = {_value(f.value)}: {f.verdict.value}, {_count(f.count, 'time')} of {f.count}"
         for f in found[:_MOST_FAILURES]
     )
 
@@ -138,7 +138,7 @@ def _numbers(trials: Sequence[Trial], best: Trial, against: str) -> str:
 
 
 def _recipe(recipe: Recipe) -> str:
-    return ", ".join(f"`{knob}` = {_value(value)}" for knob, value in sorted(recipe.items()))
+    return ", ".join(f"`{tunable}` = {_value(value)}" for tunable, value in sorted(recipe.items()))
 
 
 def _value(value: Value) -> str:

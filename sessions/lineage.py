@@ -25,7 +25,7 @@ class Step(Schema, frozen=True, kw_only=True):
     backend: str = ""
     """Synthesizer that wrote the kernel."""
     changed: tuple[str, ...] = ()
-    """What is different from the step before: knobs, or lines of the source."""
+    """What is different from the step before: tunables, or lines of the source."""
     rationale: str = ""
     """Why it should be faster, in the synthesizer's words."""
     verdict: Verdict | None = None
@@ -147,10 +147,10 @@ def _changes(before: CandidateProposed, after: CandidateProposed) -> Iterator[st
     if before.sha256 == after.sha256:
         return
     if before.recipe and after.recipe:
-        for knob in sorted({*before.recipe, *after.recipe}):
-            old, new = before.recipe.get(knob), after.recipe.get(knob)
+        for tunable in sorted({*before.recipe, *after.recipe}):
+            old, new = before.recipe.get(tunable), after.recipe.get(tunable)
             if repr(old) != repr(new):
-                yield f"{knob} {_value(old)} → {_value(new)}"
+                yield f"{tunable} {_value(old)} → {_value(new)}"
         return
     old_lines, new_lines = before.source.splitlines(), after.source.splitlines()
     added, removed = set(new_lines) - set(old_lines), set(old_lines) - set(new_lines)

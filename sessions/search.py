@@ -190,7 +190,7 @@ class Search:
         return opened is not None and lesson(opened, self.graph, self.session, closed) is not None
 
     async def attend(self, told: Callable[[str], None]) -> None:
-        """Tell (as :func:`.worker_availability.watch_attendance`) when the session waits for workers that are not there."""
+        """Tell when workers are missing that the session waits for (:func:`.worker_availability.watch_attendance`)."""
         if not self._serves_itself():
             await watch_attendance(self._bus, self._pool, told)
 
@@ -235,7 +235,7 @@ class Search:
         return result_of(self.graph, self._pool, seconds, path)
 
 
-class Ground(NamedTuple):
+class SearchContext(NamedTuple):
     """What the sessions of one problem on one pool stand on, made once however many are opened."""
 
     problem: Problem
@@ -280,21 +280,21 @@ async def searching(
             "choose another pool, or search there anew"
         )
     async with (
-        grounded(problem, pool, home=home, nats=nats, on_notice=on_notice) as ground,
-        session_on(ground, options, roles=roles, origin=origin) as search,
+        search_context(problem, pool, home=home, nats=nats, on_notice=on_notice) as context,
+        session_on(context, options, roles=roles, origin=origin) as search,
     ):
         yield search
 
 
 @asynccontextmanager
-async def grounded(
+async def search_context(
     problem: Problem,
     pool: Pool,
     *,
     home: Path,
     nats: str = "",
     on_notice: Callable[[str], None] = lambda _: None,
-) -> AsyncIterator[Ground]:
+) -> AsyncIterator[SearchContext]:
     """Look at the hardware, admit ``problem`` and join a bus: what comes before a session.
 
     Raises:
@@ -312,12 +312,12 @@ async def grounded(
         facts = await device.admit(problem)
         on_notice("starting the bus")
         async with joined_bus(home, nats, on_notice) as joined:
-            yield Ground(problem, facts, pool, hardware, device, joined, home, nats)
+            yield SearchContext(problem, facts, pool, hardware, device, joined, home, nats)
 
 
 @asynccontextmanager
 async def session_on(
-    ground: Ground,
+    context: SearchContext,
     options: SearchOptions,
     *,
     roles: Mapping[str, int] = ALL_ROLES,
@@ -332,7 +332,7 @@ async def session_on(
         InputError: a session to seed from cannot be used.
         BusError: the bus is gone.
     """
-    problem, facts, pool, hardware, device, (bus, recorded_here), home, nats = ground
+    problem, facts, pool, hardware, device, (bus, recorded_here), home, nats = context
     session = session or new_session_id(problem.name)
     options = replace(options, language=options.language or pool.languages[0])
     async with AsyncExitStack() as stack:

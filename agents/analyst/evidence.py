@@ -36,7 +36,7 @@ def of_limits(limits: Limits) -> Iterator[Finding]:
 
 
 def of_family(graph: SearchGraph, node: str, fitness: float) -> Iterator[Finding]:
-    """What the change from the parent did, knob by knob where a recipe tells."""
+    """What the change from the parent did, tunable by tunable where a recipe tells."""
     record = graph.nodes.get(node)
     parent = graph.nodes.get(record.parent) if record else None
     if record is None or parent is None or parent.fitness <= 0 or record.candidate is None:
@@ -51,6 +51,6 @@ def of_family(graph: SearchGraph, node: str, fitness: float) -> Iterator[Finding
 
 def _changes(parent: NodeRecord, recipe: Recipe) -> Iterator[str]:
     before = parent.candidate.recipe if parent.candidate else {}
-    for knob in sorted({*before, *recipe}):
-        if before.get(knob) != recipe.get(knob):
-            yield f"{knob} {before.get(knob)} → {recipe.get(knob)}"
+    for tunable in sorted({*before, *recipe}):
+        if before.get(tunable) != recipe.get(tunable):
+            yield f"{tunable} {before.get(tunable)} → {recipe.get(tunable)}"

@@ -17,7 +17,7 @@ BANDWIDTH = 0.6
 """Roofline fraction above which the memory system is busy with bytes that are really needed."""
 
 OVERHEAD_MS = 0.06
-"""Below this, starting threads (5 to 20 µs), the call's glue and the allocation are a large part of the time."""
+"""Below this, starting threads (5 to 20 µs), the host wrapper and the allocation are a large part of the time."""
 
 FAULT_US = 0.25
 """Cost of a minor page fault with zeroing, µs: a low estimate, so that what is claimed is at least true."""

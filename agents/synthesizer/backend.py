@@ -33,7 +33,7 @@ class Attempt(Schema, frozen=True, kw_only=True):
     source: str = ""
     """The whole candidate file; empty if its synthesis failed."""
     recipe: Recipe = {}
-    """Knob settings, where its backend has knobs."""
+    """Tunable settings, where its backend has tunables."""
     rationale: str = ""
     """Why it was thought to be faster."""
     verdict: Verdict | None = None

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ...hardware.device import Device
 from ...hardware.problem_files import load_problem
 from ...schemas import BusError, HardwareFacts, InputError, Pool, Problem, ProblemError, ProblemFacts, StoreError
-from ...sessions.search import Ground, Joined, Search, session_on
+from ...sessions.search import Joined, Search, SearchContext, session_on
 from ...sessions.session import new_session_id
 from . import reading
 from .checkout import Task
@@ -61,9 +61,11 @@ async def judge(on: Bench, task: Task, row: Row, write: Write, spectator: Specta
         row = replace(row, session=new_session_id(problem.name), **_precision(on.pool, facts, problem))
         write(row)
         left_s = max(1.0, on.order.minutes_per_problem * 60 - (time.monotonic() - began))
-        ground = Ground(problem, facts, on.pool, on.hardware, on.device, on.joined, on.order.home, on.order.nats)
+        context = SearchContext(
+            problem, facts, on.pool, on.hardware, on.device, on.joined, on.order.home, on.order.nats
+        )
         options = on.order.options(left_s / 60)
-        async with session_on(ground, options, session=row.session, roles=on.order.roles) as search:
+        async with session_on(context, options, session=row.session, roles=on.order.roles) as search:
             await follow(search, left_s, spectator)
         return reading.row_of(row, search.graph, time.monotonic() - began)
     except ProblemError as error:

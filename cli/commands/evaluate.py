@@ -15,7 +15,7 @@ from ...hardware.pool_files import find_pool
 from ...hardware.problem_files import load_candidate, load_problem
 from ...schemas import InputError
 from ...sessions.home import kernelswarm_home
-from ...sessions.search import grounded, session_on
+from ...sessions.search import search_context, session_on
 from ...sessions.session import Evaluation, SearchOptions, evaluation_of
 from ..completion import python_files
 from ..display.live import open_display
@@ -62,12 +62,12 @@ def evaluate(
         """Each file is a session of its own; reference, baselines and bus are shared."""
         async with AsyncExitStack() as stack:
             with open_display(quiet=json) as display:
-                ground = await stack.enter_async_context(
-                    grounded(loaded, place, home=home, nats=nats, on_notice=display.notice)
+                context = await stack.enter_async_context(
+                    search_context(loaded, place, home=home, nats=nats, on_notice=display.notice)
                 )
             for path, option in zip(candidate, options, strict=True):
                 with open_display(quiet=json) as display:
-                    async with session_on(ground, option) as search:
+                    async with session_on(context, option) as search:
                         await follow(search, display, interrupts)
                 if is_interrupted(search):
                     return

@@ -1,4 +1,4 @@
-"""What a running benchmark shows: a live picture on a terminal, a plain line for each problem elsewhere."""
+"""What a running benchmark shows: a live display on a terminal, a plain line for each problem elsewhere."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ...bench.kernelbench import Outcome, Progress, Row, Spectator, Task, Watcher
 from ...sessions.search import Search
-from .dashboard import Picture, best_text, far_text
+from .dashboard import Dashboard, best_text, far_text
 from .summary import NAMES
 from .terminal import err, is_screen
 
@@ -24,9 +24,9 @@ MINUTE_S, HOUR_S = 60, 3600
 def open_watcher(*, quiet: bool) -> Iterator[Watcher]:
     """The watcher that fits where stderr goes."""
     if is_screen():
-        picture = Board()
-        with Live(picture, console=err, refresh_per_second=4, transient=True):
-            yield picture
+        dashboard = Board()
+        with Live(dashboard, console=err, refresh_per_second=4, transient=True):
+            yield dashboard
     elif quiet:
         yield Watcher()
     else:
@@ -61,8 +61,8 @@ class Lines(Watcher, Spectator):
         err.print(f"{row_line(row, progress)}  {standing(progress)}", markup=False)
 
 
-class Scene(Picture, Spectator):
-    """The picture of one problem's search."""
+class Scene(Dashboard, Spectator):
+    """The dashboard of one problem's search."""
 
     def cells(self) -> tuple[str, Text, Text]:
         """It in a line beside others: how far it is, the best so far, who does what."""
@@ -72,7 +72,7 @@ class Scene(Picture, Spectator):
 
 
 class Board(Watcher):
-    """How far the run is, above the picture of the search under way, or a line for each. Finished ones stay above."""
+    """How far the run is, above the dashboard of the search under way, or a line for each. Finished ones stay above."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -87,17 +87,17 @@ class Board(Watcher):
         self._before.notice(text)
 
     def say(self, text: str) -> None:
-        """Print it above the picture."""
+        """Print it above the dashboard."""
         err.print(text, markup=False)
 
     def began(self, task: Task, progress: Progress) -> Spectator:
-        """Begin a new picture."""
+        """Begin a new dashboard."""
         self._progress = progress
         self._scenes[task.name] = Scene(self._clock)
         return self._scenes[task.name]
 
     def finished(self, row: Row, progress: Progress) -> None:
-        """Print the result above the picture."""
+        """Print the result above the dashboard."""
         self._progress = progress
         self._scenes.pop(row.problem, None)
         err.print(f"[{_style(row)}]{escape(row_line(row, progress))}[/]")

@@ -1,4 +1,4 @@
-"""The live picture of a running search: how far it is, its best path, the latest candidates, who does what."""
+"""The live display of a running search: how far it is, its best path, the latest candidates, who does what."""
 
 import time
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class Shown(Protocol):
         """Who works on it in this process."""
 
 
-class Picture:
+class Dashboard:
     """Drawn anew four times a second, from the graph alone."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -57,7 +57,7 @@ class Picture:
         self._notice = text
 
     def say(self, text: str) -> None:
-        """Print it above the picture."""
+        """Print it above the dashboard."""
         err.print(text, markup=False)
 
     def waiting(self, text: str) -> None:
@@ -69,7 +69,7 @@ class Picture:
         self.search, self._notice = search, ""
 
     def show(self, envelope: Envelope, event: Event) -> None:
-        """The picture is drawn from the graph; only the turning points are noted."""
+        """The dashboard is drawn from the graph; only the turning points are noted."""
         if isinstance(event, BaselinesMeasured):
             self._measured = self._clock()
         elif isinstance(event, SessionClosed):

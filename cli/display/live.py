@@ -1,4 +1,4 @@
-"""What a running search shows: a live picture on a terminal, plain lines elsewhere, nothing with ``--json``."""
+"""What a running search shows: a live display on a terminal, plain lines elsewhere, nothing with ``--json``."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from rich.live import Live
 
 from ...graph.session_graph import NodeRecord
 from ...schemas import BaselinesMeasured, Envelope, Event, NodeDiagnosed, SkillDistilled, Verdict
-from .dashboard import Picture, Shown
+from .dashboard import Dashboard, Shown
 from .summary import times_text
 from .terminal import err, is_screen
 
@@ -37,9 +37,9 @@ class Display(Protocol):
 def open_display(*, quiet: bool, clock: Callable[[], float] = time.monotonic) -> Iterator[Display]:
     """The display that fits where stderr goes. ``clock`` counts the seconds that it shows."""
     if is_screen():
-        picture = Picture(clock)
-        with Live(picture, console=err, refresh_per_second=4, transient=True):
-            yield picture
+        dashboard = Dashboard(clock)
+        with Live(dashboard, console=err, refresh_per_second=4, transient=True):
+            yield dashboard
     elif quiet:
         yield Silent()
     else:

@@ -41,10 +41,10 @@ def print_json(value: Any) -> None:
     write(encode(value).decode() + "\n")
 
 
-def print_wide(picture: Table | Tree) -> None:
+def print_wide(dashboard: Table | Tree) -> None:
     """Print a table or a tree, as wide as the terminal, or as it wants to be where there is none."""
     console = out if out.is_terminal else _Results(width=WIDE, highlight=False, emoji=False)
-    console.print(picture, soft_wrap=False)
+    console.print(dashboard, soft_wrap=False)
 
 
 def write(text: str) -> None:

@@ -11,7 +11,7 @@ from ..lowering.aten import argument, pyname
 from ..lowering.normal import normalise
 from ..lowering.regions import Fusion, Plan, partition
 from .entry_points import Pass, entry_points, is_module
-from .host_wrapper import Glue
+from .host_wrapper import HostWrapper
 from .source import Function, Library, library
 
 PREFIXES = {"kernel": "", "backward": "backward_"}
@@ -46,7 +46,8 @@ def generate(facts: ProblemFacts, graph: Graph, settings: Settings) -> Candidate
     plans = tuple(plan_of(one, settings, PREFIXES[name]) for name, one in graphs.items())
     printed = library(plans, settings)
     passes = [
-        Pass(one, Glue(plan, printed), name, "is_cpu") for (name, one), plan in zip(graphs.items(), plans, strict=True)
+        Pass(one, HostWrapper(plan, printed), name, "is_cpu")
+        for (name, one), plan in zip(graphs.items(), plans, strict=True)
     ]
     parts = [
         f'"""{_docstring(plans)}"""',

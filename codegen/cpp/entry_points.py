@@ -7,7 +7,7 @@ from ...schemas import Graph, Node, ProblemFacts
 from ..host.differentiable import differentiable_lines, forward_lines
 from ..host.parameters import attribute, module_lines
 from ..lowering.aten import argument, program, pyname, sizes_from_inputs
-from .host_wrapper import Glue, extra_guards, guard, size_conditions
+from .host_wrapper import HostWrapper, extra_guards, guard, size_conditions
 
 _NOT_SUPPORTED = '''class NotSupported(NotImplementedError):
     """Inputs for which this file knows no answer; the reference does."""
@@ -20,7 +20,7 @@ class Pass:
 
     graph: Graph
     """As captured."""
-    glue: Glue
+    host_wrapper: HostWrapper
     """Prints what runs the kernels."""
     name: str
     """Its function: ``kernel`` or ``backward``."""
@@ -88,7 +88,7 @@ def _apart(functions: list[list[str]]) -> list[str]:
 
 
 def _decorator(one: Pass) -> list[str]:
-    needed = one.glue.plan.externs or one.params or one.graph.nodes[-1].kwargs
+    needed = one.host_wrapper.plan.externs or one.params or one.graph.nodes[-1].kwargs
     return ["@torch.no_grad()"] if needed else []
 
 
@@ -109,7 +109,7 @@ def _aliases(one: Pass) -> list[str]:
 def _body(one: Pass) -> list[str]:
     graph = one.graph
     fallback = f"    return _aten{one.suffix}({', '.join(one.values)})"
-    lines = [*_aliases(one), *one.glue.head(one.values)]
+    lines = [*_aliases(one), *one.host_wrapper.head(one.values)]
     conditions = guard(graph, bool(one.params), one.place)
     if conditions:
         lines += [f"if not ({' and '.join(conditions)}):", fallback]
@@ -120,7 +120,7 @@ def _body(one: Pass) -> list[str]:
         conditions.append(f"_valid{one.suffix}({', '.join(graph.symbols)})")
     if conditions:
         lines += [f"if not ({' and '.join(conditions)}):", fallback]
-    return _indented([*lines, *one.glue.body()])
+    return _indented([*lines, *one.host_wrapper.body()])
 
 
 def _kinds(one: Pass) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a plan's kernels hold, so that only knobs that matter are turned."""
+"""What a plan's kernels hold, so that only tunables that matter are turned."""
 
 import math
 
@@ -6,7 +6,7 @@ from ...hardware.harness.bounds import Tolerance, bound_for
 from ...schemas import Graph, Node, ProblemFacts
 from ..ir.build import is_float
 from ..ir.loops import Kernel, SpecialKernel
-from ..ir.tunables import Traits
+from ..ir.tunables import Features
 from ..lowering.in_place import overwritten
 from ..lowering.regions import Plan
 from ..lowering.row_buffer import shared_values
@@ -22,14 +22,14 @@ _LAST_PLACE = 2.0**-23
 _LARGE = 4 << 20
 
 
-def traits_of(graph: Graph, plan: Plan) -> Traits:
-    """Read the traits off a plan made with the default settings."""
+def traits_of(graph: Graph, plan: Plan) -> Features:
+    """Read the features off a plan made with the default settings."""
     loops = [k for k in plan.kernels if isinstance(k, Kernel)]
     special = [k for k in plan.kernels if isinstance(k, SpecialKernel)]
     roots = [root for kernel in plan.kernels for root in kernel.roots()]
     values = {node.key: node for root in roots for node in root.walk()}.values()
     rows = [k for k in loops if k.reduced is not None]
-    return Traits(
+    return Features(
         rows=any(len(k.dims) - 1 in (k.reduced or ()) for k in rows),
         multi_pass=any(_passes(k) > 1 for k in rows),
         shared_between_passes=any(len(k.inner) == 1 and _keepable(k) for k in rows),

@@ -15,7 +15,7 @@ from .source import Function, Library
 _TRIVIAL = re.compile(r"!=|>= -?[012]$|> -?[01]$")
 
 
-class Glue:
+class HostWrapper:
     """Statements of the candidate's function, in order of execution."""
 
     def __init__(self, plan: Plan, library: Library) -> None:

@@ -1,4 +1,4 @@
-"""The C++ file of a candidate: one function for each kernel, and how the glue calls it."""
+"""The C++ file of a candidate: one function for each kernel, and how the host wrapper calls it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ AnyKernel = Kernel | SpecialKernel
 
 @dataclass(frozen=True)
 class Function:
-    """A C++ function as the glue sees it: everything it is called with, in order."""
+    """A C++ function as the host wrapper sees it: everything it is called with, in order."""
 
     name: str
     inputs: tuple[str, ...]

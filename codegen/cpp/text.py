@@ -36,7 +36,7 @@ class Needs:
         self.helpers: set[str] = set()
         self.lookups: set[str] = set()
         self.floats: dict[str, str] = {}
-        """Arguments that the glue computes from sizes: their names by Python expression."""
+        """Arguments that the host wrapper computes from sizes: their names by Python expression."""
 
     def function(self, name: str) -> str:
         """The C++ name of a math function at the wanted level."""

@@ -137,7 +137,7 @@ def _wider(a: str, b: str) -> str:
 
 
 def size_value(text: str) -> Scalar:
-    """A symbolic number of the graph: an index where it is an integer expression, else a float the glue computes."""
+    """A symbolic number of the graph: an index where it is an integer expression, else a float from the host."""
     try:
         return index(poly(text))
     except ValueError:

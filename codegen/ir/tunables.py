@@ -1,4 +1,4 @@
-"""The knobs: what can be set about a kernel, what it may be set to for this graph and machine, and what it means."""
+"""The tunables: what can be set about a kernel, what it may be set to for this graph and machine, and what it means."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from ...schemas import HardwareFacts, Recipe
 
 @dataclass(frozen=True)
 class Settings:
-    """One value for every knob. The defaults are what is best most often."""
+    """One value for every tunable. The defaults are what is best most often."""
 
     fusion: str = "all"
     """``all``; ``rows``: no reduction over all rows in a rows' kernel; ``split``: a kernel for every reduction."""
@@ -60,8 +60,8 @@ many only results of 16 bits have to spare."""
 
 
 @dataclass(frozen=True)
-class Traits:
-    """What a graph's kernels hold: which knobs matter."""
+class Features:
+    """What a graph's kernels hold: which tunables matter."""
 
     rows: bool = False
     multi_pass: bool = False
@@ -88,32 +88,32 @@ class Traits:
     """Elements of the largest iteration space at the main shape."""
 
 
-Domain = Callable[[Traits, HardwareFacts], tuple[str | int | float | bool, ...]]
+Domain = Callable[[Features, HardwareFacts], tuple[str | int | float | bool, ...]]
 
 
-def _when(condition: Callable[[Traits], bool], *values: str | int | float | bool) -> Domain:
-    return lambda traits, hardware: values if condition(traits) else ()
+def _when(condition: Callable[[Features], bool], *values: str | int | float | bool) -> Domain:
+    return lambda features, hardware: values if condition(features) else ()
 
 
-def _math(traits: Traits, hardware: HardwareFacts) -> tuple[str, ...]:
-    if not traits.transcendental:
+def _math(features: Features, hardware: HardwareFacts) -> tuple[str, ...]:
+    if not features.transcendental:
         return ()
-    is_allowed = traits.fast_error <= traits.error_bound
+    is_allowed = features.fast_error <= features.error_bound
     return (
         "accurate",
         *(("fast",) if is_allowed else ()),
         "libm",
-        *(("short",) if is_allowed and traits.moderate else ()),
+        *(("short",) if is_allowed and features.moderate else ()),
     )
 
 
-def _vector_bits(traits: Traits, hardware: HardwareFacts) -> tuple[int, ...]:
+def _vector_bits(features: Features, hardware: HardwareFacts) -> tuple[int, ...]:
     # GCC prefers half the width on most processors that have 512 bits: right for those of 2017, wrong for today's.
     return (512, 0) if hardware.vector_bytes >= 64 else ()
 
 
-def _threads(traits: Traits, hardware: HardwareFacts) -> tuple[int, ...]:
-    return (0, 1) if hardware.cores > 1 and traits.elements < 1 << 20 else ()
+def _threads(features: Features, hardware: HardwareFacts) -> tuple[int, ...]:
+    return (0, 1) if hardware.cores > 1 and features.elements < 1 << 20 else ()
 
 
 DOMAINS: dict[str, Domain] = {
@@ -138,28 +138,28 @@ DOMAINS: dict[str, Domain] = {
     "keep_shared": _when(lambda t: t.several_anchors, False, True),
     "double_sums": _when(lambda t: t.float_sums, False, True),
 }
-"""Values of every knob, the default first, in the order in which they are worth trying; empty: it does not matter."""
+"""Values of every tunable, the default first, in the order worth trying; empty: it does not matter."""
 
 
-def domains(traits: Traits, hardware: HardwareFacts) -> dict[str, tuple[str | int | float | bool, ...]]:
-    """The knobs that matter, with their values."""
-    found = {name: domain(traits, hardware) for name, domain in DOMAINS.items()}
+def domains(features: Features, hardware: HardwareFacts) -> dict[str, tuple[str | int | float | bool, ...]]:
+    """The tunables that matter, with their values."""
+    found = {name: domain(features, hardware) for name, domain in DOMAINS.items()}
     return {name: values for name, values in found.items() if len(values) > 1}
 
 
 def settings(recipe: Recipe) -> Settings:
-    """Settings from a recipe: unknown knobs are ignored, missing ones have their default."""
+    """Settings from a recipe: unknown tunables are ignored, missing ones have their default."""
     known = {field.name: field.type for field in fields(Settings)}
     return Settings(**{name: value for name, value in recipe.items() if name in known})  # type: ignore[arg-type]
 
 
-Knobs = dict[str, tuple[str | int | float | bool, ...]]
-"""The knobs that matter for a graph on a machine: their values, the default first."""
+Tunables = dict[str, tuple[str | int | float | bool, ...]]
+"""The tunables that matter for a graph on a machine: their values, the default first."""
 
 
-def complete(recipe: Recipe, knobs: Knobs) -> Recipe:
-    """``recipe`` with the default of every knob that it leaves out, and without those that do not matter here.
+def complete(recipe: Recipe, tunables: Tunables) -> Recipe:
+    """``recipe`` with the default of every tunable that it leaves out, and without those that do not matter here.
 
     Equal kernels have equal recipes that way.
     """
-    return {name: recipe[name] if recipe.get(name) in values else values[0] for name, values in knobs.items()}
+    return {name: recipe[name] if recipe.get(name) in values else values[0] for name, values in tunables.items()}

@@ -14,7 +14,7 @@ _TAKEN = {"torch", "ctypes", "math", "max", "min", "self", "kernel", "float", "i
 
 
 def pyname(name: str) -> str:
-    """A graph's name as a Python variable that hides nothing the glue uses."""
+    """A graph's name as a Python variable that hides nothing the host wrapper uses."""
     clean = re.sub(r"^(?=\d)", "p", re.sub(r"\W", "_", name))
     reserved = keyword.iskeyword(clean) or clean in _TAKEN or re.fullmatch(r"[sur]\d+", clean)
     return f"{clean}_" if reserved else clean

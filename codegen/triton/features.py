@@ -1,4 +1,4 @@
-"""What a plan's kernels hold on a GPU, so that only knobs that matter are turned."""
+"""What a plan's kernels hold on a GPU, so that only tunables that matter are turned."""
 
 from ...schemas import Graph
 from ..ir.loops import Kernel, SpecialKernel
@@ -21,7 +21,7 @@ _SHORT = 8192
 
 
 def gpu_traits(graph: Graph, plan: Plan) -> GpuTraits:
-    """Read the traits off a plan made with the default settings."""
+    """Read the features off a plan made with the default settings."""
     sizes = Sizes({name: source.example for name, source in graph.symbols.items()})
     loops = [k for k in plan.kernels if isinstance(k, Kernel)]
     rows = [k for k in loops if k.reduced is not None]

@@ -2,7 +2,7 @@
 
 from ...hardware.work import refs
 from ...schemas import Node
-from ..cpp.host_wrapper import Glue
+from ..cpp.host_wrapper import HostWrapper
 from ..cpp.source import Library
 from ..ir.loops import Buffer, Kernel, SpecialKernel
 from ..ir.poly import Poly
@@ -15,7 +15,7 @@ from .layout import Layout, layout_of
 from .source import TritonLibrary
 
 
-class TritonGlue(Glue):
+class TritonGlue(HostWrapper):
     """Statements of the candidate's function, in order of execution."""
 
     def __init__(self, plan: Plan, library: TritonLibrary) -> None:

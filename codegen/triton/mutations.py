@@ -1,4 +1,4 @@
-"""Which knobs of Triton kernels an advice turns."""
+"""Which tunables of Triton kernels an advice turns."""
 
 from ...schemas import AdviceAction, Recipe
 from .tunables import Value
@@ -78,14 +78,14 @@ GPU_MOVES: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
         ("keep_shared", (False,)),
     ),
 }
-"""For every advice the knobs that follow it, with the values to try, the most promising first."""
+"""For every advice the tunables that follow it, with the values to try, the most promising first."""
 
 
-def gpu_moves(action: AdviceAction, recipe: Recipe, knobs: dict[str, tuple[Value, ...]]) -> list[Recipe]:
-    """Recipes one knob away from ``recipe`` that follow the advice, the most promising first."""
+def gpu_moves(action: AdviceAction, recipe: Recipe, tunables: dict[str, tuple[Value, ...]]) -> list[Recipe]:
+    """Recipes one tunable away from ``recipe`` that follow the advice, the most promising first."""
     found = []
     for name, values in GPU_MOVES.get(action, ()):
         for value in values:
-            if name in knobs and value in knobs[name] and recipe.get(name, knobs[name][0]) != value:
+            if name in tunables and value in tunables[name] and recipe.get(name, tunables[name][0]) != value:
                 found.append({**recipe, name: value})
     return found

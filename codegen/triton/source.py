@@ -1,4 +1,4 @@
-"""Every generated kernel of a plan as Triton, and how the glue launches them."""
+"""Every generated kernel of a plan as Triton, and how the host wrapper launches them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

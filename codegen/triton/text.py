@@ -36,7 +36,7 @@ class TritonNeeds:
         self.math = math
         self.helpers: set[str] = set()
         self.floats: dict[str, str] = {}
-        """Numbers that the glue computes from sizes: their names by Python expression."""
+        """Numbers that the host wrapper computes from sizes: their names by Python expression."""
 
     def helper(self, name: str) -> str:
         """A function of the prelude."""

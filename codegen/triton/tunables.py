@@ -1,4 +1,4 @@
-"""The knobs of Triton kernels: what they may be set to for a graph on a GPU, and what they mean."""
+"""The tunables of Triton kernels: what they may be set to for a graph on a GPU, and what they mean."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Value = str | int | float | bool
 
 @dataclass(frozen=True)
 class GpuSettings:
-    """One value for every knob. The defaults are what is best most often; 0 means: chosen by the sizes."""
+    """One value for every tunable. The defaults are what is best most often; 0 means: chosen by the sizes."""
 
     fusion: str = "all"
     """``all``; ``rows``: no reduction over all rows in a rows' kernel; ``split``: a kernel for every reduction."""
@@ -85,7 +85,7 @@ class GpuSettings:
 
 @dataclass(frozen=True)
 class GpuTraits:
-    """What a graph's kernels hold at the main shape: which knobs matter, and where they begin."""
+    """What a graph's kernels hold at the main shape: which tunables matter, and where they begin."""
 
     rows: bool = False
     loops: bool = False
@@ -129,58 +129,58 @@ Domain = Callable[[GpuTraits, HardwareFacts], tuple[Value, ...]]
 
 
 def _when(condition: Callable[[GpuTraits], bool], *values: Value) -> Domain:
-    return lambda traits, hardware: values if condition(traits) else ()
+    return lambda features, hardware: values if condition(features) else ()
 
 
-def _row(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
-    return ("auto", "loop", "whole") if traits.rows and 512 < traits.row_length <= 1 << 16 else ()
+def _row(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    return ("auto", "loop", "whole") if features.rows and 512 < features.row_length <= 1 << 16 else ()
 
 
-def _rows(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
-    return (0, 1, 2, 4, 8, 16, 32) if traits.rows and traits.row_length <= 4096 else ()
+def _rows(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    return (0, 1, 2, 4, 8, 16, 32) if features.rows and features.row_length <= 4096 else ()
 
 
-def _templates(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+def _templates(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
     # PyTorch's fp32 convolutions are hard to beat: what is around them, and their algorithm, come first.
-    if traits.float32_convolutions:
+    if features.float32_convolutions:
         return (False, True)
     # With nothing around products, all would be left to PyTorch.
-    return (True, False) if traits.products and (traits.rows or traits.pointwise) else ()
+    return (True, False) if features.products and (features.rows or features.pointwise) else ()
 
 
-def _tuned(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+def _tuned(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
     # With nothing around a convolution, the untuned one would be PyTorch's.
-    left = traits.float32_convolutions or traits.library_convolutions
-    if left and traits.error_bound < FULL_BOUND:
+    left = features.float32_convolutions or features.library_convolutions
+    if left and features.error_bound < FULL_BOUND:
         # Measured, an algorithm in TF32 wins: not the one that the reference has.
         return (False,)
-    return (True, False) if left and (traits.rows or traits.pointwise) else ()
+    return (True, False) if left and (features.rows or features.pointwise) else ()
 
 
-def _precision(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+def _precision(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
     # PyTorch's fp32 convolutions run in TF32 where nobody forbids it, its products do not.
-    if traits.float32_matrices:
+    if features.float32_matrices:
         return ("tf32x3", "ieee")
-    if traits.float32_convolutions and traits.error_bound < FULL_BOUND:
+    if features.float32_convolutions and features.error_bound < FULL_BOUND:
         return ("tf32x3", "ieee")
-    return ("tf32", "tf32x3", "ieee") if traits.float32_convolutions else ()
+    return ("tf32", "tf32x3", "ieee") if features.float32_convolutions else ()
 
 
-def _variance(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
-    if not traits.variance:
+def _variance(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    if not features.variance:
         return ()
-    shifted = ("shifted",) if traits.error_bound >= SHIFTED_ERROR else ()
-    if traits.loops and traits.row_count < _FEW_ROWS:
+    shifted = ("shifted",) if features.error_bound >= SHIFTED_ERROR else ()
+    if features.loops and features.row_count < _FEW_ROWS:
         # Each is put together of parts, which hand on sums: two passes instead of three.
         return (*shifted, "two_pass", "welford")
     # Rows in blocks are read once instead of twice before they are written.
-    return ("welford", "two_pass", *shifted) if traits.loops else ("two_pass", "welford", *shifted)
+    return ("welford", "two_pass", *shifted) if features.loops else ("two_pass", "welford", *shifted)
 
 
-def _math(traits: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
-    if not traits.transcendental:
+def _math(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+    if not features.transcendental:
         return ()
-    return ("fast", "accurate") if traits.half else ("accurate", "fast")
+    return ("fast", "accurate") if features.half else ("accurate", "fast")
 
 
 GPU_DOMAINS: dict[str, Domain] = {
@@ -217,7 +217,7 @@ GPU_DOMAINS: dict[str, Domain] = {
     "group": _when(lambda t: t.products, 8, 4, 16, 1),
     "keep_shared": _when(lambda t: t.several_anchors, False, True),
 }
-"""Values of every knob, the default first, in the order in which they are worth trying; empty: it does not matter."""
+"""Values of every tunable, the default first, in the order worth trying; empty: it does not matter."""
 
 GPU_BIG = (
     "warps",
@@ -244,7 +244,7 @@ GPU_BIG = (
     "split_k",
     "stream_k",
 )
-"""Knobs that drafts turn."""
+"""Tunables that drafts turn."""
 
 _TILES: tuple[Recipe, ...] = (
     # Two programs on a multiprocessor: while one waits for its products, the other has work.
@@ -290,17 +290,17 @@ GPU_STARTS: tuple[Recipe, ...] = (
     # Each as it is, and where PyTorch's products are the default.
     *(recipe for one in _TILES for recipe in (one, {"templates": True, **one})),
 )
-"""Recipes for drafts that turn several knobs."""
+"""Recipes for drafts that turn several tunables."""
 
 
-def gpu_domains(traits: GpuTraits, hardware: HardwareFacts) -> dict[str, tuple[Value, ...]]:
-    """The knobs that matter, with their values; one that must not have its default may have a single one."""
-    found = {name: domain(traits, hardware) for name, domain in GPU_DOMAINS.items()}
+def gpu_domains(features: GpuTraits, hardware: HardwareFacts) -> dict[str, tuple[Value, ...]]:
+    """The tunables that matter, with their values; one that must not have its default may have a single one."""
+    found = {name: domain(features, hardware) for name, domain in GPU_DOMAINS.items()}
     default = GpuSettings()
     return {n: values for n, values in found.items() if len(values) > 1 or values not in ((), (getattr(default, n),))}
 
 
 def gpu_settings(recipe: Recipe) -> GpuSettings:
-    """Settings from a recipe: unknown knobs are ignored, missing ones have their default."""
+    """Settings from a recipe: unknown tunables are ignored, missing ones have their default."""
     known = {field.name for field in fields(GpuSettings)}
     return GpuSettings(**{name: value for name, value in recipe.items() if name in known})  # type: ignore[arg-type]

@@ -4,8 +4,8 @@ import asyncio
 
 from ...schemas import Accelerator, HarnessError, InputFact, Problem, ProblemError, ProblemFacts
 from .case_host import open_command
+from .input_variants import planned
 from .judgement import ran_out_of_memory
-from .kinds import planned
 from .launcher import Launcher
 from .messages import Admit, Admitted, Failure
 from .sizes import MAIN_SEEDS, bytes_of, is_large

@@ -14,7 +14,7 @@ from .batch_messages import Batch, Lay, Made, Warm
 from .batches import Batches
 from .graph_messages import Record, Recorded
 from .graphs import Graphs, graphs_for
-from .messages import HOST, IDLE, Build, Built, Done, Open, Opened, Release, Spawn, Stock, Time, Timed
+from .messages import HOST, IDLE, Build, Built, Done, Open, Opened, Release, Spawn, Time, Timed, Upload
 from .place import Place
 from .reference import prepare_process
 from .restarts import Restarts
@@ -36,7 +36,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
     baseline = _Baseline(there)
     handlers: Handlers = {
         Open: baseline.open,
-        Stock: baseline.stock,
+        Upload: baseline.stock,
         Build: baseline.build,
         Time: baseline.time,
         Release: baseline.release,
@@ -64,14 +64,14 @@ class _Baseline:
         self._subject.bring()
         return Opened(shapes=self._subject.shapes)
 
-    def stock(self, command: Stock, descriptors: list[int]) -> Done:
+    def stock(self, command: Upload, descriptors: list[int]) -> Done:
         source = values.MappedFile(descriptors[0], command.inputs.size)
         self._stopwatch.stock(values.unpack(command.inputs, source))
         if command.state:
             self._restart_from(self._stopwatch.copies[-1], command)
         return Done()
 
-    def _restart_from(self, inputs: list[Any], command: Stock) -> None:
+    def _restart_from(self, inputs: list[Any], command: Upload) -> None:
         assert self._subject is not None
         if self._restarts is None:
             names = {whole_of(entry.name) for entry in command.state if entry.kind != INPUT}
@@ -121,7 +121,7 @@ class _Baseline:
     def record(self, command: Record, descriptors: list[int]) -> Recorded:
         graphs = self._graphed()
         self._stopwatch.unveil()
-        graphs.take_stock(self._stopwatch.copies, self._restarts)
+        graphs.take_uploaded(self._stopwatch.copies, self._restarts)
         return attempt(lambda: graphs.record(self._calls[command.name], command))
 
     def warm(self, command: Warm, descriptors: list[int]) -> Done:

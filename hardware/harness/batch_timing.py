@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 from .batch_messages import Batch
-from .contest import Contestant
+from .interleaved import Implementation
 from .messages import IDLE, Time, Timed
 from .timekeeping import TimedBatch
 
@@ -31,6 +31,6 @@ def counted(batch: TimedBatch, idle_ns: int) -> Timed:
     return Timed(ns=max(1, batch.ns - idle_ns), whole_ns=batch.ns, kept=-1)
 
 
-def contestant(name: str, ask: Callable[[Time], Awaitable[Timed]], most_calls: int) -> Contestant:
+def implementation(name: str, ask: Callable[[Time], Awaitable[Timed]], most_calls: int) -> Implementation:
     """An implementation that is timed from outside."""
-    return Contestant(name=name, ask=ask, copies=1, batch_ns=BATCH_NS, most_calls=most_calls)
+    return Implementation(name=name, ask=ask, copies=1, batch_ns=BATCH_NS, most_calls=most_calls)

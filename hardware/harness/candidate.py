@@ -44,9 +44,9 @@ from .messages import (
     Release,
     Run,
     Spawn,
-    Stock,
     Time,
     Timed,
+    Upload,
     Values,
 )
 from .place import Place
@@ -78,7 +78,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
         Dump: candidate.dump,
         CheckState: candidate.check_state,
         Release: candidate.release,
-        Stock: candidate.stock,
+        Upload: candidate.stock,
         Time: candidate.time,
         Lay: candidate.lay,
         Warm: candidate.warm,
@@ -109,7 +109,7 @@ class _Candidate:
         self._backward: Callable[..., Any] | None = None
         self._slots: dict[int, _Slot] = {}
         self._stopwatch = stopwatch_for(there)
-        self._coming: list[tuple[Stock, values.MappedFile]] = []
+        self._coming: list[tuple[Upload, values.MappedFile]] = []
         self._snapshot = Snapshot()
         self._state: CandidateState | None = None
         self._restarts: Restarts | None = None
@@ -221,7 +221,7 @@ class _Candidate:
         self._slots.clear()
         return Done()
 
-    def stock(self, command: Stock, descriptors: list[int]) -> Done:
+    def stock(self, command: Upload, descriptors: list[int]) -> Done:
         if command.state and self._restarts is None:
             self._restarts = self._restarting(command.state)
             self._stopwatch.written = self._restarts.written
@@ -251,7 +251,7 @@ class _Candidate:
     def record(self, command: Record, descriptors: list[int]) -> Recorded:
         graphs = self._graphed(())
         self._stopwatch.unveil()
-        graphs.take_stock(self._stopwatch.copies, self._restarts)
+        graphs.take_uploaded(self._stopwatch.copies, self._restarts)
         return attempt(lambda: graphs.record(self._restarted(), msgspec.structs.replace(command, name="")))
 
     def take_call(self, command: TakeCall, descriptors: list[int]) -> Done:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from .kinds import NORMAL
+from .input_variants import NORMAL
 from .messages import Expected, Output, Values
 from .sizes import bytes_of, is_large
 from .state_messages import StateEntry

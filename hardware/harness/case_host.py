@@ -9,7 +9,7 @@ from ...schemas import HarnessError, Problem, sha256
 from . import held_out, wire
 from .batch_messages import Draw, Drawn
 from .case import Case, Planned
-from .kinds import GRADIENTS, NORMAL, instead_of, planned
+from .input_variants import GRADIENTS, NORMAL, instead_of, planned
 from .launcher import Launcher
 from .messages import CaseMade, Compare, Compared, Explain, Explained, Failure, MakeCase, Open, Opened, Output, Values
 from .sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS

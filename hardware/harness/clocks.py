@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from ...schemas import Verdict
-from . import contest
-from .contest import Contestant
+from . import interleaved
+from .interleaved import Implementation
 from .judgement import Judged, judged
 from .messages import Time, Timed
 
@@ -59,7 +59,7 @@ class Found(enum.Enum):
     differs = enum.auto()
     waited = enum.auto()
     """It took longer than the short ones, but for want of a core, as far as the system can tell; or it took no longer
-    than the contest's, but worked more than those beside it. It says nothing."""
+    than the interleaved benchmark, but worked more than those beside it. It says nothing."""
 
 
 @dataclass(frozen=True)
@@ -111,9 +111,9 @@ class Said:
     checked: Batch
     """The long one."""
     short: Sequence[Batch]
-    """Batches as the contest's, timed just before; one at least."""
+    """Batches as the interleaved benchmark, timed just before; one at least."""
     counted_ns: float
-    """Of a call in the contest: the median that would be reported."""
+    """Of a call in the interleaved benchmark: the median that would be reported."""
     beside_ns: int = 0
     """What the long batch cost beside its calls, which no clock of its process shows (``TimingHost.idle_ns``)."""
     others: float = 0.0
@@ -128,7 +128,7 @@ class Said:
     def found(self) -> Found:
         """What this says of its clock and of what it claims."""
         beside = median(batch.claimed_ns for batch in self.short)
-        # Work is compared whatever the clocks say: a machine that was slower in the contest hides what was left out.
+        # Work is compared whatever the clocks say: a machine that was slower before hides what was left out.
         hides = self._worked_more and not self._may_have_waited
         if agree(self._believed_ns(self.counted_ns), self.checked.elapsed_ns):
             return Found.waited if hides else Found.agrees
@@ -173,7 +173,7 @@ class Said:
         return None if not known else work > WORK_SHARE * median(known)
 
 
-async def by_all(ask: contest.Ask, command: Time, pid: int) -> Batch:
+async def by_all(ask: interleaved.Ask, command: Time, pid: int) -> Batch:
     """Time a batch by its process's clock, ours and the system's; ``pid`` is the process, 0: its work is elsewhere."""
     worked, began = work_ns(pid), time.perf_counter_ns()
     timed = await ask(command)
@@ -182,8 +182,8 @@ async def by_all(ask: contest.Ask, command: Time, pid: int) -> Batch:
     return Batch(command.calls, command.warm, timed, elapsed, work)
 
 
-def as_counted(one: Contestant) -> Time:
-    """The command for a batch of the contest, to the last field: its process cannot tell what this one is for."""
+def as_counted(one: Implementation) -> Time:
+    """The command for a batch that is counted, to the last field: its process cannot tell what this one is for."""
     return Time(calls=one.calls, warm=one.warm, name=one.name)
 
 
@@ -197,7 +197,7 @@ def checked_calls(calls: int, ns: float) -> int:
 
     By our clock not many times as many as in a batch, should the other clock lie.
     """
-    return max(1, min(math.ceil(CHECK_NS / max(1.0, ns)), calls * CHECK_NS // contest.BATCH_NS))
+    return max(1, min(math.ceil(CHECK_NS / max(1.0, ns)), calls * CHECK_NS // interleaved.BATCH_NS))
 
 
 class Ballot:
@@ -232,7 +232,7 @@ class Ballot:
 
     @property
     def is_true(self) -> bool:
-        """The machine became slower after the contest, and the candidate with it."""
+        """The machine became slower after the interleaved benchmark, and the candidate with it."""
         return self._beside >= AGREED_BESIDE and self._beside > self._lies
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from . import reductions, values
-from .kinds import CENTRED, DOMINATED, REPEATED, STRIDED, blocks, parts
+from .input_variants import CENTRED, DOMINATED, REPEATED, STRIDED, blocks, parts
 from .messages import HOST
 from .reductions import Range
 

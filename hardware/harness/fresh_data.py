@@ -4,8 +4,8 @@ The contents of one copy are replaced, at the same addresses, by a case that thi
 on them is timed and checked. A candidate that replays what it returned before is wrong there or slow.
 
 The call is compared with the batches that were counted in the same process, and nothing comes between: whatever a
-candidate can tell the single call by, it was counted before. A call that is slow by chance is followed by a contest in
-another process, and what is counted is the one whose call was fast.
+candidate can tell the single call by, it was counted before. After a call that is slow by chance another process is
+timed, and what is counted is the one whose call was fast.
 """
 
 import math
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from ...schemas import Evidence, HarnessError, Verdict
 from .case_host import Case, CaseHost
 from .judgement import Judged
-from .messages import Done, Stock, Time, Timed
-from .suspect import Suspect
+from .messages import Done, Time, Timed, Upload
+from .untrusted import UntrustedCandidate
 
 TRIES = 7
 """One slow call may be the scheduler's doing; each further try has a process of its own, to which all data is new."""
@@ -29,7 +29,7 @@ SLACK_NS = 4_000
 Check = Callable[[Case], Awaitable[None]]
 
 
-class Remembers(Judged):
+class Memoizes(Judged):
     """The candidate was slow on unseen data: once by chance, time and again since it keeps answers."""
 
     clause = "it keeps answers for later calls"
@@ -49,10 +49,10 @@ class Remembers(Judged):
 
 @dataclass(frozen=True)
 class FreshCall:
-    """One call of ``suspect`` on unseen data."""
+    """One call of ``untrusted`` on unseen data."""
 
     cases: CaseHost
-    suspect: Suspect
+    untrusted: UntrustedCandidate
     slot: int
     check: Check
     """Judges what the call left in ``slot``."""
@@ -68,7 +68,7 @@ class FreshCall:
         copies, case = len(await self.cases.timed_cases()), await self.cases.final_case()
         # Of the next `copies` calls the last one gets the copy that this one gets.
         turn = (await self._time(Time(calls=1))).kept
-        await self.suspect.ask(Stock(inputs=case.inputs, reuse=turn, later=True), Done, (case.file,), case=case)
+        await self.untrusted.ask(Upload(inputs=case.inputs, reuse=turn, later=True), Done, (case.file,), case=case)
         # As long a run-up as a batch is: a core that just woke up may be five times as slow for a millisecond.
         before = copies * math.ceil(calls / copies) if calls > 1 else 0
         timed = await self._time(Time(calls=1, before=before, warm=copies - 1, slot=self.slot))
@@ -76,18 +76,18 @@ class FreshCall:
         return timed.ns, turn
 
     async def _time(self, command: Time) -> Timed:
-        timed, _ = await self.suspect.ask(command, Timed, case=(await self.cases.timed_cases())[0])
+        timed, _ = await self.untrusted.ask(command, Timed, case=(await self.cases.timed_cases())[0])
         return timed
 
 
-def judge(slow: Sequence[Remembers]) -> None:
+def judge(slow: Sequence[Memoizes]) -> None:
     """Say what slow calls mean, one in each process of a candidate, none of which had a fast one. No more, so far.
 
     Threads that wait for one another on a busy machine make batches slow now and then, and single calls often. So what
     convicts is that the fastest of these calls is slow beside the slowest of what was counted.
 
     Raises:
-        Remembers: it keeps answers.
+        Memoizes: it keeps answers.
         HarnessError: the machine is too busy to tell.
     """
     fastest, counted = min(one.unseen_ns for one in slow), max(one.seen_ns for one in slow)

@@ -30,7 +30,7 @@ async def check_gradients(verification: "Verification") -> str:
         return ""
     command = Differentiate(slot=0, inputs=case.inputs, followed=case.followed)
     try:
-        ran, _ = await verification.suspect.ask(command, Ran, (case.file,), case=case)
+        ran, _ = await verification.untrusted.ask(command, Ran, (case.file,), case=case)
     except Judged as found:
         if found.verdict is Verdict.runtime_error:
             return REFERENCE

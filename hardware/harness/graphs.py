@@ -17,10 +17,10 @@ from .answering import Refused
 from .batch_messages import Lay
 from .graph_messages import APART, COLD, WARM, Record, Recorded
 from .messages import Done, Time, Timed
+from .poisoning import Poisoning, generator, only_read
 from .recorder import CannotRecord, CudaRecorder, Recorder, Recording
 from .restarts import Restarts
 from .stopwatch import FLUSH_BYTES
-from .veil import Veil, generator, only_read
 
 Call = Callable[..., Any]
 
@@ -38,7 +38,7 @@ class _Form:
     """What a graph holds for each input set."""
 
     name: str
-    veiled: bool = False
+    poisoned: bool = False
     called: bool = True
     first: bool = False
     """Whether every call is on the first set."""
@@ -46,10 +46,10 @@ class _Form:
     @property
     def bare(self) -> "_Form":
         """The same without the calls."""
-        return _Form(f"bare {self.name}", self.veiled, called=False, first=self.first)
+        return _Form(f"bare {self.name}", self.poisoned, called=False, first=self.first)
 
 
-_FORMS = {one.name: one for one in (_Form(COLD), _Form(WARM, first=True), _Form(APART, veiled=True))}
+_FORMS = {one.name: one for one in (_Form(COLD), _Form(WARM, first=True), _Form(APART, poisoned=True))}
 
 
 class Graphs:
@@ -68,7 +68,7 @@ class Graphs:
         self._flushed: torch.Tensor | None = None
         self._calls: dict[str, Call] = {}
         self._recordings: dict[tuple[str, _Form], Recording] = {}
-        self._veils: list[Veil] = []
+        self._poisonings: list[Poisoning] = []
         self._outputs: list[Any] = []
 
     def lay(self, command: Lay, file: int, restarts: Restarts | None) -> Done:
@@ -81,7 +81,7 @@ class Graphs:
             self._restore()
         return Done()
 
-    def take_stock(self, copies: list[list[Any]], restarts: Restarts | None) -> None:
+    def take_uploaded(self, copies: list[list[Any]], restarts: Restarts | None) -> None:
         """Take the stocked copies as the input sets, where no others were laid."""
         if not self._base:
             self._sets, self._restarts, self._aliased = copies, restarts, restarts is not None
@@ -119,31 +119,31 @@ class Graphs:
 
     def _replayed(self, name: str, form: _Form, times: int) -> int:
         recording = self._recording(name, form)
-        bare = self._recording("", form.bare) if form.veiled or (self._flush and not form.first) else None
+        bare = self._recording("", form.bare) if form.poisoned or (self._flush and not form.first) else None
         self._arrive()
         if not form.first:
             self._outputs = recording.outputs
             _poison(recording.outputs)
-        if form.veiled:
-            for veil in self._veils:
-                veil.spoil()
+        if form.poisoned:
+            for poisoning in self._poisonings:
+                poisoning.poison()
         ns = self._recorder.elapsed_ns(recording, times)
         if bare is not None:
             ns -= self._recorder.elapsed_ns(bare, times)
-        if form.veiled:
+        if form.poisoned:
             self._restore()
         return ns
 
     def _restore(self) -> None:
-        for veil in self._veils:
-            veil.restore()
+        for poisoning in self._poisonings:
+            poisoning.restore()
 
     def _recording(self, name: str, form: _Form) -> Recording:
         if (name, form) not in self._recordings:
-            if form.veiled and not self._veils:
+            if form.poisoned and not self._poisonings:
                 chance = generator(self._device)
                 written = self._restarts.written if self._restarts is not None else ()
-                self._veils = [Veil(only_read(inputs, written), chance) for inputs in self._sets]
+                self._poisonings = [Poisoning(only_read(inputs, written), chance) for inputs in self._sets]
             call = self._calls.get(name)
             self._recordings[name, form] = self._recorder.record(lambda: self._body(call, form))
         return self._recordings[name, form]
@@ -153,15 +153,15 @@ class Graphs:
         for index, inputs in enumerate(self._sets):
             if self._flush and not form.first:
                 _fill(self._flush_memory(), 1)
-            if form.veiled:
-                self._veils[index].restore()
+            if form.poisoned:
+                self._poisonings[index].restore()
             if form.called and call is not None:
                 used = self._sets[0] if form.first else inputs
                 output = self._left(call(*used), used)
                 if not form.first:
                     outputs.append(output)
-            if form.veiled:
-                self._veils[index].spoil()
+            if form.poisoned:
+                self._poisonings[index].poison()
         return outputs
 
     def _left(self, output: Any, inputs: list[Any]) -> Any:
@@ -180,9 +180,9 @@ class Graphs:
             for number, inputs in enumerate(self._base):
                 values.refill(inputs, command.inputs, source, begin=number * command.stride)
                 # At once: a kernel on a stream of its own would begin on them before they are timed.
-                if self._veils:
-                    self._veils[number].look_again()
-                    self._veils[number].spoil()
+                if self._poisonings:
+                    self._poisonings[number].look_again()
+                    self._poisonings[number].poison()
             return
         for number in range(command.sets):
             inputs = values.unpack(command.inputs, source, begin=number * command.stride)

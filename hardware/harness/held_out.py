@@ -9,7 +9,7 @@ import math
 import random
 from collections.abc import Mapping, Sequence
 
-from .kinds import SMALL_BYTES
+from .input_variants import SMALL_BYTES
 
 HELD_OUT = "held_out"
 """Every size is another one: odd, and no multiple of a named one."""

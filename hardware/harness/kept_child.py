@@ -1,4 +1,4 @@
-"""Forks a child with a keeper beside it, from a process that has imported what all such children need."""
+"""Forks a child with a reaper beside it, from a process that has imported what all such children need."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import NoReturn
 
-from . import keeper, linux, sandbox
+from . import linux, reaper, sandbox
 from .messages import Spawn
 
 Work = Callable[[socket.socket, tuple[str, ...]], None]
@@ -17,7 +17,7 @@ Work = Callable[[socket.socket, tuple[str, ...]], None]
 
 
 def be_keeper(request: Spawn, descriptors: list[int], layers: tuple[str, ...], work: Work) -> NoReturn:
-    """Be the keeper of a child that does ``work``: fork it, then watch it and the leash.
+    """Be the reaper of a child that does ``work``: fork it, then watch it and the leash.
 
     Args:
         request: What files it may see and write.
@@ -30,7 +30,7 @@ def be_keeper(request: Spawn, descriptors: list[int], layers: tuple[str, ...], w
     # A group of its own: it has to outlive the signals that it sends.
     os.setsid()
     layers += sandbox.separate_files(request)
-    watch = keeper.Keeper(leash)
+    watch = reaper.Reaper(leash)
     pid = os.fork()
     if pid == 0:
         os.close(leash)

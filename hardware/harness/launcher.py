@@ -1,4 +1,4 @@
-"""Starts the zygote and has it fork workers; a zygote that died is replaced."""
+"""Starts the fork server and has it fork workers; a fork server that died is replaced."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ PING_SECONDS = 10.0
 
 
 class Launcher:
-    """One zygote for one pool. Not tied to a problem."""
+    """One fork server for one pool. Not tied to a problem."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Launcher:
         self._coming = 0
 
     async def close(self) -> None:
-        """End the zygote, and with it every worker."""
+        """End the fork server, and with it every worker."""
         while self._waiting:
             await self._waiting.pop().kill()
         await self._end()
@@ -137,7 +137,7 @@ class Launcher:
         """Fork a worker.
 
         Raises:
-            HarnessError: no zygote can be started, or it cannot fork.
+            HarnessError: no fork_server can be started, or it cannot fork.
         """
         reason = ""
         for _ in range(3):
@@ -190,11 +190,11 @@ class Launcher:
         folder = self._folder()
         ours, theirs = socket.socketpair()
         self._control = Channel(ours)
-        log = folder / "zygote.log"
+        log = folder / "fork_server.log"
         try:
             with theirs, log.open("wb") as printed:
                 self._process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-P", "-m", f"{__package__}.zygote", str(theirs.fileno())),
+                    *(sys.executable, "-P", "-m", f"{__package__}.fork_server", str(theirs.fileno())),
                     *(self._accelerator.target if self._accelerator else "", str(self._home / "triton")),
                     cwd=folder,
                     env=await asyncio.to_thread(self._environment, folder),
@@ -212,7 +212,7 @@ class Launcher:
                 f"{_last_line(log)}; run `kernelswarm doctor`"
             ) from error
         except BaseException:
-            # Cancelled while it starts: half a zygote is of no use to whoever comes next.
+            # Cancelled while it starts: half a fork server is of no use to whoever comes next.
             await self._end()
             raise
         return self._control

@@ -22,7 +22,7 @@ from .compare import Target
 from .derived import derive
 from .effects import called
 from .held_out import LARGER_KINDS, MOST_GROWTH, in_words
-from .kinds import NO_ROOM, SMALL_BYTES, STRIDED, allows_nonfinite, instead_of, left_out, planned
+from .input_variants import NO_ROOM, SMALL_BYTES, STRIDED, allows_nonfinite, instead_of, left_out, planned
 from .messages import HOST, Open
 from .place import brought, here
 from .sizes import REDRAWN_BYTES

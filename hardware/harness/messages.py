@@ -7,14 +7,14 @@ from .contract_messages import CheckContract, ContractChecked
 from .graph_messages import Record, Recorded, TakeCall
 from .state_messages import CheckState, StateChecked, StateEntry
 
-# The zygote --------------------------------------------------------------------------------------------------------
+# The fork server ------------------------------------------------------------------------------------------------------
 
 HOST = "cpu"
 """Main memory, as torch names it."""
 
 
 class Spawn(Schema, frozen=True, kw_only=True):
-    """Asks the zygote for a child. Beside it travel: channel, leash, output."""
+    """Asks the fork server for a child. Beside it travel: channel, leash, output."""
 
     role: str
     """``candidate``, ``reference``, ``baseline`` or ``admission``."""
@@ -39,7 +39,7 @@ class Spawn(Schema, frozen=True, kw_only=True):
 
 
 class Ready(Schema, frozen=True, kw_only=True):
-    """The zygote can fork."""
+    """The fork_server can fork."""
 
     torch: str
     isolation: tuple[str, ...]
@@ -54,7 +54,7 @@ class Hello(Schema, frozen=True, kw_only=True):
 
 
 class Ended(Schema, frozen=True, kw_only=True):
-    """How a child ended, as its keeper saw it."""
+    """How a child ended, as its reaper saw it."""
 
     exit_code: int
     """Exit status; -1 if a signal killed it."""
@@ -189,7 +189,7 @@ class Release(Schema, frozen=True, kw_only=True, tag="release"):
     """Forget all slots."""
 
 
-class Stock(Schema, frozen=True, kw_only=True, tag="stock"):
+class Upload(Schema, frozen=True, kw_only=True, tag="upload"):
     """Keep these inputs as one of the copies that timing rotates through. Beside it: their memory file."""
 
     inputs: Values
@@ -269,7 +269,7 @@ class MakeCase(Schema, frozen=True, kw_only=True, tag="make_case"):
     shape: str
     seed: int
     kind: str = "normal"
-    """The problem's own inputs, or what is made of them (:mod:`.kinds`)."""
+    """The problem's own inputs, or what is made of them (:mod:`.input_variants`)."""
     again: bool = False
     """Whether a process that is gone had made it: then candidates were checked on it, whatever it takes."""
     base: Values | None = None
@@ -392,7 +392,7 @@ class Admitted(Schema, frozen=True, kw_only=True, tag="admitted"):
     facts: ProblemFacts
 
 
-_Timing = Stock | Time | Lay | Warm | Batch | Record | TakeCall
+_Timing = Upload | Time | Lay | Warm | Batch | Record | TakeCall
 CandidateCommand = Load | Run | Differentiate | Dump | Release | CheckState | _Timing
 Command = CandidateCommand | Open | MakeCase | Draw | Compare | Explain | Build | Admit | CheckContract
 CandidateAnswer = Done | Ran | Dumped | StateChecked | Timed | Made | Recorded

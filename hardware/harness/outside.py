@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from ...schemas import Counters, Verdict
 from ..profilers import CounterSession
-from . import contest
+from . import interleaved
+from .background_load import BackgroundLoad
 from .batch_messages import Batch, Form, Warm
-from .batch_timing import contestant
-from .bystanders import Bystanders
+from .batch_timing import implementation
 from .case import Case
-from .contest import Contestant, Part, Plan, Spent
+from .interleaved import Implementation, Part, Plan, Spent
 from .judgement import Judged, check_form, judged
 from .messages import Done, Failure, Output, Time, Timed
 from .process_checks import ProcessChecks, start_counting
@@ -19,8 +19,8 @@ from .redraws import NARROW
 from .sizes import bytes_of
 from .state_verification import check_form as check_form_of_state
 from .supply import Supply
-from .suspect import Taken
 from .timekeeping import CheckedCall, TimedBatch, TimedProcess
+from .untrusted import Taken
 from .verification import Verification, must_be_right_when_timed
 
 TAKEN_BYTES = 128 << 20
@@ -50,21 +50,21 @@ class TimedOutside(ProcessChecks):
         """
         file = await self.process.furnish()
         try:
-            await self.suspect.ask(await self.timing.lay_for(self.supply), Done, (file,), case=self.case)
+            await self.untrusted.ask(await self.timing.lay_for(self.supply), Done, (file,), case=self.case)
         finally:
             os.close(file)
 
-    async def contest(self, plan: Plan) -> tuple[Part, Counters | None]:
+    async def interleave(self, plan: Plan) -> tuple[Part, Counters | None]:
         """The interleaved run.
 
         Raises:
             Judged: the candidate failed.
         """
-        candidate = contestant(contest.CANDIDATE, self._time, self.supply.most_calls)
-        others = Bystanders((self.suspect.worker.pid, self.timing.pid, self.timing.timekeeper.pid))
+        candidate = implementation(interleaved.CANDIDATE, self._time, self.supply.most_calls)
+        others = BackgroundLoad((self.untrusted.worker.pid, self.timing.pid, self.timing.timekeeper.pid))
         try:
             await self.timing.measure_idle()
-            part = await contest.hold([*self.timing.contestants(), candidate], plan, others.share, self._begin)
+            part = await interleaved.hold([*self.timing.implementations(), candidate], plan, others.share, self._begin)
             counters = await self._counters(candidate)
         finally:
             self.timing.go_on()
@@ -80,7 +80,7 @@ class TimedOutside(ProcessChecks):
             raise Spent
         if command.warm:
             self.process.go_on()
-            await self.suspect.ask(Warm(calls=command.warm), Done, case=self.case)
+            await self.untrusted.ask(Warm(calls=command.warm), Done, case=self.case)
         return self.timing.count(await self._batch(command.calls, unseen=self.is_counted))
 
     async def _batch(self, calls: int, *, unseen: bool) -> TimedBatch:
@@ -88,9 +88,9 @@ class TimedOutside(ProcessChecks):
             most = self._most_checked()
             return await self.process.batch(Batch(calls=calls), unseen=unseen, most_checked=most, seconds=seconds)
 
-        batch = await self.suspect.watched(timed, "the call", self.case)
+        batch = await self.untrusted.watched(timed, "the call", self.case)
         if isinstance(batch, Failure):
-            raise self.suspect.failed(batch, self.case)
+            raise self.untrusted.failed(batch, self.case)
         self.calls += batch.checked
         return batch
 
@@ -99,10 +99,10 @@ class TimedOutside(ProcessChecks):
         room = (TAKEN_BYTES - size * len(self.calls)) // max(size, 1)
         return max(1, min(MOST_CHECKED, room))
 
-    async def _counters(self, candidate: Contestant) -> Counters | None:
+    async def _counters(self, candidate: Implementation) -> Counters | None:
         """What the counters say of one batch more."""
         session = CounterSession()
-        if not start_counting(session, self.suspect.worker.pid):
+        if not start_counting(session, self.untrusted.worker.pid):
             return None
         await self._batch(candidate.calls, unseen=False)
         return session.stop(candidate.calls)
@@ -120,7 +120,7 @@ class TimedOutside(ProcessChecks):
             raise
 
     async def _compare_all(self) -> None:
-        verification = Verification(self.cases, self.suspect)
+        verification = Verification(self.cases, self.untrusted)
         while self.calls:
             call = self.calls[0]
             case = await self.cases.case(self.supply.cases[call.number])

@@ -9,11 +9,11 @@ from ...schemas import Verdict
 from ..floors import Floor
 from ..profilers import CounterSession
 from .case_host import CaseHost
-from .contest import Contestant
+from .interleaved import Implementation
 from .judgement import judged
 from .redraws import NARROW
-from .suspect import Suspect
 from .timing_host import TimingHost
+from .untrusted import UntrustedCandidate
 from .verification import Verification, must_be_right_when_timed, run_on
 
 _FINAL_SLOT = 1001
@@ -25,13 +25,13 @@ class ProcessChecks:
 
     cases: CaseHost
     timing: TimingHost
-    suspect: Suspect
+    untrusted: UntrustedCandidate
     floor: Floor
     """What no call is faster than."""
     floor_now: Callable[[], Floor]
     """The same after measuring the machine once more, which blocks for a second or two."""
 
-    async def check_floor(self, candidate: Contestant) -> None:
+    async def check_floor(self, candidate: Implementation) -> None:
         """Nobody is faster than the machine: then part of the work was done where the clock did not see it.
 
         Raises:
@@ -51,7 +51,7 @@ class ProcessChecks:
             Judged: it is wrong there.
         """
         case = await self.cases.final_case()
-        verification = Verification(self.cases, self.suspect)
+        verification = Verification(self.cases, self.untrusted)
         outputs = await verification.run(run_on(case, _FINAL_SLOT), case, [])
         must_be_right_when_timed(await verification.compare(_FINAL_SLOT, case, outputs, allowance=NARROW), case)
         await verification.check_rest_of_state(case, " after it was timed")

@@ -20,18 +20,18 @@ from ..floors import Floor, floor_of
 from ..lease import Lease, counted
 from ..peaks import measured_again
 from ..roofline import roofline
-from . import contest, fresh_data
+from . import fresh_data, interleaved
 from .case_host import CaseHost
-from .contest import Part
-from .fresh_data import Remembers
+from .fresh_data import Memoizes
+from .interleaved import Part
 from .judgement import Judged
 from .launcher import Launcher
 from .outside import TimedOutside
 from .replayed import CannotReplay, Replayed
 from .self_timed import SelfTimed
-from .suspect import Suspect
 from .timekeeping import TimedProcess, TimekeeperDied
 from .timing_host import BaselinesDied, TimingHost
+from .untrusted import UntrustedCandidate
 from .verification import load_into, started
 
 FROZEN = "+frozen"
@@ -59,24 +59,24 @@ async def profile(
     if not as many as the plan has.
 
     Raises:
-        HarnessError: reference, baselines or zygote cannot be kept alive.
+        HarnessError: reference, baselines or fork_server cannot be kept alive.
     """
     began = time.monotonic()
-    plan = contest.THOROUGH if thorough else contest.QUICK
+    plan = interleaved.THOROUGH if thorough else interleaved.QUICK
     layers = ""
     replayed = True
     waits: list[float] = []
     parts: list[Part] = []
 
     @contextlib.asynccontextmanager
-    async def another() -> AsyncIterator[Suspect]:
+    async def another() -> AsyncIterator[UntrustedCandidate]:
         nonlocal layers
         worker = await started(launcher, compiled)
         layers = worker.isolation + (FROZEN if await timing.supply() else "")
         try:
-            suspect = Suspect(worker, seconds)
-            await load_into(suspect, launcher, cases, problem, source, compiled)
-            yield suspect
+            untrusted = UntrustedCandidate(worker, seconds)
+            await load_into(untrusted, launcher, cases, problem, source, compiled)
+            yield untrusted
         finally:
             await asyncio.shield(worker.kill())
 
@@ -85,11 +85,11 @@ async def profile(
         return floor_of(facts, now, timing.copies)
 
     async def one_process() -> tuple[Part, Counters | None]:
-        slow: list[Remembers] = []
+        slow: list[Memoizes] = []
         while True:
             try:
                 return await one_try()
-            except Remembers as found:
+            except Memoizes as found:
                 slow.append(found)
                 fresh_data.judge(slow)
 
@@ -120,13 +120,13 @@ async def profile(
             parts.append(part)
     except Judged as found:
         return ProfileReport(verdict=found.verdict, isolation=layers, evidence=found.evidence, seconds=worked())
-    timed = contest.result(parts, on_processor=timing.on_processor)
+    timed = interleaved.result(parts, on_processor=timing.on_processor)
     return ProfileReport(
         verdict=Verdict.correct,
         isolation=layers,
         timing=timed,
         roofline=roofline(
-            facts.work, hardware, timed.median_ms[contest.CANDIDATE], copies=timing.copies, dtype=facts.dtype
+            facts.work, hardware, timed.median_ms[interleaved.CANDIDATE], copies=timing.copies, dtype=facts.dtype
         ),
         counters=counters,
         seconds=worked(),
@@ -138,10 +138,10 @@ async def _in_one_process(
     timing: TimingHost,
     lease: Lease,
     waits: list[float],
-    another: Callable[[], AbstractAsyncContextManager[Suspect]],
+    another: Callable[[], AbstractAsyncContextManager[UntrustedCandidate]],
     floor: Floor,
     floor_now: Callable[[], Floor],
-    plan: contest.Plan,
+    plan: interleaved.Plan,
     replayed: bool,
 ) -> tuple[Part, Counters | None]:
     """Time a fresh process of the candidate, and judge it; ``waits`` gets the seconds in which others had the lease.
@@ -152,13 +152,13 @@ async def _in_one_process(
     """
     async with contextlib.AsyncExitStack() as held:
         async with counted(lease.shared(), waits):
-            suspect = await held.enter_async_context(another())
-            process = await _process(cases, timing, suspect, floor, floor_now, replayed)
+            untrusted = await held.enter_async_context(another())
+            process = await _process(cases, timing, untrusted, floor, floor_now, replayed)
             held.push_async_callback(process.close)
             await process.prepare()
         try:
             async with counted(lease.exclusive(), waits):
-                found = await process.contest(plan)
+                found = await process.interleave(plan)
         except (Judged, HarnessError):
             # A wrong answer says more than what came of it.
             async with counted(lease.shared(), waits):
@@ -174,16 +174,16 @@ async def _in_one_process(
 async def _process(
     cases: CaseHost,
     timing: TimingHost,
-    suspect: Suspect,
+    untrusted: UntrustedCandidate,
     floor: Floor,
     floor_now: Callable[[], Floor],
     replayed: bool,
 ) -> TimedOutside | SelfTimed:
     if replayed:
-        return Replayed(cases, timing, suspect, floor, floor_now, supply=await timing.recorded_supply())
+        return Replayed(cases, timing, untrusted, floor, floor_now, supply=await timing.recorded_supply())
     supply = await timing.supply()
     if supply is None:
-        return SelfTimed(cases, timing, suspect, floor, floor_now)
+        return SelfTimed(cases, timing, untrusted, floor, floor_now)
     case = (await cases.timed_cases())[0]
-    process = TimedProcess(timing.timekeeper, suspect.worker, supply)
-    return TimedOutside(cases, timing, suspect, floor, floor_now, case, supply, process)
+    process = TimedProcess(timing.timekeeper, untrusted.worker, supply)
+    return TimedOutside(cases, timing, untrusted, floor, floor_now, case, supply, process)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from .case_host import Case
-from .kinds import CENTRED, VALUE_KINDS, parts
+from .input_variants import CENTRED, VALUE_KINDS, parts
 from .messages import Compared, Output
 from .sizes import REDRAWN_BYTES
 

@@ -17,7 +17,7 @@ from .compare import Target
 from .effects import called
 from .gradients import PASSES, gradient_case
 from .handing_over import written
-from .kinds import GRADIENTS, NORMAL
+from .input_variants import GRADIENTS, NORMAL
 from .linux import LESS_URGENT
 from .meaning import TOO_SLOW, Meaningless, Usual, changed, elsewhere, is_slow, usual
 from .messages import CaseMade, Compare, Compared, Explain, Explained, MakeCase, Open, Opened, Spawn, Values

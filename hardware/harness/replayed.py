@@ -1,8 +1,8 @@
 """A process of a candidate whose calls are replayed by the device: what counts is the device's time, without launches.
 
 It is cross-checked as :mod:`.self_timed` does. Whether it works ahead or joins calls is seen by replays in which each
-input set is whole only around its call (:mod:`.veil`): a call may cost more there than it was counted by so much as the
-best baseline's does. Whether it keeps answers is seen by one such replay on input sets that it never met, beside one on
+input set is whole only around its call (:mod:`.poisoning`): a call may cost as much more there as the best baseline's
+does. Whether it keeps answers is seen by one such replay on input sets that it never met, beside one on
 those that it knows.
 """
 
@@ -14,11 +14,11 @@ from statistics import median
 import msgspec
 
 from ...schemas import Counters
-from . import contest
-from .contest import Contestant, Part, Plan
-from .fresh_data import Remembers
+from . import interleaved
+from .fresh_data import Memoizes
 from .graph_messages import APART, COLD, WARM, Record, Recorded, TakeCall
 from .graph_sets import halves, laid
+from .interleaved import Implementation, Part, Plan
 from .judgement import Judged
 from .messages import Done, Time, Timed
 from .self_timed import TIMED_SLOT, SelfTimed
@@ -31,7 +31,7 @@ LAUNCH_NS = 10_000
 WARM_SAMPLES = 3
 
 
-class Joins(Remembers):
+class Joins(Memoizes):
     """The candidate's calls take longer one by one than together."""
 
     clause = "it computes for several calls at once"
@@ -67,18 +67,18 @@ class Replayed(SelfTimed):
             self.numbers, self.unseen = halves(self.supply, self.timing.recorded_calls)
             await self._lay(self.numbers)
         command = Record(flush=self.timing.flush)
-        recorded, _ = await self.suspect.ask(command, Recorded, case=self.copies[0])
+        recorded, _ = await self.untrusted.ask(command, Recorded, case=self.copies[0])
         if recorded.reason:
             raise CannotReplay(recorded.reason)
 
-    async def contest(self, plan: Plan) -> tuple[Part, Counters | None]:
+    async def interleave(self, plan: Plan) -> tuple[Part, Counters | None]:
         """As of every process that times itself; and its time where the cache holds all that fits."""
-        part, counters = await super().contest(plan)
-        warm = {**self.timing.warm_ns, contest.CANDIDATE: await self._warm_ns(part)}
-        return replace(part, measure=contest.GRAPH, warm_ns=warm), counters
+        part, counters = await super().interleave(plan)
+        warm = {**self.timing.warm_ns, interleaved.CANDIDATE: await self._warm_ns(part)}
+        return replace(part, measure=interleaved.GRAPH, warm_ns=warm), counters
 
-    def _baselines(self) -> list[Contestant]:
-        return self.timing.recorded_contestants()
+    def _baselines(self) -> list[Implementation]:
+        return self.timing.recorded_implementations()
 
     def _as_asked(self, command: Time) -> Time:
         return msgspec.structs.replace(command, form=command.form or COLD)
@@ -87,7 +87,7 @@ class Replayed(SelfTimed):
         return await self.timing.idle_ns(calls, COLD)
 
     async def _warm_ns(self, part: Part) -> float:
-        calls = next(one.calls for one in part.series if one.name == contest.CANDIDATE)
+        calls = next(one.calls for one in part.series if one.name == interleaved.CANDIDATE)
         timed = [await self._replay(Time(calls=calls, form=WARM)) for _ in range(WARM_SAMPLES)]
         return median(one.ns / calls for one in timed)
 
@@ -104,14 +104,14 @@ class Replayed(SelfTimed):
         case = self.copies[place % len(self.copies)]
         if self.supply is not None:
             case = await self.cases.case(self.supply.cases[self.numbers[place]])
-        await self.suspect.ask(TakeCall(call=place % self.timing.recorded_calls, slot=TIMED_SLOT), Done, case=case)
+        await self.untrusted.ask(TakeCall(call=place % self.timing.recorded_calls, slot=TIMED_SLOT), Done, case=case)
         await self._take(case)
 
-    async def _check_memory(self, candidate: Contestant) -> None:
+    async def _check_memory(self, candidate: Implementation) -> None:
         """Replay its calls once on input sets that it has not seen.
 
         Raises:
-            Remembers: that takes longer.
+            Memoizes: that takes longer.
             Judged: it is wrong there.
         """
         if self.supply is None:
@@ -127,7 +127,7 @@ class Replayed(SelfTimed):
             await self._check_call(place)
         slack_ns = SLACK_NS + LAUNCH_NS / self.timing.recorded_calls
         if unseen_ns > (1 + SHARE) * known_ns + slack_ns:
-            raise Remembers(unseen_ns, known_ns, factor=1 + SHARE, slack_ns=slack_ns)
+            raise Memoizes(unseen_ns, known_ns, factor=1 + SHARE, slack_ns=slack_ns)
 
     async def _check_alone(self, calls: int, seen_ns: float) -> None:
         """Replay its calls so that each finds its inputs only when its turn comes.
@@ -148,7 +148,7 @@ class Replayed(SelfTimed):
         return (await self._replay(Time(calls=calls, form=APART))).ns / calls
 
     async def _replay(self, command: Time) -> Timed:
-        timed, _ = await self.suspect.ask(command, Timed, case=self.copies[0])
+        timed, _ = await self.untrusted.ask(command, Timed, case=self.copies[0])
         return timed
 
     async def _lay(self, numbers: list[int], *, later: bool = False) -> None:
@@ -156,7 +156,7 @@ class Replayed(SelfTimed):
         case, state = self.copies[0], await self.cases.timed_state()
         message, file = laid(self.supply, numbers, state, aliased=case.aliased, later=later)
         try:
-            await self.suspect.ask(message, Done, (file,), case=case)
+            await self.untrusted.ask(message, Done, (file,), case=case)
         finally:
             os.close(file)
 

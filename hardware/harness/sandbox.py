@@ -1,7 +1,7 @@
 """The layers around a child, outermost first; each that holds has a name that the reports carry.
 
 ``userns`` and ``netns`` (no network) hold for all children; ``pidns`` (sees and signals only its own processes; all of
-them die with their keeper), ``mountns`` (files read-only outside the scratch folder), ``procfs`` (``/proc`` shows only
+them die with their reaper), ``mountns`` (files read-only outside the scratch folder), ``procfs`` (``/proc`` shows only
 its own processes), ``landlock`` (of files only what computing needs, the scratch folder alone for writing) and
 ``seccomp`` per child. Where the kernel refuses one, the rest still hold and the name is missing from the list.
 """

@@ -8,26 +8,26 @@ import msgspec
 
 from ...schemas import Counters, HarnessError, Verdict
 from ..profilers import CounterSession
-from . import clocks, contest, fresh_data
-from .bystanders import Bystanders
+from . import clocks, fresh_data, interleaved
+from .background_load import BackgroundLoad
 from .case_host import MAIN_SEEDS, Case
 from .clocks import Batch, Found
-from .contest import Contestant, Part, Plan
-from .fresh_data import FreshCall, Remembers
+from .fresh_data import FreshCall, Memoizes
+from .idle_check import IdleCheck, until_idle
+from .interleaved import Implementation, Part, Plan
 from .judgement import judged
-from .messages import Done, Stock, Time, Timed
+from .messages import Done, Time, Timed, Upload
 from .process_checks import ProcessChecks, start_counting
 from .redraws import NARROW
-from .rest import Rest, until_it_rests
 from .sizes import bytes_of
-from .suspect import Taken
+from .untrusted import Taken
 from .verification import EARLY, Verification, must_be_right_when_timed
 
 MOST_DOUBTS = 3
 TAKEN_BYTES = 128 << 20
 """So much of a process's outputs is expected to be kept and compared, and twice as much at most, but one output."""
 LEAST_BATCHES = 12
-"""About the fewest that a contest has. Every second one is checked; where outputs are large, one of so many."""
+"""About the fewest that are timed. Every second one is checked; where outputs are large, one of so many."""
 TIMED_SLOT = 1000
 
 
@@ -41,11 +41,11 @@ class SelfTimed(ProcessChecks):
     """Batches in a row whose time by its clock was too short by ours."""
     taken: list[Taken] = field(default_factory=list)
     """Outputs that are still to be compared."""
-    rest: Rest = field(init=False)
+    idle_check: IdleCheck = field(init=False)
     """What its process does between its turns."""
 
     def __post_init__(self) -> None:
-        self.rest = Rest(self.suspect.worker.pid)
+        self.idle_check = IdleCheck(self.untrusted.worker.pid)
 
     async def prepare(self) -> None:
         """Hand the copies of the inputs over that timing rotates through.
@@ -56,19 +56,19 @@ class SelfTimed(ProcessChecks):
         state = await self.cases.timed_state()
         self.copies = list(await self.cases.timed_cases())
         for case in self.copies:
-            await self.suspect.ask(Stock(inputs=case.inputs, state=state), Done, (case.file,), case=case)
+            await self.untrusted.ask(Upload(inputs=case.inputs, state=state), Done, (case.file,), case=case)
 
-    async def contest(self, plan: Plan) -> tuple[Part, Counters | None]:
+    async def interleave(self, plan: Plan) -> tuple[Part, Counters | None]:
         """The interleaved run, a call on fresh data, a batch on which the clocks are compared and the counters read.
 
         Raises:
-            Remembers: it was slow on fresh data, this time.
+            Memoizes: it was slow on fresh data, this time.
             Judged: the candidate failed, or its clock is not to be believed.
         """
-        candidate = Contestant(name=contest.CANDIDATE, ask=self._time, copies=MAIN_SEEDS)
+        candidate = Implementation(name=interleaved.CANDIDATE, ask=self._time, copies=MAIN_SEEDS)
         baselines = self._baselines()
-        others = self._bystanders().share if self.timing.on_processor else lambda: 0.0
-        part = replace(await contest.hold([*baselines, candidate], plan, others), measure=self._measure)
+        others = self._background_load().share if self.timing.on_processor else lambda: 0.0
+        part = replace(await interleaved.hold([*baselines, candidate], plan, others), measure=self._measure)
         self._check_rest()
         # At once: whatever else comes between would tell the candidate that nothing is counted any more.
         await self._check_memory(candidate)
@@ -78,10 +78,10 @@ class SelfTimed(ProcessChecks):
 
     @property
     def _measure(self) -> str:
-        return "" if self.timing.on_processor else contest.EVENTS
+        return "" if self.timing.on_processor else interleaved.EVENTS
 
-    def _baselines(self) -> list[Contestant]:
-        return self.timing.contestants()
+    def _baselines(self) -> list[Implementation]:
+        return self.timing.implementations()
 
     def _as_asked(self, command: Time) -> Time:
         return command
@@ -96,18 +96,18 @@ class SelfTimed(ProcessChecks):
         Raises:
             Judged: it does.
         """
-        if self.rest.is_none:
-            used, rested = self.rest.used_ns / 1e6, self.rest.rested_ns / 1e6
+        if self.idle_check.is_none:
+            used, rested = self.idle_check.used_ns / 1e6, self.idle_check.rested_ns / 1e6
             message = f"it computes while others are timed: {used:.3g} ms of processor time in {rested:.3g} ms"
             raise judged(Verdict.hidden_work, message)
 
     async def _time(self, command: Time) -> Timed:
-        """One batch of the contest; chance decides whether an output of it is checked."""
+        """One batch of the interleaved benchmark; chance decides whether an output of it is checked."""
         timed = (await self._time_twice(command)).timed
         if self._is_chosen():
-            self.rest.end()
+            self.idle_check.end()
             await self._check_timed_output(timed.kept)
-            self.rest.begin()
+            self.idle_check.begin()
         return timed
 
     def _is_chosen(self) -> bool:
@@ -128,20 +128,20 @@ class SelfTimed(ProcessChecks):
         command = self._as_asked(msgspec.structs.replace(command, slot=TIMED_SLOT))
 
         async def ask(asked: Time) -> Timed:
-            timed, _ = await self.suspect.ask(asked, Timed, case=first)
+            timed, _ = await self.untrusted.ask(asked, Timed, case=first)
             return timed
 
-        self.rest.end()
-        batch = await clocks.by_all(ask, command, self._working(self.suspect.worker.pid))
+        self.idle_check.end()
+        batch = await clocks.by_all(ask, command, self._working(self.untrusted.worker.pid))
         if self.timing.on_processor:
-            await until_it_rests(self.suspect.worker.pid)
-        self.rest.begin()
+            await until_idle(self.untrusted.worker.pid)
+        self.idle_check.begin()
         self.doubts = self.doubts + 1 if batch.is_doubtful else 0
         if self.doubts >= MOST_DOUBTS and await self._is_steady(self._baselines()[0]):
             raise clocks.lies(batch.timed.whole_ns, batch)
         return batch
 
-    async def _check_clock(self, candidate: Contestant, honest: Contestant) -> Counters | None:
+    async def _check_clock(self, candidate: Implementation, honest: Implementation) -> Counters | None:
         """Compare its clock and its samples with our clock; returns what the counters say of the same calls.
 
         Raises:
@@ -154,8 +154,8 @@ class SelfTimed(ProcessChecks):
             wanted = clocks.short_batches(candidate.calls, counted) if ballot.tries else 1
             short = [await self._time_twice(clocks.as_counted(candidate)) for _ in range(wanted)]
             session = CounterSession()
-            counting = self.timing.on_processor and start_counting(session, self.suspect.worker.pid)
-            others = self._bystanders()
+            counting = self.timing.on_processor and start_counting(session, self.untrusted.worker.pid)
+            others = self._background_load()
             checked = await self._time_twice(Time(calls=ballot.times * clocks.checked_calls(candidate.calls, counted)))
             cores = others.cores()
             counters = session.stop(checked.calls) if counting else None
@@ -170,9 +170,9 @@ class SelfTimed(ProcessChecks):
                 raise clocks.lies(said.believed_ns, checked)
         raise HarnessError("the machine is so busy that the clocks of two processes cannot be compared")
 
-    async def _is_steady(self, honest: Contestant) -> bool:
+    async def _is_steady(self, honest: Implementation) -> bool:
         """Whether our clock and that of a process which we know to be honest agree just now."""
-        others = self._bystanders()
+        others = self._background_load()
         pid = self._working(self.timing.pid)
         short = await clocks.by_all(honest.ask, clocks.as_counted(honest), pid)
         calls = clocks.checked_calls(honest.calls, short.claimed_ns)
@@ -181,26 +181,26 @@ class SelfTimed(ProcessChecks):
         said = clocks.Said(checked, [short], short.claimed_ns, await self._beside_ns(calls), cores)
         return said.found is not Found.differs
 
-    def _bystanders(self) -> Bystanders:
-        return Bystanders((self.suspect.worker.pid, self.timing.pid))
+    def _background_load(self) -> BackgroundLoad:
+        return BackgroundLoad((self.untrusted.worker.pid, self.timing.pid))
 
     def _working(self, pid: int) -> int:
         """The process whose processor time tells how much work its calls are: none, where an accelerator does it."""
         return pid if self.timing.on_processor else 0
 
-    async def _check_memory(self, candidate: Contestant) -> None:
+    async def _check_memory(self, candidate: Implementation) -> None:
         """Time a call on data that it has not seen.
 
         Raises:
-            Remembers: it is slow there.
+            Memoizes: it is slow there.
             Judged: it is wrong there.
         """
         seen_ns = median(candidate.samples)
-        fresh = FreshCall(self.cases, self.suspect, TIMED_SLOT, self._take)
+        fresh = FreshCall(self.cases, self.untrusted, TIMED_SLOT, self._take)
         unseen_ns, replaced = await fresh.unseen_ns(candidate.calls)
         self.copies[replaced] = await self.cases.final_case()
         if fresh_data.is_slow(unseen_ns, seen_ns):
-            raise Remembers(unseen_ns, seen_ns)
+            raise Memoizes(unseen_ns, seen_ns)
 
     async def _check_timed_output(self, copy: int) -> None:
         """What a timed call returned must be right; ``copy`` is the one that it got."""
@@ -210,7 +210,7 @@ class SelfTimed(ProcessChecks):
         """Keep what a call left; comparing it can wait until others may use the machine again."""
         # Where calls change different things, what is handed over beside the outputs is not what this case has.
         form = case.form if case.state == await self.cases.timed_state() else case.form[: case.returned]
-        self.taken.append(await Verification(self.cases, self.suspect).take(TIMED_SLOT, case, form))
+        self.taken.append(await Verification(self.cases, self.untrusted).take(TIMED_SLOT, case, form))
 
     async def check_taken(self) -> None:
         """Compare everything that was kept while it was timed.
@@ -218,7 +218,7 @@ class SelfTimed(ProcessChecks):
         Raises:
             Judged: something of it is wrong.
         """
-        verification = Verification(self.cases, self.suspect)
+        verification = Verification(self.cases, self.untrusted)
         while self.taken:
             taken = self.taken.pop(0)
             hint = "" if self.timing.on_processor else EARLY

@@ -12,7 +12,7 @@ import torch
 
 from .messages import HOST, Time, Timed
 from .place import Place
-from .veil import Veil, generator, only_read
+from .poisoning import Poisoning, generator, only_read
 
 FLUSH_BYTES = 256 << 20
 """Written between two calls on an accelerator: several times its last-level cache."""
@@ -125,13 +125,13 @@ class DeviceStopwatch(Stopwatch):
     two events are its inputs whole, so nothing of it can run beside the flush.
     """
 
-    __slots__ = ("_chance", "_device", "_flushed", "_veils")
+    __slots__ = ("_chance", "_device", "_flushed", "_poisonings")
 
     def __init__(self, device: torch.device) -> None:
         super().__init__()
         self._device = device
         self._chance = generator(device)
-        self._veils: list[Veil] = []
+        self._poisonings: list[Poisoning] = []
         self._flushed = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device=device)
 
     def run(
@@ -155,24 +155,25 @@ class DeviceStopwatch(Stopwatch):
 
     def unveil(self) -> None:
         """Make all copies whole, for somebody else who uses them."""
-        for veil in self._veils:
-            veil.restore()
-        self._veils = []
+        for poisoning in self._poisonings:
+            poisoning.restore()
+        self._poisonings = []
 
     def _warm_up(self, call: Callable[..., Any], calls: int) -> None:
         """From here until the next batch begins no call has a look at inputs that are not its own."""
-        self._veils = [Veil(only_read(inputs, self.written), self._chance) for inputs in self.copies]
-        for veil in self._veils:
-            veil.spoil()
-        for inputs, veil in self._with_veils(calls):
-            veil.restore()
+        self._poisonings = [Poisoning(only_read(inputs, self.written), self._chance) for inputs in self.copies]
+        for poisoning in self._poisonings:
+            poisoning.poison()
+        for inputs, poisoning in self._with_veils(calls):
+            poisoning.restore()
             call(*inputs)
-            veil.spoil()
+            poisoning.poison()
 
-    def _with_veils(self, calls: int) -> list[tuple[list[Any], Veil]]:
+    def _with_veils(self, calls: int) -> list[tuple[list[Any], Poisoning]]:
         turn = self._turn
         return [
-            (inputs, self._veils[(turn + index) % len(self._veils)]) for index, inputs in enumerate(self._next(calls))
+            (inputs, self._poisonings[(turn + index) % len(self._poisonings)])
+            for index, inputs in enumerate(self._next(calls))
         ]
 
     def _flushed_between(
@@ -181,18 +182,18 @@ class DeviceStopwatch(Stopwatch):
         """The timed calls: nanoseconds of all, how many came after the one whose output is kept, and that output."""
         batch = self._with_veils(command.calls)
         pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in batch]
-        turns = iter([(*pair, veil) for pair, (_, veil) in zip(pairs, batch, strict=True)])
+        turns = iter([(*pair, poisoning) for pair, (_, poisoning) in zip(pairs, batch, strict=True)])
         flushes = range(FLUSHES_BEFORE_ONE if command.calls == 1 else 1)
 
         def flushed(*inputs: Any) -> Any:
-            before, after, veil = next(turns)
+            before, after, poisoning = next(turns)
             for _ in flushes:
                 _fill(self._flushed, 1)
-            veil.restore()
+            poisoning.restore()
             _record(before)
             output = call(*inputs)
             _record(after)
-            veil.spoil()
+            poisoning.poison()
             return output
 
         _, after, output = _made(flushed, [inputs for inputs, _ in batch], clock, taken)

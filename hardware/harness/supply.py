@@ -8,7 +8,7 @@ import msgspec
 
 from .arguments import Values, specs_of
 from .case import Case
-from .kinds import STRIDED, parts
+from .input_variants import STRIDED, parts
 
 POOL_BYTES = 512 << 20
 """Of all input sets, and a sixteenth of the memory at most."""

@@ -10,7 +10,7 @@ from .answering import Refused, attempt
 from .bounds import SHAKES, read_tolerance
 from .compare import Target
 from .effects import Called, called
-from .kinds import SMALL_BYTES
+from .input_variants import SMALL_BYTES
 from .messages import Open
 from .subject import Subject, explained
 

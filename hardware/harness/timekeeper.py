@@ -186,24 +186,24 @@ def main(descriptor: int) -> None:
     """Serve the supervisor on the socket ``descriptor`` until its other end is gone."""
     linux.die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    keeper = Timekeeper()
+    reaper = Timekeeper()
     with socket.socket(fileno=descriptor) as supervisor, contextlib.suppress(EOFError, ConnectionError):
         while True:
             command: TimekeeperCommand
             command, descriptors = wire.receive(supervisor, TimekeeperCommand)
             try:
-                _serve(keeper, supervisor, command, descriptors)
+                _serve(reaper, supervisor, command, descriptors)
             finally:
                 wire.close_all(descriptors)
 
 
-def _serve(keeper: Timekeeper, supervisor: socket.socket, command: TimekeeperCommand, descriptors: list[int]) -> None:
+def _serve(reaper: Timekeeper, supervisor: socket.socket, command: TimekeeperCommand, descriptors: list[int]) -> None:
     if isinstance(command, Clear):
-        keeper.clear(command)
+        reaper.clear(command)
     elif isinstance(command, Furnish):
-        wire.send(supervisor, *keeper.furnish(command, descriptors))
+        wire.send(supervisor, *reaper.furnish(command, descriptors))
     else:
-        kept, files = keeper.keep(command, descriptors)
+        kept, files = reaper.keep(command, descriptors)
         wire.send(supervisor, kept, files)
         wire.close_all(files)
 

@@ -15,14 +15,14 @@ from ...schemas import BaselineReport, BaselineStatus, HardwareFacts, HarnessErr
 from ..lease import Lease
 from ..roofline import roofline
 from .batch_messages import Batch, Lay, Warm
-from .batch_timing import BATCH_NS, contestant, counted, idle_ns
+from .batch_timing import BATCH_NS, counted, idle_ns, implementation
 from .case_host import MAIN_SEEDS, CaseHost, ask_reference
-from .contest import EVENTS, GRAPH, Contestant
 from .graph_messages import APART, COLD, WARM, Record, Recorded
 from .graph_sets import WEIGHTS_BYTES, calls_in_a_recording, halves, laid
+from .idle_check import until_idle
+from .interleaved import EVENTS, GRAPH, Implementation
 from .launcher import Launcher
-from .messages import HOST, IDLE, Build, Built, Done, Failure, Opened, Release, Stock, Time, Timed
-from .rest import until_it_rests
+from .messages import HOST, IDLE, Build, Built, Done, Failure, Opened, Release, Time, Timed, Upload
 from .supply import LEAST_BATCHES, Supply
 from .timekeeping import TimedBatch, TimedProcess, TimekeeperProcess
 from .worker import Worker, WorkerConfused, WorkerDied
@@ -55,14 +55,14 @@ class TimingHost:
         self._hardware = hardware
         self._guard = asyncio.Lock()
         self._worker: Worker | None = None
-        self._contestants: list[Contestant] = []
+        self._implementations: list[Implementation] = []
         self._process: TimedProcess | None = None
         """The process where it is timed from outside."""
         self._not_replayed = ""
         """Why not, as a clause."""
         self._idle_ns = 0
         """What a batch that is timed from outside takes beside its calls."""
-        self._recorded: list[Contestant] = []
+        self._recorded: list[Implementation] = []
         """The baselines whose calls the device replays; empty where one of them cannot be recorded."""
         self.recorded_calls = 0
         """Calls of one recording."""
@@ -162,18 +162,18 @@ class TimingHost:
         if self._process is not None:
             self._process.go_on()
 
-    def contestants(self) -> list[Contestant]:
+    def implementations(self) -> list[Implementation]:
         """The baselines that can be timed, their batches sized already, without samples."""
-        return [replace(contestant, samples=[]) for contestant in self._contestants]
+        return [replace(implementation, samples=[]) for implementation in self._implementations]
 
     @property
     def is_recorded(self) -> bool:
         """Whether the device replays the baselines' calls."""
         return bool(self._recorded)
 
-    def recorded_contestants(self) -> list[Contestant]:
+    def recorded_implementations(self) -> list[Implementation]:
         """The baselines as the device replays them, their batches sized already, without samples."""
-        return [replace(contestant, samples=[]) for contestant in self._recorded]
+        return [replace(implementation, samples=[]) for implementation in self._recorded]
 
     async def recorded_supply(self) -> Supply | None:
         """The pool that recordings take their input sets from; None where these are too large for one."""
@@ -209,7 +209,7 @@ class TimingHost:
             await ask_reference(self._worker, self._cases.command, Opened)
             state = await self._cases.timed_state()
             for case in await self._cases.timed_cases():
-                await ask_reference(self._worker, Stock(inputs=case.inputs, state=state), Done, [case.file])
+                await ask_reference(self._worker, Upload(inputs=case.inputs, state=state), Done, [case.file])
         except WorkerDied as error:
             raise HarnessError(f"the baselines' process {error}: {self._worker.output}") from error
 
@@ -232,7 +232,7 @@ class TimingHost:
             reasons = "; ".join(f"{status.name}: {status.detail}" for status in statuses)
             raise HarnessError(f"no baseline of {self._problem.name} can be timed: {reasons}")
         names = [status.name for status in statuses if status.ok]
-        self._contestants = [Contestant(name=name, ask=self._time, copies=MAIN_SEEDS) for name in names]
+        self._implementations = [Implementation(name=name, ask=self._time, copies=MAIN_SEEDS) for name in names]
         self._recorded, self._not_replayed = [], ""
         async with lease.exclusive():
             await self._sample(0)
@@ -241,8 +241,8 @@ class TimingHost:
             else:
                 await self._record_all(names)
             await self._sample(QUICK_SAMPLES)
-            timed = self._recorded or self._contestants
-            medians = {contestant.name: contestant.median_ms for contestant in timed}
+            timed = self._recorded or self._implementations
+            medians = {implementation.name: implementation.median_ms for implementation in timed}
             best = min(medians, key=lambda name: medians[name])
             if self._recorded:
                 await self._look_closer(best, medians[best] * 1e6)
@@ -258,7 +258,7 @@ class TimingHost:
         )
 
     async def _sample(self, rounds: int) -> None:
-        timed = self._recorded or self._contestants
+        timed = self._recorded or self._implementations
         for one in timed:
             await one.calibrate()
         for _ in range(rounds):
@@ -290,7 +290,7 @@ class TimingHost:
             if recorded.reason:
                 self._not_replayed = f"{name} cannot be recorded: {recorded.reason}"
                 return
-        self._recorded = [Contestant(name=name, ask=self._replay, copies=self.recorded_calls) for name in names]
+        self._recorded = [Implementation(name=name, ask=self._replay, copies=self.recorded_calls) for name in names]
 
     async def _replay(self, command: Time) -> Timed:
         return await self._time(msgspec.structs.replace(command, form=command.form or COLD))
@@ -310,7 +310,7 @@ class TimingHost:
         assert self._worker is not None
         # The last batch of calibrating says how long a call takes.
         fastest = min(
-            [(await one.ask(Time(calls=one.calls, name=one.name))).ns / one.calls for one in self._contestants]
+            [(await one.ask(Time(calls=one.calls, name=one.name))).ns / one.calls for one in self._implementations]
         )
         supply = await self._cases.supplies.get(round(FASTER * LEAST_BATCHES * BATCH_NS / max(fastest, 1.0)))
         if supply is None or not self._worker.pid:
@@ -325,7 +325,7 @@ class TimingHost:
             await process.clear()
             return
         self._process = process
-        self._contestants = [contestant(name, self._time, supply.most_calls) for name in names]
+        self._implementations = [implementation(name, self._time, supply.most_calls) for name in names]
         await self.measure_idle()
 
     async def _time(self, command: Time) -> Timed:
@@ -334,7 +334,7 @@ class TimingHost:
         if self._process is None:
             timed, _ = await self._living(ask_reference(self._worker, command, Timed))
             if self.on_processor:
-                await until_it_rests(self._worker.pid)
+                await until_idle(self._worker.pid)
             return timed
         if command.warm:
             self._process.go_on()

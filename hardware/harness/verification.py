@@ -10,13 +10,13 @@ from ...schemas import CaseResult, CompileReport, Evidence, Problem, Verdict, Ve
 from . import judgement, redraws, state_verification, wire
 from .case_host import Case, CaseHost
 from .gradient_verification import check_gradients
+from .input_variants import NORMAL, in_words
 from .judgement import Judged, judged
-from .kinds import NORMAL, in_words
 from .launcher import Launcher
 from .messages import UNMEASURABLE, Compared, Done, Dump, Dumped, Load, Output, Ran, Release, Run
 from .state_messages import CheckState, StateChecked
 from .state_verification import check_form, check_rest
-from .suspect import Suspect, Taken
+from .untrusted import Taken, UntrustedCandidate
 from .worker import Worker
 
 _SECOND_LOOK = 2000
@@ -32,7 +32,7 @@ class Verification:
     """One candidate on every case of a problem."""
 
     host: CaseHost
-    suspect: Suspect
+    untrusted: UntrustedCandidate
     results: list[CaseResult] = field(default_factory=list)
     declined: list[str] = field(default_factory=list)
     """What it raised at shapes that the problem does not name."""
@@ -56,7 +56,7 @@ class Verification:
             await self._check_elsewhere(case)
         await self.check_rest_of_state((await self.host.timed_cases())[0])
         self.gradients = await check_gradients(self)
-        await self.suspect.ask(Release(), Done)
+        await self.untrusted.ask(Release(), Done)
 
     async def _check_shape(self, cases: list[Case], *, again: bool) -> None:
         held: list[tuple[Case, tuple[Output, ...]]] = []
@@ -74,7 +74,7 @@ class Verification:
                 await self._settle(held, cases, first=index - 1 if index % 2 else index)
         if again:
             await self._check_repeat(cases[-1], len(cases) - 1)
-        await self.suspect.ask(Release(), Done)
+        await self.untrusted.ask(Release(), Done)
 
     async def _check_calls_in_a_row(self) -> None:
         """Calls each of which finds what the one before it left."""
@@ -85,7 +85,7 @@ class Verification:
             if not result.ok:
                 raise await self._explain(index, case, outputs, result, [])
             await self.check_rest_of_state(case)
-        await self.suspect.ask(Release(), Done)
+        await self.untrusted.ask(Release(), Done)
 
     async def check_rest_of_state(self, case: Case, when: str = "") -> None:
         """What the reference leaves alone must be as it was; ``case`` is the call before.
@@ -94,7 +94,7 @@ class Verification:
             Judged: it is not.
         """
         if self.host.setup is not None:
-            checked, _ = await self.suspect.ask(CheckState(), StateChecked, case=case)
+            checked, _ = await self.untrusted.ask(CheckState(), StateChecked, case=case)
             check_rest(checked, case, when)
 
     async def _check_once(self, case: Case, where: str) -> None:
@@ -137,7 +137,7 @@ class Verification:
             Judged: it failed, or outputs or inputs are not as they must be.
         """
         files = () if command.repeat else (case.file,)
-        ran, _ = await self.suspect.ask(command, Ran, files, case=case)
+        ran, _ = await self.untrusted.ask(command, Ran, files, case=case)
         if ran.touched:
             message = f"it changed what is not its own: {', '.join(ran.touched)}"
             raise judged(Verdict.tampering, message, shape=case.shape, seed=case.seed)
@@ -235,7 +235,7 @@ class Verification:
         return again.got != result.got or "nan" not in again.got
 
     async def _dump(self, slot: int, case: Case) -> tuple[Dumped, list[int]]:
-        dumped, files = await self.suspect.ask(Dump(slot=slot), Dumped, case=case)
+        dumped, files = await self.untrusted.ask(Dump(slot=slot), Dumped, case=case)
         if dumped.changed >= 0:
             wire.close_all(files)
             raise await self._changed(case, dumped.changed)
@@ -246,7 +246,7 @@ class Verification:
         try:
             await self.run(run_on(case, _SECOND_LOOK), case, [])
             await asyncio.sleep(LATE_SECONDS)
-            dumped, files = await self.suspect.ask(Dump(slot=_SECOND_LOOK), Dumped, case=case)
+            dumped, files = await self.untrusted.ask(Dump(slot=_SECOND_LOOK), Dumped, case=case)
             wire.close_all(files)
             works_on = dumped.changed >= 0
         except Judged:
@@ -343,7 +343,12 @@ async def started(launcher: Launcher, compiled: CompileReport) -> Worker:
 
 
 async def load_into(
-    suspect: Suspect, launcher: Launcher, host: CaseHost, problem: Problem, source: str, compiled: CompileReport
+    untrusted: UntrustedCandidate,
+    launcher: Launcher,
+    host: CaseHost,
+    problem: Problem,
+    source: str,
+    compiled: CompileReport,
 ) -> None:
     """Have the candidate imported.
 
@@ -361,7 +366,7 @@ async def load_into(
         roles=host.roles,
     )
     files = () if host.setup_file is None else (host.setup_file,)
-    await suspect.ask(command, Done, files)
+    await untrusted.ask(command, Done, files)
 
 
 async def verify(
@@ -370,15 +375,15 @@ async def verify(
     """Judge a candidate. Every fault of it is a verdict.
 
     Raises:
-        HarnessError: reference or zygote cannot be kept alive.
+        HarnessError: reference or fork_server cannot be kept alive.
     """
     began = time.monotonic()
     worker = await started(launcher, compiled)
     worker.yield_to_others()
-    verification = Verification(host, Suspect(worker, seconds))
+    verification = Verification(host, UntrustedCandidate(worker, seconds))
     verdict, evidence = Verdict.correct, None
     try:
-        await load_into(verification.suspect, launcher, host, problem, source, compiled)
+        await load_into(verification.untrusted, launcher, host, problem, source, compiled)
         await verification.check_everything()
     except Judged as found:
         verdict, evidence = found.verdict, found.evidence

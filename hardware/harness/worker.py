@@ -77,7 +77,7 @@ class Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether it has not ended: its keeper tells of an end at once, or is gone with it."""
+        """Whether it has not ended: its reaper tells of an end at once, or is gone with it."""
         if self._ended is not None:
             return False
         try:
@@ -184,7 +184,7 @@ class Worker:
             await self._await_end()
 
     def abandon(self) -> None:
-        """Let go without waiting: its keeper kills it."""
+        """Let go without waiting: its reaper kills it."""
         if self._ended is None:
             self._ended = Ended(exit_code=-1, signal=signal.SIGKILL)
             self._close()
@@ -196,7 +196,7 @@ class Worker:
                 async with asyncio.timeout(KILL_SECONDS):
                     ended, _ = await self._leash.receive(Ended)
             except (EOFError, OSError, ValueError):
-                # The keeper is gone too, which only a dying zygote does to it.
+                # The reaper is gone too, which only a dying fork_server does to it.
                 pass
             finally:
                 self._ended = self._ended or ended

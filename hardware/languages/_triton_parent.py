@@ -1,7 +1,7 @@
 """Keeps Triton imported and forks a child for each candidate: none pays for the import, and none meets another.
 
 The parent runs nothing of a candidate and never sees its text: that goes to the child over a channel of its own. Each
-child has a keeper (:mod:`..harness.keeper`), no network, a PID namespace and files that it can only read outside its
+child has a reaper (:mod:`..harness.reaper`), no network, a PID namespace and files that it can only read outside its
 scratch folder, as far as the kernel permits; the layers in force are in its first message.
 
 Usage: ``python -m kernelswarm.hardware.languages._triton_parent DESCRIPTOR TARGET``; it serves the socket

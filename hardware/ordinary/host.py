@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...schemas import Accelerator, HardwareFacts, Pool, Problem, ProblemFacts, Timing
-from ..harness import contest
-from ..harness.bystanders import Bystanders
-from ..harness.contest import CANDIDATE, Part
+from ..harness import interleaved
+from ..harness.background_load import BackgroundLoad
+from ..harness.interleaved import CANDIDATE, Part
 from ..harness.messages import HOST
 from ..harness.scratch import Scratch
 from ..harness.sizes import LARGE_BYTES, MAIN_SEEDS, bytes_of
@@ -104,7 +104,7 @@ class OrdinaryHost:
                 # One of them may still be asked something, by a thread.
                 await asyncio.shield(self._end_baselines())
                 raise
-        return contest.result(parts, table=DEVICE_SPREADS if self.settings.accelerator else SPREADS)
+        return interleaved.result(parts, table=DEVICE_SPREADS if self.settings.accelerator else SPREADS)
 
     async def _some_processes(self, text: str, lease: Lease, count: int) -> list[Part]:
         """Time ``count`` fresh processes that are started at once."""
@@ -121,7 +121,7 @@ class OrdinaryHost:
 
     async def _hold(self, candidate: Runner) -> Part:
         runners = [*self._baselines, candidate]
-        others = Bystanders([runner.process.pid for runner in runners])
+        others = BackgroundLoad([runner.process.pid for runner in runners])
         part = await asyncio.to_thread(hold, self._baselines, candidate)
         return Part(part.series, others.share())
 

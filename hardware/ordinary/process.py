@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from .. import subprocesses
+from ..harness.idle_check import POLL_SECONDS, QUIET_LOOKS, RESTLESS_SECONDS, runs
 from ..harness.messages import HOST, Ended
-from ..harness.rest import POLL_SECONDS, QUIET_LOOKS, RESTLESS_SECONDS, runs
 from ..harness.worker import describe_end
 from .trust import CONFINED
 
@@ -151,7 +151,7 @@ class OrdinaryProcess:
         """
         return self._sampled({"do": "kept", "seed": seed}, seconds)
 
-    def rest(self) -> None:
+    def wait_until_idle(self) -> None:
         """Wait until its threads sleep, so that they take no time from the next process.
 
         Raises:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from ...schemas import Series
-from ..harness.contest import MOST_CALLS, SLOW_NS, WARM_NS, Part, Spread, Spreads
-from ..harness.rest import LEAST_NS, Rest
+from ..harness.idle_check import LEAST_NS, IdleCheck
+from ..harness.interleaved import MOST_CALLS, SLOW_NS, WARM_NS, Part, Spread, Spreads
 from .process import OrdinaryProcess
 
 BATCH_NS = 25_000_000
@@ -27,7 +27,7 @@ SPREADS: Spreads = (
     (1_000_000, Spread(process=0.04, run=0.03, beside=0.2)),
     (math.inf, Spread(process=0.1, run=0.03, beside=0.15)),
 )
-"""As :data:`..harness.contest.SPREADS`, of ordinary processes."""
+"""As :data:`..harness.interleaved.SPREADS`, of ordinary processes."""
 DEVICE_SPREADS: Spreads = ((math.inf, Spread(process=0.03, run=0.03)),)
 """The same on an accelerator, whatever a call takes: short ones are the host's work of launching them, 10 to 50 us.
 Nobody has measured it yet: ``benchmarks/ordinary.py`` does, on a machine with an accelerator."""
@@ -48,11 +48,11 @@ class Runner:
     empty: dict[int, list[int]] = field(default_factory=dict)
     """What batches of so many calls of nothing took, nanoseconds."""
     samples: list[int] = field(default_factory=list)
-    others: Rest = field(init=False)
+    others: IdleCheck = field(init=False)
     """What its process does while others are timed."""
 
     def __post_init__(self) -> None:
-        self.others = Rest(self.process.pid)
+        self.others = IdleCheck(self.process.pid)
 
     def calibrate(self) -> None:
         """Find out how many calls make a batch, and warm up: the first calls are made here.
@@ -70,7 +70,7 @@ class Runner:
             self._grow(elapsed)
         self.warm = 0 if ns >= SLOW_NS * self.calls else max(self.copies, min(self.calls, self._calls_in(WARM_NS, ns)))
         self.is_calibrated = True
-        self.process.rest()
+        self.process.wait_until_idle()
 
     def sample(self) -> None:
         """Time one batch, and wait until the process rests.
@@ -85,7 +85,7 @@ class Runner:
         self.samples.append(max(1, round(ns / self.calls)))
         if elapsed < BATCH_NS / 2:
             self._grow(elapsed)
-        self.process.rest()
+        self.process.wait_until_idle()
         self.others.begin()
 
     def check_rest(self) -> None:

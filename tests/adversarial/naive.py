@@ -34,7 +34,7 @@ def imported(name: str, path: Path) -> types.ModuleType:
     return module
 
 
-def contest(problem: types.ModuleType, candidate: types.ModuleType) -> tuple:
+def interleave(problem: types.ModuleType, candidate: types.ModuleType) -> tuple:
     """Reference, kernel and inputs; a candidate that brings its own inputs gets them."""
     if hasattr(problem, "Model"):
         made = []
@@ -63,7 +63,7 @@ def wait_for_threads() -> None:
 
 
 def judge(problem: types.ModuleType, path: Path, *, reference_first: bool) -> dict:
-    reference, kernel, inputs = contest(problem, imported("candidate", path))
+    reference, kernel, inputs = interleave(problem, imported("candidate", path))
     expected = reference(*inputs) if reference_first else None
     started = time.perf_counter()
     for _ in range(CALLS):

@@ -116,7 +116,7 @@ def test_a_call_of_microseconds_is_overhead() -> None:
     assert measured(far).bottleneck is Bottleneck.overhead
 
 
-def test_what_a_knob_did_is_evidence() -> None:
+def test_what_a_tunable_did_is_evidence() -> None:
     plan = NodePlanned(parent="n001", intent=Intent.improve, memory=MemoryOperator.inherit)
     event = CandidateProfiled(report=given.profile(1.0, 3.0))
     graph = graph_with(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from ground import GroundOf, shared
+from context import GroundOf, shared
 from waiting import eventually
 
 import given
@@ -44,9 +44,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def ground(home: Path) -> AsyncIterator[GroundOf]:
-    async with shared(home, "bare") as ground:
-        yield ground
+async def context(home: Path) -> AsyncIterator[GroundOf]:
+    async with shared(home, "bare") as context:
+        yield context
 
 
 async def ended(running: Search) -> SearchGraph:
@@ -55,19 +55,19 @@ async def ended(running: Search) -> SearchGraph:
     return running.graph
 
 
-async def search(ground: GroundOf, problem: Problem, options: SearchOptions) -> SearchGraph:
-    async with session_on(await ground(problem), options) as running:
+async def search(context: GroundOf, problem: Problem, options: SearchOptions) -> SearchGraph:
+    async with session_on(await context(problem), options) as running:
         return await ended(running)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def parent(home: Path, ground: GroundOf) -> SearchGraph:
-    return await search(ground, load_problem(home / "small.py"), SearchOptions(budget=4, seed=3))
+async def parent(home: Path, context: GroundOf) -> SearchGraph:
+    return await search(context, load_problem(home / "small.py"), SearchOptions(budget=4, seed=3))
 
 
-async def forked(ground: GroundOf, home: Path, session: str, node: str, at: str = "", budget: int = 3) -> SearchGraph:
+async def forked(context: GroundOf, home: Path, session: str, node: str, at: str = "", budget: int = 3) -> SearchGraph:
     point = fork_point(await read_session(home, session), node, at)
-    on = await ground(point.opened.problem)
+    on = await context(point.opened.problem)
     async with session_on(on, point.options(budget=budget), origin=point.origin) as running:
         return await ended(running)
 
@@ -91,9 +91,9 @@ def replayed(session: RecordedSession) -> bool:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_fork_goes_on_from_its_node_and_copies_nothing(
-    ground: GroundOf, home: Path, parent: SearchGraph
+    context: GroundOf, home: Path, parent: SearchGraph
 ) -> None:
-    child = await forked(ground, home, parent.session, "n002")
+    child = await forked(context, home, parent.session, "n002")
     first, *others = child.own()
     assert child.opened is not None and child.opened.origin is not None
     assert (child.opened.origin.session, child.opened.origin.node) == (parent.session, "n002")
@@ -113,12 +113,12 @@ async def test_a_fork_goes_on_from_its_node_and_copies_nothing(
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_fork_of_a_fork_as_of_an_event_reads_through_to_the_first(
-    ground: GroundOf, home: Path, parent: SearchGraph
+    context: GroundOf, home: Path, parent: SearchGraph
 ) -> None:
-    child = await forked(ground, home, parent.session, "n001", budget=2)
+    child = await forked(context, home, parent.session, "n001", budget=2)
     recorded = await read_session(home, child.session)
     told = [envelope for _, envelope in recorded.events if isinstance(envelope.event(), NodeDiagnosed)]
-    grandchild = await forked(ground, home, child.session, "", told[0].id[:12], budget=2)
+    grandchild = await forked(context, home, child.session, "", told[0].id[:12], budget=2)
     assert {"n001", told[0].node} <= set(grandchild.inheritance.nodes), "the parent's and the child's"
     assert child.own()[-1].name not in grandchild.inheritance.nodes, "it was diagnosed later"
     assert grandchild.own()[0].plan is not None and grandchild.own()[0].plan.intent is Intent.remeasure
@@ -151,8 +151,8 @@ async def test_an_imported_parent_is_read_from_the_log_and_nothing_measured_else
 
 @pytest.mark.thorough
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_running_parent_can_be_forked(ground: GroundOf, home: Path) -> None:
-    async with session_on(await ground(load_problem(home / "small.py")), SearchOptions(budget=60)) as running:
+async def test_a_running_parent_can_be_forked(context: GroundOf, home: Path) -> None:
+    async with session_on(await context(load_problem(home / "small.py")), SearchOptions(budget=60)) as running:
         child: SearchGraph | None = None
         async for _, event in running.events():
             if child is None and isinstance(event, NodeDiagnosed):
@@ -175,10 +175,10 @@ async def _when_recorded(home: Path, session: str, node: str) -> SearchGraph:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_seeds_of_the_same_problem_are_measured_first_as_they_are(
-    ground: GroundOf, home: Path, parent: SearchGraph
+    context: GroundOf, home: Path, parent: SearchGraph
 ) -> None:
     options = SearchOptions(budget=6, seed=9, seed_from=(parent.session,), inject=1.0)
-    graph = await search(ground, load_problem(home / "small.py"), options)
+    graph = await search(context, load_problem(home / "small.py"), options)
     assert graph.opened is not None
     kernels = graph.opened.seed_kernels
     assert 1 <= len(kernels) <= 2 and len({kernel.sha256 for kernel in kernels}) == len(kernels)
@@ -199,9 +199,9 @@ async def test_seeds_of_the_same_problem_are_measured_first_as_they_are(
 @pytest.mark.thorough
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_like_problem_is_seeded_with_settings_written_anew(
-    ground: GroundOf, home: Path, parent: SearchGraph
+    context: GroundOf, home: Path, parent: SearchGraph
 ) -> None:
-    graph = await search(ground, load_problem(home / "wider.py"), SearchOptions(budget=3, seed_from=("auto",)))
+    graph = await search(context, load_problem(home / "wider.py"), SearchOptions(budget=3, seed_from=("auto",)))
     assert graph.opened is not None
     (kernel,) = graph.opened.seed_kernels
     assert kernel.adapted and 0.6 <= kernel.similarity < 1.0

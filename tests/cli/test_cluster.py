@@ -91,11 +91,11 @@ def make_home(home: Path) -> Path:
 async def test_a_session_waits_for_workers_is_killed_resumed_replayed_and_forked_over_a_cluster(
     tmp_path: Path, start: Callable[..., Any]
 ) -> None:
-    user, keeper, far = tmp_path / "user", tmp_path / "keeper", tmp_path / "far"
+    user, reaper, far = tmp_path / "user", tmp_path / "reaper", tmp_path / "far"
     problem = make_home(user)
     async with nats_server(tmp_path / "nats", "") as port:
         cluster = ("--nats", f"nats://127.0.0.1:{port}")
-        await says(await start(keeper, "record", *cluster), "recording")
+        await says(await start(reaper, "record", *cluster), "recording")
 
         # Nobody is there to do the work: it says so, and with which command somebody joins.
         asked = ("--pool", "bare", "--budget", 2, "--minutes", "0.02", "--no-workers")

@@ -9,7 +9,7 @@ from rich.console import Console
 
 import given
 from kernelswarm.cli.display import live, terminal
-from kernelswarm.cli.display.dashboard import Picture
+from kernelswarm.cli.display.dashboard import Dashboard
 from kernelswarm.cli.display.live import Lines, Silent, open_display
 from kernelswarm.graph.session_graph import SearchGraph
 
@@ -17,37 +17,37 @@ FIRST_DIAGNOSED = 7
 """Events of the session until its first node is judged."""
 
 
-def drawn(picture: Picture) -> str:
+def drawn(dashboard: Dashboard) -> str:
     console = Console(width=110, file=io.StringIO(), record=True)
-    console.print(picture)
+    console.print(dashboard)
     return console.export_text()
 
 
-def followed(picture: Picture, events: int | None, clock: list[float]) -> Picture:
-    """The picture after the session's first ``events`` events, one a second."""
+def followed(dashboard: Dashboard, events: int | None, clock: list[float]) -> Dashboard:
+    """The dashboard after the session's first ``events`` events, one a second."""
     graph = SearchGraph("rmsnorm-7kq2m")
     swarm = SimpleNamespace(doing=lambda: {"host.1.profiler.1": "rmsnorm-7kq2m/n002", "host.1.verifier.1": "s"})
-    picture.opened(SimpleNamespace(session=graph.session, graph=graph, swarm=swarm))  # type: ignore[arg-type]
+    dashboard.opened(SimpleNamespace(session=graph.session, graph=graph, swarm=swarm))  # type: ignore[arg-type]
     for index, (event, node) in enumerate(list(a_session())[:events]):
         clock[0] += 1.0
         envelope = given.said(event, node=node, cause=str(index))
         graph.apply(envelope, event)
-        picture.show(envelope, event)
-    return picture
+        dashboard.show(envelope, event)
+    return dashboard
 
 
 def test_before_the_session_it_says_what_is_happening() -> None:
     clock = [0.0]
-    picture = Picture(lambda: clock[0])
-    picture.notice("admitting rmsnorm")
+    dashboard = Dashboard(lambda: clock[0])
+    dashboard.notice("admitting rmsnorm")
     clock[0] = 3.0
-    assert "admitting rmsnorm  3 s" in drawn(picture)
+    assert "admitting rmsnorm  3 s" in drawn(dashboard)
 
 
 def test_it_shows_progress_candidates_and_who_does_what() -> None:
     clock = [0.0]
-    picture = followed(Picture(lambda: clock[0]), FIRST_DIAGNOSED + 1, clock)
-    shown = drawn(picture)
+    dashboard = followed(Dashboard(lambda: clock[0]), FIRST_DIAGNOSED + 1, clock)
+    shown = drawn(dashboard)
     assert "1/3 candidates" in shown and "best 1.25x" in shown
     assert "12/min" not in shown and "10/min" in shown  # counted from the baselines on: one in six seconds
     assert "baselines  eager 2.000 ms" in shown and "best path  n001 1.25x" in shown
@@ -56,7 +56,7 @@ def test_it_shows_progress_candidates_and_who_does_what() -> None:
 
 
 def test_it_shows_the_path_to_the_best_and_why_others_failed() -> None:
-    shown = drawn(followed(Picture(lambda: 0.0), None, [0.0]))
+    shown = drawn(followed(Dashboard(lambda: 0.0), None, [0.0]))
     assert "n001 1.25x → n002 2.00x" in shown
     assert "compile error" in shown and "expected ';' [-W]" in shown
     assert "closed; writing down what was learned" in shown
@@ -71,7 +71,7 @@ def test_without_a_screen_there_are_plain_lines_or_nothing(quiet: bool, kind: ty
 def test_a_screen_gets_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "is_screen", lambda: True)
     with open_display(quiet=False) as display:
-        assert isinstance(display, Picture)
+        assert isinstance(display, Dashboard)
 
 
 def test_lines_tell_baselines_diagnoses_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from kernelswarm.hardware.harness.bystanders import Bystanders
-from kernelswarm.hardware.harness.contest import CANDIDATE, Part, result, spread_of
+from kernelswarm.hardware.harness.background_load import BackgroundLoad
+from kernelswarm.hardware.harness.interleaved import CANDIDATE, Part, result, spread_of
 from kernelswarm.schemas import Series
 
 BUSY = "while True: pass"
@@ -17,7 +17,7 @@ BUSY = "while True: pass"
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_work_of_others_counts_and_our_own_does_not() -> None:
     with subprocess.Popen([sys.executable, "-c", BUSY]) as worker:
-        ours, others = Bystanders([worker.pid]), Bystanders([])
+        ours, others = BackgroundLoad([worker.pid]), BackgroundLoad([])
         deadline = time.monotonic() + 60
         while others.share() < ours.share() + 0.05 and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -28,7 +28,7 @@ def test_work_of_others_counts_and_our_own_does_not() -> None:
 
 
 def test_a_process_that_is_gone_has_done_nothing() -> None:
-    assert 0.0 <= Bystanders([2**22 - 1]).share() <= 1.0
+    assert 0.0 <= BackgroundLoad([2**22 - 1]).share() <= 1.0
 
 
 def test_the_more_others_do_the_wider_the_interval() -> None:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from kernelswarm.hardware.harness.bystanders import Bystanders
+from kernelswarm.hardware.harness.background_load import BackgroundLoad
 from kernelswarm.hardware.harness.clocks import CLOCK_TRIES, Ballot, Batch, Found, Said, work_ns
 from kernelswarm.hardware.harness.messages import Timed
 
@@ -41,11 +41,14 @@ SLOW_MACHINE_IN_THE_CONTEST = said(
     batch(1886, 22_250, 22_350, 22_400), batch(126, 10_800, 18_500, 17_100, 45), counted=15_900
 )
 FOUND = {
-    "works less, on a machine that was slower in the contest": (SLOW_MACHINE_IN_THE_CONTEST, Found.waited),
+    "works less, on a machine that was slower in the interleaved benchmark": (
+        SLOW_MACHINE_IN_THE_CONTEST,
+        Found.waited,
+    ),
     "alone": (QUIET, Found.agrees),
     "two threads beside others": (WAITED, Found.waited),
     "two threads that spin beside others": (SPINS, Found.waited),
-    "slower than in the contest": (SLOWER, Found.agrees_beside),
+    "slower than in the interleaved benchmark": (SLOWER, Found.agrees_beside),
     "our clock was read late": (WOKEN_LATE, Found.differs),
     "works less in short batches": (WORKS_LESS_WHEN_COUNTED, Found.differs),
     "shows less in short batches": (SHOWS_LESS_WHEN_COUNTED, Found.differs),
@@ -152,6 +155,6 @@ def test_processor_time_of_another_process_is_known() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_others_are_counted_in_cores() -> None:
-    others = Bystanders([])
+    others = BackgroundLoad([])
 
     assert 0.0 <= others.cores() <= (os.cpu_count() or 1)

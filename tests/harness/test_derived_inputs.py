@@ -7,7 +7,7 @@ import torch
 
 from kernelswarm.hardware.harness import derived
 from kernelswarm.hardware.harness.derived import derive
-from kernelswarm.hardware.harness.kinds import (
+from kernelswarm.hardware.harness.input_variants import (
     ALL,
     BOTH,
     CENTRED,

@@ -59,7 +59,7 @@ class Judge:
         return timed.kept
 
     def everything(self) -> int:
-        """A contest, and calls on unseen data; how many outputs were wrong."""
+        """An interleaved benchmark, and calls on unseen data; how many outputs were wrong."""
         for _ in range(BATCHES):
             self.time(CONTEST)
         for _ in range(BATCHES):
@@ -94,7 +94,7 @@ def test_who_computes_in_untimed_calls_what_it_returns_in_timed_ones_is_wrong(st
     answers: dict[int, torch.Tensor] = {}
 
     def kernel(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        """Tells other data from a few spoilt elements by a sample, and answers all new data at once."""
+        """Tells other data from a few poisoned elements by a sample, and answers all new data at once."""
         if all(one is not x for one, _ in seen):
             seen.append((x, w))
         for turn, (one, other) in enumerate(seen):
@@ -123,7 +123,7 @@ def test_between_batches_nothing_is_whole_and_a_call_that_raises_spoils_nothing_
     before = [[one.clone() for one in copy] for copy in stopwatch.copies]
     judge = Judge(stopwatch, lambda x, w: x @ w)
     judge.time(CONTEST)
-    spoilt = [
+    poisoned = [
         any(not torch.equal(one, was) for one, was in zip(copy, whole, strict=True))
         for copy, whole in zip(stopwatch.copies, before, strict=True)
     ]
@@ -136,5 +136,5 @@ def test_between_batches_nothing_is_whole_and_a_call_that_raises_spoils_nothing_
     for _ in range(BATCHES):
         judge.time(CONTEST)
 
-    assert all(spoilt)
+    assert all(poisoned)
     assert judge.wrong == 0

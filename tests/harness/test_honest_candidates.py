@@ -6,7 +6,7 @@ import pytest
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.held_out import HELD_OUT, LARGER
-from kernelswarm.hardware.harness.kinds import KINDS
+from kernelswarm.hardware.harness.input_variants import KINDS
 from kernelswarm.hardware.languages.cpp import LOADER
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import Problem, ProblemFacts, Verdict, encode

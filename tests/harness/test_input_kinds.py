@@ -7,7 +7,7 @@ import pytest
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.held_out import HELD_OUT, LARGER
-from kernelswarm.hardware.harness.kinds import CENTRED, KINDS, VALUE_KINDS
+from kernelswarm.hardware.harness.input_variants import CENTRED, KINDS, VALUE_KINDS
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import Problem, ProblemError, ProblemFacts, Verdict, VerifyReport
 

@@ -14,7 +14,7 @@ from kernelswarm.hardware.harness.bounds import Tolerance
 from kernelswarm.hardware.harness.case_host import CaseHost
 from kernelswarm.hardware.harness.compare import Target
 from kernelswarm.hardware.harness.held_out import HELD_OUT
-from kernelswarm.hardware.harness.kinds import ALL, CENTRED, FAR, FEW, STRIDED
+from kernelswarm.hardware.harness.input_variants import ALL, CENTRED, FAR, FEW, STRIDED
 from kernelswarm.hardware.harness.launcher import Launcher
 from kernelswarm.hardware.harness.timing_host import TimingHost
 from kernelswarm.hardware.problem_files import load_problem

@@ -75,11 +75,11 @@ async def test_a_reference_that_was_killed_is_replaced_with_the_same_cases(devic
 
 async def test_a_zygote_that_was_killed_is_replaced(device: Device, problem: Problem) -> None:
     report, _ = await device.compile(RIGHT, "cpp")
-    zygote = device._launcher._process
-    assert zygote is not None
+    fork_server = device._launcher._process
+    assert fork_server is not None
 
-    zygote.kill()
-    await zygote.wait()
+    fork_server.kill()
+    await fork_server.wait()
 
     assert (await device.verify(problem, RIGHT, report)).verdict is Verdict.correct
 
@@ -89,11 +89,11 @@ async def test_baselines_that_end_with_their_zygote_are_replaced(
 ) -> None:
     report, _ = await device.compile(RIGHT, "cpp")
     assert (await device.profile(problem, facts, RIGHT, report)).verdict is Verdict.correct
-    zygote = device._launcher._process
-    assert zygote is not None
+    fork_server = device._launcher._process
+    assert fork_server is not None
 
-    zygote.kill()
-    await zygote.wait()
+    fork_server.kill()
+    await fork_server.wait()
 
     assert (await device.profile(problem, facts, RIGHT, report)).verdict is Verdict.correct
 

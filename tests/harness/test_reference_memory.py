@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from kernelswarm.hardware.harness import reference
-from kernelswarm.hardware.harness.kinds import NORMAL
+from kernelswarm.hardware.harness.input_variants import NORMAL
 from kernelswarm.hardware.harness.messages import MakeCase, Open
 from kernelswarm.hardware.harness.place import MainMemory
 from kernelswarm.schemas import ProblemFormat

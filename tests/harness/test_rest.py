@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from kernelswarm.hardware.harness.clocks import work_ns
-from kernelswarm.hardware.harness.rest import LEAST_NS, Rest
+from kernelswarm.hardware.harness.idle_check import LEAST_NS, IdleCheck
 
 pytestmark = pytest.mark.skipif(work_ns(os.getpid()) is None, reason="this system does not tell it")
 
@@ -30,7 +30,7 @@ def test_a_process_that_computes_is_found(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
     with running("import threading\nthreading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()") as pid:
-        rest, began = Rest(pid), work_ns(pid)
+        rest, began = IdleCheck(pid), work_ns(pid)
         assert began is not None
         rest.begin()
         deadline = time.monotonic() + 60
@@ -46,7 +46,7 @@ def test_a_process_that_computes_is_found(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_process_that_waits_rests() -> None:
     with running("import time\ntime.sleep(600)") as pid:
-        rest = Rest(pid)
+        rest = IdleCheck(pid)
         rest.begin()
         time.sleep(4 * LEAST_NS / 1e9)
         rest.end()
@@ -54,7 +54,7 @@ def test_a_process_that_waits_rests() -> None:
 
 
 def test_a_short_rest_and_an_unknown_process_say_nothing() -> None:
-    rest = Rest(0)
+    rest = IdleCheck(0)
     rest.begin()
     rest.end()
     assert (rest.used_ns, rest.rested_ns) == (0, 0)

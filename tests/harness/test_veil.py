@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from kernelswarm.hardware.harness.veil import SPOTS, Veil, generator
+from kernelswarm.hardware.harness.poisoning import SPOTS, Poisoning, generator
 
 CPU = torch.device("cpu")
 NUMBERS = torch.randn(64, 512, generator=torch.Generator().manual_seed(7))
@@ -31,16 +31,16 @@ def bits(tensor: torch.Tensor) -> bytes:
 def test_elements_are_replaced_by_others_of_the_tensor_and_put_back(make: Callable[[], torch.Tensor]) -> None:
     tensor = make()
     before, values = bits(tensor), set(tensor.flatten().tolist())
-    veil = Veil([tensor], generator(CPU))
+    poisoning = Poisoning([tensor], generator(CPU))
     assert bits(tensor) == before
 
-    veil.spoil()
-    spoilt = bits(tensor)
+    poisoning.poison()
+    poisoned = bits(tensor)
     if tensor.is_contiguous() and not tensor.is_complex():
         assert values.issuperset(tensor.flatten().tolist())
-    veil.restore()
+    poisoning.restore()
 
-    assert spoilt != before
+    assert poisoned != before
     assert bits(tensor) == before
 
 
@@ -49,20 +49,20 @@ def test_what_lies_between_the_elements_is_neither_changed_nor_handed_out() -> N
     tensor = wide[:, :8]
     tensor.copy_(torch.arange(64).reshape(8, 8))
     for _ in range(20):
-        veil = Veil([tensor], generator(CPU))
-        veil.spoil()
+        poisoning = Poisoning([tensor], generator(CPU))
+        poisoning.poison()
         assert int(tensor.max()) < 64
         assert bool((wide[:, 8:] == 10**6).all())
-        veil.restore()
+        poisoning.restore()
         assert torch.equal(tensor, torch.arange(64).reshape(8, 8))
 
 
 def test_not_a_number_keeps_its_bits() -> None:
     patterns = torch.randint(0x7F800001, 0x7FFFFFFF, (4096,), dtype=torch.int32)
     tensor = patterns.view(torch.float32)
-    veil = Veil([tensor], generator(CPU))
-    veil.spoil()
-    veil.restore()
+    poisoning = Poisoning([tensor], generator(CPU))
+    poisoning.poison()
+    poisoning.restore()
     assert torch.equal(tensor.view(torch.int32), patterns)
 
 
@@ -70,10 +70,10 @@ def test_what_is_replaced_is_new_each_time_and_little() -> None:
     tensor = torch.arange(1 << 20)
     changed = []
     for _ in range(2):
-        veil = Veil([tensor], generator(CPU))
-        veil.spoil()
+        poisoning = Poisoning([tensor], generator(CPU))
+        poisoning.poison()
         changed.append({int(at) for at in (tensor != torch.arange(1 << 20)).nonzero()})
-        veil.restore()
+        poisoning.restore()
     assert SPOTS / 2 < len(changed[0]) <= SPOTS
     assert changed[0] != changed[1]
 
@@ -84,10 +84,10 @@ def test_every_tensor_may_be_the_one() -> None:
     chosen = set()
     for _ in range(200):
         before = [one.clone() for one in (large, small, nested)]
-        veil = Veil(inputs, generator(CPU))
-        veil.spoil()
+        poisoning = Poisoning(inputs, generator(CPU))
+        poisoning.poison()
         chosen |= {index for index, one in enumerate((large, small, nested)) if not torch.equal(one, before[index])}
-        veil.restore()
+        poisoning.restore()
     assert chosen == {0, 1, 2}
 
 
@@ -96,8 +96,8 @@ def test_every_tensor_may_be_the_one() -> None:
 )
 def test_inputs_with_nothing_to_replace_are_left_alone(inputs: list[object]) -> None:
     before = [bits(one) for one in inputs if isinstance(one, torch.Tensor)]
-    veil = Veil(inputs, generator(CPU))
-    veil.spoil()
+    poisoning = Poisoning(inputs, generator(CPU))
+    poisoning.poison()
     assert [bits(one) for one in inputs if isinstance(one, torch.Tensor)] == before
-    veil.restore()
+    poisoning.restore()
     assert [bits(one) for one in inputs if isinstance(one, torch.Tensor)] == before

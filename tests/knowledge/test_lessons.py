@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelswarm.knowledge import Trial, best_trials, distill, failures, knob_effects
+from kernelswarm.knowledge import Trial, best_trials, distill, failures, tunable_effects
 from kernelswarm.knowledge import front_matter as fm
 from kernelswarm.schemas import (
     Interval,
@@ -29,7 +29,7 @@ def trial(node: str, speedup: float, parent: str = "p", verdict: Verdict = Verdi
     return Trial(node=node, parent=parent, recipe=recipe, verdict=verdict, speedup=speedup, evidence=(f"e-{node}",))
 
 
-def test_a_knob_is_judged_by_pairs_that_differ_in_it_alone():
+def test_a_tunable_is_judged_by_pairs_that_differ_in_it_alone():
     trials = [
         trial("a", 1.0, huge=False, grain=1),
         trial("b", 2.0, huge=True, grain=1),
@@ -37,33 +37,33 @@ def test_a_knob_is_judged_by_pairs_that_differ_in_it_alone():
         trial("d", 0.5 * 3, huge=True, grain=8, parent="q"),
         trial("e", 9.0, huge=True, grain=64, vector=16),
     ]
-    huge, grain = knob_effects(trials)
-    assert (huge.knob, huge.better, huge.worse) == ("huge", True, False)
+    huge, grain = tunable_effects(trials)
+    assert (huge.tunable, huge.better, huge.worse) == ("huge", True, False)
     assert huge.ratio == pytest.approx((2.0 * 1.5) ** 0.5)
     assert (huge.low, huge.high, huge.pairs, huge.parents) == (1.5, 2.0, 2, 1)
-    assert (grain.knob, grain.better, grain.worse, grain.pairs) == ("grain", 1, 8, 2)
+    assert (grain.tunable, grain.better, grain.worse, grain.pairs) == ("grain", 1, 8, 2)
     assert grain.low == 1.0 and grain.high == pytest.approx(4 / 3)
 
 
-def test_a_knob_that_one_recipe_lacks_is_compared_with_its_absence():
-    (effect,) = knob_effects([trial("a", 1.0, x=1), trial("b", 2.0, x=1, stream=True)])
-    assert (effect.knob, effect.better, effect.worse) == ("stream", True, None)
+def test_a_tunable_that_one_recipe_lacks_is_compared_with_its_absence():
+    (effect,) = tunable_effects([trial("a", 1.0, x=1), trial("b", 2.0, x=1, stream=True)])
+    assert (effect.tunable, effect.better, effect.worse) == ("stream", True, None)
 
 
 def test_one_true_and_text_are_three_settings():
     trials = [trial("a", 1.0, x=1), trial("b", 2.0, x=True), trial("c", 4.0, x="1")]
-    assert {(e.better, e.worse) for e in knob_effects(trials)} == {(True, 1), ("1", True), ("1", 1)}
+    assert {(e.better, e.worse) for e in tunable_effects(trials)} == {(True, 1), ("1", True), ("1", 1)}
 
 
 def test_noise_and_wrong_trials_teach_nothing():
-    assert knob_effects([trial("a", 1.0, x=1), trial("b", 1.01, x=2)]) == ()
-    assert knob_effects([trial("a", 1.0, x=1), trial("b", 0.0, x=2, verdict=Verdict.wrong_numbers)]) == ()
-    assert knob_effects([trial("a", 1.0, x=1), trial("b", 5.0, x=2, verdict=Verdict.tampering)]) == ()
+    assert tunable_effects([trial("a", 1.0, x=1), trial("b", 1.01, x=2)]) == ()
+    assert tunable_effects([trial("a", 1.0, x=1), trial("b", 0.0, x=2, verdict=Verdict.wrong_numbers)]) == ()
+    assert tunable_effects([trial("a", 1.0, x=1), trial("b", 5.0, x=2, verdict=Verdict.tampering)]) == ()
 
 
 def test_the_order_of_the_trials_does_not_matter():
     trials = [trial(str(i), 1.0 + i / 7, a=i % 3, b=i % 2) for i in range(12)]
-    assert knob_effects(trials) == knob_effects(trials[::-1])
+    assert tunable_effects(trials) == tunable_effects(trials[::-1])
     assert best_trials(trials) == best_trials(trials[::-1])
 
 
@@ -89,7 +89,7 @@ def test_a_setting_that_never_worked_is_a_failure():
         trial("d", 0.0, math="odd", verdict=wrong),
     ]
     (failure,) = failures(trials)
-    assert (failure.knob, failure.value, failure.verdict, failure.count) == ("math", "fast", wrong, 2)
+    assert (failure.tunable, failure.value, failure.verdict, failure.count) == ("math", "fast", wrong, 2)
 
 
 def session() -> list[Trial]:
@@ -128,7 +128,7 @@ def test_no_win_is_a_lesson_and_nothing_measured_is_none():
     assert distill(PROBLEM, FACTS, POOL, [], session="s") is None
 
 
-def test_a_kernel_without_knobs_leaves_its_idea():
+def test_a_kernel_without_tunables_leaves_its_idea():
     idea = Trial(node="a", speedup=2.0, rationale="Huge pages for the output.")
     skill = distill(PROBLEM, FACTS, POOL, [idea], session="s")
     assert "Huge pages for the output." in skill.text and skill.recipes == ()

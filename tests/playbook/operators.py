@@ -1,4 +1,4 @@
-"""Operators that generated candidates are compared on with eager PyTorch, with the inputs and knobs for it.
+"""Operators that generated candidates are compared on with eager PyTorch, with the inputs and tunables for it.
 
 Every operator is captured at its first inputs only; the one candidate must be right for all of them.
 """

@@ -1,4 +1,4 @@
-"""Partition, knobs and proposals: pure, no torch, no compiler."""
+"""Partition, tunables and proposals: pure, no torch, no compiler."""
 
 import sys
 from pathlib import Path
@@ -115,38 +115,39 @@ def test_sizes_are_compared_as_polynomials():
     assert poly("max(1, s0)") != poly("s0")
 
 
-# Knobs and proposals
+# Tunables and proposals
 
 
-def knobs_of(made):
+def tunables_of(made):
     return domains(traits_of(made, plan(made)), graphs.HARDWARE)
 
 
-def test_only_knobs_that_matter_are_offered():
-    row = knobs_of(graphs.softmax())
+def test_only_tunables_that_matter_are_offered():
+    row = tunables_of(graphs.softmax())
     assert {"math", "row_buffer", "online", "huge_pages", "lanes"} <= set(row)
     assert not {"search", "tile", "variance", "in_place"} & set(row)
-    assert "in_place" in knobs_of(graphs.matmul_relu())
+    assert "in_place" in tunables_of(graphs.matmul_relu())
 
 
-def test_every_knob_has_a_setting_and_every_move_a_knob():
+def test_every_tunable_has_a_setting_and_every_move_a_tunable():
     assert set(DOMAINS) == set(Settings.__dataclass_fields__)
     assert {name for steps in MOVES.values() for name, _ in steps} <= set(DOMAINS)
     assert set(MOVES) == set(AdviceAction)
 
 
-def test_every_value_of_every_knob_changes_something_or_is_refused():
+def test_every_value_of_every_tunable_changes_something_or_is_refused():
     made = graphs.softmax()
-    knobs = knobs_of(made)
-    default = generate(graphs.facts(made), made, settings(complete({}, knobs))).source
+    tunables = tunables_of(made)
+    default = generate(graphs.facts(made), made, settings(complete({}, tunables))).source
     changed = [
         name
-        for name, values in knobs.items()
+        for name, values in tunables.items()
         if any(
-            generate(graphs.facts(made), made, settings(complete({name: v}, knobs))).source != default for v in values
+            generate(graphs.facts(made), made, settings(complete({name: v}, tunables))).source != default
+            for v in values
         )
     ]
-    assert set(knobs) - set(changed) <= {"fusion", "keep_shared"}
+    assert set(tunables) - set(changed) <= {"fusion", "keep_shared"}
 
 
 def test_less_accurate_functions_are_offered_only_where_the_problem_allows_their_errors():
@@ -154,7 +155,7 @@ def test_less_accurate_functions_are_offered_only_where_the_problem_allows_their
     offered = {}
     for bound in (None, 1e-7, 1e-5):
         allowed = error_allowed(structs.replace(facts, error_bound=bound))
-        offered[bound] = WRITERS["cpp"].knobs(facts.graph, graphs.HARDWARE, allowed)["math"]
+        offered[bound] = WRITERS["cpp"].tunables(facts.graph, graphs.HARDWARE, allowed)["math"]
     assert offered == {
         None: ("accurate", "fast", "libm"),
         1e-7: ("accurate", "libm"),
@@ -166,7 +167,7 @@ def test_functions_of_moderate_arguments_are_a_choice_of_their_own():
     made = graphs.graph(
         graphs.source("x", "s0", "s1"), graphs.call("sin", "sin.default", ("x",), "s0", "s1"), outputs=["sin"]
     )
-    assert knobs_of(made)["math"] == ("accurate", "fast", "libm", "short")
+    assert tunables_of(made)["math"] == ("accurate", "fast", "libm", "short")
     sources = {
         m: generate(graphs.facts(made), made, settings({"math": m})).source for m in ("accurate", "fast", "short")
     }
@@ -176,11 +177,11 @@ def test_functions_of_moderate_arguments_are_a_choice_of_their_own():
 
 @pytest.mark.parametrize("action", list(AdviceAction))
 def test_moves_stay_inside_the_domains(action):
-    knobs = knobs_of(graphs.softmax())
-    start = complete({}, knobs)
-    for recipe in moves(action, start, knobs):
+    tunables = tunables_of(graphs.softmax())
+    start = complete({}, tunables)
+    for recipe in moves(action, start, tunables):
         assert recipe != start
-        assert all(recipe[name] in knobs[name] for name in recipe)
+        assert all(recipe[name] in tunables[name] for name in recipe)
 
 
 def test_proposals_are_deterministic_distinct_and_readable_without_running():
@@ -210,8 +211,8 @@ def test_advice_is_followed_first():
 
 def test_repair_takes_back_what_is_suspect():
     facts = graphs.facts(graphs.softmax())
-    knobs = knobs_of(graphs.softmax())
-    wrong = complete({"math": "fast"}, knobs)
+    tunables = tunables_of(graphs.softmax())
+    wrong = complete({"math": "fast"}, tunables)
     answer = Playbook().propose(facts, graphs.HARDWARE, planned(Intent.repair, 3, (), "n2"), wrong, [wrong])
     assert answer.recipe["math"] == "accurate"
 

@@ -73,8 +73,8 @@ def test_where_the_reference_did_without_tf32_its_drafts_do_too():
 
 
 def test_products_in_fp32_are_never_tried_in_tf32():
-    knobs = WRITERS["triton"].knobs(graphs.matmul_relu(), graphs.HARDWARE)
-    assert knobs["precision"] == ("tf32x3", "ieee")
+    tunables = WRITERS["triton"].tunables(graphs.matmul_relu(), graphs.HARDWARE)
+    assert tunables["precision"] == ("tf32x3", "ieee")
 
 
 @pytest.mark.parametrize(

@@ -305,7 +305,7 @@ def test_drafts_of_an_fp32_convolution_begin_with_pytorchs_and_kernels_around_it
     after = (call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30),)
     writer = WRITERS["triton"]
     for dtype, templates in (("float32", False), ("float16", True)):
-        found = writer.knobs(convolution(*after, outputs=["relu"], dtype=dtype), graphs.HARDWARE)
+        found = writer.tunables(convolution(*after, outputs=["relu"], dtype=dtype), graphs.HARDWARE)
         assert found["templates"][0] == templates
 
 
@@ -337,7 +337,7 @@ def test_a_convolution_of_every_channel_by_itself_is_elementwise(groups, fused):
 # Drafts
 
 
-def test_every_start_and_every_move_is_made_of_known_knobs():
+def test_every_start_and_every_move_is_made_of_known_tunables():
     recipes = [*GPU_STARTS, *({name: v} for moves in GPU_MOVES.values() for name, values in moves for v in values)]
     assert {name for recipe in recipes for name in recipe} <= GPU_DOMAINS.keys()
 
@@ -366,10 +366,10 @@ def drafts(source_graph, count):
 
 @pytest.mark.parametrize("make", [graphs.softmax, layernorm, graphs.matmul_relu])
 def test_drafts_begin_with_the_default_and_the_starts(make):
-    knobs = WRITERS["triton"].knobs(make(), graphs.HARDWARE)
+    tunables = WRITERS["triton"].tunables(make(), graphs.HARDWARE)
     found = drafts(make(), 24)
     for proposal in found:
         compile(proposal.source, "candidate", "exec")
-    starts = [complete(recipe, knobs) for recipe in GPU_STARTS if recipe.keys() <= knobs.keys()]
-    assert found[0].recipe == complete({}, knobs)
+    starts = [complete(recipe, tunables) for recipe in GPU_STARTS if recipe.keys() <= tunables.keys()]
+    assert found[0].recipe == complete({}, tunables)
     assert starts[0] in [p.recipe for p in found[1:3]]

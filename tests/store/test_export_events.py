@@ -155,8 +155,8 @@ SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
 @pytest.mark.parametrize("how", SPOILT)
 def test_a_spoilt_file_is_named_and_nothing_changes(here: Path, there: Path, how: str) -> None:
     before = events_of(here)
-    spoil, sentence = SPOILT[how]
-    spoil(log_path(there))
+    poison, sentence = SPOILT[how]
+    poison(log_path(there))
     with pytest.raises(KernelswarmError, match=sentence) as raised:
         import_log(here, log_path(there))
     assert isinstance(raised.value, InputError | StoreError)

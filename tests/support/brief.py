@@ -15,11 +15,11 @@ import pytest
 
 from kernelswarm.agents import profiler
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness import contest
+from kernelswarm.hardware.harness import interleaved
 from kernelswarm.hardware.ordinary import host, rounds
 from kernelswarm.schemas import ContractProperty
 
-PLAN = contest.Plan(processes=2, least_rounds=4, most_rounds=40, seconds=0.05, width=0.01)
+PLAN = interleaved.Plan(processes=2, least_rounds=4, most_rounds=40, seconds=0.05, width=0.01)
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def _in_few_processes(method: Callable[..., Awaitable[Any]]) -> Callable[..., Aw
 def _shorten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Device, "profile", _in_few_processes(Device.profile))
     _shorten_what_follows(patch)
-    patch.setattr(contest, "THOROUGH", PLAN)
+    patch.setattr(interleaved, "THOROUGH", PLAN)
 
 
 def _shorten_what_follows(patch: pytest.MonkeyPatch) -> None:
@@ -54,7 +54,7 @@ def _shorten_what_follows(patch: pytest.MonkeyPatch) -> None:
 
     The judge has half of its processes, each of which stands all checks.
     """
-    patch.setattr(contest, "THOROUGH", replace(contest.THOROUGH, processes=2))
+    patch.setattr(interleaved, "THOROUGH", replace(interleaved.THOROUGH, processes=2))
     patch.setattr(profiler, "LEAST_SPEEDUP", math.inf)
     patch.setattr(Device, "contract", _no_contract)
     patch.setattr(Device, "ordinary", _in_few_processes(Device.ordinary))

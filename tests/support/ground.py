@@ -9,9 +9,9 @@ from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.platforms import detect
 from kernelswarm.hardware.pool_files import find_pool
 from kernelswarm.schemas import Problem, ProblemFacts
-from kernelswarm.sessions.search import Ground, joined_bus
+from kernelswarm.sessions.search import SearchContext, joined_bus
 
-GroundOf = Callable[[Problem], Awaitable[Ground]]
+GroundOf = Callable[[Problem], Awaitable[SearchContext]]
 
 
 @asynccontextmanager
@@ -22,9 +22,9 @@ async def shared(home: Path, pool_name: str) -> AsyncIterator[GroundOf]:
     admitted: dict[str, ProblemFacts] = {}
     async with Device(pool, hardware, home) as device, joined_bus(home) as joined:
 
-        async def of(problem: Problem) -> Ground:
+        async def of(problem: Problem) -> SearchContext:
             if problem.sha256 not in admitted:
                 admitted[problem.sha256] = await device.admit(problem)
-            return Ground(problem, admitted[problem.sha256], pool, hardware, device, joined, home, "")
+            return SearchContext(problem, admitted[problem.sha256], pool, hardware, device, joined, home, "")
 
         yield of

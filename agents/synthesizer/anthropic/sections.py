@@ -119,8 +119,8 @@ def _telling(attempts: Sequence[Attempt]) -> list[Attempt]:
 def _meant(attempt: Attempt) -> str:
     if attempt.rationale:
         return f"; idea: {' '.join(attempt.rationale.split())}"
-    knobs = ", ".join(f"{name}={value}" for name, value in sorted(attempt.recipe.items()))
-    return f"; {knobs}" if knobs else ""
+    tunables = ", ".join(f"{name}={value}" for name, value in sorted(attempt.recipe.items()))
+    return f"; {tunables}" if tunables else ""
 
 
 def _learned(attempt: Attempt) -> str:

@@ -86,8 +86,8 @@ THOROUGH = Plan(processes=4, least_rounds=4, most_rounds=40, seconds=0.5, width=
 
 
 @dataclass
-class Contestant:
-    """One implementation in the contest."""
+class Implementation:
+    """One implementation in the interleaved benchmark."""
 
     name: str
     ask: Ask
@@ -161,33 +161,35 @@ class Part:
 
 
 async def hold(
-    contestants: list[Contestant],
+    implementations: list[Implementation],
     plan: Plan,
     others: Callable[[], float] = lambda: 0.0,
     begin: Callable[[], None] = lambda: None,
 ) -> Part:
-    """Time ``contestants`` against each other until ``plan`` says stop; one of them is a process of the candidate.
+    """Time ``implementations`` against each other until ``plan`` says stop; one of them is a process of the candidate.
 
     ``others`` says what share of the processor others took since it was made; ``begin`` is called before the first
     round, once batches have their sizes.
     """
-    for contestant in contestants:
-        await contestant.calibrate()
+    for implementation in implementations:
+        await implementation.calibrate()
     begin()
     started = time.monotonic()
     for turn in range(plan.most_rounds):
-        if turn >= plan.least_rounds and (time.monotonic() - started > plan.seconds or _is_clear(contestants, plan)):
+        if turn >= plan.least_rounds and (
+            time.monotonic() - started > plan.seconds or _is_clear(implementations, plan)
+        ):
             break
-        shift = turn % len(contestants)
+        shift = turn % len(implementations)
         try:
-            for contestant in contestants[shift:] + contestants[:shift]:
-                await contestant.sample()
+            for implementation in implementations[shift:] + implementations[:shift]:
+                await implementation.sample()
         except Spent:
             break
-    rounds = min(len(contestant.samples) for contestant in contestants)
-    for contestant in contestants:
-        del contestant.samples[rounds:]
-    return Part(tuple(contestant.series for contestant in contestants), others())
+    rounds = min(len(implementation.samples) for implementation in implementations)
+    for implementation in implementations:
+        del implementation.samples[rounds:]
+    return Part(tuple(implementation.series for implementation in implementations), others())
 
 
 def result(parts: Sequence[Part], *, on_processor: bool = True, table: Spreads | None = None) -> Timing:
@@ -240,8 +242,8 @@ def _expected(baseline: str, parts: Sequence[Part], spread: Spread) -> Interval:
     return in_a_new_run(found, spread.process, spread.run)
 
 
-def _is_clear(contestants: list[Contestant], plan: Plan) -> bool:
+def _is_clear(implementations: list[Implementation], plan: Plan) -> bool:
     """Whether more rounds would say little more: they do not narrow what differs from process to process."""
-    candidate = next(contestant for contestant in contestants if contestant.name == CANDIDATE)
-    best = min((one for one in contestants if one is not candidate), key=lambda one: one.median_ms)
+    candidate = next(implementation for implementation in implementations if implementation.name == CANDIDATE)
+    best = min((one for one in implementations if one is not candidate), key=lambda one: one.median_ms)
     return relative_width(speedup(best.samples, candidate.samples)) < plan.width

@@ -11,7 +11,7 @@ _COUNTED = 8
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class Bystanders:
+class BackgroundLoad:
     """Watches from when it is made."""
 
     def __init__(self, own: Sequence[int]) -> None:

@@ -38,7 +38,7 @@ def only_read(inputs: list[Any], written: Sequence[int]) -> list[torch.Tensor]:
     return [tensor for index, tensor in enumerate(values.tensors_of(inputs)) if index not in written]
 
 
-class Veil:
+class Poisoning:
     """Replaces elements of one tensor of ``inputs``, drawn by chance, by other elements of it.
 
     So an index stays one, and nothing looks unusual. The tensor is the largest one half of the time.
@@ -66,7 +66,7 @@ class Veil:
         if self._flat is not None:
             _copy(self._right, _index_select(self._flat, 0, self._spots))
 
-    def spoil(self) -> None:
+    def poison(self) -> None:
         """Queue the replacement on the current stream."""
         if self._flat is not None:
             _scatter(self._flat, 0, self._spots, self._wrong)

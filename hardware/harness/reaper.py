@@ -1,4 +1,4 @@
-"""Stands between zygote and child: reports how the child ended, and sees to it that nothing of it is left."""
+"""Stands between fork_server and child: reports how the child ended, and sees to it that nothing of it is left."""
 
 import contextlib
 import os
@@ -12,7 +12,7 @@ from . import linux, wire
 from .messages import Ended
 
 
-class Keeper:
+class Reaper:
     """Made before the child is forked, so that no end of it can be missed."""
 
     def __init__(self, leash: int) -> None:

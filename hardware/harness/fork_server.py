@@ -1,9 +1,9 @@
 """Imports torch once, then forks a child for each job: no candidate pays four seconds for its import.
 
 It never enters an OpenMP region and never touches a tensor: libgomp hangs in the child of a process that did. Each job
-gets two processes: a *keeper* (first process of a PID namespace where permitted) and the child proper. The keeper kills
+gets two processes: a *reaper* (first process of a PID namespace where permitted) and the child proper. The reaper kills
 the child, and whatever the child left behind, as soon as the leash is pulled or let go, that is, also when the
-supervisor was killed. All of them end with the zygote, and the zygote ends with the supervisor.
+supervisor was killed. All of them end with the fork server, and the fork server ends with the supervisor.
 """
 
 import contextlib

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Suspect:
+class UntrustedCandidate:
     """A candidate's process, and how much time it has left."""
 
     worker: Worker

@@ -31,7 +31,7 @@ def runs(pid: int) -> bool:
     return False
 
 
-async def until_it_rests(pid: int) -> None:
+async def until_idle(pid: int) -> None:
     """Wait until the threads of the process sleep, so that they take no time from the next one; not for ever."""
     until, quiet = time.monotonic() + RESTLESS_SECONDS, 0
     while quiet < QUIET_LOOKS and time.monotonic() < until:
@@ -39,7 +39,7 @@ async def until_it_rests(pid: int) -> None:
         quiet = 0 if runs(pid) else quiet + 1
 
 
-class Rest:
+class IdleCheck:
     """Processor time that a process uses between its turns."""
 
     def __init__(self, pid: int) -> None:
