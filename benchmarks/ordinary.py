@@ -16,7 +16,7 @@ import asyncio
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Any
@@ -46,9 +46,10 @@ HEADER = ("problem", "eager", "candidate", "against", "harness", "ordinary", "in
 DRAFT = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
 
 
-def kept(pool: str) -> Path:
-    """Where the rows of a pool are kept."""
-    return RESULTS / ("ordinary.json" if pool == "cpu" else f"ordinary_{pool}.json")
+def kept(pool: str, of_files: bool) -> Path:
+    """Where the rows of a pool are kept, of the thirty problems or of files that were named."""
+    parts = ["ordinary", *(["files"] if of_files else []), *([pool] if pool != "cpu" else [])]
+    return RESULTS / f"{'_'.join(parts)}.json"
 
 
 def candidate(problem: Problem, facts: ProblemFacts, hardware: HardwareFacts, language: str) -> tuple[str, str]:
@@ -152,16 +153,23 @@ async def run(options: argparse.Namespace, content: dict[str, Any]) -> dict[str,
     pool = find_pool(options.pool, home)
     hardware = detect(pool, home)
     async with Device(pool, hardware, home) as device:
-        for name in options.only.split(",") if options.only else PROBLEMS:
+        for path in options.files or written(options.only.split(",") if options.only else PROBLEMS, folder):
+            name = path.stem
             if name in content["rows"]:
                 continue
-            path = folder / f"{name}.py"
-            path.write_text(PROBLEMS[name], encoding="utf-8")
             content["rows"][name] = await measured(device, path, hardware, pool.languages[0], options.pairs)
             summarise(content)
-            save(kept(options.pool), content)
+            save(kept(options.pool, bool(options.files)), content)
             print(f"{name}: {shown(content['rows'][name])[5]}", file=sys.stderr)
     return content
+
+
+def written(names: Iterable[str], folder: Path) -> list[Path]:
+    """The benchmark's own problems as files."""
+    paths = [folder / f"{name}.py" for name in names]
+    for path in paths:
+        path.write_text(PROBLEMS[path.stem], encoding="utf-8")
+    return paths
 
 
 def summarise(content: dict[str, Any]) -> None:
@@ -196,7 +204,7 @@ def shown(row: dict[str, Any]) -> tuple[str, ...]:
 
 def _begun(options: argparse.Namespace) -> dict[str, Any]:
     """What is there already, unless it is to be measured anew."""
-    path = kept(options.pool)
+    path = kept(options.pool, bool(options.files))
     if path.exists() and not options.fresh:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return content
@@ -207,6 +215,7 @@ def main() -> int:
     """Measure, keep, print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default="", help="names of problems, separated by commas")
+    parser.add_argument("files", nargs="*", type=Path, help="problem files instead of the thirty, kept apart")
     parser.add_argument("--pool", default="cpu", help="hardware pool; of an accelerator the call is timed")
     parser.add_argument(
         "--pairs", type=int, default=1, help="how often a win is declared and timed once more, each time anew"
