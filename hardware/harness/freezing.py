@@ -1,20 +1,18 @@
 """Stops a process with all its threads, lets it go on, and reads its memory meanwhile. It has no say in any of it."""
 
-import contextlib
 import ctypes
 import os
 import signal
 import time
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy
 
+from . import placement
+
 _libc = ctypes.CDLL(None, use_errno=True)
 _LARGEST_READ = 1 << 30
 _POLL_SECONDS = 20e-6
-_TICKS, _CORE = slice(11, 13), 36
-"""Where ``/proc/PID/task/TID/stat`` has processor time and the last core, counted from the thread's state."""
 
 
 class Unreadable(Exception):
@@ -61,24 +59,8 @@ class Frozen:
         return True
 
     def place(self) -> None:
-        """Give each thread of the stopped process a core to start on, those that have computed most cores of their own.
-
-        When a process goes on, the system may put threads that wait for one another on one core, and leave them there
-        for many calls. In a program that runs on they would have settled.
-        """
-        load: Counter[int] = Counter()
-        for thread in sorted(self._threads, key=lambda thread: self._worked(thread), reverse=True):
-            with contextlib.suppress(OSError):
-                allowed = os.sched_getaffinity(int(thread))
-                last = int(self._stats[thread][_CORE])
-                core = min(allowed, key=lambda core: (load[core], core != last))
-                load[core] += 1
-                os.sched_setaffinity(int(thread), {core})
-                self._allowed[thread] = allowed
-
-    def _worked(self, thread: str) -> int:
-        """Its processor time so far, in ticks."""
-        return sum(map(int, self._stats[thread][_TICKS]))
+        """Give each thread of the stopped process a core to start on, until :meth:`go_on`."""
+        self._allowed = placement.place({thread: self._stats[thread] for thread in self._threads})
 
     def go_on(self) -> None:
         """Let it run; threads that were placed may leave their cores again.
@@ -87,10 +69,8 @@ class Frozen:
             ProcessLookupError: it has ended.
         """
         os.kill(self.pid, signal.SIGCONT)
-        while self._allowed:
-            thread, cores = self._allowed.popitem()
-            with contextlib.suppress(OSError):
-                os.sched_setaffinity(int(thread), cores)
+        placement.release(self._allowed)
+        self._allowed = {}
 
     def _stands_still(self) -> bool:
         # A thread that is stopped starts none, so what is listed before the look holds after it.
@@ -111,7 +91,7 @@ class Frozen:
             self._forget(thread)
             os.kill(self.pid, 0)
             return False
-        self._stats[thread] = text.rpartition(b")")[2].split()
+        self._stats[thread] = placement.fields_of(text)
         if self._stats[thread][0] in (b"T", b"t", b"Z", b"X"):
             return True
         # New since it was stopped last, or something let it go on.

@@ -11,10 +11,15 @@ from statistics import median
 
 from ...schemas import Series
 from ..harness.idle_check import LEAST_NS, IdleCheck
-from ..harness.interleaved import MOST_CALLS, SLOW_NS, WARM_NS, Part, Spread, Spreads
+from ..harness.interleaved import MOST_CALLS, Part, Spread, Spreads
+from ..harness.placement import spread
 from .process import OrdinaryProcess
 
 BATCH_NS = 25_000_000
+WARM_NS = 20_000_000
+"""Calls are made untimed for so long before each batch. The system may wake the threads of a pool on one core, where
+they wait for one another for some ten milliseconds; in a program that goes on computing they have found their cores.
+"""
 LEAST_ROUNDS, MOST_ROUNDS = 4, 8
 SECONDS = 0.8
 """No further round is begun in a process of the candidate after so long."""
@@ -68,7 +73,7 @@ class Runner:
             if elapsed >= (BATCH_NS if self.calls >= self.copies else 2 * BATCH_NS):
                 break
             self._grow(elapsed)
-        self.warm = 0 if ns >= SLOW_NS * self.calls else max(self.copies, min(self.calls, self._calls_in(WARM_NS, ns)))
+        self.warm = max(self.copies, self._calls_in(WARM_NS, max(ns, 1)))
         self.is_calibrated = True
         self.process.wait_until_idle()
 
@@ -79,8 +84,8 @@ class Runner:
             Missing: it cannot be timed.
         """
         self.others.end()
-        if self.warm:
-            self.process.time(self.warm, self.seconds)
+        self.process.time(self.warm, self.seconds)
+        spread(self.process.pid)
         elapsed, ns = self._batch()
         self.samples.append(max(1, round(ns / self.calls)))
         if elapsed < BATCH_NS / 2:
