@@ -13,7 +13,7 @@ from .ir.tunables import Features, Settings, Tunables, domains, settings
 from .triton.candidate import generate_triton, gpu_plan, has_kernels
 from .triton.features import gpu_traits
 from .triton.mutations import gpu_moves
-from .triton.tunables import GPU_BIG, GPU_STARTS, GpuSettings, GpuTraits, gpu_domains, gpu_settings
+from .triton.tunables import GPU_DRAFTS, GPU_STARTS, GpuSettings, GpuTraits, gpu_domains, gpu_settings
 
 T = TypeVar("T", Features, GpuTraits)
 
@@ -98,7 +98,7 @@ class CppWriter:
 class TritonWriter:
     """Triton for a GPU."""
 
-    drafts = GPU_BIG
+    drafts = GPU_DRAFTS
     starts = GPU_STARTS
     default = "everything fused, tiles by the sizes"
 

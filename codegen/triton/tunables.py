@@ -219,7 +219,7 @@ GPU_DOMAINS: dict[str, Domain] = {
 }
 """Values of every tunable, the default first, in the order worth trying; empty: it does not matter."""
 
-GPU_BIG = (
+GPU_DRAFTS = (
     "warps",
     "row",
     "block",

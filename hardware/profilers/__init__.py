@@ -1,4 +1,4 @@
-"""Counters of what a candidate's process did: one file per source."""
+"""What a candidate does while it runs: a processor's counters (``perf``), an accelerator's profilers (``device``)."""
 
 from .perf import CounterSession, why_no_hardware_counters
 
