@@ -1,6 +1,7 @@
 """docs/results.md is what the command writes, and its figures are those of the result files."""
 
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,3 +63,11 @@ def test_an_operator_counts_its_fastest_draft_against_the_fastest_baseline(resul
     record = {"copy_gbps": 2000.0}
     row = gpu.operator_row({**entry, "samples_ms": samples, "candidates": {"a": {}, "b": {}}}, record)
     assert row[2:] == ["4.000", "3.000", "2.000", "1.000", "4.00x", "2.00x", "50.0", "50"]
+
+
+def test_the_figures_of_the_readme_stand_on_the_page(results_page: ModuleType) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("## Results")[2].partition("##")[0]
+    figures = set(re.findall(r"\d+\.\d+x?", section))
+    assert len(figures) > 20
+    assert {figure for figure in figures if figure not in results_page.page()} == set()
