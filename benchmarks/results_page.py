@@ -18,8 +18,8 @@ PAGE = ROOT / "docs" / "results.md"
 INTRODUCTION = """
 # Results
 
-How fast the kernels are, how fast the search, the judge and the log are, and against what. Every
-figure comes from a file in [benchmarks/results/](../benchmarks/results/), or names its commit.
+How fast the kernels, the search and the log are, how steady the judge is, and against what. The
+tables come from files in [benchmarks/results/](../benchmarks/results/), with raw samples.
 [benchmarks/README.md](../benchmarks/README.md) has the command that measures each.
 
 This page is generated: `python benchmarks/results_page.py --write`. A `+` after a commit means
