@@ -343,7 +343,7 @@ def _sizes(arguments: dict[str, Any]) -> dict[str, int]:
 def _callable(problem: Open, module: types.ModuleType, name: str) -> Callable[..., Any]:
     found = getattr(module, name, None)
     if not callable(found):
-        raise Refused(f"{problem.name}.py lacks `{name}`; see the README for what a problem file defines")
+        raise Refused(f"{problem.name}.py lacks `{name}`; docs/problems.md says what a problem file defines")
     return found  # type: ignore[no-any-return]
 
 

@@ -1,0 +1,73 @@
+"""docs/results.md is what the command writes, and its figures are those of the result files."""
+
+import importlib
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+OURS = ("results_page", "_results_cpu", "_results_gpu", "_results_markdown", "_shared")
+
+
+@pytest.fixture
+def results_page(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The script, imported as Python does it: its own folder first."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    for name in OURS:
+        sys.modules.pop(name, None)
+    yield importlib.import_module("results_page")
+    for name in OURS:
+        sys.modules.pop(name, None)
+
+
+def test_the_committed_page_is_what_the_command_writes(results_page: ModuleType) -> None:
+    committed = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert committed == results_page.page(), "run python benchmarks/results_page.py --write"
+
+
+def test_check_fails_on_another_page_and_write_repairs_it(
+    results_page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "results.md"
+
+    def status(action: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["results_page.py", action, "--page", str(path)])
+        return int(results_page.main())
+
+    assert status("--check") == 1, "there is no page yet"
+    assert "--write" in capsys.readouterr().err
+    assert status("--write") == 0
+    assert status("--check") == 0
+    path.write_text(path.read_text(encoding="utf-8").replace("1.10x", "2.10x"), encoding="utf-8")
+    assert status("--check") == 1
+
+
+def test_lines_are_at_most_a_hundred_characters(results_page: ModuleType) -> None:
+    assert [line for line in results_page.page().splitlines() if len(line) > 100] == []
+
+
+def test_a_problem_without_an_interval_counts_as_a_miss_of_its_level(results_page: ModuleType) -> None:
+    gpu = sys.modules["_results_gpu"]
+    rows = [{"eager_low": low} for low in ("", "0.9", "1.0", "1.2", "1.6", "2.5")]
+    assert gpu.level_row(1, rows)[1:4] == ["3", "2", "1"]
+
+
+def test_an_operator_counts_its_fastest_draft_against_the_fastest_baseline(results_page: ModuleType) -> None:
+    gpu = sys.modules["_results_gpu"]
+    samples = {"eager": [4.0], "compile": [3.0], "max_autotune": [2.0, 2.0, 9.0], "copy": [0.5], "a": [1.5], "b": [1.0]}
+    entry = {"operator": "softmax", "dtype": "float32", "bytes": 10**9, "flops": 0.0}
+    record = {"copy_gbps": 2000.0}
+    row = gpu.operator_row({**entry, "samples_ms": samples, "candidates": {"a": {}, "b": {}}}, record)
+    assert row[2:] == ["4.000", "3.000", "2.000", "1.000", "4.00x", "2.00x", "50.0", "50"]
+
+
+def test_the_figures_of_the_readme_stand_on_the_page(results_page: ModuleType) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("## Results")[2].partition("##")[0]
+    figures = set(re.findall(r"\d+\.\d+x?", section))
+    assert len(figures) > 20
+    assert {figure for figure in figures if figure not in results_page.page()} == set()
