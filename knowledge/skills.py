@@ -99,7 +99,7 @@ def _applies(facts: ProblemFacts) -> str:
 def _what_to_do(best: Trial, top: Sequence[Trial]) -> str:
     if not top:
         idea = f" Its idea: {best.rationale}" if best.rationale else ""
-        verb = "The fastest had no tunables." if best.speedup > 1 else "Nothing tried here beat the baseline."
+        verb = "The fastest had no knobs." if best.speedup > 1 else "Nothing tried here beat the baseline."
         return verb + idea
     lines = [
         f"{rank}. {trial.speedup:.2f}x: {_recipe(trial.recipe)}{_why(trial)}" for rank, trial in enumerate(top, start=1)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from context import GroundOf, shared
+from search_context import SearchContextOf, shared
 from waiting import eventually
 
 import given
@@ -44,7 +44,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def context(home: Path) -> AsyncIterator[GroundOf]:
+async def context(home: Path) -> AsyncIterator[SearchContextOf]:
     async with shared(home, "bare") as context:
         yield context
 
@@ -55,17 +55,17 @@ async def ended(running: Search) -> SearchGraph:
     return running.graph
 
 
-async def search(context: GroundOf, problem: Problem, options: SearchOptions) -> SearchGraph:
+async def search(context: SearchContextOf, problem: Problem, options: SearchOptions) -> SearchGraph:
     async with session_on(await context(problem), options) as running:
         return await ended(running)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def parent(home: Path, context: GroundOf) -> SearchGraph:
+async def parent(home: Path, context: SearchContextOf) -> SearchGraph:
     return await search(context, load_problem(home / "small.py"), SearchOptions(budget=4, seed=3))
 
 
-async def forked(context: GroundOf, home: Path, session: str, node: str, at: str = "", budget: int = 3) -> SearchGraph:
+async def forked(context: SearchContextOf, home: Path, session: str, node: str, at: str = "", budget: int = 3) -> SearchGraph:
     point = fork_point(await read_session(home, session), node, at)
     on = await context(point.opened.problem)
     async with session_on(on, point.options(budget=budget), origin=point.origin) as running:
@@ -91,7 +91,7 @@ def replayed(session: RecordedSession) -> bool:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_fork_goes_on_from_its_node_and_copies_nothing(
-    context: GroundOf, home: Path, parent: SearchGraph
+    context: SearchContextOf, home: Path, parent: SearchGraph
 ) -> None:
     child = await forked(context, home, parent.session, "n002")
     first, *others = child.own()
@@ -113,7 +113,7 @@ async def test_a_fork_goes_on_from_its_node_and_copies_nothing(
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_fork_of_a_fork_as_of_an_event_reads_through_to_the_first(
-    context: GroundOf, home: Path, parent: SearchGraph
+    context: SearchContextOf, home: Path, parent: SearchGraph
 ) -> None:
     child = await forked(context, home, parent.session, "n001", budget=2)
     recorded = await read_session(home, child.session)
@@ -151,7 +151,7 @@ async def test_an_imported_parent_is_read_from_the_log_and_nothing_measured_else
 
 @pytest.mark.thorough
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_running_parent_can_be_forked(context: GroundOf, home: Path) -> None:
+async def test_a_running_parent_can_be_forked(context: SearchContextOf, home: Path) -> None:
     async with session_on(await context(load_problem(home / "small.py")), SearchOptions(budget=60)) as running:
         child: SearchGraph | None = None
         async for _, event in running.events():
@@ -175,7 +175,7 @@ async def _when_recorded(home: Path, session: str, node: str) -> SearchGraph:
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_seeds_of_the_same_problem_are_measured_first_as_they_are(
-    context: GroundOf, home: Path, parent: SearchGraph
+    context: SearchContextOf, home: Path, parent: SearchGraph
 ) -> None:
     options = SearchOptions(budget=6, seed=9, seed_from=(parent.session,), inject=1.0)
     graph = await search(context, load_problem(home / "small.py"), options)
@@ -199,7 +199,7 @@ async def test_seeds_of_the_same_problem_are_measured_first_as_they_are(
 @pytest.mark.thorough
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_like_problem_is_seeded_with_settings_written_anew(
-    context: GroundOf, home: Path, parent: SearchGraph
+    context: SearchContextOf, home: Path, parent: SearchGraph
 ) -> None:
     graph = await search(context, load_problem(home / "wider.py"), SearchOptions(budget=3, seed_from=("auto",)))
     assert graph.opened is not None

@@ -11,7 +11,7 @@ from pathlib import Path
 import brief
 import pytest
 import pytest_asyncio
-from context import GroundOf, shared
+from search_context import SearchContextOf, shared
 from waiting import LONG_S, within
 
 import given
@@ -69,13 +69,13 @@ def finished(home: Path) -> Finished:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def context(home: Path, finished: Finished) -> AsyncIterator[GroundOf]:
+async def context(home: Path, finished: Finished) -> AsyncIterator[SearchContextOf]:
     """For the sessions that come after the first."""
     async with shared(home, "bare") as context:
         yield context
 
 
-async def search(context: GroundOf, home: Path, options: SearchOptions) -> SearchGraph:
+async def search(context: SearchContextOf, home: Path, options: SearchOptions) -> SearchGraph:
     async with session_on(await context(load_problem(home / "small.py")), options) as running:
         return (await ended(running))[0]
 
@@ -128,7 +128,7 @@ async def test_the_log_has_it_all_and_its_chain_holds(home: Path, finished: Fini
 @pytest.mark.thorough
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_later_session_on_a_like_problem_tries_the_skill_first(
-    context: GroundOf, home: Path, finished: Finished
+    context: SearchContextOf, home: Path, finished: Finished
 ) -> None:
     _, said = finished
     skill = next(event.skill for _, event in said if isinstance(event, SkillDistilled))
@@ -141,7 +141,7 @@ async def test_a_later_session_on_a_like_problem_tries_the_skill_first(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_an_interruption_closes_the_session_and_keeps_what_was_found(context: GroundOf, home: Path) -> None:
+async def test_an_interruption_closes_the_session_and_keeps_what_was_found(context: SearchContextOf, home: Path) -> None:
     async with session_on(await context(load_problem(home / "small.py")), SearchOptions(budget=400)) as running:
         async for _, event in running.events():
             if isinstance(event, CandidateProfiled):
@@ -152,7 +152,7 @@ async def test_an_interruption_closes_the_session_and_keeps_what_was_found(conte
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_given_candidate_is_judged_by_the_same_ring(context: GroundOf, home: Path) -> None:
+async def test_a_given_candidate_is_judged_by_the_same_ring(context: SearchContextOf, home: Path) -> None:
     source = "import torch\ndef kernel(x, w):\n    return torch.zeros_like(x)\n"
     graph = await search(context, home, SearchOptions(budget=1, synthesizer="given", candidates=(source,)))
     told = evaluation_of(graph, "bare")

@@ -11,11 +11,11 @@ from kernelswarm.hardware.pool_files import find_pool
 from kernelswarm.schemas import Problem, ProblemFacts
 from kernelswarm.sessions.search import SearchContext, joined_bus
 
-GroundOf = Callable[[Problem], Awaitable[SearchContext]]
+SearchContextOf = Callable[[Problem], Awaitable[SearchContext]]
 
 
 @asynccontextmanager
-async def shared(home: Path, pool_name: str) -> AsyncIterator[GroundOf]:
+async def shared(home: Path, pool_name: str) -> AsyncIterator[SearchContextOf]:
     """What sessions of any problem stand on, on one pool; a problem is admitted once."""
     pool = find_pool(pool_name, home)
     hardware = await asyncio.to_thread(detect, pool, home)
