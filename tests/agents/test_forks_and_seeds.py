@@ -34,9 +34,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with pools that are timed against eager alone; the second counts as other hardware."""
     home = tmp_path_factory.mktemp("home")
     (home / "pools").mkdir()
-    for name, more in (("bare", ""), ("single", "threads = 1\n")):
+    for name, threads in (("bare", 1), ("double", 2)):
         (home / "pools" / f"{name}.toml").write_text(
-            f'name = "{name}"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\n{more}'
+            f'name = "{name}"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\nthreads = {threads}\n'
         )
     (home / "small.py").write_text(SMALL)
     (home / "wider.py").write_text(WIDER)
@@ -140,7 +140,7 @@ async def test_an_imported_parent_is_read_from_the_log_and_nothing_measured_else
     with Log.open(log_path(tmp_path)) as log:
         imported = source.read(session=parent.session)
         log.append([(seq, encode(envelope)) for seq, envelope in imported], stream="imported")
-    child = await forked_by_itself(tmp_path, parent.session, "n001", budget=1, pool="single")
+    child = await forked_by_itself(tmp_path, parent.session, "n001", budget=1, pool="double")
     inherited = child.inheritance.nodes["n001"]
     assert inherited.elsewhere and inherited.fitness == 0.0 and inherited.diagnosis is None
     (measured,) = child.own()
