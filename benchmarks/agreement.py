@@ -24,8 +24,8 @@ from kernelswarm.codegen.cpp.features import error_allowed
 from kernelswarm.codegen.ir.tunables import complete
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness import verification
-from kernelswarm.hardware.harness.case_host import CaseHost
 from kernelswarm.hardware.harness.launcher import Launcher
+from kernelswarm.hardware.harness.reference_process import ReferenceProcess
 from kernelswarm.hardware.platforms import detect
 from kernelswarm.hardware.pool_files import find_pool
 from kernelswarm.hardware.problem_files import load_problem
@@ -120,7 +120,7 @@ async def verify_all(
         waiting = [k for k in kernels if k.problem is problem and (k.key, run) not in done]
         if not waiting:
             continue
-        host = CaseHost(launcher, problem, f"agreement {run}")
+        host = ReferenceProcess(launcher, problem, f"agreement {run}")
         try:
             await host.prepare()
             for kernel in waiting:

@@ -43,7 +43,7 @@ from kernelswarm.schemas import (
 )
 from kernelswarm.sessions.replay import Replay
 from kernelswarm.store import Log, log_path
-from kernelswarm.store.checked import checked_in
+from kernelswarm.store.verified_session import checked_in
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 import histories

@@ -10,17 +10,17 @@ from ..schemas import Artifact, Envelope, Event
 from ..schemas.presence import WorkerPresence
 from . import rpc
 from .artifacts import Artifacts
-from .board import Board
 from .consumer import Consumer
 from .fair import FairConsumer, Known
 from .link import PATIENCE_SECONDS, Link, NoServer
+from .open_sessions import Board
 from .options import ConnectOptions, default_options
 from .presence import Presence
 from .publisher import Publisher
 from .reader import Reader, Tail, read_until
+from .round_robin import Turns
 from .stream import SESSION_CONSUMER_SECONDS, consumer_config, ensure_stream
 from .subjects import durable_name, role_filters, session_filter
-from .turns import Turns
 
 
 class Bus:

@@ -16,14 +16,14 @@ from typing import Self
 from nats.aio.msg import Msg
 from nats.js import api
 
-from .board import Board
 from .consumer import Deliveries, Delivery, event_in, sent
-from .lanes import Lanes
 from .link import Link
+from .open_sessions import Board
 from .pull import ConsumerGone, Pull
+from .round_robin import Turns
+from .session_consumers import Lanes
 from .stream import ensure_consumer
 from .subjects import session_of
-from .turns import Turns
 
 LOOK_AROUND_SECONDS = 20.0
 """After so long without a ticket a worker looks into one open session's lane: a ticket may have been lost."""

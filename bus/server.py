@@ -23,7 +23,7 @@ START_SECONDS = 20.0
 STOP_SECONDS = 10.0
 
 _USER = "kernelswarm"
-_LEASH = Path(__file__).with_name("leash.py")
+_PARENT_DEATH = Path(__file__).with_name("parent_death.py")
 _CONFIG = """\
 # Written by kernelswarm at every start.
 server_name: {name}
@@ -112,7 +112,7 @@ class Server:
         watched, self._held = os.pipe()
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), *command),
+                *(sys.executable, "-I", "-S", str(_PARENT_DEATH), str(os.getpid()), *command),
                 stdin=watched,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,

@@ -7,15 +7,15 @@ from typing import Protocol, TypeVar
 
 from ..schemas import AdviceAction, Graph, HardwareFacts, ProblemFacts, Recipe
 from .cpp.candidate import generate, plan_of
-from .cpp.features import traits_of
+from .cpp.features import features_of
 from .cpp.mutations import moves
 from .ir.tunables import Features, Settings, Tunables, domains, settings
 from .triton.candidate import generate_triton, gpu_plan, has_kernels
-from .triton.features import gpu_traits
-from .triton.mutations import gpu_moves
-from .triton.tunables import GPU_DRAFTS, GPU_STARTS, GpuSettings, GpuTraits, gpu_domains, gpu_settings
+from .triton.features import gpu_features
+from .triton.mutations import gpu_mutations
+from .triton.tunables import GPU_DRAFTS, GPU_STARTS, GpuFeatures, GpuSettings, gpu_domains, gpu_settings
 
-T = TypeVar("T", Features, GpuTraits)
+T = TypeVar("T", Features, GpuFeatures)
 
 
 def joined(features: Sequence[T]) -> T:
@@ -83,7 +83,7 @@ class CppWriter:
         passes = [(one, plan_of(one, Settings())) for one in (graph, backward) if one is not None]
         if not any(plan.kernels for _, plan in passes):
             return None
-        features = joined([traits_of(one, plan) for one, plan in passes])
+        features = joined([features_of(one, plan) for one, plan in passes])
         return domains(replace(features, error_bound=error_bound), hardware)
 
     def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
@@ -109,7 +109,7 @@ class TritonWriter:
         passes = [(one, gpu_plan(one, GpuSettings())) for one in (graph, backward) if one is not None]
         if not any(has_kernels(plan) for _, plan in passes):
             return None
-        features = joined([gpu_traits(one, plan) for one, plan in passes])
+        features = joined([gpu_features(one, plan) for one, plan in passes])
         return gpu_domains(replace(features, error_bound=error_bound), hardware)
 
     def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
@@ -118,7 +118,7 @@ class TritonWriter:
 
     def moves(self, action: AdviceAction, recipe: Recipe, tunables: Tunables) -> list[Recipe]:
         """See :class:`Writer`."""
-        return gpu_moves(action, recipe, tunables)
+        return gpu_mutations(action, recipe, tunables)
 
 
 WRITERS: dict[str, Writer] = {"cpp": CppWriter(), "triton": TritonWriter()}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..bus import server
 
-_LEASH = Path(server.__file__).with_name("leash.py")
+_PARENT_DEATH = Path(server.__file__).with_name("parent_death.py")
 _STOP_SECONDS = 20.0
 
 
@@ -45,7 +45,7 @@ class Process:
         """Start it, unless it runs."""
         if self.alive:
             return
-        leashed = (sys.executable, "-I", "-S", str(_LEASH), str(os.getpid()), sys.executable, *self._command)
+        leashed = (sys.executable, "-I", "-S", str(_PARENT_DEATH), str(os.getpid()), sys.executable, *self._command)
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *leashed,

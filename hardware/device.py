@@ -28,11 +28,11 @@ from ..schemas import (
 )
 from .assembly import language_of
 from .harness import inspection, judgement, profiling, verification
-from .harness.admitting import admit
-from .harness.case_host import CaseHost
+from .harness.baseline_process import BaselineProcess
 from .harness.contract import contract_of
 from .harness.launcher import Launcher
-from .harness.timing_host import TimingHost
+from .harness.reference_process import ReferenceProcess
+from .harness.validation_process import admit
 from .languages import find_language
 from .lease import Lease
 from .native_source import candidate_in
@@ -79,8 +79,8 @@ class Device:
         self._lease = Lease(pool, home, self.accelerator.uuid if self.accelerator else "")
         self._launcher = Launcher(pool, hardware, home, self.accelerator)
         self._profilers = inspection.profilers_for(self.accelerator, home) if self.accelerator else None
-        self._cases: dict[str, CaseHost] = {}
-        self._timing: dict[str, TimingHost] = {}
+        self._cases: dict[str, ReferenceProcess] = {}
+        self._timing: dict[str, BaselineProcess] = {}
         self._ordinary: dict[str, OrdinaryHost] = {}
         self._settings = Settings(pool, hardware, home, self._baselines, self.accelerator)
         self._large = asyncio.Lock()
@@ -268,7 +268,7 @@ class Device:
         )
 
     @contextlib.asynccontextmanager
-    async def _alone_if_large(self, problem: Problem) -> AsyncIterator[CaseHost]:
+    async def _alone_if_large(self, problem: Problem) -> AsyncIterator[ReferenceProcess]:
         """The problem's cases. Where they are large, memory holds one candidate beside reference and baselines.
 
         Not to be asked for while the lease is held.
@@ -280,15 +280,17 @@ class Device:
         async with self._large if cases.large else contextlib.nullcontext():
             yield cases
 
-    def _cases_of(self, problem: Problem) -> CaseHost:
+    def _cases_of(self, problem: Problem) -> ReferenceProcess:
         if problem.sha256 not in self._cases:
-            self._cases[problem.sha256] = CaseHost(self._launcher, problem, self._secret)
+            self._cases[problem.sha256] = ReferenceProcess(self._launcher, problem, self._secret)
         return self._cases[problem.sha256]
 
-    def _timing_of(self, problem: Problem) -> TimingHost:
+    def _timing_of(self, problem: Problem) -> BaselineProcess:
         if problem.sha256 not in self._timing:
             cases = self._cases_of(problem)
-            self._timing[problem.sha256] = TimingHost(self._launcher, cases, problem, self._baselines, self._hardware)
+            self._timing[problem.sha256] = BaselineProcess(
+                self._launcher, cases, problem, self._baselines, self._hardware
+            )
         return self._timing[problem.sha256]
 
     async def _close(self) -> None:

@@ -4,11 +4,10 @@ from .backup import backup_log
 from .database import LogBusyError
 from .export import Manifest, write_export
 from .following import tail_log
-from .guard import Table
 from .importing import Imported, import_log
-from .intact import check_session, check_usable, verify_small
 from .log import Log, log_path
 from .query import run_sql
+from .query_sandbox import Table
 from .questions import Parameter, Question, question, questions
 from .readers import node, sessions, show, skills
 from .recorded import Recorded, UnknownSession, read_recorded
@@ -24,6 +23,7 @@ from .records import (
     SessionRow,
     SkillRow,
 )
+from .session_verification import check_session, check_usable, verify_small
 from .snapshot import Copied, verify_log
 from .stats import LogStats, log_stats
 from .verify import VerifyResult

@@ -17,7 +17,7 @@ _CUT_TO_NOTHING = ("streams", "guard")
 def dress(con: duckdb.DuckDBPyConnection, *, typed: bool, as_of: str = "") -> None:
     """Give a reading connection temporary views in the place of everything, where the file's own will not do.
 
-    Unqualified names find temporary views first. That nobody asks for a qualified one is :mod:`.guard`'s part.
+    Unqualified names find temporary views first. That nobody asks for a qualified one is :mod:`.query_sandbox`'s part.
 
     Args:
         con: a connection of its own.

@@ -18,8 +18,8 @@ from ..bus import Bus, NobodyServes
 from ..bus.bulk import running
 from ..schemas import InputError, KernelswarmError, Schema, decode, encode
 from .database import LogBusyError, explained
-from .guard import Table, guarded
 from .log import Log, log_path
+from .query_sandbox import Table, guarded
 
 MAX_ROWS = 10_000
 """Rows that a query returns at most, unless it is told otherwise."""
@@ -97,7 +97,7 @@ def answer(log: Log, query: Query, waited: float = 0.0) -> Table:
     """Run ``query`` on an open log. Blocks.
 
     Raises:
-        InputError: as :func:`kernelswarm.store.guard.guarded`.
+        InputError: as :func:`kernelswarm.store.query_sandbox.guarded`.
         StoreError: the file lost pieces, or holds others.
     """
     with log.cursor(as_of=query.as_of) as cursor, explained(log.path):

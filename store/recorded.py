@@ -13,10 +13,10 @@ import msgspec
 from ..bus import Bus
 from ..schemas import Envelope, InputError, decode_envelope
 from .chain import Chain
-from .checked import checked_in, checked_pages
 from .database import LogBusyError, explained
 from .log import Log, log_path
 from .query import run_sql
+from .verified_session import checked_in, checked_pages
 from .verify import bad_event
 
 _COLUMNS = "seq, id, session, pool, node, cause, agent, worker, at_ns, body, wire"
@@ -62,7 +62,7 @@ async def read_recorded(
         home: where the log lies.
         session: its id.
         bus: of the cluster whose recorder has the log.
-        checked: follow the chain of hashes over them first (:mod:`.checked`).
+        checked: follow the chain of hashes over them first (:mod:`.verified_session`).
         to_end: with ``checked``, follow it to the log's last event where the session is open.
 
     Raises:

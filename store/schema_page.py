@@ -6,9 +6,9 @@ from pathlib import Path
 
 import duckdb
 
-from .intact import SMALL
 from .log import Log, log_path
 from .questions import Question, questions
+from .session_verification import SMALL
 from .typed import NAMES, SQL
 from .views import VIEWS, columns, meaning
 

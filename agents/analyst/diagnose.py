@@ -18,8 +18,20 @@ from ...schemas import (
     VerificationFailed,
 )
 from ...schemas.pool import BASELINE_NAMES
-from . import device, device_advice, device_findings, evidence, faults
-from .device import DeviceLimits
+from . import (
+    accelerator as device,
+)
+from . import (
+    accelerator_advice as device_advice,
+)
+from . import (
+    accelerator_findings as device_findings,
+)
+from . import (
+    evidence,
+    faults,
+)
+from .accelerator import DeviceLimits
 from .limits import Limits, advise, bottleneck
 
 

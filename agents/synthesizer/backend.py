@@ -114,7 +114,7 @@ GIVEN = "given"
 """Hands out files that were given: what judges those names it, nobody else has a use for it."""
 
 BACKENDS: dict[str, tuple[str, str]] = {
-    "playbook": (".generator", "PlaybookBackend"),
+    "playbook": (".generator", "GeneratorBackend"),
     GIVEN: (".given", "GivenBackend"),
     "anthropic": (".anthropic", "AnthropicBackend"),
 }

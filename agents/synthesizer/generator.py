@@ -9,7 +9,7 @@ from .backend import Answer, Attempt, Request
 log = structlog.get_logger(__name__)
 
 
-class PlaybookBackend:
+class GeneratorBackend:
     """Answers plans without a network or a model."""
 
     name = "playbook"

@@ -22,7 +22,7 @@ _LAST_PLACE = 2.0**-23
 _LARGE = 4 << 20
 
 
-def traits_of(graph: Graph, plan: Plan) -> Features:
+def features_of(graph: Graph, plan: Plan) -> Features:
     """Read the features off a plan made with the default settings."""
     loops = [k for k in plan.kernels if isinstance(k, Kernel)]
     special = [k for k in plan.kernels if isinstance(k, SpecialKernel)]

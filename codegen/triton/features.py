@@ -13,14 +13,14 @@ from .prepare import Sizes
 from .products import is_product
 from .rewrites import on_gpu, spell_windows
 from .source import TEMPLATES
-from .tunables import GpuSettings, GpuTraits
+from .tunables import GpuFeatures, GpuSettings
 
 _CHEAP = {"div", "reciprocal", "floor_div", "remainder", "trunc_div"}
 _SHORT = 8192
 """Rows up to this length fit a program's registers in any case."""
 
 
-def gpu_traits(graph: Graph, plan: Plan) -> GpuTraits:
+def gpu_features(graph: Graph, plan: Plan) -> GpuFeatures:
     """Read the features off a plan made with the default settings."""
     sizes = Sizes({name: source.example for name, source in graph.symbols.items()})
     loops = [k for k in plan.kernels if isinstance(k, Kernel)]
@@ -30,7 +30,7 @@ def gpu_traits(graph: Graph, plan: Plan) -> GpuTraits:
     counts = [sizes.of(product(k.dims[d] for d in k.outer)) for k in rows]
     products = [node for node in plan.externs if is_product(node) or node.target in TEMPLATES]
     stored = [s.buffer.dtype for k in loops for s in k.stores.values() if s.buffer.dtype.startswith(("float", "bf"))]
-    return GpuTraits(
+    return GpuFeatures(
         rows=bool(rows),
         loops=any(length > _SHORT for length in lengths),
         pointwise=any(k.reduced is None for k in loops) or any(isinstance(k, SpecialKernel) for k in plan.kernels),

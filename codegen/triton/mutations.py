@@ -3,7 +3,7 @@
 from ...schemas import AdviceAction, Recipe
 from .tunables import Value
 
-GPU_MOVES: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
+GPU_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
     AdviceAction.reduce_traffic: (
         ("fusion", ("all",)),
         ("row", ("whole",)),
@@ -81,10 +81,10 @@ GPU_MOVES: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
 """For every advice the tunables that follow it, with the values to try, the most promising first."""
 
 
-def gpu_moves(action: AdviceAction, recipe: Recipe, tunables: dict[str, tuple[Value, ...]]) -> list[Recipe]:
+def gpu_mutations(action: AdviceAction, recipe: Recipe, tunables: dict[str, tuple[Value, ...]]) -> list[Recipe]:
     """Recipes one tunable away from ``recipe`` that follow the advice, the most promising first."""
     found = []
-    for name, values in GPU_MOVES.get(action, ()):
+    for name, values in GPU_MUTATIONS.get(action, ()):
         for value in values:
             if name in tunables and value in tunables[name] and recipe.get(name, tunables[name][0]) != value:
                 found.append({**recipe, name: value})

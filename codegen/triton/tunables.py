@@ -84,7 +84,7 @@ class GpuSettings:
 
 
 @dataclass(frozen=True)
-class GpuTraits:
+class GpuFeatures:
     """What a graph's kernels hold at the main shape: which tunables matter, and where they begin."""
 
     rows: bool = False
@@ -125,22 +125,22 @@ FULL_BOUND = 1e-5
 error was 2e-6 to 9e-6 then, and 2e-4 to 2e-2 where it did (cuDNN 9 on an H200)."""
 _FEW_ROWS = 132
 """Rows below which each is more than one program's work."""
-Domain = Callable[[GpuTraits, HardwareFacts], tuple[Value, ...]]
+Domain = Callable[[GpuFeatures, HardwareFacts], tuple[Value, ...]]
 
 
-def _when(condition: Callable[[GpuTraits], bool], *values: Value) -> Domain:
+def _when(condition: Callable[[GpuFeatures], bool], *values: Value) -> Domain:
     return lambda features, hardware: values if condition(features) else ()
 
 
-def _row(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+def _row(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
     return ("auto", "loop", "whole") if features.rows and 512 < features.row_length <= 1 << 16 else ()
 
 
-def _rows(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+def _rows(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
     return (0, 1, 2, 4, 8, 16, 32) if features.rows and features.row_length <= 4096 else ()
 
 
-def _templates(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+def _templates(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
     # PyTorch's fp32 convolutions are hard to beat: what is around them, and their algorithm, come first.
     if features.float32_convolutions:
         return (False, True)
@@ -148,7 +148,7 @@ def _templates(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...
     return (True, False) if features.products and (features.rows or features.pointwise) else ()
 
 
-def _tuned(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+def _tuned(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
     # With nothing around a convolution, the untuned one would be PyTorch's.
     left = features.float32_convolutions or features.library_convolutions
     if left and features.error_bound < FULL_BOUND:
@@ -157,7 +157,7 @@ def _tuned(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
     return (True, False) if left and (features.rows or features.pointwise) else ()
 
 
-def _precision(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+def _precision(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
     # PyTorch's fp32 convolutions run in TF32 where nobody forbids it, its products do not.
     if features.float32_matrices:
         return ("tf32x3", "ieee")
@@ -166,7 +166,7 @@ def _precision(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...
     return ("tf32", "tf32x3", "ieee") if features.float32_convolutions else ()
 
 
-def _variance(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+def _variance(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
     if not features.variance:
         return ()
     shifted = ("shifted",) if features.error_bound >= SHIFTED_ERROR else ()
@@ -177,7 +177,7 @@ def _variance(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]
     return ("welford", "two_pass", *shifted) if features.loops else ("two_pass", "welford", *shifted)
 
 
-def _math(features: GpuTraits, hardware: HardwareFacts) -> tuple[Value, ...]:
+def _math(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
     if not features.transcendental:
         return ()
     return ("fast", "accurate") if features.half else ("accurate", "fast")
@@ -293,7 +293,7 @@ GPU_STARTS: tuple[Recipe, ...] = (
 """Recipes for drafts that turn several tunables."""
 
 
-def gpu_domains(features: GpuTraits, hardware: HardwareFacts) -> dict[str, tuple[Value, ...]]:
+def gpu_domains(features: GpuFeatures, hardware: HardwareFacts) -> dict[str, tuple[Value, ...]]:
     """The tunables that matter, with their values; one that must not have its default may have a single one."""
     found = {name: domain(features, hardware) for name, domain in GPU_DOMAINS.items()}
     default = GpuSettings()

@@ -12,16 +12,16 @@ from . import values
 from .answering import Handlers, Refused, attempt, serve_commands
 from .batch_messages import Batch, Lay, Made, Warm
 from .batches import Batches
-from .graph_messages import Record, Recorded
-from .graphs import Graphs, graphs_for
 from .messages import HOST, IDLE, Build, Built, Done, Open, Opened, Release, Spawn, Time, Timed, Upload
-from .place import Place
+from .recorded_calls import Graphs, graphs_for
+from .recording_messages import Record, Recorded
 from .reference import prepare_process
+from .reference_problem import ReferenceProblem, open_subject
 from .restarts import Restarts
 from .state import whole_of
 from .state_messages import INPUT
 from .stopwatch import as_it_is, stopwatch_for
-from .subject import Subject, open_subject
+from .tensor_placement import Place
 
 MODES = {"compile": None, "max_autotune": "max-autotune"}
 NO_GRAPHS = {"max-autotune": "max-autotune-no-cudagraphs"}
@@ -50,7 +50,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
 
 class _Baseline:
     def __init__(self, there: Place) -> None:
-        self._subject: Subject | None = None
+        self._subject: ReferenceProblem | None = None
         nothing = torch.zeros(1)
         self._calls: dict[str, Callable[..., Any]] = {IDLE: lambda *inputs: nothing}
         self._there = there

@@ -19,19 +19,16 @@ import torch
 from ...schemas import ProblemFormat
 from ..dropin.own_backward import differentiable
 from ..languages._triton_runtime import unpack, use
-from . import place, values
+from . import tensor_placement as place
+from . import values
 from .answering import Handlers, Refused, attempt, serve_commands
 from .arguments import specs_of
 from .backward import differentiated
 from .batch_messages import Batch, Lay, Made, Warm
 from .batches import Batches
 from .candidate_state import CandidateState, build_model, check_kinds
-from .described import Probe, describe, probe
 from .fingerprint import Fingerprint
 from .gradients import followed
-from .graph_messages import Record, Recorded, TakeCall
-from .graphs import Graphs, graphs_for
-from .handing_over import hand_over
 from .integrity import Snapshot
 from .messages import (
     HOST,
@@ -49,11 +46,15 @@ from .messages import (
     Upload,
     Values,
 )
-from .place import Place
+from .output_descriptions import Probe, describe, probe
+from .output_transfer import hand_over
+from .recorded_calls import Graphs, graphs_for
+from .recording_messages import Record, Recorded, TakeCall
 from .restarts import Restarts
 from .state import after_call
 from .state_messages import INPUT, CheckState, StateChecked, StateEntry
 from .stopwatch import as_it_is, stopwatch_for
+from .tensor_placement import Place
 from .user_module import import_source
 
 _M_PERTURB = -6

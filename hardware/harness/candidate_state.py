@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from . import place, values
+from . import tensor_placement as place
+from . import values
 from .answering import Refused, attempt
 from .arguments import Mapping, Values
 from .likeness import same

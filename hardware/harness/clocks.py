@@ -115,7 +115,7 @@ class Said:
     counted_ns: float
     """Of a call in the interleaved benchmark: the median that would be reported."""
     beside_ns: int = 0
-    """What the long batch cost beside its calls, which no clock of its process shows (``TimingHost.idle_ns``)."""
+    """What the long batch cost beside its calls, which no clock of its process shows (``BaselineProcess.idle_ns``)."""
     others: float = 0.0
     """Cores that others used during the long batch."""
 

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from .bounds import MULTIPLE, Tolerance, bound_for, is_moderate, is_steady
-from .handing_over import Written
 from .messages import UNMEASURABLE, Compared, Expected, Output
-from .place import here
+from .output_transfer import Written
 from .state_messages import StateEntry
+from .tensor_placement import here
 from .values import all_finite, dtype_name
 
 LARGE = 1 << 27

@@ -9,7 +9,7 @@ import torch
 
 from ..dropin.contract import check
 from ..languages._triton_runtime import use
-from . import place
+from . import tensor_placement as place
 from .answering import attempt, serve_commands
 from .contract_messages import CheckContract, ContractChecked
 from .messages import Spawn

@@ -11,9 +11,9 @@ from . import values
 from .answering import Refused, attempt
 from .likeness import same
 from .messages import Open
+from .reference_problem import ReferenceProblem, explained
 from .state import after_call, cloned, read, whole_of
 from .state_messages import INPUT, StateEntry
-from .subject import Subject, explained
 
 CALLS = 3
 """So many calls in a row show what a call makes of the state that the one before it left."""
@@ -38,7 +38,7 @@ class Called:
         return [*self.outputs, *self.state]
 
 
-def called(subject: Subject, problem: Open, inputs: list[Any], earlier: Sequence[list[Any]] = ()) -> Called:
+def called(subject: ReferenceProblem, problem: Open, inputs: list[Any], earlier: Sequence[list[Any]] = ()) -> Called:
     """Call the reference on ``inputs``, which stay as they are, from the start, or after calls on ``earlier`` ones.
 
     Raises:
@@ -85,7 +85,7 @@ def names_of(signature: tuple[str, ...], count: int) -> list[str]:
     return head + [f"{last}_{index}" for index in range(count - len(head))]
 
 
-def _written(subject: Subject, inputs: list[Any], taken: list[Any]) -> list[StateEntry]:
+def _written(subject: ReferenceProblem, inputs: list[Any], taken: list[Any]) -> list[StateEntry]:
     """The input tensors that a call changed."""
     named = zip(names_of(subject.signature, len(inputs)), inputs, strict=True)
     names = [
@@ -101,7 +101,7 @@ def _written(subject: Subject, inputs: list[Any], taken: list[Any]) -> list[Stat
     ]
 
 
-def _kept(subject: Subject) -> list[Any]:
+def _kept(subject: ReferenceProblem) -> list[Any]:
     return [] if subject.module is None else [value for _, value in read(subject.module).values()]
 
 

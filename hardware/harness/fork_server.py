@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from . import linux, sandbox, wire
-from .kept_child import be_keeper
 from .messages import Hello, Ready, Spawn
+from .reaped_child import be_keeper
 
 Main = Callable[[socket.socket, Spawn], None]
 
@@ -71,7 +71,8 @@ def _load() -> tuple[dict[str, Main], str]:
     import torch.export._trace
 
     from .. import capture  # noqa: F401
-    from . import admission, baseline, candidate, contract_suite, reference
+    from . import baseline, candidate, contract_suite, reference
+    from . import problem_validation as admission
 
     roles: dict[str, Main] = {
         "admission": admission.serve,

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from ...schemas import Evidence, HarnessError, Verdict
-from .case_host import Case, CaseHost
 from .judgement import Judged
 from .messages import Done, Time, Timed, Upload
+from .reference_process import Case, ReferenceProcess
 from .untrusted import UntrustedCandidate
 
 TRIES = 7
@@ -51,7 +51,7 @@ class Memoizes(Judged):
 class FreshCall:
     """One call of ``untrusted`` on unseen data."""
 
-    cases: CaseHost
+    cases: ReferenceProcess
     untrusted: UntrustedCandidate
     slot: int
     check: Check

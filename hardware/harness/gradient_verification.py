@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from ...schemas import Evidence, Verdict
 from . import judgement
-from .case_host import Case
 from .judgement import Judged, judged
 from .messages import UNMEASURABLE, Compared, Differentiate, Ran
+from .reference_process import Case
 
 if TYPE_CHECKING:
     from .verification import Verification

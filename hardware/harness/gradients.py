@@ -16,10 +16,10 @@ from .bounds import read_tolerance
 from .compare import Target
 from .meaning import Meaningless
 from .oracle import in_float64
-from .place import brought
+from .reference_problem import ReferenceProblem
 from .state import in_precision
-from .subject import Subject
 from .targets import FEW_SHAKES, epsilon_of
+from .tensor_placement import brought
 
 Call = Callable[..., Any]
 
@@ -150,7 +150,9 @@ def parameters_of(model: Any) -> dict[str, torch.Tensor]:
     return {name: one for name, one in model.named_parameters() if one.requires_grad and one.is_floating_point()}
 
 
-def gradient_case(subject: Subject, shape: str, seed: int) -> tuple[list[Any], list[Target], list[str], list[str]]:
+def gradient_case(
+    subject: ReferenceProblem, shape: str, seed: int
+) -> tuple[list[Any], list[Target], list[str], list[str]]:
     """Inputs and cotangents, the right gradients, names of the parameters and what each gradient is.
 
     Raises:
@@ -167,7 +169,9 @@ def gradient_case(subject: Subject, shape: str, seed: int) -> tuple[list[Any], l
         raise Meaningless(f"it cannot be differentiated: {refused}") from None
 
 
-def _case(subject: Subject, inputs: list[Any], seed: int) -> tuple[list[Any], list[Target], list[str], list[str]]:
+def _case(
+    subject: ReferenceProblem, inputs: list[Any], seed: int
+) -> tuple[list[Any], list[Target], list[str], list[str]]:
     subject.restart()
     forward = copy.deepcopy(subject.call) if isinstance(subject.call, torch.nn.Module) else subject.call
     wide = in_precision(forward, torch.float64) if isinstance(forward, torch.nn.Module) else forward
@@ -188,7 +192,7 @@ def _case(subject: Subject, inputs: list[Any], seed: int) -> tuple[list[Any], li
     return arguments, targets, list(parameters), list(labels(_names(subject, inputs), list(parameters)))
 
 
-def _names(subject: Subject, inputs: list[Any]) -> list[str]:
+def _names(subject: ReferenceProblem, inputs: list[Any]) -> list[str]:
     """A name for every floating tensor among the inputs."""
     found: list[str] = []
     for index, value in enumerate(inputs):

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from ...schemas import Accelerator, CompileReport, DeviceProfile, Problem
 from ..lease import Lease
-from ..profilers.device import Profilers
+from ..profilers.accelerator import Profilers
 from ..profilers.messages import Inspect
 from ..profilers.standby import Setting
-from .case_host import CaseHost
+from .reference_process import ReferenceProcess
 
 LONGEST_SECONDS = 60.0
 """Limit for loading, and for measuring, whatever a candidate may take when it is judged."""
@@ -25,7 +25,7 @@ def profilers_for(accelerator: Accelerator, home: Path) -> Profilers:
 
 async def inspect(
     profilers: Profilers,
-    cases: CaseHost,
+    cases: ReferenceProcess,
     lease: Lease,
     problem: Problem,
     source: str,

@@ -6,7 +6,7 @@ import torch
 
 from . import values
 from .compare import rms_of_finite
-from .place import here
+from .tensor_placement import here
 
 ORDER_SLACK = 256
 """Units in the last place that two runs of one reference may differ by."""

@@ -24,10 +24,10 @@ from .effects import called
 from .held_out import LARGER_KINDS, MOST_GROWTH, in_words
 from .input_variants import NO_ROOM, SMALL_BYTES, STRIDED, allows_nonfinite, instead_of, left_out, planned
 from .messages import HOST, Open
-from .place import brought, here
+from .reference_problem import ReferenceProblem
 from .sizes import REDRAWN_BYTES
-from .subject import Subject
 from .targets import targets_of
+from .tensor_placement import brought, here
 from .wrong_answers import both, passing
 
 SLOW_SECONDS = 10.0
@@ -53,7 +53,7 @@ def is_slow(seconds: float) -> bool:
 
 
 def changed(
-    subject: Subject, problem: Open, draw: Callable[[int], list[Any]], kind: str, seed: int
+    subject: ReferenceProblem, problem: Open, draw: Callable[[int], list[Any]], kind: str, seed: int
 ) -> tuple[list[Any], list[Target]]:
     """A draw from ``seed`` changed as ``kind`` says, and what is right for it; another draw where it has no meaning.
 
@@ -78,7 +78,9 @@ def changed(
     return _changed(subject, problem, base, kind, seed + DRAWS - 1)
 
 
-def _changed(subject: Subject, problem: Open, base: list[Any], kind: str, seed: int) -> tuple[list[Any], list[Target]]:
+def _changed(
+    subject: ReferenceProblem, problem: Open, base: list[Any], kind: str, seed: int
+) -> tuple[list[Any], list[Target]]:
     inputs = derive(base, kind, seed)
     if inputs is None:
         raise Meaningless("it has no floating numbers that may be others")
@@ -123,7 +125,7 @@ def usual(inputs: list[Any], targets: list[Target]) -> Usual:
 
 
 def elsewhere(
-    subject: Subject,
+    subject: ReferenceProblem,
     problem: Open,
     shape: str,
     kind: str,
@@ -172,7 +174,7 @@ def _form(leaf: Any) -> tuple[str, str, int]:
 class Battery:
     """All inputs beside the problem's own that candidates would be checked on, examined one after the other."""
 
-    subject: Subject
+    subject: ReferenceProblem
     problem: Open
     seed: int
     sizes: Mapping[str, int]

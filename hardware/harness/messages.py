@@ -4,7 +4,7 @@ from ...schemas import ProblemFacts, ProblemFormat, Schema
 from .arguments import Values as Values
 from .batch_messages import Batch, Draw, Drawn, Lay, Made, Warm
 from .contract_messages import CheckContract, ContractChecked
-from .graph_messages import Record, Recorded, TakeCall
+from .recording_messages import Record, Recorded, TakeCall
 from .state_messages import CheckState, StateChecked, StateEntry
 
 # The fork server ------------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ class Time(Schema, frozen=True, kw_only=True, tag="time"):
     """Where a candidate keeps one call's output; -1: nowhere."""
 
     form: str = ""
-    """Replay what was recorded (:mod:`.graphs`), in this form; empty: make the calls one by one."""
+    """Replay what was recorded (:mod:`.recorded_calls`), in this form; empty: make the calls one by one."""
 
 
 class Timed(Schema, frozen=True, kw_only=True, tag="timed"):

@@ -7,13 +7,13 @@ import torch
 from . import values
 from .answering import Refused, attempt
 from .effects import copies
-from .subject import Subject
+from .reference_problem import ReferenceProblem
 
 MOST_BYTES = 512 << 20
 """Of inputs. Beyond that, derivatives may not fit in memory beside everything else."""
 
 
-def needed_bytes(subject: Subject, inputs: list[Any]) -> int:
+def needed_bytes(subject: ReferenceProblem, inputs: list[Any]) -> int:
     """Bytes of the numbers in ``inputs`` by which the derivative of some answer is not zero.
 
     Never too many: integers count as nothing, and so does a reference that has no derivatives.
@@ -27,7 +27,7 @@ def needed_bytes(subject: Subject, inputs: list[Any]) -> int:
         return 0
 
 
-def _count(subject: Subject, inputs: list[Any]) -> int:
+def _count(subject: ReferenceProblem, inputs: list[Any]) -> int:
     sources = [tensor for tensor in values.tensors_of(inputs) if tensor.is_floating_point()]
     with torch.enable_grad():
         for tensor in sources:

@@ -11,6 +11,7 @@ from .background_load import BackgroundLoad
 from .batch_messages import Batch, Form, Warm
 from .batch_timing import implementation
 from .case import Case
+from .input_sets import InputSets
 from .interleaved import Implementation, Part, Plan, Spent
 from .judgement import Judged, check_form, judged
 from .messages import Done, Failure, Output, Time, Timed
@@ -18,7 +19,6 @@ from .process_checks import ProcessChecks, start_counting
 from .redraws import NARROW
 from .sizes import bytes_of
 from .state_verification import check_form as check_form_of_state
-from .supply import Supply
 from .timekeeping import CheckedCall, TimedBatch, TimedProcess
 from .untrusted import Taken
 from .verification import Verification, must_be_right_when_timed
@@ -35,7 +35,7 @@ class TimedOutside(ProcessChecks):
 
     case: Case
     """One of the timed shape."""
-    supply: Supply
+    supply: InputSets
     process: TimedProcess
     is_counted: bool = False
     """Whether batches are on unseen input sets, and count."""

@@ -14,7 +14,7 @@ import torch
 from . import values
 from .answering import Refused, attempt
 from .effects import copies
-from .subject import Subject
+from .reference_problem import ReferenceProblem
 
 CLOSER = 0.5
 """An answer this much closer to the lower precision's than to the right one is the lower precision's."""
@@ -59,7 +59,7 @@ def step_for(elements: int) -> int:
     return -(-elements // MOST_ELEMENTS) or 1
 
 
-def suspected(subject: Subject, inputs: list[Any], index: int, answer: Answer) -> str:
+def suspected(subject: ReferenceProblem, inputs: list[Any], index: int, answer: Answer) -> str:
     """The sentence that says in which lower precision output ``index`` was computed; empty if it does not look so.
 
     Args:
@@ -89,7 +89,9 @@ def suspected(subject: Subject, inputs: list[Any], index: int, answer: Answer) -
     return _has_fewer_digits(got[finite], oracle[finite], index, dtype)
 
 
-def _of_rounded(subject: Subject, inputs: list[Any], index: int, answer: Answer) -> Iterator[tuple[str, torch.Tensor]]:
+def _of_rounded(
+    subject: ReferenceProblem, inputs: list[Any], index: int, answer: Answer
+) -> Iterator[tuple[str, torch.Tensor]]:
     """What the reference says when its inputs hold less, flat in float64, and in words."""
     for name in _LOWER[answer.dtype]:
         for rounding in _roundings(name) if name != answer.dtype else ():
@@ -100,7 +102,9 @@ def _of_rounded(subject: Subject, inputs: list[Any], index: int, answer: Answer)
             yield from _answer(f"for inputs rounded to {_NAMES.get(name, name)}", call, index, answer.step)
 
 
-def _throughout(subject: Subject, inputs: list[Any], index: int, answer: Answer) -> Iterator[tuple[str, torch.Tensor]]:
+def _throughout(
+    subject: ReferenceProblem, inputs: list[Any], index: int, answer: Answer
+) -> Iterator[tuple[str, torch.Tensor]]:
     """What the reference says when everything in it holds less."""
     for name in _LOWER[answer.dtype]:
         if name != "tf32" and not name.startswith("float8"):

@@ -8,11 +8,11 @@ from statistics import median
 from ...schemas import Verdict
 from ..floors import Floor
 from ..profilers import CounterSession
-from .case_host import CaseHost
+from .baseline_process import BaselineProcess
 from .interleaved import Implementation
 from .judgement import judged
 from .redraws import NARROW
-from .timing_host import TimingHost
+from .reference_process import ReferenceProcess
 from .untrusted import UntrustedCandidate
 from .verification import Verification, must_be_right_when_timed, run_on
 
@@ -23,8 +23,8 @@ _FINAL_SLOT = 1001
 class ProcessChecks:
     """One process of a candidate against the baselines of its problem."""
 
-    cases: CaseHost
-    timing: TimingHost
+    cases: ReferenceProcess
+    timing: BaselineProcess
     untrusted: UntrustedCandidate
     floor: Floor
     """What no call is faster than."""

@@ -21,16 +21,16 @@ from ..lease import Lease, counted
 from ..peaks import measured_again
 from ..roofline import roofline
 from . import fresh_data, interleaved
-from .case_host import CaseHost
+from .baseline_process import BaselineProcess, BaselinesDied
 from .fresh_data import Memoizes
 from .interleaved import Part
 from .judgement import Judged
 from .launcher import Launcher
 from .outside import TimedOutside
+from .reference_process import ReferenceProcess
 from .replayed import CannotReplay, Replayed
 from .self_timed import SelfTimed
 from .timekeeping import TimedProcess, TimekeeperDied
-from .timing_host import BaselinesDied, TimingHost
 from .untrusted import UntrustedCandidate
 from .verification import load_into, started
 
@@ -40,8 +40,8 @@ FROZEN = "+frozen"
 
 async def profile(
     launcher: Launcher,
-    cases: CaseHost,
-    timing: TimingHost,
+    cases: ReferenceProcess,
+    timing: BaselineProcess,
     lease: Lease,
     problem: Problem,
     facts: ProblemFacts,
@@ -134,8 +134,8 @@ async def profile(
 
 
 async def _in_one_process(
-    cases: CaseHost,
-    timing: TimingHost,
+    cases: ReferenceProcess,
+    timing: BaselineProcess,
     lease: Lease,
     waits: list[float],
     another: Callable[[], AbstractAsyncContextManager[UntrustedCandidate]],
@@ -172,8 +172,8 @@ async def _in_one_process(
 
 
 async def _process(
-    cases: CaseHost,
-    timing: TimingHost,
+    cases: ReferenceProcess,
+    timing: BaselineProcess,
     untrusted: UntrustedCandidate,
     floor: Floor,
     floor_now: Callable[[], Floor],

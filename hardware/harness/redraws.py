@@ -8,9 +8,9 @@ alone. On the problem's own values every draw decides: what is wrong there is wr
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from .case_host import Case
 from .input_variants import CENTRED, VALUE_KINDS, parts
 from .messages import Compared, Output
+from .reference_process import Case
 from .sizes import REDRAWN_BYTES
 
 DRAWS = 5

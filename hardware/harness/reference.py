@@ -16,16 +16,16 @@ from .batch_messages import Draw, Drawn
 from .compare import Target
 from .effects import called
 from .gradients import PASSES, gradient_case
-from .handing_over import written
 from .input_variants import GRADIENTS, NORMAL
 from .linux import LESS_URGENT
 from .meaning import TOO_SLOW, Meaningless, Usual, changed, elsewhere, is_slow, usual
 from .messages import CaseMade, Compare, Compared, Explain, Explained, MakeCase, Open, Opened, Spawn, Values
-from .place import Place, brought, here, settle
+from .output_transfer import written
 from .precision import Answer, step_for, suspected
+from .reference_problem import ReferenceProblem, open_subject
 from .state import roles
-from .subject import Subject, open_subject
 from .targets import targets_of
+from .tensor_placement import Place, brought, here, settle
 from .wrong_answers import passing
 
 
@@ -55,7 +55,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
 
 class _Reference:
     def __init__(self) -> None:
-        self._subject: Subject | None = None
+        self._subject: ReferenceProblem | None = None
         self._problem: Open | None = None
         self._cases: dict[int, list[Target]] = {}
         self._took: dict[str, float] = {}

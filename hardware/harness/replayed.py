@@ -16,13 +16,13 @@ import msgspec
 from ...schemas import Counters
 from . import interleaved
 from .fresh_data import Memoizes
-from .graph_messages import APART, COLD, WARM, Record, Recorded, TakeCall
-from .graph_sets import halves, laid
+from .input_sets import InputSets
 from .interleaved import Implementation, Part, Plan
 from .judgement import Judged
 from .messages import Done, Time, Timed
+from .recorded_sets import halves, laid
+from .recording_messages import APART, COLD, WARM, Record, Recorded, TakeCall
 from .self_timed import TIMED_SLOT, SelfTimed
-from .supply import Supply
 
 SHARE, SLACK_NS = 0.1, 500
 """A call may take so much longer where its inputs are there only for its turn, or have never been seen."""
@@ -46,7 +46,7 @@ class CannotReplay(Exception):
 class Replayed(SelfTimed):
     """What counts is what its device says of replays, held against our clock."""
 
-    supply: Supply | None = None
+    supply: InputSets | None = None
     """Where its input sets come from; None where they are too large for a pool: then it has a few copies."""
     numbers: list[int] = field(default_factory=list)
     """The sets of the pool that its recording is on, in order."""

@@ -10,7 +10,6 @@ from ...schemas import Counters, HarnessError, Verdict
 from ..profilers import CounterSession
 from . import clocks, fresh_data, interleaved
 from .background_load import BackgroundLoad
-from .case_host import MAIN_SEEDS, Case
 from .clocks import Batch, Found
 from .fresh_data import FreshCall, Memoizes
 from .idle_check import IdleCheck, until_idle
@@ -19,6 +18,7 @@ from .judgement import judged
 from .messages import Done, Time, Timed, Upload
 from .process_checks import ProcessChecks, start_counting
 from .redraws import NARROW
+from .reference_process import MAIN_SEEDS, Case
 from .sizes import bytes_of
 from .untrusted import Taken
 from .verification import EARLY, Verification, must_be_right_when_timed

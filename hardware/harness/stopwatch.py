@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from .messages import HOST, Time, Timed
-from .place import Place
 from .poisoning import Poisoning, generator, only_read
+from .tensor_placement import Place
 
 FLUSH_BYTES = 256 << 20
 """Written between two calls on an accelerator: several times its last-level cache."""

@@ -12,14 +12,14 @@ from .compare import Target
 from .effects import Called, called
 from .input_variants import SMALL_BYTES
 from .messages import Open
-from .subject import Subject, explained
+from .reference_problem import ReferenceProblem, explained
 
 FEW, FEW_SHAKES = 4096, 2
 """The movement of so few numbers may be small by chance, however large the inputs are: that of two is taken then."""
 
 
 def targets_of(
-    subject: Subject,
+    subject: ReferenceProblem,
     problem: Open,
     inputs: list[Any],
     *,

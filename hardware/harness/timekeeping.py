@@ -18,8 +18,8 @@ from .. import subprocesses
 from . import wire
 from .batch_messages import Batch, Clear, Form, Furnish, Furnished, Keep, Kept, Made
 from .channel import Channel
+from .input_sets import LEAST_BATCHES, InputSets
 from .messages import Failure
-from .supply import LEAST_BATCHES, Supply
 from .worker import Worker, WorkerConfused, WorkerDied
 
 T = TypeVar("T")
@@ -152,7 +152,7 @@ class Unseen:
 class TimedProcess:
     """One process, the arena that its inputs lie in, and the input sets that it has not seen yet."""
 
-    def __init__(self, timekeeper: TimekeeperProcess, worker: Worker, supply: Supply) -> None:
+    def __init__(self, timekeeper: TimekeeperProcess, worker: Worker, supply: InputSets) -> None:
         """``worker`` is the process, not yet given its arena."""
         self.worker = worker
         self._timekeeper = timekeeper

@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from . import arguments, messages, place
+from . import arguments, messages
+from . import tensor_placement as place
 from .arguments import DTypeValue, TensorSpec, Value, Values
 from .staging import write_by_threads
 

@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from ...schemas import CaseResult, CompileReport, Evidence, Problem, Verdict, VerifyReport
 from . import judgement, redraws, state_verification, wire
-from .case_host import Case, CaseHost
 from .gradient_verification import check_gradients
 from .input_variants import NORMAL, in_words
 from .judgement import Judged, judged
 from .launcher import Launcher
 from .messages import UNMEASURABLE, Compared, Done, Dump, Dumped, Load, Output, Ran, Release, Run
+from .reference_process import Case, ReferenceProcess
 from .state_messages import CheckState, StateChecked
 from .state_verification import check_form, check_rest
 from .untrusted import Taken, UntrustedCandidate
@@ -31,7 +31,7 @@ LATE_SECONDS = 0.1
 class Verification:
     """One candidate on every case of a problem."""
 
-    host: CaseHost
+    host: ReferenceProcess
     untrusted: UntrustedCandidate
     results: list[CaseResult] = field(default_factory=list)
     declined: list[str] = field(default_factory=list)
@@ -345,7 +345,7 @@ async def started(launcher: Launcher, compiled: CompileReport) -> Worker:
 async def load_into(
     untrusted: UntrustedCandidate,
     launcher: Launcher,
-    host: CaseHost,
+    host: ReferenceProcess,
     problem: Problem,
     source: str,
     compiled: CompileReport,
@@ -370,7 +370,7 @@ async def load_into(
 
 
 async def verify(
-    launcher: Launcher, host: CaseHost, problem: Problem, source: str, compiled: CompileReport, seconds: float
+    launcher: Launcher, host: ReferenceProcess, problem: Problem, source: str, compiled: CompileReport, seconds: float
 ) -> VerifyReport:
     """Judge a candidate. Every fault of it is a verdict.
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from ..harness import sandbox, wire
-from ..harness.kept_child import be_keeper
 from ..harness.messages import Done, Hello, Spawn
+from ..harness.reaped_child import be_keeper
 from . import _triton_ahead
 from ._triton_source import Order, Request
 

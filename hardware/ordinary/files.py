@@ -7,8 +7,8 @@ from pathlib import Path
 from ...schemas import HardwareFacts, InputError, Pool, Problem, Schema, Timing, sha256
 from ...schemas.pool import BASELINES
 from ..assembly import language_of, language_taken
-from ..harness.admitting import admit
 from ..harness.launcher import Launcher
+from ..harness.validation_process import admit
 from ..import_statements import bound
 from ..languages import find_language, triton
 from ..lease import Lease

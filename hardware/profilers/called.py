@@ -116,7 +116,7 @@ class _Look:
         """The device's context, and the profiler's first use, which takes longer than any other. Once."""
         import torch
 
-        from ..harness import place
+        from ..harness import tensor_placement as place
         from ..harness.stopwatch import FLUSH_BYTES
 
         if self._flush is not None:

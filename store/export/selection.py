@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 import duckdb
 
 from ...schemas import InputError
-from ..guard import Table, guarded
+from ..query_sandbox import Table, guarded
 
 VIEWS_BY_FORMAT = {"sft": "nodes", "dpo": "nodes", "grpo": "nodes", "events": "events", "parquet": "sessions"}
 """The view that ``--where`` speaks of."""

@@ -5,7 +5,7 @@ import pytest
 
 import given
 from kernelswarm.agents.analyst import diagnose
-from kernelswarm.codegen.triton.mutations import GPU_MOVES
+from kernelswarm.codegen.triton.mutations import GPU_MUTATIONS
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import (
     AdviceAction,
@@ -273,7 +273,7 @@ def test_counters_of_a_device_name_what_limits_it(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_advised_for_a_device_is_something_that_its_playbook_can_do(name: str) -> None:
     told, _ = CASES[name]
-    assert all(GPU_MOVES[action] for action in actions(told))
+    assert all(GPU_MUTATIONS[action] for action in actions(told))
 
 
 def test_evidence_names_metric_value_and_threshold() -> None:

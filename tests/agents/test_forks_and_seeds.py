@@ -65,7 +65,9 @@ async def parent(home: Path, context: SearchContextOf) -> SearchGraph:
     return await search(context, load_problem(home / "small.py"), SearchOptions(budget=4, seed=3))
 
 
-async def forked(context: SearchContextOf, home: Path, session: str, node: str, at: str = "", budget: int = 3) -> SearchGraph:
+async def forked(
+    context: SearchContextOf, home: Path, session: str, node: str, at: str = "", budget: int = 3
+) -> SearchGraph:
     point = fork_point(await read_session(home, session), node, at)
     on = await context(point.opened.problem)
     async with session_on(on, point.options(budget=budget), origin=point.origin) as running:

@@ -141,7 +141,9 @@ async def test_a_later_session_on_a_like_problem_tries_the_skill_first(
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_an_interruption_closes_the_session_and_keeps_what_was_found(context: SearchContextOf, home: Path) -> None:
+async def test_an_interruption_closes_the_session_and_keeps_what_was_found(
+    context: SearchContextOf, home: Path
+) -> None:
     async with session_on(await context(load_problem(home / "small.py")), SearchOptions(budget=400)) as running:
         async for _, event in running.events():
             if isinstance(event, CandidateProfiled):

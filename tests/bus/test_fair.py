@@ -11,11 +11,11 @@ from waiting import LIMIT_S, REDELIVERY_S, eventually, within
 
 from given import opened
 from kernelswarm.bus import Bus
-from kernelswarm.bus.board import Board
 from kernelswarm.bus.cancelled import heeded
+from kernelswarm.bus.open_sessions import Board
 from kernelswarm.bus.pull import Pull
+from kernelswarm.bus.round_robin import Turns
 from kernelswarm.bus.subjects import durable_name
-from kernelswarm.bus.turns import Turns
 from kernelswarm.schemas import SessionClosed, StopRequested
 
 STOP = [StopRequested]

@@ -175,8 +175,8 @@ def cuda_ahead(home: Path) -> object:
 
 READER = """
 import sys, torch
-from kernelswarm.hardware.harness.handing_over import written
-from kernelswarm.hardware.harness.place import settle
+from kernelswarm.hardware.harness.output_transfer import written
+from kernelswarm.hardware.harness.tensor_placement import settle
 file, size = int(sys.argv[1]), int(sys.argv[2])
 settle("cuda:0")
 with written(file, size) as outputs:
@@ -201,8 +201,8 @@ def device_memory(home: Path) -> object:
 
     import torch
 
-    from kernelswarm.hardware.harness.handing_over import hand_over
-    from kernelswarm.hardware.harness.place import settle
+    from kernelswarm.hardware.harness.output_transfer import hand_over
+    from kernelswarm.hardware.harness.tensor_placement import settle
 
     there = settle("cuda:0")
     outputs = [torch.tensor([1, 2, 3], dtype=torch.uint8, device=there.device)]
@@ -232,7 +232,7 @@ def profilers(home: Path) -> object:
     """Each profiler by itself on a kernel of our own, behind closed doors; with them open if that shows nothing."""
     from kernelswarm.hardware.harness.inspection import profilers_for
     from kernelswarm.hardware.lease import Lease
-    from kernelswarm.hardware.profilers.device import ALWAYS, PROBE
+    from kernelswarm.hardware.profilers.accelerator import ALWAYS, PROBE
 
     pool, facts = pool_and_facts(home)
     device = facts.accelerators[0]

@@ -13,7 +13,7 @@ from kernelswarm.hardware.checks import Status
 from kernelswarm.hardware.gpu_doctor import profiler_checks
 from kernelswarm.hardware.lease import Lease
 from kernelswarm.hardware.profilers import ncu, proton, trace
-from kernelswarm.hardware.profilers.device import PROBE, Profilers
+from kernelswarm.hardware.profilers.accelerator import PROBE, Profilers
 from kernelswarm.hardware.profilers.reading import NOTHING, merged, put_together
 from kernelswarm.hardware.profilers.standby import NothingSeen, Setting, Standby
 from kernelswarm.schemas import DeviceProfile, KernelProfile, Pool, decode, encode

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness.admitting import memory_needed
+from kernelswarm.hardware.harness.validation_process import memory_needed
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import Problem, ProblemError, ProblemFacts, encode
 

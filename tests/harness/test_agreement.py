@@ -14,14 +14,14 @@ from conftest import HARDWARE, POOL, problem_from
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness import meaning
 from kernelswarm.hardware.harness.bounds import SHAKES, is_steady
-from kernelswarm.hardware.harness.case_host import Case, CaseHost
 from kernelswarm.hardware.harness.compare import Target
 from kernelswarm.hardware.harness.derived import derive
 from kernelswarm.hardware.harness.launcher import Launcher
 from kernelswarm.hardware.harness.meaning import Meaningless, changed
 from kernelswarm.hardware.harness.messages import Compared, Open, Values
 from kernelswarm.hardware.harness.redraws import DRAWS, Draw, decided
-from kernelswarm.hardware.harness.subject import open_subject
+from kernelswarm.hardware.harness.reference_problem import open_subject
+from kernelswarm.hardware.harness.reference_process import Case, ReferenceProcess
 from kernelswarm.hardware.harness.verification import verify
 from kernelswarm.schemas import ProblemFormat, Verdict, VerifyReport
 
@@ -164,7 +164,7 @@ async def verify_with(device: Device, tmp_path_factory: pytest.TempPathFactory) 
 
     async def verify_with(secret: str, source: str) -> VerifyReport:
         compiled, _ = await device.compile(source, "cpp")
-        host = CaseHost(launcher, problem, secret)
+        host = ReferenceProcess(launcher, problem, secret)
         try:
             return await verify(launcher, host, problem, source, compiled, POOL.candidate_seconds)
         finally:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from kernelswarm.hardware.harness import subject
+from kernelswarm.hardware.harness import reference_problem as subject
 from kernelswarm.hardware.harness.messages import Open
 from kernelswarm.schemas import ProblemFormat
 
@@ -31,7 +31,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
 
 
-def opened(source: str) -> tuple[subject.Subject, list[str]]:
+def opened(source: str) -> tuple[subject.ReferenceProblem, list[str]]:
     problem = Open(name="p", source=source, format=ProblemFormat.kernelbench, seed=1, device="cpu")
     made = subject.open_subject(problem)
     return made, made._get_inputs.__globals__["drawn"]  # type: ignore[attr-defined]

@@ -11,12 +11,12 @@ from kernelswarm.hardware.harness import values
 from kernelswarm.hardware.harness.arguments import Values
 from kernelswarm.hardware.harness.batch_messages import Lay
 from kernelswarm.hardware.harness.case import Case
-from kernelswarm.hardware.harness.graph_messages import APART, COLD, WARM, Record
-from kernelswarm.hardware.harness.graph_sets import calls_in_a_recording, halves, laid
-from kernelswarm.hardware.harness.graphs import Graphs
+from kernelswarm.hardware.harness.cuda_graphs import CannotRecord, Recording
+from kernelswarm.hardware.harness.input_sets import InputSets
 from kernelswarm.hardware.harness.messages import Expected, Time
-from kernelswarm.hardware.harness.recorder import CannotRecord, Recording
-from kernelswarm.hardware.harness.supply import Supply
+from kernelswarm.hardware.harness.recorded_calls import Graphs
+from kernelswarm.hardware.harness.recorded_sets import calls_in_a_recording, halves, laid
+from kernelswarm.hardware.harness.recording_messages import APART, COLD, WARM, Record
 
 SETS = 5
 CALL_NS = 1000
@@ -159,13 +159,13 @@ def test_what_cannot_be_recorded_says_why(graphs: Graphs, recorder: Processor) -
 
 
 @pytest.fixture
-def supply() -> Iterator[Supply]:
+def supply() -> Iterator[InputSets]:
     command, file, _ = _sets(0, 40)
-    yield Supply(file, command.inputs, command.stride, 40, 4000, {number: number for number in range(3, 9)})
+    yield InputSets(file, command.inputs, command.stride, 40, 4000, {number: number for number in range(3, 9)})
     os.close(file)
 
 
-def test_both_halves_of_a_pool_hold_sets_whose_answers_are_known(supply: Supply) -> None:
+def test_both_halves_of_a_pool_hold_sets_whose_answers_are_known(supply: InputSets) -> None:
     first, second = halves(supply, 20)
 
     assert sorted(first + second) == list(range(40))
@@ -173,7 +173,7 @@ def test_both_halves_of_a_pool_hold_sets_whose_answers_are_known(supply: Supply)
         assert len(part) == 20 and len(set(part) & set(supply.cases)) == 3
 
 
-def test_what_is_laid_are_the_sets_in_that_order(supply: Supply, graphs: Graphs, recorder: Processor) -> None:
+def test_what_is_laid_are_the_sets_in_that_order(supply: InputSets, graphs: Graphs, recorder: Processor) -> None:
     message, file = laid(supply, [7, 3, 30])
     graphs.lay(message, file, None)
     os.close(file)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelswarm.hardware.harness.handing_over import Written, hand_over, written
-from kernelswarm.hardware.harness.place import here
+from kernelswarm.hardware.harness.output_transfer import Written, hand_over, written
+from kernelswarm.hardware.harness.tensor_placement import here
 
 OUTPUTS = (torch.arange(7, dtype=torch.uint8), torch.randn(5, 3), None, 2.5, torch.randn(4, 6).t(), torch.ones(0))
 

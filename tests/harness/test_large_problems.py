@@ -9,14 +9,14 @@ import torch
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness import compare, kinds, sizes, verification
-from kernelswarm.hardware.harness.admitting import memory_needed, memory_needed_on_device
+from kernelswarm.hardware.harness.baseline_process import BaselineProcess
 from kernelswarm.hardware.harness.bounds import Tolerance
-from kernelswarm.hardware.harness.case_host import CaseHost
 from kernelswarm.hardware.harness.compare import Target
 from kernelswarm.hardware.harness.held_out import HELD_OUT
 from kernelswarm.hardware.harness.input_variants import ALL, CENTRED, FAR, FEW, STRIDED
 from kernelswarm.hardware.harness.launcher import Launcher
-from kernelswarm.hardware.harness.timing_host import TimingHost
+from kernelswarm.hardware.harness.reference_process import ReferenceProcess
+from kernelswarm.hardware.harness.validation_process import memory_needed, memory_needed_on_device
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import InputFact, Problem, ProblemFacts, ShapeFacts, Verdict, VerifyReport, Work
 
@@ -74,7 +74,7 @@ async def test_large_candidates_are_judged_one_at_a_time(
     inside = 0
     verify = verification.verify
 
-    async def watched(launcher: Launcher, host: CaseHost, *rest: Any) -> VerifyReport:
+    async def watched(launcher: Launcher, host: ReferenceProcess, *rest: Any) -> VerifyReport:
         nonlocal inside
         inside += 1
         before = len(host._cases)
@@ -101,14 +101,14 @@ async def test_baselines_of_large_problems_make_room_between_candidates(
     report, _ = await device.compile(HONEST, "cpp")
     facts = await device.admit(problem)
     asked: list[bool] = []
-    make_room = TimingHost.make_room
+    make_room = BaselineProcess.make_room
 
-    async def watched(host: TimingHost) -> None:
+    async def watched(host: BaselineProcess) -> None:
         await make_room(host)
         assert host._worker is not None
         asked.append(host._worker.alive)
 
-    monkeypatch.setattr(TimingHost, "make_room", watched)
+    monkeypatch.setattr(BaselineProcess, "make_room", watched)
     await device.verify(problem, HONEST, report)
     timed = [await device.profile(problem, facts, HONEST, report) for _ in range(2)]
     await device.forget(problem)

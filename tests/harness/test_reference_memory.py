@@ -10,7 +10,7 @@ import torch
 from kernelswarm.hardware.harness import reference
 from kernelswarm.hardware.harness.input_variants import NORMAL
 from kernelswarm.hardware.harness.messages import MakeCase, Open
-from kernelswarm.hardware.harness.place import MainMemory
+from kernelswarm.hardware.harness.tensor_placement import MainMemory
 from kernelswarm.schemas import ProblemFormat
 
 SIZE = 54_321

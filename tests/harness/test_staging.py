@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from kernelswarm.hardware.harness import place, values
-from kernelswarm.hardware.harness.place import Accelerator
+from kernelswarm.hardware.harness import tensor_placement as place
+from kernelswarm.hardware.harness import values
 from kernelswarm.hardware.harness.staging import Staging
+from kernelswarm.hardware.harness.tensor_placement import Accelerator
 
 DEVICE = torch.device("cpu")
 SIZES = [1, 99, 100, 101, 1000, 1050]

@@ -19,7 +19,14 @@ from kernelswarm.hardware.harness import wire
 from kernelswarm.hardware.harness.batch_messages import Furnish, Made
 from kernelswarm.hardware.harness.clocks import work_ns
 from kernelswarm.hardware.harness.freezing import Frozen, Unreadable, elements
-from kernelswarm.hardware.harness.supply import LEAST_BATCHES, LEAST_SETS, MOST_SETS, Supply, judged_sets, sets_for
+from kernelswarm.hardware.harness.input_sets import (
+    LEAST_BATCHES,
+    LEAST_SETS,
+    MOST_SETS,
+    InputSets,
+    judged_sets,
+    sets_for,
+)
 from kernelswarm.hardware.harness.timekeeper import Arena
 from kernelswarm.hardware.harness.timekeeping import Unseen
 from kernelswarm.hardware.harness.values import Values
@@ -163,7 +170,7 @@ def test_a_pool_has_sets_for_eight_batches() -> None:
     assert sets_for(1 << 16, 1, memory) == LEAST_SETS
     assert sets_for(1 << 30, 100, memory) == 0
     assert sets_for(32 << 20, 1000, memory) == 16
-    supply = Supply(-1, Values(items=(), size=0), 1 << 16, 1000, 0, {})
+    supply = InputSets(-1, Values(items=(), size=0), 1 << 16, 1000, 0, {})
     assert supply.warm + LEAST_BATCHES * supply.most_calls <= 1000 < supply.warm + (LEAST_BATCHES + 1) * 124
     assert 0 < judged_sets(15, 32 << 20, 32 << 20) < judged_sets(1000, 1 << 16, 1 << 16) <= 1000
 

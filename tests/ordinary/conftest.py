@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from kernelswarm.hardware.harness.admitting import admit
 from kernelswarm.hardware.harness.launcher import Launcher
+from kernelswarm.hardware.harness.validation_process import admit
 from kernelswarm.hardware.lease import Lease
 from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, Settings
 from kernelswarm.hardware.problem_files import load_problem

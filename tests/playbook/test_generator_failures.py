@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import graphs
 
 from kernelswarm.agents.synthesizer.backend import Answer, Request
-from kernelswarm.agents.synthesizer.generator import PlaybookBackend
+from kernelswarm.agents.synthesizer.generator import GeneratorBackend
 from kernelswarm.cli.display.terminal import TRACEBACK_CHARACTERS, _end_of_traceback
 from kernelswarm.schemas import Graph, Intent, MemoryOperator, NodePlanned, Ref, SynthesisFailed
 
@@ -51,14 +51,14 @@ def chain(length: int) -> Graph:
 
 
 async def test_a_chain_of_thousands_of_operations_is_generated() -> None:
-    answer = await PlaybookBackend().synthesize(request(chain(3000)))
+    answer = await GeneratorBackend().synthesize(request(chain(3000)))
     assert answer.failed is None and answer.candidate is not None
 
 
 async def test_a_defect_of_the_generator_is_a_sentence_and_its_traceback_is_shown_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    backend = PlaybookBackend()
+    backend = GeneratorBackend()
     broken = graphs.graph(
         graphs.source("x", "s0", "s1"),
         graphs.call("y", "tanh.default", ("nowhere",), "s0", "s1"),

@@ -15,7 +15,7 @@ import graphs
 from kernelswarm.codegen import Exhausted, Playbook, Proposal
 from kernelswarm.codegen.backends import WRITERS
 from kernelswarm.codegen.cpp.candidate import generate
-from kernelswarm.codegen.cpp.features import error_allowed, traits_of
+from kernelswarm.codegen.cpp.features import error_allowed, features_of
 from kernelswarm.codegen.cpp.mutations import MOVES, moves
 from kernelswarm.codegen.ir.poly import divide, poly, product, variable
 from kernelswarm.codegen.ir.printing import python_poly
@@ -119,7 +119,7 @@ def test_sizes_are_compared_as_polynomials():
 
 
 def tunables_of(made):
-    return domains(traits_of(made, plan(made)), graphs.HARDWARE)
+    return domains(features_of(made, plan(made)), graphs.HARDWARE)
 
 
 def test_only_tunables_that_matter_are_offered():

@@ -20,7 +20,7 @@ from kernelswarm.codegen.ir.printing import python_poly
 from kernelswarm.codegen.ir.tunables import complete
 from kernelswarm.codegen.triton.candidate import generate_triton, gpu_plan
 from kernelswarm.codegen.triton.convolution_text import Slide
-from kernelswarm.codegen.triton.mutations import GPU_MOVES
+from kernelswarm.codegen.triton.mutations import GPU_MUTATIONS
 from kernelswarm.codegen.triton.power_of_two_split import pieces_of
 from kernelswarm.codegen.triton.scope import Axis
 from kernelswarm.codegen.triton.tunables import GPU_DOMAINS, GPU_STARTS, gpu_settings
@@ -338,7 +338,7 @@ def test_a_convolution_of_every_channel_by_itself_is_elementwise(groups, fused):
 
 
 def test_every_start_and_every_move_is_made_of_known_tunables():
-    recipes = [*GPU_STARTS, *({name: v} for moves in GPU_MOVES.values() for name, values in moves for v in values)]
+    recipes = [*GPU_STARTS, *({name: v} for moves in GPU_MUTATIONS.values() for name, values in moves for v in values)]
     assert {name for recipe in recipes for name in recipe} <= GPU_DOMAINS.keys()
 
 

@@ -15,7 +15,7 @@ from kernelswarm.bus import Bus
 from kernelswarm.schemas import Envelope, LogCorrupted
 from kernelswarm.store import Log, UnknownSession, log_path, pages, read_recorded, recording
 from kernelswarm.store.chain import Row, link
-from kernelswarm.store.checked import checked_in
+from kernelswarm.store.verified_session import checked_in
 
 AROUND = 5
 """Events of other sessions before and after."""

@@ -12,8 +12,8 @@ from waiting import LIMIT_S
 from kernelswarm.bus import Bus
 from kernelswarm.schemas import InputError
 from kernelswarm.store import Log, recording, run_sql
-from kernelswarm.store.fences import MOST_CHARACTERS
 from kernelswarm.store.limits import Limits
+from kernelswarm.store.sql_allowlist import MOST_CHARACTERS
 
 GREEDY = [
     "SELECT " + "(" * 50_000,

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kernelswarm.agents.synthesizer.backend import Answer, Backend, check_backend, open_backend
+from kernelswarm.agents.synthesizer.backend import BACKENDS, Answer, Backend, check_backend, open_backend
 from kernelswarm.schemas import InputError
 
 
@@ -14,8 +14,9 @@ def test_an_unknown_backend_is_bad_input():
         open_backend("oracle")
 
 
-def test_the_model_backend_fits_the_interface():
-    assert isinstance(open_backend("anthropic"), Backend)
+@pytest.mark.parametrize("name", BACKENDS)
+def test_every_backend_fits_the_interface(name):
+    assert isinstance(open_backend(name), Backend)
 
 
 def test_an_answer_is_a_candidate_or_a_failure():

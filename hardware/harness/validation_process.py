@@ -1,13 +1,13 @@
-"""Has a problem examined in a process of its own. The supervisor's side of :mod:`.admission`."""
+"""Has a problem examined in a process of its own. The supervisor's side of :mod:`.problem_validation`."""
 
 import asyncio
 
 from ...schemas import Accelerator, HarnessError, InputFact, Problem, ProblemError, ProblemFacts
-from .case_host import open_command
 from .input_variants import planned
 from .judgement import ran_out_of_memory
 from .launcher import Launcher
 from .messages import Admit, Admitted, Failure
+from .reference_process import open_command
 from .sizes import MAIN_SEEDS, bytes_of, is_large
 from .state_messages import INPUT
 from .worker import WorkerConfused, WorkerDied

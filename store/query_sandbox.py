@@ -13,8 +13,8 @@ import duckdb
 
 from ..schemas import InputError, Schema, StoreError
 from .database import is_cut
-from .fences import check, check_text
 from .limits import Limits
+from .sql_allowlist import check, check_text
 from .views import VIEWS, meaning
 
 _CHUNK = 256
@@ -59,9 +59,9 @@ def guarded(
     """Run one reading statement on ``con``, a connection of its own, of a database without access to the outside.
 
     Fences, each enough for what it is there for: one statement only, and a SELECT or EXPLAIN (so that it cannot
-    end the transaction); what its syntax tree says (:mod:`.fences`); a read-only transaction (DuckDB's SELECT may hold
-    an INSERT in its WITH); the configuration of :mod:`.database` (no files, no extensions, settings locked); limits on
-    time and memory.
+    end the transaction); what its syntax tree says (:mod:`.sql_allowlist`); a read-only transaction (DuckDB's SELECT
+    may hold an INSERT in its WITH); the configuration of :mod:`.database` (no files, no extensions, settings locked);
+    limits on time and memory.
 
     Args:
         con: see above.

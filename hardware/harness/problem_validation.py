@@ -31,13 +31,13 @@ from .likeness import repeats, same
 from .meaning import Battery, Meaningless, Usual, elsewhere, is_slow, usual
 from .messages import Admit, Admitted, Open, Spawn
 from .needed import needed_bytes
-from .place import brought, here
 from .reference import prepare_process
+from .reference_problem import ReferenceProblem, open_subject
 from .sizes import bytes_of, left_out
 from .state import held
 from .state_messages import ATTRIBUTE
-from .subject import Subject, open_subject
 from .targets import targets_of
+from .tensor_placement import brought, here
 from .wrong_answers import both, passing
 
 MOST_LITERAL = 4096
@@ -90,7 +90,7 @@ def _admit(command: Admit, descriptors: list[int]) -> Admitted:
 class _Examination:
     """What is found out by running the reference, shape by shape, where it is to run."""
 
-    subject: Subject
+    subject: ReferenceProblem
     problem: Open
     shapes: list[ShapeFacts] = field(default_factory=list)
     float64: bool = True
@@ -228,14 +228,14 @@ def _left_out(main: ShapeFacts) -> tuple[InputKind, ...]:
     return (InputKind(name="more_sets", shape=main.name, refused=why),) if why else ()
 
 
-def _check_tolerance(subject: Subject, problem: Open) -> None:
+def _check_tolerance(subject: ReferenceProblem, problem: Open) -> None:
     try:
         read_tolerance(subject.tolerance)
     except ProblemError as error:
         raise Refused(f"{problem.name}.py: {error}") from None
 
 
-def _drawn(subject: Subject, problem: Open, shape: str) -> list[Any]:
+def _drawn(subject: ReferenceProblem, problem: Open, shape: str) -> list[Any]:
     """Inputs at ``shape`` in main memory, made sure to be ones that a candidate can be given."""
     inputs = subject.draw(shape, _FIXED_SEEDS[0])
     for index, value in enumerate(inputs):
@@ -248,7 +248,7 @@ def _drawn(subject: Subject, problem: Open, shape: str) -> list[Any]:
     return [values.mapped(value, torch.Tensor.cpu) for value in inputs]
 
 
-def _check_value(problem: Open, subject: Subject, index: int, value: Any) -> None:
+def _check_value(problem: Open, subject: ReferenceProblem, index: int, value: Any) -> None:
     allowed = (torch.Tensor, bool, int, float, str, type(None), torch.dtype)
     for leaf in values.leaves(value):
         if not isinstance(leaf, allowed):
@@ -256,7 +256,9 @@ def _check_value(problem: Open, subject: Subject, index: int, value: Any) -> Non
             raise Refused(f"{problem.name}.py: input {name} is a {type(leaf).__name__}; give tensors or numbers")
 
 
-def _check_deterministic(subject: Subject, problem: Open, shape: str, inputs: list[Any], first: Called) -> None:
+def _check_deterministic(
+    subject: ReferenceProblem, problem: Open, shape: str, inputs: list[Any], first: Called
+) -> None:
     """Call the reference once more, from the same start but from another state of the global generators than before.
 
     Not against the oracle: that is a call too, and a random one makes a bound that lets everything pass.
@@ -273,18 +275,18 @@ def _check_deterministic(subject: Subject, problem: Open, shape: str, inputs: li
             )
 
 
-def _way_out(subject: Subject) -> str:
+def _way_out(subject: ReferenceProblem) -> str:
     if subject.module is None:
         return ", and what one call leaves for the next an input that is written"
     return ", and what one call leaves for the next a buffer, or an attribute that is a tensor or a number"
 
 
-def _called_from(seed: int, subject: Subject, problem: Open, inputs: list[Any]) -> Called:
+def _called_from(seed: int, subject: ReferenceProblem, problem: Open, inputs: list[Any]) -> Called:
     torch.manual_seed(seed)
     return called(subject, problem, inputs)
 
 
-def _shape_facts(subject: Subject, name: str, inputs: list[Any], targets: list[Target]) -> ShapeFacts:
+def _shape_facts(subject: ReferenceProblem, name: str, inputs: list[Any], targets: list[Target]) -> ShapeFacts:
     outputs = _facts([target for target in targets if target.entry is None])
     named = zip(names_of(subject.signature, len(inputs)), inputs, strict=True)
     return ShapeFacts(name=name, inputs=tuple(_fact(key, value) for key, value in named), outputs=outputs)
@@ -306,7 +308,7 @@ def _fact(name: str, value: Any) -> InputFact:
     )
 
 
-def _parameters(subject: Subject) -> dict[str, InputFact]:
+def _parameters(subject: ReferenceProblem) -> dict[str, InputFact]:
     """Parameters and buffers, also those that ``state_dict`` leaves out."""
     if subject.module is None:
         return {}
@@ -333,7 +335,7 @@ class _Captured:
     error: str = ""
 
 
-def _capture(subject: Subject, inputs: list[Any]) -> _Captured:
+def _capture(subject: ReferenceProblem, inputs: list[Any]) -> _Captured:
     names = names_of(subject.signature, len(inputs))
     try:
         return attempt(lambda: _captured(subject, inputs, names))
@@ -341,7 +343,7 @@ def _capture(subject: Subject, inputs: list[Any]) -> _Captured:
         return _Captured(error=str(refused))
 
 
-def _captured(subject: Subject, inputs: list[Any], names: list[str]) -> _Captured:
+def _captured(subject: ReferenceProblem, inputs: list[Any], names: list[str]) -> _Captured:
     from .. import capture
 
     try:

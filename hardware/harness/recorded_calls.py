@@ -15,10 +15,10 @@ import torch
 from . import values
 from .answering import Refused
 from .batch_messages import Lay
-from .graph_messages import APART, COLD, WARM, Record, Recorded
+from .cuda_graphs import CannotRecord, CudaRecorder, Recorder, Recording
 from .messages import Done, Time, Timed
 from .poisoning import Poisoning, generator, only_read
-from .recorder import CannotRecord, CudaRecorder, Recorder, Recording
+from .recording_messages import APART, COLD, WARM, Record, Recorded
 from .restarts import Restarts
 from .stopwatch import FLUSH_BYTES
 

@@ -16,14 +16,14 @@ from ..lease import Lease
 from ..roofline import roofline
 from .batch_messages import Batch, Lay, Warm
 from .batch_timing import BATCH_NS, counted, idle_ns, implementation
-from .case_host import MAIN_SEEDS, CaseHost, ask_reference
-from .graph_messages import APART, COLD, WARM, Record, Recorded
-from .graph_sets import WEIGHTS_BYTES, calls_in_a_recording, halves, laid
 from .idle_check import until_idle
+from .input_sets import LEAST_BATCHES, InputSets
 from .interleaved import EVENTS, GRAPH, Implementation
 from .launcher import Launcher
 from .messages import HOST, IDLE, Build, Built, Done, Failure, Opened, Release, Time, Timed, Upload
-from .supply import LEAST_BATCHES, Supply
+from .recorded_sets import WEIGHTS_BYTES, calls_in_a_recording, halves, laid
+from .recording_messages import APART, COLD, WARM, Record, Recorded
+from .reference_process import MAIN_SEEDS, ReferenceProcess, ask_reference
 from .timekeeping import TimedBatch, TimedProcess, TimekeeperProcess
 from .worker import Worker, WorkerConfused, WorkerDied
 
@@ -39,14 +39,19 @@ BATCH_SECONDS = 60.0
 
 
 class BaselinesDied(HarnessError):
-    """The process in which the baselines are timed has ended; :meth:`TimingHost.prepare` starts another."""
+    """The process in which the baselines are timed has ended; :meth:`BaselineProcess.prepare` starts another."""
 
 
-class TimingHost:
+class BaselineProcess:
     """The process in which a problem's baselines are timed."""
 
     def __init__(
-        self, launcher: Launcher, cases: CaseHost, problem: Problem, wanted: Sequence[str], hardware: HardwareFacts
+        self,
+        launcher: Launcher,
+        cases: ReferenceProcess,
+        problem: Problem,
+        wanted: Sequence[str],
+        hardware: HardwareFacts,
     ) -> None:
         self._launcher = launcher
         self._cases = cases
@@ -133,11 +138,11 @@ class TimingHost:
         """Who times from outside."""
         return self._launcher.timekeeper
 
-    async def supply(self) -> Supply | None:
+    async def supply(self) -> InputSets | None:
         """The pool of input sets if calls are timed from outside; None where processes time themselves."""
         return await self._cases.supplies.get() if self._process is not None else None
 
-    async def lay_for(self, supply: Supply) -> Lay:
+    async def lay_for(self, supply: InputSets) -> Lay:
         """How a process is given its arena."""
         main = (await self._cases.timed_cases())[0]
         return Lay(
@@ -175,7 +180,7 @@ class TimingHost:
         """The baselines as the device replays them, their batches sized already, without samples."""
         return [replace(implementation, samples=[]) for implementation in self._recorded]
 
-    async def recorded_supply(self) -> Supply | None:
+    async def recorded_supply(self) -> InputSets | None:
         """The pool that recordings take their input sets from; None where these are too large for one."""
         supply = await self._cases.supplies.get()
         return supply if supply is not None and supply.sets >= 2 * self.recorded_calls else None

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ...schemas import Advice, AdviceAction, Bottleneck
-from .device import LOW_OCCUPANCY, DeviceLimits, memory_use, spilled
+from .accelerator import LOW_OCCUPANCY, DeviceLimits, memory_use, spilled
 
 MANY_LAUNCHES = 3
 """Launches a call from which fusing is worth a try whatever the bottleneck."""

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from . import place, values
+from . import tensor_placement as place
+from . import values
 from .device_memory import Block
 from .messages import HOST
-from .place import Place
+from .tensor_placement import Place
 
 LARGE_BYTES = 16 << 20
 """Of all outputs of a call, from which on a block of the device's memory is worth its set-up of half a millisecond."""

@@ -10,7 +10,7 @@ import torch
 
 from . import values
 from .messages import Output
-from .place import Place
+from .tensor_placement import Place
 
 PROBES = 64
 """Elements of an output that are read at once when it is handed over, from the end to the beginning."""

@@ -15,8 +15,8 @@ from . import backward, state
 from .answering import Refused, attempt
 from .messages import HOST, Open
 from .oracle import in_float64, in_lower
-from .place import brought, here
 from .state_messages import StateEntry
+from .tensor_placement import brought, here
 from .user_module import import_source
 from .values import mapped
 
@@ -24,7 +24,7 @@ Rounding = Callable[[torch.Tensor], torch.Tensor]
 """Takes digits away from a floating tensor; its dtype stays."""
 
 
-class Subject(Protocol):
+class ReferenceProblem(Protocol):
     """What both formats offer."""
 
     name: str
@@ -93,7 +93,7 @@ class Subject(Protocol):
         """The reference's result, its inputs and weights rounded before, computed in their own precision."""
 
 
-def open_subject(problem: Open) -> Subject:
+def open_subject(problem: Open) -> ReferenceProblem:
     """Execute a problem file.
 
     Raises:

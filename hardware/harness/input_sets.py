@@ -27,7 +27,7 @@ HARDER_OF = 4
 
 
 @dataclass(frozen=True)
-class Supply:
+class InputSets:
     """The pool."""
 
     file: int

@@ -9,15 +9,15 @@ from ...schemas import HarnessError, Problem, sha256
 from . import held_out, wire
 from .batch_messages import Draw, Drawn
 from .case import Case, Planned
+from .input_set_pool import InputSetPool
 from .input_variants import GRADIENTS, NORMAL, instead_of, planned
 from .launcher import Launcher
 from .messages import CaseMade, Compare, Compared, Explain, Explained, Failure, MakeCase, Open, Opened, Output, Values
 from .sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS
 from .state_messages import INPUT, StateEntry
-from .supplies import Supplies
 from .worker import Worker, WorkerConfused, WorkerDied
 
-__all__ = ["MAIN_SEEDS", "Case", "CaseHost", "ask_reference", "open_command"]
+__all__ = ["MAIN_SEEDS", "Case", "ReferenceProcess", "ask_reference", "open_command"]
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ MOST_DISCLOSED_BYTES = 1 << 30
 """Inputs and outputs of all that are replaced; where they are large, they are replaced fewer times."""
 
 
-class CaseHost:
+class ReferenceProcess:
     """The problem's reference process and its cases, kept for the session."""
 
     def __init__(self, launcher: Launcher, problem: Problem, secret: str) -> None:
@@ -57,7 +57,7 @@ class CaseHost:
         self._gradients: int | None = None
         """Number of the case of gradients, once it is planned."""
         self._making = asyncio.Lock()
-        self.supplies = Supplies(self, launcher.reference_memory)
+        self.supplies = InputSetPool(self, launcher.reference_memory)
         """The pool of input sets that calls are timed on."""
         self.setup: Values | None = None
         self.setup_file: int | None = None

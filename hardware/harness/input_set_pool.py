@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 
 from .batch_messages import Draw, Drawn
 from .case import Case, Planned
+from .input_sets import HARDER_OF, LEAST_SETS, InputSets, fits, judged_sets, place, sets_for, warm_sets
 from .sizes import bytes_of
-from .supply import HARDER_OF, LEAST_SETS, Supply, fits, judged_sets, place, sets_for, warm_sets
 
 if TYPE_CHECKING:
-    from .case_host import CaseHost
+    from .reference_process import ReferenceProcess
 
 MOST_RENEWED = 16
 """Times that a pool is drawn again: the cases of each stay in memory for the session."""
 
 
-class Supplies:
+class InputSetPool:
     """One problem's pool, if its input sets fit into one."""
 
-    def __init__(self, cases: "CaseHost", memory_bytes: int) -> None:
+    def __init__(self, cases: "ReferenceProcess", memory_bytes: int) -> None:
         """Nothing is drawn yet; ``memory_bytes`` is the machine's."""
         self._cases = cases
         self._memory_bytes = memory_bytes
-        self._supply: Supply | None = None
+        self._supply: InputSets | None = None
         self._wanted = self._renewed = 0
         """How many sets the pool should have, and how often another one was drawn."""
         self._making = asyncio.Lock()
 
-    async def get(self, wanted: int = 0) -> Supply | None:
+    async def get(self, wanted: int = 0) -> InputSets | None:
         """The pool, of about ``wanted`` sets the first time.
 
         None where input sets are too large for a pool, or differ in more than their numbers.
@@ -56,7 +56,7 @@ class Supplies:
         if supply is not None:
             os.close(supply.file)
 
-    async def _drawn(self, main: Case) -> Supply | None:
+    async def _drawn(self, main: Case) -> InputSets | None:
         sets = sets_for(main.inputs.size, self._wanted, self._memory_bytes)
         if not sets:
             return None
@@ -67,7 +67,7 @@ class Supplies:
             return None
         outputs = sum(bytes_of(one.shape, one.dtype) for one in main.outputs if one.dtype)
         cases = await self._judged(main, drawn, file, judged_sets(len(drawn.seeds), drawn.stride, outputs))
-        return Supply(file, drawn.inputs, drawn.stride, len(drawn.seeds), outputs, cases)
+        return InputSets(file, drawn.inputs, drawn.stride, len(drawn.seeds), outputs, cases)
 
     async def _judged(self, main: Case, drawn: Drawn, file: int, judged: int) -> dict[int, int]:
         """Numbers of the cases that know the right answers, by set: of ``judged`` sets, and of harder inputs."""

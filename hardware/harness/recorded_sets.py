@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from .batch_messages import Lay
 from .case import Case
+from .input_sets import InputSets
 from .sizes import MAIN_SEEDS, bytes_of
 from .state_messages import StateEntry
-from .supply import Supply
 
 CACHES = 3
 """All input sets and outputs of a recording take so many times the last-level cache."""
@@ -29,7 +29,7 @@ def calls_in_a_recording(case: Case, cache_bytes: int) -> int:
     return max(MAIN_SEEDS, min(MOST_CALLS, math.ceil(CACHES * cache_bytes / max(1, case.inputs.size + outputs))))
 
 
-def halves(supply: Supply, calls: int) -> tuple[list[int], list[int]]:
+def halves(supply: InputSets, calls: int) -> tuple[list[int], list[int]]:
     """Two times ``calls`` sets of the pool, drawn by chance; with right answers among both."""
     judged = _chance.sample(sorted(supply.cases), min(len(supply.cases), 2 * min(MOST_JUDGED, calls)))
     others = _chance.sample(sorted(set(range(supply.sets)) - set(judged)), 2 * calls - len(judged))
@@ -40,7 +40,7 @@ def halves(supply: Supply, calls: int) -> tuple[list[int], list[int]]:
 
 
 def laid(
-    supply: Supply,
+    supply: InputSets,
     numbers: Sequence[int],
     state: tuple[StateEntry, ...] = (),
     *,

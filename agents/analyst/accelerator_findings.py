@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ...schemas import Finding, KernelProfile
-from .device import BUSY, GAP_SHARE, LOW_OCCUPANCY, STALL_SHARE, DeviceLimits, spilled
+from .accelerator import BUSY, GAP_SHARE, LOW_OCCUPANCY, STALL_SHARE, DeviceLimits, spilled
 
 MOST_NAME = 60
 MOST_WAITS = 2
