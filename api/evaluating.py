@@ -8,6 +8,7 @@ from ..agents.synthesizer.backend import GIVEN
 from ..hardware.assembly import language_taken
 from ..hardware.pool_files import find_pool
 from ..hardware.problem_files import load_candidate
+from ..schemas import InputError
 from ..sessions.home import kernelswarm_home
 from ..sessions.search import search_context, session_on
 from ..sessions.session import Evaluation, SearchOptions, evaluation_of
@@ -93,6 +94,8 @@ def apply(model: Any, result: "Optimized", where: str = "*", *, best: bool = Fal
     Raises:
         InputError: there is no win, or no submodule is like the one that was searched. Nothing was changed.
     """
+    if not hasattr(result, "put_into"):
+        raise InputError(f"{result!r} is no result of kernelswarm.optimize: give what it returned")
     return result.put_into(model, where, best=best)
 
 

@@ -5,10 +5,12 @@ Runs in the user's process, which has torch already; the text is what travels, i
 
 import functools
 import inspect
+import itertools
 import re
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from ..schemas import Problem, ProblemError, ProblemFormat, sha256
 
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Where a word of a class's name begins."""
+_GRADIENTS = re.compile(r"torch\._C\._set_grad_enabled\((True|False)\)")
 
 HEADER = '''"""{title}, traced from a live {kind} by kernelswarm.optimize: the ATen operators that eager dispatches.
 
@@ -98,7 +101,8 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     def traced() -> Any:
         # It runs the operator: what that writes must not show in the caller's tensors.
         own = [value.detach().clone() for value in (*tensors.values(), *parameters.values())]
-        with torch.no_grad():
+        # With gradients on, as in training: the graph then says where the operator turns them off.
+        with torch.enable_grad():
             return make_fx(flat, pre_dispatch=True, _allow_non_fake_inputs=True)(*own)
 
     structures: list[Any] = []
@@ -293,5 +297,23 @@ def _reference_text(code: str, tensors: Mapping[str, Any]) -> str:
     names = [_identifier(label) for label in tensors]
     unpack = [f"    {inner} = {outer}" for inner, outer in zip(traced, names, strict=False) if inner != outer]
     body = match.group(2).replace("self._tensor_constant", "_tensor_constant")
-    body = re.sub(r";  (\w+ = )+None", "", body).rstrip()
+    body = _without_gradients(re.sub(r";  (\w+ = )+None", "", body).rstrip())
     return f"\n\ndef reference({', '.join(names)}):\n" + "\n".join([*unpack, body]) + "\n"
+
+
+def _without_gradients(body: str) -> str:
+    """The body with ``with torch.no_grad():`` around what was traced with gradients off.
+
+    FX writes calls that switch them. Those would leave the caller's mode as it was when the operator was traced.
+    """
+    off, modes = False, []
+    for line in body.splitlines():
+        if switched := _GRADIENTS.search(line):
+            off = switched[1] == "False"
+        else:
+            modes.append((off, line))
+    lines = []
+    for without, group in itertools.groupby(modes, key=itemgetter(0)):
+        lines += ["    with torch.no_grad():"] if without else []
+        lines += [f"    {line}" if without else line for _, line in group]
+    return "\n".join(lines)

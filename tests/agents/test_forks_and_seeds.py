@@ -24,7 +24,7 @@ from kernelswarm.sessions.seed import seeding
 from kernelswarm.sessions.session import SearchOptions
 from kernelswarm.store import Log, log_path
 
-SMALL = given.SOURCE.replace("return x *", "for _ in range(8): x = torch.sigmoid(x * w) + x\n    return x *")
+SMALL = given.SOURCE.replace("return x *", "for _ in range(16): x = x * 0.9 + w\n    return x *")
 """Many small operations, so that one kernel for all of them wins on a busy machine, too."""
 WIDER = SMALL.replace("cols=256", "cols=512").replace("1e-6", "1e-5")
 

@@ -249,3 +249,8 @@ def test_torchs_own_modules(kind: type) -> None:
     assert kernelswarm.apply(model or torch.nn.Sequential(kind(8)), won).names
     with torch.no_grad():
         assert torch.equal(won.module(ROWS), won.traced.operator(ROWS))  # type: ignore[misc]
+
+
+def test_what_is_no_result_is_named() -> None:
+    with pytest.raises(InputError, match=r"3 is no result of kernelswarm.optimize"):
+        kernelswarm.apply(torch.nn.LayerNorm(8), 3)

@@ -97,7 +97,7 @@ def triton_ahead(home: Path) -> object:
         kernels = unpack(archive, scratch / "cache")
         use(scratch / "cache")
         hits: list[bool] = []
-        triton.tunables.compilation.listener = lambda *, cache_hit, **_: hits.append(cache_hit)
+        triton.knobs.compilation.listener = lambda *, cache_hit, **_: hits.append(cache_hit)
         module = imported(source, scratch)
         errors, first = [], 0.0
         for shape in ((4096, 8192), (37, 1000)):

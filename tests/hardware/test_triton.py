@@ -89,7 +89,7 @@ _triton_runtime.use(cache)
 import torch, triton
 from triton.backends.compiler import GPUTarget
 hits = []
-triton.tunables.compilation.listener = lambda *, cache_hit, **_: hits.append(cache_hit)
+triton.knobs.compilation.listener = lambda *, cache_hit, **_: hits.append(cache_hit)
 triton.runtime.driver.set_active(_triton_ahead._Driver(GPUTarget("cuda", 90, 32)))
 spec = importlib.util.spec_from_file_location("candidate", file)
 module = importlib.util.module_from_spec(spec)

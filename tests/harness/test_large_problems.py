@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness import compare, kinds, sizes, verification
+from kernelswarm.hardware.harness import compare, input_variants, sizes, verification
 from kernelswarm.hardware.harness.baseline_process import BaselineProcess
 from kernelswarm.hardware.harness.bounds import Tolerance
 from kernelswarm.hardware.harness.compare import Target
@@ -40,7 +40,7 @@ async def test_large_inputs_are_used_twice_and_changed_once(
     device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sizes, "LARGE_BYTES", 1)
-    monkeypatch.setattr(kinds, "MOST_TIMED_BYTES", 1)
+    monkeypatch.setattr(input_variants, "MOST_TIMED_BYTES", 1)
     problem = _problem(tmp_path, POSITIVE)
 
     async def judge(kernel: str) -> tuple[Verdict, list[str], str]:

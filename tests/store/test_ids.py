@@ -22,8 +22,8 @@ def test_what_was_added_is_suspected_and_nothing_else(seed: int) -> None:
     for some in later:
         index.add(map(fingerprint, some))
     known = first.union(*later)
-    assert index.untrusted_candidates(marked(asked | known)) == known
-    assert index.untrusted_candidates({}) == set()
+    assert index.suspects(marked(asked | known)) == known
+    assert index.suspects({}) == set()
 
 
 def test_merging_loses_nothing(monkeypatch) -> None:
@@ -32,7 +32,7 @@ def test_merging_loses_nothing(monkeypatch) -> None:
     names = [f"id{number}" for number in range(10)]
     for name in names:
         index.add([fingerprint(name)])
-    assert index.untrusted_candidates(marked([*names, "other"])) == set(names)
+    assert index.suspects(marked([*names, "other"])) == set(names)
     assert len(index) == 10
 
 

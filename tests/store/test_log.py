@@ -177,7 +177,7 @@ def test_a_query_that_closing_stopped_says_so(log: Log) -> None:
 
 
 def test_a_million_ids_are_looked_up_without_a_scan(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is new costs no SQL: only untrusted_candidates are looked up."""
+    """What is new costs no SQL: only suspects are looked up."""
     log.append(wire(story()))
     asked: list[Callable] = []
     plain = log._con
