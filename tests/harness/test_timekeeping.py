@@ -17,6 +17,7 @@ import pytest
 
 from kernelswarm.hardware.harness import wire
 from kernelswarm.hardware.harness.batch_messages import Furnish, Made
+from kernelswarm.hardware.harness.batch_timing import counted
 from kernelswarm.hardware.harness.clocks import work_ns
 from kernelswarm.hardware.harness.freezing import Frozen, Unreadable, elements
 from kernelswarm.hardware.harness.input_sets import (
@@ -28,7 +29,7 @@ from kernelswarm.hardware.harness.input_sets import (
     sets_for,
 )
 from kernelswarm.hardware.harness.timekeeper import Arena
-from kernelswarm.hardware.harness.timekeeping import Unseen
+from kernelswarm.hardware.harness.timekeeping import TimedBatch, Unseen
 from kernelswarm.hardware.harness.values import Values
 
 SPINS = """
@@ -198,3 +199,8 @@ def test_all_sets_are_used_where_all_are_judged() -> None:
     unseen = Unseen(range(2, 10), set(range(10)))
     assert sorted(unseen.take(3) + unseen.take(5)) == list(range(2, 10))
     assert not unseen.has(1)
+
+
+@pytest.mark.parametrize(("passed", "idle", "counts"), [(1000, 90, 910), (100, 90, 50), (100, 300, 50)])
+def test_what_an_empty_batch_takes_is_taken_off_but_never_more_than_half(passed: int, idle: int, counts: int) -> None:
+    assert counted(TimedBatch(passed, ()), idle).ns == counts
