@@ -28,6 +28,7 @@ def test_weights_are_shared(judge: Judge) -> None:
     assert told["verdict"] == "correct", told
 
 
+@pytest.mark.thorough
 def test_text_in_a_candidate_changes_nothing(judge: Judge) -> None:
     (with_text,) = judge.of("rows", "half_precision_with_text")
     (without,) = judge.of("rows", "half_precision")
