@@ -19,15 +19,9 @@ from ...schemas import (
 )
 from ...schemas.pool import BASELINE_NAMES
 from . import (
-    accelerator as device,
-)
-from . import (
-    accelerator_advice as device_advice,
-)
-from . import (
-    accelerator_findings as device_findings,
-)
-from . import (
+    accelerator,
+    accelerator_advice,
+    accelerator_findings,
     evidence,
     faults,
 )
@@ -112,9 +106,9 @@ def _on_processor(limits: Limits) -> _Found:
 
 def _on_device(graph: SearchGraph, node: str, report: ProfileReport, limits: Limits) -> _Found:
     seen = DeviceLimits.of(graph, node, report, transcendental=limits.transcendental)
-    named = device.bottleneck(seen)
-    findings = (*evidence.of_limits(limits), *device_findings.of_device(seen))
-    return _Found(named, device.in_short(seen, named), findings, tuple(device_advice.advise(seen, named)))
+    named = accelerator.bottleneck(seen)
+    findings = (*evidence.of_limits(limits), *accelerator_findings.of_device(seen))
+    return _Found(named, accelerator.in_short(seen, named), findings, tuple(accelerator_advice.advise(seen, named)))
 
 
 def _summary(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import math
 import os
 import time
 from collections.abc import Awaitable, Sequence
@@ -314,8 +315,10 @@ class BaselineProcess:
         """Have the timekeeper time the process from here on, where the problem and the system allow that."""
         assert self._worker is not None
         # The least of several: a pool that is drawn for disturbed calls is too small for a batch of what is faster.
-        asked = [one for one in self._implementations for _ in range(QUICK_SAMPLES)]
-        fastest = min([(await one.ask(Time(calls=one.calls, name=one.name))).ns / one.calls for one in asked])
+        fastest = math.inf
+        for baseline in self._implementations * QUICK_SAMPLES:
+            timed = await baseline.ask(Time(calls=baseline.calls, name=baseline.name))
+            fastest = min(fastest, timed.ns / baseline.calls)
         supply = await self._cases.supplies.get(round(FASTER * LEAST_BATCHES * BATCH_NS / max(fastest, 1.0)))
         if supply is None or not self._worker.pid:
             return

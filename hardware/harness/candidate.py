@@ -19,8 +19,7 @@ import torch
 from ...schemas import ProblemFormat
 from ..dropin.own_backward import differentiable
 from ..languages._triton_runtime import unpack, use
-from . import tensor_placement as place
-from . import values
+from . import tensor_placement, values
 from .answering import Handlers, Refused, attempt, serve_commands
 from .arguments import specs_of
 from .backward import differentiated
@@ -71,7 +70,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(request.threads)
     torch.set_grad_enabled(False)
-    candidate = _Candidate(place.settle(request.device), Path(request.scratch))
+    candidate = _Candidate(tensor_placement.settle(request.device), Path(request.scratch))
     handlers: Handlers = {
         Load: candidate.load,
         Run: candidate.run,

@@ -5,8 +5,7 @@ from typing import Any
 
 import torch
 
-from . import tensor_placement as place
-from . import values
+from . import tensor_placement, values
 from .answering import Refused, attempt
 from .arguments import Mapping, Values
 from .likeness import same
@@ -32,7 +31,7 @@ def build_model(module: Any, setup: Sequence[Any]) -> torch.nn.Module:
     make = getattr(module, "ModelNew", None)
     if not (isinstance(make, type) and issubclass(make, torch.nn.Module)):
         raise Refused("the file defines no class `ModelNew(nn.Module)`", kind="load")
-    model: torch.nn.Module = attempt(lambda: make(*arguments).to(place.here().device), "load")
+    model: torch.nn.Module = attempt(lambda: make(*arguments).to(tensor_placement.here().device), "load")
     attempt(lambda: model.load_state_dict(weights, strict=True), "load")
     for name, one in held(model).items():
         if one.kind == NOT_PERSISTENT and isinstance(beside.get(name), torch.Tensor):

@@ -9,7 +9,7 @@ import torch
 
 from ..dropin.contract import check
 from ..languages._triton_runtime import use
-from . import tensor_placement as place
+from . import tensor_placement
 from .answering import attempt, serve_commands
 from .contract_messages import CheckContract, ContractChecked
 from .messages import Spawn
@@ -22,7 +22,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
     """Answer the supervisor until it lets go."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(request.threads)
-    place.settle(request.device)
+    tensor_placement.settle(request.device)
     serve_commands(channel, {CheckContract: _check})
 
 

@@ -1,12 +1,12 @@
 """Does a candidate's process rest while others are timed? What it computes then slows them, and makes it look fast."""
 
 import asyncio
-import contextlib
 import os
 import time
-from pathlib import Path
+from collections.abc import Iterator
 
 from .clocks import work_ns
+from .placement import threads_of
 
 LEAST_NS = 10_000_000
 """A rest is judged from so much time on: in less, the ticks of the scheduler's account decide."""
@@ -24,19 +24,21 @@ def runs(pid: int) -> bool:
 
     Its processor time does not tell: the system adds what runs elsewhere only with the next tick, 4 ms later.
     """
-    for stat in Path("/proc", str(pid), "task").glob("*/stat"):
-        with contextlib.suppress(OSError):
-            if stat.read_text(errors="replace").rpartition(")")[2].split()[:1] == ["R"]:
-                return True
-    return False
+    return any(fields[:1] == [b"R"] for fields in threads_of(pid).values())
+
+
+def waits_until_idle(pid: int) -> Iterator[float]:
+    """Seconds to sleep, again and again, until the threads of the process sleep; not for ever."""
+    until, quiet = time.monotonic() + RESTLESS_SECONDS, 0
+    while quiet < QUIET_LOOKS and time.monotonic() < until:
+        yield POLL_SECONDS
+        quiet = 0 if runs(pid) else quiet + 1
 
 
 async def until_idle(pid: int) -> None:
     """Wait until the threads of the process sleep, so that they take no time from the next one; not for ever."""
-    until, quiet = time.monotonic() + RESTLESS_SECONDS, 0
-    while quiet < QUIET_LOOKS and time.monotonic() < until:
-        await asyncio.sleep(POLL_SECONDS)
-        quiet = 0 if runs(pid) else quiet + 1
+    for seconds in waits_until_idle(pid):
+        await asyncio.sleep(seconds)
 
 
 class IdleCheck:

@@ -137,7 +137,7 @@ class Launcher:
         """Fork a worker.
 
         Raises:
-            HarnessError: no fork_server can be started, or it cannot fork.
+            HarnessError: no fork server can be started, or it cannot fork.
         """
         reason = ""
         for _ in range(3):

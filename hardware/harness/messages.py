@@ -39,7 +39,7 @@ class Spawn(Schema, frozen=True, kw_only=True):
 
 
 class Ready(Schema, frozen=True, kw_only=True):
-    """The fork_server can fork."""
+    """The fork server can fork."""
 
     torch: str
     isolation: tuple[str, ...]

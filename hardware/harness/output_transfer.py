@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from . import tensor_placement as place
-from . import values
+from . import tensor_placement, values
 from .device_memory import Block
 from .messages import HOST
 from .tensor_placement import Place
@@ -80,7 +79,7 @@ class Written:
         """``size`` is what all outputs take; ``file`` stays the caller's."""
         self._file = file if stat.S_ISREG(os.fstat(file).st_mode) else -1
         self._block: Block | None = None
-        device = place.here().device
+        device = tensor_placement.here().device
         if self._file < 0 and device.type != HOST:
             # A candidate's process may send anything.
             with contextlib.suppress(OSError):
@@ -95,9 +94,9 @@ class Written:
     def part(self, position: int, size: int) -> torch.Tensor:
         """Bytes, where this process keeps its tensors. Valid until the next call."""
         if self._file >= 0:
-            return place.here().from_file(self._file, position, size)
+            return tensor_placement.here().from_file(self._file, position, size)
         if self._block is None:
-            return torch.full((size,), _UNREADABLE, dtype=torch.uint8, device=place.here().device)
+            return torch.full((size,), _UNREADABLE, dtype=torch.uint8, device=tensor_placement.here().device)
         # A copy: no alignment is promised, and the owner could still change what lies there.
         return self._block.tensor[position : position + size].clone()
 

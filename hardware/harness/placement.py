@@ -45,11 +45,17 @@ def release(allowed: Mapping[str, set[int]]) -> None:
             os.sched_setaffinity(int(thread), cores)
 
 
-def spread(pid: int) -> None:
-    """Put the threads of a process that runs on cores of their own. Nothing happens where the system cannot do it."""
+def threads_of(pid: int) -> dict[str, list[bytes]]:
+    """What the system says of each thread of a process, by its id; nothing where it does not say."""
     stats = {}
     for path in Path("/proc", str(pid), "task").glob("*/stat"):
         with contextlib.suppress(OSError):
             stats[path.parent.name] = fields_of(path.read_bytes())
+    return stats
+
+
+def spread(pid: int) -> None:
+    """Put the threads of a process that runs on cores of their own. Nothing happens where the system cannot do it."""
+    stats = threads_of(pid)
     if stats and hasattr(os, "sched_setaffinity"):
         release(place(stats))

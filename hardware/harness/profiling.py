@@ -59,7 +59,7 @@ async def profile(
     if not as many as the plan has.
 
     Raises:
-        HarnessError: reference, baselines or fork_server cannot be kept alive.
+        HarnessError: reference, baselines or fork server cannot be kept alive.
     """
     began = time.monotonic()
     plan = interleaved.THOROUGH if thorough else interleaved.QUICK

@@ -1,4 +1,4 @@
-"""Stands between fork_server and child: reports how the child ended, and sees to it that nothing of it is left."""
+"""Stands between fork server and child: reports how the child ended, and sees to it that nothing of it is left."""
 
 import contextlib
 import os

@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from . import arguments, messages
-from . import tensor_placement as place
+from . import arguments, messages, tensor_placement
 from .arguments import DTypeValue, TensorSpec, Value, Values
 from .staging import write_by_threads
 
@@ -136,7 +135,7 @@ class _Writer:
             write_bytes(self.file, storage.data_ptr(), storage.nbytes(), position)
             return
         whole = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-        for address, size in place.here().elements(whole):
+        for address, size in tensor_placement.here().elements(whole):
             write_bytes(self.file, address, size, position)
             position += size
 
@@ -174,7 +173,7 @@ class MappedFile:
 def fresh_tensor(spec: TensorSpec) -> torch.Tensor:
     """A tensor as ``spec`` says, in memory that torch allocated; its contents are undefined."""
     dtype = getattr(torch, spec.dtype)
-    storage = torch.empty(spec.size // dtype.itemsize, dtype=dtype, device=place.here().device)
+    storage = torch.empty(spec.size // dtype.itemsize, dtype=dtype, device=tensor_placement.here().device)
     return storage.as_strided(spec.shape, spec.stride, spec.storage_offset)
 
 
@@ -189,7 +188,7 @@ def unpack(values: Values, mapped: MappedFile, make: Make = fresh_tensor, *, beg
 
     def filled(spec: TensorSpec) -> torch.Tensor:
         tensor = make(spec)
-        place.here().fill(tensor, mapped.address + begin + spec.position, spec.size)
+        tensor_placement.here().fill(tensor, mapped.address + begin + spec.position, spec.size)
         return tensor
 
     return [_unpack(item, filled) for item in values.items]

@@ -375,7 +375,7 @@ async def verify(
     """Judge a candidate. Every fault of it is a verdict.
 
     Raises:
-        HarnessError: reference or fork_server cannot be kept alive.
+        HarnessError: reference or fork server cannot be kept alive.
     """
     began = time.monotonic()
     worker = await started(launcher, compiled)

@@ -196,7 +196,7 @@ class Worker:
                 async with asyncio.timeout(KILL_SECONDS):
                     ended, _ = await self._leash.receive(Ended)
             except (EOFError, OSError, ValueError):
-                # The reaper is gone too, which only a dying fork_server does to it.
+                # The reaper is gone too, which only a dying fork server does to it.
                 pass
             finally:
                 self._ended = self._ended or ended

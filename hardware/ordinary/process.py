@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from .. import subprocesses
-from ..harness.idle_check import POLL_SECONDS, QUIET_LOOKS, RESTLESS_SECONDS, runs
+from ..harness.idle_check import POLL_SECONDS, RESTLESS_SECONDS, runs, waits_until_idle
 from ..harness.messages import HOST, Ended
 from ..harness.worker import describe_end
 from .trust import CONFINED
@@ -157,12 +157,10 @@ class OrdinaryProcess:
         Raises:
             Missing: they go on computing.
         """
-        until, quiet = time.monotonic() + RESTLESS_SECONDS, 0
-        while quiet < QUIET_LOOKS:
-            time.sleep(POLL_SECONDS)
-            quiet = 0 if runs(self.pid) else quiet + 1
-            if time.monotonic() > until:
-                raise self.restless()
+        for seconds in waits_until_idle(self.pid):
+            time.sleep(seconds)
+        if runs(self.pid):
+            raise self.restless()
 
     def restless(self) -> Missing:
         """It does not rest."""

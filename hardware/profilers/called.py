@@ -116,12 +116,12 @@ class _Look:
         """The device's context, and the profiler's first use, which takes longer than any other. Once."""
         import torch
 
-        from ..harness import tensor_placement as place
+        from ..harness import tensor_placement
         from ..harness.stopwatch import FLUSH_BYTES
 
         if self._flush is not None:
             return
-        there = place.settle(self._device)
+        there = tensor_placement.settle(self._device)
         flushed = torch.empty(FLUSH_BYTES // 4 + _UNLIKE, dtype=torch.int32, device=there.device)
         fill = torch.Tensor.fill_
         self._flush = flush = lambda: fill(flushed, 1)

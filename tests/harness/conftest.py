@@ -1,4 +1,4 @@
-"""One device for all tests of the harness: its fork_server takes seconds to start."""
+"""One device for all tests of the harness: its fork server takes seconds to start."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path

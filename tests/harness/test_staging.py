@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from kernelswarm.hardware.harness import tensor_placement as place
-from kernelswarm.hardware.harness import values
+from kernelswarm.hardware.harness import tensor_placement, values
 from kernelswarm.hardware.harness.staging import Staging
 from kernelswarm.hardware.harness.tensor_placement import Accelerator
 
@@ -71,7 +70,7 @@ def test_large_tensors_are_packed_as_they_lie() -> None:
 @pytest.fixture
 def accelerator(monkeypatch: pytest.MonkeyPatch) -> Accelerator:
     """Its code as it is, in main memory, and everything of more than 100 bytes goes in parts."""
-    monkeypatch.setattr(place, "STAGED_BYTES", 100)
+    monkeypatch.setattr(tensor_placement, "STAGED_BYTES", 100)
     made = object.__new__(Accelerator)
     made.device = DEVICE
     made.__dict__["_staging"] = Staging(DEVICE, 100)

@@ -350,7 +350,7 @@ class Judge:
         done = self.evaluate(asked.problem, *map(asked.path, order), pool=asked.pool, program=JUDGED)
         told = [json.loads(line) for line in done.stdout.splitlines()]
         assert [Path(one["candidate"]).stem for one in told] == order, done.stderr
-        assert done.returncode == int(not all(one["correct"] for one in told)), done.stderr
+        assert done.returncode == int(not all(verdict["correct"] for verdict in told)), done.stderr
         return told
 
     def order(self, suite: str) -> list[str]:
