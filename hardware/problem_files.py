@@ -1,6 +1,7 @@
 """Reads a problem file without running it."""
 
 import ast
+import difflib
 import re
 from pathlib import Path
 
@@ -77,8 +78,10 @@ def _complete(kind: ProblemFormat, wanted: tuple[str, ...], names: set[str], fil
     missing = [name for name in wanted if name not in names]
     if missing:
         found = ", ".join(name for name in wanted if name in names)
+        alike = difflib.get_close_matches(missing[0], names - set(wanted), n=1)
+        meant = f" (is `{alike[0]}` meant to be it?)" if alike else ""
         raise ProblemError(
-            f"{file} defines {found} but lacks `{missing[0]}`; a {kind} problem needs {', '.join(wanted)}"
+            f"{file} defines {found} but lacks `{missing[0]}`{meant}; a {kind} problem needs {', '.join(wanted)}"
         )
     return kind
 

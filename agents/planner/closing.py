@@ -47,15 +47,18 @@ def _against(node: PlannedNode) -> str:
 
 
 def _best(nodes: Sequence[PlannedNode]) -> PlannedNode | None:
-    """A win before what is none, the fastest of them. ``nodes``: the fittest first, which is what counts where nothing
-    was measured in ordinary processes."""
+    """The fastest win; where there is none, what is nearest to one. ``nodes``: the fittest first, which is what counts
+    where nothing was measured in ordinary processes."""
     if not any(node.ordinary or node.ordinary_missing for node in nodes):
         return next(iter(nodes), None)
     return max(nodes, key=_rank) if any(map(_is_timed_ordinarily, nodes)) else _best_on_device(nodes)
 
 
 def _rank(node: PlannedNode) -> tuple[bool, bool, float]:
-    return node.is_win, node.ordinary is not None, node.reported.median if node.reported else 0.0
+    # A win needs both numbers: one that is far below 1 says more than the other far above it.
+    counted = (node.reported,) if node.is_win else (node.speedup, node.ordinary)
+    medians = [interval.median for interval in counted if interval is not None]
+    return node.is_win, node.ordinary is not None, min(medians, default=0.0)
 
 
 def _best_on_device(nodes: Sequence[PlannedNode]) -> PlannedNode:

@@ -6,6 +6,8 @@ from .batch_messages import Batch, Draw, Drawn, Lay, Made, Warm
 from .contract_messages import CheckContract, ContractChecked
 from .recording_messages import Record, Recorded, TakeCall
 from .state_messages import CheckState, StateChecked, StateEntry
+from .timing_messages import IDLE as IDLE
+from .timing_messages import Build, Built, Time, Timed, Upload
 
 # The fork server ------------------------------------------------------------------------------------------------------
 
@@ -14,7 +16,7 @@ HOST = "cpu"
 
 
 class Spawn(Schema, frozen=True, kw_only=True):
-    """Asks the fork server for a child. Beside it travel: channel, leash, output."""
+    """Asks the fork server for a child. Beside it travel: channel, reaper's socket, output."""
 
     role: str
     """``candidate``, ``reference``, ``baseline`` or ``admission``."""
@@ -29,13 +31,13 @@ class Spawn(Schema, frozen=True, kw_only=True):
     """Threads of torch's and OpenMP's pool."""
 
     confine: bool
-    """Whether it is a stranger: read-only files, no processes of its own."""
+    """Whether it is untrusted: read-only files, no processes of its own."""
 
     device: str = HOST
     """Where its tensors live, as torch names it: ``cpu`` or ``cuda:0``."""
 
     programs: bool = False
-    """Whether a stranger may start programs: what was not compiled ahead has to be compiled in its process."""
+    """Whether untrusted code may start programs: what was not compiled ahead has to be compiled in its process."""
 
 
 class Ready(Schema, frozen=True, kw_only=True):
@@ -189,50 +191,6 @@ class Release(Schema, frozen=True, kw_only=True, tag="release"):
     """Forget all slots."""
 
 
-class Upload(Schema, frozen=True, kw_only=True, tag="upload"):
-    """Keep these inputs as one of the copies that timing rotates through. Beside it: their memory file."""
-
-    inputs: Values
-    reuse: int = -1
-    """Index of the copy that they replace: in its tensors, at the same addresses, if they fit. -1: one more copy."""
-    later: bool = False
-    """Not now: they arrive in the middle of the next batch (:attr:`Time.before`)."""
-    state: tuple[StateEntry, ...] = ()
-    """What is put back before every timed call. Copies of it are the last outputs of the call whose output is kept."""
-
-
-class Time(Schema, frozen=True, kw_only=True, tag="time"):
-    """Time calls on the stocked inputs, in turn."""
-
-    calls: int
-    warm: int = 0
-    """Untimed calls before."""
-    before: int = 0
-    """Untimed calls before those, and before the inputs arrive that were stocked for later."""
-
-    name: str = ""
-    """Which baseline; ignored by a candidate."""
-
-    slot: int = -1
-    """Where a candidate keeps one call's output; -1: nowhere."""
-
-    form: str = ""
-    """Replay what was recorded (:mod:`.recorded_calls`), in this form; empty: make the calls one by one."""
-
-
-class Timed(Schema, frozen=True, kw_only=True, tag="timed"):
-    """One batch."""
-
-    ns: int
-    """All timed calls together."""
-
-    whole_ns: int
-    """From the command's arrival to the answer, warm calls included."""
-
-    kept: int
-    """Index of the stocked inputs that the call got whose output was kept, by chance; -1: those of all were kept."""
-
-
 # The reference -----------------------------------------------------------------------------------------------------
 
 
@@ -360,24 +318,7 @@ class Explained(Schema, frozen=True, kw_only=True, tag="explained"):
 UNMEASURABLE = 1e300
 """Error of a NaN where a number belongs, and the like: events hold finite numbers only."""
 
-# Baselines and admission -------------------------------------------------------------------------------------------
-
-IDLE = "idle"
-"""Name under which the baselines' process times calls that do nothing: what a batch costs beside its calls."""
-
-
-class Build(Schema, frozen=True, kw_only=True, tag="build"):
-    """Compile one baseline and run it on every stocked copy."""
-
-    name: str
-
-
-class Built(Schema, frozen=True, kw_only=True, tag="built"):
-    """Whether it can be timed."""
-
-    ok: bool
-    seconds: float
-    detail: str = ""
+# Problem validation --------------------------------------------------------------------------------------------------
 
 
 class Admit(Schema, frozen=True, kw_only=True, tag="admit"):

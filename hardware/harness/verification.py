@@ -297,11 +297,12 @@ def explain_numbers(result: Compared) -> str:
 
 
 def wrong(verdict: Verdict, message: str, case: Case, result: Compared) -> Judged:
-    """A verdict with the element to look at."""
+    """A verdict with the element to look at, and the shape that it is wrong at."""
+    where = "" if case.shape in message else f", at shape {case.shape}"
     return Judged(
         verdict,
         Evidence(
-            message=message,
+            message=f"{message}{where}",
             shape=case.shape,
             seed=case.seed,
             output=result.output,

@@ -279,6 +279,16 @@ def test_the_best_is_the_one_that_wins_in_ordinary_processes() -> None:
     assert (closing.event.best, closing.event.win) == ("n003", True)
 
 
+def test_without_a_win_one_fast_number_does_not_make_up_for_a_slow_one() -> None:
+    ring = Ring(budget=2)
+    for node in ("n001", "n002"):
+        ring.tell(given.diagnosed(1.5), node)
+    confirmed(ring, "n001", 0.6, 4.5)
+    (closing,) = confirmed(ring, "n002", 0.9, 1.2)
+    assert isinstance(closing.event, SessionClosed)
+    assert (closing.event.best, closing.event.win) == ("n002", False)
+
+
 def test_a_baseline_that_could_not_be_timed_is_named() -> None:
     (closing,) = confirmed(of_one_candidate(against="compile"), "n001", 1.5, None, against="eager")
     assert isinstance(closing.event, SessionClosed) and closing.event.win
