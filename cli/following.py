@@ -24,6 +24,8 @@ async def follow(search: Search, display: Display, interrupts: Interrupts) -> No
                 display.show(envelope, event)
                 if isinstance(event, SessionClosed) and search.awaits_baselines:
                     display.notice("nothing was timed: waiting for the baselines (Ctrl-C to leave)")
+            if search.awaits_baselines:
+                display.notice("ended without the baselines: they were not timed in time")
     finally:
         attending.cancel()
         await asyncio.wait([attending])

@@ -12,7 +12,7 @@ from . import values
 from .answering import Handlers, Refused, attempt, serve_commands
 from .batch_messages import Batch, Lay, Made, Warm
 from .batches import Batches
-from .messages import HOST, IDLE, Build, Built, Done, Open, Opened, Release, Spawn, Time, Timed, Upload
+from .messages import HOST, Done, Open, Opened, Release, Spawn
 from .recorded_calls import Graphs, graphs_for
 from .recording_messages import Record, Recorded
 from .reference import prepare_process
@@ -22,6 +22,7 @@ from .state import whole_of
 from .state_messages import INPUT
 from .stopwatch import as_it_is, stopwatch_for
 from .tensor_placement import Place
+from .timing_messages import IDLE, Build, Built, Time, Timed, Upload
 
 MODES = {"compile": None, "max_autotune": "max-autotune"}
 NO_GRAPHS = {"max-autotune": "max-autotune-no-cudagraphs"}

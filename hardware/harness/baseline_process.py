@@ -21,11 +21,12 @@ from .idle_check import until_idle
 from .input_sets import LEAST_BATCHES, InputSets
 from .interleaved import EVENTS, GRAPH, Implementation
 from .launcher import Launcher
-from .messages import HOST, IDLE, Build, Built, Done, Failure, Opened, Release, Time, Timed, Upload
+from .messages import HOST, Done, Failure, Opened, Release
 from .recorded_sets import WEIGHTS_BYTES, calls_in_a_recording, halves, laid
 from .recording_messages import APART, COLD, WARM, Record, Recorded
 from .reference_process import MAIN_SEEDS, ReferenceProcess, ask_reference
 from .timekeeping import TimedBatch, TimedProcess, TimekeeperProcess
+from .timing_messages import IDLE, Build, Built, Time, Timed, Upload
 from .worker import Worker, WorkerConfused, WorkerDied
 
 T = TypeVar("T")

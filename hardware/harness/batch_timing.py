@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 
 from .batch_messages import Batch
 from .interleaved import Implementation
-from .messages import IDLE, Time, Timed
 from .timekeeping import TimedBatch
+from .timing_messages import IDLE, Time, Timed
 
 BATCH_NS = 8_000_000
 """A batch takes so long if there are input sets for that. Before a process is stopped, some tens of microseconds after

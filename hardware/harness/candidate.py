@@ -29,22 +29,7 @@ from .candidate_state import CandidateState, build_model, check_kinds
 from .fingerprint import Fingerprint
 from .gradients import followed
 from .integrity import Snapshot
-from .messages import (
-    HOST,
-    Differentiate,
-    Done,
-    Dump,
-    Dumped,
-    Load,
-    Ran,
-    Release,
-    Run,
-    Spawn,
-    Time,
-    Timed,
-    Upload,
-    Values,
-)
+from .messages import HOST, Differentiate, Done, Dump, Dumped, Load, Ran, Release, Run, Spawn, Values
 from .output_descriptions import Probe, describe, probe
 from .output_transfer import hand_over
 from .recorded_calls import Graphs, graphs_for
@@ -54,6 +39,7 @@ from .state import after_call
 from .state_messages import INPUT, CheckState, StateChecked, StateEntry
 from .stopwatch import as_it_is, stopwatch_for
 from .tensor_placement import Place
+from .timing_messages import Time, Timed, Upload
 from .user_module import import_source
 
 _M_PERTURB = -6

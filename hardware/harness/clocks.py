@@ -17,7 +17,7 @@ from ...schemas import Verdict
 from . import interleaved
 from .interleaved import Implementation
 from .judgement import Judged, judged
-from .messages import Time, Timed
+from .timing_messages import Time, Timed
 
 CHECK_NS = 30_000_000
 """The batch that both clocks are compared on is at least so long."""

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from ...schemas import Evidence, HarnessError, Verdict
 from .judgement import Judged
-from .messages import Done, Time, Timed, Upload
+from .messages import Done
 from .reference_process import Case, ReferenceProcess
+from .timing_messages import Time, Timed, Upload
 from .untrusted import UntrustedCandidate
 
 TRIES = 7

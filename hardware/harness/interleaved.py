@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 
 from ...schemas import Interval, Series, Timing
-from .messages import Time, Timed
 from .statistics import in_a_new_run, relative_width, speedup
+from .timing_messages import Time, Timed
 
 BATCH_NS = 2_000_000
 """A sample is the mean over a batch at least so long: the clock's and the loop's own cost vanish in it."""

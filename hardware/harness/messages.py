@@ -6,7 +6,6 @@ from .batch_messages import Batch, Draw, Drawn, Lay, Made, Warm
 from .contract_messages import CheckContract, ContractChecked
 from .recording_messages import Record, Recorded, TakeCall
 from .state_messages import CheckState, StateChecked, StateEntry
-from .timing_messages import IDLE as IDLE
 from .timing_messages import Build, Built, Time, Timed, Upload
 
 # The fork server ------------------------------------------------------------------------------------------------------

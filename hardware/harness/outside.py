@@ -14,12 +14,13 @@ from .case import Case
 from .input_sets import InputSets
 from .interleaved import Implementation, Part, Plan, Spent
 from .judgement import Judged, check_form, judged
-from .messages import Done, Failure, Output, Time, Timed
+from .messages import Done, Failure, Output
 from .process_checks import ProcessChecks, start_counting
 from .redraws import NARROW
 from .sizes import bytes_of
 from .state_verification import check_form as check_form_of_state
 from .timekeeping import CheckedCall, TimedBatch, TimedProcess
+from .timing_messages import Time, Timed
 from .untrusted import Taken
 from .verification import Verification, must_be_right_when_timed
 

@@ -16,11 +16,12 @@ from . import values
 from .answering import Refused
 from .batch_messages import Lay
 from .cuda_graphs import CannotRecord, CudaRecorder, Recorder, Recording
-from .messages import Done, Time, Timed
+from .messages import Done
 from .poisoning import Poisoning, generator, only_read
 from .recording_messages import APART, COLD, WARM, Record, Recorded
 from .restarts import Restarts
 from .stopwatch import FLUSH_BYTES
+from .timing_messages import Time, Timed
 
 Call = Callable[..., Any]
 

@@ -19,10 +19,11 @@ from .fresh_data import Memoizes
 from .input_sets import InputSets
 from .interleaved import Implementation, Part, Plan
 from .judgement import Judged
-from .messages import Done, Time, Timed
+from .messages import Done
 from .recorded_sets import halves, laid
 from .recording_messages import APART, COLD, WARM, Record, Recorded, TakeCall
 from .self_timed import TIMED_SLOT, SelfTimed
+from .timing_messages import Time, Timed
 
 SHARE, SLACK_NS = 0.1, 500
 """A call may take so much longer where its inputs are there only for its turn, or have never been seen."""

@@ -15,11 +15,12 @@ from .fresh_data import FreshCall, Memoizes
 from .idle_check import IdleCheck, until_idle
 from .interleaved import Implementation, Part, Plan
 from .judgement import judged
-from .messages import Done, Time, Timed, Upload
+from .messages import Done
 from .process_checks import ProcessChecks, start_counting
 from .redraws import NARROW
 from .reference_process import MAIN_SEEDS, Case
 from .sizes import bytes_of
+from .timing_messages import Time, Timed, Upload
 from .untrusted import Taken
 from .verification import EARLY, Verification, must_be_right_when_timed
 

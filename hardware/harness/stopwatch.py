@@ -10,9 +10,10 @@ from typing import Any
 
 import torch
 
-from .messages import HOST, Time, Timed
+from .messages import HOST
 from .poisoning import Poisoning, generator, only_read
 from .tensor_placement import Place
+from .timing_messages import Time, Timed
 
 FLUSH_BYTES = 256 << 20
 """Written between two calls on an accelerator: several times its last-level cache."""

@@ -9,7 +9,7 @@ import pytest
 
 from kernelswarm.hardware.harness.background_load import BackgroundLoad
 from kernelswarm.hardware.harness.clocks import CLOCK_TRIES, Ballot, Batch, Found, Said, work_ns
-from kernelswarm.hardware.harness.messages import Timed
+from kernelswarm.hardware.harness.timing_messages import Timed
 
 BUSY = "while True: pass"
 

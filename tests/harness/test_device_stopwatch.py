@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from kernelswarm.hardware.harness import stopwatch as module
-from kernelswarm.hardware.harness.messages import Time
 from kernelswarm.hardware.harness.stopwatch import DeviceStopwatch
+from kernelswarm.hardware.harness.timing_messages import Time
 
 COPIES, SIDE, BATCHES = 3, 96, 20
 CONTEST = Time(calls=10, warm=4)

@@ -13,10 +13,11 @@ from kernelswarm.hardware.harness.batch_messages import Lay
 from kernelswarm.hardware.harness.case import Case
 from kernelswarm.hardware.harness.cuda_graphs import CannotRecord, Recording
 from kernelswarm.hardware.harness.input_sets import InputSets
-from kernelswarm.hardware.harness.messages import Expected, Time
+from kernelswarm.hardware.harness.messages import Expected
 from kernelswarm.hardware.harness.recorded_calls import Graphs
 from kernelswarm.hardware.harness.recorded_sets import calls_in_a_recording, halves, laid
 from kernelswarm.hardware.harness.recording_messages import APART, COLD, WARM, Record
+from kernelswarm.hardware.harness.timing_messages import Time
 
 SETS = 5
 CALL_NS = 1000
