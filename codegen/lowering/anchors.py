@@ -10,6 +10,7 @@ from .lower import SEARCHES, is_lowerable
 from .normal import RUNNING_PRODUCT, SEGMENT_OF, SEGMENT_OFFSETS
 from .pointwise import base_name
 from .reductions import is_reduction
+from .repeated import repeated
 from .views import VIEWS, shape_of
 
 
@@ -105,7 +106,8 @@ class Anchors:
         return rank
 
     def needed(self, keep_shared: bool) -> set[str]:
-        """Nodes that must be in memory: read by PyTorch, searched in, or returned; views are taken off."""
+        """Nodes that must be in memory: read by PyTorch, searched in, returned, or too costly to compute at each use;
+        views are taken off."""
         wanted: list[str] = []
         for node in self.graph.nodes:
             if node.name not in self.live:
@@ -115,6 +117,7 @@ class Anchors:
             elif base_name(node.target) in SEARCHES:
                 wanted += list(refs((node.args[1 if base_name(node.target) == "bucketize" else 0],)))
         wanted += [node.name for node in self.graph.nodes if node.name in self.cuts & self.live]
+        wanted += repeated(self.graph, self.live, self.leaves)
         if keep_shared:
             wanted += _shared(self.graph, self.live)
         return {name for name in wanted if name not in self.leaves}

@@ -356,10 +356,11 @@ def _as_list(drawn: Any, problem: Open, source: str) -> list[Any]:
 
 
 def _seed_everything(seed: int) -> None:
-    # `torch.manual_seed` also asks every accelerator that is not in use, with a traceback for each: 200 us a draw.
-    torch.default_generator.manual_seed(seed)
-    if here().device.type != HOST:
-        torch.get_device_module(here().device).manual_seed(seed)
+    if here().device.type == HOST:
+        # `torch.manual_seed` also asks every accelerator, with a traceback for each that is not in use: 200 us a draw.
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
     random.seed(seed)
     numpy.random.seed(seed % 2**32)
 

@@ -296,7 +296,7 @@ async def test_the_evidence_names_the_call(verify: Verify) -> None:
     report = await verify(AVERAGE, candidate(AVERAGE, (EMA, "self.mean.copy_(x.mean(0) * 0.1)")))
 
     assert report.verdict is Verdict.wrong_numbers, report.evidence
-    assert report.evidence is not None and report.evidence.message.endswith(" after call 2 in a row")
+    assert report.evidence is not None and " after call 2 in a row" in report.evidence.message
 
     only_state = AVERAGE.replace("(x - self.mean)", "(x - 1)")
     report = await verify(only_state, candidate(only_state, (EMA, "self.mean.copy_(x.mean(0) * 0.1)")))

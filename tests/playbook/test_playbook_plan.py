@@ -53,6 +53,53 @@ def test_without_fusion_every_reduction_is_stored():
     assert [sorted(k.stores) for k in kernels] == [["amax"], ["total"], ["div"]]
 
 
+def of_angles(angle=("s1",), costly="cos.default"):
+    """``x * cos(angle)`` over 2048 rows."""
+    return graphs.graph(
+        graphs.source("x", "s0", "s1"),
+        graphs.source("angle", *angle),
+        graphs.call("cos", costly, ["angle"], *angle),
+        graphs.call("turned", "mul.Tensor", ["x", "cos"], "s0", "s1"),
+        outputs=["turned"],
+    )
+
+
+def test_a_costly_value_that_is_broadcast_is_stored_once():
+    assert [sorted(k.stores) for k in plan(of_angles()).kernels] == [["cos"], ["turned"]]
+
+
+def test_of_a_chain_of_costly_values_the_last_is_stored():
+    made = graphs.graph(
+        graphs.source("x", "s0", "s1"),
+        graphs.source("angle", "s1"),
+        graphs.call("cos", "cos.default", ["angle"], "s1"),
+        graphs.call("exp", "exp.default", ["cos"], "s1"),
+        graphs.call("turned", "mul.Tensor", ["x", "exp"], "s0", "s1"),
+        outputs=["turned"],
+    )
+    assert [sorted(k.stores) for k in plan(made).kernels] == [["exp"], ["turned"]]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [of_angles(costly="neg.default"), of_angles(angle=("s0", "s1"))],
+    ids=["cheap", "as large as what it is used for"],
+)
+def test_what_costs_little_or_is_computed_once_is_not_stored(made):
+    assert [sorted(k.stores) for k in plan(made).kernels] == [["turned"]]
+
+
+def test_what_depends_on_a_reduction_stays_in_its_kernel():
+    made = graphs.graph(
+        graphs.source("x", "s0", "s1"),
+        graphs.call("total", "sum.dim_IntList", ["x", graphs.last(), True], "s0", 1),
+        graphs.call("log", "log.default", ["total"], "s0", 1),
+        graphs.call("shifted", "sub.Tensor", ["x", "log"], "s0", "s1"),
+        outputs=["shifted"],
+    )
+    assert [sorted(k.stores) for k in plan(made).kernels] == [["shifted"]]
+
+
 def test_products_are_left_to_pytorch_between_kernels():
     made = plan(graphs.matmul_relu())
     assert [node.name for node in made.externs] == ["mm"]
