@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check
 
-.PHONY: demo test test-all lint check-python install dev clean help
+.PHONY: demo test test-all chaos lint check-python install dev clean help
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
@@ -22,6 +22,11 @@ test: dev lint ## Set up, check style and types, and run the tests.
 test-all: dev lint ## The same, and every further case of a kind that the tests have already (twice the time).
 	$(BIN)/pytest -m "not timed" $(TOGETHER)
 	$(BIN)/pytest -m timed
+
+ROUNDS ?= 20
+
+chaos: dev ## Run ROUNDS=20 searches while processes, disks and connections fail; is anything lost? (docs/chaos.md)
+	$(BIN)/python -m kernelswarm.tests.chaos --rounds $(ROUNDS) $(ARGS)
 
 lint: dev ## Style and types only.
 	$(BIN)/ruff check .

@@ -13,7 +13,6 @@ from .commands import (
     doctor,
     evaluate,
     export,
-    faults,
     fork,
     lineage,
     log,
@@ -70,7 +69,6 @@ for module in (
     resume,
     sql,
     export,
-    faults,
 ):
     name = module.__name__.rpartition(".")[2]
     statuses = EXIT_STATUSES if module in SEARCHING else ()

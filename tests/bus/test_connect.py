@@ -7,8 +7,8 @@ from waiting import within
 
 from kernelswarm.bus import Bus, ConnectOptions
 from kernelswarm.bus.options import servers, shown
-from kernelswarm.faults.wire import Wire
 from kernelswarm.schemas import BusError, InputError
+from kernelswarm.tests.chaos.wire import Wire
 
 
 @pytest.fixture

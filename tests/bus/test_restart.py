@@ -8,8 +8,8 @@ from waiting import LIMIT_S, eventually, within
 
 from kernelswarm.bus import Bus, embedded
 from kernelswarm.bus.server import Server
-from kernelswarm.faults.disk import Disk
 from kernelswarm.schemas import BusError, StopRequested
+from kernelswarm.tests.chaos.disk import Disk
 
 STOP = [StopRequested]
 

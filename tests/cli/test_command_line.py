@@ -34,7 +34,6 @@ COMMANDS = (
         "sessions",
         "show",
         "sql",
-        "faults",
     ),
     *("fork", "replay", "resume", "diff", "lineage", "export"),
 )

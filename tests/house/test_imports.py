@@ -26,9 +26,8 @@ ALLOWED = {
     "agents": set(BELOW),
     "sessions": AGENTS,
     "bench": {*AGENTS, "sessions"},
-    "faults": {*AGENTS, "sessions"},
     "api": {*AGENTS, "sessions", "bench"},
-    "cli": {*AGENTS, "sessions", "bench", "faults"},
+    "cli": {*AGENTS, "sessions", "bench"},
 }
 """What each folder may import."""
 ORDER = {

@@ -5,13 +5,14 @@ import itertools
 from collections import defaultdict
 from pathlib import Path
 
-from ..bus import Bus
-from ..schemas import CandidateProposed, Envelope, NodeDiagnosed, ReplayDivergence, Verdict
-from ..sessions.replay import replay
-from ..store import run_sql, wait_recorded
-from ..store.chain import GENESIS, Row, chain_hash, disagreement
+from kernelswarm.bus import Bus
+from kernelswarm.schemas import CandidateProposed, Envelope, NodeDiagnosed, ReplayDivergence, Verdict
+from kernelswarm.sessions.replay import replay
+from kernelswarm.store import run_sql, wait_recorded
+from kernelswarm.store.chain import GENESIS, Row, chain_hash, disagreement
+
 from .plans import RoundPlan
-from .problem import STRUCK, VERDICTS, candidate
+from .problem import EXCUSED, VERDICTS, candidate
 
 RECORDED_S = 60.0
 _ALL = 100_000
@@ -121,7 +122,7 @@ def judged_rightly(plan: RoundPlan, stored: list[tuple[int, bytes, Envelope]]) -
             made[envelope.node] = names[event.source]
         elif isinstance(event, NodeDiagnosed):
             judged[envelope.node] = event.verdict
-    excuses = STRUCK if any(strike.kind == "candidate" for strike in plan.strikes) else ()
+    excuses = EXCUSED if any(injection.kind == "candidate" for injection in plan.injections) else ()
     return [
         f"candidate {node} ({name}) was judged {judged.get(node, 'not at all')}, not {VERDICTS[name][0]}"
         for node, name in made.items()

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..bus import server
+from kernelswarm.bus import server
 
 _PARENT_DEATH = Path(server.__file__).with_name("parent_death.py")
 _STOP_SECONDS = 20.0

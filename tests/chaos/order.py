@@ -1,6 +1,6 @@
 """What the process of a user is told to search."""
 
-from ..schemas import HardwareFacts, Pool, ProblemFacts, Schema
+from kernelswarm.schemas import HardwareFacts, Pool, ProblemFacts, Schema
 
 
 class Order(Schema, frozen=True, kw_only=True):

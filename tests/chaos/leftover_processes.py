@@ -18,7 +18,7 @@ def adopt(yes: bool) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, int(yes), 0, 0, 0)
 
 
-async def strangers(known: Collection[int], patience_s: float) -> list[str]:
+async def remaining(known: Collection[int], patience_s: float) -> list[str]:
     """Children of this process beside ``known`` that are still there after ``patience_s`` seconds, as people read them.
 
     What has ended is reaped.

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import msgspec
 
-from ..bus import Bus
-from ..schemas import KernelswarmError, Schema, SessionClosed, SkillDistilled
-from ..store import Log, log_path
-from . import orphans
+from kernelswarm.bus import Bus
+from kernelswarm.schemas import KernelswarmError, Schema, SessionClosed, SkillDistilled
+from kernelswarm.store import Log, log_path
+
 from .alone import killed_and_resumed
 from .audit import Chain, audit
 from .fleet import Fleet, open_fleet
-from .plans import ALONE, RoundPlan, Strike, plan_round
-from .strikes import strike
+from .injections import inject
+from .leftover_processes import adopt, remaining
+from .plans import ALONE, Injection, RoundPlan, plan_round
 
 CLOSED_S = 300.0
 """A session that has not closed so long after its last fault is one that never will."""
@@ -75,10 +76,10 @@ class _Watch:
 
 async def run_round(fleet: Fleet, plan: RoundPlan, chain: Chain) -> RoundResult:
     """One round on ``fleet``; ``chain`` is how far its log was followed."""
-    if plan.strikes[0].kind == ALONE:
+    if plan.injections[0].kind == ALONE:
         return await _alone(fleet, plan)
     began = time.monotonic()
-    away = any(one.kind == "away" for one in plan.strikes)
+    away = any(injection.kind == "away" for injection in plan.injections)
     if away:
         await fleet.recorder.kill()
     watch = _Watch(fleet.bus, plan.session)
@@ -86,7 +87,7 @@ async def run_round(fleet: Fleet, plan: RoundPlan, chain: Chain) -> RoundResult:
     try:
         async with fleet.storing():
             await fleet.submit(plan)
-            done = await asyncio.gather(*(_when(watch, fleet, plan, one) for one in plan.strikes))
+            done = await asyncio.gather(*(_when(watch, fleet, plan, injection) for injection in plan.injections))
             faults = await _ended(fleet, plan, watch)
             if away:
                 await fleet.recorder.start()
@@ -98,7 +99,7 @@ async def run_round(fleet: Fleet, plan: RoundPlan, chain: Chain) -> RoundResult:
     finally:
         watching.cancel()
         await asyncio.wait([watching])
-    faults += [f"process {left} is left behind" for left in await orphans.strangers(fleet.known(), LEFT_BEHIND_S)]
+    faults += [f"process {left} is left behind" for left in await remaining(fleet.known(), LEFT_BEHIND_S)]
     return RoundResult(
         number=plan.number,
         seed=plan.seed,
@@ -118,7 +119,7 @@ async def _alone(fleet: Fleet, plan: RoundPlan) -> RoundResult:
         faults, events = await killed_and_resumed(home, fleet.order(plan), plan)
     except (KernelswarmError, TimeoutError) as error:
         faults, events = [f"{type(error).__name__}: {error}"], 0
-    faults += [f"process {left} is left behind" for left in await orphans.strangers(fleet.known(), LEFT_BEHIND_S)]
+    faults += [f"process {left} is left behind" for left in await remaining(fleet.known(), LEFT_BEHIND_S)]
     return RoundResult(
         number=plan.number,
         seed=plan.seed,
@@ -130,13 +131,13 @@ async def _alone(fleet: Fleet, plan: RoundPlan) -> RoundResult:
     )
 
 
-async def _when(watch: _Watch, fleet: Fleet, plan: RoundPlan, one: Strike) -> str:
-    if not await watch.until(lambda: watch.events >= one.after or watch.closed is not None, CLOSED_S):
-        return f"{one.kind}: not reached"
-    await asyncio.sleep(one.delay_s)
-    if one.kind == "store" and fleet.disk.reason:
+async def _when(watch: _Watch, fleet: Fleet, plan: RoundPlan, injection: Injection) -> str:
+    if not await watch.until(lambda: watch.events >= injection.after or watch.closed is not None, CLOSED_S):
+        return f"{injection.kind}: not reached"
+    await asyncio.sleep(injection.delay_s)
+    if injection.kind == "store" and fleet.disk.reason:
         return f"store: skipped, {fleet.disk.reason}"
-    return f"{one.kind}: {await strike(fleet, plan, one)}"
+    return f"{injection.kind}: {await inject(fleet, plan, injection)}"
 
 
 async def _ended(fleet: Fleet, plan: RoundPlan, watch: _Watch) -> list[str]:
@@ -171,14 +172,14 @@ async def run_rounds(
         KernelswarmError: a fleet cannot be set up.
     """
     results: list[RoundResult] = []
-    orphans.adopt(True)
+    adopt(True)
     try:
         while len(results) < len(numbers):
             home = Path(tempfile.mkdtemp(prefix=f"fleet-{numbers[len(results)]}-", dir=folder))
             for result in [one async for one in _one_fleet(home, seed, kinds, numbers[len(results) :], on_result)]:
                 results.append(result)
     finally:
-        orphans.adopt(False)
+        adopt(False)
     return results
 
 

@@ -7,15 +7,16 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 
-from ..bus import Bus
-from ..bus.server import Server
-from ..hardware.device import Device
-from ..hardware.platforms import detect
-from ..hardware.pool_files import find_pool
-from ..schemas import BusError, HardwareFacts, Pool, ProblemFacts, encode
+from kernelswarm.bus import Bus
+from kernelswarm.bus.server import Server
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.platforms import detect
+from kernelswarm.hardware.pool_files import find_pool
+from kernelswarm.schemas import BusError, HardwareFacts, Pool, ProblemFacts, encode
+
 from .disk import Disk
+from .leftover_processes import children
 from .order import Order
-from .orphans import children
 from .plans import RoundPlan
 from .problem import POOL, POOL_FILE, PROBLEM, candidate
 from .process import Process

@@ -7,12 +7,12 @@ import pytest
 from story import story
 
 import given
-from kernelswarm.faults.audit import Chain, decided_alike, judged_rightly, same
-from kernelswarm.faults.plans import ALONE, KINDS, RoundPlan, Strike, chosen_kinds, plan_round
-from kernelswarm.faults.problem import candidate
-from kernelswarm.faults.strikes import STRIKES
 from kernelswarm.schemas import Envelope, InputError, SessionClosed, Verdict, encode
 from kernelswarm.store.chain import GENESIS, Row, link, read_message
+from kernelswarm.tests.chaos.audit import Chain, decided_alike, judged_rightly, same
+from kernelswarm.tests.chaos.injections import INJECTIONS
+from kernelswarm.tests.chaos.plans import ALONE, KINDS, Injection, RoundPlan, chosen_kinds, plan_round
+from kernelswarm.tests.chaos.problem import candidate
 
 TOLD = story("s1")
 
@@ -69,8 +69,8 @@ def test_a_decision_that_does_not_follow_is_found() -> None:
 def test_a_plan_follows_from_its_seed_and_every_kind_has_its_turn() -> None:
     plans = [plan_round(7, number, tuple(KINDS)) for number in range(1, 201)]
     assert plans == [plan_round(7, number, tuple(KINDS)) for number in range(1, 201)]
-    assert [plan.strikes[0].kind for plan in plans[: len(KINDS)]] == list(KINDS)
-    assert set(STRIKES) == set(KINDS) - {ALONE}
+    assert [plan.injections[0].kind for plan in plans[: len(KINDS)]] == list(KINDS)
+    assert set(INJECTIONS) == set(KINDS) - {ALONE}
     assert plan_round(8, 1, tuple(KINDS)) != plans[0]
 
 
@@ -80,7 +80,7 @@ def test_an_unknown_kind_is_refused() -> None:
 
 
 def test_a_candidate_that_was_not_judged_as_what_it_is_is_found() -> None:
-    plan = RoundPlan(seed=7, number=1, candidates=("wrong", "broken"), strikes=())
+    plan = RoundPlan(seed=7, number=1, candidates=("wrong", "broken"), injections=())
 
     def told(first: Verdict, *, made: int = 2) -> list[Envelope]:
         sources = [candidate(name, number) for number, name in enumerate(plan.candidates, 1)][:made]
@@ -96,5 +96,7 @@ def test_a_candidate_that_was_not_judged_as_what_it_is_is_found() -> None:
         "candidate n001 (wrong) was judged harness_error, not wrong_numbers"
     ]
     assert judged_rightly(plan, stream(told(Verdict.wrong_numbers, made=1))) == ["1 candidates were never made"]
-    struck = msgspec.structs.replace(plan, strikes=(Strike(kind="candidate", after=1, delay_s=0, for_s=0, draw=0),))
-    assert judged_rightly(struck, stream(told(Verdict.crash))) == []
+    excused = msgspec.structs.replace(
+        plan, injections=(Injection(kind="candidate", after=1, delay_s=0, for_s=0, draw=0),)
+    )
+    assert judged_rightly(excused, stream(told(Verdict.crash))) == []

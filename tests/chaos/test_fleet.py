@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 
 from kernelswarm.bus.server import Server
-from kernelswarm.faults.disk import Disk
-from kernelswarm.faults.fleet import Fleet
+from kernelswarm.tests.chaos.disk import Disk
+from kernelswarm.tests.chaos.fleet import Fleet
 
 LATE = b"[1] 2026/11/22 09:46:16.119552 [ERR] JetStream failed to store a msg: write 1.blk: no space left on device\n"
 

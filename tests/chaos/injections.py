@@ -8,11 +8,12 @@ import signal
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
-from ..bus.copies import publish_copy
-from ..store import log_path
+from kernelswarm.bus.copies import publish_copy
+from kernelswarm.store import log_path
+
 from .fleet import Fleet
-from .orphans import descendants
-from .plans import RoundPlan, Strike
+from .leftover_processes import descendants
+from .plans import Injection, RoundPlan
 from .process import Process
 
 _SWALLOWED_S = 0.3
@@ -23,9 +24,9 @@ Done = str
 """What was done to whom, for people."""
 
 
-async def strike(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+async def inject(fleet: Fleet, plan: RoundPlan, injection: Injection) -> Done:
     """Break something, wait, mend it."""
-    return await STRIKES[one.kind](fleet, plan, one)
+    return await INJECTIONS[injection.kind](fleet, plan, injection)
 
 
 async def _killed(process: Process, for_s: float, *, again: bool = True) -> Done:
@@ -37,51 +38,51 @@ async def _killed(process: Process, for_s: float, *, again: bool = True) -> Done
     return process.name
 
 
-async def _agents(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
-    return await _killed(fleet.some("agents", one.draw), one.for_s)
+async def _agents(fleet: Fleet, plan: RoundPlan, injection: Injection) -> Done:
+    return await _killed(fleet.some("agents", injection.draw), injection.for_s)
 
 
-async def _hands(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
-    return await _killed(fleet.some("hands", one.draw), one.for_s)
+async def _hands(fleet: Fleet, plan: RoundPlan, injection: Injection) -> Done:
+    return await _killed(fleet.some("hands", injection.draw), injection.for_s)
 
 
-async def _recorder(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
-    return await _killed(fleet.recorder, one.for_s)
+async def _recorder(fleet: Fleet, plan: RoundPlan, injection: Injection) -> Done:
+    return await _killed(fleet.recorder, injection.for_s)
 
 
-async def _submitter(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+async def _submitter(fleet: Fleet, plan: RoundPlan, injection: Injection) -> Done:
     return await _killed(fleet.submitter, 0.0, again=False)
 
 
-async def _candidate(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
-    hands = fleet.some("hands", one.draw)
+async def _candidate(fleet: Fleet, plan: RoundPlan, injection: Injection) -> Done:
+    hands = fleet.some("hands", injection.draw)
     below = descendants(hands.pid)
     if not below:
         return f"nothing runs below {hands.name}"
-    victim = below[one.draw // 7 % len(below)]
+    victim = below[injection.draw // 7 % len(below)]
     with contextlib.suppress(ProcessLookupError):
         os.kill(victim, signal.SIGKILL)
     return f"process {victim} of {hands.name}"
 
 
-async def _server(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+async def _server(fleet: Fleet, plan: RoundPlan, injection: Injection) -> Done:
     async with fleet.server_turn:
         os.kill(fleet.server.pid, signal.SIGKILL)
         await fleet.server.ended()
-        await asyncio.sleep(one.for_s)
+        await asyncio.sleep(injection.for_s)
         await fleet.server.start()
     return "server"
 
 
-async def _restart(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+async def _restart(fleet: Fleet, plan: RoundPlan, injection: Injection) -> Done:
     async with fleet.server_turn:
         await fleet.server.stop()
-        await asyncio.sleep(one.for_s)
+        await asyncio.sleep(injection.for_s)
         await fleet.server.start()
     return "server"
 
 
-async def _blackout(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+async def _outage(fleet: Fleet, plan: RoundPlan, injection: Injection) -> Done:
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(fleet.server_turn)
         for _, process in sorted(fleet.processes.items()):
@@ -92,7 +93,7 @@ async def _blackout(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
         for process in fleet.processes.values():
             await process.wait()
         await fleet.server.ended()
-        await asyncio.sleep(one.for_s)
+        await asyncio.sleep(injection.for_s)
         await fleet.server.start()
         for process in fleet.processes.values():
             if process is not fleet.submitter:
@@ -100,22 +101,22 @@ async def _blackout(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
     return "everything"
 
 
-async def _pause(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+async def _pause(fleet: Fleet, plan: RoundPlan, injection: Injection) -> Done:
     names = [None, *sorted(fleet.processes)]
-    name = names[one.draw % len(names)]
+    name = names[injection.draw % len(names)]
     turn = fleet.processes[name].turn if name else fleet.server_turn
     async with turn:
         pid = fleet.processes[name].pid if name else fleet.server.pid
         if name and not fleet.processes[name].alive:
             return f"{name} had ended"
         os.kill(pid, signal.SIGSTOP)
-        await asyncio.sleep(one.for_s)
+        await asyncio.sleep(injection.for_s)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
     return name or "server"
 
 
-async def _disk(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+async def _disk(fleet: Fleet, plan: RoundPlan, injection: Injection) -> Done:
     """No file of the recorder may grow: the kernel refuses as it does on a full disk, and nobody else is hit."""
     recorder = fleet.recorder
     async with recorder.turn:
@@ -124,7 +125,7 @@ async def _disk(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
         written = log_path(fleet.home).with_suffix(".duckdb.wal")
         size = written.stat().st_size if written.exists() else 4096
         _limit_files(recorder, size)
-        await asyncio.sleep(one.for_s)
+        await asyncio.sleep(injection.for_s)
         if recorder.alive:
             _limit_files(recorder, resource.RLIM_INFINITY)
             with contextlib.suppress(TimeoutError):  # it may be on its way out
@@ -140,50 +141,50 @@ def _limit_files(process: Process, size: int) -> None:
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
-async def _store(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+async def _store(fleet: Fleet, plan: RoundPlan, injection: Injection) -> Done:
     async with fleet.server_turn:
         fleet.disk.fill()
         try:
-            await asyncio.sleep(one.for_s)
+            await asyncio.sleep(injection.for_s)
         finally:
             fleet.disk.free()
     return "server"
 
 
-async def _away(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+async def _away(fleet: Fleet, plan: RoundPlan, injection: Injection) -> Done:
     """The round itself keeps the recorder away from before the session opens until after it closes."""
     return "recorder"
 
 
-async def _duplicate(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+async def _duplicate(fleet: Fleet, plan: RoundPlan, injection: Injection) -> Done:
     said = await fleet.bus.history(plan.session)
     if not said:
         return "nothing was said yet"
-    seq, envelope = said[one.draw % len(said)]
+    seq, envelope = said[injection.draw % len(said)]
     await publish_copy(fleet.bus, envelope)
     return f"event {seq}, {envelope.tag}"
 
 
-async def _cut(fleet: Fleet, plan: RoundPlan, one: Strike) -> Done:
+async def _cut(fleet: Fleet, plan: RoundPlan, injection: Injection) -> Done:
     names = sorted(fleet.wires)
-    name = names[one.draw % len(names)]
+    name = names[injection.draw % len(names)]
     wire = fleet.wires[name]
     wire.swallow()
-    await asyncio.sleep(min(one.for_s, _SWALLOWED_S))
+    await asyncio.sleep(min(injection.for_s, _SWALLOWED_S))
     wire.cut()
-    await asyncio.sleep(one.for_s)
+    await asyncio.sleep(injection.for_s)
     wire.heal()
     return name
 
 
-STRIKES: dict[str, Callable[[Fleet, RoundPlan, Strike], Awaitable[Done]]] = {
+INJECTIONS: dict[str, Callable[[Fleet, RoundPlan, Injection], Awaitable[Done]]] = {
     "agents": _agents,
     "hands": _hands,
     "candidate": _candidate,
     "recorder": _recorder,
     "server": _server,
     "submitter": _submitter,
-    "blackout": _blackout,
+    "outage": _outage,
     "restart": _restart,
     "pause": _pause,
     "away": _away,

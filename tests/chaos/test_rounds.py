@@ -1,4 +1,4 @@
-"""A few rounds as an operator runs them; ``kernelswarm faults --rounds 200`` is the real proof."""
+"""A few rounds as an operator runs them; ``make chaos ROUNDS=200`` is the real proof."""
 
 import asyncio
 import sys
@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kernelswarm.faults import RoundResult, run_rounds
+from kernelswarm.tests.chaos import RoundResult, run_rounds
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="holds processes and looks for orphans as Linux does")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="holds processes and looks for leftover processes as Linux does"
+)
 
 
 def test_nothing_is_lost_when_processes_die_and_a_connection_breaks(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """What a round searches: a problem and candidates that take a fraction of a second each."""
 
-from ..schemas import Problem, ProblemFormat, Verdict, sha256
+from kernelswarm.schemas import Problem, ProblemFormat, Verdict, sha256
 
 POOL = "faults"
 
@@ -42,8 +42,8 @@ VERDICTS = {
 }
 """What each must be judged, whatever breaks around it."""
 
-STRUCK = (Verdict.crash, Verdict.harness_error)
-"""What one may be judged besides where a strike kills the very processes that judge."""
+EXCUSED = (Verdict.crash, Verdict.harness_error)
+"""What one may be judged besides where a fault kills the very processes that judge."""
 
 
 def candidate(name: str, number: int) -> str:

@@ -9,10 +9,11 @@ import os
 import sys
 from pathlib import Path
 
-from ..bus import Bus
-from ..schemas import decode
-from ..sessions.search import Search
-from ..sessions.session import SearchOptions, open_session
+from kernelswarm.bus import Bus
+from kernelswarm.schemas import decode
+from kernelswarm.sessions.search import Search
+from kernelswarm.sessions.session import SearchOptions, open_session
+
 from .order import Order
 from .problem import PROBLEM
 

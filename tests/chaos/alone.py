@@ -11,12 +11,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from ..bus import Bus, embedded
-from ..bus.bulk import running
-from ..schemas import BusError, decode
-from ..sessions.search import searching
-from ..sessions.session import SearchOptions
-from ..store import recording
+from kernelswarm.bus import Bus, embedded
+from kernelswarm.bus.bulk import running
+from kernelswarm.schemas import BusError, decode
+from kernelswarm.sessions.search import searching
+from kernelswarm.sessions.session import SearchOptions
+from kernelswarm.store import recording
+
 from .audit import Chain, audit
 from .order import Order
 from .plans import RoundPlan
@@ -29,7 +30,7 @@ _LOOK_AGAIN_S = 0.05
 
 
 async def killed_and_resumed(home: Path, order: Path, plan: RoundPlan) -> tuple[list[str], int]:
-    """Kill a search of ``order`` after so many events as the plan's first strike says, resume it, and audit it.
+    """Kill a search of ``order`` after so many events as the plan's first fault says, resume it, and audit it.
 
     Returns:
         What was found wrong, and how many events the session had when it was killed.
@@ -40,8 +41,8 @@ async def killed_and_resumed(home: Path, order: Path, plan: RoundPlan) -> tuple[
     search = Process("alone", ("-m", f"{__package__}.alone", str(order)), environment, home / "logs" / "alone.log")
     await search.start()
     try:
-        session, events = await _when(home, search, plan.strikes[0].after)
-        await asyncio.sleep(plan.strikes[0].delay_s)
+        session, events = await _when(home, search, plan.injections[0].after)
+        await asyncio.sleep(plan.injections[0].delay_s)
     finally:
         await search.kill()
     if not session:

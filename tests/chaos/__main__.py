@@ -1,4 +1,4 @@
-"""``kernelswarm faults``: proves on this machine that nothing is lost, whatever breaks."""
+"""``make chaos``, or ``python -m kernelswarm.tests.chaos --help``: is anything lost, whatever breaks?"""
 
 import sys
 import tempfile
@@ -9,23 +9,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ...faults import KINDS, RoundResult, run_rounds
-from ...faults.plans import chosen_kinds
-from ...schemas import InputError
-from ..display.terminal import err, out, print_json
-from ..interrupts import Interrupts, run_interruptible
-from ..options import Json
-from ..report import make_folder
+from kernelswarm.cli.display.terminal import err, out, print_json
+from kernelswarm.cli.interrupts import Interrupts, run_interruptible
+from kernelswarm.cli.options import Json
+from kernelswarm.cli.report import make_folder
+from kernelswarm.schemas import InputError
 
-EXAMPLES = (
-    "kernelswarm faults --rounds 20 --seed 7",
-    "kernelswarm faults --rounds 20 --seed 7 --only recorder --only disk",
-    "kernelswarm faults --seed 7 --round 13    # that one again",
-    "kernelswarm faults --rounds 200 --seed 7 --json | jq '.[] | select(.faults != [])'",
-)
+from . import KINDS, RoundResult, run_rounds
+from .plans import chosen_kinds
 
 
-def faults(
+def chaos(
     rounds: Annotated[int, typer.Option(min=1, help="How many rounds.")] = 20,
     seed: Annotated[int, typer.Option(help="What breaks when follows from it.")] = 0,
     only: Annotated[
@@ -42,7 +36,7 @@ def faults(
         ),
     ] = None,
     json: Json = False,
-) -> int:
+) -> None:
     """Run small searches on a fleet of real processes while things break, and look whether anything was lost.
 
     Everything happens in a folder of its own: your log, your server and your workers are not touched. Processes are
@@ -52,9 +46,9 @@ def faults(
     """
     kinds = chosen_kinds(only or [])
     if not sys.platform.startswith("linux"):
-        raise InputError(f"faults looks for orphans and fills disks as Linux does; this is {sys.platform}")
+        raise InputError(f"chaos looks for leftover processes and fills disks as Linux does; this is {sys.platform}")
     numbers = [number] if number is not None else list(range(first, first + rounds))
-    folder = keep or Path(tempfile.mkdtemp(prefix="kernelswarm-faults-"))
+    folder = keep or Path(tempfile.mkdtemp(prefix="kernelswarm-chaos-"))
     make_folder(folder)
 
     def told(result: RoundResult) -> None:
@@ -68,7 +62,7 @@ def faults(
         print_json(results)
     else:
         _sum_up(results)
-    return 1 if any(result.faults for result in results) else 0
+    raise typer.Exit(int(any(result.faults for result in results)))
 
 
 def _show(result: RoundResult, only: list[str], on: Console) -> None:
@@ -83,7 +77,10 @@ def _show(result: RoundResult, only: list[str], on: Console) -> None:
     if result.faults:
         again = "".join(f" --only {kind}" for kind in only)
         err.print(f"  kept in {result.home}", markup=False)
-        err.print(f"  again: kernelswarm faults --seed {result.seed} --round {result.number}{again}", markup=False)
+        err.print(
+            f"  again: python -m kernelswarm.tests.chaos --seed {result.seed} --round {result.number}{again}",
+            markup=False,
+        )
 
 
 def _sum_up(results: list[RoundResult]) -> None:
@@ -92,3 +89,11 @@ def _sum_up(results: list[RoundResult]) -> None:
     told = ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
     seconds = sum(result.seconds for result in results)
     out.print(f"{len(results)} rounds, {len(results) - failed} passed, in {seconds:.0f} s; {told}", markup=False)
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(chaos)
+    except InputError as error:
+        err.print(f"error: {error}", markup=False)
+        sys.exit(2)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
-from ..schemas import InputError, Schema
+from kernelswarm.schemas import InputError, Schema
 
 KINDS = {
     "agents": "kill -9 of a process of planner, synthesizer, analyst and distiller",
@@ -12,7 +12,7 @@ KINDS = {
     "recorder": "kill -9 of the recorder",
     "server": "kill -9 of the NATS server",
     "submitter": "kill -9 of the process that opened the session",
-    "blackout": "kill -9 of everything at once",
+    "outage": "kill -9 of everything at once",
     "restart": "the NATS server is stopped and started in an orderly way",
     "pause": "SIGSTOP of any process, SIGCONT later, often after its work went to another",
     "away": "no recorder for the length of the session",
@@ -33,7 +33,7 @@ CANDIDATES = ("right", "wrong", "broken", "crash", "slow")
 _LONGEST_S = 5.0
 
 
-class Strike(Schema, frozen=True, kw_only=True):
+class Injection(Schema, frozen=True, kw_only=True):
     """One thing that breaks."""
 
     kind: str
@@ -56,7 +56,7 @@ class RoundPlan(Schema, frozen=True, kw_only=True):
     """From 1."""
     candidates: tuple[str, ...]
     """Of :data:`CANDIDATES`, in the order in which they are handed in."""
-    strikes: tuple[Strike, ...]
+    injections: tuple[Injection, ...]
 
     @property
     def session(self) -> str:
@@ -86,13 +86,13 @@ def plan_round(seed: int, number: int, kinds: Sequence[str]) -> RoundPlan:
     # A right one is confirmed by a second run, which takes as long as all else.
     candidates = [*wrong, "right"] if rng.random() < 0.25 else wrong
     rng.shuffle(candidates)
-    # Every session has more than eight events, so the leading strike is never too late.
-    strikes = [_strike(rng, leading, most=8), *(_strike(rng, kind, most=16) for kind in others)]
-    return RoundPlan(seed=seed, number=number, candidates=tuple(candidates), strikes=tuple(strikes))
+    # Every session has more than eight events, so the leading fault is never too late.
+    injections = [_injection(rng, leading, most=8), *(_injection(rng, kind, most=16) for kind in others)]
+    return RoundPlan(seed=seed, number=number, candidates=tuple(candidates), injections=tuple(injections))
 
 
-def _strike(rng: Random, kind: str, most: int) -> Strike:
-    return Strike(
+def _injection(rng: Random, kind: str, most: int) -> Injection:
+    return Injection(
         kind=kind,
         after=rng.randint(1, most),
         delay_s=round(rng.choice((0.0, rng.uniform(0, 0.05), rng.uniform(0, 0.6))), 3),
