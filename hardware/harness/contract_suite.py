@@ -13,6 +13,7 @@ from . import tensor_placement
 from .answering import attempt, serve_commands
 from .contract_messages import CheckContract, ContractChecked
 from .messages import Spawn
+from .sleeping_threads import sleep_while_waiting
 
 FILE = "best"
 """Module name that the finished file gets."""
@@ -22,6 +23,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
     """Answer the supervisor until it lets go."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(request.threads)
+    sleep_while_waiting()
     tensor_placement.settle(request.device)
     serve_commands(channel, {CheckContract: _check})
 

@@ -34,6 +34,7 @@ from .needed import needed_bytes
 from .reference import prepare_process
 from .reference_problem import ReferenceProblem, open_subject
 from .sizes import bytes_of, left_out
+from .sleeping_threads import sleep_while_waiting
 from .state import held
 from .state_messages import ATTRIBUTE
 from .targets import targets_of
@@ -50,6 +51,7 @@ _FIXED_SEEDS = (1, 2)
 def serve(channel: socket.socket, request: Spawn) -> None:
     """Answer the supervisor until it lets go."""
     prepare_process(request)
+    sleep_while_waiting()
     serve_commands(channel, {Admit: _admit})
 
 

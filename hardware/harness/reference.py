@@ -23,6 +23,7 @@ from .messages import CaseMade, Compare, Compared, Explain, Explained, MakeCase,
 from .output_transfer import written
 from .precision import Answer, step_for, suspected
 from .reference_problem import ReferenceProblem, open_subject
+from .sleeping_threads import sleep_while_waiting
 from .state import roles
 from .targets import targets_of
 from .tensor_placement import Place, brought, here, settle
@@ -40,6 +41,7 @@ def prepare_process(request: Spawn) -> Place:
 def serve(channel: socket.socket, request: Spawn) -> None:
     """Answer the supervisor until it lets go."""
     prepare_process(request)
+    sleep_while_waiting()
     # Nothing is timed in here. Drafts are compared while the baselines compile, and everybody waits for the latter.
     os.nice(LESS_URGENT)
     reference = _Reference()
