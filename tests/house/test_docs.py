@@ -9,7 +9,10 @@ import kernelswarm
 
 ROOT = Path(kernelswarm.__file__).parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "tests").rglob("README.md"))]
+HISTORY = [ROOT / "CHANGELOG.md", *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+"""Pages that may speak of files that are gone."""
 NAMED = re.compile(r"`((?:\w+/)*\w+\.(?:py|cpp|sql|toml))`")
+GENERATED = {"sql.md", "results.md"}
 OF_USERS = {"best.py", "torch.py", "blocks/gates.py", "kernelswarm.sql"}
 """Files in examples."""
 FOLDERS = ("", "hardware", "hardware/harness", "benchmarks", "tests", "store", "agents", "agents/planner", "knowledge")
@@ -33,3 +36,12 @@ def test_a_page_names_files_that_are_there(page: Path, files: set[str]) -> None:
         if "/" in name or name not in files
     ]
     assert not missing
+
+
+@pytest.mark.parametrize("page", [*PAGES, *HISTORY], ids=lambda page: str(page.relative_to(ROOT)))
+def test_prose_has_short_lines(page: Path) -> None:
+    if page.name in GENERATED:
+        return
+    prose = re.sub(r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    lines = [line for line in prose.splitlines() if not line.startswith(("|", "    ")) and "`" not in line]
+    assert not [line for line in lines if len(line) > 100]
