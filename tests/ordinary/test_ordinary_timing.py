@@ -126,12 +126,13 @@ async def test_the_environment_is_the_users_without_secrets_and_ours(
         "KERNELSWARM_NATS": "nats://user:private@host",
     }.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    ours = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_NUM_THREADS", "LD_PRELOAD", "MALLOC_MMAP_MAX_"}
+    for name in ours:
+        monkeypatch.delenv(name, raising=False)
     text = await reason(TELLS)
     seen = json.loads(text.partition("RuntimeError: ")[2])
     assert seen["ours"] == []
     assert seen["environment"]["OMP_SCHEDULE"] == "static" and "private" not in text
-    ours = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_NUM_THREADS", "LD_PRELOAD", "MALLOC_MMAP_MAX_"}
     assert not ours & set(seen["environment"])
     assert [name for name in seen["environment"] if name.startswith("KERNELSWARM")] == ["KERNELSWARM_ARTIFACTS"]
 
