@@ -48,10 +48,52 @@ def test_what_pytorch_computes_in_no_hurry_is_no_win_whatever_lies_beside_it(jud
     assert told["correct"] and not told["win"]
 
 
-@pytest.mark.parametrize("kernel", ["honest_fused"])
-def test_one_honest_file(judge: Judge, kernel: str) -> None:
-    """One object, exit status 0, and a win that is one."""
-    done = judge.evaluate(PROBLEMS / "rows.py", KERNELS / "cpu" / f"{kernel}.py")
+CHAIN = """
+import torch
+shapes = {"main": dict(rows=64, cols=4096), "ragged": dict(rows=7, cols=33)}
+def inputs(generator, rows, cols):
+    return [torch.randn(rows, cols, generator=generator), torch.rand(cols, generator=generator)]
+def reference(x, w):
+    for _ in range(16):
+        x = (x * w + 0.25).abs()
+    return x
+"""
+ONE_PASS = """
+import ctypes, hashlib, json, os
+from pathlib import Path
+import torch
+CPP_SOURCE = r'''
+#include <cmath>
+extern "C" void chain(const float* x, const float* w, float* out, long rows, long cols) {
+    for (long r = 0; r < rows; r++) {
+        #pragma omp simd
+        for (long c = 0; c < cols; c++) {
+            float y = x[r * cols + c];
+            for (int step = 0; step < 16; step++) y = std::fabs(y * w[c] + 0.25f);
+            out[r * cols + c] = y;
+        }
+    }
+}
+'''
+CPP_FLAGS = []
+text = json.dumps(["cpp", CPP_SOURCE, CPP_FLAGS], separators=(",", ":"))
+name = hashlib.sha256(text.encode()).hexdigest() + ".so"
+library = ctypes.CDLL(str(Path(os.environ["KERNELSWARM_ARTIFACTS"]) / name))
+library.chain.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_long] * 2
+def kernel(x, w):
+    x, w = x.contiguous(), w.contiguous()
+    out = torch.empty_like(x)
+    library.chain(x.data_ptr(), w.data_ptr(), out.data_ptr(), *x.shape)
+    return out
+"""
+
+
+def test_one_honest_file(judge: Judge, tmp_path: Path) -> None:
+    """One object, exit status 0, and a win that is one: forty-eight passes over memory against one."""
+    problem, kernel = tmp_path / "chain.py", tmp_path / "one_pass.py"
+    problem.write_text(CHAIN)
+    kernel.write_text(ONE_PASS)
+    done = judge.evaluate(problem, kernel)
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads(done.stdout)
     assert list(told) == [

@@ -162,6 +162,7 @@ async def test_a_given_candidate_is_judged_by_the_same_ring(context: SearchConte
     assert told.evidence["expected"] != told.evidence["got"]
 
 
+@pytest.mark.thorough  # tests/bus/test_permissions.py has a whole search through connections, too
 async def test_a_swarm_elsewhere_does_the_work_of_a_search_without_workers(home: Path, tmp_path: Path) -> None:
     shutil.copytree(home / "pools", tmp_path / "pools")
     async with embedded(tmp_path) as url:
