@@ -14,6 +14,7 @@ from .planner.machine import WIDTH
 from .profiler import Profiler
 from .runtime import Agent
 from .synthesizer.agent import Synthesizer
+from .synthesizer.backend import BACKENDS
 from .verifier import Verifier
 
 
@@ -76,7 +77,7 @@ def widened(roles: Mapping[str, int], synthesizer: str) -> Mapping[str, int]:
 
 def asks_a_model(synthesizer: str) -> bool:
     """Whether a completion is paid for with every candidate."""
-    return synthesizer == "anthropic"
+    return synthesizer in BACKENDS and BACKENDS[synthesizer].asks_a_model
 
 
 def parse_roles(text: str) -> dict[str, int]:

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from ..agents.planner.policies import POLICIES
+from ..agents.synthesizer.backend import BACKEND_NAMES
 from ..sessions.session import AGAINST, MEASURES
 from .completion import pool_names, python_files, session_ids
 
@@ -47,6 +49,23 @@ Against = Annotated[
         "--against",
         help="What a win is measured against: best (of eager, torch.compile and max-autotune), compile or eager.",
         autocompletion=lambda: list(AGAINST),
+    ),
+]
+Synthesizer = Annotated[
+    str,
+    typer.Option(
+        "--synthesizer",
+        help=f"Who writes candidates: {' or '.join(BACKEND_NAMES)}.",
+        autocompletion=lambda: list(BACKEND_NAMES),
+    ),
+]
+Model = Annotated[str, typer.Option("--model", help="Model of a language-model synthesizer.", show_default=False)]
+Policy = Annotated[
+    str,
+    typer.Option(
+        "--policy",
+        help=f"How the search graph grows: {' or '.join(POLICIES)}.",
+        autocompletion=lambda: list(POLICIES),
     ),
 ]
 Measure = Annotated[

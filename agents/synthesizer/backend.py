@@ -5,7 +5,7 @@ imported only when it is used, because a model's libraries take seconds to impor
 """
 
 from importlib import import_module
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from ...schemas import (
     CandidateProposed,
@@ -113,12 +113,26 @@ class Backend(Protocol):
 GIVEN = "given"
 """Hands out files that were given: what judges those names it, nobody else has a use for it."""
 
-BACKENDS: dict[str, tuple[str, str]] = {
-    "playbook": (".generator", "GeneratorBackend"),
-    GIVEN: (".given", "GivenBackend"),
-    "anthropic": (".anthropic", "AnthropicBackend"),
+
+class BackendEntry(NamedTuple):
+    """Where a backend is, without importing it."""
+
+    module: str
+    """Relative to this package."""
+    attribute: str
+    """Its class."""
+    asks_a_model: bool = False
+    """Whether a completion is paid for with every candidate."""
+
+
+BACKENDS: dict[str, BackendEntry] = {
+    "playbook": BackendEntry(".generator", "GeneratorBackend"),
+    GIVEN: BackendEntry(".given", "GivenBackend"),
+    "anthropic": BackendEntry(".anthropic", "AnthropicBackend", asks_a_model=True),
 }
-"""Module (relative to this package) and class of every backend, by name."""
+"""Every backend, by name."""
+BACKEND_NAMES = tuple(name for name in BACKENDS if name != GIVEN)
+"""Those that a search may name."""
 
 
 def open_backend(name: str) -> Backend:
@@ -128,10 +142,9 @@ def open_backend(name: str) -> Backend:
         InputError: no backend has that name.
     """
     if name not in BACKENDS:
-        known = ", ".join(sorted(BACKENDS.keys() - {GIVEN}))
-        raise InputError(f"unknown synthesizer {name!r}: choose one of {known}")
-    module, attribute = BACKENDS[name]
-    kind = getattr(import_module(module, __package__), attribute)
+        raise InputError(f"unknown synthesizer {name!r}: choose one of {', '.join(BACKEND_NAMES)}")
+    entry = BACKENDS[name]
+    kind = getattr(import_module(entry.module, __package__), entry.attribute)
     backend: Backend = kind()
     return backend
 

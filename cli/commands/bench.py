@@ -14,7 +14,7 @@ from ..display.bench_live import open_watcher
 from ..display.bench_summary import print_report
 from ..display.terminal import err, print_json
 from ..interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
-from ..options import Json, Nats, Pool, Workers
+from ..options import Json, Model, Nats, Pool, Synthesizer, Workers
 
 LEVELS = ("1", "2", "3", "4")
 
@@ -58,8 +58,8 @@ def kernelbench(
             show_default=False,
         ),
     ] = None,
-    synthesizer: Annotated[str, typer.Option(help="Who writes candidates: playbook or anthropic.")] = "playbook",
-    model: Annotated[str, typer.Option(help="Model of a language-model synthesizer.", show_default=False)] = "",
+    synthesizer: Synthesizer = "playbook",
+    model: Model = "",
     nats: Nats = "",
     workers: Workers = True,
     json: Json = False,

@@ -9,7 +9,7 @@ from ...bus import asked_bus
 from ...sessions.fork import ForkPoint, fork_point
 from ...sessions.home import kernelswarm_home
 from ..completion import pool_names
-from ..options import Json, Nats, OutFolder, SessionId, Workers
+from ..options import Json, Model, Nats, OutFolder, SessionId, Workers
 from ..reading import event_of, recorded_session
 from ..searching import Ordered, check, search
 
@@ -62,7 +62,7 @@ def fork(
     synthesizer: Annotated[
         str, typer.Option(help="Who writes candidates; by default as in the session.", show_default=False)
     ] = "",
-    model: Annotated[str, typer.Option(help="Model of a language-model synthesizer.", show_default=False)] = "",
+    model: Model = "",
     policy: Annotated[
         str, typer.Option(help="How the search graph grows; by default as in the session.", show_default=False)
     ] = "",

@@ -14,7 +14,7 @@ from ...sessions.home import kernelswarm_home
 from ...sessions.seed import AUTO
 from ...sessions.session import INJECT, SearchOptions
 from ..completion import session_ids
-from ..options import Against, Json, Measure, Nats, OutFolder, Pool, ProblemFile, Workers
+from ..options import Against, Json, Measure, Model, Nats, OutFolder, Policy, Pool, ProblemFile, Synthesizer, Workers
 from ..reading import check_known
 from ..searching import Ordered, check, search
 
@@ -39,9 +39,9 @@ def optimize(
     measure: Measure = "device",
     seed: Annotated[int, typer.Option(help="Seed of the planner's random choices.")] = 0,
     out_dir: OutFolder = None,
-    synthesizer: Annotated[str, typer.Option(help="Who writes candidates: playbook or anthropic.")] = "playbook",
-    model: Annotated[str, typer.Option(help="Model of a language-model synthesizer.", show_default=False)] = "",
-    policy: Annotated[str, typer.Option(help="How the search graph grows: greedy.")] = "greedy",
+    synthesizer: Synthesizer = "playbook",
+    model: Model = "",
+    policy: Policy = "greedy",
     seed_from: Annotated[
         str,
         typer.Option(

@@ -10,7 +10,7 @@ from kernelswarm.schemas import InputError
 
 
 def test_an_unknown_backend_is_bad_input():
-    with pytest.raises(InputError, match=r"unknown synthesizer 'oracle': choose one of anthropic, playbook"):
+    with pytest.raises(InputError, match=r"unknown synthesizer 'oracle': choose one of playbook, anthropic"):
         open_backend("oracle")
 
 
