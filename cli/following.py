@@ -14,7 +14,8 @@ async def follow(search: Search, display: Display, interrupts: Interrupts) -> No
     asked: set[asyncio.Task[None]] = set()
 
     def stop() -> None:
-        display.notice("closing the session (Ctrl-C again to leave at once)")
+        closed = search.graph.closed is not None
+        display.notice("leaving" if closed else "closing the session (Ctrl-C again to leave at once)")
         asked.add(asyncio.ensure_future(search.stop("interrupted")))
 
     attending = asyncio.create_task(search.attend(display.waiting), name="attendance")
@@ -24,7 +25,7 @@ async def follow(search: Search, display: Display, interrupts: Interrupts) -> No
                 display.show(envelope, event)
                 if isinstance(event, SessionClosed) and search.awaits_baselines:
                     display.notice("nothing was timed: waiting for the baselines (Ctrl-C to leave)")
-            if search.awaits_baselines:
+            if search.awaits_baselines and not asked:
                 display.notice("ended without the baselines: they were not timed in time")
     finally:
         attending.cancel()

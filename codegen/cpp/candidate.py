@@ -36,6 +36,7 @@ def plan_of(graph: Graph, settings: Settings, prefix: str = "") -> Plan:
         outer=settings.fusion == "all",
         stores=settings.fusion != "split",
         keep_shared=settings.keep_shared,
+        store_repeated=True,
     )
     return partition(normalise(graph, settings.variance), fusion, prefix=prefix)
 

@@ -105,7 +105,7 @@ class Anchors:
                 depth[node.name] = 0
         return rank
 
-    def needed(self, keep_shared: bool) -> set[str]:
+    def needed(self, keep_shared: bool, store_repeated: bool) -> set[str]:
         """Nodes that must be in memory: read by PyTorch, searched in, returned, or too costly to compute at each use;
         views are taken off."""
         wanted: list[str] = []
@@ -117,7 +117,8 @@ class Anchors:
             elif base_name(node.target) in SEARCHES:
                 wanted += list(refs((node.args[1 if base_name(node.target) == "bucketize" else 0],)))
         wanted += [node.name for node in self.graph.nodes if node.name in self.cuts & self.live]
-        wanted += repeated(self.graph, self.live, self.leaves)
+        if store_repeated:
+            wanted += repeated(self.graph, self.live, self.leaves)
         if keep_shared:
             wanted += _shared(self.graph, self.live)
         return {name for name in wanted if name not in self.leaves}

@@ -41,6 +41,8 @@ class Fusion:
     """Independent elementwise results of one shape share a kernel."""
     keep_shared: bool = False
     """Pointwise values with several users are stored once instead of computed for each."""
+    store_repeated: bool = False
+    """Costly values that broadcasting repeats are stored once (:mod:`.repeated`); measured on processors alone."""
 
 
 @dataclass
@@ -96,7 +98,7 @@ class _Partition:
 
     def plan(self) -> Plan:
         """Place every anchor, then order the kernels."""
-        needed = self.anchors.needed(self.fusion.keep_shared)
+        needed = self.anchors.needed(self.fusion.keep_shared, self.fusion.store_repeated)
         for node in self.graph.nodes:
             if node.name not in self.live or node.name in self.leaves or node.op != "call":
                 continue

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Set
 from ...hardware.work import refs
 from ...schemas import Graph, Node
 from ..ir.scalar import COSTLY
+from .lower import CREATIONS, PIECES
 from .pointwise import base_name, is_pointwise
 from .views import VIEWS
 
@@ -20,34 +21,58 @@ _COSTLY = {name for name, cost in COSTLY.items() if cost >= LEAST_COST} | {"gelu
 
 
 def repeated(graph: Graph, live: Set[str], leaves: Set[str]) -> list[str]:
-    """Costly pointwise values that much larger values are computed of, without a reduction between input and use.
+    """Costly pointwise values that are computed many times, without a reduction between input and use.
 
-    What depends on a reduction is computed once a row already, in the kernel of the reduction.
+    What depends on a reduction is computed once a row already, in the kernel of the reduction; what is constant along
+    the innermost dimensions of its use is computed once for them by the compiler.
     """
     inline: set[str] = set()
     """Nodes that a kernel computes in place, of inputs alone."""
     for node in graph.nodes:
-        if node.name in leaves or (_is_computed(node) and all(name in inline for name in _read(node))):
+        given = node.name in leaves or node.op in ("constant", "size")
+        if given or (_is_computed(node) and all(name in inline for name in _read(node))):
             inline.add(node.name)
+    nodes = {node.name: node for node in graph.nodes}
     evaluations: dict[str, int] = {}
     """How often a node's elements are computed in all, if nothing more is stored."""
     found = []
     for node in reversed(graph.nodes):
         if node.name not in live or node.name in leaves or not _is_computed(node):
             continue
-        size = math.prod(node.values[0].example)
+        shape = node.values[0].example
+        size = math.prod(shape)
         times = max(evaluations.get(node.name, 0), size)
         costly = node.name in inline and base_name(node.target) in _COSTLY
         if costly and times >= max(TIMES * size, size + LEAST_SAVED):
             found.append(node.name)
             times = size
         for name in _read(node):
-            evaluations[name] = max(evaluations.get(name, 0), times)
+            evaluations[name] = max(evaluations.get(name, 0), _evaluations_of(nodes[name], node, times))
     return found
 
 
+def _evaluations_of(operand: Node, user: Node, times: int) -> int:
+    """How often the elements of ``operand`` are computed where those of ``user`` are, ``times`` in all."""
+    if not operand.values or not times:
+        return 0
+    given, shape = operand.values[0].example, user.values[0].example
+    name = base_name(user.target)
+    if name in PIECES:
+        return times * math.prod(given) // max(1, math.prod(shape))
+    if not is_pointwise(user.target) and name != "expand":
+        return times
+    padded = (1,) * (len(shape) - len(given)) + tuple(given)
+    for size, wide in zip(reversed(padded), reversed(shape), strict=True):
+        if size != 1:
+            break
+        times //= wide
+    return times
+
+
 def _is_computed(node: Node) -> bool:
-    return node.op == "call" and bool(node.values) and (is_pointwise(node.target) or base_name(node.target) in VIEWS)
+    name = base_name(node.target)
+    computed = is_pointwise(node.target) or name in VIEWS or name in CREATIONS or name in PIECES
+    return node.op == "call" and bool(node.values) and computed
 
 
 def _read(node: Node) -> Iterable[str]:

@@ -23,7 +23,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
     """Answer the supervisor until it lets go."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(request.threads)
-    sleep_while_waiting()
+    sleep_while_waiting(request.threads)
     tensor_placement.settle(request.device)
     serve_commands(channel, {CheckContract: _check})
 

@@ -51,7 +51,7 @@ _FIXED_SEEDS = (1, 2)
 def serve(channel: socket.socket, request: Spawn) -> None:
     """Answer the supervisor until it lets go."""
     prepare_process(request)
-    sleep_while_waiting()
+    sleep_while_waiting(request.threads)
     serve_commands(channel, {Admit: _admit})
 
 

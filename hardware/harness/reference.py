@@ -41,7 +41,7 @@ def prepare_process(request: Spawn) -> Place:
 def serve(channel: socket.socket, request: Spawn) -> None:
     """Answer the supervisor until it lets go."""
     prepare_process(request)
-    sleep_while_waiting()
+    sleep_while_waiting(request.threads)
     # Nothing is timed in here. Drafts are compared while the baselines compile, and everybody waits for the latter.
     os.nice(LESS_URGENT)
     reference = _Reference()

@@ -13,21 +13,26 @@ import os
 import threading
 from pathlib import Path
 
+MOST_THREADS = 16
+"""Of the idle team. Where a pool leaves more cores than that to others, its threads do not stand in their way."""
 
-def sleep_while_waiting() -> None:
-    """Let this process's threads sleep while they wait. Does nothing where torch uses another library than libgomp."""
+
+def sleep_while_waiting(threads: int) -> None:
+    """Let this process's ``threads`` sleep while they wait. Does nothing where torch has another OpenMP."""
     library = _libgomp()
-    if library is None:
+    # As many that there is one thread more than cores, and no more: libgomp ends the process that gets none.
+    idle = max(2, len(os.sched_getaffinity(0)) - threads + 2)
+    if library is None or idle > MOST_THREADS:
         return
     ready = threading.Event()
-    threading.Thread(target=_hold_a_team, args=(library, ready), daemon=True, name="a team that is idle").start()
+    threading.Thread(target=_hold_a_team, args=(library, idle, ready), daemon=True, name="a team that is idle").start()
     ready.wait()
 
 
-def _hold_a_team(library: ctypes.CDLL, ready: threading.Event) -> None:
+def _hold_a_team(library: ctypes.CDLL, threads: int, ready: threading.Event) -> None:
     # The function of the parallel region: it returns at once, and needs no argument.
     nothing = ctypes.cast(ctypes.CDLL(None).getpid, ctypes.c_void_p)
-    library.GOMP_parallel(nothing, None, ctypes.c_uint(len(os.sched_getaffinity(0)) + 1), ctypes.c_uint(0))
+    library.GOMP_parallel(nothing, None, ctypes.c_uint(threads), ctypes.c_uint(0))
     ready.set()
     # A team ends with the thread that started it.
     threading.Event().wait()

@@ -1,5 +1,6 @@
 """``make chaos``, or ``python -m kernelswarm.tests.chaos --help``: is anything lost, whatever breaks?"""
 
+import shutil
 import sys
 import tempfile
 from collections import Counter
@@ -57,7 +58,13 @@ def chaos(
     async def run(interrupts: Interrupts) -> list[RoundResult]:
         return await run_rounds(numbers, seed, kinds, folder.absolute(), told)
 
-    results = run_interruptible(run)
+    try:
+        results = run_interruptible(run)
+    except KeyboardInterrupt:
+        err.print(f"interrupted; the fleet's home is left in {folder}", markup=False)
+        raise
+    if keep is None and not any(result.faults for result in results):
+        shutil.rmtree(folder, ignore_errors=True)
     if json:
         print_json(results)
     else:

@@ -16,7 +16,7 @@ if _libgomp() is None:
     sys.exit()
 torch.set_num_threads(2)
 if sys.argv[1] == "asleep":
-    sleep_while_waiting()
+    sleep_while_waiting(2)
 before = set(Path("/proc/self/task").iterdir())
 data = torch.ones(1 << 17)
 data.add_(1)

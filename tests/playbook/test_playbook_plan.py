@@ -22,9 +22,21 @@ from kernelswarm.codegen.ir.printing import python_poly
 from kernelswarm.codegen.ir.tunables import DOMAINS, Settings, complete, domains, settings
 from kernelswarm.codegen.lowering.normal import normalise
 from kernelswarm.codegen.lowering.regions import Fusion, partition
+from kernelswarm.codegen.lowering.repeated import repeated
 from kernelswarm.hardware.native_source import native_source
 from kernelswarm.hardware.work import count_work
-from kernelswarm.schemas import Advice, AdviceAction, Intent, MemoryOperator, NodePlanned, Skill, decode, encode
+from kernelswarm.schemas import (
+    Advice,
+    AdviceAction,
+    Intent,
+    Items,
+    MemoryOperator,
+    NodePlanned,
+    Ref,
+    Skill,
+    decode,
+    encode,
+)
 from kernelswarm.schemas.graph import Graph
 
 
@@ -65,7 +77,7 @@ def of_angles(angle=("s1",), costly="cos.default"):
 
 
 def test_a_costly_value_that_is_broadcast_is_stored_once():
-    assert [sorted(k.stores) for k in plan(of_angles()).kernels] == [["cos"], ["turned"]]
+    assert [sorted(k.stores) for k in plan(of_angles(), store_repeated=True).kernels] == [["cos"], ["turned"]]
 
 
 def test_of_a_chain_of_costly_values_the_last_is_stored():
@@ -77,16 +89,27 @@ def test_of_a_chain_of_costly_values_the_last_is_stored():
         graphs.call("turned", "mul.Tensor", ["x", "exp"], "s0", "s1"),
         outputs=["turned"],
     )
-    assert [sorted(k.stores) for k in plan(made).kernels] == [["exp"], ["turned"]]
+    assert [sorted(k.stores) for k in plan(made, store_repeated=True).kernels] == [["exp"], ["turned"]]
+
+
+def of_rows(*shape):
+    """``x * exp(scale)``, one scale for each row or for all."""
+    return graphs.graph(
+        graphs.source("x", "s0", "s1"),
+        graphs.source("scale", *shape),
+        graphs.call("exp", "exp.default", ["scale"], *shape),
+        graphs.call("turned", "mul.Tensor", ["x", "exp"], "s0", "s1"),
+        outputs=["turned"],
+    )
 
 
 @pytest.mark.parametrize(
     "made",
-    [of_angles(costly="neg.default"), of_angles(angle=("s0", "s1"))],
-    ids=["cheap", "as large as what it is used for"],
+    [of_angles(costly="neg.default"), of_angles(angle=("s0", "s1")), of_rows("s0", 1), of_rows()],
+    ids=["cheap", "as large as what it is used for", "constant along rows", "one number"],
 )
 def test_what_costs_little_or_is_computed_once_is_not_stored(made):
-    assert [sorted(k.stores) for k in plan(made).kernels] == [["turned"]]
+    assert [sorted(k.stores) for k in plan(made, store_repeated=True).kernels] == [["turned"]]
 
 
 def test_what_depends_on_a_reduction_stays_in_its_kernel():
@@ -97,7 +120,22 @@ def test_what_depends_on_a_reduction_stays_in_its_kernel():
         graphs.call("shifted", "sub.Tensor", ["x", "log"], "s0", "s1"),
         outputs=["shifted"],
     )
-    assert [sorted(k.stores) for k in plan(made).kernels] == [["shifted"]]
+    assert [sorted(k.stores) for k in plan(made, store_repeated=True).kernels] == [["shifted"]]
+
+
+def test_what_is_computed_of_nothing_but_positions_is_stored_as_well():
+    """Rotary embeddings as Llama writes them: the cosines of a concatenation of products of positions."""
+    made = graphs.graph(
+        graphs.source("x", 8, "s0", "s1"),
+        graphs.source("rates", 2048),
+        graphs.call("places", "arange.default", [2048], "s0", 1),
+        graphs.call("half", "mul.Tensor", ["places", "rates"], "s0", 2048),
+        graphs.call("angle", "cat.default", [Items(items=(Ref(name="half"), Ref(name="half"))), -1], "s0", "s1"),
+        graphs.call("cos", "cos.default", ["angle"], "s0", "s1"),
+        graphs.call("turned", "mul.Tensor", ["x", "cos"], 8, "s0", "s1"),
+        outputs=["turned"],
+    )
+    assert "cos" in repeated(made, {node.name for node in made.nodes}, {"x", "rates"})
 
 
 def test_products_are_left_to_pytorch_between_kernels():
