@@ -18,8 +18,9 @@ _TENSORS = (torch.Tensor, torch.nn.Parameter)
 class SearchedCall:
     """Decides call by call whether the kernel may stand in for the operator that was traced.
 
-    Only where everything is as it was searched: shapes, types and devices of the inputs, numbers among them, the
-    module's modes, attributes and parts; and where nobody wants gradients, which the operator itself gives.
+    Only where everything is as it was searched: shapes, types, devices and layouts of the inputs, numbers among them,
+    the module's modes, attributes, parts and what they do; and where nobody wants gradients, which the operator itself
+    gives, or to see the calls of its parts.
     """
 
     def __init__(self, traced: Traced, kernel: Callable[..., Any]) -> None:
@@ -30,6 +31,7 @@ class SearchedCall:
         self._inputs = [_described(value) for value in traced.inputs.values()]
         self._places = [at for at, value in enumerate(traced.inputs.values()) if isinstance(value, torch.Tensor)]
         self._parameters = [_described(value) for value in traced.parameters[: len(traced.names)]]
+        self._forwards = {kind: getattr(kind, "forward", None) for kind, _ in traced.settings}
 
     def ready(
         self, module: torch.nn.Module | None, arguments: tuple[Any, ...], named: Mapping[str, Any]
@@ -52,9 +54,14 @@ class SearchedCall:
         tensors = [values[at] for at in self._places] + held
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
             return None
-        if module is not None and difference(module, self.traced):
+        if module is not None and (self._is_watched() or difference(module, self.traced)):
             return None
         return lambda: self._packed(self._kernel(*tensors, *self.traced.constants))
+
+    def _is_watched(self) -> bool:
+        """Whether somebody asked to see the calls of every module, or has replaced what one of its classes does."""
+        replaced = any(getattr(kind, "forward", None) is not forward for kind, forward in self._forwards.items())
+        return replaced or torch.nn.modules.module._has_any_global_hook()
 
     def _packed(self, result: Any) -> Any:
         """The kernel's result in the operator's structure: a named tuple stays one."""
@@ -97,6 +104,8 @@ def difference(module: torch.nn.Module, traced: Traced) -> str:
             return f"a part of it is a {type(part).__name__}, not a {kind.__name__}"
         if part is not module and any(now[hooks] for hooks in _HOOKS):
             return "a part of it has hooks"
+        if part is not module and now.get("forward") is not attributes.get("forward"):
+            return "a part of it has another forward"
         for key, value in attributes.items():
             if (key, value) != ("training", None) and not is_held(value) and not is_same(now.get(key), value):
                 return f"its attribute {key!r} is another one"
@@ -129,7 +138,12 @@ def loaded(source: str, name: str) -> ModuleType:
 
 
 def _described(value: Any) -> Any:
-    """What two arguments must have in common for the kernel to be the one that was searched."""
+    """What two arguments must have in common for the kernel to be the one that was searched.
+
+    How the operator's results lie in memory follows from how its inputs do; the kernel's do not.
+    """
     if type(value) in _TENSORS:
-        return value.shape, value.dtype, value.device
+        dense = value.layout is torch.strided
+        layout = value.layout if not dense else "contiguous" if value.is_contiguous() else value.stride()
+        return value.shape, value.dtype, value.device, layout
     return type(value), value if isinstance(value, _SIMPLE) else id(value)

@@ -1,7 +1,7 @@
 """What a search came to, ready to use."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +111,10 @@ class Optimized:
                 "kernelswarm.optimize(module, [x]), to put the kernel into a model"
             )
         return put_into(model, self._call, where)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What was found; what follows from it is made again."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __repr__(self) -> str:
         result = self.result

@@ -80,6 +80,9 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     for label, value in zip(names, values, strict=True):
         if not isinstance(value, torch.Tensor | bool | int | float):
             raise ProblemError(f"input {label!r} is a {type(value).__name__}: give tensors and numbers")
+        if isinstance(value, torch.Tensor) and (value.is_meta or value.layout is not torch.strided):
+            kind = "has no numbers (it lies on meta)" if value.is_meta else f"is {str(value.layout).split('.')[-1]}"
+            raise ProblemError(f"input {label!r} {kind}: give a dense tensor with the numbers of a usual call")
     parameters = _parameters(operator)
     tensors = {label: value for label, value in zip(names, values, strict=True) if isinstance(value, torch.Tensor)}
 
@@ -110,10 +113,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     try:
         graph = traced()
     except Exception as error:  # whatever the user's code raises while traced becomes one sentence
-        told = str(error).strip().splitlines()
-        raise ProblemError(
-            f"{_label(operator)} cannot be traced: {type(error).__name__}: {told[0] if told else ''}"
-        ) from error
+        raise ProblemError(f"{_label(operator)} cannot be traced: {_reason(error)}") from error
     finally:
         changed = _restored(operator, before, lists)
     if changed:
@@ -137,6 +137,17 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     if not _depends_on_mode(operator, graph.code, traced):
         before = [(kind, {**attributes, "training": None}) for kind, attributes in before]
     return Traced(problem, operator, inputs, tuple(parameters), tuple(constants.values()), tuple(before), structures[0])
+
+
+def _reason(error: Exception) -> str:
+    """Why tracing failed, in one sentence."""
+    if "tracing tensor" in str(error):
+        return (
+            "it makes Python numbers or conditions of its tensors' values, which no graph can hold; use torch.where, "
+            "or search the part that does not"
+        )
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
 def _depends_on_mode(operator: Any, code: str, traced: Callable[[], Any]) -> bool:

@@ -165,6 +165,50 @@ def test_hooks_of_the_module_run_and_hooks_inside_it_are_not_passed_over() -> No
     assert (calls_of(won), seen) == (1, ["outside", "inside", "outside"])
 
 
+@pytest.fixture
+def scaled_tanh() -> Optimized:
+    file = RIGHT.replace("x * weight + 1e-6", "(x * weight + 1e-6).tanh()")
+    return optimized(torch.nn.Sequential(Scale(), torch.nn.Tanh()), [ROWS], file)
+
+
+def test_a_part_whose_forward_is_replaced_is_called(scaled_tanh: Optimized) -> None:
+    module = scaled_tanh.module
+    module[0].forward = lambda x: x * 5
+    with torch.no_grad():
+        assert torch.equal(module(ROWS), (ROWS * 5).tanh())
+    assert calls_of(scaled_tanh) == 0
+
+
+def test_a_class_whose_forward_is_replaced_is_called(scaled_tanh: Optimized, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = scaled_tanh.module
+    monkeypatch.setattr(Scale, "forward", lambda self, x: x * 5)
+    with torch.no_grad():
+        assert torch.equal(module(ROWS), (ROWS * 5).tanh())
+    assert calls_of(scaled_tanh) == 0
+
+
+def test_hooks_on_all_modules_see_every_part(scaled_tanh: Optimized) -> None:
+    seen: list[str] = []
+    module = scaled_tanh.module
+    handle = torch.nn.modules.module.register_module_forward_hook(lambda part, *_: seen.append(type(part).__name__))
+    try:
+        with torch.no_grad():
+            module(ROWS)
+    finally:
+        handle.remove()
+    assert {"Scale", "Tanh"} <= set(seen) and calls_of(scaled_tanh) == 0
+
+
+def test_results_lie_in_memory_as_the_modules_own(won: Optimized) -> None:
+    module, turned = Scale(), ROWS.t().contiguous().t()
+    model = torch.nn.Sequential(module)
+    kernelswarm.apply(model, won, where="0")
+    before = calls_of(won)
+    with torch.no_grad():
+        assert model(turned).stride() == Scale()(turned).stride()
+    assert calls_of(won) == before
+
+
 REFUSED = {
     "another class": (torch.nn.Sequential(torch.nn.Linear(8, 8)), "0", "it is a Linear, not a Scale"),
     "another width": (torch.nn.Sequential(Scale(4)), "0", r"parameter 'weight' is torch.float32 \(4,\)"),

@@ -1,5 +1,6 @@
 """What a search returns to Python: five lines, a kernel that may be called, and names that say where it came from."""
 
+import pickle
 from typing import Any, NamedTuple
 
 import msgspec
@@ -44,6 +45,33 @@ def test_without_a_win_the_kernel_is_the_operator_and_the_best_one_is_there_when
     assert lost.kernel is module and lost.module is module
     with torch.no_grad():
         assert torch.equal(lost.best(ROWS), module(ROWS))
+
+
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # torch's own, when it reads one back
+def test_a_result_that_was_used_is_pickled_as_it_was_found() -> None:
+    won = optimized(Scale(), [ROWS])
+    with torch.no_grad():
+        expected = won.best(ROWS)
+        again: Optimized = pickle.loads(pickle.dumps(won))
+        assert again.result == won.result and torch.equal(again.best(ROWS), expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (torch.ones(8, device="meta"), "'x' has no numbers"),
+        (torch.eye(8).to_sparse(), "'x' is sparse_coo"),
+    ],
+    ids=["meta", "sparse"],
+)
+def test_an_input_without_dense_numbers_is_refused(value: torch.Tensor, reason: str) -> None:
+    with pytest.raises(ProblemError, match=reason):
+        trace(lambda x: x + 1, [value])
+
+
+def test_a_condition_on_values_is_named() -> None:
+    with pytest.raises(ProblemError, match="makes Python numbers or conditions of its tensors' values"):
+        trace(lambda x: x + 1 if x.sum() > 0 else x, [ROWS])
 
 
 def test_where_nothing_was_right_there_is_no_best_and_the_kernel_is_the_operator() -> None:
