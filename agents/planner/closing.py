@@ -15,8 +15,10 @@ def closing(state: PlannerState) -> SessionClosed:
     best = _best(confirmed or correct)
     # Where ordinary processes have their say, only finalists were timed there.
     has_ordinary = any(_is_timed_ordinarily(node) for node in confirmed)
-    wins = sum(node.is_win for node in (confirmed if has_ordinary else correct))
-    win = best is not None and best.is_win and (best.confirmed or not confirmed)
+    # Sessions of older versions knew one confirmation at most, and went by the judge where there was none.
+    needs_ordinary = state.opened is not None and state.opened.confirmations > 1
+    wins = sum(node.is_win for node in (confirmed if has_ordinary or needs_ordinary else correct))
+    win = best is not None and best.is_win and (best.confirmed or not (confirmed or needs_ordinary))
     ordinary = best is not None and best.ordinary is not None and not best.counts_device_alone
     call = best if best and state.opened and not state.opened.is_on_processor else None
     return SessionClosed(
@@ -92,6 +94,8 @@ def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None)
         return f"no win found: {best.broken_contract} ({judged})"
     if best.obstacle:
         return f"no win found: {best.name} {words.untimed}: {best.obstacle} ({judged})"
+    if best.is_win and not win:
+        return f"no win found: {best.name} stands at {judged}, and it ended before a second run confirmed that"
     shown, against = _shown(best.reported or best.speedup), _baseline(_against(best))
     beside = _beside_device(best, words) if best.counts_device_alone else ""
     if best.ordinary and not best.counts_device_alone:

@@ -268,6 +268,16 @@ def test_what_could_not_be_timed_in_ordinary_processes_is_no_win_and_says_why() 
     assert "n001 was not timed in ordinary processes: no compiler there" in closing.event.detail
 
 
+def test_what_was_interrupted_before_it_was_confirmed_is_no_win() -> None:
+    ring = Ring(budget=2, confirmations=3)
+    ring.tell(given.diagnosed(1.5), "n001")
+    (closing,) = ring.tell(StopRequested(reason="interrupted"), "")
+    assert isinstance(closing.event, SessionClosed)
+    assert (closing.event.best, closing.event.win, closing.event.wins) == ("n001", False, 0)
+    assert closing.event.detail.startswith("no win found: n001 stands at 1.50x")
+    assert closing.event.detail.endswith("it ended before a second run confirmed that")
+
+
 def test_the_best_is_the_one_that_wins_in_ordinary_processes() -> None:
     ring = Ring(budget=3)
     for node in ("n001", "n002", "n003"):
