@@ -60,8 +60,8 @@ def problem_format(names: set[str], file: str) -> ProblemFormat:
     if names & set(FUNCTION_NAMES):
         return _complete(ProblemFormat.function, FUNCTION_NAMES, names, file)
     raise ProblemError(
-        f"{file} lacks `reference`: define shapes, inputs(generator, ...) and reference(...), or a KernelBench file's "
-        "Model and get_inputs()"
+        f"{file} lacks `reference`{_meant('reference', names) or _meant('Model', names)}: define shapes, "
+        "inputs(generator, ...) and reference(...), or a KernelBench file's Model and get_inputs()"
     )
 
 
@@ -78,12 +78,17 @@ def _complete(kind: ProblemFormat, wanted: tuple[str, ...], names: set[str], fil
     missing = [name for name in wanted if name not in names]
     if missing:
         found = ", ".join(name for name in wanted if name in names)
-        alike = difflib.get_close_matches(missing[0], names - set(wanted), n=1)
-        meant = f" (is `{alike[0]}` meant to be it?)" if alike else ""
         raise ProblemError(
-            f"{file} defines {found} but lacks `{missing[0]}`{meant}; a {kind} problem needs {', '.join(wanted)}"
+            f"{file} defines {found} but lacks `{missing[0]}`{_meant(missing[0], names - set(wanted))}; a {kind} "
+            f"problem needs {', '.join(wanted)}"
         )
     return kind
+
+
+def _meant(missing: str, names: set[str]) -> str:
+    """A hint at the name that may be a misspelling of the ``missing`` one; empty if none is like it."""
+    alike = difflib.get_close_matches(missing, names, n=1)
+    return f" (is `{alike[0]}` meant to be `{missing}`?)" if alike else ""
 
 
 def _read(path: Path) -> str:

@@ -31,7 +31,11 @@ def test_the_format_is_told_by_names(tmp_path: Path, source: str, kind: ProblemF
     [
         (b"x = 1\n", "lacks `reference`"),
         (b"shapes = {}\ndef inputs(): ...\n", "lacks `reference`"),
-        (b"shapes = {}\ndef inputs(): ...\ndef refrence(): ...\n", r"`reference` \(is `refrence` meant to be it\?\)"),
+        (
+            b"shapes = {}\ndef inputs(): ...\ndef refrence(): ...\n",
+            r"`reference` \(is `refrence` meant to be `reference`\?\)",
+        ),
+        (b"class MyModel: ...\ndef get_inputs(): ...\n", r"lacks `reference` \(is `MyModel` meant to be `Model`\?\)"),
         (b"class Model: ...\n", "lacks `get_inputs`"),
         (b"def reference(:\n", "is not Python"),
         (b"\x7fELF\xff\xfe", "is not Python"),
