@@ -98,6 +98,7 @@ async def test_an_interrupted_search_counts_what_was_finished(tmp_path: Path) ->
     assert told["best"] and told["times_ms"].keys() == {"eager", "candidate"}
 
 
+@pytest.mark.thorough  # tests/agents/test_resume.py kills and resumes as well
 async def test_a_search_that_was_killed_writes_where_it_was_told_to_once_it_is_resumed(
     tmp_path: Path, home: Path
 ) -> None:

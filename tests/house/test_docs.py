@@ -12,7 +12,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROO
 HISTORY = [ROOT / "CHANGELOG.md", *sorted((ROOT / "docs" / "decisions").glob("*.md"))]
 """Pages that may speak of files that are gone."""
 NAMED = re.compile(r"`((?:\w+/)*\w+\.(?:py|cpp|sql|toml))`")
-GENERATED = {"sql.md", "results.md"}
+GENERATED = {"cpp-math.md", "sql.md", "results.md"}
 OF_USERS = {"best.py", "torch.py", "blocks/gates.py", "kernelswarm.sql"}
 """Files in examples."""
 FOLDERS = ("", "hardware", "hardware/harness", "benchmarks", "tests", "store", "agents", "agents/planner", "knowledge")

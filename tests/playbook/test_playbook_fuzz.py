@@ -6,15 +6,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = Path(__file__).with_name("fuzz.py")
-COUNT = 24
+COUNT = 12
 
 
-def test_random_graphs_equal_eager(tmp_path):
+@pytest.mark.parametrize("first", [0, pytest.param(COUNT, marks=pytest.mark.thorough)])
+def test_random_graphs_equal_eager(tmp_path, first):
     results = tmp_path / "results.json"
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(results), "0", str(COUNT)],
+        [sys.executable, str(SCRIPT), str(results), str(first), str(COUNT)],
         capture_output=True,
         text=True,
         env=environment,
