@@ -140,6 +140,7 @@ async def test_a_later_session_on_a_like_problem_tries_the_skill_first(
     assert first.skills == (skill.id,) and first.recipe == skill.recipes[0]
 
 
+@pytest.mark.thorough  # tests/cli/test_ends_of_searches.py interrupts one by a signal
 @pytest.mark.asyncio(loop_scope="module")
 async def test_an_interruption_closes_the_session_and_keeps_what_was_found(
     context: SearchContextOf, home: Path

@@ -96,7 +96,11 @@ async def test_a_baseline_that_died_is_started_again(host: OrdinaryHost, times: 
     ("source", "candidate"),
     [
         (MODULE, MODULE.replace("class Model(", "class ModelNew(")),
-        (BACKWARD, BACKWARD.replace("backward = True", "").replace("def reference", "def kernel")),
+        pytest.param(
+            BACKWARD,
+            BACKWARD.replace("backward = True", "").replace("def reference", "def kernel"),
+            marks=pytest.mark.thorough,
+        ),
         (
             BACKWARD,
             "import torch\ndef kernel(x, w): return torch.tanh(x) * w\n"

@@ -252,8 +252,8 @@ class Suite:
 
     @property
     def always(self) -> set[str]:
-        """What ``make test`` judges: of some problems every fourth kernel, and those of which other tests ask."""
-        some = self.order[::4] if self.problem.stem in OFTEN or self.pool == "gpu" else ()
+        """What ``make test`` judges: of some problems every sixth kernel, and those of which other tests ask."""
+        some = self.order[::6] if self.problem.stem in OFTEN or self.pool == "gpu" else ()
         return {*some, *(ASKED & set(self.order))}
 
     def path(self, name: str) -> Path:
@@ -289,7 +289,7 @@ SUITES = {
     "product_gpu": _suite("product_gpu", PRODUCT_GPU, pool="gpu"),
 }
 
-OFTEN = {"rows", "small", "product", "loss"}
+OFTEN = {"rows", "small"}
 ASKED = {*AFTER, *AFTER.values(), "decoy", "half_precision", "half_precision_with_text", "honest_weights"}
 """Kernels of which more than one test asks."""
 
