@@ -9,12 +9,15 @@ Rows are kept after each problem in ``results/ordinary.json``: an interrupted ru
 With ``--pool`` an accelerator's (``results/ordinary_POOL.json``). The judge times the device there and ordinary
 processes the call: two numbers, whose ratio need not be 1. Every problem is timed twice, and a last line says how much
 a ratio differs from process to process and from run to run: what ``rounds.DEVICE_SPREADS`` holds.
+
+With ``--jobs N`` N problems are measured at a time, each on cores of its own: for machines with many cores.
 """
 
 import argparse
 import asyncio
 import json
 import math
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -46,7 +49,7 @@ HEADER = ("problem", "eager", "candidate", "against", "harness", "ordinary", "in
 DRAFT = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
 
 
-def kept(pool: str, of_files: bool) -> Path:
+def usually_kept(pool: str, of_files: bool) -> Path:
     """Where the rows of a pool are kept, of the thirty problems or of files that were named."""
     parts = ["ordinary", *(["files"] if of_files else []), *([pool] if pool != "cpu" else [])]
     return RESULTS / f"{'_'.join(parts)}.json"
@@ -147,21 +150,50 @@ def _interval(interval: Interval) -> list[float]:
 
 async def run(options: argparse.Namespace, content: dict[str, Any]) -> dict[str, Any]:
     """All problems that are not in ``content`` yet."""
-    home = WORKSPACE / "ordinary" / "home"
     folder = WORKSPACE / "ordinary" / "problems"
     folder.mkdir(parents=True, exist_ok=True)
+    paths = options.files or written(options.only.split(",") if options.only else PROBLEMS, folder)
+    waiting = [path for path in paths if path.stem not in content["rows"]]
+    if options.jobs > 1:
+        await side_by_side(options, waiting, content)
+        return content
+    home = WORKSPACE / "ordinary" / "home"
     pool = find_pool(options.pool, home)
     hardware = detect(pool, home)
     async with Device(pool, hardware, home) as device:
-        for path in options.files or written(options.only.split(",") if options.only else PROBLEMS, folder):
-            name = path.stem
-            if name in content["rows"]:
-                continue
-            content["rows"][name] = await measured(device, path, hardware, pool.languages[0], options.pairs)
-            summarise(content)
-            save(kept(options.pool, bool(options.files)), content)
-            print(f"{name}: {shown(content['rows'][name])[5]}", file=sys.stderr)
+        for path in waiting:
+            keep(options, content, await measured(device, path, hardware, pool.languages[0], options.pairs))
     return content
+
+
+async def side_by_side(options: argparse.Namespace, waiting: list[Path], content: dict[str, Any]) -> None:
+    """``--jobs`` problems at a time, each by a process of its own on cores of its own."""
+    cores = sorted(os.sched_getaffinity(0))
+    count = len(cores) // options.jobs
+
+    async def work(own: Sequence[int]) -> None:
+        while waiting:
+            path = waiting.pop(0)
+            command = (sys.executable, __file__, str(path), "--pool", options.pool, "--pairs", str(options.pairs))
+            process = await asyncio.create_subprocess_exec(
+                *command, "--json", "--kept", os.devnull, stdout=asyncio.subprocess.PIPE
+            )
+            os.sched_setaffinity(process.pid, own)
+            printed, _ = await process.communicate()
+            if process.returncode == 0:
+                keep(options, content, json.loads(printed)["rows"][path.stem])
+
+    shares = [cores[first : first + count] for first in range(0, count * options.jobs, count)]
+    await asyncio.gather(*map(work, shares))
+
+
+def keep(options: argparse.Namespace, content: dict[str, Any], row: dict[str, Any]) -> None:
+    """Write a row to the file, and say what came out."""
+    content["rows"][row["problem"]] = row
+    summarise(content)
+    if options.kept != Path(os.devnull):
+        save(options.kept, content)
+        print(f"{row['problem']}: {shown(row)[5]}", file=sys.stderr)
 
 
 def written(names: Iterable[str], folder: Path) -> list[Path]:
@@ -204,9 +236,8 @@ def shown(row: dict[str, Any]) -> tuple[str, ...]:
 
 def _begun(options: argparse.Namespace) -> dict[str, Any]:
     """What is there already, unless it is to be measured anew."""
-    path = kept(options.pool, bool(options.files))
-    if path.exists() and not options.fresh:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if options.kept.is_file() and not options.fresh:
+        content: dict[str, Any] = json.loads(options.kept.read_text(encoding="utf-8"))
         return content
     return {"benchmark": "ordinary", "date": now(), "versions": versions(), "machine": machine(), "rows": {}}
 
@@ -220,11 +251,16 @@ def main() -> int:
     parser.add_argument(
         "--pairs", type=int, default=1, help="how often a win is declared and timed once more, each time anew"
     )
+    parser.add_argument("--jobs", type=int, default=1, help="problems measured at a time, each on its own cores")
+    parser.add_argument("--kept", type=Path, help="the file that rows are kept in")
     parser.add_argument("--fresh", action="store_true", help="forget the rows that were kept")
     parser.add_argument("--json", action="store_true", help="print one object instead of the table")
     options = parser.parse_args()
     if unknown := set(filter(None, options.only.split(","))) - set(PROBLEMS):
         parser.error(f"there is no problem {', '.join(sorted(unknown))}; there are {', '.join(PROBLEMS)}")
+    if not 1 <= options.jobs <= len(os.sched_getaffinity(0)):
+        parser.error(f"--jobs is {options.jobs}; give 1 to {len(os.sched_getaffinity(0))}, the cores here")
+    options.kept = options.kept or usually_kept(options.pool, bool(options.files))
     try:
         content = asyncio.run(run(options, _begun(options)))
     except KeyboardInterrupt:

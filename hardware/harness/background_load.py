@@ -1,4 +1,7 @@
-"""How much of the processor others took while something was timed: their work, and that of other virtual machines."""
+"""How much of our cores others took while something was timed: their work, and that of other virtual machines.
+
+Ours are the cores that this process may use: what runs on the others of a machine that is shared takes nothing away.
+"""
 
 import os
 from collections.abc import Sequence
@@ -20,7 +23,7 @@ class BackgroundLoad:
         self._before = self._now()
 
     def share(self) -> float:
-        """Share of the processor's time, all cores, from 0 to 1, that others have taken so far; 0 where unknown."""
+        """Share of our cores' time, from 0 to 1, that others have taken so far; 0 where unknown."""
         before, now = self._before, self._now()
         if before is None or now is None or now[0] <= before[0]:
             return 0.0
@@ -28,17 +31,24 @@ class BackgroundLoad:
         return min(1.0, max(0.0, (busy - own) / whole))
 
     def cores(self) -> float:
-        """How many cores others have kept busy so far; 0 where unknown."""
-        return self.share() * (os.cpu_count() or 1)
+        """How many of our cores others have kept busy so far; 0 where unknown."""
+        return self.share() * len(_cores())
 
     def _now(self) -> tuple[float, float, float] | None:
-        """Ticks of all cores, those with work, and those of our own work; None where the system does not say."""
+        """Ticks of our cores, those with work, and those of our own work; None where the system does not say."""
+        wanted = {f"cpu{core}" for core in _cores()}
         try:
-            fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]][:_COUNTED]
+            lines = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
+            cores = [[int(field) for field in line[1:]][:_COUNTED] for line in lines if line and line[0] in wanted]
         except (OSError, ValueError):
             return None
         own = sum(os.times()[:2]) * _TICKS + sum(map(_ticks, self._own))
-        return float(sum(fields)), float(sum(fields) - sum(fields[index] for index in _IDLE)), own
+        whole, idle = sum(map(sum, cores)), sum(core[index] for core in cores for index in _IDLE)
+        return float(whole), float(whole - idle), own
+
+
+def _cores() -> set[int]:
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
 def _ticks(pid: int) -> float:

@@ -27,9 +27,9 @@ def runs(pid: int) -> bool:
     return any(fields[:1] == [b"R"] for fields in threads_of(pid).values())
 
 
-def waits_until_idle(pid: int) -> Iterator[float]:
-    """Seconds to sleep, again and again, until the threads of the process sleep; not for ever."""
-    until, quiet = time.monotonic() + RESTLESS_SECONDS, 0
+def waits_until_idle(pid: int, most: float = RESTLESS_SECONDS) -> Iterator[float]:
+    """Seconds to sleep, again and again, until the threads of the process sleep; ``most`` seconds in all."""
+    until, quiet = time.monotonic() + most, 0
     while quiet < QUIET_LOOKS and time.monotonic() < until:
         yield POLL_SECONDS
         quiet = 0 if runs(pid) else quiet + 1

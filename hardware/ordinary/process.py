@@ -20,12 +20,14 @@ from .. import subprocesses
 from ..harness.idle_check import POLL_SECONDS, RESTLESS_SECONDS, runs, waits_until_idle
 from ..harness.messages import HOST, Ended
 from ..harness.worker import describe_end
-from .trust import CONFINED
+from .trust import CONFINED, TRUSTED
 
 LONGEST_LINE = 1 << 20
 LONGEST_DATA = 64 << 20
 START_SECONDS = 120.0
 """How long importing torch may take on a busy machine."""
+COMPILER_SECONDS = 10.0
+"""How long a compiled baseline may still work after a call. It has nothing to gain by it, so it is waited for."""
 _CREDENTIALS = struct.Struct("iII")
 
 
@@ -47,8 +49,9 @@ class Sampled:
 class OrdinaryProcess:
     """Asks a process of its own one thing at a time. Its methods block; run them in a thread."""
 
-    def __init__(self, process: asyncio.subprocess.Process, end: socket.socket, label: str) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, end: socket.socket, label: str, trust: str) -> None:
         self.label = label
+        self._restless_seconds = COMPILER_SECONDS if trust == TRUSTED else RESTLESS_SECONDS
         self.layers = ""
         """Those that hold around it, as reports carry them."""
         self._process = process
@@ -87,7 +90,7 @@ class OrdinaryProcess:
                 stderr=asyncio.subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
             )
-        return cls(process, ours, label)
+        return cls(process, ours, label, trust)
 
     @property
     def alive(self) -> bool:
@@ -157,7 +160,7 @@ class OrdinaryProcess:
         Raises:
             Missing: they go on computing.
         """
-        for seconds in waits_until_idle(self.pid):
+        for seconds in waits_until_idle(self.pid, self._restless_seconds):
             time.sleep(seconds)
         if runs(self.pid):
             raise self.restless()

@@ -1,6 +1,7 @@
 """Others' work on the processor is told from our own."""
 
 import math
+import os
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from kernelswarm.hardware.harness.interleaved import CANDIDATE, Part, result, sp
 from kernelswarm.schemas import Series
 
 BUSY = "while True: pass"
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -25,6 +27,31 @@ def test_work_of_others_counts_and_our_own_does_not() -> None:
         worker.kill()
 
     assert 0.0 <= told[0] < told[1] <= 1.0
+
+
+@pytest.mark.skipif(sys.platform != "linux" or len(CORES) < 2, reason="needs two cores and /proc")
+def test_work_on_cores_that_we_may_not_use_takes_nothing_away() -> None:
+    ours, theirs = CORES[:2]
+    with subprocess.Popen([sys.executable, "-c", BUSY]) as worker:
+        os.sched_setaffinity(worker.pid, {theirs})
+        deadline = time.monotonic() + 60
+        try:
+            while (alone := _share_on(ours)) > 0.3 and time.monotonic() < deadline:
+                pass  # something else runs there just now
+            beside = _share_on(theirs)
+        finally:
+            os.sched_setaffinity(0, CORES)
+            worker.kill()
+
+    assert alone <= 0.3 < 0.7 < beside
+
+
+def _share_on(core: int) -> float:
+    """What others take of a core in half a second."""
+    os.sched_setaffinity(0, {core})
+    others = BackgroundLoad([])
+    time.sleep(0.5)
+    return others.share()
 
 
 def test_a_process_that_is_gone_has_done_nothing() -> None:
