@@ -47,17 +47,17 @@ def trials_of(graph: SearchGraph) -> list[Trial]:
 
 
 def _trial(node: NodeRecord) -> Trial:
-    told = node.confirmation_diagnosis or node.diagnosis
-    assert told is not None
+    diagnosis = node.confirmation_diagnosis or node.diagnosis
+    assert diagnosis is not None
     return Trial(
         node=node.name,
         parent=node.parent,
         recipe=node.candidate.recipe if node.candidate else {},
-        verdict=told.verdict,
-        speedup=told.fitness if told.verdict is Verdict.correct else 0.0,
-        interval=told.speedup,
+        verdict=diagnosis.verdict,
+        speedup=diagnosis.fitness if diagnosis.verdict is Verdict.correct else 0.0,
+        interval=diagnosis.speedup,
         confirmed=node.confirmation_diagnosis is not None,
-        bottleneck=str(told.bottleneck),
+        bottleneck=str(diagnosis.bottleneck),
         rationale=node.candidate.rationale if node.candidate else "",
         evidence=tuple(node.event_ids[-1:]),
     )

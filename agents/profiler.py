@@ -6,7 +6,7 @@ import structlog
 from msgspec.structs import replace
 
 from ..bus import Bus
-from ..graph.worth_profiling import wanted, worth_a_look
+from ..graph.worth_profiling import uses_profilers, worth_a_look
 from ..hardware.device import Device
 from ..hardware.dropin import finish
 from ..schemas import (
@@ -41,14 +41,14 @@ class Profiler:
     def __init__(self, device: Device, bus: Bus) -> None:
         self._device = device
         self._bus = bus
-        self._told: set[str] = set()
+        self._logged_reasons: set[str] = set()
         """What profilers cannot do here, as far as it was said."""
 
     async def handle(self, work: Work) -> Sequence[Answer]:
         """Prepare baselines, or time one candidate."""
         opened = work.opened
         if isinstance(work.event, SessionOpened):
-            if wanted(opened):
+            if uses_profilers(opened):
                 self._device.expect_looks()
             report = await self._device.baselines(opened.problem, opened.facts)
             return [Answer(BaselinesMeasured(report=report))]
@@ -64,7 +64,7 @@ class Profiler:
             profile = await self._looked_into(work, profile, source, compiled)
         if thorough and _may_win(work, profile):
             profile = await self._as_handed_over(work, profile, source)
-        return [Answer(_told(profile, thorough))]
+        return [Answer(_profile_event(profile, thorough))]
 
     async def _as_handed_over(self, work: Work, profile: ProfileReport, source: str) -> ProfileReport:
         """``profile`` with what the finished file does: its time in ordinary processes, and whether it is a drop-in."""
@@ -77,7 +77,7 @@ class Profiler:
         if counted is None or not counted.speedup[counted.baseline(opened.against)].is_win:
             return replace(profile, ordinary=timing, ordinary_missing=missing)
         properties = await self._device.contract(text)
-        broken = [one for one in properties if one.is_essential and not one.ok]
+        broken = [check for check in properties if check.is_essential and not check.ok]
         # Where the device's time decides, the call stands beside it all the same, and the analyst says what is broken.
         if broken and not opened.counts_device_alone:
             timing, missing = None, f"the finished file is no drop-in ({broken[0].name}): {broken[0].detail}"
@@ -98,8 +98,8 @@ class Profiler:
 
     def _say(self, work: Work, reason: str) -> None:
         """Tell once in the life of this worker what every candidate has to do without."""
-        if reason not in self._told:
-            self._told.add(reason)
+        if reason not in self._logged_reasons:
+            self._logged_reasons.add(reason)
             log.warning("a profile lacks something", node=work.envelope.node, reason=reason)
 
     def give_up(self, work: Work, reason: str) -> Sequence[Answer]:
@@ -107,7 +107,7 @@ class Profiler:
         if isinstance(work.event, SessionOpened):
             return []
         report = ProfileReport(verdict=Verdict.harness_error, isolation="", evidence=Evidence(message=reason))
-        return [Answer(_told(report, isinstance(work.event, ConfirmationPlanned)))]
+        return [Answer(_profile_event(report, isinstance(work.event, ConfirmationPlanned)))]
 
     async def close(self) -> None:
         """Nothing of its own to release."""
@@ -123,7 +123,7 @@ def _may_win(work: Work, profile: ProfileReport) -> bool:
     return work.event.rank == 1 or chosen.high > LEAST_SPEEDUP
 
 
-def _told(report: ProfileReport, confirmation: bool) -> Event:
+def _profile_event(report: ProfileReport, confirmation: bool) -> Event:
     if report.verdict is Verdict.correct:
         return CandidateProfiled(report=report, confirmation=confirmation)
     return ProfilingFailed(report=report, confirmation=confirmation)

@@ -114,11 +114,11 @@ class Histories:
         """``home`` is where the log may lie in which a fork's parent is read if the stream has lost it."""
         self._bus = bus
         self._past = reader(bus, home)
-        self._kept: LatestUsed[_History] = LatestUsed(_History)
+        self._histories: LatestUsed[_History] = LatestUsed(_History)
 
     async def read(self, session: str, until: int) -> list[Entry]:
         """All events of ``session`` with stream sequence up to ``until``, in order."""
-        history = self._kept[session]
+        history = self._histories[session]
         async with history.lock:
             if history.read_to < until:
                 for seq, envelope in await self._bus.history(session, after=history.read_to, until=until):
@@ -131,7 +131,7 @@ class Histories:
 
     async def before(self, session: str, opened: SessionOpened) -> list[Told]:
         """What ``session`` inherited from before it was opened; nothing unless it is a fork."""
-        history = self._kept[session]
+        history = self._histories[session]
         async with history.lock:
             if history.before is None:
                 history.before = await inherited(opened, self._past)
@@ -140,7 +140,7 @@ class Histories:
     async def repeats(self, envelope: Envelope, seq: int) -> bool:
         """Whether the event at ``seq`` is a copy of one that the stream stored before."""
         await self.read(envelope.session, seq)
-        return self._kept[envelope.session].first.get(envelope.id, seq) != seq
+        return self._histories[envelope.session].first.get(envelope.id, seq) != seq
 
 
 class LatestUsed(Generic[T]):
@@ -241,8 +241,8 @@ class Worker:
                 delivery, self._answer(delivery, envelope, event), self._bus.ack_wait_s / PULSES_PER_ACK_WAIT
             )
         except KernelswarmError as error:
-            said, _, behind = str(error).partition("\n")
-            log.warning("step failed", worker=self.name, node=envelope.node, error=said)
+            message, _, behind = str(error).partition("\n")
+            log.warning("step failed", worker=self.name, node=envelope.node, error=message)
             if behind:
                 log.debug("behind the failed step", worker=self.name, node=envelope.node, log=behind)
             await delivery.nak(min(2.0 ** (delivery.deliveries - 1), 10.0))

@@ -76,7 +76,7 @@ def misfit(module: torch.nn.Module, call: SearchedCall) -> str:
         return "a kernel computes for it already: remove that first"
     if type(module) is not type(traced.operator):
         return f"it is a {type(module).__name__}, not a {type(traced.operator).__name__}"
-    own, searched = (_parameters(one) for one in (module, traced.operator))
+    own, searched = (_parameters(operator) for operator in (module, traced.operator))
     for name in [*searched, *(own.keys() - searched.keys())]:
         if own.get(name) != searched.get(name):
             return f"its parameter {name!r} is {own.get(name, 'missing')}, not {searched.get(name, 'there')}"
@@ -96,20 +96,20 @@ def fast_class(original: type[torch.nn.Module], call: SearchedCall) -> type[torc
     def copied(self: Any, memo: dict[int, Any]) -> Any:
         self.__class__ = original
         try:
-            made = copy.deepcopy(self, memo)
+            duplicate = copy.deepcopy(self, memo)
         finally:
             self.__class__ = fast
-        made.__class__ = fast
-        return made
+        duplicate.__class__ = fast
+        return duplicate
 
     def reduced(self: Any, protocol: Any) -> Any:
         self.__class__ = original
         try:
-            made, arguments, *state = self.__reduce_ex__(protocol)
+            func, arguments, *state = self.__reduce_ex__(protocol)
         finally:
             self.__class__ = fast
         # Pickle would not let __newobj__ make another class than the object's own.
-        return (object.__new__ if made is copyreg.__newobj__ else made, arguments, *state)  # type: ignore[attr-defined]
+        return (object.__new__ if func is copyreg.__newobj__ else func, arguments, *state)  # type: ignore[attr-defined]
 
     own = {
         "forward": forward,
@@ -127,10 +127,10 @@ def fast_class(original: type[torch.nn.Module], call: SearchedCall) -> type[torc
 def shared(module: torch.nn.Module, call: SearchedCall) -> torch.nn.Module:
     """The module with the kernel inside, beside the caller's own: both have the same parameters, buffers and parts."""
     original: Any = type(module)
-    made: torch.nn.Module = original.__new__(original)
-    made.__dict__.update(module.__dict__)
-    made.__class__ = fast_class(original, call)
-    return made
+    fast_module: torch.nn.Module = original.__new__(original)
+    fast_module.__dict__.update(module.__dict__)
+    fast_module.__class__ = fast_class(original, call)
+    return fast_module
 
 
 class Wrapped(torch.nn.Module):  # type: ignore[misc]
@@ -147,17 +147,19 @@ class Wrapped(torch.nn.Module):  # type: ignore[misc]
 
 def _disagreement(module: torch.nn.Module, call: SearchedCall) -> str:
     """Compare kernel and module on a call with inputs drawn as for the search, on copies: neither leaves a trace."""
-    arguments, own, other = _arguments(call.traced), copy.deepcopy(module), copy.deepcopy(module)
+    arguments, own, accelerated = _arguments(call.traced), copy.deepcopy(module), copy.deepcopy(module)
     with torch.no_grad():
         expected = own(*(_cloned(value) for value in arguments))
-        kernel = call.ready(other, tuple(_cloned(value) for value in arguments), {})
+        kernel = call.ready(accelerated, tuple(_cloned(value) for value in arguments), {})
         if kernel is None:
             return "its call is not the one that was searched"
         result = kernel()
-    pairs = zip(tree_leaves((result, list(other.buffers()))), tree_leaves((expected, list(own.buffers()))), strict=True)
-    for got, wanted in pairs:
-        error = _error(got, wanted) if isinstance(wanted, torch.Tensor) else float(got != wanted)
-        if not error <= ERRORS.get(getattr(wanted, "dtype", None), 0.0):
+    pairs = zip(
+        tree_leaves((result, list(accelerated.buffers()))), tree_leaves((expected, list(own.buffers()))), strict=True
+    )
+    for got, reference in pairs:
+        error = _error(got, reference) if isinstance(reference, torch.Tensor) else float(got != reference)
+        if not error <= ERRORS.get(getattr(reference, "dtype", None), 0.0):
             return f"what the kernel leaves differs from its own by {error:.2g} on inputs like those that were searched"
     return ""
 
@@ -172,12 +174,12 @@ def _arguments(traced: Traced) -> list[Any]:
     ]
 
 
-def _error(one: torch.Tensor, other: torch.Tensor) -> float:
-    if one.shape != other.shape or one.dtype != other.dtype:
+def _error(actual: torch.Tensor, reference: torch.Tensor) -> float:
+    if actual.shape != reference.shape or actual.dtype != reference.dtype:
         return float("inf")
-    if not one.numel():
+    if not actual.numel():
         return 0.0
-    got, expected = one.double(), other.double()
+    got, expected = actual.double(), reference.double()
     scale = expected.abs() + expected.square().mean().sqrt() + torch.finfo(torch.float64).tiny
     return float(((got - expected).abs() / scale).max())
 

@@ -112,17 +112,17 @@ def difference(module: torch.nn.Module, traced: Traced) -> str:
     return ""
 
 
-def is_same(one: Any, other: Any) -> bool:
+def is_same(left: Any, right: Any) -> bool:
     """Whether two attributes say the same, as far as that can be told."""
-    if one is other:
+    if left is right:
         return True
-    if type(one) is not type(other):
+    if type(left) is not type(right):
         return False
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(is_same, one, other))
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(is_same(one[key], other[key]) for key in one)
-    return isinstance(one, _SIMPLE) and bool(one == other)
+    if isinstance(left, list | tuple):
+        return len(left) == len(right) and all(map(is_same, left, right))
+    if isinstance(left, dict):
+        return list(left) == list(right) and all(is_same(left[key], right[key]) for key in left)
+    return isinstance(left, _SIMPLE) and bool(left == right)
 
 
 def loaded(source: str, name: str) -> ModuleType:

@@ -51,8 +51,8 @@ def evaluate(
         BusError: the cluster cannot be reached.
     """
     traced, source = problem_of(problem, inputs), load_candidate(Path(candidate))
-    where = home or kernelswarm_home()
-    place = find_pool(pool, where)
+    root = home or kernelswarm_home()
+    place = find_pool(pool, root)
     language_taken(source, place, Path(candidate))
     options = SearchOptions(
         budget=1, synthesizer=GIVEN, candidates=(source,), against=against, measure=measure, confirmations=1
@@ -63,7 +63,7 @@ def evaluate(
     async def judge() -> Evaluation:
         with progress(on_notice) as say:
             async with (
-                search_context(traced.problem, place, home=where, nats=nats, on_notice=say) as context,
+                search_context(traced.problem, place, home=root, nats=nats, on_notice=say) as context,
                 session_on(context, options) as search,
             ):
                 async for _, event in search.events():

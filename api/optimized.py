@@ -170,8 +170,8 @@ def _times_text(times: dict[str, float]) -> str:
 
 def _callable(module: Any, *names: str) -> Callable[..., Any]:
     """The first of the names that a loaded file defines."""
-    found: Callable[..., Any] = next(getattr(module, name) for name in names if hasattr(module, name))
-    return found
+    function: Callable[..., Any] = next(getattr(module, name) for name in names if hasattr(module, name))
+    return function
 
 
 def _module_class() -> type:

@@ -45,11 +45,11 @@ def sql(
         return sql(
             query.sql, query.values(given), as_of=as_of, max_rows=max_rows, timeout=timeout, nats=nats, home=home
         )
-    where = home or kernelswarm_home()
+    root = home or kernelswarm_home()
 
     async def ask() -> Table:
         async with asked_bus(nats) as bus:
-            return await run_sql(where, query, params=params, bus=bus, max_rows=max_rows, timeout=timeout, as_of=as_of)
+            return await run_sql(root, query, params=params, bus=bus, max_rows=max_rows, timeout=timeout, as_of=as_of)
 
     return blocking(ask())
 

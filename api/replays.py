@@ -63,16 +63,16 @@ def carries_over(
         InputError: there is no such session or pool, or the problem cannot be searched there.
         KernelswarmError: the session has no correct candidate.
     """
-    where = home or kernelswarm_home()
+    root = home or kernelswarm_home()
 
     async def run() -> CarryOver:
-        recorded = await _read(where, session, nats)
+        recorded = await _read(root, session, nats)
         replaying = Replay(session, recorded.before)
         for seq, envelope in recorded.events:
             replaying.feed(seq, envelope, envelope.event())
         replaying.finish()
         return await carried_over(
-            replaying.graph, pool, where, on_judged=lambda one: on_notice(f"{one.node}: {one.verdict}")
+            replaying.graph, pool, root, on_judged=lambda candidate: on_notice(f"{candidate.node}: {candidate.verdict}")
         )
 
     return blocking(run())
@@ -111,7 +111,7 @@ def diff(session_a: str, session_b: str, *, nats: str = "", home: Path | None = 
     """
 
     async def run() -> SessionDiff:
-        a, b = [await _read(home, one, nats, to_end=False) for one in (session_a, session_b)]
+        a, b = [await _read(home, session, nats, to_end=False) for session in (session_a, session_b)]
         return compare(a, b)
 
     return blocking(run())

@@ -130,11 +130,11 @@ def fork(
         LogCorrupted: what it would go on from is not what was written; the first bad event is named.
         BusError: the cluster cannot be reached.
     """
-    where = home or kernelswarm_home()
+    root = home or kernelswarm_home()
     session = parent.session if isinstance(parent, Optimized) else parent
 
     async def search() -> Optimized:
-        point = fork_point(await _recorded(where, session, nats), node, at)
+        point = fork_point(await _recorded(root, session, nats), node, at)
         options = point.options(
             budget=budget,
             minutes=minutes,
@@ -148,7 +148,7 @@ def fork(
         )
         on = pool or point.opened.pool.name
         traced = parent.traced if isinstance(parent, Optimized) else Traced(point.opened.problem)
-        return await _search(traced, on, options, where, nats, on_notice, point.origin)
+        return await _search(traced, on, options, root, nats, on_notice, point.origin)
 
     return blocking(search())
 
@@ -160,8 +160,8 @@ def lineage(session: str, node: str, *, nats: str = "", home: Path | None = None
         InputError: there is no such session or node.
         LogCorrupted: a session on the way is not what was written; the first bad event is named.
     """
-    where = home or kernelswarm_home()
-    return blocking(read_lineage(session, node, lambda name: _recorded(where, name, nats, to_end=False)))
+    root = home or kernelswarm_home()
+    return blocking(read_lineage(session, node, lambda name: _recorded(root, name, nats, to_end=False)))
 
 
 def export(

@@ -21,5 +21,5 @@ def time(
     Raises:
         InputError: a file or the pool cannot be used.
     """
-    where = home or kernelswarm_home()
-    return blocking(time_path(Path(file), None if problem is None else Path(problem), pool, where))
+    root = home or kernelswarm_home()
+    return blocking(time_path(Path(file), None if problem is None else Path(problem), pool, root))

@@ -27,7 +27,7 @@ ORACLES = {
 PAIRS = {"pow": "std::pow(x, y)", "atan2": "std::atan2(x, y)", "hypot": "std::hypot(x, y)"}
 """The same for functions of two arguments."""
 
-FOUND = ("ulp", "at", "subnormal_ulp", "lost", "wrong_special", "special_at")
+FIELDS = ("ulp", "at", "subnormal_ulp", "lost", "wrong_special", "special_at")
 """What a sweep finds out. ``ulp`` is the worst error of results that are neither subnormal nor infinite, at argument
 ``at``, between the table's ends; ``subnormal_ulp`` that of subnormal results in units of 2^-149, anywhere. ``lost``
 counts finite results between the ends that came out infinite or NaN, ``wrong_special`` infinities and NaN that came out
@@ -102,9 +102,9 @@ static void sweep_pairs(Many many, Exact exact, uint64_t count, Found* found) {
 """
 
 
-def entry(key: Key, what: str) -> str:
+def entry(key: Key, kind: str) -> str:
     """The C name of what measures a function: ``loop``, ``sweep`` or ``repeat``."""
-    return f"{what}_{key[0]}_{key[1]}"
+    return f"{kind}_{key[0]}_{key[1]}"
 
 
 def measurable() -> list[Key]:
@@ -112,14 +112,14 @@ def measurable() -> list[Key]:
     return sorted(key for key in cpp_math.ERROR_ULP if key[0] in ORACLES or key[0] in PAIRS)
 
 
-def source(wanted: Sequence[Key]) -> str:
-    """A C++ file that measures the functions ``wanted``."""
-    return "\n".join([cpp_math.snippet(wanted), _HARNESS, *(_measures(key) for key in wanted)])
+def source(keys: Sequence[Key]) -> str:
+    """A C++ file that measures the functions ``keys``."""
+    return "\n".join([cpp_math.snippet(keys), _HARNESS, *(_measures(key) for key in keys)])
 
 
-def loops(wanted: Sequence[Key]) -> str:
+def loops(keys: Sequence[Key]) -> str:
     """A C++ file with their loops alone, to be compiled with a report of what was vectorised."""
-    return "\n".join([cpp_math.snippet(wanted), *(_loop(key) for key in wanted)])
+    return "\n".join([cpp_math.snippet(keys), *(_loop(key) for key in keys)])
 
 
 def _loop(key: Key) -> str:

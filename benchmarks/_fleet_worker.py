@@ -43,8 +43,8 @@ ANSWERS: dict[str, tuple[type[Event], Event]] = {
 
 async def work(bus: Bus, role: str, name: str, fair: bool, step_s: float) -> None:
     """One worker: take, answer, acknowledge. The deliveries it took stand in the answer's ``worker``."""
-    asked, said = ANSWERS[role]
-    consumer = bus.consume_in_turn(POOL, role, [asked]) if fair else bus.consume(POOL, role, [asked])
+    input_type, output = ANSWERS[role]
+    consumer = bus.consume_in_turn(POOL, role, [input_type]) if fair else bus.consume(POOL, role, [input_type])
     async with consumer:
         async for delivery in consumer:
             cause = delivery.envelope
@@ -52,7 +52,7 @@ async def work(bus: Bus, role: str, name: str, fair: bool, step_s: float) -> Non
                 await asyncio.sleep(step_s)
             await bus.publish(
                 seal(
-                    said,
+                    output,
                     session=cause.session,
                     pool=POOL,
                     node=cause.node,

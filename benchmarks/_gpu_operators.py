@@ -29,10 +29,10 @@ class Operator:
     def inputs(self, dtype: str, device: str, empty: bool = False) -> list[torch.Tensor]:
         """Fresh inputs; ``empty``: only the memory, for what looks at shapes alone."""
         make = torch.empty if empty else torch.randn
-        found = [make(shape, dtype=getattr(torch, dtype), device=device) for shape in self.shapes]
+        tensors = [make(shape, dtype=getattr(torch, dtype), device=device) for shape in self.shapes]
         if self.classes[0]:
-            found.append(torch.randint(0, self.classes[1], self.classes[:1], device=device))
-        return found
+            tensors.append(torch.randint(0, self.classes[1], self.classes[:1], device=device))
+        return tensors
 
     def bytes(self, dtype: str) -> int:
         """Fewest bytes that must move: every input read once, every output written once."""

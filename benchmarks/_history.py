@@ -33,7 +33,7 @@ PROBLEMS = (
 )
 DEVICES = ("sm_90", "sm_100", "gfx942", "cpu avx512")
 FAULTS = (s.Verdict.compile_error, s.Verdict.wrong_numbers, s.Verdict.timeout)
-LIMITS = tuple(one for one in s.Bottleneck if one is not s.Bottleneck.fault)
+LIMITS = tuple(bottleneck for bottleneck in s.Bottleneck if bottleneck is not s.Bottleneck.fault)
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -74,30 +74,30 @@ def session(bodies: Bodies, number: int) -> Iterator[bytes]:
     """Wire bytes of one closed session."""
     draw = bodies.draw
     problem, device = draw.choice(PROBLEMS), draw.choice(DEVICES)
-    told = _Telling(f"{problem}-{number:05x}", device.replace("_", "-").replace(" ", "-"), number)
+    stream = _Telling(f"{problem}-{number:05x}", device.replace("_", "-").replace(" ", "-"), number)
     modelled = number % 3 == 0
     backend = b"anthropic" if modelled else b"playbook"
     opened = (
         bodies.opened[problem, device].replace(b"@backend@", backend).replace(b"@model@", b"m-1" if modelled else b"")
     )
-    yield told.say(opened, "session.opened.v1", "", "user")
-    yield told.say(draw.choice(bodies.baselines), "baselines.measured.v1", "", "profiler")
+    yield stream.say(opened, "session.opened.v1", "", "user")
+    yield stream.say(draw.choice(bodies.baselines), "baselines.measured.v1", "", "profiler")
     scores: dict[str, tuple[float, int]] = {}
     for index in range(1, NODES + 1):
-        yield from _node(bodies, told, f"n{index:03d}", index, scores, backend)
+        yield from _node(bodies, stream, f"n{index:03d}", index, scores, backend)
     ranked = sorted(scores, key=lambda node: scores[node][0], reverse=True)
     for node in ranked[:3]:
-        yield from _confirmed(bodies, told, node, scores)
+        yield from _confirmed(bodies, stream, node, scores)
     best = max(ranked[:3], key=lambda node: scores[node][0], default="")
-    yield told.say(encode(_closed(best, scores)), "session.closed.v1", "", "planner")
+    yield stream.say(encode(_closed(best, scores)), "session.closed.v1", "", "planner")
     if best and scores[best][0] > 1.05:
-        yield told.say(
-            encode(_skill(problem, told.session, device, scores[best][0])), "skill.distilled.v1", "", "distiller"
+        yield stream.say(
+            encode(_skill(problem, stream.session, device, scores[best][0])), "skill.distilled.v1", "", "distiller"
         )
 
 
 def _node(
-    bodies: Bodies, told: "_Telling", node: str, index: int, scores: dict[str, tuple[float, int]], backend: bytes
+    bodies: Bodies, stream: "_Telling", node: str, index: int, scores: dict[str, tuple[float, int]], backend: bytes
 ) -> Iterator[bytes]:
     draw = bodies.draw
     parent = draw.choice(list(scores)) if scores and index > 4 else ""
@@ -105,44 +105,44 @@ def _node(
     advice = (s.Advice(action=draw.choice(list(s.AdviceAction)), reason="roofline 31 %"),) if parent else ()
     memory = s.MemoryOperator.inherit
     plan = s.NodePlanned(parent=parent, intent=intent, memory=memory, number=index, advice=advice, draw=index)
-    yield told.say(encode(plan), "node.planned.v1", node, "planner")
+    yield stream.say(encode(plan), "node.planned.v1", node, "planner")
     if backend == b"anthropic":
-        yield told.say(draw.choice(bodies.called), "model.called.v1", node, "synthesizer")
-    print_ = sha256(f"{told.session}{node}" if draw.random() > 0.05 else told.session).encode()
+        yield stream.say(draw.choice(bodies.called), "model.called.v1", node, "synthesizer")
+    print_ = sha256(f"{stream.session}{node}" if draw.random() > 0.05 else stream.session).encode()
     source = draw.choice(bodies.proposed).replace(b"@sha@", print_).replace(b"@backend@", backend)
     source = source.replace(b'"@parent@"', f'"{parent}"'.encode() if parent else b"")
-    yield told.say(source, "candidate.proposed.v1", node, "synthesizer")
+    yield stream.say(source, "candidate.proposed.v1", node, "synthesizer")
     fate = draw.random()
     if fate < 0.12:
-        yield told.say(draw.choice(bodies.refused), "candidate.compilation_failed.v1", node, "compiler")
-        yield told.say(bodies.faults[s.Verdict.compile_error], "node.diagnosed.v1", node, "analyst")
+        yield stream.say(draw.choice(bodies.refused), "candidate.compilation_failed.v1", node, "compiler")
+        yield stream.say(bodies.faults[s.Verdict.compile_error], "node.diagnosed.v1", node, "analyst")
         return
-    yield told.say(draw.choice(bodies.compiled), "candidate.compiled.v1", node, "compiler")
+    yield stream.say(draw.choice(bodies.compiled), "candidate.compiled.v1", node, "compiler")
     if fate < 0.25:
-        yield told.say(draw.choice(bodies.wrong), "candidate.verification_failed.v1", node, "verifier")
-        yield told.say(bodies.faults[s.Verdict.wrong_numbers], "node.diagnosed.v1", node, "analyst")
+        yield stream.say(draw.choice(bodies.wrong), "candidate.verification_failed.v1", node, "verifier")
+        yield stream.say(bodies.faults[s.Verdict.wrong_numbers], "node.diagnosed.v1", node, "analyst")
         return
-    yield told.say(draw.choice(bodies.verified), "candidate.verified.v1", node, "verifier")
-    yield from _measured(bodies, told, node, scores, confirmation=False)
+    yield stream.say(draw.choice(bodies.verified), "candidate.verified.v1", node, "verifier")
+    yield from _measured(bodies, stream, node, scores, confirmation=False)
 
 
 def _measured(
-    bodies: Bodies, told: "_Telling", node: str, scores: dict[str, tuple[float, int]], *, confirmation: bool
+    bodies: Bodies, stream: "_Telling", node: str, scores: dict[str, tuple[float, int]], *, confirmation: bool
 ) -> Iterator[bytes]:
     profile, diagnosis, speedup = bodies.draw.choice(bodies.timed)
     if confirmation:
         profile = profile.replace(b'"confirmation":false', b'"confirmation":true')
         diagnosis = diagnosis.replace(b'"confirmation":false', b'"confirmation":true')
-    yield told.say(profile, "candidate.profiled.v1", node, "profiler")
-    yield told.say(diagnosis, "node.diagnosed.v1", node, "analyst")
+    yield stream.say(profile, "candidate.profiled.v1", node, "profiler")
+    yield stream.say(diagnosis, "node.diagnosed.v1", node, "analyst")
     scores[node] = speedup, len(scores)
 
 
-def _confirmed(bodies: Bodies, told: "_Telling", node: str, scores: dict[str, tuple[float, int]]) -> Iterator[bytes]:
-    yield told.say(bodies.confirm, "node.confirmation_planned.v1", node, "planner")
+def _confirmed(bodies: Bodies, stream: "_Telling", node: str, scores: dict[str, tuple[float, int]]) -> Iterator[bytes]:
+    yield stream.say(bodies.confirm, "node.confirmation_planned.v1", node, "planner")
     again = bodies.draw.choice(bodies.verified).replace(b'"confirmation":false', b'"confirmation":true')
-    yield told.say(again, "candidate.verified.v1", node, "verifier")
-    yield from _measured(bodies, told, node, scores, confirmation=True)
+    yield stream.say(again, "candidate.verified.v1", node, "verifier")
+    yield from _measured(bodies, stream, node, scores, confirmation=True)
 
 
 class _Telling:
@@ -250,14 +250,14 @@ def _proposed(draw: random.Random) -> s.CandidateProposed:
 
 
 def _built(draw: random.Random, *, ok: bool) -> s.CompileReport:
-    said = (
+    diagnostics = (
         ()
         if ok
         else (s.Diagnostic(severity="error", message=f"expected ';' before token {draw.randrange(9)}", line=3),)
     )
     flags = ("-O3", "-march=native", "-fopenmp", "-shared", "-fPIC")
     return s.CompileReport(
-        ok=ok, language="cpp", compiler="g++ 13", flags=flags, diagnostics=said, seconds=draw.uniform(0.3, 2.0)
+        ok=ok, language="cpp", compiler="g++ 13", flags=flags, diagnostics=diagnostics, seconds=draw.uniform(0.3, 2.0)
     )
 
 

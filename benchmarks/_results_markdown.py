@@ -37,9 +37,9 @@ def run_line(record: Record, file: str, device: str = "") -> str:
     machine, versions = record["machine"], record["versions"]
     day = str(record.get("date") or record["at"])[:10]
     hosts = f"{machine['cores']} cores of {machine['processor']}"
-    where = f"{device}, {hosts}" if device else hosts
+    hardware = f"{device}, {hosts}" if device else hosts
     libraries = f"torch {versions['torch']}" + (f", triton {versions['triton']}" if device else "")
-    return f"Run: {day}, commit {versions['commit']}, {where}, {libraries}; file `{file}`."
+    return f"Run: {day}, commit {versions['commit']}, {hardware}, {libraries}; file `{file}`."
 
 
 def ratio(value: float) -> str:

@@ -34,10 +34,10 @@ def command() -> str:
         BenchmarkError: there is none.
     """
     beside = Path(sys.executable).with_name("kernelswarm")
-    found = str(beside) if beside.exists() else shutil.which("kernelswarm")
-    if found is None:
+    executable = str(beside) if beside.exists() else shutil.which("kernelswarm")
+    if executable is None:
         raise BenchmarkError("no kernelswarm command: install the checkout first, with pip install -e .")
-    return found
+    return executable
 
 
 def kernelswarm(*arguments: str, home: Path, timeout_s: float = 3600) -> "subprocess.CompletedProcess[str]":
@@ -63,8 +63,8 @@ def optimize(
     )
     if ran.returncode not in (0, 3):  # 3: nothing could be tried, which is a row of its own
         raise BenchmarkError(f"optimize {problem.name} ended with status {ran.returncode}")
-    found: dict[str, Any] = json.loads(ran.stdout)
-    return found
+    result: dict[str, Any] = json.loads(ran.stdout)
+    return result
 
 
 def sql(home: Path, query: str, *, binary: str | None = None) -> list[dict[str, Any]]:
@@ -73,7 +73,7 @@ def sql(home: Path, query: str, *, binary: str | None = None) -> list[dict[str, 
     Raises:
         BenchmarkError: the query failed.
     """
-    return _asked(home, query, binary=binary)
+    return _sql_rows(home, query, binary=binary)
 
 
 def question(home: Path, name: str, **parameters: str | int | float) -> list[dict[str, Any]]:
@@ -82,11 +82,11 @@ def question(home: Path, name: str, **parameters: str | int | float) -> list[dic
     Raises:
         BenchmarkError: the query failed.
     """
-    told = (part for key, value in parameters.items() for part in ("--set", f"{key}={value}"))
-    return _asked(home, "--question", name, *told)
+    options = (part for key, value in parameters.items() for part in ("--set", f"{key}={value}"))
+    return _sql_rows(home, "--question", name, *options)
 
 
-def _asked(home: Path, *arguments: str, binary: str | None = None) -> list[dict[str, Any]]:
+def _sql_rows(home: Path, *arguments: str, binary: str | None = None) -> list[dict[str, Any]]:
     environment = {**os.environ, "KERNELSWARM_HOME": str(home)}
     ran = subprocess.run(
         [binary or command(), "sql", *arguments, "--format", "json"],
@@ -144,8 +144,8 @@ def versions() -> dict[str, str]:
             continue
     compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
     if compiler:
-        said = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
-        out["compiler"] = said.partition("\n")[0]
+        output = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
+        out["compiler"] = output.partition("\n")[0]
     return out
 
 
@@ -156,8 +156,8 @@ def commit() -> str:
 
 
 def _git(*arguments: str) -> str:
-    said = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-    return said.stdout.strip()
+    process = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    return process.stdout.strip()
 
 
 def now() -> str:

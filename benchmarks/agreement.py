@@ -140,11 +140,11 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def facts_of(kernel: Kernel, evaluations: list[dict[str, Any]]) -> dict[str, Any]:
     """How often which verdict, and how far from the bound, by kind of inputs."""
-    verdicts = Counter(one["verdict"] for one in evaluations)
+    verdicts = Counter(record["verdict"] for record in evaluations)
     correct = verdicts["correct"]
     shares: dict[str, list[float]] = defaultdict(list)
-    for one in evaluations:
-        for inputs, share in one["shares"].items():
+    for record in evaluations:
+        for inputs, share in record["shares"].items():
             shares[inputs].append(share)
     return {
         "kernel": kernel.name,
@@ -153,9 +153,9 @@ def facts_of(kernel: Kernel, evaluations: list[dict[str, Any]]) -> dict[str, Any
         "correct": correct,
         "agree": max(correct, len(evaluations) - correct),
         "verdicts": dict(verdicts),
-        "failed_on": dict(Counter(one["inputs"] for one in evaluations if one["inputs"])),
-        "error_over_bound": {inputs: _distribution(found) for inputs, found in shares.items()},
-        "seconds": statistics.median(one["seconds"] for one in evaluations),
+        "failed_on": dict(Counter(record["inputs"] for record in evaluations if record["inputs"])),
+        "error_over_bound": {inputs: _distribution(values) for inputs, values in shares.items()},
+        "seconds": statistics.median(record["seconds"] for record in evaluations),
     }
 
 
@@ -171,32 +171,32 @@ def _distribution(shares: list[float]) -> dict[str, float]:
 def row(facts: dict[str, Any]) -> tuple[str, ...]:
     """One line of the table."""
     shares = facts["error_over_bound"]
-    where = max(shares, key=lambda inputs: shares[inputs]["most"], default="")
-    worst = f"{shares[where]['most']:.2f}" if where else "-"
+    worst_inputs = max(shares, key=lambda inputs: shares[inputs]["most"], default="")
+    worst = f"{shares[worst_inputs]['most']:.2f}" if worst_inputs else "-"
     verdicts = ", ".join(f"{name} {count}" for name, count in facts["verdicts"].items())
     agree = f"{facts['agree']} of {facts['runs']}"
-    return (facts["kernel"], str(facts["runs"]), str(facts["correct"]), agree, worst, where, verdicts)
+    return (facts["kernel"], str(facts["runs"]), str(facts["correct"]), agree, worst, worst_inputs, verdicts)
 
 
 def summary(kernels: list[Kernel], evaluations: list[dict[str, Any]], start: dict[str, Any]) -> dict[str, Any]:
     """What all runs say."""
     by_key: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for one in evaluations:
-        by_key[one["key"]].append(one)
+    for record in evaluations:
+        by_key[record["key"]].append(record)
     facts = [facts_of(kernel, by_key[kernel.key]) for kernel in kernels if by_key[kernel.key]]
-    count, agree = sum(one["runs"] for one in facts), sum(one["agree"] for one in facts)
+    count, agree = sum(fact["runs"] for fact in facts), sum(fact["agree"] for fact in facts)
     return {
         **start,
         "kernels": facts,
         "evaluations": count,
         "agree": agree,
         "agree_of_1000": 1000 * agree / count if count else None,
-        "winners_refused": sum(one["runs"] - one["correct"] for one in facts if not one["near_miss"]),
-        "near_misses_accepted": sum(one["correct"] for one in facts if one["near_miss"]),
+        "winners_refused": sum(fact["runs"] - fact["correct"] for fact in facts if not fact["near_miss"]),
+        "near_misses_accepted": sum(fact["correct"] for fact in facts if fact["near_miss"]),
     }
 
 
-async def measure(options: argparse.Namespace, operators: list[Operator], kept: Path) -> dict[str, Any]:
+async def measure(options: argparse.Namespace, operators: list[Operator], path: Path) -> dict[str, Any]:
     """All runs; what earlier calls have measured is not measured again."""
     home = WORKSPACE / "agreement" / "home"
     pool = msgspec.structs.replace(find_pool("cpu", home), candidate_seconds=SECONDS)
@@ -204,20 +204,20 @@ async def measure(options: argparse.Namespace, operators: list[Operator], kept: 
     start = {"benchmark": "agreement", "date": now(), "versions": versions(), "machine": machine()}
     async with Device(pool, hardware, home, baselines=("eager",)) as device:
         kernels = await prepare(operators, device, hardware, WORKSPACE / "agreement" / "problems")
-    evaluations = read(kept)
-    done = {(one["key"], one["run"]) for one in evaluations}
+    evaluations = read(path)
+    done = {(record["key"], record["run"]) for record in evaluations}
     launcher = Launcher(pool, hardware, home)
     try:
         for run in range(options.first, options.first + options.runs):
-            for one in await verify_all(launcher, pool, kernels, run, done):
-                evaluations.append(one)
-                with kept.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(one) + "\n")
+            for record in await verify_all(launcher, pool, kernels, run, done):
+                evaluations.append(record)
+                with path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(record) + "\n")
             print(f"run {run} is done", file=sys.stderr)
     finally:
         await launcher.close()
     runs = range(options.first, options.first + options.runs)
-    return summary(kernels, [one for one in evaluations if one["run"] in runs], start)
+    return summary(kernels, [record for record in evaluations if record["run"] in runs], start)
 
 
 def main() -> int:
@@ -232,7 +232,7 @@ def main() -> int:
     names = set(filter(None, options.only.split(",")))
     operators = [operator for operator in OPERATORS if not names or operator.name in names]
     if options.runs < 1 or len(operators) < len(names):
-        parser.error(f"give --runs of 1 or more, and --only of {', '.join(one.name for one in OPERATORS)}")
+        parser.error(f"give --runs of 1 or more, and --only of {', '.join(operator.name for operator in OPERATORS)}")
     options.kept.parent.mkdir(parents=True, exist_ok=True)
     try:
         content = asyncio.run(measure(options, operators, options.kept))

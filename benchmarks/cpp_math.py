@@ -49,32 +49,32 @@ def main() -> None:
     if arguments.page:
         print(page(json.loads((RESULTS / "cpp_math.json").read_text())))
         return
-    wanted = [key for key in harness.measurable() if not arguments.only or key[0] in arguments.only.split(",")]
+    keys = [key for key in harness.measurable() if not arguments.only or key[0] in arguments.only.split(",")]
     try:
-        found = measured(wanted, arguments.step)
+        results = measured(keys, arguments.step)
     except BenchmarkError as error:
         sys.exit(str(error))
     if not arguments.only:
-        save(RESULTS / "cpp_math.json", found)
-    print(json.dumps(found, indent=1) if arguments.json else _shown(found))
+        save(RESULTS / "cpp_math.json", results)
+    print(json.dumps(results, indent=1) if arguments.json else _shown(results))
 
 
-def measured(wanted: list[harness.Key], step: int) -> dict[str, Any]:
-    """Errors, times and vector code of the functions ``wanted``."""
+def measured(keys: list[harness.Key], step: int) -> dict[str, Any]:
+    """Errors, times and vector code of the functions ``keys``."""
     facts = machine()
     targets = {name: flags for name, flags in TARGETS.items() if NEEDS[name] in facts["instructions"]} or {"native": []}
-    functions: dict[str, Any] = {f"{name}/{level}": _facts((name, level)) for name, level in wanted}
+    functions: dict[str, Any] = {f"{name}/{level}": _facts((name, level)) for name, level in keys}
     with tempfile.TemporaryDirectory() as folder:
-        text = harness.source(wanted)
+        text = harness.source(keys)
         libraries = {name: _library(text, flags, Path(folder)) for name, flags in targets.items()}
-        for key in wanted:
+        for key in keys:
             errors = {name: _errors(library, key, step) for name, library in libraries.items()}
             functions["/".join(key)]["errors"] = errors
-        for key, times in zip(wanted, _times(libraries, wanted), strict=True):
+        for key, times in zip(keys, _times(libraries, keys), strict=True):
             functions["/".join(key)]["ns"] = times
         for name, flags in targets.items():
-            vectorised = _vectorised(wanted, flags, Path(folder))
-            for key in wanted:
+            vectorised = _vectorised(keys, flags, Path(folder))
+            for key in keys:
                 functions["/".join(key)].setdefault("vectorised", {})[name] = key in vectorised
     return {"at": now(), "step": step, "machine": facts, "versions": versions(), "functions": functions}
 
@@ -98,26 +98,26 @@ def _library(text: str, flags: list[str], folder: Path) -> ctypes.CDLL:
     candidate = f"CPP_SOURCE = {text!r}\nCPP_FLAGS = {flags!r}\n"
     report, artifacts = asyncio.run(compile(candidate, pool=POOL, hardware=facts, cache=folder))
     if not report.ok:
-        raise BenchmarkError("\n".join(one.message for one in report.diagnostics))
+        raise BenchmarkError("\n".join(diagnostic.message for diagnostic in report.diagnostics))
     return ctypes.CDLL(str(next(iter(artifacts.values()))))
 
 
 def _errors(library: ctypes.CDLL, key: harness.Key, step: int) -> dict[str, float]:
-    held, found = TABLE[key], (ctypes.c_double * len(harness.FOUND))()
+    held, values = TABLE[key], (ctypes.c_double * len(harness.FIELDS))()
     sweep = getattr(library, harness.entry(key, "sweep"))
     sweep.argtypes = [ctypes.c_uint64, ctypes.c_double, ctypes.c_double, ctypes.c_int, ctypes.c_void_p]
     sweep.restype = None
-    sweep(step, held.low, held.high, SCALES[held.scale], found)
+    sweep(step, held.low, held.high, SCALES[held.scale], values)
     # JSON has no infinity: a result that is lost is counted instead.
-    return {name: float(f"{value:.6g}") for name, value in zip(harness.FOUND, found, strict=True) if value == value}
+    return {name: float(f"{value:.6g}") for name, value in zip(harness.FIELDS, values, strict=True) if value == value}
 
 
-def _times(libraries: dict[str, ctypes.CDLL], wanted: list[harness.Key]) -> list[dict[str, float]]:
+def _times(libraries: dict[str, ctypes.CDLL], keys: list[harness.Key]) -> list[dict[str, float]]:
     """Nanoseconds an element: the targets in turns, the best turn of each."""
     draw = np.random.default_rng(0)
     x, out = draw.normal(0, 2, ELEMENTS).astype(np.float32), np.empty(ELEMENTS, np.float32)
-    found = []
-    for key in wanted:
+    times = []
+    for key in keys:
         argument = np.abs(x) + np.float32(1.001 if key[0] == "acosh" else 1e-3) if key[0] in POSITIVE else x
         argument = np.ascontiguousarray(np.tanh(argument) if key[0] in ("acos", "asin", "atanh") else argument)
         best = dict.fromkeys(libraries, float("inf"))
@@ -125,8 +125,8 @@ def _times(libraries: dict[str, ctypes.CDLL], wanted: list[harness.Key]) -> list
         for _ in range(turns):
             for name, library in libraries.items():
                 best[name] = min(best[name], _seconds(library, key, argument, out) / ROUNDS / ELEMENTS * 1e9)
-        found.append({name: round(value, 4) for name, value in best.items()})
-    return found
+        times.append({name: round(value, 4) for name, value in best.items()})
+    return times
 
 
 def _seconds(library: ctypes.CDLL, key: harness.Key, x: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> float:
@@ -138,28 +138,28 @@ def _seconds(library: ctypes.CDLL, key: harness.Key, x: np.ndarray[Any, Any], ou
     return time.perf_counter() - began
 
 
-def _vectorised(wanted: list[harness.Key], flags: list[str], folder: Path) -> set[harness.Key]:
+def _vectorised(keys: list[harness.Key], flags: list[str], folder: Path) -> set[harness.Key]:
     """Those whose loop became vector code, by the compiler's own report (GCC's; others have none: empty)."""
-    text = harness.loops(wanted)
+    text = harness.loops(keys)
     (folder / "loops.cpp").write_text(text)
     report = folder / "report.txt"
     report.write_text("")
-    asked = [find_compiler(POOL).path, *BASE_FLAGS, *flags, f"-fopt-info-vec-optimized={report}", "-S", "loops.cpp"]
-    subprocess.run([*asked, "-o", "loops.s"], cwd=folder, check=False, capture_output=True)
-    told = {int(line.split(":")[1]) for line in report.read_text().splitlines() if "loop vectorized" in line}
+    command = [find_compiler(POOL).path, *BASE_FLAGS, *flags, f"-fopt-info-vec-optimized={report}", "-S", "loops.cpp"]
+    subprocess.run([*command, "-o", "loops.s"], cwd=folder, check=False, capture_output=True)
+    vectorised = {int(line.split(":")[1]) for line in report.read_text().splitlines() if "loop vectorized" in line}
     heads = [number for number, line in enumerate(text.splitlines(), 1) if line.startswith("for (long")]
-    return {key for key, number in zip(wanted, heads, strict=True) if number in told}
+    return {key for key, number in zip(keys, heads, strict=True) if number in vectorised}
 
 
-def _rows(found: dict[str, Any]) -> list[tuple[str, ...]]:
+def _rows(results: dict[str, Any]) -> list[tuple[str, ...]]:
     rows = []
-    for key, entry in sorted(found["functions"].items()):
+    for key, entry in sorted(results["functions"].items()):
         targets = list(entry["errors"])
-        worst = max(entry["errors"].values(), key=lambda one: one["ulp"])
-        bad = max(one["lost"] + one["wrong_special"] for one in entry["errors"].values())
+        worst = max(entry["errors"].values(), key=lambda error: error["ulp"])
+        bad = max(error["lost"] + error["wrong_special"] for error in entry["errors"].values())
         times = [f"{entry['ns'][name]:.3f}" + ("" if entry["vectorised"][name] else " s") for name in targets]
         errors = (f"{worst['ulp']:.2f}", f"{worst['at']:.5g}", _range(entry), entry["scale"])
-        subnormal = max(one["subnormal_ulp"] for one in entry["errors"].values())
+        subnormal = max(error["subnormal_ulp"] for error in entry["errors"].values())
         rows.append((key, *errors, f"{subnormal:.2g}", f"{bad:.0f}", *times))
     return rows
 
@@ -169,8 +169,8 @@ def _range(entry: dict[str, Any]) -> str:
     return " and ".join(f"{sign} {end:.5g}" for sign, end in ends.items() if end is not None) or "all"
 
 
-def _header(found: dict[str, Any]) -> tuple[str, ...]:
-    targets = next(iter(found["functions"].values()))["errors"]
+def _header(results: dict[str, Any]) -> tuple[str, ...]:
+    targets = next(iter(results["functions"].values()))["errors"]
     return (
         "function",
         "ulp",
@@ -183,8 +183,8 @@ def _header(found: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _shown(found: dict[str, Any]) -> str:
-    return table(_header(found), _rows(found))
+def _shown(results: dict[str, Any]) -> str:
+    return table(_header(results), _rows(results))
 
 
 PAGE = """\
@@ -207,25 +207,25 @@ Kernels in C++ call `ks_<name>_<level>`. Which level is a tunable of the recipe,
 """
 
 
-def page(found: dict[str, Any]) -> str:
-    """The page with the results ``found``."""
-    header, rows = _header(found), _rows(found)
+def page(results: dict[str, Any]) -> str:
+    """The page with ``results``."""
+    header, rows = _header(results), _rows(results)
     lines = ["| " + " | ".join(row) + " |" for row in (header, ["---"] * len(header), *rows)]
-    kept, software = found["machine"], found["versions"]
+    host, software = results["machine"], results["versions"]
     return "\n".join(
         [
-            PAGE + _how(found),
+            PAGE + _how(results),
             "",
             *lines,
             "",
-            f"{kept['processor']}, {kept['cores']} cores, {software.get('compiler', '')}; {found['at'][:10]}.",
+            f"{host['processor']}, {host['cores']} cores, {software.get('compiler', '')}; {results['at'][:10]}.",
         ]
     )
 
 
-def _how(found: dict[str, Any]) -> str:
+def _how(results: dict[str, Any]) -> str:
     return f"""\
-One in {found["step"]} of the 2^32 floats, subnormal, infinite and NaN among them, against the same formula in double;
+One in {results["step"]} of the 2^32 floats, subnormal, infinite and NaN among them, against the same formula in double;
 functions of two arguments on as many random pairs. **ulp**: the worst error of a result that is neither subnormal nor
 infinite, in units in the last place of what it is **relative to**: the exact result; `argument`: for negative x the
 argument, since x Phi(x) cancels there in PyTorch, too; `one`: next to a zero of sine and cosine, 1. **subnormal**: the

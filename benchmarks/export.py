@@ -35,14 +35,14 @@ con.execute(f"COPY (SELECT * FROM events) TO '{out}' (FORMAT parquet, COMPRESSIO
 """What an export is compared with."""
 
 
-def ran(command: list[str], home: Path, said: Path) -> dict[str, Any]:
-    """Seconds, and what the process held at most in MB; its standard output goes to ``said``.
+def ran(command: list[str], home: Path, output: Path) -> dict[str, Any]:
+    """Seconds, and what the process held at most in MB; its standard output goes to ``output``.
 
     Raises:
         BenchmarkError: the command failed.
     """
     started = time.perf_counter()
-    with said.open("w") as file:
+    with output.open("w") as file:
         process = subprocess.Popen(command, stdout=file, env={**os.environ, "KERNELSWARM_HOME": str(home)})
         _, status, used = os.wait4(process.pid, 0)  # the only way to know what one child held at most
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -66,18 +66,18 @@ def copied(home: Path) -> dict[str, Any]:
 def exported(home: Path, format: str, events: int) -> dict[str, Any]:
     """One export, and the plain copy right after it."""
     with tempfile.TemporaryDirectory(prefix="kernelswarm-export-") as folder:
-        said = Path(folder, "said")
+        output = Path(folder, "said")
         command = [_shared.command(), "export", "--format", format, "--out", str(Path(folder, "out")), "--json"]
-        found = ran(command, home, said)
-        manifest = json.loads(said.read_text())
+        figures = ran(command, home, output)
+        manifest = json.loads(output.read_text())
     copy = copied(home)
-    return found | {
+    return figures | {
         "rows": manifest["rows"],
         "written_mb": round(sum(file["bytes"] for file in manifest["files"]) / 1e6, 1),
-        "events_per_second": round(events / found["seconds"]),
-        "events_per_processor_second": round(events / found["processor_seconds"]),
+        "events_per_second": round(events / figures["seconds"]),
+        "events_per_processor_second": round(events / figures["processor_seconds"]),
         "copy": copy,
-        "times_copy": round(found["processor_seconds"] / copy["processor_seconds"], 1),
+        "times_copy": round(figures["processor_seconds"] / copy["processor_seconds"], 1),
     }
 
 
@@ -85,8 +85,8 @@ def kept(path: Path, versions: dict[str, str], *, fresh: bool) -> dict[str, Any]
     """What an interrupted call of the same versions measured, by number of events and format; else nothing."""
     if fresh or not path.exists():
         return {}
-    found = json.loads(path.read_text())
-    return found["logs"] if found["versions"] == versions else {}
+    results = json.loads(path.read_text())
+    return results["logs"] if results["versions"] == versions else {}
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     formats = args.formats.split(",") if args.formats else FORMATS
     versions = _shared.versions()
     logs = kept(args.results, versions, fresh=args.fresh)
-    found = {
+    results = {
         "benchmark": "export",
         "date": _shared.now(),
         "versions": versions,
@@ -108,11 +108,11 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
             if format not in log["formats"]:
                 print(f"{events:,} events, {format}", file=sys.stderr)
                 log["formats"][format] = exported(home, format, events)
-                _shared.save(args.results, found)
-    return found
+                _shared.save(args.results, results)
+    return results
 
 
-def show(found: dict[str, Any]) -> None:
+def show(results: dict[str, Any]) -> None:
     """For people."""
     shown = (
         "seconds",
@@ -125,10 +125,10 @@ def show(found: dict[str, Any]) -> None:
     )
     header = ("format", "events", "seconds", "processor s", "events/processor s", "times copy", "peak MB", "rows", "MB")
     rows = [
-        (format, f"{int(events):,}", *(f"{one[key]:,}" for key in shown))
+        (format, f"{int(events):,}", *(f"{figures[key]:,}" for key in shown))
         for format in FORMATS
-        for events, log in found["logs"].items()
-        if (one := log["formats"].get(format))
+        for events, log in results["logs"].items()
+        if (figures := log["formats"].get(format))
     ]
     print(_shared.table(header, rows))
 
@@ -143,11 +143,11 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     try:
-        found = measure(args)
+        results = measure(args)
     except BenchmarkError as error:
         print(error, file=sys.stderr)
         return 1
-    print(json.dumps(found)) if args.json else show(found)
+    print(json.dumps(results)) if args.json else show(results)
     return 0
 
 

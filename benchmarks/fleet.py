@@ -159,12 +159,12 @@ async def played(name: str, options: argparse.Namespace) -> dict[str, Any]:
         with Log.open(log_path(home), read_only=True) as log:
             verified = log.verify().ok
             logged = [envelope for _, envelope in log.read(limit=10**9)]
-    kept = {"consumers": stream.consumer_count, "stream_bytes": stream.bytes}
+    stream_facts = {"consumers": stream.consumer_count, "stream_bytes": stream.bytes}
     return {
         "workers": workers,
         "step_s": step_s,
         "seconds": seconds,
-        **kept,
+        **stream_facts,
         **checked(planned, logged, verified),
         **measured(logged),
     }
@@ -174,12 +174,12 @@ def checked(planned: dict[str, int], logged: list[Envelope], verified: bool) -> 
     """What the log lacks, and what it has twice."""
     kinds = len(ANSWERS) + 1
     nodes = sum(planned.values())
-    said = Counter((envelope.session, envelope.node, envelope.tag) for envelope in logged)
+    counts = Counter((envelope.session, envelope.node, envelope.tag) for envelope in logged)
     return {
         "nodes": nodes,
         "events": len(logged),
-        "lost": nodes * kinds + len(planned) - len(said),
-        "twice": sum(count - 1 for count in said.values()),
+        "lost": nodes * kinds + len(planned) - len(counts),
+        "twice": sum(count - 1 for count in counts.values()),
         "chain_verifies": verified,
     }
 
@@ -206,20 +206,20 @@ def measured(logged: list[Envelope]) -> dict[str, Any]:
 def figures(rounds: dict[str, dict[str, Any]]) -> str:
     """A table for people."""
     rows = []
-    for name, found in rounds.items():
-        late = [times["last"] for session, times in found["session_done_s"].items() if session.startswith("late")]
-        early = found["session_done_s"].get("early", {}).get("last")
+    for name, result in rounds.items():
+        late = [times["last"] for session, times in result["session_done_s"].items() if session.startswith("late")]
+        early = result["session_done_s"].get("early", {}).get("last")
         rows.append(
             (
                 name,
-                f"{found['events'] / found['seconds']:,.0f}",
-                f"{found['hop_ms']['p50']:.1f}",
-                f"{found['hop_ms']['p99']:.1f}",
-                str(found["redelivered"]),
+                f"{result['events'] / result['seconds']:,.0f}",
+                f"{result['hop_ms']['p50']:.1f}",
+                f"{result['hop_ms']['p99']:.1f}",
+                str(result["redelivered"]),
                 f"{max(late):.1f}" if late else "",
                 f"{early:.1f}" if early else "",
-                f"{found['lost']} / {found['twice']}",
-                str(found["consumers"]),
+                f"{result['lost']} / {result['twice']}",
+                str(result["consumers"]),
             )
         )
     header = (
@@ -252,11 +252,15 @@ def main() -> int:
     for name in ("calm", "flood", "deaths", "queue", "turns"):
         rounds[name] = asyncio.run(played(name, options))
         print(f"{name} took {rounds[name]['seconds']:.1f} s", file=sys.stderr, flush=True)
-    said = {key: getattr(options, key) for key in ("workers", "processes", "early", "late")}
-    found = {"at": now(), "machine": machine(), "versions": versions(), "options": said, "rounds": rounds}
-    save(options.out, found)
-    print(json.dumps(found) if options.json else figures(rounds))
-    return 0 if all(not one["lost"] and not one["twice"] and one["chain_verifies"] for one in rounds.values()) else 1
+    settings = {key: getattr(options, key) for key in ("workers", "processes", "early", "late")}
+    results = {"at": now(), "machine": machine(), "versions": versions(), "options": settings, "rounds": rounds}
+    save(options.out, results)
+    print(json.dumps(results) if options.json else figures(rounds))
+    return (
+        0
+        if all(not result["lost"] and not result["twice"] and result["chain_verifies"] for result in rounds.values())
+        else 1
+    )
 
 
 if __name__ == "__main__":

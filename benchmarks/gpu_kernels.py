@@ -85,21 +85,21 @@ def _drafts(operator: Operator, dtype: str, count: int) -> list[tuple[str, dict[
         peak_gflops=67000.0,
     )
     plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
-    found: list[tuple[str, dict[str, Any], str]] = []
-    while len(found) < count:
-        proposal = Playbook().propose(facts, hardware, plan, None, [r for _, r, _ in found], language="triton")
+    drafts: list[tuple[str, dict[str, Any], str]] = []
+    while len(drafts) < count:
+        proposal = Playbook().propose(facts, hardware, plan, None, [r for _, r, _ in drafts], language="triton")
         if not isinstance(proposal, Proposal):
             break
-        found.append((proposal.source, dict(proposal.recipe), proposal.rationale))
-    return found
+        drafts.append((proposal.source, dict(proposal.recipe), proposal.rationale))
+    return drafts
 
 
 def _chosen(names: list[str]) -> list[Operator]:
-    known = {operator.name: operator for operator in OPERATORS}
-    unknown = [name for name in names if not any(key.startswith(name) for key in known)]
+    by_name = {operator.name: operator for operator in OPERATORS}
+    unknown = [name for name in names if not any(key.startswith(name) for key in by_name)]
     if unknown:
-        sys.exit(f"no operator {', '.join(unknown)}: choose from {', '.join(known)}")
-    return [o for key, o in known.items() if not names or any(key.startswith(name) for name in names)]
+        sys.exit(f"no operator {', '.join(unknown)}: choose from {', '.join(by_name)}")
+    return [o for key, o in by_name.items() if not names or any(key.startswith(name) for name in names)]
 
 
 # Running them
@@ -181,8 +181,8 @@ class Run:
         return self.entries
 
     def _files(self, operator: Operator, dtype: str) -> list[dict[str, Any]]:
-        found = [e for e in self.index if e["operator"] == operator.name and e["dtype"] == dtype]
-        return found[: self.options.candidates]
+        entries = [e for e in self.index if e["operator"] == operator.name and e["dtype"] == dtype]
+        return entries[: self.options.candidates]
 
     def _compile(self, cases: list[tuple[Operator, str]]) -> None:
         paths = [str(self.folder / e["file"]) for case in cases for e in self._files(*case)]
@@ -208,8 +208,10 @@ class Run:
             for name in self.options.baselines:
                 if name != "eager" and time.monotonic() < until + 5:
                     self._baseline(name, operator, inputs, calls)
-            calls |= {other.__name__: lambda other=other: other(*inputs) for other in operator.others}
-            wrong = [other.__name__ for other in operator.others if self._error(calls[other.__name__], want) > bound]
+            calls |= {function.__name__: lambda function=function: function(*inputs) for function in operator.others}
+            wrong = [
+                function.__name__ for function in operator.others if self._error(calls[function.__name__], want) > bound
+            ]
             assert not wrong, f"{wrong} compute something else"
             del want
             calls[COPY] = _copy(operator.bytes(dtype))
@@ -226,41 +228,42 @@ class Run:
             },
             "best": best[:1],
             "samples_ms": timed,
-            "others": [other.__name__ for other in operator.others],
+            "others": [function.__name__ for function in operator.others],
         }
 
     def _candidates(
         self, operator: Operator, dtype: str, inputs: list[Any], want: Any, bound: float, until: float
     ) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
+        candidates: dict[str, dict[str, Any]] = {}
         for entry in self._files(operator, dtype):
             name = entry["file"]
-            if name in self.failed or (found and time.monotonic() > until):
-                found[name] = {
+            if name in self.failed or (candidates and time.monotonic() > until):
+                candidates[name] = {
                     "recipe": entry["recipe"],
                     "error": float("inf"),
                     "message": self.failed.get(name, "late"),
                 }
                 continue
-            found[name] = self._try(entry, inputs, want)
-            if found[name]["error"] > bound:
+            candidates[name] = self._try(entry, inputs, want)
+            if candidates[name]["error"] > bound:
                 print(
-                    f"{name}: error {found[name]['error']:.2e}, bound {bound:.2e} {found[name]['message']}", flush=True
+                    f"{name}: error {candidates[name]['error']:.2e}, bound {bound:.2e} {candidates[name]['message']}",
+                    flush=True,
                 )
-        return found
+        return candidates
 
     def _try(self, entry: dict[str, Any], inputs: list[Any], want: Any) -> dict[str, Any]:
-        made: dict[str, Any] = {"recipe": entry["recipe"], "why": entry["why"], "message": ""}
+        result: dict[str, Any] = {"recipe": entry["recipe"], "why": entry["why"], "message": ""}
         try:
             kernel = load(self.folder / entry["file"])
 
             def call() -> Any:
                 return kernel(*inputs)
 
-            made |= {"error": self._error(call, want), "call": call}
+            result |= {"error": self._error(call, want), "call": call}
         except Exception as error:  # noqa: BLE001 - a candidate may fail in any way
-            made |= {"error": float("inf"), "message": f"{type(error).__name__}: {str(error)[-300:]}"}
-        return made
+            result |= {"error": float("inf"), "message": f"{type(error).__name__}: {str(error)[-300:]}"}
+        return result
 
     def _error(self, call: Callable[[], Any], want: Any) -> float:
         from _gpu_timing import relative_error

@@ -83,19 +83,19 @@ def measured(home: Path, session: str) -> dict[str, Any]:
     def ask(query: str) -> list[dict[str, Any]]:
         return sql(home, query.format(session=session))
 
-    found = rates(ask(QUERY))
+    figures = rates(ask(QUERY))
     (opened,) = ask(OPENED)
     (later,) = sql(home, AFTER_BASELINES.format(session=session, ends=ENDS))
     return {
         "session": session,
-        **found,
+        **figures,
         "after_baselines": {
             **later,
             "per_minute": 60 * later["candidates"] / later["seconds"] if later["seconds"] else None,
         },
         "policy_options": _read(opened["options"]),
         "hardware": _read(opened["hardware"]),
-        "roles": [shared(role, found["session_seconds"]) for role in ask(ROLES)],
+        "roles": [shared(role, figures["session_seconds"]) for role in ask(ROLES)],
         "stages": question(home, "time_per_stage", sessions=1),
         "idle_time": question(home, "idle_time"),
         "steps": ask(STEPS),

@@ -170,9 +170,9 @@ def mode_of(options: argparse.Namespace) -> str:
 
 
 @contextlib.contextmanager
-def load_of_one_core(wanted: bool) -> Iterator[None]:
+def load_of_one_core(enabled: bool) -> Iterator[None]:
     """A process that computes while this is open."""
-    if not wanted:
+    if not enabled:
         yield
         return
     with subprocess.Popen([sys.executable, "-c", "while True: sum(range(10000))"]) as process:

@@ -61,12 +61,12 @@ async def hops(asker: Bus, session: str, payload: str, rounds: int) -> tuple[lis
             delivery = await anext(answers)
             between = time.perf_counter()
             await delivery.ack()
-            asked = time.perf_counter()
+            requested = time.perf_counter()
             await asker.request(f"echo-{session}", raw, 5)
             ended = time.perf_counter()
             if index >= 0:
                 hop.append((between - started) * 1e3)
-                core.append((ended - asked) * 1e3)
+                core.append((ended - requested) * 1e3)
     return hop, core
 
 
@@ -108,11 +108,11 @@ async def measure(url: str, *, rounds: int, events: int, payload: int) -> dict[s
             with contextlib.suppress(asyncio.CancelledError):
                 await working
         stored = await stored_per_second(asker, f"{session}-flood", text, events)
-        asked = await asked_per_second(asker, session, text, events)
-    return report(hop, core, stored, asked)
+        requests = await asked_per_second(asker, session, text, events)
+    return report(hop, core, stored, requests)
 
 
-def report(hop: list[float], core: list[float], stored: float, asked: float) -> dict[str, Any]:
+def report(hop: list[float], core: list[float], stored: float, requests: float) -> dict[str, Any]:
     """The figures, in milliseconds and events a second."""
     return {
         "rounds": len(hop),
@@ -120,8 +120,8 @@ def report(hop: list[float], core: list[float], stored: float, asked: float) -> 
         "core_ms": {"p50": percentile(core, 50), "p99": percentile(core, 99)},
         "ratio_p50": percentile(hop, 50) / percentile(core, 50),
         "stored_per_s": stored,
-        "core_requests_per_s": asked,
-        "ratio_throughput": stored / asked,
+        "core_requests_per_s": requests,
+        "ratio_throughput": stored / requests,
         "limit_ms": LIMIT_MS,
         "within_limit": percentile(hop, 99) < LIMIT_MS,
     }
@@ -132,19 +132,19 @@ def percentile(samples: list[float], which: int) -> float:
     return statistics.quantiles(samples, n=100, method="inclusive")[which - 1]
 
 
-def table(found: dict[str, Any]) -> str:
+def table(results: dict[str, Any]) -> str:
     """The figures for people."""
-    hop, core = found["hop_ms"], found["core_ms"]
+    hop, core = results["hop_ms"], results["core_ms"]
     return "\n".join(
         (
-            f"{found['rounds']} hops in turn with core NATS request and reply, one process, two connections",
+            f"{results['rounds']} hops in turn with core NATS request and reply, one process, two connections",
             f"  hop (stored, answered, stored, heard)     p50 {hop['p50']:6.2f} ms   p99 {hop['p99']:6.2f} ms",
             f"  core request and reply (nothing stored)   p50 {core['p50']:6.2f} ms   p99 {core['p99']:6.2f} ms",
-            f"  ratio at p50                              {found['ratio_p50']:.1f}x",
-            f"  events stored a second                    {found['stored_per_s']:,.0f}",
-            f"  core round trips a second                 {found['core_requests_per_s']:,.0f}",
-            f"  ratio                                     {found['ratio_throughput']:.2f}x",
-            f"  p99 under {found['limit_ms']:.0f} ms: {'yes' if found['within_limit'] else 'NO'}",
+            f"  ratio at p50                              {results['ratio_p50']:.1f}x",
+            f"  events stored a second                    {results['stored_per_s']:,.0f}",
+            f"  core round trips a second                 {results['core_requests_per_s']:,.0f}",
+            f"  ratio                                     {results['ratio_throughput']:.2f}x",
+            f"  p99 under {results['limit_ms']:.0f} ms: {'yes' if results['within_limit'] else 'NO'}",
         )
     )
 
@@ -187,9 +187,9 @@ def main() -> int:
     parser.add_argument("--nats", metavar="URL", help="a running server instead of an embedded one")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    found = asyncio.run(run(options))
-    print(json.dumps(found) if options.json else table(found))
-    return 0 if found["within_limit"] else 1
+    results = asyncio.run(run(options))
+    print(json.dumps(results) if options.json else table(results))
+    return 0 if results["within_limit"] else 1
 
 
 if __name__ == "__main__":

@@ -34,11 +34,11 @@ HEADER = ("problem", "eager", "compile", "max-auto", "kernel", "x eager", "x bes
 def search(problem: Path, budget: int, seed: int, pool: str, home: Path | None) -> dict[str, Any]:
     """One problem in a home of its own, where no problem profits from what another taught, or in ``home``."""
     home = home or fresh_folder(WORKSPACE / "kernels" / problem.stem)
-    found = optimize(problem, home=home, budget=budget, seed=seed, pool=pool)
-    samples = raw_samples(home, found["session"], found.get("best", ""))
-    source = found.pop("source", "")
+    result = optimize(problem, home=home, budget=budget, seed=seed, pool=pool)
+    samples = raw_samples(home, result["session"], result.get("best", ""))
+    source = result.pop("source", "")
     sha256 = hashlib.sha256(source.encode()).hexdigest() if source else ""
-    return {**found, "path": "", "source_sha256": sha256, "samples": samples}
+    return {**result, "path": "", "source_sha256": sha256, "samples": samples}
 
 
 def raw_samples(home: Path, session: str, best: str) -> list[dict[str, Any]]:
@@ -73,11 +73,11 @@ def ratio_over(result: dict[str, Any], baseline: str) -> float | None:
     return times[baseline] / times["candidate"] if times.get("candidate") and times.get(baseline) else None
 
 
-def row(name: str, kept: dict[str, Any]) -> tuple[str, ...]:
+def row(name: str, record: dict[str, Any]) -> tuple[str, ...]:
     """One line of the table."""
-    result = kept["result"]
+    result = record["result"]
     if result is None:
-        return (name, *["-"] * (len(HEADER) - 2), f"error: {kept['error']}")
+        return (name, *["-"] * (len(HEADER) - 2), f"error: {record['error']}")
     times, speedup = result.get("times_ms", {}), result.get("speedup")
     eager = ratio_over(result, "eager")
     fraction = result.get("roofline_fraction")
@@ -124,12 +124,12 @@ def chosen(names: str) -> list[Path]:
     Raises:
         BenchmarkError: no such problem ships, no such file is there.
     """
-    known = {path.stem: path for path in sorted(PROBLEMS.glob("[a-z]*.py"))}
-    wanted = [name.strip() for name in names.split(",") if name.strip()] or list(known)
-    unknown = [name for name in wanted if name not in known and not Path(name).is_file()]
+    shipped = {path.stem: path for path in sorted(PROBLEMS.glob("[a-z]*.py"))}
+    selection = [name.strip() for name in names.split(",") if name.strip()] or list(shipped)
+    unknown = [name for name in selection if name not in shipped and not Path(name).is_file()]
     if unknown:
-        raise BenchmarkError(f"no problem named {', '.join(unknown)}: give a file, or choose from {', '.join(known)}")
-    return [known.get(name) or Path(name) for name in wanted]
+        raise BenchmarkError(f"no problem named {', '.join(unknown)}: give a file, or choose from {', '.join(shipped)}")
+    return [shipped.get(name) or Path(name) for name in selection]
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -142,21 +142,21 @@ def load(path: Path) -> dict[str, Any]:
 
 def run(problems: list[Path], options: argparse.Namespace) -> dict[str, Any]:
     """Search what is not there yet; the whole file's content, saved after every problem."""
-    path, asked = options.results, (options.budget, options.seed, options.pool)
+    path, settings = options.results, (options.budget, options.seed, options.pool)
     entries = load(path)
     content = {"benchmark": "kernels", "date": now(), "versions": versions(), "machine": machine(), "entries": entries}
     for number, problem in enumerate(problems, 1):
-        kept = entries.get(problem.stem)
-        wanted = identity(problem, *asked)
-        if not options.fresh and kept and kept["result"] and {key: kept.get(key) for key in wanted} == wanted:
-            print(f"[{number}/{len(problems)}] {problem.stem}: kept from {kept['date']}", file=sys.stderr)
+        record = entries.get(problem.stem)
+        expected = identity(problem, *settings)
+        if not options.fresh and record and record["result"] and {key: record.get(key) for key in expected} == expected:
+            print(f"[{number}/{len(problems)}] {problem.stem}: kept from {record['date']}", file=sys.stderr)
             continue
         print(
             f"[{number}/{len(problems)}] {problem.stem}: searching, budget {options.budget}",
             file=sys.stderr,
             flush=True,
         )
-        entries[problem.stem] = entry(problem, *asked, options.home)
+        entries[problem.stem] = entry(problem, *settings, options.home)
         save(path, content)
     return content
 
@@ -180,12 +180,12 @@ def main() -> int:
         return 2
     content = run(problems, options)
     entries = {problem.stem: content["entries"][problem.stem] for problem in problems}
-    facts = summary([kept["result"] for kept in entries.values() if kept["result"]])
-    failed = sum(kept["result"] is None for kept in entries.values())
+    facts = summary([record["result"] for record in entries.values() if record["result"]])
+    failed = sum(record["result"] is None for record in entries.values())
     if options.json:
         print(json.dumps({**content, "entries": entries, "summary": facts}))
     else:
-        print(table(HEADER, [row(name, kept) for name, kept in entries.items()]))
+        print(table(HEADER, [row(name, record) for name, record in entries.items()]))
         print("times in ms; interval 95 %, of the ratio to the best baseline; floor: share of the machine's limit")
         print_summary(facts, failed)
     return 1 if failed else 0

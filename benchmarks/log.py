@@ -100,7 +100,7 @@ async def live(
         recorded, worked = time.perf_counter() - started, time.process_time() - worked
         for task in watched:
             task.cancel()
-        stalled, asked = [await task for task in watched]
+        stalled, query_ms = [await task for task in watched]
         if endless is not None:
             endless.cancel()
             await asyncio.gather(endless, return_exceptions=True)
@@ -109,34 +109,34 @@ async def live(
         "published_per_second": args.events / published,
         "recorded_per_second": args.events / recorded,
         "processor_us_per_event": worked / args.events * 1e6,
-        "query_ms": spread(asked),
+        "query_ms": spread(query_ms),
         "loop_stall_ms": spread(stalled),
     }
 
 
 async def stalls() -> list[float]:
     """How much later than asked a task of this loop runs, milliseconds."""
-    found = []
+    delays = []
     with contextlib.suppress(asyncio.CancelledError):
         while True:
-            asked = time.perf_counter()
+            started = time.perf_counter()
             await asyncio.sleep(0.002)
-            found.append((time.perf_counter() - asked) * 1e3 - 2)
-    return found
+            delays.append((time.perf_counter() - started) * 1e3 - 2)
+    return delays
 
 
 async def queries(url: str) -> list[float]:
     """Milliseconds of one query after the other, over the bus."""
-    found = []
+    latencies = []
     sql = b'{"sql": "SELECT tag, count(*), max(at_ns) FROM events GROUP BY tag"}'
     with contextlib.suppress(asyncio.CancelledError):
         async with await Bus.connect(url, name="asker") as bus:
             while True:
-                asked = time.perf_counter()
+                started = time.perf_counter()
                 await bus.request("sql", sql, 10)
-                found.append((time.perf_counter() - asked) * 1e3)
+                latencies.append((time.perf_counter() - started) * 1e3)
                 await asyncio.sleep(0.01)
-    return found
+    return latencies
 
 
 async def endlessly(home: Path, bus: Bus) -> None:
@@ -195,8 +195,8 @@ async def round_of(args: argparse.Namespace) -> dict[str, Any]:
 async def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Several rounds; what counts is the median of each figure."""
     rounds = [await round_of(args) for _ in range(args.repeat)]
-    rates = {name: [one["live"][name]["recorded_per_second"] for one in rounds] for name in rounds[0]["live"]}
-    rates["drain"] = [one["drain_per_second"] for one in rounds]
+    rates = {name: [result["live"][name]["recorded_per_second"] for result in rounds] for name in rounds[0]["live"]}
+    rates["drain"] = [result["drain_per_second"] for result in rounds]
     medians = {name: statistics.median(values) for name, values in rates.items()}
     return {
         "benchmark": "log",
@@ -206,32 +206,34 @@ async def measure(args: argparse.Namespace) -> dict[str, Any]:
         "events": args.events,
         "payload_bytes": args.payload,
         "per_second": medians,
-        "executemany_per_second": statistics.median(one["executemany_per_second"] for one in rounds),
+        "executemany_per_second": statistics.median(result["executemany_per_second"] for result in rounds),
         "rounds": rounds,
         "required_per_second": REQUIRED,
         "ok": min(medians["plain"], medians["sessions"]) >= REQUIRED,
     }
 
 
-def show(found: dict[str, Any]) -> None:
+def show(results: dict[str, Any]) -> None:
     """For people."""
     titles = {
         "drain": "drain (stream to log)",
-        "plain": f"live, {found['payload_bytes']:,} bytes each",
+        "plain": f"live, {results['payload_bytes']:,} bytes each",
         "sessions": "live, events of sessions",
         "hostile": "live, beside endless joins",
     }
-    print(f"{found['events']:,} events, durably, per second, while queried; median of {len(found['rounds'])} rounds")
+    print(
+        f"{results['events']:,} events, durably, per second, while queried; median of {len(results['rounds'])} rounds"
+    )
     for name, title in titles.items():
-        print(f"  {title:28} {found['per_second'][name]:10,.0f}")
-    print(f"  {'executemany, no bus':28} {found['executemany_per_second']:10,.0f}")
-    for name in titles.keys() & found["rounds"][0]["live"].keys():
-        lived = found["rounds"][0]["live"][name]
+        print(f"  {title:28} {results['per_second'][name]:10,.0f}")
+    print(f"  {'executemany, no bus':28} {results['executemany_per_second']:10,.0f}")
+    for name in titles.keys() & results["rounds"][0]["live"].keys():
+        lived = results["rounds"][0]["live"][name]
         print(f"  {name}: {lived['processor_us_per_event']:.0f} us of processor time an event, queries included")
         for key, title in (("query_ms", "query meanwhile"), ("loop_stall_ms", "loop stall")):
             values = lived[key]
             print(f"  {name}: {title} median {values['median']:.1f} ms, p99 {values['p99']:.1f} ms ({values['count']})")
-    print(f"  required {REQUIRED:,} a second: {'met' if found['ok'] else 'MISSED'}")
+    print(f"  required {REQUIRED:,} a second: {'met' if results['ok'] else 'MISSED'}")
 
 
 def as_publisher(args: argparse.Namespace) -> None:
@@ -254,10 +256,10 @@ def main() -> int:
     if args.publish is not None:
         as_publisher(args)
         return 0
-    found = asyncio.run(measure(args))
-    _shared.save(RESULTS / "log.json", found)
-    print(json.dumps(found)) if args.json else show(found)
-    return 0 if found["ok"] else 1
+    results = asyncio.run(measure(args))
+    _shared.save(RESULTS / "log.json", results)
+    print(json.dumps(results)) if args.json else show(results)
+    return 0 if results["ok"] else 1
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ def _compared(harness: Timing, ordinary: Timing) -> dict[str, Any]:
 
 def by_process(timing: Timing, baseline: str) -> list[float]:
     """The candidate's speedup over a baseline in each of its processes."""
-    series = {one.name: one.samples_ns for one in timing.series}
+    series = {entry.name: entry.samples_ns for entry in timing.series}
     ends = [sum(timing.rounds[: number + 1]) for number in range(len(timing.rounds))]
     parts = [slice(end - count, end) for end, count in zip(ends, timing.rounds, strict=True)]
     return [median(series[baseline][part]) / median(series["candidate"][part]) for part in parts]
@@ -130,7 +130,7 @@ def by_process(timing: Timing, baseline: str) -> list[float]:
 
 def spreads(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Standard deviations of a ratio, as shares: between processes of a run, and between runs beyond that."""
-    runs = [[[math.log(one) for one in run] for run in row.get("by_process", [])] for row in rows]
+    runs = [[[math.log(ratio) for ratio in run] for run in row.get("by_process", [])] for row in rows]
     within = [stdev(run) ** 2 for row in runs for run in row if len(run) > 1]
     between = [(stdev(map(fmean, row)) ** 2, fmean(len(run) for run in row)) for row in runs if len(row) > 1]
     if not within or not between:
@@ -273,7 +273,7 @@ def main() -> int:
         f"\ngeometric mean of ordinary over harness: {content['ordinary_over_harness'] or 0:.3f} (goal: 0.95 to 1.05)"
     )
     if content.get("spreads"):
-        print("a ratio differs by", ", ".join(f"{share:.1%} ({what})" for what, share in content["spreads"].items()))
+        print("a ratio differs by", ", ".join(f"{share:.1%} ({level})" for level, share in content["spreads"].items()))
     print(
         f"of {content['wins']} wins the ordinary re-run reaches 1 or less {content['wins_not_repeated']} times, "
         f"and lies below it {content['wins_below_one']} times"

@@ -42,13 +42,13 @@ def history(events: int, *, fresh: bool) -> tuple[Path, float]:
 
 def opened(home: Path, *, read_only: bool, repeat: int) -> list[float]:
     """Seconds from nothing to the first answer."""
-    found = []
+    seconds = []
     for _ in range(repeat):
         started = time.perf_counter()
         with Log.open(log_path(home), read_only=read_only) as log:
             answer(log, Query(sql="SELECT count(*) FROM sessions"))
-            found.append(time.perf_counter() - started)
-    return found
+            seconds.append(time.perf_counter() - started)
+    return seconds
 
 
 def timed(ask: Callable[[], Table], repeat: int) -> dict[str, Any]:
@@ -57,15 +57,15 @@ def timed(ask: Callable[[], Table], repeat: int) -> dict[str, Any]:
     The processor's time is said as well: on a machine that others use it is nearer to what an idle one would take.
     """
     rows = len(ask().rows)
-    found, worked = [], []
+    elapsed, worked = [], []
     for _ in range(repeat):
         started, began = time.perf_counter(), time.process_time()
         ask()
-        found.append((time.perf_counter() - started) * 1e3)
+        elapsed.append((time.perf_counter() - started) * 1e3)
         worked.append((time.process_time() - began) * 1e3)
     return {
-        "ms": statistics.median(found),
-        "max_ms": max(found),
+        "ms": statistics.median(elapsed),
+        "max_ms": max(elapsed),
         "processor_ms": statistics.median(worked),
         "rows": rows,
     }
@@ -74,18 +74,18 @@ def timed(ask: Callable[[], Table], repeat: int) -> dict[str, Any]:
 def measure(args: argparse.Namespace) -> dict[str, Any]:
     """Everything, side by side."""
     home, made_s = history(args.events, fresh=args.fresh)
-    writing, reading = (opened(home, read_only=one, repeat=args.repeat) for one in (False, True))
+    writing, reading = (opened(home, read_only=read_only, repeat=args.repeat) for read_only in (False, True))
     some = asyncio.run(run_sql(home, "SELECT session FROM sessions ORDER BY at_ns LIMIT 1 OFFSET 50")).rows[0][0]
     with Log.open(log_path(home), read_only=True) as log:
         events = len(log)
-        asked = {}
-        for one in questions():
-            given = ANCESTORS | {"session": some} if one.name == "ancestors" else {}
-            query = Query(sql=one.sql, params=one.values(given))
-            asked[one.name] = timed(lambda query=query: answer(log, query), args.repeat)
+        timings = {}
+        for question in questions():
+            given = ANCESTORS | {"session": some} if question.name == "ancestors" else {}
+            query = Query(sql=question.sql, params=question.values(given))
+            timings[question.name] = timed(lambda query=query: answer(log, query), args.repeat)
         middle = Query(sql="SELECT count(*), max(speedup) FROM sessions", as_of=str(events // 2))
         then = timed(lambda: answer(log, middle), args.repeat)
-    worst = max(value["ms"] for value in asked.values())
+    worst = max(value["ms"] for value in timings.values())
     return {
         "benchmark": "questions",
         "date": _shared.now(),
@@ -97,21 +97,23 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "open_for_writing_s": statistics.median(writing),
         "open_for_reading_s": statistics.median(reading),
         "as_of_ms": then["ms"],
-        "questions": asked,
+        "questions": timings,
         "slowest_ms": worst,
         "ok": worst < REQUIRED_QUESTION_MS and statistics.median(writing) < REQUIRED_OPEN_S,
     }
 
 
-def show(found: dict[str, Any]) -> None:
+def show(results: dict[str, Any]) -> None:
     """For people."""
-    print(f"{found['events']:,} events, {found['log_bytes'] / 1e6:,.0f} MB; made in {found['made_seconds']:.0f} s")
     print(
-        f"  open, to the first answer    {found['open_for_writing_s']:8.3f} s  "
-        f"(read-only {found['open_for_reading_s']:.3f} s)"
+        f"{results['events']:,} events, {results['log_bytes'] / 1e6:,.0f} MB; made in {results['made_seconds']:.0f} s"
     )
-    print(f"  a view as of the middle      {found['as_of_ms']:8.1f} ms")
-    for name, value in sorted(found["questions"].items(), key=lambda item: -item[1]["ms"]):
+    print(
+        f"  open, to the first answer    {results['open_for_writing_s']:8.3f} s  "
+        f"(read-only {results['open_for_reading_s']:.3f} s)"
+    )
+    print(f"  a view as of the middle      {results['as_of_ms']:8.1f} ms")
+    for name, value in sorted(results["questions"].items(), key=lambda item: -item[1]["ms"]):
         late = "  MISSED" if value["ms"] >= REQUIRED_QUESTION_MS else ""
         times = f"{value['ms']:8.1f} ms, slowest {value['max_ms']:.0f}, processor {value['processor_ms']:.0f}"
         print(f"  {name:28} {times}, {value['rows']} rows{late}")
@@ -125,10 +127,10 @@ def main() -> int:
     parser.add_argument("--fresh", action="store_true", help="make the log anew")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    found = measure(args)
-    _shared.save(RESULTS / "questions.json", found)
-    print(json.dumps(found)) if args.json else show(found)
-    return 0 if found["ok"] else 1
+    results = measure(args)
+    _shared.save(RESULTS / "questions.json", results)
+    print(json.dumps(results)) if args.json else show(results)
+    return 0 if results["ok"] else 1
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ class Effects:
         (events,) = histories.read(SHAPE).values()
         self._random = random.Random(seed)
         self._by_kind: dict[type[Event], list[Any]] = {}
-        for event in (one.event() for one in events):
+        for event in (envelope.event() for envelope in events):
             if event is not None:
                 self._by_kind.setdefault(type(event), []).append(event)
         self.opened: SessionOpened = self._by_kind[SessionOpened][0]
@@ -102,8 +102,10 @@ class Effects:
         profiled = self._any(CandidateProfiled)
         timing, factor = profiled.report.timing, self._random.uniform(0.5, 1.5)
         speedup = {
-            name: msgspec.structs.replace(one, median=one.median * factor, low=one.low * factor, high=one.high * factor)
-            for name, one in timing.speedup.items()
+            name: msgspec.structs.replace(
+                interval, median=interval.median * factor, low=interval.low * factor, high=interval.high * factor
+            )
+            for name, interval in timing.speedup.items()
         }
         report = msgspec.structs.replace(profiled.report, timing=msgspec.structs.replace(timing, speedup=speedup))
         return CandidateProfiled(report=report, confirmation=confirmation)
@@ -111,21 +113,21 @@ class Effects:
 
 def made(session: str, nodes: int, seed: int) -> list[Envelope]:
     """A closed session of ``nodes`` candidates, as its ring would have said it."""
-    effects, ring, told = Effects(seed), Replay(session), []
+    effects, ring, envelopes = Effects(seed), Replay(session), []
     options = {"stall": nodes + 1}
     opened = msgspec.structs.replace(effects.opened, budget=nodes, seed=seed, policy_options=options, target=None)
     waiting = deque([seal(opened, session=session, cause="", node="", at_ns=SECOND, agent="user", **_PLACE)])
     while waiting:
         envelope = waiting.popleft()
-        told.append(envelope)
+        envelopes.append(envelope)
         event = envelope.event()
         assert event is not None
         before = {output.id for output in ring.unsaid}
-        ring.feed(len(told), envelope, event)
-        at_ns = SECOND * (len(told) + 1)
+        ring.feed(len(envelopes), envelope, event)
+        at_ns = SECOND * (len(envelopes) + 1)
         for output in ring.unsaid:
             if output.id not in before:
-                said = seal(
+                sealed = seal(
                     output.event,
                     session=session,
                     cause=envelope.id,
@@ -134,12 +136,12 @@ def made(session: str, nodes: int, seed: int) -> list[Envelope]:
                     agent=output.role,
                     **_PLACE,
                 )
-                waiting.append(msgspec.structs.replace(said, id=output.id))
+                waiting.append(msgspec.structs.replace(sealed, id=output.id))
         for role, answer in effects.answers(event):
             waiting.append(
                 seal(answer, session=session, cause=envelope.id, node=envelope.node, at_ns=at_ns, agent=role, **_PLACE)
             )
-    return told
+    return envelopes
 
 
 _PLACE = {"pool": "bare", "worker": "host.1.bench.1"}
@@ -168,14 +170,14 @@ class Shape:
             events = sum(replayed(list(enumerate(session, 1))) for session in self._sessions)
         self._rates["replay_alone"].append(watch.rates(events))
 
-    def found(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, Any]:
         """The best of every measurement, which other tenants of the machine disturbed least, the medians, and all."""
         figures = {
             "sessions": len(self._sessions),
             "events": self._events,
             "bytes_per_event": self._bytes / self._events,
         }
-        medians = {name: median(one["per_second"] for one in rates) for name, rates in self._rates.items()}
+        medians = {name: median(rate["per_second"] for rate in rates) for name, rates in self._rates.items()}
         best_of = {name: best(rates) for name, rates in self._rates.items()}
         return {**figures, **best_of, "median_per_second": medians, "all": self._rates}
 
@@ -219,7 +221,7 @@ def main() -> int:
     parser.add_argument("--events", type=int, default=60_000, help="in the log of usual sessions, about")
     parser.add_argument("--json", action="store_true", help="print one object instead of the table")
     options = parser.parse_args()
-    found = {"benchmark": "replay", "date": now(), "versions": versions(), "machine": machine(), "runs": {}}
+    results = {"benchmark": "replay", "date": now(), "versions": versions(), "machine": machine(), "runs": {}}
     usual = [made("usual-0", USUAL_NODES, 0)]
     while sum(map(len, usual)) < options.events:
         usual.append(made(f"usual-{len(usual)}", USUAL_NODES, len(usual)))
@@ -234,15 +236,15 @@ def main() -> int:
         for _ in range(REPEATS):
             for shape in shapes.values():
                 shape.measure()
-    found["runs"] = {name: shape.found() for name, shape in shapes.items()}
-    rates = [run["from_log"]["per_second"] for run in found["runs"].values()]
-    found |= {"required_per_second": REQUIRED, "ok": min(rates) >= REQUIRED}
-    save(RESULTS / "replay.json", found)
-    print(json.dumps(found) if options.json else report(found))
-    return 0 if found["ok"] else 1
+    results["runs"] = {name: shape.figures() for name, shape in shapes.items()}
+    rates = [run["from_log"]["per_second"] for run in results["runs"].values()]
+    results |= {"required_per_second": REQUIRED, "ok": min(rates) >= REQUIRED}
+    save(RESULTS / "replay.json", results)
+    print(json.dumps(results) if options.json else report(results))
+    return 0 if results["ok"] else 1
 
 
-def report(found: dict[str, Any]) -> str:
+def report(results: dict[str, Any]) -> str:
     """The figures for people."""
     rows = [
         (
@@ -255,7 +257,7 @@ def report(found: dict[str, Any]) -> str:
             f"{run['with_opening']['per_second']:,.0f}",
             f"{run['replay_alone']['per_second']:,.0f}",
         )
-        for name, run in found["runs"].items()
+        for name, run in results["runs"].items()
     ]
     header = (
         "events a second",
@@ -267,7 +269,7 @@ def report(found: dict[str, Any]) -> str:
         "with opening",
         "replay alone",
     )
-    return f"{table(header, rows)}\nrequired {REQUIRED:,} a second from the log: {'met' if found['ok'] else 'MISSED'}"
+    return f"{table(header, rows)}\nrequired {REQUIRED:,} a second from the log: {'met' if results['ok'] else 'MISSED'}"
 
 
 if __name__ == "__main__":

@@ -45,13 +45,13 @@ EAGER = "copy of eager"
 
 def winner(path: Path, pool: str, budget: int, seed: int) -> str:
     """Source of the best kernel of one search, a win or not, which is kept; empty if none was right."""
-    kept = WORKSPACE / "retiming" / "winners" / pool / f"{path.stem}.py"
-    if not kept.exists():
+    source_file = WORKSPACE / "retiming" / "winners" / pool / f"{path.stem}.py"
+    if not source_file.exists():
         home = fresh_folder(WORKSPACE / "retiming" / path.stem)
-        found = optimize(path, home=home, budget=budget, seed=seed, pool=pool)
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(found.get("source", ""), encoding="utf-8")
-    return kept.read_text(encoding="utf-8")
+        result = optimize(path, home=home, budget=budget, seed=seed, pool=pool)
+        source_file.parent.mkdir(parents=True, exist_ok=True)
+        source_file.write_text(result.get("source", ""), encoding="utf-8")
+    return source_file.read_text(encoding="utf-8")
 
 
 def copy_of_eager(problem: Problem) -> str:
@@ -80,12 +80,12 @@ async def one_run(
 def ratios(timing: Timing) -> list[float]:
     """The speedup over eager in each process of the candidate."""
     samples = {series.name: series.samples_ns for series in timing.series}
-    found, begin = [], 0
+    speedups, begin = [], 0
     for rounds in timing.rounds:
         mine = slice(begin, begin + rounds)
-        found.append(statistics.median(samples["eager"][mine]) / statistics.median(samples["candidate"][mine]))
+        speedups.append(statistics.median(samples["eager"][mine]) / statistics.median(samples["candidate"][mine]))
         begin += rounds
-    return found
+    return speedups
 
 
 def between_processes(timings: list[Timing]) -> float:
@@ -100,24 +100,26 @@ def between_runs(logs: list[float], process: float, processes: int) -> float:
 
 def facts_of(name: str, timings: list[Timing]) -> dict[str, Any]:
     """What the runs of one kernel say; every run is compared with the interval of every other."""
-    found = [timing.speedup["eager"] for timing in timings]
-    pairs = [(one, other) for one in found for other in found if one is not other]
-    logs = [math.log(interval.median) for interval in found]
+    intervals = [timing.speedup["eager"] for timing in timings]
+    pairs = [(first, second) for first in intervals for second in intervals if first is not second]
+    logs = [math.log(interval.median) for interval in intervals]
     process = between_processes(timings)
     return {
         "kernel": name,
-        "runs": len(found),
-        "first": [found[0].low, found[0].median, found[0].high],
-        "medians": [interval.median for interval in found],
-        "intervals": [[interval.low, interval.high] for interval in found],
+        "runs": len(intervals),
+        "first": [intervals[0].low, intervals[0].median, intervals[0].high],
+        "medians": [interval.median for interval in intervals],
+        "intervals": [[interval.low, interval.high] for interval in intervals],
         "ratios": [ratios(timing) for timing in timings],
         "candidate_ms": [timing.median_ms["candidate"] for timing in timings],
-        "agree": sum(one.low <= other.median <= one.high for one, other in pairs) / len(pairs) if pairs else None,
-        "agree_with_first": sum(found[0].low <= one.median <= found[0].high for one in found[1:]),
+        "agree": sum(first.low <= second.median <= first.high for first, second in pairs) / len(pairs)
+        if pairs
+        else None,
+        "agree_with_first": sum(intervals[0].low <= interval.median <= intervals[0].high for interval in intervals[1:]),
         "process": process,
         "run": between_runs(logs, process, len(timings[0].rounds)) if len(logs) > 1 else None,
         "allowed": timings[0].spread,
-        "wins": sum(interval.is_win for interval in found),
+        "wins": sum(interval.is_win for interval in intervals),
     }
 
 
@@ -144,21 +146,21 @@ class Kernel:
 
     def facts(self) -> dict[str, Any]:
         """What its runs say."""
-        found = {"kernel": self.name, "runs": 0, "agree": None}
-        return {**(facts_of(self.name, self.timings) if self.timings else found), "refused": self.refused}
+        empty = {"kernel": self.name, "runs": 0, "agree": None}
+        return {**(facts_of(self.name, self.timings) if self.timings else empty), "refused": self.refused}
 
 
 def kernels(paths: list[Path], options: argparse.Namespace) -> list[Kernel]:
     """Copies of eager, and winners."""
-    found = []
+    selection = []
     for path in paths:
         problem = load_problem(path)
         if options.copies:
-            found.append(Kernel(f"{path.stem}, {EAGER}", problem, copy_of_eager(problem)))
+            selection.append(Kernel(f"{path.stem}, {EAGER}", problem, copy_of_eager(problem)))
         source = winner(path, options.pool, options.budget, options.seed) if options.budget else ""
         if source:
-            found.append(Kernel(path.stem, problem, source))
-    return found
+            selection.append(Kernel(path.stem, problem, source))
+    return selection
 
 
 async def time_again(options: argparse.Namespace, paths: list[Path], start: dict[str, Any]) -> dict[str, Any]:
@@ -169,7 +171,7 @@ async def time_again(options: argparse.Namespace, paths: list[Path], start: dict
     chosen = kernels(paths, options)
     places = asyncio.Semaphore(options.at_once)
     async with Device(pool, hardware, home, baselines=("eager",)) as device:
-        facts = {one.problem.name: await device.admit(one.problem) for one in chosen}
+        facts = {kernel.problem.name: await device.admit(kernel.problem) for kernel in chosen}
 
     async def time(kernel: Kernel) -> None:
         # Whoever is timed has the device alone, as in a search; what is done at once is the setting up.
@@ -196,10 +198,10 @@ def keep(start: dict[str, Any], chosen: list[Kernel]) -> dict[str, Any]:
 
     A run in which a kernel is not judged correct agrees with no other.
     """
-    found = [one.facts() for one in chosen]
-    pairs = sum((one["runs"] + len(one["refused"])) * (one["runs"] + len(one["refused"]) - 1) for one in found)
-    agree = sum(one["agree"] * one["runs"] * (one["runs"] - 1) for one in found if one["agree"] is not None)
-    content = {**start, "kernels": found, "agree_of_100": 100 * agree / pairs if pairs else None}
+    facts = [kernel.facts() for kernel in chosen]
+    pairs = sum((fact["runs"] + len(fact["refused"])) * (fact["runs"] + len(fact["refused"]) - 1) for fact in facts)
+    agree = sum(fact["agree"] * fact["runs"] * (fact["runs"] - 1) for fact in facts if fact["agree"] is not None)
+    content = {**start, "kernels": facts, "agree_of_100": 100 * agree / pairs if pairs else None}
     save(RESULTS / ("retiming.json" if start["pool"] == "cpu" else f"retiming_{start['pool']}.json"), content)
     return content
 

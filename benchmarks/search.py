@@ -87,8 +87,8 @@ def main() -> int:
     try:
         runs = {}
         for name in ("first", "later"):
-            found = optimize(problem, home=home, budget=options.budget, seed=options.seed)
-            runs[name] = rates(sql(home, QUERY.format(session=found["session"])))
+            result = optimize(problem, home=home, budget=options.budget, seed=options.seed)
+            runs[name] = rates(sql(home, QUERY.format(session=result["session"])))
     except BenchmarkError as error:
         print(error, file=sys.stderr)
         return 1

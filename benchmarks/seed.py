@@ -64,7 +64,7 @@ MILESTONES = "milestones"
 SHARE = 0.95
 GOAL = 1 / 3
 
-TOLD = """
+FIRST_MEASUREMENTS = """
 SELECT d.node, d.fitness, c.source FROM diagnoses d JOIN candidates c USING (session, node)
 WHERE session = '{session}' AND NOT d.confirmation ORDER BY d.seq
 """
@@ -88,15 +88,15 @@ def search(problem: Path, seed: int, arm: str, options: argparse.Namespace) -> d
     if arm != "without":
         source = LIKE[problem.stem] if history == "like" else problem.stem
         others = [(seed + step) % options.seeds for step in range(1, options.seeds if history == "all" else 2)]
-        put_history(home, [home_of(source, other, "without", history) for other in others])
+        put_history(home, [home_of(source, other_seed, "without", history) for other_seed in others])
     if arm == "with":
         extra = ["--seed-from", "auto"]
-    found = optimize(problem, home=home, budget=options.budget, seed=seed, extra=extra)
-    found.pop("source", "")
-    measured = sql(home, TOLD.format(session=found["session"]))
-    milestones = write_milestones(measured, found["best"], fresh_folder(home / MILESTONES))
+    search_result = optimize(problem, home=home, budget=options.budget, seed=seed, extra=extra)
+    search_result.pop("source", "")
+    measured = sql(home, FIRST_MEASUREMENTS.format(session=search_result["session"]))
+    milestones = write_milestones(measured, search_result["best"], fresh_folder(home / MILESTONES))
     firsts = [[row["node"], row["fitness"]] for row in measured]
-    result = {**found, "path": "", "measured": firsts, "milestones": milestones}
+    result = {**search_result, "path": "", "measured": firsts, "milestones": milestones}
     if arm != "without":
         rival = home_of(problem.stem, seed, "without", history)
         result["again"] = evaluate_again(problem, {"without": rival, arm: home}, options.turns)
@@ -140,11 +140,11 @@ def evaluate_again(problem: Path, homes: dict[str, Path], turns: int) -> dict[st
         return again
     paths = [str(file) for _, file in files]
     ran = kernelswarm("evaluate", str(problem), *(paths * turns), "--json", home=[*homes.values()][-1])
-    found = [json.loads(line) for line in ran.stdout.splitlines()]
-    if len(found) != len(files) * turns or not all(one["speedup"] for one in found):
+    evaluations = [json.loads(line) for line in ran.stdout.splitlines()]
+    if len(evaluations) != len(files) * turns or not all(evaluation["speedup"] for evaluation in evaluations):
         raise BenchmarkError(f"the kernels of {problem.stem} could not be evaluated again: {ran.stdout[-500:]}")
     for at, (arm, _) in enumerate(files):
-        again[arm].append([float(one["speedup"]["median"]) for one in found[at :: len(files)]])
+        again[arm].append([float(evaluation["speedup"]["median"]) for evaluation in evaluations[at :: len(files)]])
     return again
 
 
@@ -220,10 +220,10 @@ def run(options: argparse.Namespace, problems: list[Path], arms: list[str]) -> d
     todo = list(wanted(problems, options.seeds, arms, options.history))
     for number, (problem, seed, arm) in enumerate(todo, 1):
         key = "/".join((problem.stem, str(seed), arm if arm == "without" else f"{arm}-{options.history}"))
-        kept, same = entries.get(key), {**identity(problem, options.budget, seed), "seeds": options.seeds}
+        record, same = entries.get(key), {**identity(problem, options.budget, seed), "seeds": options.seeds}
         there = (home_of(problem.stem, seed, arm, options.history) / "log.duckdb").exists() or arm != "without"
-        if not options.fresh and kept and there and {name: kept.get(name) for name in same} == same:
-            print(f"[{number}/{len(todo)}] {key}: kept from {kept['date']}", file=sys.stderr)
+        if not options.fresh and record and there and {name: record.get(name) for name in same} == same:
+            print(f"[{number}/{len(todo)}] {key}: kept from {record['date']}", file=sys.stderr)
             continue
         print(f"[{number}/{len(todo)}] {key}: searching, budget {options.budget}", file=sys.stderr, flush=True)
         result = search(problem, seed, arm, options)

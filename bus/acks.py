@@ -80,7 +80,7 @@ class Acks:
         numbers: list[str] = []
         try:
             with contextlib.suppress(TimeoutError, nats.errors.Error, BusError):
-                async with self._link.asked({event.subject for event in events}, ANSWER_SECONDS):
+                async with self._link.request_timeout({event.subject for event in events}, ANSWER_SECONDS):
                     for place, event in enumerate(events):
                         await block.at_most(IN_FLIGHT - 1)
                         numbers.append(str(next(self._numbers)))

@@ -89,5 +89,5 @@ class Artifacts:
                 )
         return self._store
 
-    async def _tried(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-        return await self._link.retried(what, attempt, seconds=_ATTEMPT_SECONDS)
+    async def _tried(self, action: str, attempt: Callable[[], Awaitable[T]]) -> T:
+        return await self._link.retried(action, attempt, seconds=_ATTEMPT_SECONDS)

@@ -67,14 +67,14 @@ class BulkConsumer:
             BusError: the server stayed away for too long, or refuses.
         """
         assert self._pull is not None
-        found = [await self._next(limit)]
-        size = len(found[0][1])
+        messages = [await self._next(limit)]
+        size = len(messages[0][1])
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                while len(found) < limit and size < _MAX_BYTES:
-                    found.append(await self._next(limit))
-                    size += len(found[-1][1])
-        return found
+                while len(messages) < limit and size < _MAX_BYTES:
+                    messages.append(await self._next(limit))
+                    size += len(messages[-1][1])
+        return messages
 
     async def ack(self) -> None:
         """Everything handed over so far is kept."""

@@ -142,8 +142,8 @@ class Bus:
             )
 
         board = self._boards.setdefault(pool, Board(self._link, pool))
-        known = self._lanes.setdefault((pool, role), Known(Turns(random.random)))
-        consumer = FairConsumer(self._link, tickets, lane, board, known, self._open.discard)
+        lane_state = self._lanes.setdefault((pool, role), Known(Turns(random.random)))
+        consumer = FairConsumer(self._link, tickets, lane, board, lane_state, self._open.discard)
         self._open.add(consumer)
         return consumer
 

@@ -140,14 +140,14 @@ class Consumer(Deliveries):
 
         Empty only once the consumer is closed.
         """
-        found: list[Delivery] = []
+        deliveries: list[Delivery] = []
         with contextlib.suppress(StopAsyncIteration):
-            found.append(await anext(self))
+            deliveries.append(await anext(self))
         with contextlib.suppress(TimeoutError, StopAsyncIteration):
             async with asyncio.timeout(wait_s):
-                while found and len(found) < limit and self._busy < self._limit:
-                    found.append(await anext(self))
-        return found
+                while deliveries and len(deliveries) < limit and self._busy < self._limit:
+                    deliveries.append(await anext(self))
+        return deliveries
 
     async def start(self) -> Self:
         """As :meth:`Deliveries.start`."""

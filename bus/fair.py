@@ -46,7 +46,7 @@ class Known:
     """What the workers of one role in one process know of the lanes, together."""
 
     turns: Turns
-    made: set[str] = field(default_factory=set)
+    durables: set[str] = field(default_factory=set)
     """Durable names of lanes that exist."""
     empty: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Sessions whose lane was found empty: until when it is passed over, and the seconds that this is."""
@@ -68,17 +68,17 @@ class FairConsumer(Deliveries):
         tickets: api.ConsumerConfig,
         lane: Callable[[str], api.ConsumerConfig],
         board: Board,
-        known: Known,
+        lane_state: Known,
         forget: Callable[["FairConsumer"], None],
     ) -> None:
         self._link = link
         self._tickets = tickets
         self._lane = lane
         self._board = board
-        self._known = known
-        self._turns = known.turns
+        self._lane_state = lane_state
+        self._turns = lane_state.turns
         self._forget = forget
-        self._lanes = Lanes(link, known.made)
+        self._lanes = Lanes(link, lane_state.durables)
         self._pull: Pull | None = None
         self._idle = asyncio.Event()
         self._idle.set()
@@ -136,7 +136,7 @@ class FairConsumer(Deliveries):
             async for session in self._choices(ticket):
                 message = await self._lanes.take(self._lane(session))
                 if message is not None:
-                    self._known.empty.pop(session, None)
+                    self._lane_state.empty.pop(session, None)
                     return await self._delivery(ticket, session, message)
                 self._passed_over(session)
         except BaseException:
@@ -155,25 +155,25 @@ class FairConsumer(Deliveries):
                 yield random.choice(open_ones)
             return
         own = session_of(ticket.subject)[0]
-        self._known.empty.pop(own, None)
-        self._known.named.add(own)
+        self._lane_state.empty.pop(own, None)
+        self._lane_state.named.add(own)
         alone = ticket.metadata.num_pending == 0
         if alone:  # nobody else waits: no need to know who else there is
             yield own
-        now, sessions = time.monotonic(), {*await self._board.sessions(), *self._known.named}
-        ordered = [one for one in self._turns.order(sessions) if not (alone and one == own)]
-        likely = [one for one in ordered if self._known.empty.get(one, (0.0, 0.0))[0] <= now][:TRIES]
+        now, sessions = time.monotonic(), {*await self._board.sessions(), *self._lane_state.named}
+        ordered = [name for name in self._turns.order(sessions) if not (alone and name == own)]
+        likely = [name for name in ordered if self._lane_state.empty.get(name, (0.0, 0.0))[0] <= now][:TRIES]
         for session in likely:
             yield session
         # For this ticket there is work somewhere: rather look everywhere than leave it for a second.
-        for session in sorted(set(ordered) - set(likely), key=lambda one: one != own):
+        for session in sorted(set(ordered) - set(likely), key=lambda name: name != own):
             yield session
 
     def _passed_over(self, session: str) -> None:
         shortest, longest = EMPTY_SECONDS
-        pause = min(longest, 2 * self._known.empty.get(session, (0.0, shortest / 2))[1])
-        self._known.empty[session] = (time.monotonic() + pause, pause)
-        self._known.named.discard(session)
+        pause = min(longest, 2 * self._lane_state.empty.get(session, (0.0, shortest / 2))[1])
+        self._lane_state.empty[session] = (time.monotonic() + pause, pause)
+        self._lane_state.named.discard(session)
 
     async def _delivery(self, ticket: Msg | None, session: str, message: Msg) -> Delivery | None:
         envelope = await event_in(message)

@@ -167,7 +167,7 @@ class Link:
 
     async def retried(
         self,
-        what: str,
+        action: str,
         request: Callable[[], Awaitable[T]],
         *,
         seconds: float = ANSWER_SECONDS,
@@ -181,7 +181,7 @@ class Link:
         to this user.
 
         Raises:
-            BusError: the server refused it, or patience ended; ``what`` says what was asked.
+            BusError: the server refused it, or patience ended; ``action`` says what was asked.
             nats.js.errors.NotFoundError: it is about something that does not exist.
         """
         clock = asyncio.get_running_loop().time
@@ -197,16 +197,16 @@ class Link:
                 # While there is no connection, how long it has been away decides, and says so.
                 late = clock() > deadline and self._connected.is_set()
                 if late or not _passing(error):
-                    raise BusError(f"the event bus at {self.url} did not {what}: {_reason(error)}") from error
+                    raise BusError(f"the event bus at {self.url} did not {action}: {_reason(error)}") from error
                 if not isinstance(error, TimeoutError):
                     await asyncio.sleep(RETRY_SECONDS)
 
     async def _attempt(self, request: Callable[[], Awaitable[T]], seconds: float, subject: str) -> T:
-        async with self.asked({subject} if subject else (), seconds):
+        async with self.request_timeout({subject} if subject else (), seconds):
             return await heeded(request())
 
     @contextlib.asynccontextmanager
-    async def asked(self, subjects: Iterable[str], seconds: float) -> AsyncIterator[None]:
+    async def request_timeout(self, subjects: Iterable[str], seconds: float) -> AsyncIterator[None]:
         """The body may take ``seconds``; it ends at once when the connection breaks under it.
 
         Raises:
@@ -269,10 +269,10 @@ class Link:
             _log.warning("bus: %s", sentence)
         self._refused.add(_family(subject))
         now = asyncio.get_running_loop().time()
-        for limit, asked in self._attempts.items():
-            if subject in asked or (not asked and subject.startswith(("$js.api.", "$o."))):
+        for limit, subjects in self._attempts.items():
+            if subject in subjects or (not subjects and subject.startswith(("$js.api.", "$o."))):
                 self._refusals[limit] = sentence
-                when = now + (0.0 if asked else _ANSWERED_MEANWHILE_SECONDS)
+                when = now + (0.0 if subjects else _ANSWERED_MEANWHILE_SECONDS)
                 if not limit.expired() and (limit.when() or when) >= when:
                     limit.reschedule(when)
 

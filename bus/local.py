@@ -147,9 +147,9 @@ def _live_run(folder: Path) -> _Run | None:
 
 def _listens(run: _Run) -> bool:
     """A process that was killed keeps its number until its parent has noticed; a port is closed at once."""
-    where = urlsplit(run.url)
+    address = urlsplit(run.url)
     try:
-        socket.create_connection((where.hostname, where.port), timeout=1.0).close()
+        socket.create_connection((address.hostname, address.port), timeout=1.0).close()
     except OSError:
         return False
     return True
@@ -247,14 +247,14 @@ async def _ended_or_freed(server: Server, folder: Path) -> bool:
 
 async def _owner_ends(folder: Path, run: _Run, owner: int) -> BusError:
     # Another process may become the owner before we look: then the file speaks of that one.
-    while (found := _read_run(folder)) is not None and found.owner == run.owner:
+    while (current_run := _read_run(folder)) is not None and current_run.owner == run.owner:
         if _try_lock(owner, fcntl.LOCK_SH):
             fcntl.flock(owner, fcntl.LOCK_UN)
             break
         await asyncio.sleep(_WATCH_SECONDS)  # flock has no event to wait for
-    where = urlsplit(run.url)
+    address = urlsplit(run.url)
     return BusError(
-        f"process {run.owner}, which ran the event bus at {where.hostname}:{where.port} for this one, has ended: "
+        f"process {run.owner}, which ran the event bus at {address.hostname}:{address.port} for this one, has ended: "
         "run the command again"
     )
 

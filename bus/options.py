@@ -73,12 +73,12 @@ class ConnectOptions(Schema, frozen=True, kw_only=True):
         Raises:
             InputError: a file is not there or not usable.
         """
-        found: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         if self.credentials:
-            found[_kind_of_credentials(_file(self.credentials))] = self.credentials
+            arguments[_kind_of_credentials(_file(self.credentials))] = self.credentials
         if self.ca or self.cert or self.key:
-            found["tls"] = self._tls()
-        return found
+            arguments["tls"] = self._tls()
+        return arguments
 
     def _tls(self) -> ssl.SSLContext:
         try:
@@ -137,8 +137,8 @@ def servers(url: str) -> list[str]:
     Raises:
         InputError: one of them is not the URL of a NATS server.
     """
-    found = [part.strip() for part in url.split(",") if part.strip()]
-    for part in found:
+    addresses = [part.strip() for part in url.split(",") if part.strip()]
+    for part in addresses:
         try:
             split = urlsplit(part)
             usable = split.scheme in _SCHEMES and bool(split.hostname) and split.port != 0
@@ -146,9 +146,9 @@ def servers(url: str) -> list[str]:
             usable = False
         if not usable:
             raise InputError(f"{shown(part)!r} is not the URL of a NATS server: write it as nats://HOST:4222")
-    if not found:
+    if not addresses:
         raise InputError("the URL of the NATS server is empty: write it as nats://HOST:4222")
-    return found
+    return addresses
 
 
 def inbox_prefix(url: str) -> str:

@@ -47,13 +47,13 @@ class Presence:
             BusError: the server is away.
         """
         await self._link.connected()
-        found: dict[str, WorkerPresence] = {}
+        presences: dict[str, WorkerPresence] = {}
         heard = asyncio.Event()
 
         async def hear(message: Msg) -> None:
             with contextlib.suppress(msgspec.DecodeError):  # not a presence: not a worker of ours
                 presence = decode(message.data, WorkerPresence)
-                found[presence.worker] = presence
+                presences[presence.worker] = presence
             heard.set()
 
         inbox = self._link.nc.new_inbox()
@@ -66,7 +66,7 @@ class Presence:
         finally:
             with contextlib.suppress(nats.errors.Error):
                 await subscription.unsubscribe()
-        return [found[name] for name in sorted(found)]
+        return [presences[name] for name in sorted(presences)]
 
     async def _answer(self, message: Msg) -> None:
         for presence in list(self._mine.values()):

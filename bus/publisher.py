@@ -38,15 +38,15 @@ class Publisher:
             InputError, BusError: as :meth:`publish`, for the first that failed. The others are stored, unless nothing
                 can be at all.
         """
-        said = [self._readied(envelope) for envelope in envelopes]
-        events = [one for one in said if isinstance(one, Outgoing)]
+        messages = [self._readied(envelope) for envelope in envelopes]
+        events = [message for message in messages if isinstance(message, Outgoing)]
         stored: list[int | BaseException] = []
         for start in range(0, len(events), BLOCK):
             block = await self._publish_block(events[start : start + BLOCK])
             stored += block
-            if not any(isinstance(one, int) for one in block):
+            if not any(isinstance(sequence, int) for sequence in block):
                 break  # patience is over: it need not be for every block again
-        results = _in_turn(said, stored)
+        results = _in_turn(messages, stored)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -93,12 +93,14 @@ class Publisher:
         return ack.seq
 
 
-def _in_turn(said: Sequence[Outgoing | Exception], stored: Sequence[int | BaseException]) -> list[int | BaseException]:
+def _in_turn(
+    messages: Sequence[Outgoing | Exception], stored: Sequence[int | BaseException]
+) -> list[int | BaseException]:
     """What became of each, as far as it was tried: ``stored`` has no place for those that could not be written."""
     rest = iter(stored)
     results: list[int | BaseException] = []
-    for one in said:
-        result = one if isinstance(one, Exception) else next(rest, None)
+    for message in messages:
+        result = message if isinstance(message, Exception) else next(rest, None)
         if result is None:
             break
         results.append(result)

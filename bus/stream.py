@@ -29,7 +29,7 @@ async def ensure_stream(link: Link, replicas: int) -> None:
     Raises:
         BusError: it differs in a way that cannot be changed, or the server refuses.
     """
-    wanted = api.StreamConfig(
+    config = api.StreamConfig(
         name=STREAM,
         subjects=[STREAM_SUBJECT],
         retention=api.RetentionPolicy.LIMITS,
@@ -43,10 +43,10 @@ async def ensure_stream(link: Link, replicas: int) -> None:
     try:
         info = await link.retried("describe its stream", lambda: link.js.stream_info(STREAM))
     except NotFoundError:
-        await link.retried("create its stream", lambda: link.js.add_stream(wanted))
+        await link.retried("create its stream", lambda: link.js.add_stream(config))
         return
     # Age, size and replicas are the operator's to choose: only what we rely on is compared.
-    changes = _differences(wanted, info.config, ("subjects", "retention", "storage", "duplicate_window"))
+    changes = _differences(config, info.config, ("subjects", "retention", "storage", "duplicate_window"))
     if changes:
         await _update(
             f"change its stream {STREAM}", changes, link, lambda: link.js.update_stream(info.config.evolve(**changes))
@@ -75,31 +75,31 @@ def consumer_config(
     )
 
 
-async def ensure_consumer(link: Link, wanted: api.ConsumerConfig) -> None:
-    """Create the durable consumer, or hold the existing one against ``wanted`` and update it.
+async def ensure_consumer(link: Link, config: api.ConsumerConfig) -> None:
+    """Create the durable consumer, or hold the existing one against ``config`` and update it.
 
     Raises:
         BusError: it differs in a way that cannot be changed (the difference is named), or the server refuses.
     """
-    name = wanted.durable_name or ""
+    name = config.durable_name or ""
     try:
         info = await link.retried(f"describe consumer {name}", lambda: link.js.consumer_info(STREAM, name))
     except NotFoundError:
-        await link.retried(f"create consumer {name}", lambda: link.js.add_consumer(STREAM, wanted))
+        await link.retried(f"create consumer {name}", lambda: link.js.add_consumer(STREAM, config))
         return
     policies = ("deliver_policy", "ack_policy", "ack_wait", "max_deliver", "max_ack_pending", "headers_only")
     fields = ("filter_subjects", *policies)
-    changes = _differences(wanted, _one_spelling(info.config), fields)
+    changes = _differences(config, _one_spelling(info.config), fields)
     if changes:
-        await _update(f"change consumer {name}", changes, link, lambda: link.js.add_consumer(STREAM, wanted))
+        await _update(f"change consumer {name}", changes, link, lambda: link.js.add_consumer(STREAM, config))
 
 
-async def _update(what: str, changes: dict[str, Any], link: Link, request: Any) -> None:
+async def _update(action: str, changes: dict[str, Any], link: Link, request: Any) -> None:
     named = ", ".join(f"{field} to {value!r}" for field, value in changes.items())
     try:
-        await link.retried(f"{what} ({named})", request)
+        await link.retried(f"{action} ({named})", request)
     except NotFoundError as error:
-        raise BusError(f"somebody deleted it while it was asked to {what}: try again") from error
+        raise BusError(f"somebody deleted it while it was asked to {action}: try again") from error
 
 
 def _one_spelling(config: api.ConsumerConfig) -> api.ConsumerConfig:
@@ -109,11 +109,11 @@ def _one_spelling(config: api.ConsumerConfig) -> api.ConsumerConfig:
     return config
 
 
-def _differences(wanted: Any, found: Any, fields: tuple[str, ...]) -> dict[str, Any]:
+def _differences(config: Any, existing: Any, fields: tuple[str, ...]) -> dict[str, Any]:
     return {
-        field: getattr(wanted, field)
+        field: getattr(config, field)
         for field in fields
-        if _plain(getattr(wanted, field)) != _plain(getattr(found, field))
+        if _plain(getattr(config, field)) != _plain(getattr(existing, field))
     }
 
 

@@ -47,12 +47,12 @@ def session_filter(session: str | None) -> str:
 
 def role_filters(pool: str, kinds: Sequence[type[Event]], session: str | None = None) -> list[str]:
     """What a role answers: ``ks.v1.*.<pool>.<tag>`` for each kind, sorted; every tag if ``kinds`` is empty."""
-    where = ANY if session is None else _token("session", session)
+    session_token = ANY if session is None else _token("session", session)
     pool = pool if pool == ANY else _token("pool", pool)
-    if not kinds and where == pool == ANY:
+    if not kinds and session_token == pool == ANY:
         return [STREAM_SUBJECT]
     tags = sorted({_tag_token(event_tag(kind)) for kind in kinds}) or [ANY]
-    return [f"ks.v1.{where}.{pool}.{tag}" for tag in tags]
+    return [f"ks.v1.{session_token}.{pool}.{tag}" for tag in tags]
 
 
 def durable_name(pool: str, role: str, session: str | None = None) -> str:
@@ -85,17 +85,17 @@ def _tag_token(tag: str) -> str:
     return tag.replace(".", "-")
 
 
-def _token(what: str, name: str) -> str:
+def _token(kind: str, name: str) -> str:
     if not _TOKEN.fullmatch(name):
         raise InputError(
-            f"{what} {_shown(name)} is not a usable name: use letters, digits, '_' and '-', at most 128 of them"
+            f"{kind} {_shown(name)} is not a usable name: use letters, digits, '_' and '-', at most 128 of them"
         )
     return name
 
 
-def _plain(what: str, name: str) -> str:
+def _plain(kind: str, name: str) -> str:
     if not _PLAIN.fullmatch(name):
-        raise InputError(f"{what} {_shown(name)} is not a usable name: use letters, digits and '-', at most 64 of them")
+        raise InputError(f"{kind} {_shown(name)} is not a usable name: use letters, digits and '-', at most 64 of them")
     return name
 
 

@@ -39,7 +39,7 @@ def session_ids(incomplete: str) -> list[str]:
 
 def question_names(incomplete: str) -> list[str]:
     """The library's questions whose name begins with ``incomplete``."""
-    return [one.name for one in questions() if one.name.startswith(incomplete)]
+    return [question.name for question in questions() if question.name.startswith(incomplete)]
 
 
 def python_files(incomplete: str) -> list[str]:
@@ -50,9 +50,9 @@ def python_files(incomplete: str) -> list[str]:
     folder, slash, stem = incomplete.rpartition("/")
     start = folder + slash
     try:
-        found = sorted(path for path in Path(start or ".").iterdir() if path.name.startswith(stem))
+        paths = sorted(path for path in Path(start or ".").iterdir() if path.name.startswith(stem))
     except OSError:
         return []
-    files = [f"{start}{path.name}" for path in found if path.suffix == ".py"]
-    folders = [f"{start}{path.name}/" for path in found if path.is_dir() and path.name[0] not in "._"]
+    files = [f"{start}{path.name}" for path in paths if path.suffix == ".py"]
+    folders = [f"{start}{path.name}/" for path in paths if path.is_dir() and path.name[0] not in "._"]
     return files and files + folders

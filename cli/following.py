@@ -11,12 +11,12 @@ from .interrupts import Interrupts
 async def follow(search: Search, display: Display, interrupts: Interrupts) -> None:
     """Show every event of ``search``. The first Ctrl-C closes the session, the second gives up waiting for that."""
     display.opened(search)
-    asked: set[asyncio.Task[None]] = set()
+    stop_tasks: set[asyncio.Task[None]] = set()
 
     def stop() -> None:
         closed = search.graph.closed is not None
         display.notice("leaving" if closed else "closing the session (Ctrl-C again to leave at once)")
-        asked.add(asyncio.ensure_future(search.stop("interrupted")))
+        stop_tasks.add(asyncio.ensure_future(search.stop("interrupted")))
 
     attending = asyncio.create_task(search.attend(display.waiting), name="attendance")
     try:
@@ -25,7 +25,7 @@ async def follow(search: Search, display: Display, interrupts: Interrupts) -> No
                 display.show(envelope, event)
                 if isinstance(event, SessionClosed) and search.awaits_baselines:
                     display.notice("nothing was timed: waiting for the baselines (Ctrl-C to leave)")
-            if search.awaits_baselines and not asked:
+            if search.awaits_baselines and not stop_tasks:
                 display.notice("ended without the baselines: they were not timed in time")
     finally:
         attending.cancel()

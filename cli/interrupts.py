@@ -26,7 +26,7 @@ class Interrupts:
         self._task = task
         self._loop = loop
         self._polite: Callable[[], None] | None = None
-        self._asked = False
+        self._stop_requested = False
 
     @contextmanager
     def politely(self, ask: Callable[[], None], patience_s: float = PATIENCE_S) -> Iterator[None]:
@@ -39,10 +39,10 @@ class Interrupts:
 
     def arrived(self) -> None:
         """A signal came."""
-        if self._polite is None or self._asked:
+        if self._polite is None or self._stop_requested:
             self._cancel()
             return
-        self._asked = True
+        self._stop_requested = True
         polite = self._polite
         self._loop.call_later(self._patience_s, lambda: self._cancel() if self._polite is polite else None)
         polite()

@@ -132,8 +132,8 @@ def _status(error: BaseException) -> int:
             return EXIT_INTERRUPTED
         case OSError() if error.filename or error.errno:
             # A disk that fills up or a folder that is taken away, wherever it is noticed first.
-            where = f"{error.filename}: " if error.filename else ""
-            return _say(f"{where}{error.strerror}; KERNELSWARM_HOME chooses another disk or folder", EXIT_BAD_INPUT)
+            prefix = f"{error.filename}: " if error.filename else ""
+            return _say(f"{prefix}{error.strerror}; KERNELSWARM_HOME chooses another disk or folder", EXIT_BAD_INPUT)
         case _:
             raise error
 

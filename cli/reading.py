@@ -24,11 +24,11 @@ def nothing_in(home: Path) -> str:
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """``; did you mean …?`` for the most similar of ``names``, or nothing."""
-    known = {one.casefold(): one for one in names}
+    by_casefold = {original.casefold(): original for original in names}
     meant = name.casefold()
-    begun = [one for one in known if meant and one.startswith(meant)]
-    near = begun or difflib.get_close_matches(meant, known, cutoff=0.5)
-    return f"; did you mean {known[near[0]]!r}?" if near else ""
+    begun = [folded for folded in by_casefold if meant and folded.startswith(meant)]
+    near = begun or difflib.get_close_matches(meant, by_casefold, cutoff=0.5)
+    return f"; did you mean {by_casefold[near[0]]!r}?" if near else ""
 
 
 async def recorded_session(home: Path, session: str, bus: Bus | None, *, to_end: bool = True) -> RecordedSession:
@@ -50,10 +50,10 @@ async def recorded_session(home: Path, session: str, bus: Bus | None, *, to_end:
 
 async def unknown_session(home: Path, session: str, bus: Bus | None) -> InputError:
     """What to say of a session that the log does not have."""
-    known = [row.session for row in await store.sessions(home, bus=bus, limit=MANY)]
-    if not known and bus is None:
+    sessions = [row.session for row in await store.sessions(home, bus=bus, limit=MANY)]
+    if not sessions and bus is None:
         return InputError(f"there is no session {session!r}: {nothing_in(home)}")
-    hint = nearest(session, known) or "; `kernelswarm sessions` lists them"
+    hint = nearest(session, sessions) or "; `kernelswarm sessions` lists them"
     return InputError(f"there is no session {session!r}{hint}")
 
 
@@ -64,9 +64,9 @@ async def warn_if_damaged(home: Path, nats: str = "") -> None:
     What they answered stands, and so does their exit status.
     """
     try:
-        found = await store.verify_small(home) if not nats else None
-        if found is not None:
-            found.check()
+        verification = await store.verify_small(home) if not nats else None
+        if verification is not None:
+            verification.check()
     except LogBusyError:
         return
     except StoreError as error:
@@ -81,8 +81,8 @@ async def check_known(home: Path, session: str, bus: Bus | None) -> None:
     """
     if bus is None and not log_path(home).exists():
         raise InputError(f"there is no session {session!r}: {nothing_in(home)}")
-    found = await store.run_sql(home, "SELECT 1 FROM events WHERE session = ? LIMIT 1", params=(session,), bus=bus)
-    if not found.rows:
+    table = await store.run_sql(home, "SELECT 1 FROM events WHERE session = ? LIMIT 1", params=(session,), bus=bus)
+    if not table.rows:
         raise await unknown_session(home, session, bus)
 
 
@@ -98,7 +98,7 @@ async def event_of(past: RecordedSession, name: str, home: Path, bus: Bus | None
         place = int(name) if name.isdecimal() and len(name) < 19 else 0
         where = "WHERE session <> ? AND (id = ? OR seq = ?) ORDER BY seq LIMIT 1"
         sql = f"SELECT session FROM events {where}"
-        found = await store.run_sql(home, sql, params=(past.id, name.lower(), place), bus=bus)
-        if not found.rows:
+        table = await store.run_sql(home, sql, params=(past.id, name.lower(), place), bus=bus)
+        if not table.rows:
             raise
-        raise InputError(f"{error}; it is one of session {found.rows[0][0]}") from error
+        raise InputError(f"{error}; it is one of session {table.rows[0][0]}") from error

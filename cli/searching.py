@@ -69,13 +69,13 @@ def search(order: Ordered) -> int:
                 roles=roles,
                 origin=order.origin,
                 on_notice=display.notice,
-            ) as found:
+            ) as running_search:
                 if order.out_dir is not None:
-                    keep_folder(order.home, found.session, order.out_dir)
-                for note in found.notes:
+                    keep_folder(order.home, running_search.session, order.out_dir)
+                for note in running_search.notes:
                     display.say(note)
-                await follow(found, display, interrupts)
-                return write_result(found, order.out_dir or order.home / "sessions" / found.session)
+                await follow(running_search, display, interrupts)
+                return write_result(running_search, order.out_dir or order.home / "sessions" / running_search.session)
 
     result = run_interruptible(run)
     if order.json:

@@ -24,7 +24,7 @@ def mistake(error: Any) -> str:
 def _given(error: Any) -> str:
     """What stands behind the option, as a word behind a blank; empty if the library does not say."""
     refused = getattr(error.__cause__, "errors", None)
-    return "".join(f" {one['input']!r}" for one in refused()[:1]) if callable(refused) else ""
+    return "".join(f" {detail['input']!r}" for detail in refused()[:1]) if callable(refused) else ""
 
 
 def _to_give(error: Any) -> str:
@@ -32,8 +32,8 @@ def _to_give(error: Any) -> str:
     choices = re.findall(r"^\t(\w+),?$", error.format_message(), re.MULTILINE)
     if choices:
         return f"choose one of {', '.join(choices)}"
-    told = (error.param.help or "").rstrip(".")
-    named, _, rest = told.partition("; ") if "; " in told else told.partition(": ")
+    help_text = (error.param.help or "").rstrip(".")
+    named, _, rest = help_text.partition("; ") if "; " in help_text else help_text.partition(": ")
     return rest or named[:1].lower() + named[1:]
 
 
@@ -46,5 +46,5 @@ def _unusable(name: str, given: str, message: str) -> str:
     for kind, advice in _KINDS.items():
         if kind in message:
             return f"{name}{given}: {advice}"
-    told = message.removeprefix("Value error, ").replace("Input should be", "it must be")
-    return f"{name}{given}: {told.rstrip('.')}"
+    reason = message.removeprefix("Value error, ").replace("Input should be", "it must be")
+    return f"{name}{given}: {reason.rstrip('.')}"

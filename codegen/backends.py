@@ -21,7 +21,7 @@ T = TypeVar("T", Features, GpuFeatures)
 def joined(features: Sequence[T]) -> T:
     """What matters to one of several passes matters to a candidate of all."""
     first, *others = features
-    values = {f.name: max(getattr(one, f.name) for one in features) for f in fields(first)}
+    values = {f.name: max(getattr(pass_features, f.name) for pass_features in features) for f in fields(first)}
     return replace(first, **values) if others else first
 
 
@@ -80,10 +80,12 @@ class CppWriter:
         self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf, backward: Graph | None = None
     ) -> Tunables | None:
         """See :class:`Writer`."""
-        passes = [(one, plan_of(one, Settings())) for one in (graph, backward) if one is not None]
+        passes = [
+            (pass_graph, plan_of(pass_graph, Settings())) for pass_graph in (graph, backward) if pass_graph is not None
+        ]
         if not any(plan.kernels for _, plan in passes):
             return None
-        features = joined([features_of(one, plan) for one, plan in passes])
+        features = joined([features_of(pass_graph, plan) for pass_graph, plan in passes])
         return domains(replace(features, error_bound=error_bound), hardware)
 
     def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
@@ -106,10 +108,14 @@ class TritonWriter:
         self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf, backward: Graph | None = None
     ) -> Tunables | None:
         """See :class:`Writer`."""
-        passes = [(one, gpu_plan(one, GpuSettings())) for one in (graph, backward) if one is not None]
+        passes = [
+            (pass_graph, gpu_plan(pass_graph, GpuSettings()))
+            for pass_graph in (graph, backward)
+            if pass_graph is not None
+        ]
         if not any(has_kernels(plan) for _, plan in passes):
             return None
-        features = joined([gpu_features(one, plan) for one, plan in passes])
+        features = joined([gpu_features(pass_graph, plan) for pass_graph, plan in passes])
         return gpu_domains(replace(features, error_bound=error_bound), hardware)
 
     def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:

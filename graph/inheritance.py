@@ -44,31 +44,31 @@ async def inherited_at(origin: Origin | None, read: ReadSession) -> list[Told]:
         if origin.session in seen:
             raise KernelswarmError(f"session {origin.session} is its own ancestor: the log is damaged")
         seen.add(origin.session)
-        part = known(origin, await read(origin.session))
+        part = parent_events(origin, await read(origin.session))
         parts.append(part)
         first = part[0][1]
         if not isinstance(first, SessionOpened):
             raise KernelswarmError(f"session {origin.session} was forked, but its opening event is not in this log")
         origin = first.origin
-    return [told for part in reversed(parts) for told in part]
+    return [entry for part in reversed(parts) for entry in part]
 
 
-def known(origin: Origin, envelopes: Iterable[Envelope]) -> list[Told]:
+def parent_events(origin: Origin, envelopes: Iterable[Envelope]) -> list[Told]:
     """The parent's events up to and with the one it was forked at; each id once.
 
     Raises:
         KernelswarmError: that event is not among them.
     """
-    found: dict[str, Told] = {}
+    entries: dict[str, Told] = {}
     for envelope in envelopes:
         event = envelope.event()
-        if event is None or envelope.id in found:
+        if event is None or envelope.id in entries:
             continue
-        found[envelope.id] = envelope, event
+        entries[envelope.id] = envelope, event
         if envelope.id == origin.at or (not origin.at and is_diagnosis(envelope, event, origin.node)):
-            return list(found.values())
-    where = f"event {origin.at}" if origin.at else f"a diagnosis of node {origin.node}"
-    raise KernelswarmError(f"session {origin.session} was forked at {where}, which is not in this log: import it")
+            return list(entries.values())
+    fork_point = f"event {origin.at}" if origin.at else f"a diagnosis of node {origin.node}"
+    raise KernelswarmError(f"session {origin.session} was forked at {fork_point}, which is not in this log: import it")
 
 
 def is_diagnosis(envelope: Envelope, event: Event, node: str) -> bool:
@@ -103,12 +103,12 @@ def inherit(opened: SessionOpened, before: Iterable[Told]) -> Inheritance:
             openings[envelope.session] = event
         elif envelope.node and (isinstance(event, NodePlanned) or envelope.node in records):
             records.setdefault(envelope.node, NodeRecord(envelope.node, envelope.session)).apply(envelope, event)
-    told = {name: record for name, record in records.items() if record.diagnosis is not None}
-    starts = (opened.origin.node,) if opened.origin.node else _fittest(told.values())
-    for record in told.values():
+    nodes = {name: record for name, record in records.items() if record.diagnosis is not None}
+    starts = (opened.origin.node,) if opened.origin.node else _fittest(nodes.values())
+    for record in nodes.values():
         if not comparable(openings.get(record.session), opened):
             _forget_measurements(record)
-    return Inheritance(told, starts[: max(1, opened.budget)], max(map(_number, records), default=0))
+    return Inheritance(nodes, starts[: max(1, opened.budget)], max(map(_number, records), default=0))
 
 
 def comparable(a: SessionOpened | None, b: SessionOpened) -> bool:

@@ -51,8 +51,8 @@ class NodeRecord:
     @property
     def fitness(self) -> float:
         """Median speedup against the best baseline, of the confirmation where there was one; 0 if wrong or unknown."""
-        told = self.confirmation_diagnosis or self.diagnosis
-        return told.fitness if told else 0.0
+        diagnosis = self.confirmation_diagnosis or self.diagnosis
+        return diagnosis.fitness if diagnosis else 0.0
 
     @property
     def state(self) -> str:

@@ -16,7 +16,7 @@ TYPICAL_S = 10.0
 """What a look takes, while none has been seen: two profilers load the candidate and call it, one after the other."""
 
 
-def wanted(opened: SessionOpened) -> bool:
+def uses_profilers(opened: SessionOpened) -> bool:
     """Whether a session looks into candidates at all."""
     return bool(opened.policy_options.get("looks", 1))
 
@@ -32,15 +32,15 @@ def worth_a_look(graph: SearchGraph, node: str, report: ProfileReport, *, finali
     """
     if report.verdict is not Verdict.correct or report.timing is None:
         return False
-    if graph.opened is not None and not wanted(graph.opened):
+    if graph.opened is not None and not uses_profilers(graph.opened):
         return False
     record = graph.nodes.get(node, NodeRecord(node))
     if seen(record) is not None:
         return False
     if finalist:
         against = graph.opened.against if graph.opened is not None else "best"
-        others = (other.confirmation for other in graph.own() if other.name != node)
-        return all(_median(report, against) >= _median(other, against) for other in others)
+        confirmations = (other.confirmation for other in graph.own() if other.name != node)
+        return all(_median(report, against) >= _median(confirmation, against) for confirmation in confirmations)
     return _affordable(graph, node, report) and _promising(graph, record, report)
 
 
@@ -52,9 +52,9 @@ def seen(record: NodeRecord) -> DeviceProfile | None:
 
 def _affordable(graph: SearchGraph, node: str, report: ProfileReport) -> bool:
     timed = [report, *(record.profile_report for record in graph.own() if record.profile_report is not None)]
-    looks = [one.device.seconds for one in timed if one.device is not None]
+    looks = [profile.device.seconds for profile in timed if profile.device is not None]
     promised = _promised(graph, node, looks, len(timed))
-    return sum(looks) + promised <= SHARE * sum(one.seconds for one in timed)
+    return sum(looks) + promised <= SHARE * sum(profile.seconds for profile in timed)
 
 
 def _promised(graph: SearchGraph, node: str, looks: Sequence[float], timed: int) -> float:

@@ -42,14 +42,14 @@ class ArtifactCache:
         self._sweep()
         path = self.folder / f"{key}{self._suffix}"
         try:
-            kept = decode(path.with_suffix(".json").read_bytes(), _Kept)
+            note = decode(path.with_suffix(".json").read_bytes(), _Kept)
             data = path.read_bytes()
         except (FileNotFoundError, msgspec.DecodeError):
             return None
-        (artifact,) = kept.report.artifacts
-        if kept.machine != machine or artifact.sha256 != sha256(data):
+        (artifact,) = note.report.artifacts
+        if note.machine != machine or artifact.sha256 != sha256(data):
             return None
-        return msgspec.structs.replace(kept.report, cached=True), {artifact.sha256: path}
+        return msgspec.structs.replace(note.report, cached=True), {artifact.sha256: path}
 
     def keep(
         self, key: str, built: Path, report: CompileReport, machine: list[str]

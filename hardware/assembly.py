@@ -22,8 +22,8 @@ def language_of(source: str, preferred: str) -> str:
     except Refused:
         return preferred
     stored = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    found = (name for mark, name in (("CUDA_SOURCE", cuda.NAME), ("CPP_SOURCE", "cpp")) if mark in stored)
-    return next(found, triton.NAME if has_kernels(source) else preferred)
+    languages = (name for mark, name in (("CUDA_SOURCE", cuda.NAME), ("CPP_SOURCE", "cpp")) if mark in stored)
+    return next(languages, triton.NAME if has_kernels(source) else preferred)
 
 
 def language_taken(source: str, pool: Pool, path: Path) -> str:

@@ -133,15 +133,15 @@ class _Converter:
     def _output(self, node: Any) -> Node:
         flat = node.args[0] if isinstance(node.args[0], list | tuple) else [node.args[0]]
         results, left = flat[: self.traced.results], flat[self.traced.results :]
-        placeholders = [one for one in self.module.graph.nodes if one.op == "placeholder"]
+        placeholders = [fx_node for fx_node in self.module.graph.nodes if fx_node.op == "placeholder"]
         inputs = [p for p, i in zip(placeholders, self.traced.positions, strict=False) if _is_tensor(self.inputs[i])]
         holders = [*placeholders[len(self.traced.positions) :], *inputs]
         for holder, value in zip(holders, left, strict=bool(left)):
             if value is not holder:
                 self._write(holder, value)
         listed = [self._arg(item) for item in results]
-        for place, other in self.traced.same.items():
-            holder = self.names[holders[other - len(results)].name]
+        for place, position in self.traced.same.items():
+            holder = self.names[holders[position - len(results)].name]
             listed[place] = Ref(name=holder) if holder in self.written else listed[place]
         return Node(name="output", op="output", target=self.traced.structure, args=tuple(listed), kwargs=self.written)
 
@@ -174,8 +174,8 @@ class _Converter:
         others = Items(items=tuple(names[1:])) if names[1:] else None
         return Node(name=name, op="param", target=names[0], values=(self._meta(value),), literal=others)
 
-    def _unique(self, name: str, wanted: str = "") -> str:
-        new = wanted or f"{self.prefix}{name}"
+    def _unique(self, name: str, preferred: str = "") -> str:
+        new = preferred or f"{self.prefix}{name}"
         while new in self.labels or new in self.names.values():
             new = f"{new}_"
         self.names[name] = new
@@ -244,8 +244,8 @@ class _Converter:
     def _with_names(self, expr: Any) -> Any:
         """``expr`` with a name for everything in it that index arithmetic knows nothing of."""
         parts = expr.atoms(*_rounding())
-        found = {part for part in parts if {str(s) for s in part.free_symbols} <= self.symbols.keys()}
-        outer = [part for part in found if not any(part is not other and other.has(part) for other in found)]
+        terms = {part for part in parts if {str(s) for s in part.free_symbols} <= self.symbols.keys()}
+        outer = [part for part in terms if not any(part is not term and term.has(part) for term in terms)]
         for part in sorted(outer, key=str):
             if part not in self.computed:
                 text = python_text(part)
@@ -258,9 +258,9 @@ class _Converter:
     def _value(self, text: str) -> int:
         return int(eval(text, {"math": math}, {name: source.example for name, source in self.symbols.items()}))
 
-    def _note(self, size: Any, where: str) -> None:
+    def _note(self, size: Any, name: str) -> None:
         if hasattr(size, "node"):
-            self.read.setdefault(size.node._expr, where)
+            self.read.setdefault(size.node._expr, name)
 
     def _decided(self) -> tuple[str, ...]:
         """The guards that are more than whether operands fit, over what the inputs are called."""
@@ -270,8 +270,8 @@ class _Converter:
             return ()
         package = Path(torch.__file__).parent
         inner = tuple(str(package / name) for name in _ARITHMETIC)
-        names = {symbol: type(symbol)(where, integer=True) for symbol, where in self.read.items()}
-        found = []
+        names = {symbol: type(symbol)(name, integer=True) for symbol, name in self.read.items()}
+        guards = []
         for guard in self.shape_env.guards:
             line, expr = guard.sloc.framework_loc, guard.expr
             is_equation = all(side in names for side in expr.args)
@@ -281,19 +281,19 @@ class _Converter:
                 continue
             text = python_text(expr.xreplace(names))
             if not (line.filename.startswith(str(package)) and _EMPTY.search(text)):
-                found.append(text)
-        return tuple(dict.fromkeys(found))
+                guards.append(text)
+        return tuple(dict.fromkeys(guards))
 
     def _guards(self) -> tuple[str, ...]:
         if self.shape_env is None:
             return ()
-        found = []
+        guards = []
         for guard in self.shape_env.guards:
             expr = self.shape_env.simplify(guard.expr)
             if str(expr) == "True" or not {str(s) for s in expr.free_symbols} <= set(self.symbols):
                 continue
-            found.append(python_text(expr))
-        return tuple(dict.fromkeys(found))
+            guards.append(python_text(expr))
+        return tuple(dict.fromkeys(guards))
 
 
 def python_text(expr: Any) -> str:

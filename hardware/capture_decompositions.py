@@ -21,7 +21,7 @@ def decompositions() -> dict[Any, Any]:
 
     aten = torch.ops.aten
     table = dict(core_aten_decompositions())
-    wanted = [
+    names = [
         "_softmax",
         "_log_softmax",
         "native_layer_norm",
@@ -79,8 +79,8 @@ def decompositions() -> dict[Any, Any]:
         "_native_batch_norm_legit_functional",
         *_BACKWARD,
     ]
-    found = [getattr(aten, name) for name in wanted if hasattr(aten, name)]
-    table.update(get_decompositions(found))
+    operators = [getattr(aten, name) for name in names if hasattr(aten, name)]
+    table.update(get_decompositions(operators))
     table[aten.native_group_norm.default] = _group_norm
     for op in list(table):
         if any(part in str(op) for part in _WHOLE):

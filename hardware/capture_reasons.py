@@ -43,8 +43,8 @@ def why_not_captured(errors: Sequence[Exception]) -> str:
         return str(own[0])
     by_values = [error for error in errors if type(error).__name__ in _BY_VALUES or "data-dependent" in str(error)]
     if by_values:
-        where = _first_place([*by_values, *errors])
-        return f"the reference makes Python numbers or conditions of its tensors' values{where}: no graph can hold that"
+        place = _first_place([*by_values, *errors])
+        return f"the reference makes Python numbers or conditions of its tensors' values{place}: no graph can hold that"
     if any(isinstance(error, RecursionError) for error in errors):
         return "the reference calls operators in too deep a chain to be traced"
     return f"PyTorch cannot trace the reference{_first_place(errors)}: {_first_sentence(errors[0])}"

@@ -85,11 +85,11 @@ def pad_circular(x: Any, pad: Sequence[Any]) -> Any:
     for k in range(len(pad) // 2):
         dim, front, back = x.ndim - 1 - k, pad[2 * k], pad[2 * k + 1]
         first, last = max(-front, 0), max(-back, 0)
-        kept = x.narrow(dim, first, x.shape[dim] - first - last) if first or last else x
-        size = kept.shape[dim]
-        before = [kept.narrow(dim, size - front, front)] if front > 0 else []
-        after = [kept.narrow(dim, 0, back)] if back > 0 else []
-        x = torch.cat([*before, kept, *after], dim) if before or after else kept
+        cropped = x.narrow(dim, first, x.shape[dim] - first - last) if first or last else x
+        size = cropped.shape[dim]
+        before = [cropped.narrow(dim, size - front, front)] if front > 0 else []
+        after = [cropped.narrow(dim, 0, back)] if back > 0 else []
+        x = torch.cat([*before, cropped, *after], dim) if before or after else cropped
     return x
 
 
@@ -116,8 +116,8 @@ def _replacements() -> list[tuple[Any, str, Callable[..., Any]]]:
     """Functions that know numbers only: where they are, and what stands for them if a size is a symbol."""
     import torch
 
-    found = [(math, name, getattr(torch, f"_sym_{name}")) for name in _FUNCTIONS]
-    return [*found, (math, "pow", _power), (torch, "tensor", _scalar), (torch, "linspace", _linspace)]
+    replacements = [(math, name, getattr(torch, f"_sym_{name}")) for name in _FUNCTIONS]
+    return [*replacements, (math, "pow", _power), (torch, "tensor", _scalar), (torch, "linspace", _linspace)]
 
 
 def _power(base: Any, exponent: Any) -> Any:

@@ -89,8 +89,8 @@ def check_writes(target: Any, tensors: list[Any]) -> None:
             raise UnwritableState(_sentence(attribute_name(target, tensor)))
 
 
-def _sentence(what: str) -> str:
-    return f"the reference changes {what}, which generated kernels cannot write"
+def _sentence(subject: str) -> str:
+    return f"the reference changes {subject}, which generated kernels cannot write"
 
 
 def _attributes(target: Any) -> dict[str, tuple[Any, list[Any] | None]]:
@@ -99,12 +99,12 @@ def _attributes(target: Any) -> dict[str, tuple[Any, list[Any] | None]]:
 
     if not isinstance(target, torch.nn.Module):
         return {}
-    found = {}
+    attributes = {}
     for path, module in target.named_modules():
         for name, value in vars(module).items():
             if name not in ("_parameters", "_buffers", "_modules", "_flat_weights", "_flat_weight_refs"):
-                found[f"{path}.{name}".lstrip(".")] = value, _items(value)
-    return found
+                attributes[f"{path}.{name}".lstrip(".")] = value, _items(value)
+    return attributes
 
 
 def _items(value: Any) -> list[Any] | None:

@@ -57,13 +57,13 @@ def find_compilers(pool: Pool) -> tuple[Compiler, ...]:
     A pool that names its compiler gets that one and no other.
     """
     named = [pool.compiler] if pool.compiler else [os.environ.get("CXX", ""), *CANDIDATES]
-    found: dict[str, Compiler] = {}
+    compilers: dict[str, Compiler] = {}
     for name in named:
         path = shutil.which(name) if name else None
         compiler = None if path is None else _ask(path, Path(path).stat().st_mtime_ns)
         if compiler is not None:
-            found.setdefault(str(compiler), compiler)
-    return tuple(found.values())
+            compilers.setdefault(str(compiler), compiler)
+    return tuple(compilers.values())
 
 
 def find_compiler(pool: Pool) -> Compiler:

@@ -30,11 +30,11 @@ def model_name(root: Path = ROOT) -> str:
 def instruction_sets(root: Path = ROOT) -> tuple[str, ...]:
     """Those of :data:`KNOWN_SETS` that the processor has, sorted."""
     fields = _cpuinfo(root)
-    said = (fields.get("flags") or fields.get("Features") or "").split()
-    said += _sysctl("machdep.cpu.features machdep.cpu.leaf7_features").lower().replace(".", "_").split()
-    if "asimd" in said or platform.machine() == "arm64":
-        said += ["asimd", "neon"]
-    return tuple(sorted(set(said) & set(KNOWN_SETS)))
+    flags = (fields.get("flags") or fields.get("Features") or "").split()
+    flags += _sysctl("machdep.cpu.features machdep.cpu.leaf7_features").lower().replace(".", "_").split()
+    if "asimd" in flags or platform.machine() == "arm64":
+        flags += ["asimd", "neon"]
+    return tuple(sorted(set(flags) & set(KNOWN_SETS)))
 
 
 def vector_bytes(isa: tuple[str, ...]) -> int:

@@ -47,7 +47,7 @@ def floor_of(facts: ProblemFacts, hardware: HardwareFacts, copies: int) -> Floor
 def _of_bytes(facts: ProblemFacts, hardware: HardwareFacts, copies: int) -> Floor:
     needed = facts.work.needed_bytes
     # What is written may stay in the last-level cache of a device beyond the end of the call.
-    needed -= max((one.l2_bytes for one in hardware.accelerators), default=0)
+    needed -= max((accelerator.l2_bytes for accelerator in hardware.accelerators), default=0)
     if needed <= 0 or not (hardware.bandwidths or hardware.accelerators):
         return Floor(0.0, "")
     written = facts.work.write_bytes

@@ -203,9 +203,9 @@ def _restored(
     lists: Sequence[tuple[list[Any], list[Any]]],
 ) -> str:
     """Give the module back the attributes that it had; the name of one that a call had changed, or nothing."""
-    appended = [id(value) for value, kept in lists if len(value) != len(kept)]
-    for value, kept in lists:
-        value[:] = kept  # a recurrent module's weights as well, which a traced call replaces
+    appended = [id(value) for value, items in lists if len(value) != len(items)]
+    for value, items in lists:
+        value[:] = items  # a recurrent module's weights as well, which a traced call replaces
     changed = ""
     for part, (_, now), (_, then) in zip(operator.modules() if before else (), settings(operator), before, strict=True):
         for key in now.keys() | then.keys():

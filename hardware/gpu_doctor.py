@@ -26,26 +26,32 @@ WITHOUT_TRACE = "diagnoses then know no launch gaps and no numbers of kernels"
 def examine_gpu(pool: Pool, home: Path) -> list[Check]:
     """Look at driver, devices, torch, Triton, NVRTC and what each profiler is permitted; takes about 20 seconds."""
     try:
-        found = find_devices()
+        gpu_facts = find_devices()
     except PoolError as error:
         way_out = "without a GPU this machine can compile for the pool, not time (`swarm --roles compiler=1`)"
         return [Check("gpu", Status.fail, str(error), way_out), *_compilers()]
-    return [_devices(pool, found), _clocks(pool, found), _torch(), *_compilers(), *_profilers(pool, found, home)]
+    return [
+        _devices(pool, gpu_facts),
+        _clocks(pool, gpu_facts),
+        _torch(),
+        *_compilers(),
+        *_profilers(pool, gpu_facts, home),
+    ]
 
 
-def _devices(pool: Pool, found: Found) -> Check:
+def _devices(pool: Pool, gpu_facts: Found) -> Check:
     try:
-        devices = chosen(found.accelerators, pool, os.environ)
+        devices = chosen(gpu_facts.accelerators, pool, os.environ)
     except PoolError as error:
         return Check("gpu", Status.fail, str(error), "use a pool whose target this machine has")
     first = devices[0]
     detail = f"{len(devices)} x {first.name}, {first.target}, {first.memory_bytes / 1e9:.0f} GB"
-    return Check("gpu", Status.ok, f"{detail}; driver {found.driver}, CUDA up to {found.cuda}")
+    return Check("gpu", Status.ok, f"{detail}; driver {gpu_facts.driver}, CUDA up to {gpu_facts.cuda}")
 
 
-def _clocks(pool: Pool, found: Found) -> Check:
+def _clocks(pool: Pool, gpu_facts: Found) -> Check:
     try:
-        device = chosen(found.accelerators, pool, os.environ)[0]
+        device = chosen(gpu_facts.accelerators, pool, os.environ)[0]
         now = read_clocks(device.uuid)
     except PoolError as error:
         return Check("gpu clocks", Status.warn, str(error), "throttling will go unnoticed")
@@ -57,18 +63,18 @@ def _clocks(pool: Pool, found: Found) -> Check:
 
 def _torch() -> Check:
     code = "import torch; print(torch.__version__, torch.version.cuda, torch.cuda.is_available())"
-    said = _said([sys.executable, "-P", "-c", code])
-    if said.endswith("True"):
-        return Check("torch on the gpu", Status.ok, said.rpartition(" ")[0].replace(" ", ", CUDA "))
-    return Check("torch on the gpu", Status.fail, said, "`pip install torch` (the CUDA build that the driver runs)")
+    output = _last_line([sys.executable, "-P", "-c", code])
+    if output.endswith("True"):
+        return Check("torch on the gpu", Status.ok, output.rpartition(" ")[0].replace(" ", ", CUDA "))
+    return Check("torch on the gpu", Status.fail, output, "`pip install torch` (the CUDA build that the driver runs)")
 
 
 def _compilers() -> list[Check]:
     triton = installed("triton")
-    found = (
+    triton_check = (
         Check("triton", Status.ok, triton) if triton else _missing("triton", "not installed", "`pip install triton`")
     )
-    return [found, _c_compiler(), _nvrtc(), _tool("cuobjdump", find_tool)]
+    return [triton_check, _c_compiler(), _nvrtc(), _tool("cuobjdump", find_tool)]
 
 
 def _c_compiler() -> Check:
@@ -81,10 +87,10 @@ def _c_compiler() -> Check:
 def _nvrtc() -> Check:
     code = f"{NVRTC}\nlibrary = _nvrtc_library()\na, b = ctypes.c_int(), ctypes.c_int()\n"
     code += "library.nvrtcVersion(ctypes.byref(a), ctypes.byref(b)); print(f'{a.value}.{b.value}')"
-    said = _said([sys.executable, "-P", "-c", code]).removeprefix("RuntimeError: ")
-    if said.replace(".", "").isdecimal():
-        return Check("nvrtc", Status.ok, said)
-    return Check("nvrtc", Status.warn, said, "`pip install nvidia-cuda-nvrtc`: without it there is no CUDA C++")
+    output = _last_line([sys.executable, "-P", "-c", code]).removeprefix("RuntimeError: ")
+    if output.replace(".", "").isdecimal():
+        return Check("nvrtc", Status.ok, output)
+    return Check("nvrtc", Status.warn, output, "`pip install nvidia-cuda-nvrtc`: without it there is no CUDA C++")
 
 
 def _tool(name: str, find: Callable[[str], str]) -> Check:
@@ -94,10 +100,10 @@ def _tool(name: str, find: Callable[[str], str]) -> Check:
         return Check(name, Status.warn, "not found", str(error))
 
 
-def _profilers(pool: Pool, found: Found, home: Path) -> list[Check]:
+def _profilers(pool: Pool, gpu_facts: Found, home: Path) -> list[Check]:
     """What each profiler shows of a kernel of our own."""
     try:
-        device = chosen(found.accelerators, pool, os.environ)[0]
+        device = chosen(gpu_facts.accelerators, pool, os.environ)[0]
         seen = asyncio.run(_seen(pool, device, home))
     except (PoolError, InputError, OSError) as error:
         return [Check("profilers", Status.warn, str(error), WITHOUT_COUNTERS)]
@@ -142,7 +148,7 @@ def _missing(name: str, detail: str, way_out: str) -> Check:
     return Check(name, Status.fail, detail, way_out)
 
 
-def _said(command: list[str]) -> str:
+def _last_line(command: list[str]) -> str:
     """Last line of what a command printed, errors included."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

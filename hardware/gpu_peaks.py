@@ -57,9 +57,9 @@ def gpu_peaks(pool: Pool, device: Accelerator, driver: str, home: Path, *, refre
     )
     path = kept_path(home, pool, machine)
     with measuring(path.parent):
-        kept = None if refresh else read_kept(path, _Kept)
-        if kept is not None:
-            return kept.peaks
+        record = None if refresh else read_kept(path, _Kept)
+        if record is not None:
+            return record.peaks
         peaks = measure(device)
         write_kept(path, _Kept(machine=machine, peaks=peaks))
         return peaks
@@ -82,9 +82,9 @@ def measure(device: Accelerator) -> GpuPeaks:
     try:
         return decode(done.stdout, GpuPeaks)
     except msgspec.DecodeError:
-        said = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "it printed nothing")
+        reason = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "it printed nothing")
         raise PoolError(
-            f"cannot measure {device.name} {device.index}: {said.strip()}; it needs torch built with CUDA "
+            f"cannot measure {device.name} {device.index}: {reason.strip()}; it needs torch built with CUDA "
             f"(here is torch {installed('torch') or 'none'})"
         ) from None
 

@@ -41,14 +41,14 @@ def measured_bandwidths(properties: Any) -> tuple[list[tuple[int, float]], float
     cache = properties.L2_cache_size or 32 << 20
     sets = [size for factor in (0.125, 0.25, 0.5, 1, 2, 4, 16) if (size := int(cache * factor)) < largest] + [largest]
     pool = torch.randn(largest // 4, device="cuda")
-    found: list[tuple[int, float]] = []
+    bandwidths: list[tuple[int, float]] = []
     best = copy = 0.0
     for size in reversed(sets):
-        copy_speed, other = _bandwidths_of(pool[: size // 4], size)
+        copy_speed, direct_speed = _bandwidths_of(pool[: size // 4], size)
         copy = copy or copy_speed
-        best = max(best, copy_speed, other)
-        found.append((size, best))
-    return found[::-1], copy
+        best = max(best, copy_speed, direct_speed)
+        bandwidths.append((size, best))
+    return bandwidths[::-1], copy
 
 
 def _bandwidths_of(data: torch.Tensor, size: int) -> tuple[float, float]:
@@ -88,10 +88,10 @@ def _product(dtype: torch.dtype, side: int) -> float:
 
 def _fp8_product(side: int) -> float:
     a, b = (torch.randn(side, side, device="cuda").to(torch.float8_e4m3fn) for _ in range(2))
-    one = torch.ones((), device="cuda")
+    scale = torch.ones((), device="cuda")
 
     def multiply() -> object:
-        return torch._scaled_mm(a, b.t(), one, one, out_dtype=torch.bfloat16, use_fast_accum=True)
+        return torch._scaled_mm(a, b.t(), scale, scale, out_dtype=torch.bfloat16, use_fast_accum=True)
 
     return 2 * side**3 / _best_ms(multiply) / 1e6
 

@@ -58,12 +58,12 @@ class Statement:
 def statements(tree: ast.Module) -> Iterator[Statement]:
     """Every import statement of ``tree``, in the order of the text."""
     certain = {id(node) for node in tree.body}
-    found = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    for node in sorted(found, key=lambda node: (node.lineno, node.col_offset)):
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset)):
         yield Statement(node, id(node) in certain)
 
 
-def renamed(one: Statement, text: str, local: set[str], package: str, file: str) -> tuple[int, int, str]:
+def renamed(statement: Statement, text: str, local: set[str], package: str, file: str) -> tuple[int, int, str]:
     """Where in ``text`` the statement stands, and what to write there so that ``local`` modules are ``package``'s.
 
     It has as many lines as before.
@@ -71,17 +71,19 @@ def renamed(one: Statement, text: str, local: set[str], package: str, file: str)
     Raises:
         ProblemError: it is written in a way that cannot be changed in place.
     """
-    start, end = _offset(text, one.node.lineno, one.node.col_offset), _end(text, one.node)
+    start, end = _offset(text, statement.node.lineno, statement.node.col_offset), _end(text, statement.node)
     written = text[start:end]
-    if isinstance(one.node, ast.Import):
-        names = ", ".join(_import(alias, alias.name in local, package) for alias in one.node.names)
+    if isinstance(statement.node, ast.Import):
+        names = ", ".join(_import(alias, alias.name in local, package) for alias in statement.node.names)
         return start, end, "import " + "\\\n" * written.count("\n") + names
-    module = r"\s*\.\s*".join(map(re.escape, (one.node.module or "").split(".")))
-    match = re.compile(r"from\s*" + r"\s*".join([r"\."] * one.level) + r"\s*" + module).match(written)
+    module = r"\s*\.\s*".join(map(re.escape, (statement.node.module or "").split(".")))
+    match = re.compile(r"from\s*" + r"\s*".join([r"\."] * statement.level) + r"\s*" + module).match(written)
     if match is None:
-        raise ProblemError(f"{file} line {one.node.lineno}: write `from {one.shown} import ...` without line breaks")
+        raise ProblemError(
+            f"{file} line {statement.node.lineno}: write `from {statement.shown} import ...` without line breaks"
+        )
     space = "" if written[match.end()].isspace() else " "  # `from .import x` is Python, too
-    return start, start + match.end(), "from " + ".".join(filter(None, [package, one.node.module])) + space
+    return start, start + match.end(), "from " + ".".join(filter(None, [package, statement.node.module])) + space
 
 
 def bound(tree: ast.Module) -> set[str]:
@@ -102,8 +104,8 @@ def bound(tree: ast.Module) -> set[str]:
 
 def _assigned(statement: ast.stmt) -> set[str]:
     targets = [child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr)]
-    found = [node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
-    return {node.id for node in found if isinstance(node.ctx, ast.Store)}
+    names = [node for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+    return {node.id for node in names if isinstance(node.ctx, ast.Store)}
 
 
 def _import(alias: ast.alias, is_local: bool, package: str) -> str:

@@ -46,12 +46,12 @@ def read_kept(path: Path, kind: type[Kept]) -> Kept | None:
         return None
 
 
-def write_kept(path: Path, kept: Schema) -> None:
+def write_kept(path: Path, record: Schema) -> None:
     """Keep it, whole or not at all.
 
     Raises:
         OSError: the file cannot be written.
     """
     beside = path.with_suffix(f".{os.getpid()}.tmp")
-    beside.write_bytes(msgspec.json.format(encode(kept), indent=1))
+    beside.write_bytes(msgspec.json.format(encode(record), indent=1))
     beside.replace(path)

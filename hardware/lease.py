@@ -155,9 +155,9 @@ class Lease:
 @contextlib.asynccontextmanager
 async def counted(lease: contextlib.AbstractAsyncContextManager[None], waits: list[float]) -> AsyncIterator[None]:
     """Hold ``lease``; ``waits`` gets the seconds until it was there."""
-    asked = time.monotonic()
+    began = time.monotonic()
     async with lease:
-        waits.append(time.monotonic() - asked)
+        waits.append(time.monotonic() - began)
         yield
 
 

@@ -84,21 +84,21 @@ async def run_limited(
         OSError: the command cannot be started.
     """
     started = time.monotonic()
-    command, told = _limited(argv, limits), _Told()
-    with told:
+    command, report = _limited(argv, limits), _Told()
+    with report:
         process = await subprocesses.start(
-            *(_shut_off(command, cwd, readable, told) if readable and sys.platform == "linux" else command),
+            *(_shut_off(command, cwd, readable, report) if readable and sys.platform == "linux" else command),
             cwd=cwd,
             env={**clean_environment(), "TMPDIR": str(cwd), "HOME": str(cwd), **(environment or {})},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
-            pass_fds=(told.into,),
+            pass_fds=(report.into,),
         )
         if limits.niceness:
             with contextlib.suppress(OSError):  # it has ended already
                 os.setpriority(os.PRIO_PGRP, process.pid, limits.niceness)
-        return await _finished(process, limits, started, told)
+        return await _finished(process, limits, started, report)
 
 
 class _Told:
@@ -121,12 +121,12 @@ class _Told:
             return ""
 
 
-def _shut_off(command: list[str], cwd: Path, readable: Sequence[str], told: _Told) -> list[str]:
-    interpreter = [sys.executable, "-I", "-S", str(JAIL), str(told.into)]
+def _shut_off(command: list[str], cwd: Path, readable: Sequence[str], report: _Told) -> list[str]:
+    interpreter = [sys.executable, "-I", "-S", str(JAIL), str(report.into)]
     return [*interpreter, str(cwd.resolve()), os.pathsep.join(readable), "--", *command]
 
 
-async def _finished(process: asyncio.subprocess.Process, limits: Limits, started: float, told: _Told) -> Finished:
+async def _finished(process: asyncio.subprocess.Process, limits: Limits, started: float, report: _Told) -> Finished:
     assert process.stdin is not None and process.stdout is not None
     output, timed_out = bytearray(), False
     try:
@@ -142,7 +142,7 @@ async def _finished(process: asyncio.subprocess.Process, limits: Limits, started
         process.stdin.close()
         await subprocesses.reaped(process)
     text = output.decode("utf-8", errors="replace")
-    return Finished(process.returncode or 0, text, timed_out, time.monotonic() - started, told.layers())
+    return Finished(process.returncode or 0, text, timed_out, time.monotonic() - started, report.layers())
 
 
 def _limited(argv: Sequence[str], limits: Limits) -> list[str]:
@@ -153,8 +153,8 @@ def _limited(argv: Sequence[str], limits: Limits) -> list[str]:
 
 def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """What a compiler gets to see of our environment, and ``more``."""
-    kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
-    return {**kept, "LC_ALL": "C", **(more or {})}
+    inherited = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+    return {**inherited, "LC_ALL": "C", **(more or {})}
 
 
 async def _drain(stream: asyncio.StreamReader, into: bytearray) -> None:

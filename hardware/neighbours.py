@@ -45,26 +45,28 @@ class _Bundle:
             file: its name, for messages.
             package: that relative imports start from; None for the problem itself, which stands in the folder.
         """
-        found = list(statements(_parsed(text, file, self.problem)))
-        changes = [change for one in found if (change := self._change(one, text, file, package)) is not None]
+        imports = list(statements(_parsed(text, file, self.problem)))
+        changes = [
+            change for statement in imports if (change := self._change(statement, text, file, package)) is not None
+        ]
         for start, end, new in reversed(changes):
             text = text[:start] + new + text[end:]
         return text
 
-    def _change(self, one: Statement, text: str, file: str, package: str | None) -> tuple[int, int, str] | None:
-        absolute = one.resolved(package or "")
+    def _change(self, statement: Statement, text: str, file: str, package: str | None) -> tuple[int, int, str] | None:
+        absolute = statement.resolved(package or "")
         if absolute is None:
             raise ProblemError(f"{file} imports from above the problem's folder; only files in it and below can travel")
         local = [name for name in absolute if self._take(name)]
         if not local:
-            self._check_there(one, absolute, file)
+            self._check_there(statement, absolute, file)
             return None
-        for name in one.inside(absolute[0]):
+        for name in statement.inside(absolute[0]):
             if not self._take(name) and not absolute[0]:
-                raise ProblemError(_nowhere(file, one, name))
-        if one.level and package is not None:
+                raise ProblemError(_nowhere(file, statement, name))
+        if statement.level and package is not None:
             return None  # relative to a module of the package it is right as it stands
-        return renamed(one, text, set(local), _PLACEHOLDER, file)
+        return renamed(statement, text, set(local), _PLACEHOLDER, file)
 
     def _take(self, name: str) -> bool:
         """Take the module ``name`` in, and the packages that it is in; False if it is no neighbour."""
@@ -81,13 +83,13 @@ class _Bundle:
         self.texts[name] = self.rename(_read(file, self.problem), self.files[name], package)
         return True
 
-    def _check_there(self, one: Statement, names: list[str], file: str) -> None:
+    def _check_there(self, statement: Statement, names: list[str], file: str) -> None:
         """Refuse what cannot be imported here, and so will not be where it is searched."""
         for name in names:
             top = name.partition(".")[0]
-            if one.level or (top not in sys.stdlib_module_names and _file_of(self.root, top)):
-                raise ProblemError(_nowhere(file, one, name))
-            if one.certain and not _is_installed(top):
+            if statement.level or (top not in sys.stdlib_module_names and _file_of(self.root, top)):
+                raise ProblemError(_nowhere(file, statement, name))
+            if statement.certain and not _is_installed(top):
                 raise ProblemError(f"{file} imports `{top}`, which is neither installed nor a file beside it")
 
 
@@ -121,8 +123,8 @@ def bundled(source: str, path: Path) -> str:
 def names_from_stars(source: str, path: Path) -> set[str]:
     """Names that ``from neighbour import *`` gives to the problem."""
     names: set[str] = set()
-    for one in statements(_parsed(source, path.name, path.name)):
-        absolute = one.resolved("") if one.is_star else None
+    for statement in statements(_parsed(source, path.name, path.name)):
+        absolute = statement.resolved("") if statement.is_star else None
         file = _file_of(path.parent, absolute[0]) if absolute else None
         if file is not None:
             names |= {name for name in bound(_parsed(_read(file, path.name), file.name, path.name)) if name[0] != "_"}
@@ -136,15 +138,15 @@ def refuse_neighbours(source: str, path: Path) -> None:
         InputError: it imports some.
     """
     try:
-        names = [name for one in statements(ast.parse(source)) for name in one.resolved("") or []]
+        names = [name for statement in statements(ast.parse(source)) for name in statement.resolved("") or []]
     except (SyntaxError, ValueError):
         return
     files = [_file_of(path.parent, name) for name in names if name.partition(".")[0] not in sys.stdlib_module_names]
-    found = dict.fromkeys(str(file.relative_to(path.parent)) for file in files if file is not None)
-    if found:
+    neighbours = dict.fromkeys(str(file.relative_to(path.parent)) for file in files if file is not None)
+    if neighbours:
         raise InputError(
-            f"candidate file {path} imports {', '.join(found)}: a candidate is one self-contained file, so put their "
-            "code into it"
+            f"candidate file {path} imports {', '.join(neighbours)}: a candidate is one self-contained file, so put "
+            "their code into it"
         )
 
 
@@ -160,7 +162,7 @@ def _with(preamble: str, text: str) -> str:
 
 
 def _inserted(preamble: str, lines: list[str], statement: ast.stmt) -> list[str]:
-    decorators = [one.lineno for one in getattr(statement, "decorator_list", ())]
+    decorators = [decorator.lineno for decorator in getattr(statement, "decorator_list", ())]
     at = min([statement.lineno, *decorators]) - 1
     above = lines[at - 1].strip() if at else "no line"
     if not isinstance(getattr(statement, "body", None), list) and not isinstance(statement, ast.Match):
@@ -189,8 +191,8 @@ def _is_installed(top: str) -> bool:
     return spec is not None and spec.origin is not None  # a mere folder in the working folder has none
 
 
-def _nowhere(file: str, one: Statement, name: str) -> str:
-    return f"{file} imports `{one.shown}`, but in its folder there is no {name.replace('.', '/')}.py"
+def _nowhere(file: str, statement: Statement, name: str) -> str:
+    return f"{file} imports `{statement.shown}`, but in its folder there is no {name.replace('.', '/')}.py"
 
 
 def _read(file: Path, problem: str) -> str:
@@ -214,5 +216,5 @@ def _parsed(text: str, file: str, problem: str) -> ast.Module:
         return ast.parse(text)
     except (SyntaxError, ValueError) as error:
         line = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
-        said = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise ProblemError(f"{file}, which {problem} imports, is not Python: {said}{line}") from error
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise ProblemError(f"{file}, which {problem} imports, is not Python: {reason}{line}") from error

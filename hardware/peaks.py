@@ -73,14 +73,14 @@ def measured_peaks(pool: Pool, facts: HardwareFacts, home: Path, *, refresh: boo
     )
     path = kept_path(home, pool, machine)
     with measuring(path.parent):
-        kept = None if refresh else read_kept(path, _Kept)
-        if kept is not None and (kept.quiet or kept.runs >= MOST_RUNS):
-            return kept.peaks
+        record = None if refresh else read_kept(path, _Kept)
+        if record is not None and (record.quiet or record.runs >= MOST_RUNS):
+            return record.peaks
         quiet = os.getloadavg()[0] < 0.25 * facts.cores
         peaks = measure(compiler, threads, working_sets(facts, threads))
-        if kept is not None:
-            peaks = higher(kept.peaks, peaks)
-        runs = 1 if kept is None else kept.runs + 1
+        if record is not None:
+            peaks = higher(record.peaks, peaks)
+        runs = 1 if record is None else record.runs + 1
         write_kept(path, _Kept(machine=machine, peaks=peaks, runs=runs, quiet=quiet))
         return peaks
 
@@ -119,23 +119,23 @@ def measured_again(pool: Pool, facts: HardwareFacts) -> HardwareFacts:
     """
     threads = pool.threads or facts.cores
     try:
-        found = measure(find_compiler(pool), threads, working_sets(facts, threads))
+        peaks = measure(find_compiler(pool), threads, working_sets(facts, threads))
     except (PoolError, OSError):
         return facts
-    kept = dict(facts.bandwidths)
+    speeds = dict(facts.bandwidths)
     return msgspec.structs.replace(
         facts,
-        bandwidths=tuple((size, max(speed, kept.get(size, 0.0))) for size, speed in found.bandwidths),
-        peak_gflops=max(found.peak_gflops, facts.peak_gflops),
+        bandwidths=tuple((size, max(speed, speeds.get(size, 0.0))) for size, speed in peaks.bandwidths),
+        peak_gflops=max(peaks.peak_gflops, facts.peak_gflops),
     )
 
 
-def higher(one: Peaks, other: Peaks) -> Peaks:
-    """The higher figure of two runs, everywhere; ``other``'s working sets if they differ."""
-    before = dict(one.bandwidths)
+def higher(first: Peaks, second: Peaks) -> Peaks:
+    """The higher figure of two runs, everywhere; ``second``'s working sets if they differ."""
+    before = dict(first.bandwidths)
     return Peaks(
-        bandwidths=tuple((size, max(speed, before.get(size, 0.0))) for size, speed in other.bandwidths),
-        peak_gflops=max(one.peak_gflops, other.peak_gflops),
+        bandwidths=tuple((size, max(speed, before.get(size, 0.0))) for size, speed in second.bandwidths),
+        peak_gflops=max(first.peak_gflops, second.peak_gflops),
     )
 
 
@@ -148,15 +148,17 @@ def _falling(bandwidths: list[tuple[int, float]]) -> tuple[tuple[int, float], ..
     return tuple(reversed(falling))
 
 
-def _run(command: list[str], what: str) -> str:
+def _run(command: list[str], action: str) -> str:
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
-        raise PoolError(f"cannot {what} the program that measures this machine: no end after {SECONDS:g} s") from error
+        raise PoolError(
+            f"cannot {action} the program that measures this machine: no end after {SECONDS:g} s"
+        ) from error
     if result.returncode != 0:
         first = next(iter(result.stderr.splitlines()), f"exit status {result.returncode}")
         raise PoolError(
-            f"cannot {what} the program that measures this machine ({first}); the compiler {command[0]} has to support "
-            "OpenMP (`apt-get install g++`, or `libomp-dev` for clang)"
+            f"cannot {action} the program that measures this machine ({first}); the compiler {command[0]} has to "
+            "support OpenMP (`apt-get install g++`, or `libomp-dev` for clang)"
         )
     return result.stdout

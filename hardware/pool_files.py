@@ -86,10 +86,12 @@ def _check_values(pool: Pool, path: Path) -> None:
     check(bool(_NAME.fullmatch(pool.name)), "name", "use lower-case letters, digits and '-'")
     check(pool.name == path.stem, "name", f"it must be the file's name, {path.stem!r}")
     check(pool.platform in PLATFORMS, "platform", f"there is {', '.join(sorted(PLATFORMS))}")
-    known = sorted(LANGUAGES)
-    check(bool(pool.languages) and set(pool.languages) <= set(known), "languages", f"there is {', '.join(known)}")
-    told = f"of {', '.join(BASELINES)}, eager at least"
-    check("eager" in pool.baselines and set(pool.baselines) <= set(BASELINES), "baselines", told)
+    languages = sorted(LANGUAGES)
+    check(
+        bool(pool.languages) and set(pool.languages) <= set(languages), "languages", f"there is {', '.join(languages)}"
+    )
+    message = f"of {', '.join(BASELINES)}, eager at least"
+    check("eager" in pool.baselines and set(pool.baselines) <= set(BASELINES), "baselines", message)
     check(pool.threads >= 0, "threads", "0 (all cores) or more")
     check(pool.candidate_seconds > 0, "candidate_seconds", "it must be above 0")
     check(all(index >= 0 for index in pool.devices), "devices", "indices from 0")

@@ -69,18 +69,18 @@ def _parsed(source: str, file: str) -> ast.Module:
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError) as error:
-        where = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
+        place = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
         text = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise ProblemError(f"{file} is not Python: {text}{where}; give a Python file with a reference") from error
+        raise ProblemError(f"{file} is not Python: {text}{place}; give a Python file with a reference") from error
 
 
-def _complete(kind: ProblemFormat, wanted: tuple[str, ...], names: set[str], file: str) -> ProblemFormat:
-    missing = [name for name in wanted if name not in names]
+def _complete(kind: ProblemFormat, required: tuple[str, ...], names: set[str], file: str) -> ProblemFormat:
+    missing = [name for name in required if name not in names]
     if missing:
-        found = ", ".join(name for name in wanted if name in names)
+        defined = ", ".join(name for name in required if name in names)
         raise ProblemError(
-            f"{file} defines {found} but lacks `{missing[0]}`{_meant(missing[0], names - set(wanted))}; a {kind} "
-            f"problem needs {', '.join(wanted)}"
+            f"{file} defines {defined} but lacks `{missing[0]}`{_meant(missing[0], names - set(required))}; a {kind} "
+            f"problem needs {', '.join(required)}"
         )
     return kind
 

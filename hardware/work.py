@@ -78,20 +78,20 @@ def _bytes(meta: TensorMeta) -> int | None:
 
 
 def _read_bytes(node: Node, users: list[Node]) -> int:
-    whole = _bytes(node.values[0]) or 0
+    size = _bytes(node.values[0]) or 0
     if not users:
         return 0
     parts = 0
     for user in users:
         table = user.target in _TABLE_READS and list(refs(user.args)).count(node.name) == 1
         if not (table and next(refs(user.args)) == node.name) and user.target not in _PARTIAL_VIEWS:
-            return whole
+            return size
         for meta in user.values:
             part = _bytes(meta)
             if part is None:
-                return whole
+                return size
             parts += part
-    return min(whole, parts)
+    return min(size, parts)
 
 
 def _write_bytes(graph: Graph, by_name: dict[str, Node]) -> int:

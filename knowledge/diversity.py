@@ -98,5 +98,5 @@ def _tunables(a: Recipe, b: Recipe) -> float:
 
 
 def _lines(a: str, b: str) -> float:
-    one, other = ({line.strip() for line in text.splitlines()} - {""} for text in (a, b))
-    return 1.0 - len(one & other) / len(one | other) if one | other else 0.0
+    lines_a, lines_b = ({line.strip() for line in text.splitlines()} - {""} for text in (a, b))
+    return 1.0 - len(lines_a & lines_b) / len(lines_a | lines_b) if lines_a | lines_b else 0.0

@@ -45,8 +45,8 @@ def corpus() -> tuple[Document, ...]:
         InputError: a document's head is wrong (a defect of the package; the message names it).
     """
     root = files(__package__).joinpath("corpus")
-    found = sorted(_walk(root, ""))
-    return tuple(parse(path, text) for path, text in found if path != "index.md")
+    entries = sorted(_walk(root, ""))
+    return tuple(parse(path, text) for path, text in entries if path != "index.md")
 
 
 def parse(path: str, text: str) -> Document:
@@ -79,10 +79,10 @@ def _words(path: str, head: front_matter.Head, field: str) -> tuple[str, ...]:
     words = [value] if isinstance(value, str) else value
     if not isinstance(words, list) or not words or not all(isinstance(word, str) for word in words):
         raise InputError(f"{path} needs {field!r} in its front matter: a word or a list of words, `any` for all")
-    known = _VOCABULARY.get(field)
+    vocabulary = _VOCABULARY.get(field)
     for word in words:
-        if known is not None and word not in known and word != ANY:
-            raise InputError(f"{path}: {word!r} is no {field}; there is {', '.join(sorted(known))} and {ANY}")
+        if vocabulary is not None and word not in vocabulary and word != ANY:
+            raise InputError(f"{path}: {word!r} is no {field}; there is {', '.join(sorted(vocabulary))} and {ANY}")
     return tuple(words)
 
 

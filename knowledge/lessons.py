@@ -67,13 +67,13 @@ def tunable_effects(trials: Iterable[Trial], *, at_least: float = 1.02) -> tuple
     values: dict[tuple[str, str], Value] = {}
     for tunable, a, b in _pairs(_timed(trials)):
         first, second = sorted((a, b), key=lambda trial: _key(trial.recipe.get(tunable)))
-        one, other = first.recipe.get(tunable), second.recipe.get(tunable)
-        values[tunable, _key(one)], values[tunable, _key(other)] = one, other
+        first_value, second_value = first.recipe.get(tunable), second.recipe.get(tunable)
+        values[tunable, _key(first_value)], values[tunable, _key(second_value)] = first_value, second_value
         same_parent = bool(a.parent) and a.parent == b.parent
-        ratios[tunable, _key(one), _key(other)].append((first.speedup / second.speedup, same_parent))
+        ratios[tunable, _key(first_value), _key(second_value)].append((first.speedup / second.speedup, same_parent))
     effects = [
-        _effect(tunable, values[tunable, one], values[tunable, other], found)
-        for (tunable, one, other), found in ratios.items()
+        _effect(tunable, values[tunable, first_key], values[tunable, second_key], pairs)
+        for (tunable, first_key, second_key), pairs in ratios.items()
     ]
     strong = [effect for effect in effects if effect.ratio >= at_least]
     return tuple(sorted(strong, key=lambda e: (-e.ratio, e.tunable, _key(e.better), _key(e.worse))))
@@ -105,12 +105,12 @@ def failures(trials: Sequence[Trial], *, at_least: int = 2) -> tuple[Failure, ..
             if tunable in usable and (tunable, _key(value)) not in worked:
                 verdicts[tunable, _key(value)][trial.verdict] += 1
                 values[tunable, _key(value)] = value
-    found = [
+    failed_settings = [
         Failure(tunable=tunable, value=values[tunable, key], verdict=_most_frequent(counts), count=counts.total())
         for (tunable, key), counts in verdicts.items()
         if counts.total() >= at_least
     ]
-    return tuple(sorted(found, key=lambda failure: (-failure.count, failure.tunable, _key(failure.value))))
+    return tuple(sorted(failed_settings, key=lambda failure: (-failure.count, failure.tunable, _key(failure.value))))
 
 
 def _timed(trials: Iterable[Trial]) -> list[Trial]:
@@ -126,8 +126,8 @@ def _pairs(trials: Sequence[Trial]) -> Iterator[tuple[str, Trial, Trial]]:
         for row, trial in zip(rows, trials, strict=True):
             alike[row[:place] + row[place + 1 :]].append((row[place], trial))
         for family in alike.values():
-            for (one, a), (other, b) in combinations(family, 2):
-                if one != other:
+            for (key_a, a), (key_b, b) in combinations(family, 2):
+                if key_a != key_b:
                     yield tunable, a, b
 
 
@@ -144,21 +144,21 @@ def _key(value: Value) -> str:
     return f"{type(value).__name__}:{value!r}"
 
 
-def _effect(tunable: str, one: Value, other: Value, found: list[tuple[float, bool]]) -> Effect:
-    ratios = [ratio for ratio, _ in found]
+def _effect(tunable: str, first: Value, second: Value, pairs: list[tuple[float, bool]]) -> Effect:
+    ratios = [ratio for ratio, _ in pairs]
     # fsum: the same to the last bit in whatever order the trials come.
     mean = math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
     if mean < 1:
-        one, other, mean, ratios = other, one, 1 / mean, [1 / ratio for ratio in ratios]
+        first, second, mean, ratios = second, first, 1 / mean, [1 / ratio for ratio in ratios]
     return Effect(
         tunable=tunable,
-        better=one,
-        worse=other,
+        better=first,
+        worse=second,
         ratio=mean,
         low=min(ratios),
         high=max(ratios),
         pairs=len(ratios),
-        parents=sum(same for _, same in found),
+        parents=sum(same for _, same in pairs),
     )
 
 

@@ -73,5 +73,5 @@ def _serves(document: Document, query: Query) -> bool:
 
 def _names(operators: Sequence[str]) -> set[str]:
     """``aten.native_layer_norm.default`` gives ``native_layer_norm``, ``native``, ``layer`` and ``norm``."""
-    whole = {operator.split(".")[1] if "." in operator else operator for operator in operators}
-    return whole | {word for name in whole for word in name.split("_") if word}
+    names = {operator.split(".")[1] if "." in operator else operator for operator in operators}
+    return names | {word for name in names for word in name.split("_") if word}

@@ -31,8 +31,8 @@ def distill(
     timed = [trial for trial in trials if trial.speedup > 0]
     if not timed:
         return None
-    told = [trial for trial in timed if trial.confirmed] or timed
-    best = min(told, key=lambda trial: (-trial.speedup, trial.node))
+    eligible = [trial for trial in timed if trial.confirmed] or timed
+    best = min(eligible, key=lambda trial: (-trial.speedup, trial.node))
     # The best of many single measurements is luck in part: without a second one that holds there is nothing to repeat.
     others = [trial for trial in best_trials(trials) if trial.node != best.node]
     recipes = tuple([best, *others][:MOST_RECIPES]) if best.speedup > 1 and best.recipe else ()
@@ -120,10 +120,10 @@ def _effects(effects: Sequence[Effect]) -> str:
     return "Pairs of candidates that differ in this setting alone:\n\n" + "\n".join(lines) if lines else ""
 
 
-def _failures(found: Sequence[Failure]) -> str:
+def _failures(failed_settings: Sequence[Failure]) -> str:
     return "\n".join(
         f"- `{f.tunable}` = {_value(f.value)}: {f.verdict.value}, {_count(f.count, 'time')} of {f.count}"
-        for f in found[:_MOST_FAILURES]
+        for f in failed_settings[:_MOST_FAILURES]
     )
 
 

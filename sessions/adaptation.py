@@ -35,14 +35,15 @@ def fit(winners: Sequence[Winner], target: Target) -> tuple[list[Fitted], list[s
     fitted: dict[str, Fitted] = {}
     refused: dict[str, int] = {}
     for winner in winners:
-        found = _fit(winner, target)
-        if isinstance(found, str):
-            reason = f"of {winner.problem} ({winner.session}): {found}"
+        result = _fit(winner, target)
+        if isinstance(result, str):
+            reason = f"of {winner.problem} ({winner.session}): {result}"
             refused[reason] = refused.get(reason, 0) + 1
         elif (
-            found.winner.sha256 not in fitted or found.winner.similarity > fitted[found.winner.sha256].winner.similarity
+            result.winner.sha256 not in fitted
+            or result.winner.similarity > fitted[result.winner.sha256].winner.similarity
         ):
-            fitted[found.winner.sha256] = found
+            fitted[result.winner.sha256] = result
     return list(fitted.values()), [f"left out {count} {reason}" for reason, count in refused.items()]
 
 

@@ -101,7 +101,7 @@ def compare(a: RecordedSession, b: RecordedSession) -> SessionDiff:
     opened = _opened(graphs[0]), _opened(graphs[1])
     fit = opened[0].problem.sha256 == opened[1].problem.sha256 and comparable(*opened) and _one_measure(*opened)
     speedups = _speedup(graphs[0]), _speedup(graphs[1])
-    goal = max((one.median for one in speedups if one is not None), default=0.0) if fit else 0.0
+    goal = max((speedup.median for speedup in speedups if speedup is not None), default=0.0) if fit else 0.0
     sides = [_side(*pair, goal) for pair in zip((a, b), graphs, strict=True)]
     return SessionDiff(
         a=sides[0],
@@ -119,12 +119,12 @@ def parting(a: Sequence[Decided], b: Sequence[Decided]) -> Parting | None:
     What a decision does counts: the random number that goes with it and the measured figures in it differ always.
     """
     for number in range(max(len(a), len(b))):
-        one, other = (side[number] if number < len(side) else None for side in (a, b))
-        if one is None or other is None:
-            return Parting(number=number + 1, field="", a=one, b=other)
-        where = first_difference(_deed(one), _deed(other))
-        if where is not None:
-            return Parting(number=number + 1, field=where[0], a=one, b=other)
+        left, right = (side[number] if number < len(side) else None for side in (a, b))
+        if left is None or right is None:
+            return Parting(number=number + 1, field="", a=left, b=right)
+        difference = first_difference(_deed(left), _deed(right))
+        if difference is not None:
+            return Parting(number=number + 1, field=difference[0], a=left, b=right)
     return None
 
 
@@ -142,7 +142,7 @@ def _opened(graph: SearchGraph) -> SessionOpened:
 
 def _asked(a: SessionOpened, b: SessionOpened) -> dict[str, tuple[Any, Any]]:
     pairs = zip(_question(a).items(), _question(b).values(), strict=True)
-    return {name: (one, other) for (name, one), other in pairs if one != other}
+    return {name: (left, right) for (name, left), right in pairs if left != right}
 
 
 def _question(opened: SessionOpened) -> Mapping[str, Any]:
@@ -171,16 +171,16 @@ def _question(opened: SessionOpened) -> Mapping[str, Any]:
 
 
 def _decisions(recorded: RecordedSession) -> list[Decided]:
-    found: list[tuple[str, Event | None]] = [(one.node, one.event()) for _, one in recorded.events]
+    events: list[tuple[str, Event | None]] = [(envelope.node, envelope.event()) for _, envelope in recorded.events]
     return [
-        Decided(node=node, event=msgspec.to_builtins(event)) for node, event in found if isinstance(event, _DECISIONS)
+        Decided(node=node, event=msgspec.to_builtins(event)) for node, event in events if isinstance(event, _DECISIONS)
     ]
 
 
 def _side(recorded: RecordedSession, graph: SearchGraph, goal: float) -> Side:
     closed, own, speedup = graph.closed, graph.own(), _speedup(graph)
     best = graph.nodes.get(closed.best) if closed else graph.best()
-    told = [node.confirmation_diagnosis or node.diagnosis for node in own]
+    diagnoses = [node.confirmation_diagnosis or node.diagnosis for node in own]
     times = [envelope.at_ns for _, envelope in recorded.events]
     return Side(
         session=recorded.id,
@@ -188,8 +188,11 @@ def _side(recorded: RecordedSession, graph: SearchGraph, goal: float) -> Side:
         status="closed" if closed else "open",
         reason=closed.reason if closed else "",
         candidates=len(own),
-        correct=sum(one is not None and one.fitness > 0 for one in told),
-        wins=sum(one is not None and one.speedup is not None and one.speedup.is_win for one in told),
+        correct=sum(diagnosis is not None and diagnosis.fitness > 0 for diagnosis in diagnoses),
+        wins=sum(
+            diagnosis is not None and diagnosis.speedup is not None and diagnosis.speedup.is_win
+            for diagnosis in diagnoses
+        ),
         best=best.name if best else "",
         source=best.candidate.sha256 if best and best.candidate else "",
         speedup=speedup,
@@ -216,8 +219,8 @@ def _speedup(graph: SearchGraph) -> Interval | None:
     if graph.closed is not None:
         return graph.closed.speedup
     best = graph.best()
-    told = best and (best.confirmation_diagnosis or best.diagnosis)
-    return told.speedup if told else None
+    diagnosis = best and (best.confirmation_diagnosis or best.diagnosis)
+    return diagnosis.speedup if diagnosis else None
 
 
 def _one_measure(a: SessionOpened, b: SessionOpened) -> bool:

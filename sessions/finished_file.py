@@ -85,9 +85,9 @@ def _on_accelerator(report: ProfileReport, opened: SessionOpened, *, confirmed: 
 
 def _unlike_the_reference(report: ProfileReport | None) -> Iterator[str]:
     """A line for each property of a drop-in that it lacks."""
-    for one in report.contract if report is not None else ():
-        if not one.ok:
-            yield f"Unlike the reference in one way ({one.name}): {one.detail}"
+    for contract_property in report.contract if report is not None else ():
+        if not contract_property.ok:
+            yield f"Unlike the reference in one way ({contract_property.name}): {contract_property.detail}"
 
 
 def _compared(timing: Timing) -> Iterator[str]:

@@ -30,12 +30,12 @@ class Output:
 def departed(session: str, seq: int, envelope: Envelope, event: Event, output: Output) -> ReplayDivergence:
     """Both sides said something, but not the same."""
     if output.failed:
-        said = f"the fresh {output.role} fails instead ({_short(output.failed)})"
+        detail = f"the fresh {output.role} fails instead ({_short(output.failed)})"
     else:
-        where, recorded, replayed = _difference(envelope, event, output)
-        said = f"{where} is {_short(recorded)} in the log, {_short(replayed)} from a fresh {output.role}"
+        path, recorded, replayed = _difference(envelope, event, output)
+        detail = f"{path} is {_short(recorded)} in the log, {_short(replayed)} from a fresh {output.role}"
     return ReplayDivergence(
-        f"replay of {session} diverges at {_named(envelope, seq)}: {said}",
+        f"replay of {session} diverges at {_named(envelope, seq)}: {detail}",
         session=session,
         event=envelope.id,
         seq=seq,
@@ -76,15 +76,15 @@ def first_difference(left: Any, right: Any, path: str = "") -> tuple[str, Any, A
     """Path of the first place where two JSON-like values differ, and both values there; None if they are equal."""
     if isinstance(left, dict) and isinstance(right, dict):
         for key in [*left, *(key for key in right if key not in left)]:
-            found = first_difference(left.get(key), right.get(key), f"{path}.{key}" if path else str(key))
-            if found is not None:
-                return found
+            difference = first_difference(left.get(key), right.get(key), f"{path}.{key}" if path else str(key))
+            if difference is not None:
+                return difference
         return None
     if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
-        for index, (one, other) in enumerate(zip(left, right, strict=True)):
-            found = first_difference(one, other, f"{path}[{index}]")
-            if found is not None:
-                return found
+        for index, (left_item, right_item) in enumerate(zip(left, right, strict=True)):
+            difference = first_difference(left_item, right_item, f"{path}[{index}]")
+            if difference is not None:
+                return difference
         return None
     return None if left == right else (path, left, right)
 

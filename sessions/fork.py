@@ -70,10 +70,10 @@ def fork_point(parent: RecordedSession, node: str, at: str = "") -> ForkPoint:
         raise InputError(f"session {parent.id} has no opening event in the log: import it whole")
     if at:
         last = parent.event_id(at)
-        known = [*parent.before, *_until(parent, last)]
+        events = [*parent.before, *_until(parent, last)]
         if node:
-            _diagnosed(known, parent.id, node, f" by event {last}")
-        elif not any(isinstance(event, NodeDiagnosed) and event.fitness > 0 for _, event in known):
+            _diagnosed(events, parent.id, node, f" by event {last}")
+        elif not any(isinstance(event, NodeDiagnosed) and event.fitness > 0 for _, event in events):
             raise InputError(f"session {parent.id} had no correct candidate by event {last}: name a later one")
         return ForkPoint(opened, Origin(session=parent.id, node=node, at=last))
     # An inherited node belongs to the session that planned it: that one is forked, at the same place.
@@ -82,14 +82,14 @@ def fork_point(parent: RecordedSession, node: str, at: str = "") -> ForkPoint:
 
 
 def _until(parent: RecordedSession, last: str) -> list[Told]:
-    known: list[Told] = []
+    events: list[Told] = []
     for _, envelope in parent.events:
         event = envelope.event()
         if event is not None:
-            known.append((envelope, event))
+            events.append((envelope, event))
         if envelope.id == last:
             break
-    return known
+    return events
 
 
 def _diagnosed(events: Sequence[Told], session: str, node: str, when: str) -> tuple[str, str]:
@@ -102,12 +102,12 @@ def _diagnosed(events: Sequence[Told], session: str, node: str, when: str) -> tu
     if node not in names:
         ranged = f"; there is {names[0]} to {names[-1]}" if names else "; it has none"
         raise InputError(f"session {session} has no node {node!r}{_near(node, names) or ranged}")
-    told = [entry for entry in events if entry[0].node == node]
-    diagnosis = next((envelope for envelope, event in told if is_diagnosis(envelope, event, node)), None)
+    node_events = [entry for entry in events if entry[0].node == node]
+    diagnosis = next((envelope for envelope, event in node_events if is_diagnosis(envelope, event, node)), None)
     if diagnosis is None:
         raise InputError(f"node {node} of {session} was not diagnosed{when}: {_way_out(events, session, names)}")
-    if not any(isinstance(event, CandidateProposed) for _, event in told):
-        parent = next((event.parent for _, event in told if isinstance(event, NodePlanned)), "")
+    if not any(isinstance(event, CandidateProposed) for _, event in node_events):
+        parent = next((event.parent for _, event in node_events if isinstance(event, NodePlanned)), "")
         instead = f"its parent {parent}" if parent else "another node"
         raise InputError(f"node {node} of {session} has no candidate, its synthesis failed: fork from {instead}")
     return diagnosis.session, diagnosis.id
@@ -123,6 +123,6 @@ def _way_out(events: Sequence[Told], session: str, names: Sequence[str]) -> str:
 
 
 def _near(name: str, names: Sequence[str]) -> str:
-    found = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     # Two well-formed names of nodes are alike and mean nothing to each other.
-    return f"; did you mean {found[0]!r}?" if found and len(found[0]) != len(name) else ""
+    return f"; did you mean {matches[0]!r}?" if matches and len(matches[0]) != len(name) else ""

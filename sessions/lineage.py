@@ -47,21 +47,21 @@ async def lineage(session: str, node: str, read: ReadRecorded) -> list[Step]:
     Raises:
         InputError: there is no such session or node.
     """
-    found: list[tuple[NodeRecord, SearchGraph]] = []
+    path: list[tuple[NodeRecord, SearchGraph]] = []
     graphs: dict[str, SearchGraph] = {}
     place: tuple[str, str] | None = (session, node)
     lost: SeedKernel | None = None
-    while place is not None and place not in {(record.session, record.name) for record, _ in found}:
+    while place is not None and place not in {(record.session, record.name) for record, _ in path}:
         try:
             record, graph = await _locate(*place, graphs, read)
         except InputError:
-            if not found:
+            if not path:
                 raise
             break  # a seed of a session that this log does not have: what is known of it travels with the search
-        found.append((record, graph))
+        path.append((record, graph))
         lost = _seed(record, graph)
         place = _before(record, graph)
-    steps = list(_steps(list(reversed(found))))
+    steps = list(_steps(list(reversed(path))))
     return steps if lost is None else [_lost(lost), *steps]
 
 
@@ -100,7 +100,7 @@ def _seed(record: NodeRecord, graph: SearchGraph) -> SeedKernel | None:
 def _steps(way: list[tuple[NodeRecord, SearchGraph]]) -> Iterator[Step]:
     before: NodeRecord | None = None
     for record, graph in way:
-        told, plan, candidate = record.confirmation_diagnosis or record.diagnosis, record.plan, record.candidate
+        diagnosis, plan, candidate = record.confirmation_diagnosis or record.diagnosis, record.plan, record.candidate
         yield Step(
             session=record.session,
             node=record.name,
@@ -110,12 +110,12 @@ def _steps(way: list[tuple[NodeRecord, SearchGraph]]) -> Iterator[Step]:
             backend=candidate.backend if candidate else "",
             changed=tuple(_changes(before.candidate, candidate)) if before and before.candidate and candidate else (),
             rationale=candidate.rationale if candidate else "",
-            verdict=told.verdict if told else None,
-            speedup=told.speedup if told else None,
-            against=told.against if told else "",
+            verdict=diagnosis.verdict if diagnosis else None,
+            speedup=diagnosis.speedup if diagnosis else None,
+            against=diagnosis.against if diagnosis else "",
             confirmed=record.confirmation_diagnosis is not None,
-            bottleneck=str(told.bottleneck) if told else "",
-            diagnosis=told.summary if told else "",
+            bottleneck=str(diagnosis.bottleneck) if diagnosis else "",
+            diagnosis=diagnosis.summary if diagnosis else "",
             device=graph.opened.hardware.device if graph.opened else "",
         )
         before = record

@@ -30,10 +30,10 @@ def unattended(session: str, why: str, pool: str, missing: Sequence[str], url: s
         missing: Roles that nobody serves there.
         url: Of the cluster.
     """
-    asked = "is out of minutes" if why == "minutes" else "was asked to end"
+    state = "is out of minutes" if why == "minutes" else "was asked to end"
     who = "worker" if set(missing) == set(ROLES) else " and no ".join(role for role in missing if role != AFTERWARDS)
     return Unattended(
-        f"session {session} {asked}, and pool {pool} has no {who} to bring it to its end. It stays open: "
+        f"session {session} {state}, and pool {pool} has no {who} to bring it to its end. It stays open: "
         f"workers that join finish it ({join_command(pool, missing, url)}), "
         f"and kernelswarm resume {session} --nats {url} goes on with it here"
     )
@@ -69,5 +69,5 @@ async def left_alone(
 def stuck_without(workers: Sequence[WorkerPresence], pool: str, session: str) -> list[str]:
     """Roles of ``pool`` that nobody serves, if the session may be stuck for want of them; else nothing."""
     missing = missing_roles(workers, pool)
-    at_work = any(one.pool == pool and one.busy_with.partition("/")[0] == session for one in workers)
+    at_work = any(worker.pool == pool and worker.busy_with.partition("/")[0] == session for worker in workers)
     return [] if at_work or missing == [AFTERWARDS] else missing

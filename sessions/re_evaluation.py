@@ -82,13 +82,13 @@ def correct_candidates(graph: SearchGraph) -> list[NodeRecord]:
     Raises:
         KernelswarmError: it has none.
     """
-    found: dict[str, NodeRecord] = {}
+    nodes: dict[str, NodeRecord] = {}
     for node in sorted(graph.own(), key=lambda node: -node.fitness):
-        if node.fitness > 0 and node.candidate is not None and _told(node) is not None:
-            found.setdefault(node.candidate.sha256, node)
-    if not found:
+        if node.fitness > 0 and node.candidate is not None and _recorded_speedup(node) is not None:
+            nodes.setdefault(node.candidate.sha256, node)
+    if not nodes:
         raise KernelswarmError(f"session {graph.session} has no correct candidate to carry over")
-    return list(found.values())
+    return list(nodes.values())
 
 
 async def carried_over(
@@ -148,18 +148,26 @@ async def carry_over(
 
 def compared(session: str, recorded_on: str, pool: str, device: str, judged: Sequence[Carried]) -> CarryOver:
     """Rank and count. Pure."""
-    order = sorted((one for one in judged if one.now is not None), key=lambda one: -_speed(one))
-    ranks = {one.node: rank for rank, one in enumerate(order, 1)}
+    order = sorted(
+        (candidate for candidate in judged if candidate.now is not None), key=lambda candidate: -_speed(candidate)
+    )
+    ranks = {candidate.node: rank for rank, candidate in enumerate(order, 1)}
     return CarryOver(
         session=session,
         recorded_on=recorded_on,
         pool=pool,
         device=device,
-        candidates=tuple(msgspec.structs.replace(one, rank_now=ranks.get(one.node)) for one in judged),
-        rank_correlation=spearman([one.recorded.median for one in judged], [_speed(one) for one in judged]),
-        wins_recorded=sum(one.recorded.is_win for one in judged),
-        wins_kept=sum(one.kept for one in judged),
-        wins_new=sum(one.now is not None and one.now.is_win and not one.recorded.is_win for one in judged),
+        candidates=tuple(
+            msgspec.structs.replace(candidate, rank_now=ranks.get(candidate.node)) for candidate in judged
+        ),
+        rank_correlation=spearman(
+            [candidate.recorded.median for candidate in judged], [_speed(candidate) for candidate in judged]
+        ),
+        wins_recorded=sum(candidate.recorded.is_win for candidate in judged),
+        wins_kept=sum(candidate.kept for candidate in judged),
+        wins_new=sum(
+            candidate.now is not None and candidate.now.is_win and not candidate.recorded.is_win for candidate in judged
+        ),
         best=order[0].node if order else "",
     )
 
@@ -177,9 +185,9 @@ def _ranks(values: Iterable[float]) -> list[float]:
 
 
 async def _again(node: NodeRecord, rank: int, opened: SessionOpened, facts: ProblemFacts, device: Device) -> Carried:
-    problem, told, candidate = opened.problem, _told(node), node.candidate
-    assert told is not None and candidate is not None
-    interval, against = told
+    problem, recorded, candidate = opened.problem, _recorded_speedup(node), node.candidate
+    assert recorded is not None and candidate is not None
+    interval, against = recorded
 
     def carried(verdict: Verdict, reason: str = "", now: Interval | None = None, best: str = "") -> Carried:
         return Carried(
@@ -207,10 +215,10 @@ async def _again(node: NodeRecord, rank: int, opened: SessionOpened, facts: Prob
     return carried(Verdict.correct, "", profiled.timing.speedup[best], best)
 
 
-def _told(node: NodeRecord) -> tuple[Interval, str] | None:
-    told = node.confirmation_diagnosis or node.diagnosis
-    return None if told is None or told.speedup is None else (told.speedup, told.against)
+def _recorded_speedup(node: NodeRecord) -> tuple[Interval, str] | None:
+    diagnosis = node.confirmation_diagnosis or node.diagnosis
+    return None if diagnosis is None or diagnosis.speedup is None else (diagnosis.speedup, diagnosis.against)
 
 
-def _speed(one: Carried) -> float:
-    return one.now.median if one.now is not None else 0.0
+def _speed(candidate: Carried) -> float:
+    return candidate.now.median if candidate.now is not None else 0.0

@@ -36,17 +36,17 @@ class RecordedSession:
             return ids[name]
         # A short number is a place: one beyond the session's must not stand for an id that happens to begin like it.
         is_place = name.isdecimal() and len(name) < LONG_NUMBER
-        found = [id for id in ids.values() if id.startswith(name) and not is_place]
-        if len(found) > 1 and name not in found:
+        matches = [id for id in ids.values() if id.startswith(name) and not is_place]
+        if len(matches) > 1 and name not in matches:
             raise InputError(
-                f"event {name!r} begins {len(found)} ids: write more of it, for example {found[0][: len(name) + 8]}"
+                f"event {name!r} begins {len(matches)} ids: write more of it, for example {matches[0][: len(name) + 8]}"
             )
-        if not found:
+        if not matches:
             near = difflib.get_close_matches(name, ids.values(), 1, cutoff=0.5)
             first, last = self.events[0][0], self.events[-1][0]
             hint = f"did you mean {near[0]!r}?" if near else f"its events have seq {first} to {last}"
             raise InputError(f"session {self.id} has no event {name!r}; {hint}")
-        return name if name in found else found[0]
+        return name if name in matches else matches[0]
 
     def graph(self) -> SearchGraph:
         """The search as far as it went."""
@@ -79,14 +79,14 @@ async def read_session(
 
     async def envelopes(parent: str) -> list[Envelope]:
         try:
-            told = await read_recorded(home, parent, bus=bus, checked=checked, to_end=to_end)
-            return [envelope for _, envelope in told]
+            recorded = await read_recorded(home, parent, bus=bus, checked=checked, to_end=to_end)
+            return [envelope for _, envelope in recorded]
         except UnknownSession as error:
             raise InputError(
                 f"session {session} is a fork and needs session {parent}, which is not in this log: import that as well"
             ) from error
 
     events = await read_recorded(home, session, bus=bus, checked=checked, to_end=to_end)
-    opened = next((event for _, one in events if isinstance(event := one.event(), SessionOpened)), None)
+    opened = next((event for _, envelope in events if isinstance(event := envelope.event(), SessionOpened)), None)
     before = [] if opened is None else await inherited(opened, envelopes)
     return RecordedSession(session, events, before)

@@ -123,7 +123,7 @@ class Replay:
         self.graph.apply(envelope, event)
         if isinstance(event, SessionOpened):
             self._planner = begun(self.graph)
-        for output in self._said(envelope, event):
+        for output in self._outputs(envelope, event):
             self._pending[output.id] = output
 
     def finish(self, until: str = "") -> ReplayReport:
@@ -170,15 +170,21 @@ class Replay:
         """The step that answered this cause said nothing else, then."""
         self._given_up += 1
         role = output.role if output is not None else envelope.agent
-        for id in [id for id, one in self._pending.items() if one.cause == envelope.cause and one.role == role]:
+        for id in [
+            id for id, pending in self._pending.items() if pending.cause == envelope.cause and pending.role == role
+        ]:
             del self._pending[id]
 
     def _beside(self, envelope: Envelope) -> Output | None:
         """What the role said to the same event instead, if it said anything."""
-        said = (one for one in self._pending.values() if one.cause == envelope.cause and one.role == envelope.agent)
-        return next(said, None)
+        outputs = (
+            output
+            for output in self._pending.values()
+            if output.cause == envelope.cause and output.role == envelope.agent
+        )
+        return next(outputs, None)
 
-    def _said(self, envelope: Envelope, event: Event) -> Iterator[Output]:
+    def _outputs(self, envelope: Envelope, event: Event) -> Iterator[Output]:
         kind = type(event)
         if kind in DECISIVE:
             yield from self._sealed("planner", envelope, self._decided(envelope, event))
@@ -190,7 +196,7 @@ class Replay:
 
     def _decided(self, envelope: Envelope, event: Event) -> "list[tuple[Event, str]] | Exception":
         try:
-            return [(said.event, said.node) for said in decide(self._planner, event, envelope.node)]
+            return [(decision.event, decision.node) for decision in decide(self._planner, event, envelope.node)]
         except Exception as error:  # noqa: BLE001 - a live agent's step fails just so, and says so in an event
             return error
 
@@ -200,13 +206,13 @@ class Replay:
         except Exception as error:  # noqa: BLE001 - as above
             return error
 
-    def _sealed(self, role: str, cause: Envelope, said: "list[tuple[Event, str]] | Exception") -> Iterator[Output]:
+    def _sealed(self, role: str, cause: Envelope, result: "list[tuple[Event, str]] | Exception") -> Iterator[Output]:
         failed = ""
-        if isinstance(said, Exception):
-            failed = f"{type(said).__name__}: {said}"
-            said = [(_given_up(role, failed), "" if role == "planner" else cause.node)]
+        if isinstance(result, Exception):
+            failed = f"{type(result).__name__}: {result}"
+            result = [(_given_up(role, failed), "" if role == "planner" else cause.node)]
         counts: dict[str, int] = defaultdict(int)
-        for event, node in said:
+        for event, node in result:
             tag = event_tag(type(event))
             id = event_id(self.session, cause.id, tag, counts[tag])
             counts[tag] += 1

@@ -193,15 +193,15 @@ async def _refuse_without_a_bus(session: str, home: Path) -> None:
         if not may_hold(home, session):
             raise UnknownSession(f"There is no session {session!r} in {log_path(home)}.")
         return
-    events = [one for _, one in recorded.events]
-    if any(isinstance(one.event(), SessionClosed) for one in events):
+    events = [envelope for _, envelope in recorded.events]
+    if any(isinstance(envelope.event(), SessionClosed) for envelope in events):
         standing(session, events, recorded.before)
     if (opened := _opening(events)) is not None:
         _served_here(opened, home)
 
 
 def _opening(events: Sequence[Envelope]) -> SessionOpened | None:
-    return next((event for one in events if isinstance(event := one.event(), SessionOpened)), None)
+    return next((event for envelope in events if isinstance(event := envelope.event(), SessionOpened)), None)
 
 
 def _served_here(opened: SessionOpened, home: Path) -> Pool:
@@ -219,19 +219,19 @@ async def _everything(session: str, home: Path, bus: Bus, recorded_here: bool) -
     streamed = await bus.history(session)
     if recorded_here and streamed:
         await wait_recorded(home, bus, streamed[-1][0])
-    held = list({one.id: one for _, one in streamed}.values())
+    held = list({envelope.id: envelope for _, envelope in streamed}.values())
     try:
-        where = None if recorded_here else bus
-        events = [one for _, one in await read_recorded(home, session, bus=where, checked=True)]
+        log_bus = None if recorded_here else bus
+        events = [envelope for _, envelope in await read_recorded(home, session, bus=log_bus, checked=True)]
     except UnknownSession:
         if not held:
             raise
         events = []
-    known, ids = {one.id for one in held}, [one.id for one in events]
-    missing = [one for one in events if one.id not in known]
+    held_ids, ids = {envelope.id for envelope in held}, [envelope.id for envelope in events]
+    missing = [envelope for envelope in events if envelope.id not in held_ids]
     if not missing:
         return held, []
-    if [one.id for one in held] != ids[: len(held)]:
+    if [envelope.id for envelope in held] != ids[: len(held)]:
         raise BusError(
             f"the event bus at {bus.url} holds only a later part of session {session}, which cannot be put in order "
             f"any more: fork it instead"
@@ -253,7 +253,7 @@ async def _restore_artifacts(graph: SearchGraph, device: Device, on_notice: Call
 def _minutes_left(opened: SessionOpened, events: Sequence[Envelope]) -> float | None:
     if opened.minutes is None:
         return None
-    times = sorted(one.at_ns for one in events)
+    times = sorted(envelope.at_ns for envelope in events)
     gaps = [(later - earlier) / 1e9 for earlier, later in pairwise(times)]
     return max(0.0, opened.minutes - sum(min(gap, LONGEST_STEP_S) for gap in gaps) / 60)
 

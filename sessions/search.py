@@ -189,10 +189,10 @@ class Search:
         opened = self.graph.opened
         return opened is not None and lesson(opened, self.graph, self.session, closed) is not None
 
-    async def attend(self, told: Callable[[str], None]) -> None:
+    async def attend(self, on_notice: Callable[[str], None]) -> None:
         """Tell when workers are missing that the session waits for (:func:`.worker_availability.watch_attendance`)."""
         if not self._serves_itself():
-            await watch_attendance(self._bus, self._pool, told)
+            await watch_attendance(self._bus, self._pool, on_notice)
 
     async def end_unattended(self) -> None:
         """Once the session goes nowhere, because nobody serves it, let :meth:`events` end with that.

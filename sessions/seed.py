@@ -62,16 +62,16 @@ async def seeding(
     """
     if not sources:
         return Seeding()
-    found: list[tuple[SearchedProblem, Likeness]] = []
+    matches: list[tuple[SearchedProblem, Likeness]] = []
     named = [source for source in sources if source != AUTO]
     if named:
-        found += _compared(await store.searched_problems(home, named, bus=bus), target)
-        await _check_named(home, named, found, bus)
+        matches += _compared(await store.searched_problems(home, named, bus=bus), target)
+        await _check_named(home, named, matches, bus)
     if AUTO in sources:
         alike = _compared(await _all(home, bus), target)
-        found += [pair for pair in alike if pair[1].whole >= ALIKE and pair[1].structure >= ALIKE_STRUCTURE]
+        matches += [pair for pair in alike if pair[1].whole >= ALIKE and pair[1].structure >= ALIKE_STRUCTURE]
     most = max(MOST_SESSIONS, len(named))
-    chosen = _chosen(await _winners(home, found, most, bus), target, max(1, min(MOST_SEEDS, budget // 3)))
+    chosen = _chosen(await _winners(home, matches, most, bus), target, max(1, min(MOST_SEEDS, budget // 3)))
     for session in dict.fromkeys(kernel.session for kernel in chosen.kernels):
         await store.read_recorded(home, session, bus=bus, checked=True)
     if named and not chosen.kernels:
@@ -84,9 +84,9 @@ async def seeding(
 
 def _chosen(winners: Sequence[Winner], target: Target, limit: int) -> Seeding:
     fitted, refused = fit(winners, target)
-    by_node = {(one.winner.session, one.winner.node): one for one in fitted}
-    found = [by_node[winner.session, winner.node] for winner in diverse([one.winner for one in fitted], limit)]
-    return Seeding(tuple(map(_kernel, found)), (*map(_note, found), *refused))
+    by_node = {(kernel.winner.session, kernel.winner.node): kernel for kernel in fitted}
+    chosen = [by_node[winner.session, winner.node] for winner in diverse([kernel.winner for kernel in fitted], limit)]
+    return Seeding(tuple(map(_kernel, chosen)), (*map(_note, chosen), *refused))
 
 
 def _kernel(fitted: Fitted) -> SeedKernel:
@@ -127,27 +127,27 @@ async def _all(home: Path, bus: Bus | None) -> list[SearchedProblem]:
 def _compared(problems: Sequence[SearchedProblem], target: Target) -> list[tuple[SearchedProblem, Likeness]]:
     """The problems with their likeness, the most alike first."""
     here = structure_of(target.facts, target.pool.platform)
-    pairs = [(one, likeness(structure_of(one.facts, one.platform), here)) for one in problems]
+    pairs = [(problem, likeness(structure_of(problem.facts, problem.platform), here)) for problem in problems]
     return sorted(pairs, key=lambda pair: (-round(pair[1].whole, 6), pair[0].sha256, pair[0].platform))
 
 
 async def _check_named(
-    home: Path, named: Sequence[str], found: Sequence[tuple[SearchedProblem, Likeness]], bus: Bus | None
+    home: Path, named: Sequence[str], matches: Sequence[tuple[SearchedProblem, Likeness]], bus: Bus | None
 ) -> None:
-    there = {session for one, _ in found for session in one.sessions}
+    there = {session for problem, _ in matches for session in problem.sessions}
     for session in named:
         if session not in there:
-            known = [row.session for row in await store.sessions(home, bus=bus, limit=MANY)]
-            near = difflib.get_close_matches(session, known, n=1, cutoff=0.5)
+            sessions = [row.session for row in await store.sessions(home, bus=bus, limit=MANY)]
+            near = difflib.get_close_matches(session, sessions, n=1, cutoff=0.5)
             hint = f"; did you mean {near[0]!r}?" if near else "; `kernelswarm sessions` lists them"
             raise InputError(f"there is no session {session!r} to seed from{hint}")
 
 
 async def _winners(
-    home: Path, found: Sequence[tuple[SearchedProblem, Likeness]], most: int, bus: Bus | None
+    home: Path, matches: Sequence[tuple[SearchedProblem, Likeness]], most: int, bus: Bus | None
 ) -> list[Winner]:
-    sessions = {session: (one, like) for one, like in reversed(found) for session in one.sessions}
-    order = dict.fromkeys(session for one, _ in found for session in one.sessions)
+    sessions = {session: (problem, like) for problem, like in reversed(matches) for session in problem.sessions}
+    order = dict.fromkeys(session for problem, _ in matches for session in problem.sessions)
     winners: list[Winner] = []
     for session in list(order)[:most]:
         rows = await store.winners(home, session, bus=bus)
@@ -155,7 +155,7 @@ async def _winners(
     return winners
 
 
-def _winner(row: WinnerRow, one: SearchedProblem, like: Likeness) -> Winner:
+def _winner(row: WinnerRow, problem: SearchedProblem, like: Likeness) -> Winner:
     return Winner(
         session=row.session,
         node=row.node,
@@ -169,8 +169,8 @@ def _winner(row: WinnerRow, one: SearchedProblem, like: Likeness) -> Winner:
         speedup=row.speedup,
         low=row.low,
         confirmed=row.confirmed,
-        problem=one.problem,
-        problem_sha256=one.sha256,
-        platform=one.platform,
+        problem=problem.problem,
+        problem_sha256=problem.sha256,
+        platform=problem.platform,
         similarity=min(1.0, like.whole),
     )

@@ -318,26 +318,29 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
     """
     result = result_of(graph, pool, 0.0)
     node = next(iter(graph.nodes.values()), None)
-    told = (node.confirmation_diagnosis or node.diagnosis) if node else None
-    if node is None or told is None:
+    diagnosis = (node.confirmation_diagnosis or node.diagnosis) if node else None
+    if node is None or diagnosis is None:
         raise ValueError(f"session {graph.session} judged nothing")
     verified, profiled = node.verify_report, node.confirmation or node.profile_report
-    correct = told.verdict is Verdict.correct
-    judged, ordinary = _speedup(told.speedup, told.against), _speedup(told.ordinary, told.ordinary_against)
+    correct = diagnosis.verdict is Verdict.correct
+    judged, ordinary = (
+        _speedup(diagnosis.speedup, diagnosis.against),
+        _speedup(diagnosis.ordinary, diagnosis.ordinary_against),
+    )
     if graph.opened is not None and graph.opened.counts_device_alone:
         ordinary = None
     isolations = [report.isolation for report in (profiled, verified) if report is not None and report.isolation]
     return Evaluation(
-        verdict=told.verdict,
+        verdict=diagnosis.verdict,
         correct=correct,
         win=correct and result.win,
-        reason=None if correct else told.summary,
+        reason=None if correct else diagnosis.summary,
         evidence=_evidence(node, correct),
         isolation=isolations[0] if isolations else "none: it never ran",
         pool=pool,
         speedup=_counted(judged, ordinary, result.measure) if correct else None,
         times_ms=result.times_ms if correct else {},
-        roofline_fraction=told.roofline_fraction if correct else None,
+        roofline_fraction=diagnosis.roofline_fraction if correct else None,
         session=graph.session,
         detail=result.detail,
         judged=judged if correct and ordinary else None,
@@ -345,7 +348,7 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
         ordinary=result.ordinary if correct else None,
         device=result.device if correct else None,
         call=result.call if correct else None,
-        ordinary_missing=told.ordinary_missing,
+        ordinary_missing=diagnosis.ordinary_missing,
     )
 
 
@@ -362,9 +365,9 @@ def _speedup(interval: Interval | None, against: str) -> Speedup | None:
 
 def _evidence(node: NodeRecord, correct: bool) -> dict[str, object]:
     if correct and node.verify_report:
-        told = {"cases": msgspec.to_builtins(node.verify_report.cases)}
+        evidence = {"cases": msgspec.to_builtins(node.verify_report.cases)}
         # Shapes that it refuses: who uses the kernel should know.
-        return {**told, "declined": node.verify_report.declined} if node.verify_report.declined else told
+        return {**evidence, "declined": node.verify_report.declined} if node.verify_report.declined else evidence
     for report in (node.confirmation, node.profile_report, node.verify_report):
         if report is not None and report.evidence is not None:
             return dict(msgspec.to_builtins(report.evidence))

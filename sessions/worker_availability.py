@@ -31,8 +31,8 @@ async def count_of(role: str, bus: Bus, pool: str) -> int:
 
 def join_command(pool: str, roles: Iterable[str], url: str) -> str:
     """The command that joins workers of ``roles`` to ``pool``."""
-    asked = list(roles)
-    chosen = "" if set(asked) == set(ROLES) else f" --roles {','.join(asked)}"
+    role_names = list(roles)
+    chosen = "" if set(role_names) == set(ROLES) else f" --roles {','.join(role_names)}"
     return f"kernelswarm swarm --pool {pool}{chosen} --nats {url}"
 
 
@@ -45,7 +45,7 @@ def waiting_for(pool: str, missing: Iterable[str], url: str) -> str:
     return f"waiting for {who} in pool {pool}; to join: {join_command(pool, roles, url)}"
 
 
-async def watch_attendance(bus: Bus, pool: str, told: Callable[[str], None], *, every_s: float = EVERY_S) -> None:
+async def watch_attendance(bus: Bus, pool: str, on_notice: Callable[[str], None], *, every_s: float = EVERY_S) -> None:
     """Tell which roles of ``pool`` go unserved, and with an empty text that all are served again; until cancelled."""
     last, absences = "", 0
     while True:
@@ -56,6 +56,6 @@ async def watch_attendance(bus: Bus, pool: str, told: Callable[[str], None], *, 
         absences = absences + 1 if missing else 0
         now = waiting_for(pool, missing, bus.url) if absences >= ABSENCES else ("" if not missing else last)
         if now != last:
-            told(now)
+            on_notice(now)
             last = now
         await asyncio.sleep(every_s)

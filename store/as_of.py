@@ -50,12 +50,12 @@ def condition(con: duckdb.DuckDBPyConnection, as_of: str) -> str:
         _check_position(con, int(as_of))
         return f"seq <= {int(as_of)}"
     if _ID.fullmatch(as_of):
-        found = con.execute("SELECT seq FROM events WHERE starts_with(id, ?) LIMIT 2", [as_of]).fetchall()
-        if not found:
+        rows = con.execute("SELECT seq FROM events WHERE starts_with(id, ?) LIMIT 2", [as_of]).fetchall()
+        if not rows:
             raise InputError(f"There is no event {as_of} in this log; {_newest(con)}. The column id of events has all.")
-        if len(found) > 1:
+        if len(rows) > 1:
             raise InputError(f"Several events of this log begin with {as_of}: give more of the id.")
-        return f"seq <= {found[0][0]}"
+        return f"seq <= {rows[0][0]}"
     return f"at_ns <= {_nanoseconds(as_of)}"
 
 
@@ -66,11 +66,11 @@ def _check_position(con: duckdb.DuckDBPyConnection, seq: int) -> None:
 
 
 def _newest(con: duckdb.DuckDBPyConnection) -> str:
-    found = con.execute(
+    row = con.execute(
         "SELECT seq, id, strftime(make_timestamp(at_ns // 1000), '%Y-%m-%dT%H:%M:%S') FROM events "
         "WHERE seq = (SELECT max(seq) FROM events)"
     ).fetchone()
-    return "it is empty" if found is None else f"the newest is {found[0]} (id {found[1]}, {found[2]} UTC)"
+    return "it is empty" if row is None else f"the newest is {row[0]} (id {row[1]}, {row[2]} UTC)"
 
 
 def _nanoseconds(text: str) -> int:

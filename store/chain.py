@@ -70,8 +70,8 @@ def spell(row: Row) -> bytes:
 
 def link(row: Row, seq: int, previous: str, message: bytes | None = None) -> Row:
     """Give ``row``, which says ``message``, its position and chain it to the hash ``previous``."""
-    found = _hash((seq, *row[1:11]), previous, row.message if message is None else message)
-    return Row(seq, *row[1:12], hash=found, wire=row.wire)
+    digest = _hash((seq, *row[1:11]), previous, row.message if message is None else message)
+    return Row(seq, *row[1:12], hash=digest, wire=row.wire)
 
 
 def chain_hash(row: Row, previous: str) -> str:
@@ -82,10 +82,10 @@ def chain_hash(row: Row, previous: str) -> str:
 def disagreement(row: Row) -> str:
     """Name the typed column that says something else than the wire bytes; empty if all agree."""
     try:
-        said = read_message(row.message)
+        decoded = read_message(row.message)
     except (ValueError, msgspec.MsgspecError) as error:
         return f"its bytes are no event: {error}"
-    for name, column, wire in zip(Row._fields[1:12], row[1:12], said[1:12], strict=True):
+    for name, column, wire in zip(Row._fields[1:12], row[1:12], decoded[1:12], strict=True):
         if column != wire:
             return f"column {name} is {column!r:.80}, its bytes say {wire!r:.80}"
     return ""
@@ -160,5 +160,5 @@ def _row(envelope: Envelope, tag: str) -> Row:
 
 @functools.lru_cache(1024)
 def _version(tag: str) -> int:
-    found = _VERSION.search(tag)
-    return int(found[1]) if found else 0
+    match = _VERSION.search(tag)
+    return int(match[1]) if match else 0

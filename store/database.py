@@ -177,15 +177,15 @@ def _check_made_as_here(con: duckdb.DuckDBPyConnection, path: Path) -> None:
     rows = con.execute("SELECT key, value FROM meta").fetchall()
     marks = dict(rows)
     is_whole = len(marks) == len(rows) and {"log_id", "head"} <= marks.keys() and marks.get("events", "").isdecimal()
-    told = [row[:3] for row in con.execute("DESCRIBE events").fetchall()]
-    if not is_whole or told != _COLUMNS:
-        what = "columns of its events" if is_whole else "marks of how it was left, in its table meta,"
-        raise StoreError(f"The log at {path} is damaged: the {what} were changed. Move it away, and {_WAYS_OUT}")
+    columns = [row[:3] for row in con.execute("DESCRIBE events").fetchall()]
+    if not is_whole or columns != _COLUMNS:
+        part = "columns of its events" if is_whole else "marks of how it was left, in its table meta,"
+        raise StoreError(f"The log at {path} is damaged: the {part} were changed. Move it away, and {_WAYS_OUT}")
 
 
 def _names(con: duckdb.DuckDBPyConnection, kind: str) -> set[str]:
-    found = con.execute(f"SELECT {kind}_name FROM duckdb_{kind}s() WHERE NOT internal AND NOT temporary").fetchall()
-    return {row[0] for row in found}
+    rows = con.execute(f"SELECT {kind}_name FROM duckdb_{kind}s() WHERE NOT internal AND NOT temporary").fetchall()
+    return {row[0] for row in rows}
 
 
 def _bring_up_to_date(con: duckdb.DuckDBPyConnection) -> None:
@@ -201,34 +201,34 @@ def _bring_up_to_date(con: duckdb.DuckDBPyConnection) -> None:
         con.execute("INSERT INTO meta VALUES (?, ?)", [key, value])
 
 
-def is_cut(said: str) -> bool:
+def is_cut(message: str) -> bool:
     """Whether DuckDB speaks of a file that lost pieces, or holds others."""
-    return any(words in said for words in ("Could not read enough bytes", "Corrupt database file", "checksum"))
+    return any(words in message for words in ("Could not read enough bytes", "Corrupt database file", "checksum"))
 
 
-def _is_held(said: str) -> bool:
-    return "Could not set lock" in said or "different configuration" in said
+def _is_held(message: str) -> bool:
+    return "Could not set lock" in message or "different configuration" in message
 
 
-def _sentence(path: Path, said: str, *, opened: bool) -> StoreError:
-    first = said.strip().splitlines()[0]
-    if _is_held(said):
-        holder = _HOLDER.search(said)
+def _sentence(path: Path, message: str, *, opened: bool) -> StoreError:
+    first = message.strip().splitlines()[0]
+    if _is_held(message):
+        holder = _HOLDER.search(message)
         who = f"process {holder[1]}" if holder else "this process"
         return LogBusyError(f"The log at {path} is in use by {who}; try again when that is done.")
-    if "not a valid DuckDB database" in said:
+    if "not a valid DuckDB database" in message:
         return StoreError(
             f"{path} is not a log of kernelswarm: move it away, or use another home. "
             f"If it was one, its beginning was overwritten: then {_WAYS_OUT}"
         )
-    if "replaying WAL file" in said:
+    if "replaying WAL file" in message:
         return StoreError(
             f"The log at {path} cannot be read because the file beside it, {path.name}.wal, was overwritten: move that "
             f"away, and the log is there up to what was last taken out of it. {_AGAIN} ({first})"
         )
-    if is_cut(said):
+    if is_cut(message):
         rest = "`kernelswarm log verify` says how many of its events can be read. Else move" if opened else "move"
         return StoreError(f"The log at {path} was cut off or overwritten: {rest} it away, and {_WAYS_OUT} ({first})")
-    if "No space left" in said or "File too large" in said:
+    if "No space left" in message or "File too large" in message:
         return StoreError(f"The disk is full: the log at {path} cannot be written. Free some space and start again.")
     return StoreError(f"The log at {path} cannot be opened or written: {first}")

@@ -39,10 +39,10 @@ async def tail_log(
     Raises:
         StoreError, BusError: the log cannot be asked.
     """
-    known = log_path(home).exists() or bus is not None or not follow
-    after = await _start(home, bus, session, kind, last) if known else 0
+    has_log = log_path(home).exists() or bus is not None or not follow
+    after = await _start(home, bus, session, kind, last) if has_log else 0
     while True:
-        rows = [] if not known else await _page(home, bus, session, kind, after)
+        rows = [] if not has_log else await _page(home, bus, session, kind, after)
         for row in rows:
             yield row.seq, decode_envelope(row.message)
             after = row.seq
@@ -51,7 +51,7 @@ async def tail_log(
         if not follow:
             return
         await asyncio.sleep(_POLL_SECONDS)  # a log in another process has no event to wait for
-        known = known or log_path(home).exists()
+        has_log = has_log or log_path(home).exists()
 
 
 _CHOSEN = "(? = '' OR session = ?) AND contains(tag, ?)"

@@ -29,12 +29,14 @@ class IdIndex:
         Args:
             ids: each with its :func:`fingerprint`.
         """
-        wanted = np.fromiter(ids.values(), dtype=np.uint64, count=len(ids))
-        places = np.searchsorted(self._sorted, wanted)
-        found = np.zeros(len(wanted), dtype=bool)
+        fingerprints = np.fromiter(ids.values(), dtype=np.uint64, count=len(ids))
+        places = np.searchsorted(self._sorted, fingerprints)
+        hits = np.zeros(len(fingerprints), dtype=bool)
         inside = places < len(self._sorted)
-        found[inside] = self._sorted[places[inside]] == wanted[inside]
-        return {one for (one, print_), old in zip(ids.items(), found, strict=True) if old or print_ in self._recent}
+        hits[inside] = self._sorted[places[inside]] == fingerprints[inside]
+        return {
+            event_id for (event_id, print_), hit in zip(ids.items(), hits, strict=True) if hit or print_ in self._recent
+        }
 
     def add(self, fingerprints: Iterable[int]) -> None:
         """Remember the ids that have these."""

@@ -56,8 +56,8 @@ class _Source:
             LogCorrupted: names the first bad event.
         """
         if self._log is not None:
-            found: VerifyResult = self._log.verify()
-            found.check()
+            result: VerifyResult = self._log.verify()
+            result.check()
 
     def batches(self) -> Iterator[list[Row]]:
         """Its events in order."""
@@ -66,10 +66,10 @@ class _Source:
             return
         for after in range(0, len(self._log), _BATCH):
             with self._log.cursor() as cursor:
-                found = cursor.execute(
+                rows = cursor.execute(
                     f"SELECT {_COLUMNS} FROM events WHERE seq > ? AND seq <= ? ORDER BY seq", [after, after + _BATCH]
                 ).fetchall()
-            yield [Row._make(row) for row in found]
+            yield [Row._make(row) for row in rows]
 
     def close(self) -> None:
         """Let go of the file."""
@@ -123,11 +123,11 @@ def _import(log: Log, foreign: _Source, only: frozenset[str], without: frozenset
         nonlocal given, left_out
         seq = log.last_seq(_STREAM)
         for batch in foreign.batches():
-            wanted = [row for row in batch if _is_wanted(row, only, without)]
-            left_out += len(batch) - len(wanted)
-            given += len(wanted)
-            known = _known(log, wanted)
-            fresh = [row for row in wanted if row.id not in known]
+            selected = [row for row in batch if _is_wanted(row, only, without)]
+            left_out += len(batch) - len(selected)
+            given += len(selected)
+            stored = _stored_rows(log, selected)
+            fresh = [row for row in selected if row.id not in stored]
             new.update(dict.fromkeys(row.session for row in fresh))
             if fresh:
                 yield [(seq + place, row.message) for place, row in enumerate(fresh, 1)]
@@ -160,10 +160,10 @@ def _refuse_clashes(log: Log, foreign: _Source, only: frozenset[str], without: f
         here = {row[0] for row in cursor.execute("SELECT DISTINCT session FROM events").fetchall()}
     shared: dict[str, bool] = {}
     for batch in foreign.batches():
-        wanted = [row for row in batch if row.session in here and _is_wanted(row, only, without)]
-        known = _known(log, wanted)
-        for row in wanted:
-            mine = known.get(row.id)
+        selected = [row for row in batch if row.session in here and _is_wanted(row, only, without)]
+        stored = _stored_rows(log, selected)
+        for row in selected:
+            mine = stored.get(row.id)
             if mine is not None and not _is_same(mine, row, exact=foreign.exact):
                 raise _clash(foreign, row.session)
             shared[row.session] = shared.get(row.session, False) or mine is not None
@@ -189,13 +189,13 @@ def _is_wanted(row: Row, only: frozenset[str], without: frozenset[str]) -> bool:
     return (not only or row.session in only) and row.session not in without
 
 
-def _known(log: Log, rows: list[Row]) -> dict[str, Row]:
+def _stored_rows(log: Log, rows: list[Row]) -> dict[str, Row]:
     if not rows:
         return {}
     ids = [row.id for row in rows]
     with log.cursor() as cursor:
-        found = cursor.execute(f"SELECT {_COLUMNS} FROM events WHERE id IN (SELECT unnest(?))", [ids]).fetchall()
-    return {row.id: row for row in map(Row._make, found)}
+        stored = cursor.execute(f"SELECT {_COLUMNS} FROM events WHERE id IN (SELECT unnest(?))", [ids]).fetchall()
+    return {row.id: row for row in map(Row._make, stored)}
 
 
 def _batched(rows: Iterator[Row]) -> Iterator[list[Row]]:

@@ -162,8 +162,8 @@ class Log:
         where = "seq > ?" + (" AND session = ?" if session is not None else "")
         values: list[Any] = [after] + ([session] if session is not None else []) + [limit]
         with self.cursor() as cursor, explained(self.path):
-            found = cursor.execute(f"SELECT * FROM events WHERE {where} ORDER BY seq LIMIT ?", values).fetchall()
-        return [(row.seq, decode_envelope(row.message)) for row in map(Row._make, found)]
+            rows = cursor.execute(f"SELECT * FROM events WHERE {where} ORDER BY seq LIMIT ?", values).fetchall()
+        return [(row.seq, decode_envelope(row.message)) for row in map(Row._make, rows)]
 
     def verify(self) -> VerifyResult:
         """Recompute the chain from the first event; the result names the first bad one."""
@@ -227,16 +227,16 @@ class Log:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _new(self, said: Iterable["_Said"]) -> list["_Said"]:
+    def _new(self, entries: Iterable["_Said"]) -> list["_Said"]:
         """Those whose id the log does not have, each id once."""
         first: dict[str, _Said] = {}
-        for one in said:
-            first.setdefault(one.row.id, one)
-        suspects = self._index().suspects({id: one.fingerprint for id, one in first.items()})
+        for entry in entries:
+            first.setdefault(entry.row.id, entry)
+        suspects = self._index().suspects({id: entry.fingerprint for id, entry in first.items()})
         if suspects:
-            found = self._con.execute("SELECT id FROM events WHERE id IN (SELECT unnest(?))", [list(suspects)])
-            for (known,) in found.fetchall():
-                del first[known]
+            result = self._con.execute("SELECT id FROM events WHERE id IN (SELECT unnest(?))", [list(suspects)])
+            for (duplicate,) in result.fetchall():
+                del first[duplicate]
         return list(first.values())
 
     def _index(self) -> IdIndex:
@@ -272,7 +272,7 @@ class Log:
         with self._con.appender("events") as appender:
             for start in range(0, len(linked), _STEP):
                 appender.append_rows(linked[start : start + _STEP])
-        transaction.fingerprints = [one.fingerprint for one in new]
+        transaction.fingerprints = [entry.fingerprint for entry in new]
         transaction.tags.update(row.tag for row in linked)
         transaction.written += len(linked)
 

@@ -37,8 +37,8 @@ class LogState(Schema, frozen=True, kw_only=True):
 async def log_state(home: Path, *, bus: Bus | None = None) -> LogState:
     """How far the log of ``home`` goes now. Errors: :func:`run_sql`."""
     table = await run_sql(home, "SELECT key, value FROM meta WHERE key IN ('log_id', 'events', 'head')", bus=bus)
-    known = {row[0]: row[1] for row in table.rows}
-    return LogState(id=known["log_id"], events=int(known["events"]), head=known["head"])
+    meta = {row[0]: row[1] for row in table.rows}
+    return LogState(id=meta["log_id"], events=int(meta["events"]), head=meta["head"])
 
 
 async def pages(home: Path, state: LogState, *, bus: Bus | None = None, after: int = 0) -> AsyncIterator[list[Row]]:

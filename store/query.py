@@ -88,9 +88,9 @@ async def run_sql(
             await asyncio.sleep(_RETRY_SECONDS)  # a file lock has no event to wait for
 
 
-def service_name(home: Path, what: str = "sql") -> str:
+def service_name(home: Path, service: str = "sql") -> str:
     """Name under which the recorder of ``home`` on this host serves: two homes on one bus are not to be mixed up."""
-    return f"{what}-{hashlib.sha256(f'{socket.gethostname()}:{Path(home).resolve()}'.encode()).hexdigest()[:16]}"
+    return f"{service}-{hashlib.sha256(f'{socket.gethostname()}:{Path(home).resolve()}'.encode()).hexdigest()[:16]}"
 
 
 def answer(log: Log, query: Query, waited: float = 0.0) -> Table:
@@ -118,10 +118,10 @@ async def serve(log: Log, query: Query, readers: Executor) -> bytes:
     Raises:
         InputError: as :func:`answer`; or other queries kept all readers busy; or it cannot even be stopped.
     """
-    asked = time.monotonic()
+    start = time.monotonic()
 
     def work() -> bytes:
-        waited = time.monotonic() - asked
+        waited = time.monotonic() - start
         if waited >= query.timeout:
             raise InputError(_BUSY)
         return pack(answer(log, query, waited))
@@ -157,13 +157,13 @@ async def _ask_once(home: Path, query: Query, bus: Bus | None) -> Table:
     here = Log.opened_here(path)
     if here is not None:
         return await asyncio.to_thread(answer, here, query)
-    async with _some_bus(home, bus) as found:
-        if found is not None:
+    async with _some_bus(home, bus) as recorder_bus:
+        if recorder_bus is not None:
             # On a server of this home alone, its own recorder is the only one worth asking.
             names = [service_name(home)] + ([] if bus is None and path.exists() else ["sql"])
             for name in names:
                 with contextlib.suppress(NobodyServes):
-                    return await _ask(found, name, query, None if bus is not None else home)
+                    return await _ask(recorder_bus, name, query, None if bus is not None else home)
     return await asyncio.to_thread(_ask_file, path, query)
 
 

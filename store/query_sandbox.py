@@ -130,12 +130,12 @@ def _executed(
     con: duckdb.DuckDBPyConnection, statement: duckdb.Statement, params: Sequence[Any] | Mapping[str, Any]
 ) -> duckdb.DuckDBPyConnection:
     values = dict(params) if isinstance(params, Mapping) else list(params)
-    found = con.execute(statement, values)
-    types = [str(column[1]) for column in found.description or []]
-    spelled = [any(one in kind for one in _SPELLED) for kind in types]
+    result = con.execute(statement, values)
+    types = [str(column[1]) for column in result.description or []]
+    spelled = [any(type_name in kind for type_name in _SPELLED) for kind in types]
     if not any(spelled):
-        return found
-    names = ['"' + str(column[0]).replace('"', '""') + '"' for column in found.description or []]
+        return result
+    names = ['"' + str(column[0]).replace('"', '""') + '"' for column in result.description or []]
     places = [f"c{place}" for place in range(len(types))]
     shown = ", ".join(
         f"{place}{'::VARCHAR' if text else ''} AS {name}"
@@ -150,13 +150,13 @@ def _bare(sql: str) -> str:
     return raw[: next((at for at, _ in duckdb.tokenize(sql) if raw[at : at + 1] == b";"), None)].decode()
 
 
-def _fetch(found: duckdb.DuckDBPyConnection, max_rows: int) -> Table:
-    description = found.description or []
+def _fetch(result: duckdb.DuckDBPyConnection, max_rows: int) -> Table:
+    description = result.description or []
     rows: list[tuple[Any, ...]] = []
     size = 0
     step = 1
     # In small steps: a conversion holds the interpreter, and the agents of this process want to answer meanwhile.
-    while len(rows) <= max_rows and size < _MAX_CHARACTERS and (chunk := found.fetchmany(step)):
+    while len(rows) <= max_rows and size < _MAX_CHARACTERS and (chunk := result.fetchmany(step)):
         rows.extend(tuple(map(plain, row)) for row in chunk)
         size += sum(len(value) for row in chunk for value in row if isinstance(value, str | bytes | list))
         step = max(1, min(_CHUNK, _STEP_CHARACTERS * len(rows) // (size + 1)))

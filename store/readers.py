@@ -30,16 +30,16 @@ async def show(home: Path, session: str, *, bus: Bus | None = None) -> SessionRe
     Raises:
         UnknownSession: the log has no opening of such a session. Others: :func:`run_sql`.
     """
-    found = await _rows(home, bus, SessionRow, "SELECT * FROM sessions WHERE session = ?", session)
-    if not found:
+    rows = await _rows(home, bus, SessionRow, "SELECT * FROM sessions WHERE session = ?", session)
+    if not rows:
         raise UnknownSession(f"There is no session {session!r} in {log_path(home)}: `kernelswarm sessions` lists them.")
-    best = found[0].best or ""
+    best = rows[0].best or ""
     nodes = await _rows(home, bus, NodeRow, "SELECT * FROM nodes WHERE session = ? ORDER BY number", session)
     return SessionReport(
-        session=found[0],
+        session=rows[0],
         nodes=tuple(nodes),
         best_path=_path(nodes, best),
-        baselines_ms=await _baselines(home, bus, session, best, ordinary=found[0].measure != "device"),
+        baselines_ms=await _baselines(home, bus, session, best, ordinary=rows[0].measure != "device"),
     )
 
 
@@ -50,8 +50,8 @@ async def node(home: Path, session: str, node: str, *, bus: Bus | None = None) -
         InputError: there is no such node. Others: :func:`run_sql`.
     """
     where = "WHERE session = ? AND node = ?"
-    found = await _rows(home, bus, NodeRow, f"SELECT * FROM nodes {where}", session, node)
-    if not found:
+    rows = await _rows(home, bus, NodeRow, f"SELECT * FROM nodes {where}", session, node)
+    if not rows:
         raise InputError(f"There is no node {node!r} in session {session!r}: `kernelswarm show {session}` lists them.")
     table = await run_sql(
         home, f"SELECT source, rationale, recipe FROM candidates {where}", params=(session, node), bus=bus
@@ -61,7 +61,7 @@ async def node(home: Path, session: str, node: str, *, bus: Bus | None = None) -
     judged = f"SELECT * FROM diagnoses {where} ORDER BY seq"
     counters, device = await _profiled(home, bus, session, node)
     return NodeReport(
-        node=found[0],
+        node=rows[0],
         source=source,
         rationale=rationale or "",
         recipe=json.loads(recipe),
@@ -121,8 +121,8 @@ async def _profiled(
     sql = """SELECT body->'$.report.counters', body->'$.report.device' FROM events
         WHERE session = ? AND node = ? AND tag = 'candidate.profiled.v1' ORDER BY seq"""
     table = await run_sql(home, sql, params=(session, node), bus=bus)
-    told = [[text for text in column if text not in (None, "null")] for column in zip(*table.rows, strict=True)]
-    counters, looks = told or ([], [])
+    texts = [[text for text in column if text not in (None, "null")] for column in zip(*table.rows, strict=True)]
+    counters, looks = texts or ([], [])
     try:
         return (
             decode(counters[-1], Counters) if counters else None,

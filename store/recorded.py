@@ -71,15 +71,15 @@ async def read_recorded(
         StoreError, BusError: as :func:`.query.run_sql`.
     """
     read = partial(checked_in, to_end=to_end) if checked else recorded_in
-    found = await _from_file(home, session, read) if bus is None else None
-    if found is None:
+    events = await _from_file(home, session, read) if bus is None else None
+    if events is None:
         ask = partial(checked_pages, to_end=to_end) if checked else _pages
-        found = [one async for one in ask(home, session, bus)]
-    if not found:
+        events = [event async for event in ask(home, session, bus)]
+    if not events:
         if checked:
             await _check_complete(home, bus)
         raise UnknownSession(f"There is no session {session!r} in {log_path(home)}: `kernelswarm sessions` lists them.")
-    return found
+    return events
 
 
 async def _check_complete(home: Path, bus: Bus | None) -> None:
@@ -114,11 +114,11 @@ def _read_closed(path: Path, session: str, read: _Read) -> list[Recorded]:
 def recorded_in(log: Log, session: str) -> Iterator[Recorded]:
     """Every event of ``session`` in an open log, oldest first. Blocks."""
     with log.cursor() as cursor, explained(log.path):
-        found: duckdb.DuckDBPyConnection = cursor.execute(
+        result: duckdb.DuckDBPyConnection = cursor.execute(
             f"SELECT {_COLUMNS} FROM events WHERE session = ? ORDER BY seq", [session]
         )
         # In steps: a conversion holds the interpreter, and the agents of this process want to answer meanwhile.
-        while rows := found.fetchmany(_STEP):
+        while rows := result.fetchmany(_STEP):
             yield from map(_recorded, rows)
 
 

@@ -168,14 +168,14 @@ async def recording(home: Path, bus: Bus) -> AsyncIterator[Recorder]:
 
 
 async def _open_when_free(path: Path, writer: ThreadPoolExecutor) -> Log:
-    told = False
+    logged = False
     while True:
         try:
             return await _finished(writer, lambda: Log.open(path), Log.close)
         except LogBusyError as error:
-            if not told:
+            if not logged:
                 _log.info("store: this process records when another one ends: %s", error)
-            told = True
+            logged = True
             await asyncio.sleep(_RETRY_SECONDS)  # a file lock has no event to wait for
 
 

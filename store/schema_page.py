@@ -55,29 +55,31 @@ def page() -> str:
 
 
 def _view(con: duckdb.DuckDBPyConnection, name: str) -> str:
-    said = columns(name)
-    rows = "".join(f"| `{column}` | {kind} | {_cell(said[column])} |\n" for column, kind in _described(con, name))
+    meanings = columns(name)
+    rows = "".join(f"| `{column}` | {kind} | {_cell(meanings[column])} |\n" for column, kind in _described(con, name))
     return f"## {name}\n\n{meaning(name)}\n\n| column | type | |\n| --- | --- | --- |\n{rows}\n"
 
 
 def _table(con: duckdb.DuckDBPyConnection, name: str) -> str:
-    what = SQL[name].splitlines()[0].removeprefix("-- ") if name in SQL else "The log."
-    return f"- **{name}**: {what} " + ", ".join(f"`{column}`" for column, _ in _described(con, name)) + "\n"
+    comment = SQL[name].splitlines()[0].removeprefix("-- ") if name in SQL else "The log."
+    return f"- **{name}**: {comment} " + ", ".join(f"`{column}`" for column, _ in _described(con, name)) + "\n"
 
 
 def _described(con: duckdb.DuckDBPyConnection, name: str) -> list[tuple[str, str]]:
     return [(row[0], _cell(row[1])) for row in con.execute(f"DESCRIBE {name}").fetchall()]
 
 
-def _question(one: Question) -> str:
-    answer = "".join(f"- `{name}`: {text}\n" for name, text in one.columns.items())
+def _question(question: Question) -> str:
+    answer = "".join(f"- `{name}`: {text}\n" for name, text in question.columns.items())
     given = "".join(
         f"- `--set {name}=…`: {parameter.meaning}"
         + (", needed" if parameter.default is None else f"; by default `{parameter.default}`")
         + "\n"
-        for name, parameter in one.parameters.items()
+        for name, parameter in question.parameters.items()
     )
-    return f"### {one.name}\n\n**{one.title}** {one.meaning}\n\n{answer}\n" + (f"{given}\n" if given else "")
+    return f"### {question.name}\n\n**{question.title}** {question.meaning}\n\n{answer}\n" + (
+        f"{given}\n" if given else ""
+    )
 
 
 def _cell(text: str) -> str:

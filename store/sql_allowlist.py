@@ -57,7 +57,7 @@ def check_text(sql: str) -> None:
 
 def _depth(sql: str) -> int:
     """Parentheses that are open at once, at most. Those in texts count as well: no query of a person has so many."""
-    return max(accumulate((one == "(") - (one == ")") for one in sql))
+    return max(accumulate((character == "(") - (character == ")") for character in sql))
 
 
 def check(con: duckdb.DuckDBPyConnection, sql: str, *, as_of: bool) -> None:

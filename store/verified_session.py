@@ -84,8 +84,8 @@ async def checked_pages(
     over = (closed or not to_end) and dense
     stretch = _Stretch(session, first, last, state, opened=opened and dense, over=over)
     async for rows in pages(home, stretch.goal, bus=bus, after=stretch.chain.good):
-        for one in stretch.followed(rows):
-            yield one
+        for event in stretch.followed(rows):
+            yield event
 
 
 class _Stretch:
@@ -148,8 +148,8 @@ def _extent(log: Log, con: duckdb.DuckDBPyConnection, session: str) -> _Extent |
     To find it takes a look at every event of the log, whatever is asked: one does for a log that does not change.
     """
     if not log.read_only:
-        found = con.execute(_EXTENT, [session]).fetchone()
-        return found if found and found[0] is not None else None
+        extent = con.execute(_EXTENT, [session]).fetchone()
+        return extent if extent and extent[0] is not None else None
     if log not in _extents:
         _extents[log] = {row[0]: row[1:] for row in con.execute(_EXTENTS).fetchall()}
     return _extents[log].get(session)
@@ -164,15 +164,15 @@ def _page(log: Log, con: duckdb.DuckDBPyConnection, stretch: _Stretch) -> list[R
     after, goal = stretch.chain.good, stretch.goal.events
     start = after - after % _SPAN
     until = min(start + _SPAN, goal)
-    kept, rows = _last_page.get(log, (-1, []))
-    if kept != start or len(rows) < until - start:
+    cached_start, rows = _last_page.get(log, (-1, []))
+    if cached_start != start or len(rows) < until - start:
         try:
             rows = _rows(con, start, _SPAN)
         except duckdb.Error:
             return []
         _last_page[log] = (start, rows)
-    wanted = rows[after - start : until - start]
-    return wanted if wanted and wanted[0].seq == after + 1 else []
+    page = rows[after - start : until - start]
+    return page if page and page[0].seq == after + 1 else []
 
 
 def _read(con: duckdb.DuckDBPyConnection, stretch: _Stretch) -> list[Row]:
@@ -197,5 +197,5 @@ def _read(con: duckdb.DuckDBPyConnection, stretch: _Stretch) -> list[Row]:
 
 def _rows(con: duckdb.DuckDBPyConnection, after: int, span: int) -> list[Row]:
     # They lie in order, as they were written: sorting what is sorted costs nothing here, and much in the database.
-    found = con.execute(_ROWS, [after, after + span]).fetchall()
-    return [Row._make(row) for row in sorted(found, key=itemgetter(0))]
+    rows = con.execute(_ROWS, [after, after + span]).fetchall()
+    return [Row._make(row) for row in sorted(rows, key=itemgetter(0))]

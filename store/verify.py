@@ -37,9 +37,9 @@ class VerifyResult(Schema, frozen=True, kw_only=True):
             LogCorrupted: it is not; names the first bad event.
         """
         if not self.ok:
-            where = "beside its events" if self.bad_seq is None else f"from event {self.bad_seq}"
+            location = "beside its events" if self.bad_seq is None else f"from event {self.bad_seq}"
             who = "" if self.bad_seq is None else f" ({self.bad_id or 'missing'})"
-            raise LogCorrupted(f"The log is damaged {where}{who}: {self.reason}.")
+            raise LogCorrupted(f"The log is damaged {location}{who}: {self.reason}.")
         return self
 
 
@@ -103,9 +103,9 @@ def _ended(con: duckdb.DuckDBPyConnection, chain: Chain) -> VerifyResult:
         return bad_event(
             chain, outside[1], f"it stands at position {outside[0]}, events before it are missing or doubled"
         )
-    found = ended(chain, read_meta(con, "events"), read_meta(con, "head"))
+    result = ended(chain, read_meta(con, "events"), read_meta(con, "head"))
     try:
-        wrong = differing(con) if found.ok and typed_fit(con) else None
+        wrong = differing(con) if result.ok and typed_fit(con) else None
     except duckdb.Error as error:
         reason = (
             f"the tables made of them cannot be read, {_cut(error)}; "
@@ -113,10 +113,10 @@ def _ended(con: duckdb.DuckDBPyConnection, chain: Chain) -> VerifyResult:
         )
         return VerifyResult(ok=False, events=chain.good, head=chain.head, reason=reason)
     if wrong is None:
-        return found
+        return result
     name, seq = wrong
-    told = con.execute("SELECT id FROM events WHERE seq = ?", [seq]).fetchone()
-    return not_as_told(name, seq, told[0] if told else "", events=chain.good, head=chain.head)
+    row = con.execute("SELECT id FROM events WHERE seq = ?", [seq]).fetchone()
+    return not_as_told(name, seq, row[0] if row else "", events=chain.good, head=chain.head)
 
 
 def _first_unreadable(con: duckdb.DuckDBPyConnection, chain: Chain) -> VerifyResult:
@@ -136,7 +136,7 @@ def _first_unreadable(con: duckdb.DuckDBPyConnection, chain: Chain) -> VerifyRes
 
 def _rows(con: duckdb.DuckDBPyConnection, after: int, span: int) -> list[Row]:
     columns = ", ".join(Row._fields)
-    found = con.execute(
+    rows = con.execute(
         f"SELECT {columns} FROM events WHERE seq > ? AND seq <= ? ORDER BY seq", [after, after + span]
     ).fetchall()
-    return [Row._make(row) for row in found]
+    return [Row._make(row) for row in rows]

@@ -76,23 +76,23 @@ async def searched_problems(
     """The problems of ``sessions``, or of all of them; the latest first. Errors: :func:`run_sql`."""
     where = "AND session IN (SELECT unnest(?))" if sessions else ""
     given: list[Any] = [max(MOST_SESSIONS, len(sessions)), *([list(sessions)] if sessions else [])]
-    found: list[SearchedProblem] = []
-    while len(found) < MOST_PROBLEMS:
-        params = [*given, _PAGE, len(found)]
+    problems: list[SearchedProblem] = []
+    while len(problems) < MOST_PROBLEMS:
+        params = [*given, _PAGE, len(problems)]
         table = await run_sql(home, _PROBLEMS.format(where=where), params=params, bus=bus)
         for row in table.records():
             row["facts"] = msgspec.json.decode(row["facts"])
-            found.append(msgspec.convert(row, SearchedProblem))
+            problems.append(msgspec.convert(row, SearchedProblem))
         if len(table.rows) < _PAGE:
             break
-    return found
+    return problems
 
 
 async def winners(home: Path, session: str, *, bus: Bus | None = None) -> list[WinnerRow]:
     """The winners of ``session``, each source once, confirmed ones first, then the fastest. Errors: :func:`run_sql`."""
     table = await run_sql(home, _WINNERS, params=(session, PER_SESSION), bus=bus)
-    known = await run_sql(home, "SELECT node, parent FROM nodes WHERE session = ?", params=(session,), bus=bus)
-    parents = dict(known.rows)
+    nodes = await run_sql(home, "SELECT node, parent FROM nodes WHERE session = ?", params=(session,), bus=bus)
+    parents = dict(nodes.rows)
     rows = table.records()
     for row in rows:
         row["branch"] = _first(row["node"], parents)

@@ -62,8 +62,8 @@ def _the_machine_is_measured_once(tmp_path_factory: pytest.TempPathFactory) -> I
     with pytest.MonkeyPatch.context() as patch:
         base = tmp_path_factory.getbasetemp()
         # Workers of one run lie beside each other.
-        kept = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "machine"
-        patch.setattr("kernelswarm.hardware.platforms.cpu.measured_peaks", machine.measured_in(kept))
+        folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "machine"
+        patch.setattr("kernelswarm.hardware.platforms.cpu.measured_peaks", machine.measured_in(folder))
         yield
 
 

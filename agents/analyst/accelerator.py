@@ -85,8 +85,8 @@ class DeviceLimits:
         """Share of a call in which nothing runs; None if unknown."""
         if self.profile is None or self.profile.gap_us is None:
             return None
-        whole = self.profile.busy_us + self.profile.gap_us
-        return self.profile.gap_us / whole if whole > 0 else None
+        call_us = self.profile.busy_us + self.profile.gap_us
+        return self.profile.gap_us / call_us if call_us > 0 else None
 
     @property
     def counted(self) -> bool:
@@ -98,9 +98,9 @@ class DeviceLimits:
     def waits(self) -> tuple[tuple[str, float], ...]:
         """Reasons for which the main kernel's warps wait, with the share of their time, the largest first."""
         stalls = self.main.stalls if self.main is not None else {}
-        whole = sum(stalls.values())
-        found = [(why, warps / whole) for why, warps in stalls.items() if why not in WITHOUT and whole > 0]
-        return tuple(sorted(found, key=lambda wait: (-wait[1], wait[0])))
+        total = sum(stalls.values())
+        shares = [(why, warps / total) for why, warps in stalls.items() if why not in WITHOUT and total > 0]
+        return tuple(sorted(shares, key=lambda wait: (-wait[1], wait[0])))
 
 
 def memory_use(kernel: KernelProfile) -> float:
@@ -158,10 +158,10 @@ def in_short(limits: DeviceLimits, named: Bottleneck) -> str:
         return f"nothing runs in {limits.gap_share:.0%} of a call of {limits.profile.launches} launches"
     if main is None or not limits.counted:
         return "by the roofline and the compiler, without counters"
-    told = f"memory {memory_use(main):.0f} %, arithmetic {arithmetic_use(main):.0f} % of peak"
+    metrics = f"memory {memory_use(main):.0f} %, arithmetic {arithmetic_use(main):.0f} % of peak"
     if named is Bottleneck.latency and limits.waits:
-        told += f", waits for {limits.waits[0][0].replace('_', ' ')}"
-    return told
+        metrics += f", waits for {limits.waits[0][0].replace('_', ' ')}"
+    return metrics
 
 
 def spilled(limits: DeviceLimits) -> Iterator[tuple[KernelResources, float | None]]:
@@ -169,7 +169,11 @@ def spilled(limits: DeviceLimits) -> Iterator[tuple[KernelResources, float | Non
     profile = limits.profile
     total = sum(kernel.time_us for kernel in profile.kernels) if profile is not None else 0.0
     for kernel in limits.spills:
-        times = [one.time_us for one in profile.kernels if kernel.name in one.name] if profile is not None else []
+        times = (
+            [kernel_profile.time_us for kernel_profile in profile.kernels if kernel.name in kernel_profile.name]
+            if profile is not None
+            else []
+        )
         share = sum(times) / total if times and total > 0 else None
         if share is None or share >= MAIN_SHARE:
             yield kernel, share

@@ -31,18 +31,18 @@ _BY_WAIT = {
 
 def advise(limits: DeviceLimits, named: Bottleneck) -> Iterator[Advice]:
     """What to try, each action once. Several things, because a bottleneck named is not a cause proven."""
-    told: set[AdviceAction] = set()
+    actions: set[AdviceAction] = set()
     for advice in _all(limits, named):
-        if advice.action not in told:
-            told.add(advice.action)
+        if advice.action not in actions:
+            actions.add(advice.action)
             yield advice
 
 
 def _all(limits: DeviceLimits, named: Bottleneck) -> Iterator[Advice]:
     for kernel, _ in spilled(limits):
-        told = f"{kernel.name} spills {kernel.spill_bytes} bytes a thread"
-        yield Advice(action=AdviceAction.more_parallelism, reason=f"{told}: smaller tiles need fewer", weight=3.0)
-        yield Advice(action=AdviceAction.split_kernels, reason=told, weight=1.5)
+        reason = f"{kernel.name} spills {kernel.spill_bytes} bytes a thread"
+        yield Advice(action=AdviceAction.more_parallelism, reason=f"{reason}: smaller tiles need fewer", weight=3.0)
+        yield Advice(action=AdviceAction.split_kernels, reason=reason, weight=1.5)
         break
     yield from _BY_BOTTLENECK[named](limits)
     launches = limits.profile.launches if limits.profile is not None else limits.compiled
@@ -51,59 +51,61 @@ def _all(limits: DeviceLimits, named: Bottleneck) -> Iterator[Advice]:
 
 
 def _bandwidth(limits: DeviceLimits) -> Iterator[Advice]:
-    told = _share(limits)
+    reason = _share(limits)
     yield Advice(
-        action=AdviceAction.stream_stores, reason=f"{told}: what is not read again need not be kept", weight=2.0
+        action=AdviceAction.stream_stores, reason=f"{reason}: what is not read again need not be kept", weight=2.0
     )
-    yield Advice(action=AdviceAction.vectorize, reason=f"{told}: other widths and depths of loads")
-    yield Advice(action=AdviceAction.less_overhead, reason=f"{told}: fewer, longer blocks end more evenly", weight=0.5)
+    yield Advice(action=AdviceAction.vectorize, reason=f"{reason}: other widths and depths of loads")
+    yield Advice(
+        action=AdviceAction.less_overhead, reason=f"{reason}: fewer, longer blocks end more evenly", weight=0.5
+    )
 
 
 def _traffic(limits: DeviceLimits) -> Iterator[Advice]:
-    told = _share(limits)
-    yield Advice(action=AdviceAction.reduce_traffic, reason=f"{told}: fewer passes over the same bytes", weight=3.0)
-    yield Advice(action=AdviceAction.vectorize, reason=told)
-    yield Advice(action=AdviceAction.stream_stores, reason=told, weight=0.5)
+    reason = _share(limits)
+    yield Advice(action=AdviceAction.reduce_traffic, reason=f"{reason}: fewer passes over the same bytes", weight=3.0)
+    yield Advice(action=AdviceAction.vectorize, reason=reason)
+    yield Advice(action=AdviceAction.stream_stores, reason=reason, weight=0.5)
 
 
 def _latency(limits: DeviceLimits) -> Iterator[Advice]:
     if limits.waits:
         why, share = limits.waits[0]
         action, how = _BY_WAIT.get(why, (AdviceAction.vectorize, "other block shapes"))
-        told = f"warps spend {share:.0%} of their time on {why.replace('_', ' ')}: {how}"
-        yield Advice(action=action, reason=told, weight=3.0)
+        reason = f"warps spend {share:.0%} of their time on {why.replace('_', ' ')}: {how}"
+        yield Advice(action=action, reason=reason, weight=3.0)
     else:
         yield Advice(action=AdviceAction.vectorize, reason="neither memory nor arithmetic is busy", weight=2.0)
     occupancy = limits.main.occupancy_percent if limits.main is not None else None
     if occupancy is not None and occupancy < LOW_OCCUPANCY:
-        told = f"occupancy {occupancy:.0f} %: more and smaller blocks"
-        yield Advice(action=AdviceAction.more_parallelism, reason=told, weight=2.0)
+        reason = f"occupancy {occupancy:.0f} %: more and smaller blocks"
+        yield Advice(action=AdviceAction.more_parallelism, reason=reason, weight=2.0)
     yield Advice(action=AdviceAction.faster_lookup, reason="dependent loads wait for each other", weight=0.5)
 
 
 def _compute(limits: DeviceLimits) -> Iterator[Advice]:
     pipes = limits.main.pipes if limits.main is not None else {}
     first = next(iter(pipes), "")
-    told = f"the {first} pipe is in use {pipes[first]:.0f} %" if first else "arithmetic outweighs the bytes"
+    reason = f"the {first} pipe is in use {pipes[first]:.0f} %" if first else "arithmetic outweighs the bytes"
     special = first in SPECIAL or (not first and limits.transcendental)
-    cheaper = Advice(action=AdviceAction.cheaper_math, reason=told, weight=3.0 if special else 1.0)
-    wider = Advice(action=AdviceAction.vectorize, reason=f"{told}: other widths and tiles", weight=2.0)
+    cheaper = Advice(action=AdviceAction.cheaper_math, reason=reason, weight=3.0 if special else 1.0)
+    wider = Advice(action=AdviceAction.vectorize, reason=f"{reason}: other widths and tiles", weight=2.0)
     yield from (wider, cheaper) if first in ACCESS else (cheaper, wider)
 
 
 def _parallelism(limits: DeviceLimits) -> Iterator[Advice]:
     blocks = limits.main.blocks_per_multiprocessor if limits.main is not None else None
-    told = "multiprocessors stand idle" if blocks is None else f"{blocks:.2f} blocks a multiprocessor"
-    yield Advice(action=AdviceAction.more_parallelism, reason=f"{told}: split the work further", weight=4.0)
-    yield Advice(action=AdviceAction.vectorize, reason=told, weight=0.5)
+    reason = "multiprocessors stand idle" if blocks is None else f"{blocks:.2f} blocks a multiprocessor"
+    yield Advice(action=AdviceAction.more_parallelism, reason=f"{reason}: split the work further", weight=4.0)
+    yield Advice(action=AdviceAction.vectorize, reason=reason, weight=0.5)
 
 
 def _overhead(limits: DeviceLimits) -> Iterator[Advice]:
-    told = f"{limits.median_us:.0f} us a call"
+    reason = f"{limits.median_us:.0f} us a call"
     if limits.profile is not None and limits.profile.gap_us is not None:
-        told += f", {limits.profile.launches} launches, {limits.profile.gap_us:.0f} us between them"
-    yield Advice(action=AdviceAction.less_overhead, reason=told, weight=3.0)
-    yield Advice(action=AdviceAction.reduce_traffic, reason=f"{told}: what is fused is not launched", weight=2.0)
+        reason += f", {limits.profile.launches} launches, {limits.profile.gap_us:.0f} us between them"
+    yield Advice(action=AdviceAction.less_overhead, reason=reason, weight=3.0)
+    yield Advice(action=AdviceAction.reduce_traffic, reason=f"{reason}: what is fused is not launched", weight=2.0)
 
 
 def _at_floor(limits: DeviceLimits) -> Iterator[Advice]:

@@ -79,9 +79,9 @@ def _main(limits: DeviceLimits, main: KernelProfile) -> Iterator[Finding]:
         yield Finding(name=f"region_{region}", value=f"{share:.0%}", meaning=f"of the time inside {_name(main)}")
 
 
-def _use(name: str, percent: float | None, what: str, of: str) -> Iterator[Finding]:
+def _use(name: str, percent: float | None, unit: str, of: str) -> Iterator[Finding]:
     if percent is not None:
-        meaning = f"{what} {of}: {_against(percent, BUSY)} from which it is the limit"
+        meaning = f"{unit} {of}: {_against(percent, BUSY)} from which it is the limit"
         yield Finding(name=name, value=f"{percent:.0f} % of peak", meaning=meaning)
 
 

@@ -62,18 +62,18 @@ class _Found:
 def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation: bool) -> NodeDiagnosed:
     timing, roofline = report.timing, report.roofline
     assert timing is not None, "a correct profile has a timing"
-    wanted = graph.opened.against if graph.opened is not None else "best"
-    against = timing.baseline(wanted)
+    baseline = graph.opened.against if graph.opened is not None else "best"
+    against = timing.baseline(baseline)
     speedup = timing.speedup[against]
-    ordinary_against = report.ordinary.baseline(wanted) if report.ordinary is not None else ""
+    ordinary_against = report.ordinary.baseline(baseline) if report.ordinary is not None else ""
     ordinary = report.ordinary.speedup[ordinary_against] if report.ordinary is not None else None
     limits = Limits.of(graph, node, report)
-    found = _on_processor(limits) if _has_processor(graph) else _on_device(graph, node, report, limits)
+    analysis = _on_processor(limits) if _has_processor(graph) else _on_device(graph, node, report, limits)
     return NodeDiagnosed(
         verdict=report.verdict,
         fitness=speedup.median,
-        bottleneck=found.named,
-        summary=_summary(speedup.median, against, ordinary, found, limits, on_processor=_has_processor(graph)),
+        bottleneck=analysis.named,
+        summary=_summary(speedup.median, against, ordinary, analysis, limits, on_processor=_has_processor(graph)),
         speedup=speedup,
         against=against,
         ordinary=ordinary,
@@ -81,8 +81,8 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
         ordinary_missing=report.ordinary_missing,
         broken_contract=_broken_contract(graph, report),
         roofline_fraction=roofline.fraction if roofline else None,
-        evidence=(*found.findings, *evidence.of_family(graph, node, speedup.median)),
-        advice=found.advice,
+        evidence=(*analysis.findings, *evidence.of_family(graph, node, speedup.median)),
+        advice=analysis.advice,
         confirmation=confirmation,
     )
 
@@ -95,7 +95,7 @@ def _broken_contract(graph: SearchGraph, report: ProfileReport) -> str:
     """Where ordinary processes count, :attr:`ProfileReport.ordinary_missing` says it."""
     if graph.opened is None or not graph.opened.counts_device_alone:
         return ""
-    broken = next((one for one in report.contract if one.is_essential and not one.ok), None)
+    broken = next((check for check in report.contract if check.is_essential and not check.ok), None)
     return f"the finished file is no drop-in ({broken.name}): {broken.detail}" if broken else ""
 
 
@@ -112,12 +112,12 @@ def _on_device(graph: SearchGraph, node: str, report: ProfileReport, limits: Lim
 
 
 def _summary(
-    speedup: float, against: str, ordinary: Interval | None, found: _Found, limits: Limits, *, on_processor: bool
+    speedup: float, against: str, ordinary: Interval | None, analysis: _Found, limits: Limits, *, on_processor: bool
 ) -> str:
     share = f", {limits.fraction:.0%} of the roofline" if limits.fraction is not None else ""
     beside = ""
     if ordinary is not None:
         call = f" on the device, {ordinary.median:.2f}x as a call"
         beside = f", {ordinary.median:.2f}x in ordinary processes" if on_processor else call
-    told = f"{speedup:.2f}x against {BASELINE_NAMES.get(against, against)}{beside}{share}; limited by "
-    return told + found.named.replace("_", " ") + (f" ({found.in_short})" if found.in_short else "")
+    summary = f"{speedup:.2f}x against {BASELINE_NAMES.get(against, against)}{beside}{share}; limited by "
+    return summary + analysis.named.replace("_", " ") + (f" ({analysis.in_short})" if analysis.in_short else "")

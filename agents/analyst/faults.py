@@ -52,36 +52,36 @@ def _at_line(error: Diagnostic) -> str:
 
 def verification(graph: SearchGraph, node: str, event: VerificationFailed) -> NodeDiagnosed:
     """It is wrong, or not honest."""
-    told = event.report.evidence or Evidence(message=str(event.report.verdict))
-    return _fault(event.report.verdict, told, event.confirmation)
+    evidence = event.report.evidence or Evidence(message=str(event.report.verdict))
+    return _fault(event.report.verdict, evidence, event.confirmation)
 
 
 def profiling(event: ProfilingFailed) -> NodeDiagnosed:
     """It could not be timed."""
-    told = event.report.evidence or Evidence(message=str(event.report.verdict))
-    return _fault(event.report.verdict, told, event.confirmation)
+    evidence = event.report.evidence or Evidence(message=str(event.report.verdict))
+    return _fault(event.report.verdict, evidence, event.confirmation)
 
 
-def _fault(verdict: Verdict, told: Evidence, confirmation: bool) -> NodeDiagnosed:
+def _fault(verdict: Verdict, evidence: Evidence, confirmation: bool) -> NodeDiagnosed:
     return NodeDiagnosed(
         verdict=verdict,
         fitness=0.0,
         bottleneck=Bottleneck.fault,
-        summary=f"{verdict.replace('_', ' ')}: {told.message}",
-        evidence=tuple(_findings(verdict, told)),
-        advice=tuple(_mend(verdict, told)),
+        summary=f"{verdict.replace('_', ' ')}: {evidence.message}",
+        evidence=tuple(_findings(verdict, evidence)),
+        advice=tuple(_mend(verdict, evidence)),
         confirmation=confirmation,
     )
 
 
-def _findings(verdict: Verdict, told: Evidence) -> Iterator[Finding]:
-    where = f"shape {told.shape}" if told.shape else "verifier"
-    yield Finding(name=str(verdict), value=where, meaning=told.message)
-    if told.expected or told.got:
+def _findings(verdict: Verdict, evidence: Evidence) -> Iterator[Finding]:
+    location = f"shape {evidence.shape}" if evidence.shape else "verifier"
+    yield Finding(name=str(verdict), value=location, meaning=evidence.message)
+    if evidence.expected or evidence.got:
         yield Finding(
             name="element",
-            value=f"output {told.output} at {list(told.element)}",
-            meaning=f"{told.got}, not {told.expected}",
+            value=f"output {evidence.output} at {list(evidence.element)}",
+            meaning=f"{evidence.got}, not {evidence.expected}",
         )
 
 
@@ -89,8 +89,8 @@ INACCURATE = (Verdict.wrong_numbers, Verdict.wrong_state, Verdict.lower_precisio
 """What more accurate arithmetic may mend."""
 
 
-def _mend(verdict: Verdict, told: Evidence) -> Iterator[Advice]:
+def _mend(verdict: Verdict, evidence: Evidence) -> Iterator[Advice]:
     if verdict in INACCURATE:
-        yield Advice(action=AdviceAction.more_accurate_math, reason=told.message, weight=2.0)
-    yield Advice(action=AdviceAction.repair, reason=told.message)
+        yield Advice(action=AdviceAction.more_accurate_math, reason=evidence.message, weight=2.0)
+    yield Advice(action=AdviceAction.repair, reason=evidence.message)
     yield Advice(action=AdviceAction.simplify, reason=f"the fault is {verdict.replace('_', ' ')}", weight=0.5)

@@ -117,19 +117,19 @@ def advise(limits: Limits, named: Bottleneck) -> Iterator[Advice]:
 
 
 def _bandwidth(limits: Limits) -> Iterator[Advice]:
-    told = f"{limits.fraction:.0%} of the copy bandwidth" if limits.fraction is not None else "memory bound"
+    reason = f"{limits.fraction:.0%} of the copy bandwidth" if limits.fraction is not None else "memory bound"
     yield Advice(
-        action=AdviceAction.stream_stores, reason=f"{told}: stores that bypass the cache save a read", weight=2.0
+        action=AdviceAction.stream_stores, reason=f"{reason}: stores that bypass the cache save a read", weight=2.0
     )
-    yield Advice(action=AdviceAction.reduce_traffic, reason=told)
+    yield Advice(action=AdviceAction.reduce_traffic, reason=reason)
     yield Advice(action=AdviceAction.vectorize, reason="more loads under way at once")
 
 
 def _traffic(limits: Limits) -> Iterator[Advice]:
-    told = f"floor {limits.floor_ms:.3f} ms of {limits.median_ms:.3f} ms" if limits.floor_ms else "far from the floor"
-    yield Advice(action=AdviceAction.reduce_traffic, reason=told, weight=2.0)
+    reason = f"floor {limits.floor_ms:.3f} ms of {limits.median_ms:.3f} ms" if limits.floor_ms else "far from the floor"
+    yield Advice(action=AdviceAction.reduce_traffic, reason=reason, weight=2.0)
     yield Advice(action=AdviceAction.avoid_page_faults, reason=f"{limits.outputs_bytes} bytes of fresh output a call")
-    yield Advice(action=AdviceAction.vectorize, reason=told)
+    yield Advice(action=AdviceAction.vectorize, reason=reason)
     yield Advice(action=AdviceAction.split_kernels, reason="a fusion may recompute or spill", weight=0.5)
 
 
@@ -140,9 +140,9 @@ def _latency(limits: Limits) -> Iterator[Advice]:
 
 
 def _compute(limits: Limits) -> Iterator[Advice]:
-    told = f"{limits.ipc:.2f} instructions a cycle" if limits.ipc is not None else "arithmetic outweighs the bytes"
-    yield Advice(action=AdviceAction.cheaper_math, reason=told, weight=2.0 if limits.transcendental else 1.0)
-    yield Advice(action=AdviceAction.vectorize, reason=told, weight=2.0)
+    reason = f"{limits.ipc:.2f} instructions a cycle" if limits.ipc is not None else "arithmetic outweighs the bytes"
+    yield Advice(action=AdviceAction.cheaper_math, reason=reason, weight=2.0 if limits.transcendental else 1.0)
+    yield Advice(action=AdviceAction.vectorize, reason=reason, weight=2.0)
     yield Advice(action=AdviceAction.reduce_traffic, reason="fewer passes also compute less")
 
 
@@ -154,11 +154,11 @@ def _parallelism(limits: Limits) -> Iterator[Advice]:
 
 
 def _overhead(limits: Limits) -> Iterator[Advice]:
-    told = f"{limits.median_ms * 1e3:.0f} µs a call"
-    yield Advice(action=AdviceAction.less_overhead, reason=told, weight=3.0)
+    reason = f"{limits.median_ms * 1e3:.0f} µs a call"
+    yield Advice(action=AdviceAction.less_overhead, reason=reason, weight=3.0)
     if limits.lookups:
-        yield Advice(action=AdviceAction.faster_lookup, reason=told, weight=2.0)
-    yield Advice(action=AdviceAction.vectorize, reason=told)
+        yield Advice(action=AdviceAction.faster_lookup, reason=reason, weight=2.0)
+    yield Advice(action=AdviceAction.vectorize, reason=reason)
 
 
 def _at_floor(limits: Limits) -> Iterator[Advice]:

@@ -67,7 +67,7 @@ def _best_on_device(nodes: Sequence[PlannedNode]) -> PlannedNode:
     """The fastest on the device; of those that another run might find as fast, the one whose call is the fastest."""
     first = max(nodes, key=lambda node: (node.is_win, node.speedup.median if node.speedup else 0.0))
     low = first.speedup.low if first.speedup else 0.0
-    alike = [one for one in nodes if one.is_win == first.is_win and one.speedup and one.speedup.median >= low]
+    alike = [node for node in nodes if node.is_win == first.is_win and node.speedup and node.speedup.median >= low]
     return max(alike, key=lambda node: node.ordinary.median if node.ordinary else 0.0, default=first)
 
 
@@ -87,7 +87,7 @@ _ACCELERATOR = _Words("on the device", "as a call", "was not timed as a call")
 def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None) -> str:
     if best is None or best.speedup is None:
         return "no win found: no candidate was right"
-    wanted = opened.against if opened else "best"
+    baseline = opened.against if opened else "best"
     words = _PROCESSOR if opened is None or opened.is_on_processor else _ACCELERATOR
     judged = f"{_shown(best.speedup)} of {_baseline(best.against)} {words.judged}"
     if best.broken_contract:
@@ -100,7 +100,7 @@ def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None)
     beside = _beside_device(best, words) if best.counts_device_alone else ""
     if best.ordinary and not best.counts_device_alone:
         beside = f" {words.ordinary} ({judged})"
-    missing = f"; {_baseline(wanted)} could not be timed" if wanted not in ("best", best.against) else ""
+    missing = f"; {_baseline(baseline)} could not be timed" if baseline not in ("best", best.against) else ""
     if not win:
         return f"no win found: the best candidate stands at {shown} of {against}{beside}{missing}"
     surely = "" if best.confirmed else ", not confirmed by a second run"

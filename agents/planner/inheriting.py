@@ -31,15 +31,15 @@ def _eligible(graph: SearchGraph) -> Iterable[NodeRecord]:
         return []
     family = graph.lineage(opened.origin.node) if opened.origin.node else inheritance.nodes.values()
     names = {record.name for record in family if record.name in inheritance.nodes} - set(inheritance.starts)
-    told = (record for name, record in inheritance.nodes.items() if name in names)
-    return [r for r in told if r.diagnosis is not None and r.diagnosis.verdict is Verdict.correct]
+    records = (record for name, record in inheritance.nodes.items() if name in names)
+    return [r for r in records if r.diagnosis is not None and r.diagnosis.verdict is Verdict.correct]
 
 
 def _planned(record: NodeRecord, against: str) -> PlannedNode:
-    told = record.confirmation_diagnosis or record.diagnosis
+    diagnosis = record.confirmation_diagnosis or record.diagnosis
     report = record.confirmation or record.profile_report
-    assert told is not None and record.plan is not None
-    fitness, speedup, name = told.fitness, told.speedup, told.against
+    assert diagnosis is not None and record.plan is not None
+    fitness, speedup, name = diagnosis.fitness, diagnosis.speedup, diagnosis.against
     if report is not None and report.timing is not None and report.timing.baseline(against) != name:
         # The fork's wins are measured against another baseline than its parent's.
         name = report.timing.baseline(against)
@@ -48,11 +48,11 @@ def _planned(record: NodeRecord, against: str) -> PlannedNode:
     return PlannedNode(
         record.name,
         record.plan,
-        verdict=told.verdict,
+        verdict=diagnosis.verdict,
         fitness=fitness,
         speedup=speedup,
         against=name,
-        roofline_fraction=told.roofline_fraction,
-        advice=told.advice,
+        roofline_fraction=diagnosis.roofline_fraction,
+        advice=diagnosis.advice,
         inherited=True,
     )

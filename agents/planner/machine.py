@@ -160,8 +160,8 @@ def _plan(state: PlannerState, index: int) -> Decision:
     opened = state.opened
     assert opened is not None
     if opened.policy not in POLICIES:
-        known = ", ".join(sorted(POLICIES))
-        raise KernelswarmError(f"policy {opened.policy!r} is not known to this version; known: {known}")
+        names = ", ".join(sorted(POLICIES))
+        raise KernelswarmError(f"policy {opened.policy!r} is not known to this version; known: {names}")
     rng = Random(f"{opened.seed}/{state.inputs}/{index}")
     number = len(state.own()) + 1
     choice = _choice(state, opened, number, rng, index)

@@ -63,7 +63,9 @@ class PlannedNode:
     @property
     def is_win(self) -> bool:
         """Whether its interval lies above 1, and the one of ordinary processes as well where that was wanted."""
-        return not self.obstacle and bool(intervals := self._intervals) and all(one.is_win for one in intervals)
+        return (
+            not self.obstacle and bool(intervals := self._intervals) and all(interval.is_win for interval in intervals)
+        )
 
     @property
     def obstacle(self) -> str:
@@ -76,12 +78,12 @@ class PlannedNode:
         intervals = self._intervals
         if not self.is_correct or self.is_win or self.obstacle or not intervals:
             return False
-        return all(one.median > NOISE for one in intervals)
+        return all(interval.median > NOISE for interval in intervals)
 
     @property
     def _intervals(self) -> list[Interval]:
         counted = (self.speedup,) if self.counts_device_alone else (self.speedup, self.ordinary)
-        return [one for one in counted if one is not None]
+        return [interval for interval in counted if interval is not None]
 
 
 @dataclass
@@ -143,8 +145,8 @@ class PlannerState:
         """``node`` has a new verdict or fitness: it finds its place again."""
         self._catch_up()
         if node.name in self._placed:
-            self._correct = [one for one in self._correct if one is not node]
-            self._broken = [one for one in self._broken if one is not node]
+            self._correct = [ranked for ranked in self._correct if ranked is not node]
+            self._broken = [ranked for ranked in self._broken if ranked is not node]
         self._rank(node)
 
     def _catch_up(self) -> None:
@@ -161,6 +163,6 @@ class PlannerState:
             return
         self._placed.add(node.name)
         if node.is_correct:
-            insort(self._correct, node, key=lambda one: (-one.fitness, self._order[one.name]))
+            insort(self._correct, node, key=lambda ranked: (-ranked.fitness, self._order[ranked.name]))
         else:
-            insort(self._broken, node, key=lambda one: self._order[one.name])
+            insort(self._broken, node, key=lambda ranked: self._order[ranked.name])

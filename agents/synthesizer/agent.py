@@ -37,9 +37,9 @@ class Synthesizer:
         answer = await self._backend(plan.synthesizer).synthesize(self._request(work, plan))
         if answer.candidate is not None:
             self._remember(work.envelope.session, work.envelope.node, answer.candidate)
-        said: list[Event] = [*answer.calls]
-        said.append(answer.candidate or answer.failed or _nothing(plan))
-        return [Answer(event) for event in said]
+        events: list[Event] = [*answer.calls]
+        events.append(answer.candidate or answer.failed or _nothing(plan))
+        return [Answer(event) for event in events]
 
     def _backend(self, name: str) -> Backend:
         if name not in self._backends:
@@ -56,11 +56,11 @@ class Synthesizer:
         graph, opened = work.graph, work.opened
         # What was tried on other hardware was not tried here.
         here = {name: record for name, record in graph.nodes.items() if record.candidate and not record.elsewhere}
-        known = {name: attempt_of(record) for name, record in here.items()}
-        tried = {**self._fresh[work.envelope.session], **known}
+        attempts = {name: attempt_of(record) for name, record in here.items()}
+        tried = {**self._fresh[work.envelope.session], **attempts}
         memory = plan.memory
         parent = graph.nodes.get(plan.parent)
-        lineage = _told_once([attempt_of(record) for record in graph.lineage(plan.parent)])
+        lineage = _latest_measurements([attempt_of(record) for record in graph.lineage(plan.parent)])
         second = graph.nodes.get(plan.second)
         sees_siblings = memory in (MemoryOperator.siblings, MemoryOperator.combine)
         return Request(
@@ -132,10 +132,12 @@ def _sentence(evidence: Evidence) -> str:
     return "\n".join(parts)
 
 
-def _told_once(lineage: list[Attempt]) -> list[Attempt]:
+def _latest_measurements(lineage: list[Attempt]) -> list[Attempt]:
     """Without the older of two measurements of one kernel: a fork measures what it goes on from again."""
     pairs = zip(lineage, [None, *lineage], strict=False)
-    return [one for one, later in pairs if later is None or not one.source or one.source != later.source]
+    return [
+        attempt for attempt, later in pairs if later is None or not attempt.source or attempt.source != later.source
+    ]
 
 
 def _siblings(graph: SearchGraph, parent: NodeRecord | None) -> list[Attempt]:

@@ -69,8 +69,8 @@ class _Run:
         """``blank`` is what every row says of the run."""
         self._order, self._tasks, self._sheet, self._watcher = order, tasks, sheet, watcher
         self._rows = {task.name: _row(blank, task) for task in tasks}
-        found = [(task, sheet.get(task), self._rows[task.name]) for task in tasks]
-        self._plan = plan(found, fresh=order.fresh, retry=order.retry)
+        entries = [(task, sheet.get(task), self._rows[task.name]) for task in tasks]
+        self._plan = plan(entries, fresh=order.fresh, retry=order.retry)
         self._again = set(self._plan.again)
         self._seconds: list[float] = []
         self._at_once = 1

@@ -39,12 +39,12 @@ def tasks_of(root: Path, level: int) -> list[Task]:
     if level not in levels:
         there = ", ".join(map(str, sorted(levels)))
         raise InputError(f"{root} has no level {level}; choose one of {there}")
-    found = [
+    tasks = [
         Task(level, int(match[1]), path) for path in levels[level].iterdir() if (match := _FILE.fullmatch(path.name))
     ]
-    if not found:
+    if not tasks:
         raise InputError(f"{levels[level]} holds no problem (files such as 19_ReLU.py); check the checkout")
-    return sorted(found, key=lambda task: (task.number, task.name))
+    return sorted(tasks, key=lambda task: (task.number, task.name))
 
 
 def chosen(tasks: Sequence[Task], problems: str) -> list[Task]:
@@ -57,7 +57,7 @@ def chosen(tasks: Sequence[Task], problems: str) -> list[Task]:
     if not pieces:
         return list(tasks)
     numbers = {task.number for task in tasks}
-    wanted: set[int] = set()
+    selection: set[int] = set()
     for piece in pieces:
         named = _range(piece)
         if not any(number in named for number in numbers):
@@ -65,8 +65,8 @@ def chosen(tasks: Sequence[Task], problems: str) -> list[Task]:
                 f"problems {piece!r} names no problem of level {tasks[0].level}: "
                 f"its numbers go from {min(numbers)} to {max(numbers)}"
             )
-        wanted |= {number for number in numbers if number in named}
-    return [task for task in tasks if task.number in wanted]
+        selection |= {number for number in numbers if number in named}
+    return [task for task in tasks if task.number in selection]
 
 
 def _range(piece: str) -> range:
@@ -88,7 +88,7 @@ def _levels(root: Path) -> dict[int, Path]:
     for folder in (root / "KernelBench", root):
         if not folder.is_dir():
             continue
-        found = {int(match[1]): path for path in folder.iterdir() if (match := _LEVEL.fullmatch(path.name))}
-        if found:
-            return found
+        levels = {int(match[1]): path for path in folder.iterdir() if (match := _LEVEL.fullmatch(path.name))}
+        if levels:
+            return levels
     raise InputError(f"{root} is no checkout of KernelBench: it has no folder KernelBench/level1; git clone {SOURCE}")

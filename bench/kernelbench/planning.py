@@ -32,27 +32,27 @@ def plan(tasks: Sequence[tuple[Task, Row | None, Row]], *, fresh: bool = False, 
     todo: list[Task] = []
     resumable: list[Row] = []
     again: dict[str, str] = {}
-    for task, kept, wanted in tasks:
-        why = "" if kept is None else _why_again(kept, wanted, fresh=fresh, retry=retry)
+    for task, kept_row, new_row in tasks:
+        why = "" if kept_row is None else _why_again(kept_row, new_row, fresh=fresh, retry=retry)
         if why:
             again[task.name] = why
-        if kept is None or why or kept.verdict is Outcome.running:
+        if kept_row is None or why or kept_row.verdict is Outcome.running:
             todo.append(task)
-        if kept is not None and not why and kept.verdict is Outcome.running:
-            resumable.append(kept)
+        if kept_row is not None and not why and kept_row.verdict is Outcome.running:
+            resumable.append(kept_row)
     done = len(tasks) - len(todo)
-    told = [*([f"{done} of {len(tasks)} problems are done already"] if done else []), *_reasons(again)]
-    return Plan(tuple(todo), tuple(resumable), frozenset(again), tuple(told))
+    messages = [*([f"{done} of {len(tasks)} problems are done already"] if done else []), *_reasons(again)]
+    return Plan(tuple(todo), tuple(resumable), frozenset(again), tuple(messages))
 
 
-def _why_again(kept: Row, wanted: Row, *, fresh: bool, retry: bool) -> str:
+def _why_again(kept_row: Row, new_row: Row, *, fresh: bool, retry: bool) -> str:
     """Why a problem that has a row is done again; empty if the row stands."""
     if fresh:
         return "as --fresh asks"
-    changed = changes(kept, wanted)
+    changed = changes(kept_row, new_row)
     if changed:
         return f"{' and '.join(changed)} changed"
-    return f"it ended with a {kept.verdict}" if retry and kept.verdict in TRIED_AGAIN else ""
+    return f"it ended with a {kept_row.verdict}" if retry and kept_row.verdict in TRIED_AGAIN else ""
 
 
 def _reasons(again: dict[str, str]) -> list[str]:
@@ -60,7 +60,7 @@ def _reasons(again: dict[str, str]) -> list[str]:
     names: dict[str, list[str]] = defaultdict(list)
     for name, why in again.items():
         names[why].append(name)
-    return [f"done again, {why}: {_listed(found)}" for why, found in names.items()]
+    return [f"done again, {why}: {_listed(group)}" for why, group in names.items()]
 
 
 def _listed(names: list[str]) -> str:

@@ -60,8 +60,8 @@ def refused(row: Row, sentence: str, seconds: float) -> Row:
 
 def timed_out(row: Row, sentence: str, seconds: float) -> Row:
     """A problem that took too long. What its session measured was not confirmed, so it does not count."""
-    told = f"not done within {row.minutes_per_problem:g} minutes; {sentence}".rstrip("; ")
-    return replace(row, verdict=Outcome.timeout, cause="timeout", detail=_line(told), seconds=round(seconds, 1))
+    detail = f"not done within {row.minutes_per_problem:g} minutes; {sentence}".rstrip("; ")
+    return replace(row, verdict=Outcome.timeout, cause="timeout", detail=_line(detail), seconds=round(seconds, 1))
 
 
 def crashed(row: Row, error: BaseException, seconds: float) -> Row:
@@ -137,14 +137,16 @@ def _unjudged(graph: SearchGraph) -> int:
 
 def _why_none(graph: SearchGraph) -> tuple[str, str]:
     """The commonest fault of the candidates, and what the first of them with it says."""
-    told = [said for node in graph.own() if (said := node.confirmation_diagnosis or node.diagnosis) is not None]
-    wrong = [one for one in told if one.verdict is not Verdict.correct]
+    diagnoses = [
+        diagnosis for node in graph.own() if (diagnosis := node.confirmation_diagnosis or node.diagnosis) is not None
+    ]
+    wrong = [fault for fault in diagnoses if fault.verdict is not Verdict.correct]
     # That nothing more was written says less than what was wrong with what was.
-    faults = [one for one in wrong if one.verdict is not Verdict.synthesis_failed] or wrong
+    faults = [fault for fault in wrong if fault.verdict is not Verdict.synthesis_failed] or wrong
     if not faults:
         return "no candidate", graph.closed.detail if graph.closed else ""
-    verdict, _ = Counter(one.verdict for one in faults).most_common(1)[0]
-    first = next(one for one in faults if one.verdict is verdict)
+    verdict, _ = Counter(fault.verdict for fault in faults).most_common(1)[0]
+    first = next(fault for fault in faults if fault.verdict is verdict)
     cause = "no candidate written" if verdict is Verdict.synthesis_failed else f"no correct candidate: {verdict}"
     return cause, _line(first.summary)
 

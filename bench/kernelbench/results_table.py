@@ -98,9 +98,9 @@ def _read(path: Path) -> list[Row]:
                 raise InputError(f"it has no column {sorted(missing)[0]!r}")
             return [_row(cells, reader.line_num) for cells in reader]
     except (OSError, UnicodeDecodeError, csv.Error, InputError) as error:
-        told = error.strerror if isinstance(error, OSError) else error
+        reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(
-            f"{path} is no file of KernelBench results ({told}): choose another file with --out"
+            f"{path} is no file of KernelBench results ({reason}): choose another file with --out"
         ) from error
 
 

@@ -123,9 +123,9 @@ IDENTITY = {
 """Columns that must be the same for a kept row to stand, and what people call them."""
 
 
-def changes(kept: Row, wanted: Row) -> list[str]:
-    """What is not as it was when ``kept`` was written, for people; empty if the row stands."""
-    return [name for column, name in IDENTITY.items() if getattr(kept, column) != getattr(wanted, column)]
+def changes(kept_row: Row, new_row: Row) -> list[str]:
+    """What is not as it was when ``kept_row`` was written, for people; empty if the row stands."""
+    return [name for column, name in IDENTITY.items() if getattr(kept_row, column) != getattr(new_row, column)]
 
 
 def to_cells(row: Row) -> dict[str, str]:

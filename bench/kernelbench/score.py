@@ -73,9 +73,9 @@ def scores(rows: Sequence[Row]) -> tuple[FastP, ...]:
 
 def misses(rows: Sequence[Row]) -> tuple[Misses, ...]:
     """Those without an interval above 1 over eager, by cause, the commonest first."""
-    found: dict[str, list[str]] = defaultdict(list)
+    by_cause: dict[str, list[str]] = defaultdict(list)
     for row in rows:
         if row.is_miss:
-            found[row.cause].append(row.problem)
-    ordered = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+            by_cause[row.cause].append(row.problem)
+    ordered = sorted(by_cause.items(), key=lambda item: (-len(item[1]), item[0]))
     return tuple(Misses(cause=cause, problems=tuple(names)) for cause, names in ordered)

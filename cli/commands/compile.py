@@ -35,21 +35,21 @@ def compile(
 ) -> int:
     """Compile a candidate: messages, registers, spills, shared memory. Exit status 1 if it does not compile."""
     home = kernelswarm_home()
-    found = find_pool(pool, home)
+    hardware_pool = find_pool(pool, home)
     source = _read(candidate)
-    language = language_taken(source, found, candidate)
+    language = language_taken(source, hardware_pool, candidate)
 
     if folder is not None and language not in WITH_ASSEMBLY:
         raise InputError(f"{candidate} is written in {language}, which has no PTX or SASS: leave --assembly out")
 
     async def run() -> tuple[CompileReport, dict[str, str]]:
-        facts = known(found, home)
+        facts = known(hardware_pool, home)
         report, paths = await find_language(language).compile(
-            source, pool=found, hardware=facts, cache=home / "artifacts"
+            source, pool=hardware_pool, hardware=facts, cache=home / "artifacts"
         )
         texts: dict[str, str] = {}
         for path in paths.values() if folder is not None else ():
-            texts |= await assembly(source, language, path, pool=found, hardware=facts)
+            texts |= await assembly(source, language, path, pool=hardware_pool, hardware=facts)
         return report, texts
 
     report, texts = asyncio.run(run())
@@ -63,16 +63,16 @@ def compile(
 
 
 def _print(report: CompileReport) -> None:
-    for found in report.diagnostics:
-        place = f"line {found.line}: " if found.line else ""
-        out.print(f"{found.severity}: {place}{found.message}", markup=False)
+    for diagnostic in report.diagnostics:
+        place = f"line {diagnostic.line}: " if diagnostic.line else ""
+        out.print(f"{diagnostic.severity}: {place}{diagnostic.message}", markup=False)
     if report.kernels:
         print_wide(_table(report))
     by = report.compiler or ("nothing to compile" if report.ok else "")
-    told = ", ".join(
+    summary = ", ".join(
         filter(None, (by, f"{report.seconds:.1f} s", "as it was compiled before" if report.cached else ""))
     )
-    out.print(f"{'[green]compiled[/]' if report.ok else '[bold red]does not compile[/]'}: {escape(told)}")
+    out.print(f"{'[green]compiled[/]' if report.ok else '[bold red]does not compile[/]'}: {escape(summary)}")
 
 
 def _table(report: CompileReport) -> Table:

@@ -44,56 +44,56 @@ def diff(session_a: Session, session_b: Session, nats: Nats = "", json: Json = F
 
     async def read() -> SessionDiff:
         async with asked_bus(nats) as bus:
-            a, b = [await recorded_session(home, one, bus, to_end=False) for one in (session_a, session_b)]
+            a, b = [await recorded_session(home, session, bus, to_end=False) for session in (session_a, session_b)]
             return compare(a, b)
 
-    found = asyncio.run(read())
+    comparison = asyncio.run(read())
     if json:
-        print_json(found)
+        print_json(comparison)
     else:
-        _print(found)
+        _print(comparison)
     return 0
 
 
-def _print(found: SessionDiff) -> None:
+def _print(comparison: SessionDiff) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("")
-    for side in (found.a, found.b):
+    for side in (comparison.a, comparison.b):
         table.add_column(escape(side.session), no_wrap=True)
-    for name, (one, other) in found.asked.items():
-        table.add_row(name, _text(one), _text(other), style="yellow")
+    for name, (value_a, value_b) in comparison.asked.items():
+        table.add_row(name, _text(value_a), _text(value_b), style="yellow")
     for name, shown in _ROWS:
-        if name not in found.asked:
-            table.add_row(name, escape(shown(found.a)), escape(shown(found.b)))
+        if name not in comparison.asked:
+            table.add_row(name, escape(shown(comparison.a)), escape(shown(comparison.b)))
     print_wide(table)
-    out.print(_parting(found.parting) if found.parting else "every decision does the same", markup=False)
-    out.print(_better(found), markup=False)
+    out.print(_parting(comparison.parting) if comparison.parting else "every decision does the same", markup=False)
+    out.print(_better(comparison), markup=False)
 
 
 def _parting(parting: Parting) -> str:
-    where = f" ({parting.field})" if parting.field else ""
-    return f"decisions part at number {parting.number}{where}: {_decided(parting.a)}  |  {_decided(parting.b)}"
+    field = f" ({parting.field})" if parting.field else ""
+    return f"decisions part at number {parting.number}{field}: {_decided(parting.a)}  |  {_decided(parting.b)}"
 
 
-def _decided(one: Decided | None) -> str:
-    if one is None:
+def _decided(decision: Decided | None) -> str:
+    if decision is None:
         return "nothing"
-    tag, event = one.event["tag"], one.event
+    tag, event = decision.event["tag"], decision.event
     if tag.startswith("session.closed"):
         return f"closed ({event['reason']})"
     if tag.startswith("node.confirmation"):
-        return f"confirm {one.node}"
+        return f"confirm {decision.node}"
     parent = f" of {event['parent']}" if event["parent"] else ""
     advice = f", {event['advice'][0]['action'].replace('_', ' ')} first" if event["advice"] else ""
-    return f"{one.node} {event['intent']}{parent}{advice}"
+    return f"{decision.node} {event['intent']}{parent}{advice}"
 
 
-def _better(found: SessionDiff) -> str:
-    if not found.comparable:
+def _better(comparison: SessionDiff) -> str:
+    if not comparison.comparable:
         return "their speedups cannot be compared: another problem, hardware or baselines"
-    if found.better:
-        return f"{found.better} found the faster kernel: the intervals do not overlap"
-    same = found.a.source and found.a.source == found.b.source
+    if comparison.better:
+        return f"{comparison.better} found the faster kernel: the intervals do not overlap"
+    same = comparison.a.source and comparison.a.source == comparison.b.source
     return "the best kernels are one and the same file" if same else "neither best kernel is surely the faster one"
 
 

@@ -35,8 +35,8 @@ def _table(checks: list[Check]) -> Table:
         table.add_column(overflow="fold")
     for check in checks:
         style = _STYLES[check.status]
-        told = escape(check.detail) + (f"\n[dim]{escape(check.way_out)}[/]" if check.way_out else "")
-        table.add_row(f"[{style}]{check.status}[/]", escape(check.name), told)
+        detail = escape(check.detail) + (f"\n[dim]{escape(check.way_out)}[/]" if check.way_out else "")
+        table.add_row(f"[{style}]{check.status}[/]", escape(check.name), detail)
     return table
 
 

@@ -136,7 +136,7 @@ def _two_numbers(evaluation: Evaluation, mark: str) -> Iterator[str]:
     for name in sorted(numbers, key=lambda name: name != evaluation.measure):
         number = numbers[name]
         if number is not None:
-            ratios = (f"{speedup_text(one)} of {NAMES.get(key, key)}" for key, one in number.speedups.items())
+            ratios = (f"{speedup_text(speedup)} of {NAMES.get(key, key)}" for key, speedup in number.speedups.items())
             yield f"{name:6}  {_times(number.times_ms)}; {', '.join(ratios)}"
 
 

@@ -49,8 +49,8 @@ def _lines(steps: list[Step]) -> Iterator[str]:
     for number, step in enumerate(steps):
         if step.session != session:
             how = f"{step.through} of the above in " if step.through else ""
-            where = f" on {step.device}" if step.device and step.device != device else ""
-            yield ("\n" if number else "") + f"[dim]{how}session[/] {escape(step.session)}[dim]{escape(where)}[/]"
+            on_device = f" on {step.device}" if step.device and step.device != device else ""
+            yield ("\n" if number else "") + f"[dim]{how}session[/] {escape(step.session)}[dim]{escape(on_device)}[/]"
             session, device = step.session, step.device or device
         yield from _step(step)
 

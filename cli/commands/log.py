@@ -37,11 +37,11 @@ Sessions = Annotated[list[str] | None, typer.Option("--session", "-s", help="Onl
 
 def path(json: Json = False) -> int:
     """Print where the log lies. It need not be there yet."""
-    where = log_path(kernelswarm_home())
+    log_file = log_path(kernelswarm_home())
     if json:
-        print_json({"path": str(where), "exists": where.exists()})
+        print_json({"path": str(log_file), "exists": log_file.exists()})
     else:
-        out.print(str(where), markup=False)
+        out.print(str(log_file), markup=False)
     return 0
 
 
@@ -49,18 +49,20 @@ def verify(nats: Nats = "", json: Json = False) -> int:
     """Recompute the chain of hashes from the first event, also while a search records. Exit status 1 names the first
     bad event."""
     home = _home_with_log(nats)
-    found = asyncio.run(_asked(nats, lambda bus: store.verify_log(home, bus=bus)))
+    verification = asyncio.run(_with_bus(nats, lambda bus: store.verify_log(home, bus=bus)))
     if json:
-        print_json(found)
-    elif found.ok:
-        out.print(f"{found.events} events, all as they were written; head {found.head}", markup=False)
+        print_json(verification)
+    elif verification.ok:
+        out.print(f"{verification.events} events, all as they were written; head {verification.head}", markup=False)
     else:
-        who = f" ({found.bad_id})" if found.bad_id else ""
-        where = "beside its events" if found.bad_seq is None else f"from event {found.bad_seq}"
-        before = "" if found.bad_seq is None else " before it"
-        err.print(f"[bold red]damaged[/] {where}{escape(who)}: {escape(found.reason)}")
-        err.print(f"the {found.events} events{before} are as they were written; head {found.head}", markup=False)
-    return 0 if found.ok else EXIT_NO
+        who = f" ({verification.bad_id})" if verification.bad_id else ""
+        place = "beside its events" if verification.bad_seq is None else f"from event {verification.bad_seq}"
+        before = "" if verification.bad_seq is None else " before it"
+        err.print(f"[bold red]damaged[/] {place}{escape(who)}: {escape(verification.reason)}")
+        err.print(
+            f"the {verification.events} events{before} are as they were written; head {verification.head}", markup=False
+        )
+    return 0 if verification.ok else EXIT_NO
 
 
 def backup(
@@ -70,7 +72,7 @@ def backup(
 ) -> int:
     """Copy the log event by event, checking it, also while a search records. The copy is whole or not there."""
     home = _home_with_log(nats)
-    copied = asyncio.run(_asked(nats, lambda bus: store.backup_log(home, file, bus=bus)))
+    copied = asyncio.run(_with_bus(nats, lambda bus: store.backup_log(home, file, bus=bus)))
     if json:
         print_json(copied)
     else:
@@ -104,18 +106,18 @@ def import_(
 def stats(nats: Nats = "", json: Json = False) -> int:
     """Count what the log holds: events, sessions, size, events a second, by kind and by day."""
     home = _home_with_log(nats)
-    found = asyncio.run(_asked(nats, lambda bus: store.log_stats(home, bus=bus)))
+    figures = asyncio.run(_with_bus(nats, lambda bus: store.log_stats(home, bus=bus)))
     if json:
-        print_json(found)
+        print_json(figures)
         asyncio.run(warn_if_damaged(home, nats))
         return 0
-    size = f", {found.bytes / 1e6:.1f} MB" if found.bytes is not None else ""
-    out.print(f"{found.events} events of {found.sessions} sessions{size}", markup=False)
+    size = f", {figures.bytes / 1e6:.1f} MB" if figures.bytes is not None else ""
+    out.print(f"{figures.events} events of {figures.sessions} sessions{size}", markup=False)
     out.print(
-        f"{found.active_per_second:.1f} events a second while there were any, {found.busiest_per_second} at most",
+        f"{figures.active_per_second:.1f} events a second while there were any, {figures.busiest_per_second} at most",
         markup=False,
     )
-    for counts in (found.kinds, found.days):
+    for counts in (figures.kinds, figures.days):
         out.print()
         for name, count in counts.items():
             out.print(f"{count:>9}  {name}", markup=False)
@@ -185,6 +187,6 @@ def _home_with_log(nats: str) -> Path:
     return home
 
 
-async def _asked(nats: str, work: Callable[[Bus | None], Awaitable[T]]) -> T:
+async def _with_bus(nats: str, work: Callable[[Bus | None], Awaitable[T]]) -> T:
     async with asked_bus(nats) as bus:
         return await work(bus)

@@ -52,17 +52,17 @@ def pools(
         return show_live(home, nats, pool=name, json=json, watch=watch)
     if watch:
         raise InputError("--watch needs --live: what was measured of a machine does not change")
-    found = []
+    statuses = []
     for pool in [find_pool(name, home)] if name else load_pools(home).values():
         try:
-            found.append(PoolStatus(pool=pool, hardware=detect(pool, home, refresh=refresh)))
+            statuses.append(PoolStatus(pool=pool, hardware=detect(pool, home, refresh=refresh)))
         except PoolError as error:
-            found.append(PoolStatus(pool=pool, hardware=None, problem=str(error)))
+            statuses.append(PoolStatus(pool=pool, hardware=None, problem=str(error)))
     if json:
-        print_json(found)
+        print_json(statuses)
     else:
-        print_wide(_table(found))
-        for status in found:
+        print_wide(_table(statuses))
+        for status in statuses:
             if status.hardware is not None and status.hardware.accelerators:
                 out.print(_accelerators(status.pool, status.hardware), highlight=False)
             elif status.problem and name:
@@ -72,11 +72,11 @@ def pools(
     return 0
 
 
-def _table(found: list[PoolStatus]) -> Table:
+def _table(statuses: list[PoolStatus]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("pool", "platform", "languages", "device", "cores", "copy GB/s", "peak GFLOP/s"):
         table.add_column(column)
-    for status in found:
+    for status in statuses:
         pool, facts = status.pool, status.hardware
         measured = (
             (escape(_device(facts)), str(facts.cores), f"{facts.copy_gbps:.1f}", f"{facts.peak_gflops:.0f}")

@@ -58,7 +58,7 @@ def live_table(workers: Iterable[WorkerPresence], now_ns: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in COLUMNS:
         table.add_column(column, justify="right" if column in ("since", "done", "heartbeat") else "left")
-    for worker in sorted(workers, key=lambda one: (one.pool, one.role, one.worker)):
+    for worker in sorted(workers, key=lambda presence: (presence.pool, presence.role, presence.worker)):
         silent = (now_ns - worker.at_ns) / 1e9
         table.add_row(
             *map(Text, (worker.pool, worker.role, worker.worker, worker.host, worker.device)),
@@ -90,8 +90,8 @@ async def _bus(home: Path, nats: str) -> AsyncIterator[Bus | None]:
 
 
 async def _there(bus: Bus | None, pool: str) -> list[WorkerPresence]:
-    found = await bus.workers() if bus is not None else []
-    return [worker for worker in found if pool in ("", worker.pool)]
+    workers = await bus.workers() if bus is not None else []
+    return [worker for worker in workers if pool in ("", worker.pool)]
 
 
 async def _watch(bus: Bus, pool: str, interrupts: Interrupts, *, json: bool) -> None:
@@ -114,8 +114,8 @@ def _print(workers: list[WorkerPresence], *, json: bool) -> None:
         return
     busy = Counter(worker.pool for worker in workers if worker.busy)
     there = Counter(worker.pool for worker in workers)
-    told = [f"{pool}: {count} workers, {busy[pool]} busy" for pool, count in sorted(there.items())]
-    out.print("; ".join([*told, *absent(workers)]) or NOBODY, markup=False)
+    counts = [f"{pool}: {count} workers, {busy[pool]} busy" for pool, count in sorted(there.items())]
+    out.print("; ".join([*counts, *absent(workers)]) or NOBODY, markup=False)
 
 
 def _picture(workers: list[WorkerPresence]) -> RenderableType:
@@ -135,8 +135,8 @@ async def _pause(stopped: asyncio.Event) -> None:
 def _way_out(bus: Bus | None, pool: str) -> str:
     if bus is None:
         return "no search is running on this machine; name a cluster with --nats URL to see its workers"
-    where = f" --pool {pool}" if pool else ""
-    return f"no workers at {bus.url}: `kernelswarm swarm{where} --nats {bus.url}` joins some"
+    option = f" --pool {pool}" if pool else ""
+    return f"no workers at {bus.url}: `kernelswarm swarm{option} --nats {bus.url}` joins some"
 
 
 def _ago(nanoseconds: int) -> str:

@@ -35,22 +35,22 @@ def sessions(
         async with asked_bus(nats) as bus:
             return await store.sessions(home, bus=bus, limit=limit)
 
-    found = asyncio.run(read())
+    rows = asyncio.run(read())
     if json:
-        print_json(found)
-    elif found:
+        print_json(rows)
+    elif rows:
         idle = not nats and running(home) is None
-        print_wide(_table(found, idle=idle))
-        waiting = next((row.session for row in found if row.status == "open"), None) if idle else None
+        print_wide(_table(rows, idle=idle))
+        waiting = next((row.session for row in rows if row.status == "open"), None) if idle else None
         if waiting:
             err.print(f"nobody works on what is open; to go on: kernelswarm resume {waiting}", markup=False)
-    if not found:
+    if not rows:
         err.print(nothing_in(home), markup=False)
     asyncio.run(warn_if_damaged(home, nats))
     return 0
 
 
-def _table(found: list[SessionRow], *, idle: bool) -> Table:
+def _table(rows: list[SessionRow], *, idle: bool) -> Table:
     """``idle``: no server runs here, so nobody can be at work on a session that is open."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("session", "kind", "problem", "pool", "status"):
@@ -60,12 +60,12 @@ def _table(found: list[SessionRow], *, idle: bool) -> Table:
     table.add_column("95 % interval", no_wrap=True)
     table.add_column("against", no_wrap=True)
     # Device and call are never one column without a name beside it.
-    if has_accelerators := any(row.measure for row in found):
+    if has_accelerators := any(row.measure for row in rows):
         table.add_column("measure", no_wrap=True)
     table.add_column("started (UTC)", no_wrap=True)
-    for row in found:
-        said = row.reason or ("cut off" if idle and row.status == "open" else "")
-        status = f"{row.status} ({said})" if said else row.status
+    for row in rows:
+        reason = row.reason or ("cut off" if idle and row.status == "open" else "")
+        status = f"{row.status} ({reason})" if reason else row.status
         table.add_row(
             *map(escape, (row.session, row.kind or "", row.problem, row.pool, status)),
             f"{row.candidates}/{row.budget}",

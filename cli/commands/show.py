@@ -96,9 +96,9 @@ def _hint(node: str, names: list[str]) -> str:
 
 
 def _print_source(report: NodeReport) -> None:
-    where = report.node
+    node = report.node
     if not report.source:
-        raise InputError(f"node {where.node} of session {where.session} has no candidate: {where.state}")
+        raise InputError(f"node {node.node} of session {node.session} has no candidate: {node.state}")
     _print_file(report.source)
 
 

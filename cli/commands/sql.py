@@ -92,7 +92,7 @@ def sql(
     shape = Format.json if json else format or (Format.table if sys.stdout.isatty() else Format.csv)
     if listed:
         return _list(shape)
-    text, values = _asked(query, file, named, _parsed(settings or []))
+    text, values = _statement(query, file, named, _parsed(settings or []))
     home = kernelswarm_home()
     if not nats and not log_path(home).exists():
         err.print(nothing_in(home), markup=False)
@@ -104,26 +104,28 @@ def sql(
             return await run_sql(home, text, params=values, bus=bus, max_rows=limit, timeout=timeout, as_of=as_of)
 
     if named and shape is Format.table:
-        err.print(_known(named).meaning, markup=False, style="dim")
+        err.print(_question(named).meaning, markup=False, style="dim")
     _print(asyncio.run(ask()), shape)
     asyncio.run(warn_if_damaged(home, nats))
     return 0
 
 
-def _asked(query: str, file: Path | None, named: str, values: Mapping[str, str]) -> tuple[str, Mapping[str, object]]:
+def _statement(
+    query: str, file: Path | None, named: str, values: Mapping[str, str]
+) -> tuple[str, Mapping[str, object]]:
     """The SELECT and its parameters."""
     if bool(query) + (file is not None) + bool(named) != 1:
         raise InputError("sql needs one of: a query, --file FILE, --question NAME, --list")
     if named:
-        asked = _known(named)
-        return asked.sql, asked.values(values)
+        entry = _question(named)
+        return entry.sql, entry.values(values)
     if file is not None:
         query = _read(file)
     return sys.stdin.read() if query == "-" else query, {name: _number(value) for name, value in values.items()}
 
 
-def _known(name: str) -> Question:
-    names = [one.name for one in questions()]
+def _question(name: str) -> Question:
+    names = [entry.name for entry in questions()]
     if name not in names:
         meant = nearest(name, names) or ";"
         raise InputError(f"there is no question {name!r}{meant} `kernelswarm sql --list` shows them")
@@ -160,10 +162,10 @@ def _list(shape: Format) -> int:
     if shape is Format.json:
         print_json(questions())
         return 0
-    for one in questions():
-        out.print(Text.assemble((one.name, "bold"), f"  {one.title}"))
-        out.print(f"    {one.meaning}", markup=False, style="dim")
-        for name, parameter in one.parameters.items():
+    for entry in questions():
+        out.print(Text.assemble((entry.name, "bold"), f"  {entry.title}"))
+        out.print(f"    {entry.meaning}", markup=False, style="dim")
+        for name, parameter in entry.parameters.items():
             default = "needed" if parameter.default is None else f"by default {parameter.default}"
             out.print(f"    --set {name}=…  {parameter.meaning}; {default}", markup=False, style="dim")
     return 0

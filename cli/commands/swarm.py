@@ -41,7 +41,7 @@ def swarm(
         raise InputError("swarm needs --nats URL: without a cluster there is nobody to work for")
     counts = parse_roles(roles) if roles else dict(ALL_ROLES)
     home = kernelswarm_home()
-    found = find_pool(pool, home)
+    hardware_pool = find_pool(pool, home)
 
     async def run(interrupts: Interrupts) -> None:
         stopped = asyncio.Event()
@@ -50,11 +50,11 @@ def swarm(
         async with AsyncExitStack() as stack:
             # First: measuring takes seconds, and whether the cluster lets us in is known at once.
             bus = await stack.enter_async_context(await joined(nats, name="kernelswarm swarm"))
-            hardware = await asyncio.to_thread(look, found, home)
-            serves = await stack.enter_async_context(serving(bus, found, hardware, home, counts))
+            hardware = await asyncio.to_thread(look, hardware_pool, home)
+            serves = await stack.enter_async_context(serving(bus, hardware_pool, hardware, home, counts))
             workers = Counter(worker.agent.role for worker in serves.workers)
-            told = ", ".join(f"{role}={count}" for role, count in workers.items())
-            err.print(f"serving pool {found.name} with {told} at {bus.url}; Ctrl-C leaves", markup=False)
+            summary = ", ".join(f"{role}={count}" for role, count in workers.items())
+            err.print(f"serving pool {hardware_pool.name} with {summary} at {bus.url}; Ctrl-C leaves", markup=False)
             with interrupts.politely(stopped.set):
                 await stopped.wait()
         err.print("left; unfinished work goes to other workers", markup=False)

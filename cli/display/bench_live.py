@@ -107,10 +107,10 @@ class Board(Watcher):
         progress = self._progress
         head = Table.grid(padding=(0, 2))
         bar = ProgressBar(progress.total or 1, progress.done, width=20)
-        told = f"{progress.done}/{progress.total} done, {standing(progress)}"
+        status = f"{progress.done}/{progress.total} done, {standing(progress)}"
         scenes = self._scenes or {"KernelBench": self._before}
         name = next(iter(scenes)) if len(scenes) == 1 else "KernelBench"
-        head.add_row(Text(name, "bold"), bar, Text(told))
+        head.add_row(Text(name, "bold"), bar, Text(status))
         return Group(head, next(iter(scenes.values())) if len(scenes) == 1 else _side_by_side(scenes))
 
 

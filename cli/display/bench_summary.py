@@ -36,8 +36,8 @@ def print_report(report: Report) -> None:
 
 def _precision(report: Report) -> str:
     """Which precisions were matched, if any problem got so far."""
-    found = sorted({row.precision for row in report.rows if row.precision})
-    return f", at matched precision ({', '.join(found)})" if found else ""
+    precisions = sorted({row.precision for row in report.rows if row.precision})
+    return f", at matched precision ({', '.join(precisions)})" if precisions else ""
 
 
 def _scores(scores: tuple[FastP, ...]) -> Table:

@@ -88,9 +88,9 @@ class Dashboard:
 
     def _head(self, graph: SearchGraph) -> RenderableType:
         judged, budget = _judged(graph), _budget(graph)
-        said = f"{far_text(graph)}  {self._rate(judged)}{self._clock() - self._started:.0f} s"
+        status = f"{far_text(graph)}  {self._rate(judged)}{self._clock() - self._started:.0f} s"
         head = Table.grid(padding=(0, 2))
-        head.add_row(Text(graph.session, "bold"), ProgressBar(budget or 1, judged, width=20), said, best_text(graph))
+        head.add_row(Text(graph.session, "bold"), ProgressBar(budget or 1, judged, width=20), status, best_text(graph))
         return head
 
     def _rate(self, judged: int) -> str:
@@ -102,7 +102,7 @@ class Dashboard:
         if self._notice or self._waiting or self.search is None:
             return self._notice or self._waiting
         doing = self.search.swarm.doing() if self.search.swarm else {}
-        shown = [f"{name.split('.')[-2]} {_subject(what)}" for name, what in doing.items()]
+        shown = [f"{name.split('.')[-2]} {_subject(busy_with)}" for name, busy_with in doing.items()]
         return ", ".join(shown) or "waiting for the swarm"
 
 
@@ -119,9 +119,9 @@ def _budget(graph: SearchGraph) -> int:
     return graph.opened.budget if graph.opened else 0
 
 
-def _subject(what: str) -> str:
+def _subject(busy_with: str) -> str:
     """A worker is busy with ``session/node``, or with the session's baselines."""
-    return what.partition("/")[2] or "baselines"
+    return busy_with.partition("/")[2] or "baselines"
 
 
 def best_text(graph: SearchGraph) -> Text:
@@ -155,8 +155,8 @@ def _candidates(graph: SearchGraph) -> Table:
     table.add_column("limited by", no_wrap=True, overflow="ellipsis")
     best = graph.best()
     for node in graph.own()[-RECENT:]:
-        told = node.confirmation_diagnosis or node.diagnosis
-        speedup = told.speedup if told else None
+        diagnosis = node.confirmation_diagnosis or node.diagnosis
+        speedup = diagnosis.speedup if diagnosis else None
         cells = (
             node.name,
             node.parent,
@@ -177,12 +177,12 @@ def _state(node: NodeRecord) -> str:
 
 
 def _why(node: NodeRecord) -> str:
-    told = node.confirmation_diagnosis or node.diagnosis
-    if told is None:
+    diagnosis = node.confirmation_diagnosis or node.diagnosis
+    if diagnosis is None:
         return ""
-    if told.verdict is Verdict.correct:
-        return told.bottleneck.replace("_", " ")
-    return next(iter(told.summary.splitlines()), "")
+    if diagnosis.verdict is Verdict.correct:
+        return diagnosis.bottleneck.replace("_", " ")
+    return next(iter(diagnosis.summary.splitlines()), "")
 
 
 def _interval(speedup: Interval | None) -> tuple[str, str]:

@@ -31,14 +31,14 @@ def cell(value: Any) -> str:
 
 def unique(names: Sequence[str]) -> list[str]:
     """The names, later namesakes numbered: an object cannot hold one name twice."""
-    found: list[str] = []
+    unique_names: list[str] = []
     for name in names:
         new, number = name, 0
-        while new in found or (number and new in names):
+        while new in unique_names or (number and new in names):
             number += 1
             new = f"{name}_{number}"
-        found.append(new)
-    return found
+        unique_names.append(new)
+    return unique_names
 
 
 def _csv_field(value: Any) -> str:

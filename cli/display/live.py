@@ -107,9 +107,9 @@ class Lines:
                 if event.verdict is Verdict.synthesis_failed:
                     self._failures.add(event.summary)
                 node = self._search.graph.nodes[envelope.node] if self._search else NodeRecord(envelope.node)
-                what = "confirm" if event.confirmation else (str(node.plan.intent) if node.plan else "")
+                intent = "confirm" if event.confirmation else (str(node.plan.intent) if node.plan else "")
                 parent = f" of {node.parent}" if node.parent and not event.confirmation else ""
-                return f"{envelope.node} {what + parent:<16} {event.summary}"
+                return f"{envelope.node} {intent + parent:<16} {event.summary}"
             case SkillDistilled():
                 return f"skill {event.skill.id}"
         return ""

@@ -36,9 +36,9 @@ class Diverged(Schema, frozen=True, kw_only=True):
 def print_replay(report: ReplayReport) -> None:
     """Print what was compared, and what the fresh agents would say next."""
     compared = ", ".join(f"{role} {number}" for role, number in report.compared.items())
-    where = f" up to event {report.until}" if report.until else ""
+    until = f" up to event {report.until}" if report.until else ""
     out.print(
-        f"[bold green]same[/]  {report.session}: {count(report.events, 'event')} fed{where}; equal outputs: {compared}"
+        f"[bold green]same[/]  {report.session}: {count(report.events, 'event')} fed{until}; equal outputs: {compared}"
     )
     if report.given_up:
         out.print(f"{count(report.given_up, 'step')} given up when it was recorded: taken as an effect", markup=False)
@@ -73,22 +73,22 @@ def print_divergence(error: ReplayDivergence, *, json: bool) -> None:
     out.print(f"replayed  {error.replayed or 'nothing'}", markup=False)
 
 
-def say_judged(one: Carried) -> None:
+def say_judged(candidate: Carried) -> None:
     """One line for a candidate that was evaluated again."""
-    err.print(f"{one.node}  {_shown(one.recorded)} recorded, now {_now(one)}", markup=False)
+    err.print(f"{candidate.node}  {_shown(candidate.recorded)} recorded, now {_now(candidate)}", markup=False)
 
 
 def print_carry_over(result: CarryOver) -> None:
     """Print both rankings side by side, and what must not be read into them."""
     print_wide(_rankings(result))
-    noted = {note for one in result.candidates for note in _notes(one)}
+    noted = {note for candidate in result.candidates for note in _notes(candidate)}
     for note, meaning in NOTES.items():
         if note in noted:
             out.print(f"{note}: {meaning}", markup=False)
     out.print(f"recorded on {result.recorded_on}; now pool {result.pool}: {result.device}", markup=False)
-    told = "" if result.rank_correlation is None else f"; rank correlation {result.rank_correlation:.2f}"
+    correlation = "" if result.rank_correlation is None else f"; rank correlation {result.rank_correlation:.2f}"
     lost = result.wins_recorded - result.wins_kept
-    out.print(f"{count(result.wins_kept, 'win')} kept, {lost} lost, {result.wins_new} new{told}", markup=False)
+    out.print(f"{count(result.wins_kept, 'win')} kept, {lost} lost, {result.wins_new} new{correlation}", markup=False)
     out.print(_best(result), markup=False)
 
 
@@ -96,26 +96,28 @@ def _rankings(result: CarryOver) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("node", "rank", "now", "recorded", "now", "against", "now", ""):
         table.add_column(column, justify="right" if column in ("rank", "now") else "left", no_wrap=True)
-    for one in result.candidates:
-        rank = str(one.rank_now) if one.rank_now is not None else "-"
-        style = "green" if one.kept else ("red" if one.recorded.is_win else "")
-        against = (NAMES.get(name, name) for name in (one.against, one.against_now))
-        speedups = (_shown(one.recorded), escape(_now(one)))
-        table.add_row(one.node, str(one.rank), rank, *speedups, *against, ", ".join(_notes(one)), style=style)
+    for candidate in result.candidates:
+        rank = str(candidate.rank_now) if candidate.rank_now is not None else "-"
+        style = "green" if candidate.kept else ("red" if candidate.recorded.is_win else "")
+        against = (NAMES.get(name, name) for name in (candidate.against, candidate.against_now))
+        speedups = (_shown(candidate.recorded), escape(_now(candidate)))
+        table.add_row(
+            candidate.node, str(candidate.rank), rank, *speedups, *against, ", ".join(_notes(candidate)), style=style
+        )
     return table
 
 
-def _notes(one: Carried) -> list[str]:
+def _notes(candidate: Carried) -> list[str]:
     """Why the two speedups of a row do not simply compare."""
-    if one.now is None:
+    if candidate.now is None:
         return []
-    overlap = one.recorded.low <= one.now.high and one.now.low <= one.recorded.high
-    return [OTHER_BASELINE] * (one.against != one.against_now) + [WITHIN_NOISE] * overlap
+    overlap = candidate.recorded.low <= candidate.now.high and candidate.now.low <= candidate.recorded.high
+    return [OTHER_BASELINE] * (candidate.against != candidate.against_now) + [WITHIN_NOISE] * overlap
 
 
 def _best(result: CarryOver) -> str:
     then = result.candidates[0]
-    best = next((one for one in result.candidates if one.node == result.best), None)
+    best = next((candidate for candidate in result.candidates if candidate.node == result.best), None)
     if best is None or best.now is None:
         return "none of them is correct here"
     if best is then:
@@ -125,10 +127,10 @@ def _best(result: CarryOver) -> str:
     return f"the best is now {best.node}, not {then.node}"
 
 
-def _now(one: Carried) -> str:
-    if one.now is not None:
-        return _shown(one.now)
-    return f"{one.verdict.replace('_', ' ')}: {one.reason}".splitlines()[0][:80]
+def _now(candidate: Carried) -> str:
+    if candidate.now is not None:
+        return _shown(candidate.now)
+    return f"{candidate.verdict.replace('_', ' ')}: {candidate.reason}".splitlines()[0][:80]
 
 
 def _shown(interval: Interval) -> str:

@@ -68,10 +68,10 @@ def _head(report: NodeReport) -> Iterator[str]:
     origin = f"{node.intent} of {node.parent}" if node.parent else node.intent
     verdict = f": {node.verdict.replace('_', ' ')}" if node.verdict else ""
     yield f"[bold]{escape(node.node)}[/] of {escape(node.session)}  {escape(origin)}, {node.state}{escape(verdict)}"
-    made = [f"memory {node.memory}"] + [f"{node.language} by {node.backend}"] * bool(node.language)
+    parts = [f"memory {node.memory}"] + [f"{node.language} by {node.backend}"] * bool(node.language)
     if node.seconds is not None:
-        made.append(f"{node.seconds:.1f} s from plan to diagnosis")
-    yield escape(", ".join(made))
+        parts.append(f"{node.seconds:.1f} s from plan to diagnosis")
+    yield escape(", ".join(parts))
     if report.rationale:
         yield f"why      {escape(report.rationale)}"
     if report.recipe:
@@ -95,12 +95,12 @@ def _timings(rows: list[MeasurementRow]) -> Table:
     return table
 
 
-def _diagnosis(told: DiagnosisRow) -> Iterator[str]:
-    again = " of the confirmation" if told.confirmation else ""
-    yield f"[bold]diagnosis{again}[/]  {escape(told.bottleneck.replace('_', ' '))}: {escape(told.summary)}"
-    for finding in told.evidence:
+def _diagnosis(diagnosis: DiagnosisRow) -> Iterator[str]:
+    again = " of the confirmation" if diagnosis.confirmation else ""
+    yield f"[bold]diagnosis{again}[/]  {escape(diagnosis.bottleneck.replace('_', ' '))}: {escape(diagnosis.summary)}"
+    for finding in diagnosis.evidence:
         yield f"  {escape(finding.name)} {escape(finding.value)}: {escape(finding.meaning)}"
-    for advice in told.advice:
+    for advice in diagnosis.advice:
         yield f"  try {escape(advice.action.replace('_', ' '))}: {escape(advice.reason)}"
 
 

@@ -13,9 +13,9 @@ MOST_NAME = 48
 
 def counter_lines(counters: Counters) -> Iterator[str]:
     """Counts of one call."""
-    told = [f"{name.replace('_', ' ')} {_count(value)}" for name, value in counters.values.items()]
+    counts = [f"{name.replace('_', ' ')} {_count(value)}" for name, value in counters.values.items()]
     yield f"[bold]counters[/] a call, by {escape(counters.source)}"
-    yield escape("  " + ", ".join(told))
+    yield escape("  " + ", ".join(counts))
     values = counters.values
     if values.get("cycles") and "instructions" in values:
         yield f"  {values['instructions'] / values['cycles']:.2f} instructions a cycle"

@@ -17,7 +17,7 @@ def print_session(report: SessionReport) -> None:
     row = report.session
     out.print(f"[bold]{escape(row.session)}[/]  {escape(row.problem)} on pool {escape(row.pool)}: {_device(row)}")
     out.print(_outcome(row))
-    out.print(_asked(row), markup=False)
+    out.print(_settings(row), markup=False)
     if report.baselines_ms:
         out.print("baselines  " + times_text(report.baselines_ms), markup=False)
     if report.best_path:
@@ -46,9 +46,9 @@ def _label(node: NodeRow, best: bool) -> Text:
     if node.verdict is None:
         return name.append(node.state.replace("_", " "), style="dim")
     if node.verdict != "correct":
-        said = (node.summary or "").splitlines()
+        lines = (node.summary or "").splitlines()
         name.append(node.verdict.replace("_", " "), style="red")
-        return name.append(f"  {said[0][:WRONG_WIDTH]}" if said else "", style="dim")
+        return name.append(f"  {lines[0][:WRONG_WIDTH]}" if lines else "", style="dim")
     name.append(_speedups(node), style="green" if _is_win(node) else "")
     if node.roofline_fraction is not None:
         name.append(f"  roofline {node.roofline_fraction:.0%}", style="dim")
@@ -81,11 +81,11 @@ def _device(row: SessionRow) -> str:
 def _outcome(row: SessionRow) -> str:
     if row.status == "open":
         return f"[yellow]open[/]  {row.candidates} of {row.budget} candidates so far; started {row.at[:19]} UTC"
-    told = outcome(row.win, row.detail or "", row.measure)
-    return f"{told}; ended: {escape(row.reason or '')}, after {row.seconds:.0f} s"
+    outcome_text = outcome(row.win, row.detail or "", row.measure)
+    return f"{outcome_text}; ended: {escape(row.reason or '')}, after {row.seconds:.0f} s"
 
 
-def _asked(row: SessionRow) -> str:
+def _settings(row: SessionRow) -> str:
     limits = [f"budget {row.budget}"]
     limits += [f"{row.minutes:g} minutes"] if row.minutes is not None else []
     limits += [f"target {row.target:g}x"] if row.target is not None else []

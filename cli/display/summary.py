@@ -30,9 +30,9 @@ def count(number: int, noun: str) -> str:
 
 def outcome(win: bool, detail: str, measure: str | None = "") -> str:
     """Whether it is a win, and the session's last sentence, as markup; ``measure`` names an accelerator's number."""
-    said = detail.removeprefix("no win found: ")
+    sentence = detail.removeprefix("no win found: ")
     named = f"win ({measure})" if measure else "win"
-    return f"[bold green]{named}[/]  {escape(said)}" if win else f"[yellow]no win found[/]  {escape(said)}"
+    return f"[bold green]{named}[/]  {escape(sentence)}" if win else f"[yellow]no win found[/]  {escape(sentence)}"
 
 
 def print_summary(result: SearchResult) -> None:

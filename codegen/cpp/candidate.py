@@ -44,11 +44,11 @@ def plan_of(graph: Graph, settings: Settings, prefix: str = "") -> Plan:
 def generate(facts: ProblemFacts, graph: Graph, settings: Settings) -> Candidate:
     """The candidate file for ``graph`` with ``settings``."""
     graphs = passes_of(facts, graph)
-    plans = tuple(plan_of(one, settings, PREFIXES[name]) for name, one in graphs.items())
+    plans = tuple(plan_of(pass_graph, settings, PREFIXES[name]) for name, pass_graph in graphs.items())
     printed = library(plans, settings)
     passes = [
-        Pass(one, HostWrapper(plan, printed), name, "is_cpu")
-        for (name, one), plan in zip(graphs.items(), plans, strict=True)
+        Pass(pass_graph, HostWrapper(plan, printed), name, "is_cpu")
+        for (name, pass_graph), plan in zip(graphs.items(), plans, strict=True)
     ]
     parts = [
         f'"""{_docstring(plans)}"""',
@@ -74,12 +74,12 @@ def generate(facts: ProblemFacts, graph: Graph, settings: Settings) -> Candidate
 
 def flags(settings: Settings) -> list[str]:
     """Compiler flags beyond the base set."""
-    found = []
+    options = []
     if settings.vector_bits:
-        found.append(f"-mprefer-vector-width={settings.vector_bits}")
+        options.append(f"-mprefer-vector-width={settings.vector_bits}")
     if settings.unroll:
-        found.append("-funroll-loops")
-    return found
+        options.append("-funroll-loops")
+    return options
 
 
 def passes_of(facts: ProblemFacts, graph: Graph) -> dict[str, Graph]:

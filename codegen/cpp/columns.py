@@ -67,14 +67,14 @@ class _Columns:
     def _hoist(self, items: list[Item]) -> tuple[list[Item], list[str]]:
         """Costly values of a column that do not depend on the reduced dimensions: computed once for each column."""
         inner = set(self.inner)
-        found: dict[str, Scalar] = {}
+        nodes: dict[str, Scalar] = {}
         for item in items:
             for node in item.value.walk():
                 depends = any(name.startswith("@") for name in node.names)
                 if depends and not node.names & inner and node.cost >= 4 and node.op != "result":
-                    found[node.key] = node
-        below = {k for n in found.values() for b in n.walk() for k in [b.key] if b.key != n.key and k in found}
-        top = [node for key, node in found.items() if key not in below]
+                    nodes[node.key] = node
+        below = {k for n in nodes.values() for b in n.walk() for k in [b.key] if b.key != n.key and k in nodes}
+        top = [node for key, node in nodes.items() if key not in below]
         lines: list[str] = []
         names: dict[str, Scalar] = {}
         for node in top:

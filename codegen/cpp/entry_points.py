@@ -54,10 +54,12 @@ def entry_points(facts: ProblemFacts, passes: Sequence[Pass]) -> list[str]:
     """The functions of a candidate, the forward pass first."""
     forward = passes[0]
     lines = [*_NOT_SUPPORTED.splitlines(), "", ""]
-    for one in passes:
-        lines += [*_plain(one, is_followed=len(passes) > 1), "", "", *_valid(one)]
+    for pass_ in passes:
+        lines += [*_plain(pass_, is_followed=len(passes) > 1), "", "", *_valid(pass_)]
     if not is_module(facts, forward.graph):
-        functions = [[*_decorator(one), f"def {one.name}({', '.join(one.inputs)}):", *_body(one)] for one in passes]
+        functions = [
+            [*_decorator(pass_), f"def {pass_.name}({', '.join(pass_.inputs)}):", *_body(pass_)] for pass_ in passes
+        ]
         return [*lines, *_apart(functions)]
     if facts.graph is not None and len(passes) > 1:
         return [*lines, *_differentiable_module(facts, facts.graph, passes)]
@@ -74,8 +76,8 @@ def is_module(facts: ProblemFacts, graph: Graph) -> bool:
 def _differentiable_module(facts: ProblemFacts, graph: Graph, passes: Sequence[Pass]) -> list[str]:
     forward, backward = passes
     lines = []
-    for one, name in ((forward, "_kernels"), (backward, "_backward")):
-        lines += ["@torch.no_grad()", f"def {name}({', '.join(one.values)}):", *_body(one), "", ""]
+    for pass_, name in ((forward, "_kernels"), (backward, "_backward")):
+        lines += ["@torch.no_grad()", f"def {name}({', '.join(pass_.values)}):", *_body(pass_), "", ""]
     read = [f"{pyname(node.name)} = {attribute(node.target)}" for node in forward.params]
     body = _indented(_indented([*_aliases(forward), *read, *forward_lines(graph)]))
     head = ["", f"    def forward({', '.join(['self', *forward.inputs])}):"]
@@ -87,45 +89,45 @@ def _apart(functions: list[list[str]]) -> list[str]:
     return functions[0] if len(functions) == 1 else [*functions[0], "", "", *_apart(functions[1:])]
 
 
-def _decorator(one: Pass) -> list[str]:
-    needed = one.host_wrapper.plan.externs or one.params or one.graph.nodes[-1].kwargs
+def _decorator(pass_: Pass) -> list[str]:
+    needed = pass_.host_wrapper.plan.externs or pass_.params or pass_.graph.nodes[-1].kwargs
     return ["@torch.no_grad()"] if needed else []
 
 
-def _plain(one: Pass, is_followed: bool) -> list[str]:
-    names = [*one.inputs, *(pyname(node.name) for node in one.params)]
+def _plain(pass_: Pass, is_followed: bool) -> list[str]:
+    names = [*pass_.inputs, *(pyname(node.name) for node in pass_.params)]
     return [
-        *(["@torch.no_grad()"] if one.graph.nodes[-1].kwargs and not is_followed else []),
-        f"def _aten{one.suffix}({', '.join(names)}):",
+        *(["@torch.no_grad()"] if pass_.graph.nodes[-1].kwargs and not is_followed else []),
+        f"def _aten{pass_.suffix}({', '.join(names)}):",
         '    """The captured operator as plain ATen calls."""',
-        *_indented([*_aliases(one), *_kinds(one), *_refusals(one.graph), *program(one.graph)]),
+        *_indented([*_aliases(pass_), *_kinds(pass_), *_refusals(pass_.graph), *program(pass_.graph)]),
     ]
 
 
-def _aliases(one: Pass) -> list[str]:
-    return [f"{pyname(name)} = {name}" for name in one.inputs if pyname(name) != name]
+def _aliases(pass_: Pass) -> list[str]:
+    return [f"{pyname(name)} = {name}" for name in pass_.inputs if pyname(name) != name]
 
 
-def _body(one: Pass) -> list[str]:
-    graph = one.graph
-    fallback = f"    return _aten{one.suffix}({', '.join(one.values)})"
-    lines = [*_aliases(one), *one.host_wrapper.head(one.values)]
-    conditions = guard(graph, bool(one.params), one.place)
+def _body(pass_: Pass) -> list[str]:
+    graph = pass_.graph
+    fallback = f"    return _aten{pass_.suffix}({', '.join(pass_.values)})"
+    lines = [*_aliases(pass_), *pass_.host_wrapper.head(pass_.values)]
+    conditions = guard(graph, bool(pass_.params), pass_.place)
     if conditions:
         lines += [f"if not ({' and '.join(conditions)}):", fallback]
     lines += _refusals(graph)
     lines += sizes_from_inputs(graph)
-    conditions = [*size_conditions(graph), *one.conditions]
+    conditions = [*size_conditions(graph), *pass_.conditions]
     if extra_guards(graph):
-        conditions.append(f"_valid{one.suffix}({', '.join(graph.symbols)})")
+        conditions.append(f"_valid{pass_.suffix}({', '.join(graph.symbols)})")
     if conditions:
         lines += [f"if not ({' and '.join(conditions)}):", fallback]
-    return _indented([*lines, *one.host_wrapper.body()])
+    return _indented([*lines, *pass_.host_wrapper.body()])
 
 
-def _kinds(one: Pass) -> list[str]:
+def _kinds(pass_: Pass) -> list[str]:
     """Of another dtype or rank the captured calls compute something else than the reference."""
-    tensors = [node for node in one.graph.nodes if node.op in ("input", "param") and node.values]
+    tensors = [node for node in pass_.graph.nodes if node.op in ("input", "param") and node.values]
     kinds = [(node.name, pyname(node.name), node.values[0]) for node in tensors]
     if not kinds:
         return []
@@ -156,14 +158,14 @@ def _refusal(conditions: Sequence[str], sentence: str) -> list[str]:
     return [f"if not ({holds}):", f"    raise NotSupported({sentence!r})"]
 
 
-def _valid(one: Pass) -> list[str]:
+def _valid(pass_: Pass) -> list[str]:
     """Conditions on the sizes that only matter once a shape, checked once a shape."""
-    extra = extra_guards(one.graph)
+    extra = extra_guards(pass_.graph)
     if not extra:
         return []
     return [
         "@functools.lru_cache(maxsize=256)",
-        f"def _valid{one.suffix}({', '.join(one.graph.symbols)}):",
+        f"def _valid{pass_.suffix}({', '.join(pass_.graph.symbols)}):",
         '    """Whether the kernels are right for these sizes."""',
         f"    return {' and '.join(f'({condition})' for condition in extra)}",
         "",

@@ -60,8 +60,8 @@ def error_allowed(facts: ProblemFacts) -> float:
 
 
 def _fast_error(operators: set[str]) -> float:
-    known = operators & {name for name, _ in ERROR_ULP}
-    return sum(ERROR_ULP[name, resolve(name, "fast")] for name in known & _TRANSCENDENTAL) * _LAST_PLACE
+    functions = operators & {name for name, _ in ERROR_ULP}
+    return sum(ERROR_ULP[name, resolve(name, "fast")] for name in functions & _TRANSCENDENTAL) * _LAST_PLACE
 
 
 def _passes(kernel: Kernel) -> int:

@@ -24,7 +24,7 @@ class HostWrapper:
         self.lines: list[str] = []
         self.present = {n.name for n in plan.graph.nodes if n.op in ("input", "param", "constant")}
         self.contiguous: dict[str, str] = {}
-        self.known = set(plan.graph.symbols)
+        self.symbols = set(plan.graph.symbols)
         self.overwritten: set[str] = set()
         """Values whose memory took a kernel's result."""
 
@@ -64,7 +64,7 @@ class HostWrapper:
         target = node.expr or pyname(node.name)
         text = call(node, self._tensor)
         self.lines.append(f"{target} = {text}")
-        self.lines += unbacked(node, self.known)
+        self.lines += unbacked(node, self.symbols)
         self.present.add(node.name)
 
     def _pointer(self, name: str) -> str:
@@ -125,8 +125,8 @@ class HostWrapper:
                 continue
             size = str(node.values[0].shape[0])
             total = f"int({pyname(kernel.buffer.name)}[-1])"
-            if re.fullmatch(r"u\d+", size) and size not in self.known:
-                self.known.add(size)
+            if re.fullmatch(r"u\d+", size) and size not in self.symbols:
+                self.symbols.add(size)
                 self.lines.append(f"{size} = {total}")
             else:
                 self.lines += [
@@ -140,9 +140,9 @@ class HostWrapper:
         size = str(self.plan.nodes[name].values[0].shape[0])
         self.lines.append("chunks = 4 * torch.get_num_threads()")
         self.lines.append("starts = torch.empty((chunks,), dtype=torch.int64)")
-        fresh = re.fullmatch(r"u\d+", size) and size not in self.known
+        fresh = re.fullmatch(r"u\d+", size) and size not in self.symbols
         target = size if fresh else "kept"
-        self.known.add(size)
+        self.symbols.add(size)
         self.lines.append(f"{target} = _{count.name}({self._arguments(count)})")
         if count.checked:
             self.lines += [f"if {target} < 0:", '    raise IndexError("an index or a length is out of range")']
@@ -154,30 +154,32 @@ class HostWrapper:
 
 def guard(graph: Graph, params: bool, place: str = "is_cpu") -> list[str]:
     """Conditions on dtypes, dimensions, places and numbers under which the generated code is right."""
-    found = []
+    conditions = []
     for node in graph.nodes:
         if node.op == "input" and node.values:
             meta, name = node.values[0], pyname(node.name)
-            found.append(f"{name}.dtype is torch.{meta.dtype} and {name}.ndim == {len(meta.shape)} and {name}.{place}")
+            conditions.append(
+                f"{name}.dtype is torch.{meta.dtype} and {name}.ndim == {len(meta.shape)} and {name}.{place}"
+            )
         elif node.op == "input" and node.expr is None:
-            found.append(f"{pyname(node.name)} == {argument(node.literal, pyname)}")
+            conditions.append(f"{pyname(node.name)} == {argument(node.literal, pyname)}")
         elif node.op == "param" and params:
-            found.append(f"{pyname(node.name)}.dtype is torch.{node.values[0].dtype}")
-    return found
+            conditions.append(f"{pyname(node.name)}.dtype is torch.{node.values[0].dtype}")
+    return conditions
 
 
 def size_conditions(graph: Graph) -> list[str]:
     """Equations between the inputs' sizes that the generated code relies on."""
     read = {(source.input, source.dim) for source in graph.symbols.values()}
-    found = []
+    conditions = []
     for node in graph.nodes:
         if node.op != "input" or not node.values:
             continue
         for dim, size in enumerate(node.values[0].shape):
             if (node.name, dim) not in read:
-                found.append(f"{pyname(node.name)}.shape[{dim}] == {size}")
-    found += [f"{name} != 0" for name in graph.symbols]
-    return found
+                conditions.append(f"{pyname(node.name)}.shape[{dim}] == {size}")
+    conditions += [f"{name} != 0" for name in graph.symbols]
+    return conditions
 
 
 def extra_guards(graph: Graph) -> list[str]:

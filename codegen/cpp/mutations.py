@@ -93,9 +93,9 @@ MOVES: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
 
 def moves(action: AdviceAction, recipe: Recipe, tunables: dict[str, tuple[Value, ...]]) -> list[Recipe]:
     """Recipes one tunable away from ``recipe`` that follow the advice, the most promising first."""
-    found = []
+    recipes = []
     for name, values in MOVES[action]:
         for value in values:
             if name in tunables and value in tunables[name] and recipe.get(name, tunables[name][0]) != value:
-                found.append({**recipe, name: value})
-    return found
+                recipes.append({**recipe, name: value})
+    return recipes

@@ -32,9 +32,9 @@ def online_lines(
     """C++ that leaves the results under their names; ``name`` is the row's loop variable, ``size`` its extent."""
     maximum, total = cname(pair.maximum.name), cname(pair.total.name)
     t, dtype = ctype(pair.maximum.dtype), pair.maximum.dtype
-    where = Range(name, "first", "stop")
-    greatest = passes.loops([Item(pair.maximum.body, accumulation=pair.maximum)], where)
-    summed = passes.loops([Item(pair.total.body, accumulation=pair.total)], where)
+    loop = Range(name, "first", "stop")
+    greatest = passes.loops([Item(pair.maximum.body, accumulation=pair.maximum)], loop)
+    summed = passes.loops([Item(pair.total.body, accumulation=pair.total)], loop)
     before, scope.lines[ROW] = scope.lines[ROW], []
     exp = needs.function("exp")
     top = combine_text(pair.maximum, maximum, f"{maximum}_so_far", needs)

@@ -57,74 +57,74 @@ class PassWriter:
         self.stream = False
         self._streamed: set[str] = set()
 
-    def loops(self, items: list[Item], where: Range) -> list[str]:
-        """Loops over ``where`` that do all ``items``; one for each part of a concatenation along the variable."""
-        piece = _splittable(items, where.variable)
+    def loops(self, items: list[Item], loop: Range) -> list[str]:
+        """Loops over ``loop`` that do all ``items``; one for each part of a concatenation along the variable."""
+        piece = _splittable(items, loop.variable)
         if piece is None:
-            outer = _splittable_outside(items, where.variable, self.scope)
-            return self._choose(items, outer, where) if outer is not None else self._loop(items, where)
+            outer = _splittable_outside(items, loop.variable, self.scope)
+            return self._choose(items, outer, loop) if outer is not None else self._loop(items, loop)
         position, *bounds = piece.polys
-        rest = position.substitute({where.variable: Poly(())})
-        lines, low = [], where.low
+        rest = position.substitute({loop.variable: Poly(())})
+        lines, low = [], loop.low
         ends = []
         for bound in bounds:
             self.splits += 1
             name = f"split{self.splits}"
             text = index_text(bound - rest, self.scope.text)
-            lines.append(f"const int64_t {name} = ks_clip({text}, {low}, {where.high});")
+            lines.append(f"const int64_t {name} = ks_clip({text}, {low}, {loop.high});")
             ends.append(name)
             low = name
-        low = where.low
-        for part, high in enumerate([*ends, where.high]):
-            lines += self.loops(_chosen(items, piece, part), Range(where.variable, low, high))
+        low = loop.low
+        for part, high in enumerate([*ends, loop.high]):
+            lines += self.loops(_chosen(items, piece, part), Range(loop.variable, low, high))
             low = high
         return lines
 
-    def _choose(self, items: list[Item], piece: Scalar, where: Range) -> list[str]:
+    def _choose(self, items: list[Item], piece: Scalar, loop: Range) -> list[str]:
         """The source depends on the row only: one of several loops."""
         lines: list[str] = []
         position = index_text(piece.polys[0], self.scope.text)
         for part in range(len(piece.args)):
             # What only this part reads must not be read for the other rows: its row values stay inside.
-            outside = self.scope.lines[ROW], dict(self.scope.known[ROW])
+            outside = self.scope.lines[ROW], dict(self.scope.available[ROW])
             self.scope.lines[ROW] = []
-            body = self.loops(_chosen(items, piece, part), where)
+            body = self.loops(_chosen(items, piece, part), loop)
             body = self.scope.lines[ROW] + body
-            self.scope.lines[ROW], self.scope.known[ROW] = outside
+            self.scope.lines[ROW], self.scope.available[ROW] = outside
             bound = index_text(piece.polys[1 + part], self.scope.text) if part + 1 < len(piece.args) else ""
             head = f"if ({position} < {bound}) {{" if bound else "{"
             lines.append(head if part == 0 else f"}} else {head}")
             lines += indent(body)
         return [*lines, "}"]
 
-    def _loop(self, items: list[Item], where: Range) -> list[str]:
+    def _loop(self, items: list[Item], loop: Range) -> list[str]:
         if any(item.accumulation for item in items):
-            return self._lane_loop(items, where)
-        staged = stage(items, where, self.scope, self.scope.search)
+            return self._lane_loop(items, loop)
+        staged = stage(items, loop, self.scope, self.scope.search)
         if staged is not None:
-            return self._staged_loop(staged, where)
-        stores = streamable(items, where.variable) if self.stream else []
+            return self._staged_loop(staged, loop)
+        stores = streamable(items, loop.variable) if self.stream else []
         if stores:
-            return self._streamed_loop(items, stores, where)
-        body = self._body(items, where, "")
-        head = f"for (int64_t {where.variable} = {where.low}; {where.variable} < {where.high}; ++{where.variable}) {{"
+            return self._streamed_loop(items, stores, loop)
+        body = self._body(items, loop, "")
+        head = f"for (int64_t {loop.variable} = {loop.low}; {loop.variable} < {loop.high}; ++{loop.variable}) {{"
         return [*_simd(items), head, *indent(body), "}"]
 
-    def _streamed_loop(self, items: list[Item], stores: list[Store], where: Range) -> list[str]:
+    def _streamed_loop(self, items: list[Item], stores: list[Store], loop: Range) -> list[str]:
         """Blocks of elements: computed into tiles, which are then streamed to memory."""
-        name = where.variable
+        name = loop.variable
         return [
-            f"for (int64_t {name}_block = {where.low}; {name}_block < {where.high}; {name}_block += {TILE}) {{",
-            f"  const int64_t {name}_width = ks_min<int64_t>({TILE}, {where.high} - {name}_block);",
-            *indent(self._block_loop(items, stores, where, TILE)),
+            f"for (int64_t {name}_block = {loop.low}; {name}_block < {loop.high}; {name}_block += {TILE}) {{",
+            f"  const int64_t {name}_width = ks_min<int64_t>({TILE}, {loop.high} - {name}_block);",
+            *indent(self._block_loop(items, stores, loop, TILE)),
             "}",
         ]
 
-    def _block_loop(self, items: list[Item], stores: list[Store], where: Range, size: int) -> list[str]:
+    def _block_loop(self, items: list[Item], stores: list[Store], loop: Range, size: int) -> list[str]:
         """One block, by way of tiles for ``stores``."""
-        name = where.variable
+        name = loop.variable
         self._streamed = {store.buffer.name for store in stores}
-        body = self._body(items, where, "")
+        body = self._body(items, loop, "")
         self._streamed = set()
         return [
             *declarations(stores, size),
@@ -132,27 +132,27 @@ class PassWriter:
             f"for (int64_t {name} = {name}_block; {name} < {name}_block + {name}_width; ++{name}) {{",
             *indent(body),
             "}",
-            *copies(stores, where, self.scope),
+            *copies(stores, loop, self.scope),
         ]
 
-    def _staged_loop(self, staged: Staged, where: Range) -> list[str]:
+    def _staged_loop(self, staged: Staged, loop: Range) -> list[str]:
         """Blocks of elements: first their searches, then the rest."""
-        name = where.variable
+        name = loop.variable
         rest: list[str] = []
         if staged.items:
             stores = streamable(staged.items, name) if self.stream else []
-            rest = self._block_loop(staged.items, stores, where, BLOCK)
+            rest = self._block_loop(staged.items, stores, loop, BLOCK)
         return [
-            f"for (int64_t {name}_block = {where.low}; {name}_block < {where.high}; {name}_block += {BLOCK}) {{",
-            f"  const int64_t {name}_width = ks_min<int64_t>({BLOCK}, {where.high} - {name}_block);",
+            f"for (int64_t {name}_block = {loop.low}; {name}_block < {loop.high}; {name}_block += {BLOCK}) {{",
+            f"  const int64_t {name}_width = ks_min<int64_t>({BLOCK}, {loop.high} - {name}_block);",
             *indent([*staged.lines, *rest]),
             "}",
         ]
 
-    def _lane_loop(self, items: list[Item], where: Range) -> list[str]:
+    def _lane_loop(self, items: list[Item], loop: Range) -> list[str]:
         """Full blocks of ``lanes`` elements, whose accumulators stay in registers, then the rest."""
-        name, low, high, lanes = where.variable, where.low, where.high, self.lanes
-        body = self._body(items, where, "l")
+        name, low, high, lanes = loop.variable, loop.low, loop.high, self.lanes
+        body = self._body(items, loop, "l")
         first = f"const int64_t {name} = {name}_block + l;"
         return [
             "{",
@@ -176,38 +176,38 @@ class PassWriter:
     def _prefetch(self, items: list[Item], name: str) -> list[str]:
         if not self.prefetch:
             return []
-        found = {}
+        offsets = {}
         for item in items:
             for node in item.value.walk():
                 if node.op == "load" and node.polys[0].coefficient(name) == ONE:
-                    found[node.data[0]] = node.polys[0]
+                    offsets[node.data[0]] = node.polys[0]
         ahead = {name: Poly((((f"{name}_block",), 1), ((), self.prefetch)))}
         return [
             f"__builtin_prefetch(&{cname(buffer)}[{index_text(offset.substitute(ahead), self.scope.text)}]);"
-            for buffer, offset in found.items()
+            for buffer, offset in offsets.items()
         ]
 
-    def _body(self, items: list[Item], where: Range, lane: str) -> list[str]:
+    def _body(self, items: list[Item], loop: Range, lane: str) -> list[str]:
         self.scope.enter_elements()
         self.scope.count([item.value for item in items])
         lines = self.scope.lines[ELEMENT]
         for item in items:
             text = self.scope.text(item.value)
             if item.keep:
-                kept = f"{item.keep}[{where.variable}]"
-                lines.append(f"{kept} = {text};")
-                self.scope.known[ELEMENT].setdefault(item.value.key, kept)
+                element = f"{item.keep}[{loop.variable}]"
+                lines.append(f"{element} = {text};")
+                self.scope.available[ELEMENT].setdefault(item.value.key, element)
             elif item.accumulation is not None:
-                lines += self._accumulate(item.accumulation, text, lane, where.variable)
+                lines += self._accumulate(item.accumulation, text, lane, loop.variable)
             elif item.store is not None:
-                lines.append(self._store(item.store, text, where))
+                lines.append(self._store(item.store, text, loop))
         return lines
 
-    def _store(self, store: Store, text: str, where: Range) -> str:
+    def _store(self, store: Store, text: str, loop: Range) -> str:
         if store.buffer.name not in self._streamed:
             return store_line(store, text, self.scope)
         value = store_text(store.buffer.dtype, text, self.scope.needs)
-        return f"{tile_name(store)}[{where.variable} - {where.variable}_block] = {value};"
+        return f"{tile_name(store)}[{loop.variable} - {loop.variable}_block] = {value};"
 
     def _accumulate(self, a: Accumulation, text: str, lane: str, variable: str) -> list[str]:
         place = f"{cname(a.name)}_acc[{lane}]"

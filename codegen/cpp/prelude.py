@@ -153,7 +153,7 @@ _NEEDS = {"ks_round_bfloat16": ("ks_from_bfloat16", "ks_to_bfloat16")}
 
 def prelude(helpers: Iterable[str]) -> str:
     """Text of the helpers named, those that they need first."""
-    wanted = set(helpers)
-    for name in list(wanted):
-        wanted.update(_NEEDS.get(name, ()))
-    return "\n".join([ALWAYS, *(text for name, text in HELPERS.items() if name in wanted)])
+    names = set(helpers)
+    for name in list(names):
+        names.update(_NEEDS.get(name, ()))
+    return "\n".join([ALWAYS, *(text for name, text in HELPERS.items() if name in names)])

@@ -126,9 +126,9 @@ class _Rows:
     def _with_kept(self, item: Item, number: int) -> Item:
         from ..lowering.row_buffer import read_kept
 
-        known = [k for k in self.kept if k.first < number or (k.first == number and k.name != item.keep)]
-        known = [k for k in known if not (item.keep and k.first == number)]
-        return replace(item, value=read_kept(item.value, known, number))
+        buffers = [k for k in self.kept if k.first < number or (k.first == number and k.name != item.keep)]
+        buffers = [k for k in buffers if not (item.keep and k.first == number)]
+        return replace(item, value=read_kept(item.value, buffers, number))
 
     def _nest(self, items: list[Item]) -> list[str]:
         if not self.inner:

@@ -34,7 +34,7 @@ class Scope:
         self.outer = outer
         self.search = search
         self.lines: list[list[str]] = [[], [], []]
-        self.known: list[dict[str, str]] = [{}, {}, {}]
+        self.available: list[dict[str, str]] = [{}, {}, {}]
         self.results: dict[str, str] = {}
         self.uses: Counter[str] = Counter()
         self.taken: set[str] = set()
@@ -69,7 +69,7 @@ class Scope:
     def enter_elements(self) -> None:
         """Begin a new innermost loop body."""
         self.lines[ELEMENT] = []
-        self.known[ELEMENT] = {}
+        self.available[ELEMENT] = {}
 
     def text(self, value: Scalar) -> str:
         """C++ expression of ``value``; statements it needs have been added."""
@@ -79,16 +79,16 @@ class Scope:
             return self.results[value.data]
         if value.op == "index" and value.polys[0].is_name:
             return self._index(value)
-        for known in self.known:
-            if value.key in known:
-                return known[value.key]
+        for names in self.available:
+            if value.key in names:
+                return names[value.key]
         expression = self._expression(value)
         level = self.level(value)
         if self.inline or not self._deserves_name(value, level):
             return expression
         name = self._name(value)
         self.lines[level].append(f"const {ctype(value.dtype)} {name} = {_bare(expression)};")
-        self.known[level][value.key] = name
+        self.available[level][value.key] = name
         return name
 
     def _deserves_name(self, value: Scalar, level: int) -> bool:
@@ -137,12 +137,12 @@ class Scope:
     def _search(self, value: Scalar) -> str:
         """One element alone; loops that can look up many at once do so (:mod:`.lookup_blocks`)."""
         buffer = cname(value.data[0])
-        what, row = self.text(value.args[0]), index_text(value.polys[0], self.text)
+        key, row = self.text(value.args[0]), index_text(value.polys[0], self.text)
         length = index_text(value.polys[1], self.text)
         table = buffer if row == "0" else f"{buffer} + {row}"
         self.needs.lookups.add("binary")
         side = "true" if value.flag else "false"
-        return f"ks_lookup_one<{side}, {ctype(value.args[0].dtype)}>({table}, {length}, {what})"
+        return f"ks_lookup_one<{side}, {ctype(value.args[0].dtype)}>({table}, {length}, {key})"
 
     def _name(self, value: Scalar) -> str:
         base = value.label[0] if value.label else "t"
@@ -162,11 +162,11 @@ def cname(name: str) -> str:
 
 
 def _union(roots: list[Scalar]) -> list[Scalar]:
-    found: dict[str, Scalar] = {}
+    nodes: dict[str, Scalar] = {}
     for root in roots:
         for node in root.walk():
-            found.setdefault(node.key, node)
-    return list(found.values())
+            nodes.setdefault(node.key, node)
+    return list(nodes.values())
 
 
 def _bare(text: str) -> str:

@@ -57,7 +57,7 @@ def library(plans: Sequence[Plan], settings: Settings) -> Library:
     needs = Needs(settings.math)
     texts: list[str] = []
     functions: dict[str, tuple[Function, ...]] = {}
-    for plan, kernel in [(one, kernel) for one in plans for kernel in one.kernels]:
+    for plan, kernel in [(owner, kernel) for owner in plans for kernel in owner.kernels]:
         reused = overwritten(plan, kernel) if settings.in_place and isinstance(kernel, Kernel) else {}
         printed = _kernel(kernel, plan.nodes, settings, needs, reused)
         functions[kernel.name] = tuple(function for function, _ in printed)

@@ -75,8 +75,8 @@ class _Compact:
             self.mask, self.value = self._over_segments(self.mask), self._over_segments(self.value)
 
     def _segment(self) -> Scalar | None:
-        found = [n for n in self.mask.walk() if n.op == "segment" and n.polys[0] == variable("i0")]
-        for segment in found:
+        segments = [n for n in self.mask.walk() if n.op == "segment" and n.polys[0] == variable("i0")]
+        for segment in segments:
             rest = rewrite(self.mask, lambda n, key=segment.key: _SEGMENT if n.key == key else None)  # type: ignore[misc]
             if "i0" not in rest.names:
                 return segment
@@ -111,10 +111,10 @@ class _Compact:
             return index_text(self.segment.polys[1] - 1, scope.text)
         return index_text(product(self.kernel.dims[: self.places]), scope.text)
 
-    def _block(self, scope: Scope, where: Range, fill: bool) -> list[str]:
+    def _block(self, scope: Scope, loop: Range, fill: bool) -> list[str]:
         """Which of a block's positions are kept, then what follows from it."""
-        name = where.variable
-        staged = stage([Item(self.mask)], where, scope, scope.search)
+        name = loop.variable
+        staged = stage([Item(self.mask)], loop, scope, scope.search)
         mask = staged.items[0].value if staged else self.mask
         scope.enter_elements()
         scope.count([mask])

@@ -29,12 +29,12 @@ def declarations(stores: list[Store], size: int = TILE) -> list[str]:
     return [f"alignas(64) {STORED[store.buffer.dtype]} {tile_name(store)}[{size}];" for store in stores]
 
 
-def copies(stores: list[Store], where: Range, scope: Scope) -> list[str]:
+def copies(stores: list[Store], loop: Range, scope: Scope) -> list[str]:
     """Stream the tiles of the block that begins at ``<variable>_block`` and is ``<variable>_width`` wide."""
-    block = Poly((((f"{where.variable}_block",), 1),))
+    block = Poly((((f"{loop.variable}_block",), 1),))
     lines = []
     for store in stores:
-        begin = index_text(store.offset.substitute({where.variable: block}), scope.text)
+        begin = index_text(store.offset.substitute({loop.variable: block}), scope.text)
         stream = scope.needs.helper("ks_stream")
-        lines.append(f"{stream}(&{cname(store.buffer.name)}_out[{begin}], {tile_name(store)}, {where.variable}_width);")
+        lines.append(f"{stream}(&{cname(store.buffer.name)}_out[{begin}], {tile_name(store)}, {loop.variable}_width);")
     return lines

@@ -44,12 +44,12 @@ def module_lines(facts: ProblemFacts, params: list[Node], methods: list[str]) ->
 
 
 def _facts_of(facts: ProblemFacts, params: list[Node]) -> dict[str, InputFact]:
-    found = dict(facts.parameters)
+    parameters = dict(facts.parameters)
     for node in params:
         meta = node.values[0]
         sizes = tuple(size for size in meta.shape if isinstance(size, int))
-        found.setdefault(node.target, InputFact(name=node.target, kind="tensor", shape=sizes, dtype=meta.dtype))
-    return found
+        parameters.setdefault(node.target, InputFact(name=node.target, kind="tensor", shape=sizes, dtype=meta.dtype))
+    return parameters
 
 
 def _role(fact: InputFact) -> str:

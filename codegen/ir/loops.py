@@ -123,11 +123,11 @@ class SpecialKernel:
 
 def buffers_read(roots: list[Scalar]) -> dict[str, str]:
     """Names and storage dtypes of the buffers that expressions load from, in order of appearance."""
-    found: dict[str, str] = {}
+    buffers: dict[str, str] = {}
     for root in roots:
         for node in root.walk():
             if node.op in ("load", "search"):
-                found.setdefault(node.data[0], node.data[1])
+                buffers.setdefault(node.data[0], node.data[1])
             elif node.op == "segment":
-                found.setdefault(node.data, "int64")
-    return found
+                buffers.setdefault(node.data, "int64")
+    return buffers

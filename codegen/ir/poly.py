@@ -58,11 +58,11 @@ class Poly:
     @cached_property
     def names(self) -> frozenset[str]:
         """Every variable and symbol in it, those inside opaque terms and values included."""
-        found: set[str] = set()
+        names: set[str] = set()
         for monomial, _ in self.terms:
             for atom in monomial:
-                found |= atom_names(atom)
-        return frozenset(found)
+                names |= atom_names(atom)
+        return frozenset(names)
 
     def coefficient(self, name: str) -> "Poly | None":
         """Factor of ``name`` if the polynomial is linear in it (and no opaque term holds it), else None."""

@@ -47,12 +47,12 @@ class Scalar:
     @cached_property
     def names(self) -> frozenset[str]:
         """Loop variables and size symbols it depends on; results of reductions appear as ``@name``."""
-        found: set[str] = {f"@{self.data}"} if self.op == "result" else set()
+        names: set[str] = {f"@{self.data}"} if self.op == "result" else set()
         for arg in self.args:
-            found |= arg.names
+            names |= arg.names
         for p in self.polys:
-            found |= p.names
-        return frozenset(found)
+            names |= p.names
+        return frozenset(names)
 
     @cached_property
     def cost(self) -> int:

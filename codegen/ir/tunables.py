@@ -143,14 +143,14 @@ DOMAINS: dict[str, Domain] = {
 
 def domains(features: Features, hardware: HardwareFacts) -> dict[str, tuple[str | int | float | bool, ...]]:
     """The tunables that matter, with their values."""
-    found = {name: domain(features, hardware) for name, domain in DOMAINS.items()}
-    return {name: values for name, values in found.items() if len(values) > 1}
+    tunables = {name: domain(features, hardware) for name, domain in DOMAINS.items()}
+    return {name: values for name, values in tunables.items() if len(values) > 1}
 
 
 def settings(recipe: Recipe) -> Settings:
     """Settings from a recipe: unknown tunables are ignored, missing ones have their default."""
-    known = {field.name: field.type for field in fields(Settings)}
-    return Settings(**{name: value for name, value in recipe.items() if name in known})  # type: ignore[arg-type]
+    field_types = {field.name: field.type for field in fields(Settings)}
+    return Settings(**{name: value for name, value in recipe.items() if name in field_types})  # type: ignore[arg-type]
 
 
 Tunables = dict[str, tuple[str | int | float | bool, ...]]

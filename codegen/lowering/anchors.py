@@ -108,20 +108,20 @@ class Anchors:
     def needed(self, keep_shared: bool, store_repeated: bool) -> set[str]:
         """Nodes that must be in memory: read by PyTorch, searched in, returned, or too costly to compute at each use;
         views are taken off."""
-        wanted: list[str] = []
+        names: list[str] = []
         for node in self.graph.nodes:
             if node.name not in self.live:
                 continue
             if node.op == "output" or (node.op == "call" and node.name in self.leaves):
-                wanted += [self._viewed(name) for name in refs((*node.args, *node.kwargs.values()))]
+                names += [self._viewed(name) for name in refs((*node.args, *node.kwargs.values()))]
             elif base_name(node.target) in SEARCHES:
-                wanted += list(refs((node.args[1 if base_name(node.target) == "bucketize" else 0],)))
-        wanted += [node.name for node in self.graph.nodes if node.name in self.cuts & self.live]
+                names += list(refs((node.args[1 if base_name(node.target) == "bucketize" else 0],)))
+        names += [node.name for node in self.graph.nodes if node.name in self.cuts & self.live]
         if store_repeated:
-            wanted += repeated(self.graph, self.live, self.leaves)
+            names += repeated(self.graph, self.live, self.leaves)
         if keep_shared:
-            wanted += _shared(self.graph, self.live)
-        return {name for name in wanted if name not in self.leaves}
+            names += _shared(self.graph, self.live)
+        return {name for name in names if name not in self.leaves}
 
     def _viewed(self, name: str) -> str:
         """The node whose memory a view shows; a view is made by PyTorch, for free."""

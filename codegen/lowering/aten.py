@@ -62,25 +62,25 @@ def sizes_from_inputs(graph: Graph) -> list[str]:
 def program(graph: Graph) -> list[str]:
     """The whole graph as a list of ATen calls, ending with ``return``."""
     lines = sizes_from_inputs(graph)
-    known = set(graph.symbols)
+    symbols = set(graph.symbols)
     for node in graph.nodes:
         if node.op == "output":
             lines += ending(graph, pyname)
         elif node.op == "call":
             target = node.expr if node.expr else pyname(node.name)
             lines.append(f"{target} = {call(node, pyname)}")
-            lines += unbacked(node, known)
+            lines += unbacked(node, symbols)
     return lines
 
 
-def unbacked(node: Node, known: set[str]) -> list[str]:
-    """Statements that read the sizes that are known only once ``node`` has run; they are added to ``known``."""
+def unbacked(node: Node, symbols: set[str]) -> list[str]:
+    """Statements that read the sizes that are known only once ``node`` has run; they are added to ``symbols``."""
     lines = []
     for place, meta in enumerate(node.values):
         item = f"[{place}]" if len(node.values) > 1 else ""
         for dim, size in enumerate(meta.shape):
-            if isinstance(size, str) and re.fullmatch(r"u\d+", size) and size not in known:
-                known.add(size)
+            if isinstance(size, str) and re.fullmatch(r"u\d+", size) and size not in symbols:
+                symbols.add(size)
                 lines.append(f"{size} = {pyname(node.name)}{item}.shape[{dim}]")
     return lines
 

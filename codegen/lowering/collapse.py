@@ -46,13 +46,13 @@ def _offsets(kernel: Kernel) -> list[Poly]:
 
 def _names_outside_loads(kernel: Kernel) -> set[str]:
     """Loop variables that stand anywhere but in the offset of a load: they keep their meaning."""
-    found: set[str] = set()
+    names: set[str] = set()
     for root in kernel.roots():
         for node in root.walk():
             if node.op != "load":
                 for p in node.polys:
-                    found |= p.names
-    return found
+                    names |= p.names
+    return names
 
 
 def _merge(kernel: Kernel, dim: int) -> Kernel:

@@ -27,8 +27,8 @@ def _reasons(facts: ProblemFacts, graph: Graph) -> Iterator[str]:
     yield from _unwritten(facts, graph)
     graphs = [graph] if facts.backward_graph is None else [graph, facts.backward_graph]
     for shape in facts.shapes:
-        for one in graphs:
-            yield from _not_covered(one, shape)
+        for pass_graph in graphs:
+            yield from _not_covered(pass_graph, shape)
 
 
 def _unwritten(facts: ProblemFacts, graph: Graph) -> Iterator[str]:

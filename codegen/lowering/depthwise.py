@@ -16,16 +16,16 @@ def spell_depthwise(graph: Graph) -> Graph:
     It is right for windows of their size at the main shape only: guards say so.
     """
     nodes = {node.name: node for node in graph.nodes}
-    found: list[Node] = []
+    new_nodes: list[Node] = []
     guards = dict.fromkeys(graph.guards)
     for node in graph.nodes:
         window = _window(node, nodes)
-        found += [node] if window is None else _spelled(node, nodes, window)
+        new_nodes += [node] if window is None else _spelled(node, nodes, window)
         if window is not None:
             weight = nodes[list(refs(node.args))[1]].values[0]
             sizes = zip(weight.shape[2:], window.size, strict=True)
             guards |= dict.fromkeys(f"{size} == {n}" for size, n in sizes if isinstance(size, str))
-    return Graph(nodes=tuple(found), symbols=graph.symbols, guards=tuple(guards))
+    return Graph(nodes=tuple(new_nodes), symbols=graph.symbols, guards=tuple(guards))
 
 
 def _window(node: Node, nodes: dict[str, Node]) -> Window | None:
@@ -55,7 +55,7 @@ def _spelled(node: Node, nodes: dict[str, Node], window: Window) -> list[Node]:
     x, w, *bias = (nodes[name] for name in refs(node.args[:3]))
     result, rank, name = node.values[0], len(window.size), node.name
     wide = TensorMeta(shape=result.shape, dtype=compute_dtype(result.dtype), example=result.example)
-    one = _like_channels(w.values[0], rank)
+    channel_meta = _like_channels(w.values[0], rank)
     order = (1, 0, *range(2, rank + 2))
     moved = TensorMeta(
         shape=tuple(w.values[0].shape[d] for d in order),
@@ -63,23 +63,23 @@ def _spelled(node: Node, nodes: dict[str, Node], window: Window) -> list[Node]:
         example=tuple(w.values[0].example[d] for d in order),
     )
     weight = call(f"{name}_weight", "aten.permute.default", (Ref(name=w.name), Items(items=order)), moved)
-    nodes_found = [weight]
+    new_nodes = [weight]
     if any(window.padding):
         x = padded(f"{name}_padded", x, window.padding, 0.0)
-        nodes_found.append(x)
+        new_nodes.append(x)
     terms: list[str] = []
     places = Window(window.size, window.stride, window.padding, (1,) * rank).taps()
     for number, (steps, place) in enumerate(zip(window.taps(), places, strict=True)):
-        nodes_found += sliced(f"{name}_tap{number}", x, steps, window.stride, result)
-        nodes_found += sliced(f"{name}_weight{number}", weight, place, (1,) * rank, one)
+        new_nodes += sliced(f"{name}_tap{number}", x, steps, window.stride, result)
+        new_nodes += sliced(f"{name}_weight{number}", weight, place, (1,) * rank, channel_meta)
         factors = (Ref(name=f"{name}_tap{number}"), Ref(name=f"{name}_weight{number}"))
         terms.append(f"{name}_term{number}")
-        nodes_found.append(call(terms[-1], "aten.mul.Tensor", factors, wide))
+        new_nodes.append(call(terms[-1], "aten.mul.Tensor", factors, wide))
     if bias:
-        shape = Items(items=tuple(Expr(value=s) if isinstance(s, str) else s for s in one.shape))
-        nodes_found.append(call(f"{name}_bias", "aten.view.default", (Ref(name=bias[0].name), shape), one))
-        terms.append(nodes_found[-1].name)
-    return [*nodes_found, *_added(name, terms, wide, result)]
+        shape = Items(items=tuple(Expr(value=s) if isinstance(s, str) else s for s in channel_meta.shape))
+        new_nodes.append(call(f"{name}_bias", "aten.view.default", (Ref(name=bias[0].name), shape), channel_meta))
+        terms.append(new_nodes[-1].name)
+    return [*new_nodes, *_added(name, terms, wide, result)]
 
 
 def _like_channels(weight: TensorMeta, rank: int) -> TensorMeta:
@@ -90,11 +90,11 @@ def _like_channels(weight: TensorMeta, rank: int) -> TensorMeta:
 
 
 def _added(name: str, terms: list[str], wide: TensorMeta, result: TensorMeta) -> list[Node]:
-    found: list[Node] = []
+    sums: list[Node] = []
     total = terms[0]
     for number, term in enumerate(terms[1:], 1):
         last = number == len(terms) - 1
         args: tuple[Arg, ...] = (Ref(name=total), Ref(name=term))
         total = name if last else f"{name}_sum{number}"
-        found.append(call(total, "aten.add.Tensor", args, result if last else wide))
-    return found
+        sums.append(call(total, "aten.add.Tensor", args, result if last else wide))
+    return sums

@@ -9,15 +9,15 @@ _PARTS = {"aten.max.dim": ("amax", "argmax"), "aten.min.dim": ("amin", "argmin")
 
 def spell_extremes(graph: Graph) -> Graph:
     """The graph with what is taken of an extreme, its value or its position, as a reduction of its own."""
-    whole = {node.name: node for node in graph.nodes if node.target in _PARTS}
-    nodes = [_part(node, whole) or node for node in graph.nodes]
+    extremes = {node.name: node for node in graph.nodes if node.target in _PARTS}
+    nodes = [_part(node, extremes) or node for node in graph.nodes]
     return Graph(nodes=tuple(nodes), symbols=graph.symbols, guards=graph.guards)
 
 
-def _part(node: Node, whole: dict[str, Node]) -> Node | None:
+def _part(node: Node, extremes: dict[str, Node]) -> Node | None:
     if node.target != "operator.getitem":
         return None
-    extreme = whole.get(getattr(node.args[0], "name", ""))
+    extreme = extremes.get(getattr(node.args[0], "name", ""))
     item = node.args[1]
     if extreme is None or not isinstance(item, int):
         return None

@@ -15,13 +15,13 @@ def overwritten(plan: Plan, kernel: Kernel) -> dict[str, str]:
 
     The kernel must be the last to look at it, and must read no element of it but the one it writes, in the last pass.
     """
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     output = plan.graph.nodes[-1]
     written, returned = output.kwargs, {_base(plan, name) for name in refs(output.args)}
     for source in dict.fromkeys((*buffers_read(kernel.roots()), *written)):
         node = plan.nodes[source]
         is_fresh = node.op == "call" and base_name(node.target) in _FRESH
-        if not (is_fresh or source in written) or source in found.values() or not _only_user(plan, kernel, source):
+        if not (is_fresh or source in written) or source in sources.values() or not _only_user(plan, kernel, source):
             continue
         offsets = {n.polys[0] for r in kernel.roots() for n in r.walk() if n.op == "load" and n.data[0] == source}
         for name, store in kernel.stores.items():
@@ -31,10 +31,10 @@ def overwritten(plan: Plan, kernel: Kernel) -> dict[str, str]:
             last = all(kernel.pass_of(store.value) >= kernel.pass_of(root) for root in kernel.roots())
             is_new_value = is_fresh or (written[source] == Ref(name=name) and name not in returned)
             fits = is_new_value and store.level == "element" and offsets <= {store.offset}
-            if same and last and fits and name not in found:
-                found[name] = source
+            if same and last and fits and name not in sources:
+                sources[name] = source
                 break
-    return found
+    return sources
 
 
 def _only_user(plan: Plan, kernel: Kernel, source: str) -> bool:

@@ -169,7 +169,7 @@ class Lowering:
             "float64" if "float64" in (value.dtype, table.values[0].dtype) else compute_dtype(table.values[0].dtype)
         )
         row = linear((*at[: len(shape) - 1], ZERO), shape)
-        found = Scalar(
+        position = Scalar(
             "search",
             "int64",
             (cast(value, common),),
@@ -177,7 +177,7 @@ class Lowering:
             data=(buffer, table.values[0].dtype),
             flag=bool(node.kwargs.get("right")),
         )
-        return cast(found, compute_dtype(node.values[0].dtype))
+        return cast(position, compute_dtype(node.values[0].dtype))
 
     def _cat(self, node: Node, at: Index) -> Scalar:
         listed = node.args[0]
@@ -265,6 +265,6 @@ def _integer(arg: Arg, node: Node) -> Poly:
 def is_lowerable(node: Node) -> bool:
     """Whether a node may be computed in generated code (reductions and special steps aside)."""
     name = base_name(node.target)
-    known = name in VIEWS or name in CREATIONS or name in GATHERS or name in SEARCHES or name in PIECES
+    has_lowering = name in VIEWS or name in CREATIONS or name in GATHERS or name in SEARCHES or name in PIECES
     fits = all(meta.dtype in SUPPORTED for meta in node.values)
-    return fits and (known or is_pointwise(node.target) or node.target in ("operator.getitem", SEGMENT_OF))
+    return fits and (has_lowering or is_pointwise(node.target) or node.target in ("operator.getitem", SEGMENT_OF))

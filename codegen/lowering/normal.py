@@ -48,15 +48,15 @@ def _out_of_place(nodes: tuple[Node, ...]) -> list[Node]:
     """``add_`` on a value that nothing else reads is ``add``: a decomposition may leave such behind."""
     users = Counter(name for node in nodes for name in set(refs((*node.args, *node.kwargs.values()))))
     calls = {node.name for node in nodes if node.op == "call" and base_name(node.target) not in VIEWS}
-    found = []
+    new_nodes = []
     for node in nodes:
         name = base_name(node.target)
         first = node.args[0] if node.args else None
         fresh = isinstance(first, Ref) and first.name in calls and users[first.name] == 1
         if name.endswith("_") and not name.endswith("__") and fresh and is_pointwise(node.target.replace("_.", ".", 1)):
             node = structs.replace(node, target=node.target.replace("_.", ".", 1))
-        found.append(node)
-    return found
+        new_nodes.append(node)
+    return new_nodes
 
 
 def _link_items(nodes: list[Node]) -> list[Node]:

@@ -23,9 +23,9 @@ def online_pairs(kernel: Kernel) -> list[OnlinePair]:
         if total.op != "sum" or shifted is None:
             continue
         element, maximum = shifted
-        found = rows.get(maximum.data)
-        if found is not None and found.op == "max" and found.body == element and found.dtype == total.dtype:
-            pairs.append(OnlinePair(found, total))
+        row_max = rows.get(maximum.data)
+        if row_max is not None and row_max.op == "max" and row_max.body == element and row_max.dtype == total.dtype:
+            pairs.append(OnlinePair(row_max, total))
     return pairs
 
 

@@ -80,8 +80,8 @@ def base_name(target: str) -> str:
 def is_pointwise(target: str) -> bool:
     """Whether the operator computes every element from the elements at the same place."""
     name = base_name(target)
-    known = (_UNARY, _ROUNDING, _COMPARE, _ARITHMETIC, _LOGICAL, _BITWISE, _SHIFTS, _COPIES, _SPECIAL)
-    return bool(name) and any(name in group for group in known)
+    groups = (_UNARY, _ROUNDING, _COMPARE, _ARITHMETIC, _LOGICAL, _BITWISE, _SHIFTS, _COPIES, _SPECIAL)
+    return bool(name) and any(name in group for group in groups)
 
 
 def pointwise(node: Node, operand: Operand, rank: Rank) -> Scalar:

@@ -19,26 +19,26 @@ _NESTED = 32
 def spell_pools(graph: Graph) -> Graph:
     """The graph with pooling operators as chains of slices, where windows are small and their sizes known."""
     nodes = {node.name: node for node in graph.nodes}
-    found: list[Node] = []
+    new_nodes: list[Node] = []
     reads: dict[str, int] = {}
     for node in graph.nodes:
         pool = _pool_of(node, nodes, graph)
         window = None if pool is None else _window(pool)
         reads[node.name] = _reads(node, reads)
         if pool is None or window is None:
-            found.append(node)
+            new_nodes.append(node)
             continue
         source = nodes[next(refs(pool.args))]
         taps = math.prod(window[0].size)
         if reads[source.name] > 1 and reads[source.name] * taps > _NESTED:
-            found.append(node)
+            new_nodes.append(node)
             continue
         if taps > MOST:
-            found += blocks(node, source, *window)
+            new_nodes += blocks(node, source, *window)
             continue
         reads[node.name] = reads[source.name] * taps
-        found += _spelled(node, source, *window)
-    return Graph(nodes=tuple(found), symbols=graph.symbols, guards=graph.guards)
+        new_nodes += _spelled(node, source, *window)
+    return Graph(nodes=tuple(new_nodes), symbols=graph.symbols, guards=graph.guards)
 
 
 def _reads(node: Node, reads: dict[str, int]) -> int:
@@ -84,8 +84,10 @@ def _window(pool: Node) -> tuple[Window, int] | None:
     if not isinstance(pool.args[0], Ref) or not is_float(pool.values[0].dtype):
         return None
     divisor = values.get(6, values.get("divisor_override")) or math.prod(size) if mean else 0
-    whole = values.get(5, values.get("count_include_pad", True)) or values.get(6, values.get("divisor_override"))
-    if not isinstance(divisor, int) or (mean and any(padding) and not whole):
+    counts_padding = values.get(5, values.get("count_include_pad", True)) or values.get(
+        6, values.get("divisor_override")
+    )
+    if not isinstance(divisor, int) or (mean and any(padding) and not counts_padding):
         return None
     return Window(size, stride, padding, dilation), divisor
 

@@ -93,12 +93,12 @@ def source_position(reduction: Reduction, at: Index, variables: Index) -> Index:
     rest = iter(at)
     inner = iter(variables)
     total = len(reduction.dims) + (len(at) - (len(reduction.dims) if reduction.keepdim else 0))
-    found = []
+    index = []
     for dim in range(total):
         if dim in reduction.dims:
-            found.append(next(inner))
+            index.append(next(inner))
             if reduction.keepdim:
                 next(rest)
         else:
-            found.append(next(rest))
-    return tuple(found)
+            index.append(next(rest))
+    return tuple(index)

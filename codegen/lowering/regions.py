@@ -78,10 +78,10 @@ def partition(graph: Graph, fusion: Fusion, left: Iterable[str] = (), prefix: st
     while True:
         try:
             return _Partition(graph, fusion, given_up, prefix).plan()
-        except Unsupported as found:
-            if found.node in given_up:
+        except Unsupported as error:
+            if error.node in given_up:
                 raise
-            given_up.add(found.node)
+            given_up.add(error.node)
 
 
 class _Partition:
@@ -215,9 +215,9 @@ class _Partition:
             return False
         body = body_of(spec, element)
         dtype = "bool" if spec.accumulate in ("any", "all") else spec.dtype
-        found = Accumulation(node.name, spec.accumulate, body, dtype, level)
-        same = [a for a in kernel.accumulations.values() if (a.op, a.body, a.level) == (found.op, body, level)]
-        kernel.accumulations[node.name] = same[0] if same else found
+        accumulation = Accumulation(node.name, spec.accumulate, body, dtype, level)
+        same = [a for a in kernel.accumulations.values() if (a.op, a.body, a.level) == (accumulation.op, body, level)]
+        kernel.accumulations[node.name] = same[0] if same else accumulation
         kernel.nodes.append(node.name)
         self.reduced_in[node.name] = kernel
         return True

@@ -45,10 +45,10 @@ def _poly(atom: Atom) -> Poly:
 
 def _factor(p: Poly, atom: Atom) -> Poly | None:
     """What ``atom`` is multiplied with in ``p``; None where it stands in a power of itself."""
-    found = ZERO
+    factor = ZERO
     for monomial, number in p.terms:
         if monomial.count(atom) > 1:
             return None
         if atom in monomial:
-            found = found + Poly(((tuple(a for a in monomial if a != atom), number),))
-    return found
+            factor = factor + Poly(((tuple(a for a in monomial if a != atom), number),))
+    return factor

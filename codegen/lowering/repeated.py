@@ -35,7 +35,7 @@ def repeated(graph: Graph, live: Set[str], leaves: Set[str]) -> list[str]:
     nodes = {node.name: node for node in graph.nodes}
     evaluations: dict[str, int] = {}
     """How often a node's elements are computed in all, if nothing more is stored."""
-    found = []
+    names = []
     for node in reversed(graph.nodes):
         if node.name not in live or node.name in leaves or not _is_computed(node):
             continue
@@ -44,11 +44,11 @@ def repeated(graph: Graph, live: Set[str], leaves: Set[str]) -> list[str]:
         times = max(evaluations.get(node.name, 0), size)
         costly = node.name in inline and base_name(node.target) in _COSTLY
         if costly and times >= max(TIMES * size, size + LEAST_SAVED):
-            found.append(node.name)
+            names.append(node.name)
             times = size
         for name in _read(node):
             evaluations[name] = max(evaluations.get(name, 0), _evaluations_of(nodes[name], node, times))
-    return found
+    return names
 
 
 def _evaluations_of(operand: Node, user: Node, times: int) -> int:

@@ -22,15 +22,15 @@ class Kept:
 def shared_values(kernel: Kernel) -> dict[str, tuple[Scalar, set[int]]]:
     """Values of elements, with the passes that use them, for those used in more than one."""
     inner = {f"i{d}" for d in kernel.inner}
-    found: dict[str, tuple[Scalar, set[int]]] = {}
+    entries: dict[str, tuple[Scalar, set[int]]] = {}
     roots = [a.body for a in kernel.accumulations.values() if a.level == "row"]
     roots += [s.value for s in kernel.stores.values() if s.level == "element"]
     for root in roots:
         number = kernel.pass_of(root)
         for node in root.walk():
             if node.names & inner and node.op not in ("const", "index", "load"):
-                found.setdefault(node.key, (node, set()))[1].add(number)
-    return {key: entry for key, entry in found.items() if len(entry[1]) > 1}
+                entries.setdefault(node.key, (node, set()))[1].add(number)
+    return {key: entry for key, entry in entries.items() if len(entry[1]) > 1}
 
 
 def kept_values(kernel: Kernel, policy: str) -> list[Kept]:
@@ -64,10 +64,12 @@ def read_kept(value: Scalar, kept: list[Kept], number: int) -> Scalar:
     by_key = {k.value.key: k for k in kept}
 
     def change(node: Scalar) -> Scalar | None:
-        found = by_key.get(node.key)
-        if found is None:
+        buffer = by_key.get(node.key)
+        if buffer is None:
             return None
         inner = sorted(name for name in node.names if name.startswith("i") and name[1:].isdigit())
-        return Scalar("load", node.dtype, polys=(variable(inner[-1]),), data=(found.name, node.dtype), label=node.label)
+        return Scalar(
+            "load", node.dtype, polys=(variable(inner[-1]),), data=(buffer.name, node.dtype), label=node.label
+        )
 
     return rewrite(value, change) if by_key else value

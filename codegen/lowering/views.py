@@ -43,8 +43,8 @@ def dims_of(arg: Arg, rank: int) -> tuple[int, ...]:
     if arg is None:
         return tuple(range(rank))
     listed = arg.items if isinstance(arg, Items) else (arg,)
-    found = tuple(int(dim) % max(rank, 1) for dim in listed if isinstance(dim, int))
-    return found or tuple(range(rank))
+    dims = tuple(int(dim) % max(rank, 1) for dim in listed if isinstance(dim, int))
+    return dims or tuple(range(rank))
 
 
 def linear(index: Sequence[Poly], shape: Sequence[Poly]) -> Poly:

@@ -21,10 +21,10 @@ def variance_pairs(kernel: Kernel) -> list[VariancePair]:
     count = product(kernel.dims[d] for d in kernel.inner)
     pairs = []
     for squares in rows.values():
-        found = _distance(squares.body, count) if squares.op == "sum" else None
-        if found is None:
+        distance = _distance(squares.body, count) if squares.op == "sum" else None
+        if distance is None:
             continue
-        element, name = found
+        element, name = distance
         total = rows.get(name)
         same = total is not None and total.op == "sum" and total.body == element and total.dtype == squares.dtype
         if total is not None and same and total.dtype in ("float32", "float64"):

@@ -17,16 +17,16 @@ _WIDEST = 256
 def spell_wide_attention(graph: Graph) -> Graph:
     """The graph with attention over wide heads as ``softmax(q k^T * scale) v``."""
     nodes = {node.name: node for node in graph.nodes}
-    found: list[Node] = []
+    new_nodes: list[Node] = []
     guards = dict.fromkeys(graph.guards)
     for node in graph.nodes:
-        made = _spelled(node, nodes)
-        found += made or [node]
-        if made:
+        replacement = _spelled(node, nodes)
+        new_nodes += replacement or [node]
+        if replacement:
             # The scale is that of the width at the main shape.
             query = nodes[next(refs(nodes[next(refs(node.args))].args))].values[0]
             guards[f"{query.shape[-1]} == {query.example[-1]}"] = None
-    return Graph(nodes=tuple(found), symbols=graph.symbols, guards=tuple(guards))
+    return Graph(nodes=tuple(new_nodes), symbols=graph.symbols, guards=tuple(guards))
 
 
 def _spelled(node: Node, nodes: dict[str, Node]) -> list[Node]:
@@ -49,13 +49,13 @@ def _spelled(node: Node, nodes: dict[str, Node]) -> list[Node]:
 
 
 def _written(node: Node, operands: list[Node], scale: float) -> list[Node]:
-    made: list[Node] = []
+    nodes: list[Node] = []
     dtype = node.values[0].dtype
 
     def add(part: str, target: str, args: tuple[Arg, ...], sizes: tuple[Poly, ...], example: tuple[int, ...]) -> Ref:
         shape = tuple(_dim(p) for p in sizes)
         name = f"{node.name}_{part}"
-        made.append(call(name, f"aten.{target}", args, TensorMeta(shape=shape, dtype=dtype, example=example)))
+        nodes.append(call(name, f"aten.{target}", args, TensorMeta(shape=shape, dtype=dtype, example=example)))
         return Ref(name=name)
 
     flat: list[Ref] = []
@@ -69,22 +69,22 @@ def _written(node: Node, operands: list[Node], scale: float) -> list[Node]:
     q, k, v = flat
     batch, queries, width = (product(shape_of(operands[0])[:2]), *shape_of(operands[0])[2:])
     keys = shape_of(operands[1])[2]
-    b, s, d = made[0].values[0].example
-    t = made[1].values[0].example[1]
-    full, fulls, one, ones = (batch, queries, keys), (b, s, t), (batch, queries, ONE), (b, s, 1)
+    b, s, d = nodes[0].values[0].example
+    t = nodes[1].values[0].example[1]
+    full, fulls, column, columns = (batch, queries, keys), (b, s, t), (batch, queries, ONE), (b, s, 1)
     last = Items(items=(-1,))
     turned = add("turned", "permute.default", (k, Items(items=(0, 2, 1))), (batch, width, keys), (b, d, t))
     scores = add("scores", "bmm.default", (q, turned), full, fulls)
     scaled = add("scaled", "mul.Tensor", (scores, scale), full, fulls)
-    top = add("top", "amax.default", (scaled, last, True), one, ones)
+    top = add("top", "amax.default", (scaled, last, True), column, columns)
     below = add("below", "sub.Tensor", (scaled, top), full, fulls)
     powers = add("powers", "exp.default", (below,), full, fulls)
-    total = add("total", "sum.dim_IntList", (powers, last, True), one, ones)
+    total = add("total", "sum.dim_IntList", (powers, last, True), column, columns)
     shares = add("shares", "div.Tensor", (powers, total), full, fulls)
     wide = shape_of(operands[2])[3]
-    result = add("rows", "bmm.default", (shares, v), (batch, queries, wide), (b, s, made[2].values[0].example[2]))
+    result = add("rows", "bmm.default", (shares, v), (batch, queries, wide), (b, s, nodes[2].values[0].example[2]))
     back = _sizes(shape_of(node))
-    return [*made, call(node.name, "aten.view.default", (result, back), node.values[0])]
+    return [*nodes, call(node.name, "aten.view.default", (result, back), node.values[0])]
 
 
 def _dim(p: Poly) -> int | str:

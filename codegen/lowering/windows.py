@@ -30,10 +30,10 @@ class Window:
 def numbers(arg: object, rank: int) -> tuple[int, ...]:
     """One number for each of ``rank`` dimensions; empty where they are no numbers."""
     items = arg.items if isinstance(arg, Items) else (arg,)
-    found = tuple(i for i in items if isinstance(i, int))
-    if not items or len(found) != len(items):
+    integers = tuple(i for i in items if isinstance(i, int))
+    if not items or len(integers) != len(items):
         return ()
-    return found * rank if len(found) == 1 else found if len(found) == rank else ()
+    return integers * rank if len(integers) == 1 else integers if len(integers) == rank else ()
 
 
 def padded(name: str, source: Node, padding: tuple[int, ...], fill: Arg) -> Node:
@@ -61,8 +61,8 @@ def sliced(name: str, source: Node, steps: tuple[int, ...], stride: tuple[int, .
         end = (poly(result.shape[dim]) - 1) * step + (start + 1)
         part = name if number == rank - 1 else f"{name}_{number}"
         args = (Ref(name=below), dim, start, _size(end), step)
-        made = TensorMeta(shape=tuple(shape), dtype=meta.dtype, example=tuple(example))
-        nodes.append(call(part, "aten.slice.Tensor", args, made))
+        slice_meta = TensorMeta(shape=tuple(shape), dtype=meta.dtype, example=tuple(example))
+        nodes.append(call(part, "aten.slice.Tensor", args, slice_meta))
         below = part
     return nodes
 

@@ -33,11 +33,11 @@ _DTYPES = ("float32", "bfloat16", "float16")
 def fuse_attention(graph: Graph) -> Graph:
     """The graph with attention as single nodes; ``transposed`` says that keys come as columns."""
     nodes = {node.name: node for node in graph.nodes}
-    found: list[Node] = []
+    new_nodes: list[Node] = []
     for node in graph.nodes:
-        made = _called(node, nodes) or _spelled(node, nodes, graph)
-        found.append(made or node)
-    return Graph(nodes=tuple(_live(found)), symbols=graph.symbols, guards=graph.guards)
+        replacement = _called(node, nodes) or _spelled(node, nodes, graph)
+        new_nodes.append(replacement or node)
+    return Graph(nodes=tuple(_live(new_nodes)), symbols=graph.symbols, guards=graph.guards)
 
 
 def _live(nodes: list[Node]) -> list[Node]:
@@ -167,10 +167,10 @@ def _softmaxed(node: Node, nodes: dict[str, Node]) -> Node | None:
     scores, top = (nodes[a.name] for a in shifted.args if isinstance(a, Ref))
     rank = len(scores.values[0].shape)
     last = {-1, rank - 1}
-    found = [getattr(n.args[1], "items", (None,)) for n in (top, total)]
+    dims = [getattr(n.args[1], "items", (None,)) for n in (top, total)]
     if base_name(top.target) != "amax" or next(refs(top.args)) != scores.name:
         return None
-    return scores if all(len(d) == 1 and d[0] in last for d in found) else None
+    return scores if all(len(d) == 1 and d[0] in last for d in dims) else None
 
 
 @dataclass(frozen=True)
@@ -249,14 +249,14 @@ def attention_kernel(
 
 def _strides(layouts: dict[str, Layout], rank: int, keys: str) -> list[tuple[str, str]]:
     """Strides of the operands in memory, by parameter; ``keys`` says what the last dimension of the keys is."""
-    found: list[tuple[str, str]] = []
+    strides: list[tuple[str, str]] = []
     for parameter, layout in layouts.items():
         letter = parameter[0]
         places = [("b", 0), ("h", 1 if rank == 4 else None), ("n", rank - 2), ("d", rank - 1)]
         if letter == "k" and keys == "k":
             places = [("b", 0), ("h", None), ("n", rank - 1), ("d", rank - 2)]
-        found += [(f"{letter}_{part}", "0" if d is None else python_poly(layout.strides[d])) for part, d in places]
-    return found
+        strides += [(f"{letter}_{part}", "0" if d is None else python_poly(layout.strides[d])) for part, d in places]
+    return strides
 
 
 _BODY = """@triton.jit

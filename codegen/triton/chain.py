@@ -29,14 +29,14 @@ def fuse_chains(nodes: list[Node]) -> list[Node]:
     """The nodes with chains of two batched products as single ones."""
     by_name = {node.name: node for node in nodes}
     used = uses(nodes)
-    made: dict[str, Node] = {}
+    chains: dict[str, Node] = {}
     gone: set[str] = set()
     for node in nodes:
         inner = _inner(node, by_name)
         if inner is not None and used[inner.name] == 1:
-            made[node.name] = structs.replace(node, target=CHAIN, args=(*inner.args, node.args[1]))
+            chains[node.name] = structs.replace(node, target=CHAIN, args=(*inner.args, node.args[1]))
             gone.add(inner.name)
-    return [made.get(node.name, node) for node in nodes if node.name not in gone]
+    return [chains.get(node.name, node) for node in nodes if node.name not in gone]
 
 
 def _inner(node: Node, nodes: dict[str, Node]) -> Node | None:

@@ -45,8 +45,8 @@ _FEW = 16
 def fuse_convolutions(graph: Graph) -> Graph:
     """The graph with convolutions that the kernel can take as nodes of their own."""
     nodes = {node.name: node for node in graph.nodes}
-    found = tuple(_convolution(node, nodes) or node for node in graph.nodes)
-    return Graph(nodes=found, symbols=graph.symbols, guards=graph.guards)
+    new_nodes = tuple(_convolution(node, nodes) or node for node in graph.nodes)
+    return Graph(nodes=new_nodes, symbols=graph.symbols, guards=graph.guards)
 
 
 def _integers(arg: object) -> tuple[int, ...]:
@@ -186,11 +186,11 @@ class Convolution:
     def numbers(self) -> list[tuple[str, str]]:
         """Sizes of the images, of the filters and of the result."""
         letters = LETTERS[-len(self.image) :]
-        found = [("images", self.images), ("CHANNELS", self.channels), ("FILTERS", self.filters)]
-        found += zip(("DEPTH", "HEIGHT", "WIDTH")[-len(letters) :], self.image, strict=True)
+        sizes = [("images", self.images), ("CHANNELS", self.channels), ("FILTERS", self.filters)]
+        sizes += zip(("DEPTH", "HEIGHT", "WIDTH")[-len(letters) :], self.image, strict=True)
         for name, values in (("TAPS", self.taps), ("OUT", self.result)):
-            found += [(f"{name}_{c.upper()}", value) for c, value in zip(letters, values, strict=True)]
-        return [(name, python_poly(value)) for name, value in found]
+            sizes += [(f"{name}_{c.upper()}", value) for c, value in zip(letters, values, strict=True)]
+        return [(name, python_poly(value)) for name, value in sizes]
 
     def before(self) -> list[TritonKernel]:
         """Kernels that rearrange filters, and the input where it is to have its channels last."""
@@ -198,7 +198,7 @@ class Convolution:
         source = TRANSPOSED_SOURCE if self.transposed else PLAIN_SOURCE
         sizes = {"CHANNELS": self.channels, "TAPS": product(self.taps), "FILTERS": self.filters}
         whole = product(self.filters_last.shape)
-        made = [
+        kernels = [
             _moving(
                 f"filters_{self.node.name}",
                 ("ks_w_ptr", self.w, self.dtype),
@@ -210,7 +210,7 @@ class Convolution:
         ]
         if self.last:
             area, channels = product(self.image), self.channels * self.groups
-            made.append(
+            kernels.append(
                 _moving(
                     f"last_{self.node.name}",
                     ("ks_x_ptr", self.x, self.dtype),
@@ -224,7 +224,7 @@ class Convolution:
                     ),
                 )
             )
-        return made
+        return kernels
 
     def grid(self) -> str:
         """Tiles of filters, groups, phases, and tiles of positions."""
@@ -237,12 +237,12 @@ class Convolution:
         """What must hold of the sizes: for indices of 32 bits, and for all terms to be in the sums."""
         read = product((self.images, self.channels * self.groups, *self.image))
         written = product((self.images, self.filters * self.groups, *self.result))
-        found = [f"max({python_poly(written)}, {python_poly(read)}) <= {2**31}"]
+        conditions = [f"max({python_poly(written)}, {python_poly(read)}) <= {2**31}"]
         if self.widths:
-            found.append(f"{python_poly(self.channels)} <= {self.most_channels}")
+            conditions.append(f"{python_poly(self.channels)} <= {self.most_channels}")
         for size, slide, width in zip(self.taps, self.slides, self.widths, strict=False):
-            found += [f"{python_poly(size)} <= {width * slide.skip}"] if width else []
-        return found
+            conditions += [f"{python_poly(size)} <= {width * slide.skip}"] if width else []
+        return conditions
 
 
 def _moving(
@@ -264,31 +264,31 @@ def _moving(
 
 
 def convolution_kernels(
-    one: Convolution, user: Kernel | None, needs: TritonNeeds, conditions: list[str]
+    convolution: Convolution, user: Kernel | None, needs: TritonNeeds, conditions: list[str]
 ) -> list[TritonKernel]:
     """The kernels of one convolution and of what follows it."""
     needs.floats = {}
-    node, cut = one.node, one.cut
+    node, cut = convolution.node, convolution.cut
     kernel = _with_result(node, user)
-    after, reads = _after(kernel, cut, one.settings, needs)
+    after, reads = _after(kernel, cut, convolution.settings, needs)
     tensors = [
-        ("ks_x_ptr", one.channels_last.name if one.last else one.x, one.dtype),
-        ("ks_w_ptr", one.filters_last.name, one.dtype),
+        ("ks_x_ptr", convolution.channels_last.name if convolution.last else convolution.x, convolution.dtype),
+        ("ks_w_ptr", convolution.filters_last.name, convolution.dtype),
     ]
-    tensors += [("ks_bias_ptr", one.bias[0], one.dtype)] if one.bias else []
+    tensors += [("ks_bias_ptr", convolution.bias[0], convolution.dtype)] if convolution.bias else []
     tensors += [(f"{pname(n)}_ptr", n, t) for n, t in reads.items()]
     tensors += [(f"{pname(s.buffer.name)}_out", s.buffer.name, s.buffer.dtype) for s in kernel.stores.values()]
-    numbers = [*one.numbers(), *((name, name) for name in sorted(symbols_of(kernel)))]
+    numbers = [*convolution.numbers(), *((name, name) for name in sorted(symbols_of(kernel)))]
     numbers += [(name, f"float({text})") for text, name in needs.floats.items()]
     fixed = {n for n, _ in numbers if n.isupper()} | names_fixed(kernel.dims[1:])
     name = pname(f"convolution_{node.name}") if user is None else user.name
-    body = [*one.text.lines(), *after]
+    body = [*convolution.text.lines(), *after]
     text = function_text(name, tuple(tensors), numbers, fixed, body, "convolution and what follows it")
-    conditions.extend(one.conditions())
+    conditions.extend(convolution.conditions())
     options: dict[str, str | int] = {"num_warps": cut.warps, "num_stages": cut.stages}
-    launch = Launch(name, (one.grid(),), tuple(tensors), tuple(numbers), options)
+    launch = Launch(name, (convolution.grid(),), tuple(tensors), tuple(numbers), options)
     outputs = tuple(store.buffer.name for store in kernel.stores.values())
-    return [*one.before(), TritonKernel(text, launch, outputs)]
+    return [*convolution.before(), TritonKernel(text, launch, outputs)]
 
 
 def _with_result(node: Node, user: Kernel | None) -> Tile:

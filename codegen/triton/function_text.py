@@ -10,10 +10,10 @@ from .rows import indent
 
 def names_fixed(polys: "tuple[Poly, ...] | list[Poly]") -> set[str]:
     """Symbols that are compiled into a kernel."""
-    found: set[str] = set()
+    names: set[str] = set()
     for p in polys:
-        found |= p.names
-    return found
+        names |= p.names
+    return names
 
 
 def symbols_of(kernel: Kernel) -> set[str]:

@@ -46,7 +46,7 @@ class TritonGlue(HostWrapper):
         if not any(refs((*node.args, *node.kwargs.values()))) and node.target.startswith("aten."):
             text = f"{text[:-1]}, device=device)"
         self.lines.append(f"{node.expr or pyname(node.name)} = {text}")
-        self.lines += unbacked(node, self.known)
+        self.lines += unbacked(node, self.symbols)
         self.present.add(node.name)
 
     def _allocate(self, name: str) -> None:

@@ -67,7 +67,7 @@ class Listed:
         upper = end.upper()
         keys = [f"        {self._key(kernel)}," for kernel in self.kernels]
         compiled = f"_keys{end}({arguments}) <= _COMPILED{upper}"
-        known = [c for c in conditions if symbols_in(c) <= set(self.symbols)]
+        size_conditions = [c for c in conditions if symbols_in(c) <= set(self.symbols)]
         sizes = [f"    ({''.join(f'{symbols[name]}, ' for name in self.symbols)})," for symbols in self.sizes]
         return "\n".join(
             [
@@ -85,7 +85,7 @@ class Listed:
                 "@functools.lru_cache(maxsize=1024)",
                 f"def _listed{end}({arguments}):",
                 '    """Whether the kernels are right for these sizes, and compiled for them."""',
-                f"    return {' and '.join([*(f'({c})' for c in known), compiled])}",
+                f"    return {' and '.join([*(f'({c})' for c in size_conditions), compiled])}",
             ]
         )
 
@@ -103,7 +103,7 @@ class Listed:
 
 def launches_literal(listed: Sequence[Listed]) -> str:
     """``TRITON_LAUNCHES``: an entry for each launch that is compiled."""
-    entries = [entry for one in listed for entry in one.entries.values()]
+    entries = [entry for launches in listed for entry in launches.entries.values()]
     return "\n".join(["TRITON_LAUNCHES = [", *(f"    {entry!r}," for entry in entries), "]"])
 
 
@@ -125,15 +125,15 @@ def _spelled(text: str, launch: Launch) -> str:
 def _sizes_at(shape: ShapeFacts, graph: Graph) -> dict[str, int]:
     """Values of the symbols that are sizes of the inputs at ``shape``; what an input gives as a number is not known."""
     inputs = {fact.name: fact.shape for fact in shape.inputs}
-    found = {
+    sizes = {
         name: inputs[source.input][source.dim]
         for name, source in graph.symbols.items()
         if 0 <= source.dim < len(inputs.get(source.input, ()))
     }
     for name, source in graph.symbols.items():
-        if source.expr and symbols_in(source.expr) <= found.keys():
-            found[name] = int(evaluate(source.expr, found))
-    return found
+        if source.expr and symbols_in(source.expr) <= sizes.keys():
+            sizes[name] = int(evaluate(source.expr, sizes))
+    return sizes
 
 
 def _integers(numbers: dict[str, Any]) -> dict[str, int]:

@@ -79,8 +79,8 @@ def _merged(offset: Poly) -> Poly:
         term = poly(factor)
         for atom in monomial:
             if isinstance(atom, tuple) and atom[0] == "%":
-                whole, divisor = atom[1:]
-                term = term * (whole - divisor * floordiv(whole, divisor))
+                dividend, divisor = atom[1:]
+                term = term * (dividend - divisor * floordiv(dividend, divisor))
             else:
                 term = term * Poly((((atom,), 1),))
         total = total + term
@@ -115,7 +115,7 @@ def _given(node: Node, plan: Plan) -> tuple[Poly, ...] | None:
     if all(a == b for a, b, size in zip(strides, usual, shape, strict=True) if size != ONE):
         return None
     sizes = Sizes({name: source.example for name, source in plan.graph.symbols.items()})
-    if not all(sizes.known(p) for p in (*shape, *strides)):
+    if not all(sizes.is_backed(p) for p in (*shape, *strides)):
         return None
     return strides if _is_apart([sizes.of(p) for p in shape], [sizes.of(p) for p in strides]) else None
 

@@ -21,11 +21,11 @@ def library_convolutions(graph: Graph, tuned: bool) -> Graph:
         tuned: have cuDNN measure its algorithms for a shape once, instead of going by its heuristics.
     """
     nodes = {node.name: node for node in graph.nodes}
-    found: list[Node] = []
+    new_nodes: list[Node] = []
     for node in graph.nodes:
         parts = _without_bias(node, nodes) if node.target == _TARGET else [node]
-        found += [_tuned(part) if tuned and part.target == _TARGET else part for part in parts]
-    return Graph(nodes=tuple(found), symbols=graph.symbols, guards=graph.guards)
+        new_nodes += [_tuned(part) if tuned and part.target == _TARGET else part for part in parts]
+    return Graph(nodes=tuple(new_nodes), symbols=graph.symbols, guards=graph.guards)
 
 
 def _without_bias(node: Node, nodes: dict[str, Node]) -> list[Node]:

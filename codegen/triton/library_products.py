@@ -15,12 +15,12 @@ from .scope import pname
 
 def product_kernel(writer: ProductWriter, plan: Plan) -> TritonKernel:
     """The kernel that ``writer`` writes."""
-    one, needs = writer.one, writer.scope.needs
+    matmul, needs = writer.matmul, writer.scope.needs
     needs.floats = {}
     body = writer.lines()
-    kernel, dtype = writer.kernel, one.node.values[0].dtype
+    kernel, dtype = writer.kernel, matmul.node.values[0].dtype
     operands = tuple((f"ks_{side}_ptr", writer.value(side), dtype) for side in writer.read)
-    befores = [before for _, before in one.before] if writer.operands else []
+    befores = [before for _, before in matmul.before] if writer.operands else []
     reads = {**reads_of(befores), **buffers_read(kernel.roots())}
     stored = [store.buffer for store in kernel.stores.values()]
     tensors = (
@@ -31,36 +31,36 @@ def product_kernel(writer: ProductWriter, plan: Plan) -> TritonKernel:
     )
     layouts = {f"ks_{side}_ptr": writer.layout(side, plan) for side in writer.read}
     kernels = [kernel, *(before.kernel for before in befores)]
-    sizes = (one.m, one.n, one.k, one.batch)
+    sizes = (matmul.m, matmul.n, matmul.k, matmul.batch)
     symbols = set[str]().union(*(symbols_of(k) for k in kernels), *(p.names for p in sizes))
     numbers = [(name, name) for name in sorted(symbols)]
-    numbers += _strides(one, layouts)
+    numbers += _strides(matmul, layouts)
     numbers += [(name, f"float({text})") for text, name in needs.floats.items()]
     numbers += [("EVEN_K", f"({python_poly(writer.summed)}) % {writer.tiles.k} == 0")] if writer.operands else []
-    fixed = names_fixed(kernel.dims[1:]) | one.n.names | _lasting(one, layouts)
-    text = function_text(writer.name, tensors, numbers, fixed, body, f"{one.node.target} and what follows it")
+    fixed = names_fixed(kernel.dims[1:]) | matmul.n.names | _lasting(matmul, layouts)
+    text = function_text(writer.name, tensors, numbers, fixed, body, f"{matmul.node.target} and what follows it")
     options: dict[str, str | int] = {"num_warps": writer.tiles.warps, "num_stages": writer.tiles.stages}
     launch = Launch(writer.name, writer.grid(), tensors, tuple(numbers), options, layouts)
     return TritonKernel(text, launch, tuple(buffer.name for buffer in stored))
 
 
-def _strides(one: Product, layouts: dict[str, Layout]) -> list[tuple[str, str]]:
+def _strides(matmul: Product, layouts: dict[str, Layout]) -> list[tuple[str, str]]:
     """Strides of the operands in memory, by parameter."""
-    return [(name, python_poly(stride)) for name, stride in _by_parameter(one, layouts).items()]
+    return [(name, python_poly(stride)) for name, stride in _by_parameter(matmul, layouts).items()]
 
 
-def _by_parameter(one: Product, layouts: dict[str, Layout]) -> dict[str, Poly]:
-    found: dict[str, Poly] = {}
+def _by_parameter(matmul: Product, layouts: dict[str, Layout]) -> dict[str, Poly]:
+    parameters: dict[str, Poly] = {}
     for side, letters in (("left", "mk"), ("right", "kn")):
         if f"ks_{side}_ptr" in layouts:
             strides = layouts[f"ks_{side}_ptr"].strides
-            found |= {f"{side}_{letter}": strides[d] for letter, d in zip(letters, (-2, -1), strict=True)}
-            found[f"{side}_b"] = strides[0] if one.batched else ZERO
-    return found
+            parameters |= {f"{side}_{letter}": strides[d] for letter, d in zip(letters, (-2, -1), strict=True)}
+            parameters[f"{side}_b"] = strides[0] if matmul.batched else ZERO
+    return parameters
 
 
-def _lasting(one: Product, layouts: dict[str, Layout]) -> set[str]:
+def _lasting(matmul: Product, layouts: dict[str, Layout]) -> set[str]:
     """Strides that are compiled into a kernel, so that their divisors are known: those that rows do not change."""
-    varies = (one.batch * one.m).names
-    strides = _by_parameter(one, layouts)
+    varies = (matmul.batch * matmul.m).names
+    strides = _by_parameter(matmul, layouts)
     return {name for name, stride in strides.items() if name[-1] != "b" and not stride.names & varies}

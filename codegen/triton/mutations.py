@@ -83,9 +83,9 @@ GPU_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
 
 def gpu_mutations(action: AdviceAction, recipe: Recipe, tunables: dict[str, tuple[Value, ...]]) -> list[Recipe]:
     """Recipes one tunable away from ``recipe`` that follow the advice, the most promising first."""
-    found = []
+    recipes = []
     for name, values in GPU_MUTATIONS.get(action, ()):
         for value in values:
             if name in tunables and value in tunables[name] and recipe.get(name, tunables[name][0]) != value:
-                found.append({**recipe, name: value})
-    return found
+                recipes.append({**recipe, name: value})
+    return recipes

@@ -57,14 +57,14 @@ class Pair:
 
 def pairs_of(kernel: Tile, block: int, flat: bool, settings: GpuSettings) -> list[Pair]:
     """The pairs of a kernel that goes over its rows in blocks."""
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     if not block or kernel.below is not None:
-        return found
+        return pairs
     if settings.online and flat:
-        found += [Pair(p.maximum, p.total, _online(p)) for p in online_pairs(kernel)]
+        pairs += [Pair(p.maximum, p.total, _online(p)) for p in online_pairs(kernel)]
     if settings.variance == "welford":
-        found += [Pair(p.total, p.squares, _welford(p)) for p in variance_pairs(kernel)]
-    return found
+        pairs += [Pair(p.total, p.squares, _welford(p)) for p in variance_pairs(kernel)]
+    return pairs
 
 
 def _online(pair: OnlinePair) -> Callable[[Writer], Parts]:
@@ -114,7 +114,7 @@ def _welford(pair: VariancePair) -> Callable[[Writer], Parts]:
         names = ("mean", "rest", "value", "step", "seen", "whole")
         mean, rest, value, step, seen, whole = (scope.fresh(f"{total}_{part}") for part in names)
         shape, positions, length, block, axis, keeps = writer.lanes()
-        kept = ", keep_dims=True" if keeps else ""
+        keep_dims = ", keep_dims=True" if keeps else ""
         element = scope.text(pair.total.body)
         head = [f"{mean} = tl.zeros({shape}, {t})", f"{rest} = tl.zeros({shape}, {t})"]
         body = [
@@ -127,9 +127,9 @@ def _welford(pair: VariancePair) -> Callable[[Writer], Parts]:
         ]
         tail = [
             f"{seen} = tl.cast(({length} - {positions} + {block - 1}) // {block}, {t})",
-            f"{total} = tl.sum({mean} * {seen}, {axis}{kept})",
+            f"{total} = tl.sum({mean} * {seen}, {axis}{keep_dims})",
             f"{whole} = {mean} - {total} / tl.cast({length}, {t})",
-            f"{squares} = tl.sum({rest} + {seen} * {whole} * {whole}, {axis}{kept})",
+            f"{squares} = tl.sum({rest} + {seen} * {whole} * {whole}, {axis}{keep_dims})",
         ]
         return head, body, tail
 

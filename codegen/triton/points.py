@@ -141,5 +141,5 @@ def _once(kernel: Kernel) -> dict[str, str]:
         for node in root.walk():
             if node.op == "load":
                 offsets.setdefault(node.data[0], set()).add(node.polys[0])
-    once = [name for name, found in offsets.items() if len(found) == 1 and every <= next(iter(found)).names]
+    once = [name for name, polys in offsets.items() if len(polys) == 1 and every <= next(iter(polys)).names]
     return dict.fromkeys(once, "evict_first")

@@ -46,13 +46,13 @@ class Writer(Protocol):
 
 def pieces_of(length: int) -> tuple[int, ...]:
     """Falling powers of two that cover a row; empty where a single one is hardly longer than they are."""
-    found: list[int] = []
+    pieces: list[int] = []
     rest = length
     while rest > 0:
-        ends = len(found) == _MOST - 1 or rest < _LEAST
-        found.append(max(_LEAST, power(rest) if ends else 1 << (rest.bit_length() - 1)))
-        rest -= found[-1]
-    return tuple(found) if len(found) > 1 and 8 * sum(found) <= 7 * power(length) else ()
+        ends = len(pieces) == _MOST - 1 or rest < _LEAST
+        pieces.append(max(_LEAST, power(rest) if ends else 1 << (rest.bit_length() - 1)))
+        rest -= pieces[-1]
+    return tuple(pieces) if len(pieces) > 1 and 8 * sum(pieces) <= 7 * power(length) else ()
 
 
 def can_be_pieced(accumulations: list[Accumulation]) -> bool:

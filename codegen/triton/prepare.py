@@ -24,7 +24,7 @@ class Sizes:
 
     symbols: dict[str, int]
 
-    def known(self, p: Poly) -> bool:
+    def is_backed(self, p: Poly) -> bool:
         """Whether it does not depend on the data."""
         return p.names <= self.symbols.keys()
 
@@ -144,17 +144,17 @@ def _cut(kernel: Kernel, sizes: Sizes, split: int, wide_rows: int, scratch: list
     length = sizes.of(product(kernel.dims[d] for d in kernel.inner))
     columns = is_columns(kernel)
     programs = -(-count // wide_rows) if columns else count
-    wanted = split or _parts(programs, length, columns)
+    parts = split or _parts(programs, length, columns)
     positions = any(a.op.startswith("arg") for a in unique(kernel).values())
-    if wanted <= 1 or positions or not kernel.inner:
+    if parts <= 1 or positions or not kernel.inner:
         return [_tile(kernel)]
-    found: list[Tile] = []
-    for one in _by_pass(kernel, scratch):
-        if one.reduced is None:
-            found.append(_tile(one))
+    tiles: list[Tile] = []
+    for pass_kernel in _by_pass(kernel, scratch):
+        if pass_kernel.reduced is None:
+            tiles.append(_tile(pass_kernel))
         else:
-            found += _in_parts(one, sizes, wanted, scratch)
-    return found
+            tiles += _in_parts(pass_kernel, sizes, parts, scratch)
+    return tiles
 
 
 def is_columns(kernel: Kernel) -> bool:
@@ -174,12 +174,12 @@ def _by_pass(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:
     dims = tuple(kernel.dims[d] for d in kernel.outer)
     at = linear([kernel.variables[d] for d in kernel.outer], dims)
     accumulations = unique(kernel)
-    known: dict[str, Scalar] = {}
+    loads: dict[str, Scalar] = {}
 
     def seen(value: Scalar) -> Scalar:
-        return rewrite(value, lambda n: known.get(n.data) if n.op == "result" else None)
+        return rewrite(value, lambda n: loads.get(n.data) if n.op == "result" else None)
 
-    found: list[Kernel] = []
+    kernels: list[Kernel] = []
     levels = {n: kernel.pass_of(a.body) for n, a in accumulations.items()}
     stores = {n: (s, kernel.pass_of(s.value)) for n, s in kernel.stores.items()}
     for number in range(max([*levels.values(), *(p for _, p in stores.values())], default=0) + 1):
@@ -188,7 +188,7 @@ def _by_pass(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:
         }
         if written:
             name = f"{kernel.name}_write{number}"
-            found.append(Kernel(name, kernel.rank, kernel.dims, None, {}, written, kernel.nodes))
+            kernels.append(Kernel(name, kernel.rank, kernel.dims, None, {}, written, kernel.nodes))
         now = {n: replace(a, body=seen(a.body)) for n, a in accumulations.items() if levels[n] == number}
         if not now:
             continue
@@ -202,11 +202,11 @@ def _by_pass(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:
             a = now[name]
             buffer = _named_scratch(kernel, a, dims, scratch, "whole")
             ends[buffer.name] = Store(buffer, at, _written(_result(a)), "row")
-            known[name] = _read(buffer, at, _result(a).dtype)
-        found.append(
+            loads[name] = _read(buffer, at, _result(a).dtype)
+        kernels.append(
             Kernel(f"{kernel.name}_{number}", kernel.rank, kernel.dims, kernel.reduced, now, ends, kernel.nodes)
         )
-    return found
+    return kernels
 
 
 def _used_later(
@@ -254,11 +254,11 @@ def _together(
     kernel: Kernel, first: Tile, dims: tuple[Poly, ...], reduced: frozenset[int], scratch: list[Buffer]
 ) -> Tile:
     last: dict[str, Accumulation] = {}
-    kept = [first.variables[d] for d in first.outer]
+    outer = [first.variables[d] for d in first.outer]
     places = linear([variable(f"i{d}") for d in range(len(dims))], dims)
     for name, a in unique(kernel).items():
         buffer = _named_scratch(kernel, a, dims, scratch, "part")
-        first.stores[buffer.name] = Store(buffer, linear(kept, dims), _written(_result(a)), "row")
+        first.stores[buffer.name] = Store(buffer, linear(outer, dims), _written(_result(a)), "row")
         last[name] = replace(a, body=_read(buffer, places, a.dtype))
     combined = Kernel(f"{kernel.name}_all", kernel.rank, dims, reduced, last, kernel.stores, kernel.nodes)
     return _tile(combined)

@@ -37,9 +37,9 @@ class ProductWriter:
     """Whether it multiplies: else it adds up what others did."""
 
     def __init__(
-        self, one: Product, tiles: Tiles, settings: GpuSettings, needs: TritonNeeds, parts: Buffer | None = None
+        self, matmul: Product, tiles: Tiles, settings: GpuSettings, needs: TritonNeeds, parts: Buffer | None = None
     ) -> None:
-        self.one = one
+        self.matmul = matmul
         self.tiles = tiles
         self.settings = settings
         self.parts = parts
@@ -50,17 +50,19 @@ class ProductWriter:
         self.scope.results[RESULT] = "acc"
         self.scope.inner.add(f"@{RESULT}")
         self.scope.taken |= _LOCALS
-        self.m, self.n, self.k, self.batch = (f"({self.scope.index(p)})" for p in (one.m, one.n, one.k, one.batch))
+        self.m, self.n, self.k, self.batch = (
+            f"({self.scope.index(p)})" for p in (matmul.m, matmul.n, matmul.k, matmul.batch)
+        )
 
     @property
     def summed(self) -> Poly:
         """Length of the sum, as the operands have it in memory."""
-        return self.one.k
+        return self.matmul.k
 
     @property
     def read(self) -> tuple[str, ...]:
         """Operands that are read from memory as they are."""
-        return tuple(s for s in ("left", "right") if self.operands and s not in dict(self.one.before))
+        return tuple(s for s in ("left", "right") if self.operands and s not in dict(self.matmul.before))
 
     @property
     def name(self) -> str:
@@ -69,7 +71,7 @@ class ProductWriter:
 
     def value(self, side: str) -> str:
         """What is read as an operand: a value of the graph, or a scratch buffer."""
-        return self.one.left if side == "left" else self.one.right
+        return self.matmul.left if side == "left" else self.matmul.right
 
     def layout(self, side: str, plan: Plan) -> Layout:
         """Where an operand lies."""
@@ -82,19 +84,19 @@ class ProductWriter:
 
     def _with_result(self) -> Tile:
         """The user's kernel with the accumulator instead of the product in memory; else one that stores it."""
-        one, user = self.one, self.one.user
+        matmul, user = self.matmul, self.matmul.user
         acc = Scalar("result", "float32", data=RESULT)
         if user is None:
-            dims = (one.batch * one.m, one.n)
+            dims = (matmul.batch * matmul.m, matmul.n)
             offset = linear((variable("i0"), variable("i1")), dims)
-            buffer = self.parts or Buffer(one.node.name, one.node.values[0].dtype, shape_of(one.node))
+            buffer = self.parts or Buffer(matmul.node.name, matmul.node.values[0].dtype, shape_of(matmul.node))
             store = Store(buffer, offset, acc, "element")
-            return Tile(pname(f"product_{one.node.name}"), 0, dims, frozenset({1}), {}, {buffer.name: store})
+            return Tile(pname(f"product_{matmul.node.name}"), 0, dims, frozenset({1}), {}, {buffer.name: store})
 
         def change(value: Scalar) -> Scalar | None:
-            return acc if value.op == "load" and value.data[0] == one.node.name else None
+            return acc if value.op == "load" and value.data[0] == matmul.node.name else None
 
-        place = split_at(user, one) or 0
+        place = split_at(user, matmul) or 0
         return Tile(
             user.name,
             user.rank,
@@ -198,7 +200,7 @@ class ProductWriter:
 
     def dot(self, part: str) -> list[str]:
         """Adds one block to the sum of a part of the columns."""
-        full = self.one.node.values[0].dtype == "float32"
+        full = self.matmul.node.values[0].dtype == "float32"
         precision = f', input_precision="{self.settings.precision}"' if full else ""
         return [f"acc{part} = tl.dot(x, y{part}, acc{part}{precision})"]
 
@@ -209,7 +211,7 @@ class ProductWriter:
     def _left(self) -> list[str]:
         if "left" in self.read:
             return self.load("x", "left", "inside[None, :]")
-        return self._made("left").lines(
+        return self._prologue_writer("left").lines(
             "x",
             rows=f"(batch * {self.m} + rm)[:, None]",
             cols=f"(step * {self.tiles.k} + rk)[None, :]",
@@ -223,7 +225,7 @@ class ProductWriter:
             if "right" in self.read:
                 lines += self.load(f"y{p}", f"right{p}", "inside[:, None]")
                 continue
-            lines += self._made("right").lines(
+            lines += self._prologue_writer("right").lines(
                 f"y{p}",
                 rows=f"(batch * {self.k} + step * {self.tiles.k} + rk)[:, None]",
                 cols=f"rn{p}[None, :]",
@@ -232,9 +234,9 @@ class ProductWriter:
             )
         return lines
 
-    def _made(self, side: str) -> PrologueWriter:
+    def _prologue_writer(self, side: str) -> PrologueWriter:
         """A writer of what makes an operand; no two use the same names."""
-        writer = PrologueWriter(dict(self.one.before)[side], self.scope.needs, self.scope.taken)
+        writer = PrologueWriter(dict(self.matmul.before)[side], self.scope.needs, self.scope.taken)
         self.scope.taken = writer.scope.taken
         return writer
 
@@ -250,7 +252,7 @@ class ProductWriter:
 
     def grid(self) -> tuple[str, ...]:
         """Programs of one product, products, and parts of the sum."""
-        m, n = python_poly(self.one.m), python_poly(self.one.n)
+        m, n = python_poly(self.matmul.m), python_poly(self.matmul.n)
         programs = f"_cdiv({m}, {self.tiles.m}) * _cdiv({n}, {self.tiles.n})"
         parts = () if self.parts is None else (python_poly(self.parts.shape[0]),)
-        return programs, python_poly(self.one.batch), *parts
+        return programs, python_poly(self.matmul.batch), *parts

@@ -72,61 +72,61 @@ def products(plan: Plan, sizes: Sizes, settings: GpuSettings, taken: set[str]) -
 
     Kernels in ``taken`` follow something else already.
     """
-    found: list[Product] = []
+    matmuls: list[Product] = []
     for node in plan.externs:
         if not settings.templates or not is_product(node):
             continue
-        one = _product(node, plan)
-        user = _user(one, plan, sizes)
-        if user is not None and (user.name in taken or _slows(user, one, sizes, settings)):
+        matmul = _product(node, plan)
+        user = _user(matmul, plan, sizes)
+        if user is not None and (user.name in taken or _slows(user, matmul, sizes, settings)):
             user = None
-        before = _before(replace(one, user=user), plan, sizes, settings, taken)
-        if user is None and not before and not _is_worth_it(one, sizes, settings):
+        before = _before(replace(matmul, user=user), plan, sizes, settings, taken)
+        if user is None and not before and not _is_worth_it(matmul, sizes, settings):
             continue
         taken = {*taken, *(p.kernel.name for _, p in before), *([] if user is None else [user.name])}
-        found.append(replace(one, user=user, before=before))
-    return found
+        matmuls.append(replace(matmul, user=user, before=before))
+    return matmuls
 
 
 def _before(
-    one: Product, plan: Plan, sizes: Sizes, settings: GpuSettings, taken: set[str]
+    matmul: Product, plan: Plan, sizes: Sizes, settings: GpuSettings, taken: set[str]
 ) -> tuple[tuple[str, Prologue], ...]:
     """Operands that are made on their tiles: where few tiles need them, for each makes them anew."""
-    if settings.prologue == "none" or is_split_ahead(one, sizes, settings):
+    if settings.prologue == "none" or is_split_ahead(matmul, sizes, settings):
         return ()
-    tiles = tiles_of(one, sizes, settings)
+    tiles = tiles_of(matmul, sizes, settings)
     sides = (
-        ("left", one.left, one.batch * one.m, one.k, -(-sizes.of(one.n) // tiles.n)),
-        ("right", one.right, one.batch * one.k, one.n, -(-sizes.of(one.m) // tiles.m)),
+        ("left", matmul.left, matmul.batch * matmul.m, matmul.k, -(-sizes.of(matmul.n) // tiles.n)),
+        ("right", matmul.right, matmul.batch * matmul.k, matmul.n, -(-sizes.of(matmul.m) // tiles.m)),
     )
-    found = []
+    prologues = []
     for side, operand, rows, columns, times in sides:
-        made = prologue(operand, one.node.name, rows, columns, plan)
-        free = made is not None and made.kernel is not one.user and made.kernel.name not in taken
-        if made is not None and free and (times <= _TIMES or settings.prologue == "all"):
-            found.append((side, made))
-    return tuple(found)
+        candidate = prologue(operand, matmul.node.name, rows, columns, plan)
+        free = candidate is not None and candidate.kernel is not matmul.user and candidate.kernel.name not in taken
+        if candidate is not None and free and (times <= _TIMES or settings.prologue == "all"):
+            prologues.append((side, candidate))
+    return tuple(prologues)
 
 
-def is_split_ahead(one: Product, sizes: Sizes, settings: GpuSettings) -> bool:
+def is_split_ahead(matmul: Product, sizes: Sizes, settings: GpuSettings) -> bool:
     """Whether a product is computed from halves of its operands (:mod:`.split_3xtf32`)."""
-    full = one.node.values[0].dtype == "float32" and settings.halves and settings.precision == "tf32x3"
-    alone = not settings.stream_k and settings.split_k < 2 and (one.user is None or one.user.reduced is None)
-    m, n, k = (sizes.of(size) for size in (one.m, one.n, one.k))
-    long = k >= SHORTEST or (k >= 32 and sizes.of(one.batch) * m * n * k >= _TERMS)
+    full = matmul.node.values[0].dtype == "float32" and settings.halves and settings.precision == "tf32x3"
+    alone = not settings.stream_k and settings.split_k < 2 and (matmul.user is None or matmul.user.reduced is None)
+    m, n, k = (sizes.of(size) for size in (matmul.m, matmul.n, matmul.k))
+    long = k >= SHORTEST or (k >= 32 and sizes.of(matmul.batch) * m * n * k >= _TERMS)
     return full and alone and long and min(m, n) >= SHORTEST
 
 
-def _slows(user: Kernel, one: Product, sizes: Sizes, settings: GpuSettings) -> bool:
+def _slows(user: Kernel, matmul: Product, sizes: Sizes, settings: GpuSettings) -> bool:
     """Whether a product gains more by halves than it would by reducing its rows in the same kernel."""
-    return user.reduced is not None and is_split_ahead(one, sizes, settings)
+    return user.reduced is not None and is_split_ahead(matmul, sizes, settings)
 
 
-def _is_worth_it(one: Product, sizes: Sizes, settings: GpuSettings) -> bool:
+def _is_worth_it(matmul: Product, sizes: Sizes, settings: GpuSettings) -> bool:
     """Whether a product with nothing to fuse may beat PyTorch's."""
-    if one.node.values[0].dtype == "float32":
+    if matmul.node.values[0].dtype == "float32":
         return settings.precision != "ieee"
-    short = min(sizes.of(one.m), sizes.of(one.n), sizes.of(one.k)) <= 64
+    short = min(sizes.of(matmul.m), sizes.of(matmul.n), sizes.of(matmul.k)) <= 64
     return settings.plain == "all" or (settings.plain == "narrow" and short)
 
 
@@ -137,42 +137,42 @@ def _product(node: Node, plan: Plan) -> Product:
     return Product(node, left, right, product(batch), m, n, k, None)
 
 
-def _user(one: Product, plan: Plan, sizes: Sizes) -> Kernel | None:
+def _user(matmul: Product, plan: Plan, sizes: Sizes) -> Kernel | None:
     """The only kernel that reads the product, if it reads the element that it writes."""
     from ..lowering.in_place import _only_user
 
-    name = one.node.name
+    name = matmul.node.name
     readers = [k for k in plan.kernels if any(_loads(root, name) for root in k.roots())]
     if len(readers) != 1 or not isinstance(readers[0], Kernel) or not _only_user(plan, readers[0], name):
         return None
     kernel = readers[0]
-    if kernel.name in {k.name for k in plan.kernels if not isinstance(k, Kernel)} or split_at(kernel, one) is None:
+    if kernel.name in {k.name for k in plan.kernels if not isinstance(k, Kernel)} or split_at(kernel, matmul) is None:
         return None
     whole = linear(kernel.variables, kernel.dims)
     if any(load.polys[0] != whole for root in kernel.roots() for load in _loads(root, name)):
         return None
     if kernel.reduced is None:
         return kernel
-    fits = kernel.inner == tuple(range(split_at(kernel, one) or 0, len(kernel.dims))) and bool(kernel.outer)
+    fits = kernel.inner == tuple(range(split_at(kernel, matmul) or 0, len(kernel.dims))) and bool(kernel.outer)
     full = any(a.level == "full" for a in kernel.accumulations.values())
-    return kernel if fits and not full and sizes.known(one.n) and 16 <= sizes.of(one.n) <= WIDEST else None
+    return kernel if fits and not full and sizes.is_backed(matmul.n) and 16 <= sizes.of(matmul.n) <= WIDEST else None
 
 
 def _loads(root: Scalar, name: str) -> list[Scalar]:
     return [node for node in root.walk() if node.op == "load" and node.data[0] == name]
 
 
-def split_at(kernel: Kernel, one: Product) -> int | None:
+def split_at(kernel: Kernel, matmul: Product) -> int | None:
     """The dimension from which on the kernel's dimensions are the product's columns."""
-    return dimension_of(kernel, one.batch * one.m, one.n)
+    return dimension_of(kernel, matmul.batch * matmul.m, matmul.n)
 
 
-def tiles_of(one: Product, sizes: Sizes, settings: GpuSettings) -> Tiles:
+def tiles_of(matmul: Product, sizes: Sizes, settings: GpuSettings) -> Tiles:
     """Tiles for an H200, smaller where the matrix is."""
-    m, n, k = sizes.of(one.m), sizes.of(one.n), sizes.of(one.k)
-    full = one.node.values[0].dtype == "float32"
-    rows = one.user is not None and one.user.reduced is not None
-    pieces = _pieces(one, n, settings) if rows else ()
+    m, n, k = sizes.of(matmul.m), sizes.of(matmul.n), sizes.of(matmul.k)
+    full = matmul.node.values[0].dtype == "float32"
+    rows = matmul.user is not None and matmul.user.reduced is not None
+    pieces = _pieces(matmul, n, settings) if rows else ()
     tile_n = min(settings.tile_n or (128 if full or n < 512 or m <= 64 else 256), max(16, power(n)))
     if rows:
         tile_n = sum(pieces) or power(n)
@@ -192,7 +192,7 @@ def _wastes(m: int, tile: int) -> bool:
     return tile > 64 and 8 * (-(-m // tile) * tile) > 9 * (-(-2 * m // tile) * tile // 2)
 
 
-def _pieces(one: Product, n: int, settings: GpuSettings) -> tuple[int, ...]:
+def _pieces(matmul: Product, n: int, settings: GpuSettings) -> tuple[int, ...]:
     """Parts of a tile that holds whole rows; shares of stream-K are handed on as one."""
-    simple = one.user is not None and can_be_pieced(list(one.user.accumulations.values()))
+    simple = matmul.user is not None and can_be_pieced(list(matmul.user.accumulations.values()))
     return pieces_of(n) if simple and settings.pieces != "none" and not settings.stream_k else ()

@@ -54,9 +54,9 @@ def combine(a: Accumulation, old: str, new: str, needs: TritonNeeds) -> str:
 
 def fold(a: Accumulation, tile: str, axis: int, keep: bool, needs: TritonNeeds) -> str:
     """One value for every row of a tile."""
-    kept = ", keep_dims=True" if keep else ""
+    keep_dims = ", keep_dims=True" if keep else ""
     if a.op == "sum":
-        return f"tl.sum({tile}, {axis}{kept})"
+        return f"tl.sum({tile}, {axis}{keep_dims})"
     if a.op in ("max", "any", "min", "all") and not is_float(held(a)):
-        return f"tl.{'max' if a.op in ('max', 'any') else 'min'}({tile}, {axis}{kept})"
-    return f"tl.reduce({tile}, {axis}, {needs.helper(_COMBINE[a.op])}{kept})"
+        return f"tl.{'max' if a.op in ('max', 'any') else 'min'}({tile}, {axis}{keep_dims})"
+    return f"tl.reduce({tile}, {axis}, {needs.helper(_COMBINE[a.op])}{keep_dims})"

@@ -73,16 +73,16 @@ def _reassociated(nodes: list[Node]) -> list[Node]:
         meta = TensorMeta(shape=shape, dtype=node.values[0].dtype, example=example)
         dropped[inner.name] = structs.replace(inner, args=(Ref(name=a.name), Ref(name=b.name)), values=(meta,))
         changed[node.name] = structs.replace(node, args=(Ref(name=inner.name), Ref(name=c.name)))
-    found: list[Node] = []
+    new_nodes: list[Node] = []
     for node in nodes:
         if node.name in dropped:
             continue
         if node.name in changed:
             first = changed[node.name].args[0]
             assert isinstance(first, Ref)
-            found.append(dropped[first.name])
-        found.append(changed.get(node.name, node))
-    return found
+            new_nodes.append(dropped[first.name])
+        new_nodes.append(changed.get(node.name, node))
+    return new_nodes
 
 
 def _example(node: Node) -> tuple[int, ...]:

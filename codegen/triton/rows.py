@@ -90,7 +90,7 @@ def _passes(kernel: Tile) -> int:
 def _length(kernel: Tile, sizes: Sizes) -> int:
     """Elements of a row; one that depends on the data may be of any length."""
     length = product(kernel.dims[d] for d in kernel.inner)
-    return sizes.of(length) if sizes.known(length) else 1 << 30
+    return sizes.of(length) if sizes.is_backed(length) else 1 << 30
 
 
 def _is_whole(kernel: Tile, length: int, settings: GpuSettings) -> bool:
@@ -124,7 +124,7 @@ class RowWriter:
         ]
         self.scope = TritonScope(needs, axes, {*inner, "cols"}, {})
         self.scope.one_level = not shape.block and not shape.pieces
-        self.known: list[Known] = [{} for _ in shape.pieces]
+        self.available: list[Known] = [{} for _ in shape.pieces]
         self.piece_columns: Callable[[int], list[str]] = self._piece_columns
         """Positions and mask of a piece; a product has them already."""
         self.accumulations = list(unique(kernel).values())
@@ -151,13 +151,13 @@ class RowWriter:
         outer, inner = ({f"i{d}" for d in dims} for dims in (self.kernel.outer, self.kernel.inner))
         roots = [(a.body, self._pass_of(a)) for a in self.accumulations]
         roots += [(s.value, self.kernel.pass_of(s.value)) for s in self.kernel.stores.values()]
-        found: dict[str, tuple[bool, int]] = {}
+        reads: dict[str, tuple[bool, int]] = {}
         for root, number in roots:
             for node in root.walk():
                 if node.op == "load" and inner <= node.polys[0].names:
-                    own, last = found.get(node.data[0], (False, 0))
-                    found[node.data[0]] = (own or outer <= node.polys[0].names, max(last, number))
-        return found
+                    own, last = reads.get(node.data[0], (False, 0))
+                    reads[node.data[0]] = (own or outer <= node.polys[0].names, max(last, number))
+        return reads
 
     def _policies(self, number: int) -> dict[str, str]:
         """What the caches are told in a pass: what is read again stays, what is read for the last time may go."""
@@ -237,7 +237,7 @@ class RowWriter:
 
     def enter(self, piece: int) -> list[str]:
         """Statements that lead to a piece of the row; from now on values are printed for it."""
-        self.scope.known[INSIDE] = self.known[piece]
+        self.scope.available[INSIDE] = self.available[piece]
         return self.piece_columns(piece)
 
     def _piece_columns(self, piece: int) -> list[str]:
@@ -292,8 +292,8 @@ class RowWriter:
 
     def drained(self, level: int) -> list[str]:
         """Statements of a level that printed values need; they are taken off."""
-        found, self.scope.lines[level] = self.scope.lines[level], []
-        return found
+        lines, self.scope.lines[level] = self.scope.lines[level], []
+        return lines
 
     def _whole(self, accumulations: list[Accumulation], stores: list[Store]) -> list[str]:
         lines: list[str] = []
@@ -357,9 +357,9 @@ class RowWriter:
         if is_position(a):
             at = self.scope.fresh(f"{a.name}_at")
             combined = self.needs.helper(f"ks_{a.op}")
-            where = f"tl.broadcast_to(tl.cast(cols, tl.int64), {acc}.shape)"
+            positions = f"tl.broadcast_to(tl.cast(cols, tl.int64), {acc}.shape)"
             head.append(f"{at} = tl.full({self._full_shape}, 9223372036854775807, tl.int64)")
-            body = [*self.drained(INSIDE), f"{acc}, {at} = {combined}({acc}, {at}, {value}, {where})"]
+            body = [*self.drained(INSIDE), f"{acc}, {at} = {combined}({acc}, {at}, {value}, {positions})"]
             return head, body, self._folded(a, acc, at)
         body = [*self.drained(INSIDE), f"{acc} = {combine(a, acc, value, self.needs)}"]
         return head, body, self._folded(a, acc, "")
@@ -368,7 +368,7 @@ class RowWriter:
         """Each place of a tile keeps the block that its extreme was found in: blocks come in order, so only what is
         really beyond it, or the first that is no number, takes its place.
         """
-        at, new, beyond = (self.scope.fresh(f"{a.name}_{what}") for what in ("at", "new", "beyond"))
+        at, new, beyond = (self.scope.fresh(f"{a.name}_{suffix}") for suffix in ("at", "new", "beyond"))
         body = [
             *self.drained(INSIDE),
             f"{new} = {value}",

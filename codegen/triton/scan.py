@@ -44,8 +44,8 @@ def scan_kernel(kernel: SpecialKernel, settings: GpuSettings, needs: TritonNeeds
         f"    tl.store({out} + {offset}, before {sign} {scanned}, mask=col_mask)",
         f"    before = before {sign} {whole}",
     ]
-    found: set[str] = set().union(*(p.names for p in kernel.dims), kernel.value.names)
-    symbols = sorted(name for name in found if name[0] != "@" and name not in names)
+    references: set[str] = set().union(*(p.names for p in kernel.dims), kernel.value.names)
+    symbols = sorted(name for name in references if name[0] != "@" and name not in names)
     tensors = (
         *((f"{pname(n)}_ptr", n, dtype) for n, dtype in buffers_read([kernel.value]).items()),
         (out, kernel.buffer.name, kernel.buffer.dtype),

@@ -49,13 +49,13 @@ class Axis:
 
     def texts(self, size: Callable[[Poly], str]) -> dict[str, str]:
         """Every variable in terms of the linear index."""
-        found: dict[str, str] = {}
+        texts: dict[str, str] = {}
         below = ""
         for name, extent in reversed(list(zip(self.variables, self.sizes, strict=True))):
             text = f"({self.name} // ({below}))" if below else self.name
-            found[name] = f"({text} % ({size(extent)}))" if name != self.variables[0] else text
+            texts[name] = f"({text} % ({size(extent)}))" if name != self.variables[0] else text
             below = f"{below} * ({size(extent)})" if below else f"({size(extent)})"
-        return found
+        return texts
 
 
 class TritonScope:
@@ -68,7 +68,7 @@ class TritonScope:
         self.policies = policies
         """What the caches are told about a buffer that is read."""
         self.lines: list[list[str]] = [[], []]
-        self.known: list[Known] = [{}, {}]
+        self.available: list[Known] = [{}, {}]
         self.results: dict[str, str] = {}
         self.variables: dict[str, str] = {}
         for axis in axes:
@@ -85,7 +85,7 @@ class TritonScope:
     def enter(self) -> None:
         """Begin a new block of elements."""
         if not self.one_level:
-            self.lines[INSIDE], self.known[INSIDE] = [], {}
+            self.lines[INSIDE], self.available[INSIDE] = [], {}
 
     def count(self, roots: list[Scalar]) -> None:
         """Count uses, so that what is used once stays part of a larger expression."""
@@ -151,9 +151,9 @@ class TritonScope:
         if value.op == "index":
             return f"({self.index(value.polys[0])})"
         key = (value.key, self.guards, self.fill) if _reads(value) else (value.key, (), "0")
-        for known in self.known:
-            if key in known:
-                return known[key]
+        for names in self.available:
+            if key in names:
+                return names[key]
         expression = self._expression(value)
         if not (self.uses[value.key] > 1 or value.op in ("load", "search", "segment") or value.cost > 12):
             return expression
@@ -163,7 +163,7 @@ class TritonScope:
         level = self.level(value.names.union(*(names for _, names in key[1])))
         name = self.fresh(value.label[0] if value.label else "t")
         self.lines[level].append(f"{name} = {expression}")
-        self.known[level][key] = name
+        self.available[level][key] = name
         return name
 
     def fresh(self, base: str) -> str:
@@ -208,16 +208,16 @@ class TritonScope:
 
     def _spread(self, names: frozenset[str]) -> str:
         """A mask that varies along an axis needs addresses that do."""
-        wanted = frozenset().union(*(names for _, names in self.guards))
-        axes = [a for a in self.axes if wanted & set(a.variables) and not names & set(a.variables)]
+        guard_names = frozenset().union(*(names for _, names in self.guards))
+        axes = [a for a in self.axes if guard_names & set(a.variables) and not names & set(a.variables)]
         return "".join(f" + 0 * {axis.name}" for axis in axes)
 
     def _search(self, value: Scalar) -> str:
-        what = self._typed(value.args[0])
+        key = self._typed(value.args[0])
         if value.args[0].op == "index":
-            what = f"tl.cast({what}, tl.int64)"
+            key = f"tl.cast({key}, tl.int64)"
         table = f"{pname(value.data[0])}_ptr + {self.offset(value.polys[0])}"
-        return f"{self.needs.helper('ks_search')}({table}, {self.index(value.polys[1])}, {what}, {value.flag})"
+        return f"{self.needs.helper('ks_search')}({table}, {self.index(value.polys[1])}, {key}, {value.flag})"
 
     def _piece(self, value: Scalar) -> str:
         """A choice by position: a part may be read only where it is the one that is taken."""

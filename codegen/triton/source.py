@@ -52,7 +52,7 @@ class TritonLibrary:
 
     def everything(self) -> list[TritonKernel]:
         """All kernels."""
-        return [kernel for made in (*self.replaced.values(), *self.kernels.values()) for kernel in made]
+        return [kernel for kernels in (*self.replaced.values(), *self.kernels.values()) for kernel in kernels]
 
 
 def triton_library(plan: Plan, settings: GpuSettings) -> TritonLibrary:
@@ -61,31 +61,33 @@ def triton_library(plan: Plan, settings: GpuSettings) -> TritonLibrary:
     for node in plan.externs:
         if node.target in TEMPLATES:
             printer.template(node)
-    for one in products(plan, printer.sizes, settings, set(printer.made.kernels)):
-        printer.product(one)
+    for matmul in products(plan, printer.sizes, settings, set(printer.library.kernels)):
+        printer.product(matmul)
     for kernel in plan.kernels:
-        if kernel.name not in printer.made.kernels:
+        if kernel.name not in printer.library.kernels:
             printer.loops(kernel)
-    made = printer.made
-    known = plan.graph.symbols
-    for kernels in (made.kernels, made.replaced):
-        kernels.update({name: [settled(one, known) for one in printed] for name, printed in kernels.items()})
-    return replace(made, prelude=prelude(printer.needs.helpers), conditions=list(dict.fromkeys(made.conditions)))
+    library = printer.library
+    symbols = plan.graph.symbols
+    for kernels in (library.kernels, library.replaced):
+        kernels.update(
+            {name: [settled(triton_kernel, symbols) for triton_kernel in printed] for name, printed in kernels.items()}
+        )
+    return replace(library, prelude=prelude(printer.needs.helpers), conditions=list(dict.fromkeys(library.conditions)))
 
 
 class _Printer:
-    """Prints kernels one after the other; ``made`` holds what has been printed."""
+    """Prints kernels one after the other; ``library`` holds what has been printed."""
 
     def __init__(self, plan: Plan, settings: GpuSettings) -> None:
         self.plan = plan
         self.settings = settings
         self.sizes = Sizes({name: source.example for name, source in plan.graph.symbols.items()})
         self.needs = TritonNeeds(settings.math)
-        self.made = TritonLibrary("", {}, {}, [], set(), {})
+        self.library = TritonLibrary("", {}, {}, [], set(), {})
 
     def template(self, node: Node) -> None:
         """Attention, two products in one, or a convolution with what follows it."""
-        nodes, sizes, conditions = self.plan.nodes, self.sizes, self.made.conditions
+        nodes, sizes, conditions = self.plan.nodes, self.sizes, self.library.conditions
         if node.target == ATTENTION:
             self._take(node, None, [attention_kernel(node, self.plan, sizes, self.settings, conditions)])
             return
@@ -93,70 +95,70 @@ class _Printer:
             self._take(node, None, [chain_kernel(node, self.plan, self.settings, conditions)])
             return
         user = convolution_user(node, self.plan)
-        user = None if user is not None and user.name in self.made.kernels else user
-        one = Convolution(node, nodes, sizes, self.settings)
-        self.made.scratch[node.name if user is None else user.name] = one.scratch
-        self._take(node, user, convolution_kernels(one, user, self.needs, conditions))
+        user = None if user is not None and user.name in self.library.kernels else user
+        convolution = Convolution(node, nodes, sizes, self.settings)
+        self.library.scratch[node.name if user is None else user.name] = convolution.scratch
+        self._take(node, user, convolution_kernels(convolution, user, self.needs, conditions))
 
-    def product(self, one: Product) -> None:
+    def product(self, matmul: Product) -> None:
         """A matrix product with what comes before and follows it, in one kernel or with its sum in parts."""
-        self.made.kernels.update({before.kernel.name: [] for _, before in one.before})
-        parts = 1 if self.settings.stream_k else parts_of(one, self.sizes, self.settings)
+        self.library.kernels.update({before.kernel.name: [] for _, before in matmul.before})
+        parts = 1 if self.settings.stream_k else parts_of(matmul, self.sizes, self.settings)
         if parts > 1:
-            self._split(one, parts)
+            self._split(matmul, parts)
             return
-        tiles = tiles_of(one, self.sizes, self.settings)
-        if is_split_ahead(one, self.sizes, self.settings):
-            self._of_halves(one, tiles)
+        tiles = tiles_of(matmul, self.sizes, self.settings)
+        if is_split_ahead(matmul, self.sizes, self.settings):
+            self._of_halves(matmul, tiles)
             return
-        if one.user is not None and one.user.reduced is not None:
-            self.made.conditions.append(f"{python_poly(one.n)} <= {tiles.n}")
+        if matmul.user is not None and matmul.user.reduced is not None:
+            self.library.conditions.append(f"{python_poly(matmul.n)} <= {tiles.n}")
         kinds: list[type[ProductWriter]] = [ProductWriter]
         if self.settings.stream_k:
             kinds = [StreamWriter, StreamEndWriter]
-            self.made.conditions.append(fits(one))
-            self.made.scratch[_owner(one)] = [stream_scratch(one, tiles)]
-        printed = [product_kernel(kind(one, tiles, self.settings, self.needs), self.plan) for kind in kinds]
-        self._take(one.node, one.user, printed)
+            self.library.conditions.append(fits(matmul))
+            self.library.scratch[_owner(matmul)] = [stream_scratch(matmul, tiles)]
+        printed = [product_kernel(kind(matmul, tiles, self.settings, self.needs), self.plan) for kind in kinds]
+        self._take(matmul.node, matmul.user, printed)
 
-    def _split(self, one: Product, parts: int) -> None:
-        split = split_product(one, parts, self.sizes, self.settings)
-        writer = ProductWriter(split.one, split.tiles, self.settings, self.needs, split.scratch)
+    def _split(self, matmul: Product, parts: int) -> None:
+        split = split_product(matmul, parts, self.sizes, self.settings)
+        writer = ProductWriter(split.matmul, split.tiles, self.settings, self.needs, split.scratch)
         first = product_kernel(writer, self.plan)
         rest, scratch = self._prepared(split.rest)
-        self.made.conditions.append(f"{python_poly(product(split.scratch.shape))} <= {_ELEMENTS}")
-        self.made.scratch[_owner(one)] = [split.scratch, *scratch]
-        self._take(one.node, one.user, [first, *rest])
+        self.library.conditions.append(f"{python_poly(product(split.scratch.shape))} <= {_ELEMENTS}")
+        self.library.scratch[_owner(matmul)] = [split.scratch, *scratch]
+        self._take(matmul.node, matmul.user, [first, *rest])
 
-    def _of_halves(self, one: Product, tiles: Tiles) -> None:
-        both = halves_of(one)
+    def _of_halves(self, matmul: Product, tiles: Tiles) -> None:
+        both = halves_of(matmul)
         most = " and ".join(f"2 * ({python_poly(half.elements)}) <= {_ELEMENTS}" for half in both)
-        self.made.conditions.append(most)
-        self.made.scratch[_owner(one)] = [half.buffer for half in both]
-        writer = HalvesWriter(one, with_room(tiles, self.settings), self.settings, self.needs)
+        self.library.conditions.append(most)
+        self.library.scratch[_owner(matmul)] = [half.buffer for half in both]
+        writer = HalvesWriter(matmul, with_room(tiles, self.settings), self.settings, self.needs)
         printed = [*(half.kernel(self.plan) for half in both), product_kernel(writer, self.plan)]
-        self._take(one.node, one.user, printed)
+        self._take(matmul.node, matmul.user, printed)
 
     def _take(self, node: Node, user: Kernel | None, printed: list[TritonKernel]) -> None:
         if user is None:
-            self.made.replaced[node.name] = printed
+            self.library.replaced[node.name] = printed
         else:
-            self.made.fused.add(node.name)
-            self.made.kernels[user.name] = printed
+            self.library.fused.add(node.name)
+            self.library.kernels[user.name] = printed
 
     def loops(self, kernel: AnyKernel) -> None:
         """Rows, columns, elements, or a scan."""
         if isinstance(kernel, SpecialKernel):
-            self.made.kernels[kernel.name] = [scan_kernel(kernel, self.settings, self.needs)]
+            self.library.kernels[kernel.name] = [scan_kernel(kernel, self.settings, self.needs)]
         else:
-            self.made.kernels[kernel.name], self.made.scratch[kernel.name] = self._prepared(kernel)
+            self.library.kernels[kernel.name], self.library.scratch[kernel.name] = self._prepared(kernel)
 
     def _prepared(self, kernel: Kernel) -> tuple[list[TritonKernel], list[Buffer]]:
-        made = prepare(kernel, self.sizes, self.settings.split, self.settings.rows or 128)
-        nodes, conditions = self.plan.nodes, self.made.conditions
-        found = [(t, _settings_of(t, self.settings, alone=len(made.kernels) == 1)) for t in made.kernels]
-        printed = [_kernel(t, self.sizes, settings, self.needs, nodes, conditions) for t, settings in found]
-        return printed, made.scratch
+        prepared = prepare(kernel, self.sizes, self.settings.split, self.settings.rows or 128)
+        nodes, conditions = self.plan.nodes, self.library.conditions
+        tiles = [(t, _settings_of(t, self.settings, alone=len(prepared.kernels) == 1)) for t in prepared.kernels]
+        printed = [_kernel(t, self.sizes, settings, self.needs, nodes, conditions) for t, settings in tiles]
+        return printed, prepared.scratch
 
 
 def _settings_of(kernel: Tile, settings: GpuSettings, *, alone: bool) -> GpuSettings:
@@ -168,9 +170,9 @@ def _settings_of(kernel: Tile, settings: GpuSettings, *, alone: bool) -> GpuSett
     return replace(settings, warps=0, block=1 << 14, rows=0, stages=0, row="auto")
 
 
-def _owner(one: Product) -> str:
+def _owner(matmul: Product) -> str:
     """What has the buffers between a product's kernels: the kernel that takes its result, or the operator."""
-    return one.node.name if one.user is None else one.user.name
+    return matmul.node.name if matmul.user is None else matmul.user.name
 
 
 def _kernel(

@@ -57,19 +57,19 @@ def padded(length: Poly) -> Poly:
 class Halves:
     """One operand of a product, split."""
 
-    one: Product
+    matmul: Product
     side: str
 
     @property
     def count(self) -> Poly:
         """Rows of the left operand, columns of the right one."""
-        return self.one.m if self.side == "left" else self.one.n
+        return self.matmul.m if self.side == "left" else self.matmul.n
 
     @property
     def buffer(self) -> Buffer:
         """``(2, batch, count, k in whole blocks)``: high halves, then low ones."""
-        shape = (poly(2), self.one.batch, self.count, padded(self.one.k))
-        return Buffer(f"{self.one.node.name}_{self.side}_halves", "float32", shape)
+        shape = (poly(2), self.matmul.batch, self.count, padded(self.matmul.k))
+        return Buffer(f"{self.matmul.node.name}_{self.side}_halves", "float32", shape)
 
     @property
     def elements(self) -> Poly:
@@ -85,31 +85,31 @@ class Halves:
 
     def kernel(self, plan: Plan) -> TritonKernel:
         """Splits the operand."""
-        value = self.one.left if self.side == "left" else self.one.right
+        value = self.matmul.left if self.side == "left" else self.matmul.right
         there = layout_of(value, plan)
         row, column = there.strides[-2:] if self.side == "left" else there.strides[:-3:-1]
         sizes = {
             "count": self.count,
-            "length": self.one.k,
-            "padded": padded(self.one.k),
+            "length": self.matmul.k,
+            "padded": padded(self.matmul.k),
             "whole": self.elements,
-            "x_b": there.strides[0] if self.one.batched else ZERO,
+            "x_b": there.strides[0] if self.matmul.batched else ZERO,
             "x_r": row,
             "x_c": column,
         }
         numbers = [(name, python_poly(size)) for name, size in sizes.items()]
-        name = pname(f"halves_{self.one.node.name}_{self.side}")
+        name = pname(f"halves_{self.matmul.node.name}_{self.side}")
         tensors = (("ks_x_ptr", value, "float32"), ("ks_halves_out", self.buffer.name, "float32"))
         text = function_text(name, tensors, numbers, set(), _SPLIT.splitlines(), "each number as two of tf32")
-        blocks = (f"_cdiv({python_poly(size)}, {_TILE})" for size in (self.count, padded(self.one.k)))
-        grid = (*blocks, python_poly(self.one.batch))
+        blocks = (f"_cdiv({python_poly(size)}, {_TILE})" for size in (self.count, padded(self.matmul.k)))
+        grid = (*blocks, python_poly(self.matmul.batch))
         launch = Launch(name, grid, tensors, tuple(numbers), {"num_warps": 8}, {"ks_x_ptr": there})
         return TritonKernel(text, launch, (self.buffer.name,))
 
 
-def halves_of(one: Product) -> tuple[Halves, Halves]:
+def halves_of(matmul: Product) -> tuple[Halves, Halves]:
     """Both operands."""
-    return Halves(one, "left"), Halves(one, "right")
+    return Halves(matmul, "left"), Halves(matmul, "right")
 
 
 def with_room(tiles: Tiles, settings: GpuSettings) -> Tiles:
@@ -124,26 +124,26 @@ def with_room(tiles: Tiles, settings: GpuSettings) -> Tiles:
 class HalvesWriter(ProductWriter):
     """Writes the product of operands that were split."""
 
-    def __init__(self, one: Product, tiles: Tiles, settings: GpuSettings, needs: TritonNeeds) -> None:
-        super().__init__(one, tiles, settings, needs)
+    def __init__(self, matmul: Product, tiles: Tiles, settings: GpuSettings, needs: TritonNeeds) -> None:
+        super().__init__(matmul, tiles, settings, needs)
         self.k = f"({self.scope.index(self.summed)})"
 
     @property
     def summed(self) -> Poly:
         """See :class:`ProductWriter`."""
-        return padded(self.one.k)
+        return padded(self.matmul.k)
 
     def value(self, side: str) -> str:
         """See :class:`ProductWriter`."""
-        return Halves(self.one, side).buffer.name
+        return Halves(self.matmul, side).buffer.name
 
     def layout(self, side: str, plan: Plan) -> Layout:
         """See :class:`ProductWriter`."""
-        return Halves(self.one, side).layout
+        return Halves(self.matmul, side).layout
 
     def start(self) -> list[str]:
         """See :class:`ProductWriter`."""
-        lows = [f"{half.side}_low = {self.scope.index(half.elements)}" for half in halves_of(self.one)]
+        lows = [f"{half.side}_low = {self.scope.index(half.elements)}" for half in halves_of(self.matmul)]
         return [*lows, *super().start()]
 
     def load(self, name: str, pointer: str, mask: str) -> list[str]:

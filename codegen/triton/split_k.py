@@ -24,7 +24,7 @@ _MOST_PARTS = 16
 class Split:
     """A product whose sum is computed in parts."""
 
-    one: Product
+    matmul: Product
     """Without a user: every part is stored as it is."""
     tiles: Tiles
     parts: int
@@ -34,39 +34,39 @@ class Split:
     """Adds the parts up, and does what follows the product."""
 
 
-def parts_of(one: Product, sizes: Sizes, settings: GpuSettings) -> int:
+def parts_of(matmul: Product, sizes: Sizes, settings: GpuSettings) -> int:
     """Parts that a product's sum is computed in; 1: it is not split."""
-    tiles = tiles_of(replace(one, user=None), sizes, settings)
-    steps = -(-sizes.of(one.k) // tiles.k)
+    tiles = tiles_of(replace(matmul, user=None), sizes, settings)
+    steps = -(-sizes.of(matmul.k) // tiles.k)
     if settings.split_k:
         return min(settings.split_k, steps)
-    programs = -(-sizes.of(one.m) // tiles.m) * -(-sizes.of(one.n) // tiles.n) * sizes.of(one.batch)
-    rows = one.user is not None and one.user.reduced is not None
+    programs = -(-sizes.of(matmul.m) // tiles.m) * -(-sizes.of(matmul.n) // tiles.n) * sizes.of(matmul.batch)
+    rows = matmul.user is not None and matmul.user.reduced is not None
     if rows or steps < _FEWEST_STEPS or 2 * programs > MULTIPROCESSORS:
         return 1
     return max(1, min(MULTIPROCESSORS // programs, steps // (_FEWEST_STEPS // 2), _MOST_PARTS))
 
 
-def split_product(one: Product, parts: int, sizes: Sizes, settings: GpuSettings) -> Split:
+def split_product(matmul: Product, parts: int, sizes: Sizes, settings: GpuSettings) -> Split:
     """The parts of a product and the kernel behind them."""
-    alone = replace(one, user=None)
-    rows = one.batch * one.m
-    name = f"{one.node.name}_parts"
-    scratch = Buffer(name, "float32", (poly(parts), rows, one.n))
-    total = rows * one.n
+    alone = replace(matmul, user=None)
+    rows = matmul.batch * matmul.m
+    name = f"{matmul.node.name}_parts"
+    scratch = Buffer(name, "float32", (poly(parts), rows, matmul.n))
+    total = rows * matmul.n
 
     def added(offset: Poly) -> Scalar:
         terms = [load(name, "float32", offset + total * part) for part in range(parts)]
-        found = terms[0]
+        result = terms[0]
         for term in terms[1:]:
-            found = apply("add", "float32", found, term)
-        return found
+            result = apply("add", "float32", result, term)
+        return result
 
     def change(value: Scalar) -> Scalar | None:
-        is_product = value.op == "load" and value.data[0] == one.node.name
+        is_product = value.op == "load" and value.data[0] == matmul.node.name
         return added(value.polys[0]) if is_product else None
 
-    rest = _stored(one, added) if one.user is None else _changed(one.user, change)
+    rest = _stored(matmul, added) if matmul.user is None else _changed(matmul.user, change)
     return Split(alone, tiles_of(alone, sizes, settings), parts, scratch, rest)
 
 
@@ -78,10 +78,10 @@ def _changed(user: Kernel, change: Callable[[Scalar], Scalar | None]) -> Kernel:
     )
 
 
-def _stored(one: Product, added: Callable[[Poly], Scalar]) -> Kernel:
+def _stored(matmul: Product, added: Callable[[Poly], Scalar]) -> Kernel:
     """The sum of the parts as the product's result."""
-    dims = tuple(size for size in (one.batch * one.m, one.n) if size != ONE)
+    dims = tuple(size for size in (matmul.batch * matmul.m, matmul.n) if size != ONE)
     offset = linear([variable(f"i{d}") for d in range(len(dims))], dims)
-    buffer = Buffer(one.node.name, one.node.values[0].dtype, shape_of(one.node))
+    buffer = Buffer(matmul.node.name, matmul.node.values[0].dtype, shape_of(matmul.node))
     store = Store(buffer, offset, added(offset), "element")
-    return Kernel(pname(f"sum_{one.node.name}"), 0, dims, None, {}, {one.node.name: store}, [one.node.name])
+    return Kernel(pname(f"sum_{matmul.node.name}"), 0, dims, None, {}, {matmul.node.name: store}, [matmul.node.name])

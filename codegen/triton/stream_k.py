@@ -16,9 +16,9 @@ PROGRAMS = 132
 """One for each multiprocessor of an H100 or H200."""
 
 
-def stream_scratch(one: Product, tiles: Tiles) -> Buffer:
+def stream_scratch(matmul: Product, tiles: Tiles) -> Buffer:
     """Where programs leave their parts: for each the tile that it goes on with, and the one that it begins."""
-    return Buffer(f"{one.node.name}_parts", "float32", (poly(2 * PROGRAMS), poly(tiles.m), poly(tiles.n)))
+    return Buffer(f"{matmul.node.name}_parts", "float32", (poly(2 * PROGRAMS), poly(tiles.m), poly(tiles.n)))
 
 
 class StreamWriter(ProductWriter):
@@ -27,7 +27,7 @@ class StreamWriter(ProductWriter):
     @property
     def scratch(self) -> tuple[tuple[str, str, str], ...]:
         """See :class:`ProductWriter`."""
-        name = stream_scratch(self.one, self.tiles).name
+        name = stream_scratch(self.matmul, self.tiles).name
         return ((f"{pname(name)}_out", name, "float32"),)
 
     @property
@@ -120,6 +120,6 @@ class StreamEndWriter(StreamWriter):
         ]
 
 
-def fits(one: Product) -> str:
+def fits(matmul: Product) -> str:
     """What must hold of the sizes: blocks are counted in 32 bits."""
-    return f"({python_poly(one.batch)}) * ({python_poly(one.m)}) * ({python_poly(one.n)}) < {2**31}"
+    return f"({python_poly(matmul.batch)}) * ({python_poly(matmul.m)}) * ({python_poly(matmul.n)}) < {2**31}"

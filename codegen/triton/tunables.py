@@ -288,19 +288,21 @@ GPU_STARTS: tuple[Recipe, ...] = (
     {"variance": "welford", "row": "loop", "block": 2048, "warps": 16},
     {"tuned": False},
     # Each as it is, and where PyTorch's products are the default.
-    *(recipe for one in _TILES for recipe in (one, {"templates": True, **one})),
+    *(recipe for tile_recipe in _TILES for recipe in (tile_recipe, {"templates": True, **tile_recipe})),
 )
 """Recipes for drafts that turn several tunables."""
 
 
 def gpu_domains(features: GpuFeatures, hardware: HardwareFacts) -> dict[str, tuple[Value, ...]]:
     """The tunables that matter, with their values; one that must not have its default may have a single one."""
-    found = {name: domain(features, hardware) for name, domain in GPU_DOMAINS.items()}
+    tunables = {name: domain(features, hardware) for name, domain in GPU_DOMAINS.items()}
     default = GpuSettings()
-    return {n: values for n, values in found.items() if len(values) > 1 or values not in ((), (getattr(default, n),))}
+    return {
+        n: values for n, values in tunables.items() if len(values) > 1 or values not in ((), (getattr(default, n),))
+    }
 
 
 def gpu_settings(recipe: Recipe) -> GpuSettings:
     """Settings from a recipe: unknown tunables are ignored, missing ones have their default."""
-    known = {field.name for field in fields(GpuSettings)}
-    return GpuSettings(**{name: value for name, value in recipe.items() if name in known})  # type: ignore[arg-type]
+    names = {field.name for field in fields(GpuSettings)}
+    return GpuSettings(**{name: value for name, value in recipe.items() if name in names})  # type: ignore[arg-type]

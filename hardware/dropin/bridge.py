@@ -218,13 +218,13 @@ class Bridge:
 
 def _settings(module: Any, training: bool, is_owner: bool, skip: frozenset[str]) -> dict[str, Any]:
     """What must stay as it is for the candidate to compute the same. The owner's own hooks run around its forward."""
-    found = {**module.__dict__, "training": training}
+    attributes = {**module.__dict__, "training": training}
     for key, value in module.__dict__.items():
         if key in _HOLDERS or (is_owner and key.endswith("_hooks")):
             continue
         if key.startswith("_") and isinstance(value, dict | set):
-            found[key] = type(value)(value) if key == "_modules" or not key.endswith("_hooks") else type(value)()
-    return {key: value for key, value in found.items() if key not in skip}
+            attributes[key] = type(value)(value) if key == "_modules" or not key.endswith("_hooks") else type(value)()
+    return {key: value for key, value in attributes.items() if key not in skip}
 
 
 def _has_hooks(module: Any) -> bool:

@@ -44,7 +44,7 @@ def ways(searched: dict[str, Any]) -> Callable[[Arguments], int]:
             or derivatives._current_level >= 0
         ):
             return REFERENCE
-        wanted, result, kinds = is_grad_enabled(), KERNEL, []
+        grad_enabled, result, kinds = is_grad_enabled(), KERNEL, []
         for value in arguments:
             kind = type(value)
             if kind is tensor or kind is parameter:
@@ -52,7 +52,7 @@ def ways(searched: dict[str, Any]) -> Callable[[Arguments], int]:
                     return REFERENCE
                 if place and not getattr(value, place):
                     return REFERENCE
-                if wanted and value.requires_grad:
+                if grad_enabled and value.requires_grad:
                     result = GRADIENTS
                 kind = value.dtype
             elif kind not in _SCALAR_TYPES:

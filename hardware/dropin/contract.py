@@ -57,11 +57,13 @@ class _Contract:
         except NotApplicable as why:
             return ContractProperty(name=name, applies=False, detail=str(why))
         except Exception as error:  # noqa: BLE001 - whatever the reference does not support asks nothing of a drop-in
-            return ContractProperty(name=name, applies=False, detail=f"the reference does not do it: {_said(error)}")
+            return ContractProperty(
+                name=name, applies=False, detail=f"the reference does not do it: {_error_text(error)}"
+            )
         try:
             wrong = self._difference(expected, action(self._side(1)))
         except Exception as error:  # noqa: BLE001 - the drop-in's own error is the finding
-            wrong = f"it raises {_said(error)}"
+            wrong = f"it raises {_error_text(error)}"
         return ContractProperty(name=name, ok=not wrong, is_essential=name in ESSENTIAL, detail=wrong)
 
     def kernel_used(self) -> ContractProperty:
@@ -81,18 +83,18 @@ class _Contract:
 
     def _reimported(self, data: bytes) -> Any:
         """Unpickle after the file was forgotten, as another process would."""
-        kept = {name: sys.modules.pop(name) for name in list(sys.modules) if f"{name}.".startswith(f"{self._name}.")}
+        modules = {name: sys.modules.pop(name) for name in list(sys.modules) if f"{name}.".startswith(f"{self._name}.")}
         try:
             return torch.load(io.BytesIO(data), weights_only=False)
         finally:
-            sys.modules.update(kept)
+            sys.modules.update(modules)
 
     def _difference(self, expected: Any, answer: Any) -> str:
         """In which way two results differ; empty if they do not."""
-        one, other = leaves(expected), leaves(answer)
-        if len(one) != len(other):
-            return f"{len(other)} values instead of {len(one)}"
-        for index, (right, got) in enumerate(zip(one, other, strict=True)):
+        expected_leaves, answer_leaves = leaves(expected), leaves(answer)
+        if len(expected_leaves) != len(answer_leaves):
+            return f"{len(answer_leaves)} values instead of {len(expected_leaves)}"
+        for index, (right, got) in enumerate(zip(expected_leaves, answer_leaves, strict=True)):
             error, tolerance = error_of(right, got), self._carried.tolerance(right)
             if not error <= tolerance:
                 return (
@@ -104,8 +106,8 @@ class _Contract:
 
 
 def _imported(name: str) -> types.ModuleType:
-    for known in [one for one in sys.modules if f"{one}.".startswith(f"{name}.")]:
-        del sys.modules[known]
+    for module_name in [key for key in sys.modules if f"{key}.".startswith(f"{name}.")]:
+        del sys.modules[module_name]
     importlib.invalidate_caches()
     return importlib.import_module(name)
 
@@ -122,7 +124,7 @@ def _shown(right: Any, got: Any) -> str:
     return f"{got!r} instead of {right!r}"[:300]
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0]}"[:300] if text else type(error).__name__
 
@@ -133,15 +135,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("file", type=Path, help="a finished file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
-    found = check(options.file.resolve())
+    results = check(options.file.resolve())
     if options.json:
-        listed = [{"name": one.name, "ok": one.ok, "applies": one.applies, "detail": one.detail} for one in found]
+        listed = [
+            {"name": result.name, "ok": result.ok, "applies": result.applies, "detail": result.detail}
+            for result in results
+        ]
         sys.stdout.write(json.dumps(listed, indent=2) + "\n")
     else:
-        for one in found:
-            verdict = "-" if not one.applies else "ok" if one.ok else "FAILS"
-            sys.stdout.write(f"{verdict:5} {one.name}{': ' + one.detail if one.detail else ''}\n")
-    return 0 if all(one.ok for one in found) else 1
+        for result in results:
+            verdict = "-" if not result.applies else "ok" if result.ok else "FAILS"
+            sys.stdout.write(f"{verdict:5} {result.name}{': ' + result.detail if result.detail else ''}\n")
+    return 0 if all(result.ok for result in results) else 1
 
 
 if __name__ == "__main__":

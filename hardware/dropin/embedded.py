@@ -49,5 +49,5 @@ class Later:
 
     def refusal(self) -> Any:
         """What the candidate raises where it cannot take its inputs; an empty tuple, which catches nothing, if none."""
-        found = getattr(self.module(), "NotSupported", ())
-        return found if isinstance(found, type) and issubclass(found, NotImplementedError) else ()
+        exception = getattr(self.module(), "NotSupported", ())
+        return exception if isinstance(exception, type) and issubclass(exception, NotImplementedError) else ()

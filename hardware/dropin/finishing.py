@@ -74,19 +74,19 @@ def finish(problem: Problem, facts: ProblemFacts, source: str, *, header: str = 
 def literal(text: str) -> str:
     """``text`` as a Python literal that shows its lines as they are."""
     # A quotation mark at the end would lengthen the closing ones.
-    escaped = re.sub(r'\\|"""|"\Z', lambda found: "".join(f"\\{mark}" for mark in found.group()), text)
-    escaped = re.sub(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", escaped)
+    escaped = re.sub(r'\\|"""|"\Z', lambda match: "".join(f"\\{mark}" for mark in match.group()), text)
+    escaped = re.sub(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]", lambda match: f"\\u{ord(match.group()):04x}", escaped)
     return f'"""\\\n{escaped}"""'
 
 
 def _docstring(problem: Problem, header: str) -> str:
     text = header.strip().strip('"').strip() or f"A kernel for {problem.name}, made by kernelswarm."
-    told = (
+    usage = (
         "It needs torch alone. Run as a program it checks itself against the reference that it carries, and times\n"
         "itself. Calls that the kernel was not searched for (other types, devices or modes; gradients that it does\n"
         "not have) are computed by the reference."
     )
-    return literal(f"{text}\n\n{told}\n").removeprefix('"""\\\n').removesuffix('"""')
+    return literal(f"{text}\n\n{usage}\n").removeprefix('"""\\\n').removesuffix('"""')
 
 
 def _support() -> tuple[list[str], list[str]]:
@@ -112,7 +112,10 @@ def _merged(imports: Iterable[str]) -> list[str]:
         if line.startswith("from "):
             module, listed = line.removeprefix("from ").split(" import ")
             names.setdefault(module, set()).update(listed.split(", "))
-    return [*plain, *(f"from {module} import {', '.join(sorted(found))}" for module, found in sorted(names.items()))]
+    return [
+        *plain,
+        *(f"from {module} import {', '.join(sorted(symbols))}" for module, symbols in sorted(names.items())),
+    ]
 
 
 def _searched(problem: Problem, facts: ProblemFacts, source: str, gradients: str) -> dict[str, Any]:
@@ -142,13 +145,13 @@ def _type(fact: InputFact) -> str:
 
 def _literals(rows: list[tuple[InputFact, ...]]) -> dict[int, list[str]]:
     """Values that arguments other than tensors must have. A size, which differs from shape to shape, may be any."""
-    found = {}
+    literals = {}
     for index, facts in enumerate(zip(*rows, strict=False)):
         texts = list(dict.fromkeys(fact.literal for fact in facts if fact.literal))
         is_size = facts[0].kind == "int" and len(texts) > 1
         if (texts and not is_size) or facts[0].kind == "other":
-            found[index] = texts
-    return found
+            literals[index] = texts
+    return literals
 
 
 def _device(source: str) -> str:

@@ -74,13 +74,13 @@ class DropIn:
         return state
 
     def __setstate__(self, state: Any) -> None:
-        kept = None
+        bridge_state = None
         if isinstance(state, dict):
             state = dict(state)
-            kept = state.pop(_KEY, None)
+            bridge_state = state.pop(_KEY, None)
         super().__setstate__(state)  # type: ignore[misc]
-        if kept is not None:
-            object.__setattr__(self, _KEY, Bridge(self.finished, self, *kept))
+        if bridge_state is not None:
+            object.__setattr__(self, _KEY, Bridge(self.finished, self, *bridge_state))
 
 
 def drop_in_module(finished: Finished) -> Callable[[type], type]:
@@ -116,22 +116,22 @@ def drop_in_module(finished: Finished) -> Callable[[type], type]:
             bridge.take_state()
         return result if type(result) is torch.Tensor else packing.pack(result)
 
-    def decorated(made: Any) -> type:
-        made.finished, made.forward = finished, fast
-        made.__init__.__signature__ = inspect.signature(model.__init__)
-        return made  # type: ignore[no-any-return]
+    def decorated(drop_in_class: Any) -> type:
+        drop_in_class.finished, drop_in_class.forward = finished, fast
+        drop_in_class.__init__.__signature__ = inspect.signature(model.__init__)
+        return drop_in_class  # type: ignore[no-any-return]
 
     return decorated
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(first: Any, second: Any) -> bool:
     """Whether two sets of constructor arguments say the same."""
-    if isinstance(one, torch.Tensor):
-        return isinstance(other, torch.Tensor) and one.dtype == other.dtype and torch.equal(one, other)
-    if type(one) is not type(other):
+    if isinstance(first, torch.Tensor):
+        return isinstance(second, torch.Tensor) and first.dtype == second.dtype and torch.equal(first, second)
+    if type(first) is not type(second):
         return False
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(_same(one[key], other[key]) for key in one)
-    if isinstance(one, list | tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return bool(one == other)
+    if isinstance(first, dict):
+        return list(first) == list(second) and all(_same(first[key], second[key]) for key in first)
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(map(_same, first, second))
+    return bool(first == second)

@@ -34,11 +34,11 @@ def differentiable(kernel: Call, backward: Call, reference: Call) -> Call:
             given = [value for value, is_floating in zip(cotangents, ctx.floating, strict=True) if is_floating]
             floating = [index for index, value in enumerate(inputs) if is_differentiable(value)]
             if torch.is_grad_enabled():
-                found = recomputed(reference, inputs, floating, given)
+                grads = recomputed(reference, inputs, floating, given)
             else:
                 answer = backward(*inputs, *given)
-                found = list(answer) if isinstance(answer, tuple | list) else [answer]
-            by_input = dict(zip(floating, found, strict=True))
+                grads = list(answer) if isinstance(answer, tuple | list) else [answer]
+            by_input = dict(zip(floating, grads, strict=True))
             return tuple(by_input.get(index) if ctx.needs_input_grad[index] else None for index in range(len(inputs)))
 
     call: Call = Kernel.apply
@@ -63,10 +63,12 @@ def recomputed(reference: Call, inputs: list[Any], floating: list[int], cotangen
         for value, weight in zip(filter(is_differentiable, results), cotangents, strict=True)
         if value.requires_grad
     ]
-    wanted = [index for index in floating if taken[index].requires_grad]
-    if not pairs or not wanted:
+    required = [index for index in floating if taken[index].requires_grad]
+    if not pairs or not required:
         return [None] * len(floating)
     ends, weights = zip(*pairs, strict=True)
-    found = torch.autograd.grad(ends, [taken[index] for index in wanted], weights, create_graph=True, allow_unused=True)
-    by_input = dict(zip(wanted, found, strict=True))
+    grads = torch.autograd.grad(
+        ends, [taken[index] for index in required], weights, create_graph=True, allow_unused=True
+    )
+    by_input = dict(zip(required, grads, strict=True))
     return [by_input.get(index) for index in floating]

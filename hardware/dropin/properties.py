@@ -35,8 +35,8 @@ def module_of(side: Side) -> Any:
 def outputs(side: Side) -> Any:
     """Several calls; results are packed alike."""
     with torch.no_grad():
-        found = [side.call(*side.again()) for _ in range(3)]
-    return [*found, str(_pytree.tree_structure(found[-1]))]
+        results = [side.call(*side.again()) for _ in range(3)]
+    return [*results, str(_pytree.tree_structure(results[-1]))]
 
 
 def state(side: Side) -> Any:
@@ -60,8 +60,8 @@ def state_dict(side: Side) -> Any:
     module = module_of(side)
     with torch.no_grad():
         side.call(*side.again())
-    kinds = [[name, type(one).__name__, one.requires_grad] for name, one in module.named_parameters()]
-    buffers = [[name, type(one).__name__] for name, one in module.named_buffers()]
+    kinds = [[name, type(parameter).__name__, parameter.requires_grad] for name, parameter in module.named_parameters()]
+    buffers = [[name, type(buffer).__name__] for name, buffer in module.named_buffers()]
     values = module.state_dict()
     report = module.load_state_dict({key: value * 1 for key, value in values.items()}, strict=True)
     missing = module.load_state_dict({}, strict=False).missing_keys
@@ -73,8 +73,8 @@ def loaded(side: Side) -> Any:
     module = module_of(side)
     with torch.no_grad():
         side.call(*side.again())
-        for one in module.parameters():
-            one.mul_(0.5)
+        for parameter in module.parameters():
+            parameter.mul_(0.5)
         first = side.call(*side.again())
         values = {key: value * 0.5 if is_floating(value) else value for key, value in module.state_dict().items()}
         module.load_state_dict(values)
@@ -99,38 +99,38 @@ def to(dtype: torch.dtype) -> Callable[[Side], Any]:
 
 def modes(side: Side) -> Any:
     """``eval``, ``train``, and one part in another mode than the rest."""
-    module, found = module_of(side), []
+    module, results = module_of(side), []
     with torch.no_grad():
         for part, mode in ((module, False), (module, True), (list(module.modules())[-1], False)):
             part.train(mode)
-            found.append(side.call(*side.again()))
-    return [found, [one.training for one in module.modules()]]
+            results.append(side.call(*side.again()))
+    return [results, [submodule.training for submodule in module.modules()]]
 
 
 def settings(side: Side) -> Any:
     """Numbers that the user changes after construction, and a part that is replaced."""
-    module, found = module_of(side), []
+    module, results = module_of(side), []
     with torch.no_grad():
         side.call(*side.again())
         for part in module.modules():
             for key in ("eps", "negative_slope", "momentum"):
                 if isinstance(getattr(part, key, None), float):
                     setattr(part, key, 0.25)
-                    found.append(side.call(*side.again()))
+                    results.append(side.call(*side.again()))
         for name, part in list(module.named_children())[-1:]:
             setattr(module, name, torch.nn.Identity() if not list(part.parameters()) else copy.deepcopy(part))
-            found.append(side.call(*side.again()))
-    return found
+            results.append(side.call(*side.again()))
+    return results
 
 
 def deepcopied(side: Side) -> Any:
     """A copy computes the same and shares nothing; it follows its own weights."""
     with torch.no_grad():
         side.call(*side.again())
-        other = copy.deepcopy(side.call)
-        for one in other.parameters() if side.is_module else ():
-            one.mul_(0.5)
-        return [other(*side.again()), side.call(*side.again()), kept(other)]
+        duplicate = copy.deepcopy(side.call)
+        for parameter in duplicate.parameters() if side.is_module else ():
+            parameter.mul_(0.5)
+        return [duplicate(*side.again()), side.call(*side.again()), kept(duplicate)]
 
 
 def pickled(side: Side) -> Any:
@@ -139,8 +139,8 @@ def pickled(side: Side) -> Any:
         side.call(*side.again())
         stream = io.BytesIO()
         torch.save(side.call, stream)
-        other = side.reimported(stream.getvalue())
-        return [other(*side.again()), kept(other)]
+        unpickled = side.reimported(stream.getvalue())
+        return [unpickled(*side.again()), kept(unpickled)]
 
 
 def compiled(side: Side) -> Any:
@@ -186,38 +186,38 @@ def hooks(side: Side) -> Any:
     """Forward hooks, before and behind, on the whole and on its parts; backward hooks."""
     module, calls = module_of(side), []
     inputs, sources = side.followed()
-    module.register_forward_pre_hook(lambda one, given: tuple(mapped(v, lambda leaf: leaf * 1) for v in given))
-    module.register_forward_hook(lambda one, given, result: mapped(result, lambda leaf: leaf * 2))
+    module.register_forward_pre_hook(lambda owner, given: tuple(mapped(v, lambda leaf: leaf * 1) for v in given))
+    module.register_forward_hook(lambda owner, given, result: mapped(result, lambda leaf: leaf * 2))
     with torch.no_grad():
-        found = [side.call(*side.again())]
+        results = [side.call(*side.again())]
     for part in list(module.children())[:1]:
-        part.register_forward_hook(lambda one, given, result: mapped(result, lambda leaf: leaf * 0.5))
+        part.register_forward_hook(lambda owner, given, result: mapped(result, lambda leaf: leaf * 0.5))
         with torch.no_grad():
-            found.append(side.call(*side.again()))
-    module.register_full_backward_hook(lambda one, before, behind: calls.append(len(behind)))
+            results.append(side.call(*side.again()))
+    module.register_full_backward_hook(lambda owner, before, behind: calls.append(len(behind)))
     backward(side.call(*inputs))
-    return [found, calls, gradients(sources)]
+    return [results, calls, gradients(sources)]
 
 
 def threads(side: Side) -> Any:
     """Several threads at once."""
     if side.has_state:
         raise NotApplicable("its calls depend on their order")
-    found: list[Any] = [None] * 4
-    barrier = threading.Barrier(len(found))
+    results: list[Any] = [None] * 4
+    barrier = threading.Barrier(len(results))
 
     def call(index: int) -> None:
         inputs = side.changed(lambda leaf: leaf * (1 + index / 4))
         barrier.wait()
         with torch.no_grad():
-            found[index] = [side.call(*inputs) for _ in range(3)][-1]
+            results[index] = [side.call(*inputs) for _ in range(3)][-1]
 
-    started = [threading.Thread(target=call, args=(index,)) for index in range(len(found))]
+    started = [threading.Thread(target=call, args=(index,)) for index in range(len(results))]
     for thread in started:
         thread.start()
     for thread in started:
         thread.join()
-    return found
+    return results
 
 
 def empty(side: Side) -> Any:
@@ -236,16 +236,18 @@ def strided(side: Side) -> Any:
         return leaf.transpose(0, -1).contiguous().transpose(0, -1) if leaf.ndim > 1 else leaf.repeat_interleave(2)[::2]
 
     with torch.no_grad():
-        found = [side.call(*[mapped(value, spread) for value in side.again()])]
-        return [*found, side.call(*side.changed(lambda leaf: torch._neg_view(leaf.clone())))]
+        results = [side.call(*[mapped(value, spread) for value in side.again()])]
+        return [*results, side.call(*side.changed(lambda leaf: torch._neg_view(leaf.clone())))]
 
 
 def inference(side: Side) -> Any:
     """In inference mode, and after it."""
     with torch.inference_mode():
-        found = [one.clone() for one in leaves(side.call(*side.again())) if isinstance(one, torch.Tensor)]
-        is_inference = [one.is_inference() for one in leaves(side.call(*side.again())) if isinstance(one, torch.Tensor)]
-    return [found, is_inference, first(side)]
+        results = [leaf.clone() for leaf in leaves(side.call(*side.again())) if isinstance(leaf, torch.Tensor)]
+        is_inference = [
+            leaf.is_inference() for leaf in leaves(side.call(*side.again())) if isinstance(leaf, torch.Tensor)
+        ]
+    return [results, is_inference, first(side)]
 
 
 def mapped_over(side: Side) -> Any:
@@ -261,7 +263,7 @@ def functional(side: Side) -> Any:
     module = module_of(side)
     with torch.no_grad():
         side.call(*side.again())
-        weights = {name: one * 0.5 for name, one in module.named_parameters()}
+        weights = {name: parameter * 0.5 for name, parameter in module.named_parameters()}
         return [torch.func.functional_call(module, weights, tuple(side.again())), side.call(*side.again())]
 
 
@@ -269,7 +271,7 @@ def forward_mode(side: Side) -> Any:
     """Forward-mode derivatives."""
     with forward_ad.dual_level():
         result = side.call(*side.changed(lambda leaf: forward_ad.make_dual(leaf, torch.ones_like(leaf))))
-        return [list(forward_ad.unpack_dual(one)) for one in leaves(result) if is_floating(one)]
+        return [list(forward_ad.unpack_dual(leaf)) for leaf in leaves(result) if is_floating(leaf)]
 
 
 def keywords(side: Side) -> Any:
@@ -305,12 +307,12 @@ def graphed(side: Side) -> Any:
         recorded = torch.cuda.CUDAGraph()
         with torch.cuda.graph(recorded):
             result = side.call(*inputs)
-        for leaf, other in zip(leaves(inputs), leaves(side.changed(lambda leaf: leaf * 0.5)), strict=True):
+        for leaf, replacement in zip(leaves(inputs), leaves(side.changed(lambda leaf: leaf * 0.5)), strict=True):
             if isinstance(leaf, torch.Tensor):
-                leaf.copy_(other)
+                leaf.copy_(replacement)
         recorded.replay()
         torch.cuda.synchronize()
-    return [one.clone() for one in leaves(result)]
+    return [output.clone() for output in leaves(result)]
 
 
 def elsewhere(side: Side) -> Any:

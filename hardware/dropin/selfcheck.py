@@ -126,8 +126,8 @@ class Carried:
 
     def tolerance(self, expected: Any) -> float:
         """What is allowed: the type's, or several times what the judge or the problem allows, if that is more."""
-        asked = getattr(self._reference, "tolerance", None)
-        own = asked if isinstance(asked, int | float) else max(asked.values(), default=0.0) if asked else 0.0
+        stated = getattr(self._reference, "tolerance", None)
+        own = stated if isinstance(stated, int | float) else max(stated.values(), default=0.0) if stated else 0.0
         least = TOLERANCES.get(getattr(expected, "dtype", None), 1e-4 if isinstance(expected, float) else 0.0)
         return max(least, 4 * (self._searched["bound"] or 0.0), 2 * own) if least else 0.0
 
@@ -150,7 +150,7 @@ class Carried:
             for _ in range(ROUNDS):
                 for name, call in calls.items():
                     rounds[name].append(self._seconds(call, inputs, counts[name]) * 1000)
-        medians = {name: statistics.median(found) for name, found in rounds.items()}
+        medians = {name: statistics.median(samples) for name, samples in rounds.items()}
         return {"times_ms": medians, "rounds_ms": rounds, **({"not_timed": missing} if missing else {})}
 
     def _seconds(self, call: Callable[..., Any], inputs: list[Any], count: int) -> float:
@@ -169,22 +169,24 @@ def states_of(reference: Any, drop_in: Any) -> Iterator[tuple[str, Any, Any]]:
     """Everything that two modules keep: parameters, buffers, numbers."""
     if not isinstance(reference, torch.nn.Module):
         return
-    for (path, one), (_, other) in zip(reference.named_modules(), drop_in.named_modules(), strict=True):
-        kept = {**one.__dict__, **one._parameters, **one._buffers}
-        for key, expected in kept.items():
+    for (path, reference_part), (_, drop_in_part) in zip(
+        reference.named_modules(), drop_in.named_modules(), strict=True
+    ):
+        values = {**reference_part.__dict__, **reference_part._parameters, **reference_part._buffers}
+        for key, expected in values.items():
             if isinstance(expected, torch.Tensor | bool | int | float) and key != "training":
-                yield f"state {path}.{key}".replace(" .", " "), expected, getattr(other, key, None)
+                yield f"state {path}.{key}".replace(" .", " "), expected, getattr(drop_in_part, key, None)
 
 
 def _named(kind: str, expected: list[Any], answers: list[Any]) -> Iterator[tuple[str, Any, Any]]:
-    for index, (one, other) in enumerate(zip(leaves(expected), leaves(answers), strict=True)):
-        if isinstance(one, torch.Tensor):
-            yield f"{kind} {index}", one, other
+    for index, (expected_leaf, answer_leaf) in enumerate(zip(leaves(expected), leaves(answers), strict=True)):
+        if isinstance(expected_leaf, torch.Tensor):
+            yield f"{kind} {index}", expected_leaf, answer_leaf
 
 
 def _gradients(reference: Any, drop_in: Any, inputs: list[Any]) -> Iterator[tuple[str, Any, Any]]:
     """Gradients of a random sum of the outputs; none where the reference has none."""
-    found = []
+    grads = []
     for call in (reference, drop_in):
         taken = copied(inputs)
         followed = [leaf for leaf in leaves(taken) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()]
@@ -192,18 +194,24 @@ def _gradients(reference: Any, drop_in: Any, inputs: list[Any]) -> Iterator[tupl
             leaf.requires_grad_()
         try:
             with torch.enable_grad():
-                ends = [one for one in leaves(call(*taken)) if isinstance(one, torch.Tensor) and one.requires_grad]
+                ends = [
+                    output
+                    for output in leaves(call(*taken))
+                    if isinstance(output, torch.Tensor) and output.requires_grad
+                ]
                 generator = torch.Generator().manual_seed(1)
-                sums = [(one * torch.randn(one.shape, generator=generator).to(one)).sum() for one in ends]
+                sums = [(end * torch.randn(end.shape, generator=generator).to(end)).sum() for end in ends]
                 if sums:
-                    torch.stack([one.abs() if one.is_complex() else one.double() for one in sums]).sum().backward()
+                    torch.stack(
+                        [total.abs() if total.is_complex() else total.double() for total in sums]
+                    ).sum().backward()
         except RuntimeError:
             if call is reference:
                 return
             raise
         weights = list(call.parameters()) if isinstance(call, torch.nn.Module) else []
-        found.append([leaf.grad for leaf in (*followed, *weights)])
-    for index, (expected, answer) in enumerate(zip(*found, strict=True)):
+        grads.append([leaf.grad for leaf in (*followed, *weights)])
+    for index, (expected, answer) in enumerate(zip(*grads, strict=True)):
         if expected is not None:
             yield f"gradient {index}", expected, answer
 
@@ -219,10 +227,10 @@ def error_of(expected: Any, answer: Any) -> float:
     if not (expected.is_floating_point() or expected.is_complex()):
         return 0.0 if torch.equal(expected, answer) else math.inf
     wide = torch.complex128 if expected.is_complex() else torch.float64
-    one, other = expected.detach().to(wide), answer.detach().to(wide)
-    same = (one == other) | (one.isnan() & other.isnan())
-    scale = one.abs() + one[one.isfinite()].abs().square().mean().sqrt().nan_to_num()
-    errors = ((one - other).abs() / scale.clamp_min(1e-300)).masked_fill(same, 0.0)
+    expected_wide, answer_wide = expected.detach().to(wide), answer.detach().to(wide)
+    same = (expected_wide == answer_wide) | (expected_wide.isnan() & answer_wide.isnan())
+    scale = expected_wide.abs() + expected_wide[expected_wide.isfinite()].abs().square().mean().sqrt().nan_to_num()
+    errors = ((expected_wide - answer_wide).abs() / scale.clamp_min(1e-300)).masked_fill(same, 0.0)
     worst = float(errors.max()) if errors.numel() else 0.0
     return worst if worst == worst else math.inf
 

@@ -38,7 +38,9 @@ class Side:
     def followed(self) -> tuple[list[Any], list[torch.Tensor]]:
         """Inputs that require gradients, and all that do."""
         inputs = self.changed(lambda leaf: leaf.detach().clone().requires_grad_())
-        weights = [one for one in self.call.parameters() if one.requires_grad] if self.is_module else []
+        weights = (
+            [parameter for parameter in self.call.parameters() if parameter.requires_grad] if self.is_module else []
+        )
         return inputs, [*filter(is_floating, leaves(inputs)), *weights]
 
 

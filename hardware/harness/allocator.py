@@ -43,10 +43,10 @@ def _built(pool: Pool, folder: Path) -> Path:
         return library
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        made = Path(scratch, library.name)
-        command = [compiler.path, *FLAGS, str(SOURCE), "-o", str(made), "-ldl"]
+        output = Path(scratch, library.name)
+        command = [compiler.path, *FLAGS, str(SOURCE), "-o", str(output), "-ldl"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
         if done.returncode != 0:
             raise PoolError(f"{compiler} cannot build {SOURCE.name}: {(done.stderr.splitlines() or ['no output'])[0]}")
-        made.replace(library)
+        output.replace(library)
     return library

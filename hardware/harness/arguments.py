@@ -54,12 +54,12 @@ class Values(Schema, frozen=True, kw_only=True):
 
 def specs_of(values: Iterable[Value]) -> list[TensorSpec]:
     """Every tensor description in ``values``, depth first."""
-    found: list[TensorSpec] = []
+    specs: list[TensorSpec] = []
     for value in values:
         if isinstance(value, TensorSpec):
-            found.append(value)
+            specs.append(value)
         elif isinstance(value, Sequence):
-            found += specs_of(value.items)
+            specs += specs_of(value.items)
         elif isinstance(value, Mapping):
-            found += specs_of(value.items.values())
-    return found
+            specs += specs_of(value.items.values())
+    return specs

@@ -27,8 +27,8 @@ class BackgroundLoad:
         before, now = self._before, self._now()
         if before is None or now is None or now[0] <= before[0]:
             return 0.0
-        whole, busy, own = (after - earlier for after, earlier in zip(now, before, strict=True))
-        return min(1.0, max(0.0, (busy - own) / whole))
+        total, busy, own = (after - earlier for after, earlier in zip(now, before, strict=True))
+        return min(1.0, max(0.0, (busy - own) / total))
 
     def cores(self) -> float:
         """How many of our cores others have kept busy so far; 0 where unknown."""
@@ -36,15 +36,15 @@ class BackgroundLoad:
 
     def _now(self) -> tuple[float, float, float] | None:
         """Ticks of our cores, those with work, and those of our own work; None where the system does not say."""
-        wanted = {f"cpu{core}" for core in _cores()}
+        names = {f"cpu{core}" for core in _cores()}
         try:
             lines = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
-            cores = [[int(field) for field in line[1:]][:_COUNTED] for line in lines if line and line[0] in wanted]
+            cores = [[int(field) for field in line[1:]][:_COUNTED] for line in lines if line and line[0] in names]
         except (OSError, ValueError):
             return None
         own = sum(os.times()[:2]) * _TICKS + sum(map(_ticks, self._own))
-        whole, idle = sum(map(sum, cores)), sum(core[index] for core in cores for index in _IDLE)
-        return float(whole), float(whole - idle), own
+        total, idle = sum(map(sum, cores)), sum(core[index] for core in cores for index in _IDLE)
+        return float(total), float(total - idle), own
 
 
 def _cores() -> set[int]:

@@ -34,12 +34,15 @@ def differentiated(forward: Callable[..., Any], backward: Callable[..., Any] | N
         sources = _sources(inputs)
         if backward is not None:
             outputs = values.leaves(forward(*inputs))
-            found = values.leaves(backward(*inputs, *cotangents))
+            gradients = values.leaves(backward(*inputs, *cotangents))
         else:
-            outputs, found = _through(forward, inputs, sources, cotangents)
-        if len(found) != len(sources):
-            raise TypeError(f"backward gives {len(found)} gradients, there are {len(sources)} floating inputs")
-        return [*outputs, *(_zeros_like(one) if g is None else g for one, g in zip(sources, found, strict=True))]
+            outputs, gradients = _through(forward, inputs, sources, cotangents)
+        if len(gradients) != len(sources):
+            raise TypeError(f"backward gives {len(gradients)} gradients, there are {len(sources)} floating inputs")
+        return [
+            *outputs,
+            *(_zeros_like(source) if g is None else g for source, g in zip(sources, gradients, strict=True)),
+        ]
 
     return call
 
@@ -48,9 +51,9 @@ def cotangents(outputs: Any, seed: int) -> tuple[torch.Tensor, ...]:
     """A random tensor for each floating one among ``outputs``, in main memory."""
     generator = torch.Generator().manual_seed((seed ^ _SALT) % 2**63)
     return tuple(
-        torch.randn(one.shape, generator=generator, dtype=torch.float64).to(one.dtype)
-        for one in values.leaves(outputs)
-        if _is_floating(one)
+        torch.randn(output.shape, generator=generator, dtype=torch.float64).to(output.dtype)
+        for output in values.leaves(outputs)
+        if _is_floating(output)
     )
 
 
@@ -61,14 +64,14 @@ def _through(
     with _enable_grad():
         followed = [_detach(source).requires_grad_() for source in sources]
         remaining = iter(followed)
-        outputs = values.leaves(forward(*values.mapped(inputs, lambda one: _taken(one, remaining))))
-        floating = [one for one in outputs if _is_floating(one)]
-        pairs = [(one, weight) for one, weight in zip(floating, given, strict=True) if one.requires_grad]
+        outputs = values.leaves(forward(*values.mapped(inputs, lambda leaf: _taken(leaf, remaining))))
+        floating = [output for output in outputs if _is_floating(output)]
+        pairs = [(output, weight) for output, weight in zip(floating, given, strict=True) if output.requires_grad]
         if not pairs:
             raise TypeError("no answer carries a gradient: make kernel differentiable, or define backward beside it")
         ends, weights = zip(*pairs, strict=True)
-        found = list(_grad(ends, followed, weights, allow_unused=True))
-    return [_detach(one) if isinstance(one, torch.Tensor) else one for one in outputs], found
+        gradients = list(_grad(ends, followed, weights, allow_unused=True))
+    return [_detach(output) if isinstance(output, torch.Tensor) else output for output in outputs], gradients
 
 
 def _taken(tensor: torch.Tensor, followed: Any) -> torch.Tensor:

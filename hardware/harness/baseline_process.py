@@ -52,13 +52,13 @@ class BaselineProcess:
         launcher: Launcher,
         cases: ReferenceProcess,
         problem: Problem,
-        wanted: Sequence[str],
+        baselines: Sequence[str],
         hardware: HardwareFacts,
     ) -> None:
         self._launcher = launcher
         self._cases = cases
         self._problem = problem
-        self._wanted = wanted
+        self._baseline_names = baselines
         self._hardware = hardware
         self._guard = asyncio.Lock()
         self._worker: Worker | None = None
@@ -199,7 +199,7 @@ class BaselineProcess:
             statuses: list[BaselineStatus] = []
             async with lease.shared():
                 await self._restart()
-                for name in self._wanted:
+                for name in self._baseline_names:
                     status = hopeless.get(name) or await self._build(name)
                     statuses.append(status)
                     if not (self._worker and self._worker.alive):
@@ -266,11 +266,11 @@ class BaselineProcess:
 
     async def _sample(self, rounds: int) -> None:
         timed = self._recorded or self._implementations
-        for one in timed:
-            await one.calibrate()
+        for baseline in timed:
+            await baseline.calibrate()
         for _ in range(rounds):
-            for one in timed:
-                await one.sample()
+            for baseline in timed:
+                await baseline.sample()
 
     async def _record_all(self, names: Sequence[str]) -> None:
         """Have the process record the calls of each baseline, as candidates' are; or note why they cannot be."""
@@ -279,11 +279,11 @@ class BaselineProcess:
         if case.is_large:
             self._not_replayed = "its inputs and outputs are too large to be recorded several times"
             return
-        wanted = calls_in_a_recording(case, self._hardware.l2_bytes)
-        supply = await self._cases.supplies.get(2 * wanted)
+        calls = calls_in_a_recording(case, self._hardware.l2_bytes)
+        supply = await self._cases.supplies.get(2 * calls)
         self.recorded_calls = len(await self._cases.timed_cases())
         if supply is not None:
-            self.recorded_calls = min(wanted, supply.sets // 2)
+            self.recorded_calls = min(calls, supply.sets // 2)
             message, file = laid(
                 supply, halves(supply, self.recorded_calls)[0], await self._cases.timed_state(), aliased=case.aliased
             )
@@ -304,12 +304,12 @@ class BaselineProcess:
 
     async def _look_closer(self, best: str, ns: float) -> None:
         """Time calls in a warm cache, and those of the best baseline on inputs that are whole only around each."""
-        for one in self._recorded:
-            warm = await self._replay(Time(calls=one.calls, name=one.name, form=WARM))
-            self.warm_ns[one.name] = warm.ns / one.calls
-        calls = next(one.calls for one in self._recorded if one.name == best)
+        for baseline in self._recorded:
+            warm = await self._replay(Time(calls=baseline.calls, name=baseline.name, form=WARM))
+            self.warm_ns[baseline.name] = warm.ns / baseline.calls
+        calls = next(recording.calls for recording in self._recorded if recording.name == best)
         timed = [await self._replay(Time(calls=calls, name=best, form=APART)) for _ in range(QUICK_SAMPLES)]
-        apart = [one.ns / calls for one in timed]
+        apart = [batch.ns / calls for batch in timed]
         self.apart_ns = max(0.0, median(apart) - ns)
 
     async def _look_from_outside(self, names: Sequence[str]) -> None:

@@ -78,13 +78,13 @@ def _described(outputs: list[Any]) -> Made:
         form = tuple(_form(*_key(column[0])) for column in columns)
         addresses = zip(*(map(_data_ptr, column) for column in columns), strict=True)
         return Made(forms=(form,), calls=tuple((0, *row) for row in addresses))
-    known: dict[Any, int] = {}
+    indices: dict[Any, int] = {}
     rows = []
     for output in outputs:
         leaves = values.leaves(output)
         key = tuple(map(_key, leaves))
-        rows.append((known.setdefault(key, len(known)), *map(_address, leaves)))
-    return Made(forms=tuple(tuple(_form(*one) for one in key) for key in known), calls=tuple(rows))
+        rows.append((indices.setdefault(key, len(indices)), *map(_address, leaves)))
+    return Made(forms=tuple(tuple(_form(*leaf_key) for leaf_key in key) for key in indices), calls=tuple(rows))
 
 
 _data_ptr, _is_contiguous, _numel = torch.Tensor.data_ptr, torch.Tensor.is_contiguous, torch.Tensor.numel

@@ -146,9 +146,9 @@ class _Candidate:
         # Read at once and backwards: a thread that still computes is caught with its work undone.
         slot.outputs = values.leaves(result)
         slot.probes = [probe(output, self._place) for output in slot.outputs]
-        kept = after_call(command.state, slot.inputs, self._model)
-        slot.outputs += kept
-        slot.probes += [probe(one, self._place) for one in kept]
+        state = after_call(command.state, slot.inputs, self._model)
+        slot.outputs += state
+        slot.probes += [probe(value, self._place) for value in state]
         self._slots[command.slot] = slot
         return Ran(
             outputs=tuple(describe(output, self._place) for output in slot.outputs),
@@ -199,8 +199,8 @@ class _Candidate:
 
     def dump(self, command: Dump, descriptors: list[int]) -> tuple[Dumped, Sequence[int]]:
         slot = self._slots[command.slot]
-        found = [probe(output, self._place) for output in slot.outputs]
-        changed = next((i for i, (now, then) in enumerate(zip(found, slot.probes, strict=True)) if now != then), -1)
+        probes = [probe(output, self._place) for output in slot.outputs]
+        changed = next((i for i, (now, then) in enumerate(zip(probes, slot.probes, strict=True)) if now != then), -1)
         return Dumped(changed=changed), (hand_over(slot.outputs, self._place),)
 
     def release(self, command: Release, descriptors: list[int]) -> Done:
@@ -317,13 +317,13 @@ def _mapped(described: Values, descriptors: list[int]) -> values.MappedFile:
 
 
 @contextlib.contextmanager
-def _poisoned(wanted: str) -> Iterator[None]:
+def _poisoned(kind: str) -> Iterator[None]:
     """While open, what torch or malloc hand out fresh is filled with a pattern instead of what lay there."""
-    if not wanted:
+    if not kind:
         yield
         return
     perturb, pattern = getattr(_libc, "mallopt", None), getattr(_libc, "ks_keep_pattern", None)
-    torch.use_deterministic_algorithms(wanted == "torch", warn_only=True)
+    torch.use_deterministic_algorithms(kind == "torch", warn_only=True)
     if perturb is not None:
         perturb(_M_PERTURB, _PERTURB)
     if pattern is not None:

@@ -33,9 +33,9 @@ def build_model(module: Any, setup: Sequence[Any]) -> torch.nn.Module:
         raise Refused("the file defines no class `ModelNew(nn.Module)`", kind="load")
     model: torch.nn.Module = attempt(lambda: make(*arguments).to(tensor_placement.here().device), "load")
     attempt(lambda: model.load_state_dict(weights, strict=True), "load")
-    for name, one in held(model).items():
-        if one.kind == NOT_PERSISTENT and isinstance(beside.get(name), torch.Tensor):
-            _load(name, one, beside[name])
+    for name, member in held(model).items():
+        if member.kind == NOT_PERSISTENT and isinstance(beside.get(name), torch.Tensor):
+            _load(name, member, beside[name])
     return model
 
 
@@ -122,25 +122,25 @@ class CandidateState:
     def _has(self, name: str) -> bool:
         return name in self._weights or name in self._beside
 
-    def _given(self, whole: str) -> Any:
-        return self._unpacked(self._weights[whole] if whole in self._weights else self._beside[whole])
+    def _given(self, name: str) -> Any:
+        return self._unpacked(self._weights[name] if name in self._weights else self._beside[name])
 
     def _unpacked(self, item: Any) -> Any:
         return values.unpack(Values(items=(item,), size=self._setup.size), self._source)[0]
 
 
-def _load(name: str, one: Held, value: torch.Tensor) -> None:
-    if one.value is None or one.value.shape != value.shape:
-        shape = None if one.value is None else list(one.value.shape)
+def _load(name: str, buffer: Held, value: torch.Tensor) -> None:
+    if buffer.value is None or buffer.value.shape != value.shape:
+        shape = None if buffer.value is None else list(buffer.value.shape)
         raise Refused(f"buffer {name} of ModelNew is {shape}, the reference's {list(value.shape)}", kind="load")
-    _copy(one.value, value)
+    _copy(buffer.value, value)
 
 
 def _difference(message: str, start: Any, now: Any) -> StateChecked:
     before, after = values.leaves([start])[0], values.leaves([now])[0]
     if isinstance(before, torch.Tensor) and isinstance(after, torch.Tensor) and before.shape == after.shape:
-        where = (before != after).flatten().nonzero().flatten()
-        index = int(where[0]) if where.numel() else 0
+        indices = (before != after).flatten().nonzero().flatten()
+        index = int(indices[0]) if indices.numel() else 0
         element = f"element {index}: " if before.numel() > 1 else ""
         before, after = before.flatten()[index].item(), after.flatten()[index].item()
         message = f"{message}: {element}{after!r} instead of {before!r}"

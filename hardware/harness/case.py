@@ -39,7 +39,7 @@ class Case:
     @property
     def returned_bytes(self) -> int:
         """Bytes of the tensors that a call returns or leaves."""
-        return sum(bytes_of(one.shape, one.dtype) for one in self.outputs if one.dtype)
+        return sum(bytes_of(output.shape, output.dtype) for output in self.outputs if output.dtype)
 
     @property
     def is_large(self) -> bool:
@@ -49,7 +49,9 @@ class Case:
     @property
     def form(self) -> tuple[Output, ...]:
         """Outputs as the reference has them, and the state that it leaves."""
-        return tuple(Output(kind=one.kind, type_name="", dtype=one.dtype, shape=one.shape) for one in self.outputs)
+        return tuple(
+            Output(kind=output.kind, type_name="", dtype=output.dtype, shape=output.shape) for output in self.outputs
+        )
 
     @property
     def when(self) -> str:

@@ -58,8 +58,8 @@ class Channel:
             except BlockingIOError:
                 await self._ready(write=False)
         kinds = (socket.SOL_SOCKET, socket.SCM_CREDENTIALS)
-        found = [_CREDENTIALS.unpack(data)[0] for level, kind, data in ancillary if (level, kind) == kinds]
-        return found[0] if found else 0
+        pids = [_CREDENTIALS.unpack(data)[0] for level, kind, data in ancillary if (level, kind) == kinds]
+        return pids[0] if pids else 0
 
     async def receive(self, kind: type[T] | Any) -> tuple[T, list[int]]:
         """Receive one message and its descriptors, which the caller closes.

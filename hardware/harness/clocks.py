@@ -169,8 +169,10 @@ class Said:
         if work is None:
             return None
         # Untimed calls before the batch may be honest ones.
-        known = [(one.work_ns - one.warm * work) / one.calls for one in self.short if one.work_ns is not None]
-        return None if not known else work > WORK_SHARE * median(known)
+        short_work = [
+            (batch.work_ns - batch.warm * work) / batch.calls for batch in self.short if batch.work_ns is not None
+        ]
+        return None if not short_work else work > WORK_SHARE * median(short_work)
 
 
 async def by_all(ask: interleaved.Ask, command: Time, pid: int) -> Batch:
@@ -182,9 +184,9 @@ async def by_all(ask: interleaved.Ask, command: Time, pid: int) -> Batch:
     return Batch(command.calls, command.warm, timed, elapsed, work)
 
 
-def as_counted(one: Implementation) -> Time:
+def as_counted(implementation: Implementation) -> Time:
     """The command for a batch that is counted, to the last field: its process cannot tell what this one is for."""
-    return Time(calls=one.calls, warm=one.warm, name=one.name)
+    return Time(calls=implementation.calls, warm=implementation.warm, name=implementation.name)
 
 
 def agree(shown: int, elapsed: int) -> bool:
@@ -209,14 +211,14 @@ class Ballot:
         self.times = 1
         """The next batch is to be so many times as long as the first one."""
 
-    def count(self, said: Said, *, steady: bool) -> None:
+    def count(self, comparison: Said, *, steady: bool) -> None:
         """Count one try; ``steady``: an honest process's clock agreed with ours just then, where that was asked."""
         self.tries += 1
-        self._lies += said.found is Found.differs and (steady or not said.needs_steadiness)
-        self._beside += said.found is Found.agrees_beside
-        if said.clock_agrees:
+        self._lies += comparison.found is Found.differs and (steady or not comparison.needs_steadiness)
+        self._beside += comparison.found is Found.agrees_beside
+        if comparison.clock_agrees:
             self.times = 1
-        elif 2 * said.checked.elapsed_ns <= LONGEST_CHECK_NS:
+        elif 2 * comparison.checked.elapsed_ns <= LONGEST_CHECK_NS:
             self.times *= 2
 
     @property

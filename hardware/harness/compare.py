@@ -142,10 +142,10 @@ class Target:
         """Whether ``value`` everywhere would pass."""
         if self.kind != "tensor":
             return self.kind == "none" or self.accepts({"float": float, "int": int, "bool": bool}[self.kind](value))
-        whole = self._oracle.numel()
-        count = min(self._chunk, whole) // (2 if self._dtype.is_complex else 1)
+        elements = self._oracle.numel()
+        count = min(self._chunk, elements) // (2 if self._dtype.is_complex else 1)
         block = _flat(torch.full((count,), value, dtype=self._dtype, device=self._device), False)
-        return self._passes(block[: min(self._chunk, whole - begin)] for begin in range(0, whole, self._chunk))
+        return self._passes(block[: min(self._chunk, elements - begin)] for begin in range(0, elements, self._chunk))
 
     def accepts_first_row(self, *, everywhere: bool) -> bool:
         """Whether the first row would pass, where it belongs and zeros elsewhere, or ``everywhere``.
@@ -160,9 +160,9 @@ class Target:
         return self._passes(self._of_row(row, everywhere))
 
     def _of_row(self, row: torch.Tensor, everywhere: bool) -> Iterator[torch.Tensor]:
-        whole, length = self._oracle.numel(), row.numel()
-        for begin in range(0, whole, self._chunk):
-            index = torch.arange(begin, min(begin + self._chunk, whole), device=self._device)
+        elements, length = self._oracle.numel(), row.numel()
+        for begin in range(0, elements, self._chunk):
+            index = torch.arange(begin, min(begin + self._chunk, elements), device=self._device)
             chunk = row[index % length]
             yield chunk if everywhere else chunk.mul_(index < length)
 
@@ -204,18 +204,18 @@ class Target:
 
         Those behind one with an error of more than ``enough`` are not looked at.
         """
-        worst, where, begin = 0.0, 0, 0
+        worst, worst_index, begin = 0.0, 0, 0
         for chunk in chunks:
             errors = self._errors(chunk, begin)
             if errors.numel():
                 largest = float(errors.max())
                 if not largest <= worst:
                     index = int(torch.nan_to_num(errors, nan=math.inf).argmax())
-                    worst, where = (largest if math.isfinite(largest) else UNMEASURABLE), begin + index
+                    worst, worst_index = (largest if math.isfinite(largest) else UNMEASURABLE), begin + index
             if worst >= UNMEASURABLE or worst > enough:
                 break
             begin += chunk.numel()
-        return worst, where
+        return worst, worst_index
 
     def _errors(self, got: torch.Tensor, begin: int) -> torch.Tensor:
         end = begin + got.numel()
@@ -264,7 +264,7 @@ class Target:
         """Compare one output in ``file`` at ``position``; returns the result and where the next output begins."""
         if self.kind != "tensor":
             return self._compare_number(output, index, bound), position
-        error, where = self.error(self._read(file, position))
+        error, worst_index = self.error(self._read(file, position))
         ok = error <= bound
         result = Compared(
             ok=ok,
@@ -274,7 +274,7 @@ class Target:
             output=index,
             unwritten=0 if ok else sum(_untouched(chunk) for chunk in self._read(file, position)),
         )
-        return (result if ok else self._with_worst(result, file, position, where)), self.after(position)
+        return (result if ok else self._with_worst(result, file, position, worst_index)), self.after(position)
 
     def _compare_number(self, output: Output, index: int, bound: float) -> Compared:
         got = torch.tensor(
@@ -292,18 +292,18 @@ class Target:
             got=str(output.value),
         )
 
-    def _with_worst(self, result: Compared, file: Written, position: int, where: int) -> Compared:
+    def _with_worst(self, result: Compared, file: Written, position: int, worst_index: int) -> Compared:
         per_element = 2 if self._dtype.is_complex else 1
         width = self._dtype.itemsize // per_element
-        got = self._decode(file.few(position + where * width, width))
+        got = self._decode(file.few(position + worst_index * width, width))
         return Compared(
             ok=False,
             error=result.error,
             reference_error=result.reference_error,
             bound=result.bound,
             output=result.output,
-            element=_unravel(where // per_element, self.shape),
-            expected=_text(self._oracle[where]),
+            element=_unravel(worst_index // per_element, self.shape),
+            expected=_text(self._oracle[worst_index]),
             got=_text(got[0]) if got.numel() else "nothing",
             unwritten=result.unwritten,
         )

@@ -63,43 +63,46 @@ def _in_blocks(inputs: list[Any], kinds: tuple[str, ...], seed: int) -> list[Any
     extents = tuple(max(free, key=torch.Tensor.numel).shape)
     dim = next((dim for dim, extent in enumerate(extents) if extent >= len(kinds)), 0)
     split = [leaf for leaf in free if leaf.dim() > dim and leaf.shape[dim] == extents[dim]]
-    made = {id(leaf): leaf.clone() for leaf in split}
+    copies = {id(leaf): leaf.clone() for leaf in split}
     for index, kind in enumerate(kinds):
         begin, end = (extents[dim] * edge // len(kinds) for edge in (index, index + 1))
         block = [leaf.narrow(dim, begin, end - begin) for leaf in split]
         for leaf, part in zip(split, derive(block, kind, seed) or block, strict=True):
-            made[id(leaf)].narrow(dim, begin, end - begin).copy_(part)
-    return _replaced(inputs, made)
+            copies[id(leaf)].narrow(dim, begin, end - begin).copy_(part)
+    return _replaced(inputs, copies)
 
 
 def _derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
-    found = [leaf for leaf in values.leaves(inputs) if _is_free(leaf)]
+    leaves = [leaf for leaf in values.leaves(inputs) if _is_free(leaf)]
     if kind == STRIDED:
         odd = [leaf for leaf in values.leaves(inputs) if _is_floating(leaf)]
         gaps = random.Random(seed)
         return _replaced(inputs, {id(leaf): _strided(leaf, index, gaps) for index, leaf in enumerate(odd)})
-    if not found:
+    if not leaves:
         return None
-    generator = torch.Generator(found[0].device).manual_seed(seed)
+    generator = torch.Generator(leaves[0].device).manual_seed(seed)
     if kind == CENTRED:
-        return _replaced(inputs, _centred(found))
+        return _replaced(inputs, _centred(leaves))
     if kind == "shifted":
-        ranges = [_range_of(leaf) for leaf in found]
-        by = SHIFT * max(one.spread for one in ranges)
+        ranges = [_range_of(leaf) for leaf in leaves]
+        by = SHIFT * max(limits.spread for limits in ranges)
         return _replaced(
             inputs,
-            {id(leaf): _moved(leaf, by if one.most > 0 else -by) for leaf, one in zip(found, ranges, strict=True)},
+            {
+                id(leaf): _moved(leaf, by if limits.most > 0 else -by)
+                for leaf, limits in zip(leaves, ranges, strict=True)
+            },
         )
     if kind == "heavy_tailed":
-        return _replaced(inputs, {id(leaf): _led(_heavy_tailed(leaf), leaf, 1) for leaf in found})
-    found = [leaf for leaf in found if not _is_sorted(leaf)]
+        return _replaced(inputs, {id(leaf): _led(_heavy_tailed(leaf), leaf, 1) for leaf in leaves})
+    leaves = [leaf for leaf in leaves if not _is_sorted(leaf)]
     if kind == "ill_conditioned":
-        return _replaced(inputs, {id(leaf): _led(_ill_conditioned(leaf, generator), leaf, 2) for leaf in found})
-    largest = max(found, key=torch.Tensor.numel, default=None)
+        return _replaced(inputs, {id(leaf): _led(_ill_conditioned(leaf, generator), leaf, 2) for leaf in leaves})
+    largest = max(leaves, key=torch.Tensor.numel, default=None)
     if largest is None or largest.numel() < 2:
         return None
     if kind in _REDUCED:
-        alike = [leaf for leaf in found if leaf.shape == largest.shape]
+        alike = [leaf for leaf in leaves if leaf.shape == largest.shape]
         return _replaced(inputs, {id(leaf): _REDUCED[kind](leaf, _range_of(leaf), generator) for leaf in alike})
     return _replaced(inputs, {id(largest): _PLACED[kind](largest, generator)})
 
@@ -112,7 +115,7 @@ def _is_free(leaf: Any) -> bool:
     """Whether its values may be others: not if all of them are whole numbers, which then mean something."""
     if not _is_floating(leaf) or leaf.numel() == 0:
         return False
-    return any(not bool((one == one.round()).all()) for one in map(_finite, _parts_of(leaf)))
+    return any(not bool((part == part.round()).all()) for part in map(_finite, _parts_of(leaf)))
 
 
 def _is_sorted(tensor: torch.Tensor) -> bool:
@@ -165,10 +168,10 @@ def _parts_of(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
 
 def _by_parts(tensor: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
     """A tensor like ``tensor``, whose elements are changed one by one."""
-    made = torch.empty_like(tensor)
-    for part, source in zip(_parts_of(made), _parts_of(tensor), strict=True):
+    result = torch.empty_like(tensor)
+    for part, source in zip(_parts_of(result), _parts_of(tensor), strict=True):
         part.copy_(_as_before(change(source.double()), source))
-    return made
+    return result
 
 
 def _as_before(changed: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
@@ -182,10 +185,10 @@ def _moved(tensor: torch.Tensor, by: float) -> torch.Tensor:
     return _by_parts(tensor, lambda part: part + by)
 
 
-def _centred(found: list[torch.Tensor]) -> dict[int, torch.Tensor]:
+def _centred(leaves: list[torch.Tensor]) -> dict[int, torch.Tensor]:
     """Those without negative numbers, all moved by the mean of the largest: what they have in common stays."""
-    ranges = [(leaf, _range_of(leaf)) for leaf in found]
-    positive = [(leaf, one) for leaf, one in ranges if one.least >= 0]
+    ranges = [(leaf, _range_of(leaf)) for leaf in leaves]
+    positive = [(leaf, limits) for leaf, limits in ranges if limits.least >= 0]
     if not positive:
         return {}
     _, largest = max(positive, key=lambda pair: pair[0].numel())
@@ -193,12 +196,12 @@ def _centred(found: list[torch.Tensor]) -> dict[int, torch.Tensor]:
 
 
 def _heavy_tailed(tensor: torch.Tensor) -> torch.Tensor:
-    found = _range_of(tensor)
-    pivot = found.least if found.least >= 0 else found.most if found.most <= 0 else found.mean
+    limits = _range_of(tensor)
+    pivot = limits.least if limits.least >= 0 else limits.most if limits.most <= 0 else limits.mean
 
     def change(part: torch.Tensor) -> torch.Tensor:
-        distance = ((part - pivot) / found.spread).clamp_(-FARTHEST, FARTHEST)
-        return distance.mul_(TAIL).sinh_().mul_(found.spread / TAIL).add_(pivot)
+        distance = ((part - pivot) / limits.spread).clamp_(-FARTHEST, FARTHEST)
+        return distance.mul_(TAIL).sinh_().mul_(limits.spread / TAIL).add_(pivot)
 
     return _by_parts(tensor, change)
 
@@ -268,9 +271,9 @@ def _with_special(
 
 
 def _put(tensor: torch.Tensor, some: list[float], count: int, generator: torch.Generator) -> None:
-    where = torch.randint(0, tensor.numel(), (count,), generator=generator, device=tensor.device)
+    indices = torch.randint(0, tensor.numel(), (count,), generator=generator, device=tensor.device)
     numbers = torch.tensor(some, dtype=tensor.dtype, device=tensor.device)
-    tensor.view(-1)[where] = numbers.repeat(-(-count // len(some)))[:count]
+    tensor.view(-1)[indices] = numbers.repeat(-(-count // len(some)))[:count]
 
 
 _REDUCED = {DOMINATED: reductions.dominated, REPEATED: reductions.repeated}

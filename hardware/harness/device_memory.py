@@ -75,15 +75,15 @@ class Block:
         _check(done, "opening for access")
 
     @classmethod
-    def made(cls, size: int, device: int) -> "Block":
+    def allocate(cls, size: int, device: int) -> "Block":
         """A fresh one of at least ``size`` bytes on the device that this process knows by that number.
 
         Raises:
             OSError: the device has no room, or its driver cannot do it.
         """
-        handle, wanted = _c_uint64(), _properties(device)
+        handle, properties = _c_uint64(), _properties(device)
         _check(
-            cuda_driver().cuMemCreate(_byref(handle), _c_size_t(_rounded(size, device)), _byref(wanted), 0),
+            cuda_driver().cuMemCreate(_byref(handle), _c_size_t(_rounded(size, device)), _byref(properties), 0),
             "allocating",
         )
         return cls(int(handle.value), _rounded(size, device), device)
@@ -147,9 +147,12 @@ def _properties(device: int) -> _Properties:
 
 @functools.cache
 def _granularity(device: int) -> int:
-    found, wanted = _c_size_t(), _properties(device)
-    _check(cuda_driver().cuMemGetAllocationGranularity(_byref(found), _byref(wanted), 0), "asking for the page size")
-    return int(found.value)
+    granularity, properties = _c_size_t(), _properties(device)
+    _check(
+        cuda_driver().cuMemGetAllocationGranularity(_byref(granularity), _byref(properties), 0),
+        "asking for the page size",
+    )
+    return int(granularity.value)
 
 
 def _rounded(size: int, device: int) -> int:
@@ -163,6 +166,6 @@ def cuda_driver() -> Any:
     return ctypes.CDLL("libcuda.so.1")
 
 
-def _check(status: int, what: str) -> None:
+def _check(status: int, action: str) -> None:
     if status:
-        raise OSError(f"{what} device memory failed: CUDA driver error {status}")
+        raise OSError(f"{action} device memory failed: CUDA driver error {status}")

@@ -61,7 +61,7 @@ def called(subject: ReferenceProblem, problem: Open, inputs: list[Any], earlier:
     if not entries and all(leaf is None for leaf in outputs):
         raise Refused(f"{problem.name}.py: the reference returns nothing; return a tensor or a tuple of tensors")
     state = after_call(entries, taken, subject.module)
-    aliased = bool(entries) and _lie_in(outputs, [taken, _kept(subject)])
+    aliased = bool(entries) and _lie_in(outputs, [taken, _module_values(subject)])
     return Called(cloned(outputs) if entries else outputs, entries, state, aliased)
 
 
@@ -72,8 +72,8 @@ def facts_of(entries: Sequence[StateEntry]) -> tuple[StateFact, ...]:
 
 def copies(inputs: list[Any]) -> list[Any]:
     """``inputs`` with tensors of their own that lie in memory as these do."""
-    made: list[Any] = values.mapped(inputs, values.copied)
-    return made
+    copied: list[Any] = values.mapped(inputs, values.copied)
+    return copied
 
 
 def names_of(signature: tuple[str, ...], count: int) -> list[str]:
@@ -101,7 +101,7 @@ def _written(subject: ReferenceProblem, inputs: list[Any], taken: list[Any]) -> 
     ]
 
 
-def _kept(subject: ReferenceProblem) -> list[Any]:
+def _module_values(subject: ReferenceProblem) -> list[Any]:
     return [] if subject.module is None else [value for _, value in read(subject.module).values()]
 
 

@@ -38,11 +38,11 @@ class Fingerprints:
     def of(self, flat: torch.Tensor) -> Fingerprint:
         """That of ``flat``, a vector of bytes on this device that begins at a multiple of eight."""
         count = _numel(flat) // 8 * 8
-        words, found, whole = _view(flat[:count], _int64), 0, _ROWS * _COLUMNS
-        for begin in range(0, _numel(words), whole):
-            part = words[begin : begin + whole]
-            found = (found * self._step + self._of_part(part)) % _WRAP
-        return found, bytes(_cpu(flat[count:]).tolist())
+        words, digest, part_size = _view(flat[:count], _int64), 0, _ROWS * _COLUMNS
+        for begin in range(0, _numel(words), part_size):
+            part = words[begin : begin + part_size]
+            digest = (digest * self._step + self._of_part(part)) % _WRAP
+        return digest, bytes(_cpu(flat[count:]).tolist())
 
     def _of_part(self, part: torch.Tensor) -> int:
         rows = _numel(part) // _COLUMNS

@@ -91,7 +91,7 @@ def judge(slow: Sequence[Memoizes]) -> None:
         Memoizes: it keeps answers.
         HarnessError: the machine is too busy to tell.
     """
-    fastest, counted = min(one.unseen_ns for one in slow), max(one.seen_ns for one in slow)
+    fastest, counted = min(call.unseen_ns for call in slow), max(call.seen_ns for call in slow)
     if len(slow) >= TRIES and slow[-1].is_slow(fastest, counted):
         raise slow[-1]
     if len(slow) >= MOST_TRIES:

@@ -31,8 +31,8 @@ async def check_gradients(verification: "Verification") -> str:
     command = Differentiate(slot=0, inputs=case.inputs, followed=case.followed)
     try:
         ran, _ = await verification.untrusted.ask(command, Ran, (case.file,), case=case)
-    except Judged as found:
-        if found.verdict is Verdict.runtime_error:
+    except Judged as error:
+        if error.verdict is Verdict.runtime_error:
             return REFERENCE
         raise
     if ran.touched:
@@ -48,8 +48,8 @@ async def check_gradients(verification: "Verification") -> str:
 
 
 def _wrong(case: Case, result: Compared) -> Judged:
-    where = f"[{', '.join(map(str, result.element))}]" if result.element else ""
-    message = f"{case.labels[result.output]} is wrong: {where or 'it'} is {result.got}, expected {result.expected}"
+    subscript = f"[{', '.join(map(str, result.element))}]" if result.element else ""
+    message = f"{case.labels[result.output]} is wrong: {subscript or 'it'} is {result.got}, expected {result.expected}"
     if result.error < UNMEASURABLE:
         message += (
             f": error {result.error:.3g}, allowed {result.bound:.3g} (the reference's own is "

@@ -49,11 +49,11 @@ class NoGraph(Exception):
 
 def labels(inputs: Sequence[str], parameters: Sequence[str]) -> tuple[str, ...]:
     """What each number of :func:`followed` is, in words."""
-    found: list[str] = []
+    descriptions: list[str] = []
     for text, with_parameters in _STEPS:
         names = [*inputs, *parameters] if with_parameters else list(inputs)
-        found += [text.format(f"the gradient of {name}") for name in names]
-    return tuple(found)
+        descriptions += [text.format(f"the gradient of {name}") for name in names]
+    return tuple(descriptions)
 
 
 def followed(forward: Call, parameters: Mapping[str, torch.Tensor]) -> Call:
@@ -67,20 +67,20 @@ def followed(forward: Call, parameters: Mapping[str, torch.Tensor]) -> Call:
     def call(*arguments: Any) -> list[torch.Tensor]:
         *inputs, cotangents = arguments
         with _enable_grad(), _require_gradients(weights):
-            (one, sources), (other, others) = _taken(inputs), _taken(inputs, _changed)
-            ends, later = forward(*one), forward(*other)
+            (tracked, sources), (changed, changed_sources) = _taken(inputs), _taken(inputs, _changed)
+            ends, later = forward(*tracked), forward(*changed)
             _differentiate(ends, cotangents)
-            found = _gradients([*sources, *weights])
+            gradients = _gradients([*sources, *weights])
             _differentiate(later, cotangents)
-            found += _gradients(others)
-            _differentiate(forward(*one), cotangents)
-            found += _gradients([*sources, *weights])
+            gradients += _gradients(changed_sources)
+            _differentiate(forward(*tracked), cotangents)
+            gradients += _gradients([*sources, *weights])
             _forget(weights)
             fresh, sources = _taken(inputs)
             mixed = values.mapped(fresh, lambda leaf: leaf * _MIXED if _is_floating(leaf) else leaf)
             rest = sum((leaf.square().sum() for leaf in values.leaves(mixed) if _is_floating(leaf)), torch.zeros(()))
             _differentiate(forward(*mixed), cotangents, rest)
-            return found + _gradients([*sources, *weights])
+            return gradients + _gradients([*sources, *weights])
 
     return call
 
@@ -147,7 +147,11 @@ def parameters_of(model: Any) -> dict[str, torch.Tensor]:
     """What a module's gradients go to."""
     if not isinstance(model, torch.nn.Module):
         return {}
-    return {name: one for name, one in model.named_parameters() if one.requires_grad and one.is_floating_point()}
+    return {
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad and parameter.is_floating_point()
+    }
 
 
 def gradient_case(
@@ -185,7 +189,7 @@ def _case(
     )
     tolerance = read_tolerance(subject.tolerance)
     answers = zip(native, exact, zip(*moved, strict=True), strict=True)
-    targets = [Target(one, precise, tolerance, shaken) for one, precise, shaken in answers]
+    targets = [Target(answer, precise, tolerance, shaken) for answer, precise, shaken in answers]
     doubts = [doubt for target in targets if (doubt := target.doubt(may_be_nan=False))]
     if doubts:
         raise Refused(doubts[0])
@@ -194,9 +198,9 @@ def _case(
 
 def _names(subject: ReferenceProblem, inputs: list[Any]) -> list[str]:
     """A name for every floating tensor among the inputs."""
-    found: list[str] = []
+    names: list[str] = []
     for index, value in enumerate(inputs):
         name = subject.signature[index] if index < len(subject.signature) else f"input {index}"
         count = sum(map(_is_floating, values.leaves(value)))
-        found += [name] if isinstance(value, torch.Tensor) and count else [f"{name}[{i}]" for i in range(count)]
-    return found
+        names += [name] if isinstance(value, torch.Tensor) and count else [f"{name}[{i}]" for i in range(count)]
+    return names

@@ -58,9 +58,9 @@ def bases(sizes: Sizes, shapes: Sequence[str], *, large: bool = False) -> list[t
     """
     timed, *others = shapes
     small = [shape for shape in others if sizes[shape] <= SMALL_BYTES]
-    other = sorted(small, key=lambda shape: -sizes[shape]) or sorted(others, key=lambda shape: sizes[shape])
+    untimed = sorted(small, key=lambda shape: -sizes[shape]) or sorted(others, key=lambda shape: sizes[shape])
     larger = [] if large else [(timed, LARGER_KINDS)]
-    return [*((shape, HELD_OUT_KINDS) for shape in (*other[:1], timed)), *larger]
+    return [*((shape, HELD_OUT_KINDS) for shape in (*untimed[:1], timed)), *larger]
 
 
 def made_up(named: Mapping[str, Sizes], base: str, kind: str, size: int, seed: int) -> dict[str, int] | None:
@@ -79,7 +79,7 @@ def made_up(named: Mapping[str, Sizes], base: str, kind: str, size: int, seed: i
     if kind in LARGER_KINDS:
         return _larger(named, base, kind, size, groups, random.Random(seed))
     ratios = _ratios(named, base, groups) if kind == HELD_OUT_ALIKE else {}
-    common = {name: 1 if kind == HELD_OUT else math.gcd(_MOST_COMMON, *_known(named, name)) for name in groups}
+    common = {name: 1 if kind == HELD_OUT else math.gcd(_MOST_COMMON, *_named_values(named, name)) for name in groups}
     if kind == HELD_OUT_ALIKE and not ratios and set(common.values()) <= {1}:
         return None
     free = [name for name in groups if name not in ratios]
@@ -88,8 +88,8 @@ def made_up(named: Mapping[str, Sizes], base: str, kind: str, size: int, seed: i
     drawn = _drawn(free, named, base, common, size / MOST_BYTES, random.Random(seed))
     for name, of in ratios.items():
         drawn[name] = drawn.get(of, named[base][of]) * (named[base][name] // named[base][of])
-    found = {**named[base], **{twin: value for name, value in drawn.items() for twin in groups[name]}}
-    return found if all(found != dict(sizes) for sizes in named.values()) else None
+    candidate = {**named[base], **{twin: value for name, value in drawn.items() for twin in groups[name]}}
+    return candidate if all(candidate != dict(sizes) for sizes in named.values()) else None
 
 
 def _larger(
@@ -101,9 +101,9 @@ def _larger(
     names = [name for name in groups if name not in ratios.values()]
     candidates: dict[str, int] = {}
     for name in names[:1] if kind == LARGER_FIRST else names:
-        common = 1 if kind == LARGER else math.gcd(_MOST_COMMON, *_known(named, name))
+        common = 1 if kind == LARGER else math.gcd(_MOST_COMMON, *_named_values(named, name))
         step = math.lcm(common, named[base][ratios[name]]) if name in ratios else common
-        value = _grown(named[base][name], len(groups[name]), most, step, _known(named, name), draw)
+        value = _grown(named[base][name], len(groups[name]), most, step, _named_values(named, name), draw)
         candidates |= {name: value} if value else {}
     if not candidates:
         return None
@@ -111,18 +111,20 @@ def _larger(
     return {**named[base], **dict.fromkeys(groups[name], candidates[name])}
 
 
-def _grown(value: int, power: int, most: float, step: int, known: set[int], draw: random.Random) -> int:
-    """A multiple of ``step`` above ``value`` that is not known, odd if ``step`` is 1; 0: none.
+def _grown(value: int, power: int, most: float, step: int, named_values: set[int], draw: random.Random) -> int:
+    """A multiple of ``step`` above ``value`` that is not among ``named_values``, odd if ``step`` is 1; 0: none.
 
     Inputs grow by its ``power``-th power, and by ``most`` at most.
     """
     low = value * min(LEAST_FACTOR, most) ** (1 / power) / step
     high = int(value * most ** (1 / power)) // step
     for _ in range(_TRIES if high >= low else 0):
-        found = step * draw.randint(math.ceil(low), high)
-        if found in known or (step == 1 and (found % 2 == 0 or any(found % one == 0 for one in known if one > 1))):
+        multiple = step * draw.randint(math.ceil(low), high)
+        if multiple in named_values or (
+            step == 1 and (multiple % 2 == 0 or any(multiple % size == 0 for size in named_values if size > 1))
+        ):
             continue
-        return found
+        return multiple
     return 0
 
 
@@ -140,25 +142,25 @@ def _groups(named: Mapping[str, Sizes], base: str) -> dict[str, list[str]]:
     return {names[0]: names for names in groups.values()}
 
 
-def _known(named: Mapping[str, Sizes], name: str) -> set[int]:
+def _named_values(named: Mapping[str, Sizes], name: str) -> set[int]:
     return {sizes[name] for sizes in named.values() if name in sizes}
 
 
-def _pairs(named: Mapping[str, Sizes], one: str, other: str) -> list[tuple[int, int]]:
-    return [(sizes[one], sizes[other]) for sizes in named.values() if one in sizes and other in sizes]
+def _pairs(named: Mapping[str, Sizes], first: str, second: str) -> list[tuple[int, int]]:
+    return [(sizes[first], sizes[second]) for sizes in named.values() if first in sizes and second in sizes]
 
 
 def _ratios(named: Mapping[str, Sizes], base: str, groups: Mapping[str, list[str]]) -> dict[str, str]:
     """Sizes that are multiples of another one wherever both are named, smallest first, each with the largest such."""
-    found: dict[str, str] = {}
+    ratios: dict[str, str] = {}
     for name in sorted(groups, key=lambda name: named[base][name]):
-        for other in groups:
-            pairs = _pairs(named, name, other)
+        for divisor in groups:
+            pairs = _pairs(named, name, divisor)
             if not all(b > 0 and a % b == 0 for a, b in pairs) or not any(1 < b < a for a, b in pairs):
                 continue
-            if name not in found or named[base][other] > named[base][found[name]]:
-                found[name] = other
-    return found
+            if name not in ratios or named[base][divisor] > named[base][ratios[name]]:
+                ratios[name] = divisor
+    return ratios
 
 
 def _drawn(
@@ -171,18 +173,20 @@ def _drawn(
     drawn: dict[str, int] = {}
     for name in names:
         value = named[base][name]
-        wanted = max(LEAST_SIZE, int(value / excess)) if excess > 1 and value > LEAST_SIZE else value
-        above = [drawn[one] for one in drawn if all(a >= b for a, b in _pairs(named, name, one))]
-        below = [drawn[one] for one in drawn if all(a <= b for a, b in _pairs(named, name, one))]
-        found = _another(wanted, max(above, default=0), min(below, default=0), _known(named, name), common[name], draw)
-        if found:
-            drawn[name] = found
-            excess *= found / value
+        target = max(LEAST_SIZE, int(value / excess)) if excess > 1 and value > LEAST_SIZE else value
+        above = [drawn[size_name] for size_name in drawn if all(a >= b for a, b in _pairs(named, name, size_name))]
+        below = [drawn[size_name] for size_name in drawn if all(a <= b for a, b in _pairs(named, name, size_name))]
+        multiple = _another(
+            target, max(above, default=0), min(below, default=0), _named_values(named, name), common[name], draw
+        )
+        if multiple:
+            drawn[name] = multiple
+            excess *= multiple / value
     return drawn
 
 
-def _another(value: int, least: int, most: int, known: set[int], common: int, draw: random.Random) -> int:
-    """An odd multiple of ``common`` near below ``value`` that is not known, nor a multiple of those known; 0: none.
+def _another(value: int, least: int, most: int, named_values: set[int], common: int, draw: random.Random) -> int:
+    """An odd multiple of ``common`` near below ``value``, not among ``named_values`` nor a multiple of one; 0: none.
 
     It is at least ``least`` and, if that is not 0, at most ``most``.
     """
@@ -190,9 +194,9 @@ def _another(value: int, least: int, most: int, known: set[int], common: int, dr
     high = min(high, most) if most else high
     low = max(least, min(value, high) // 2) // common
     for _ in range(_TRIES if high >= common else 0):
-        found = common * ((draw.randint(min(max(low, 1), high // common), high // common) - 1) | 1)
-        if found < max(least, 2) or found in known:
+        multiple = common * ((draw.randint(min(max(low, 1), high // common), high // common) - 1) | 1)
+        if multiple < max(least, 2) or multiple in named_values:
             continue
-        if common > 1 or all(found % one for one in known if one > 1):
-            return found
+        if common > 1 or all(multiple % size for size in named_values if size > 1):
+            return multiple
     return 0

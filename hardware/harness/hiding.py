@@ -25,9 +25,9 @@ def hide_records(scratch: str) -> None:
     if not artifacts:
         return
     home = Path(artifacts).parent
-    kept = {name: os.open(home / name, os.O_PATH) for name in sorted(_shown(home, scratch))}
+    descriptors = {name: os.open(home / name, os.O_PATH) for name in sorted(_shown(home, scratch))}
     linux.mount_memory(str(home), _BYTES)
-    for name, opened in kept.items():
+    for name, opened in descriptors.items():
         Path(home, name).mkdir()
         linux.mount_again(f"/proc/self/fd/{opened}", str(home / name))
         os.close(opened)

@@ -25,12 +25,12 @@ class InputSetPool:
         self._cases = cases
         self._memory_bytes = memory_bytes
         self._supply: InputSets | None = None
-        self._wanted = self._renewed = 0
+        self._set_count = self._renewed = 0
         """How many sets the pool should have, and how often another one was drawn."""
         self._making = asyncio.Lock()
 
-    async def get(self, wanted: int = 0) -> InputSets | None:
-        """The pool, of about ``wanted`` sets the first time.
+    async def get(self, count: int = 0) -> InputSets | None:
+        """The pool, of about ``count`` sets the first time.
 
         None where input sets are too large for a pool, or differ in more than their numbers.
 
@@ -39,7 +39,7 @@ class InputSetPool:
         """
         main = (await self._cases.timed_cases())[0]
         async with self._making:
-            self._wanted = wanted or self._wanted
+            self._set_count = count or self._set_count
             if self._supply is None and not main.is_large:
                 self._supply = await self._drawn(main)
             return self._supply
@@ -57,7 +57,7 @@ class InputSetPool:
             os.close(supply.file)
 
     async def _drawn(self, main: Case) -> InputSets | None:
-        sets = sets_for(main.inputs.size, self._wanted, self._memory_bytes)
+        sets = sets_for(main.inputs.size, self._set_count, self._memory_bytes)
         if not sets:
             return None
         seeds = tuple(self._cases.seed(f"set {number} after {self._renewed}") for number in range(sets))
@@ -65,7 +65,7 @@ class InputSetPool:
         if len(drawn.seeds) < min(sets, LEAST_SETS):
             os.close(file)
             return None
-        outputs = sum(bytes_of(one.shape, one.dtype) for one in main.outputs if one.dtype)
+        outputs = sum(bytes_of(output.shape, output.dtype) for output in main.outputs if output.dtype)
         cases = await self._judged(main, drawn, file, judged_sets(len(drawn.seeds), drawn.stride, outputs))
         return InputSets(file, drawn.inputs, drawn.stride, len(drawn.seeds), outputs, cases)
 

@@ -63,13 +63,13 @@ def warm_sets(sets: int) -> int:
     return max(1, min(8, sets // 4))
 
 
-def sets_for(stride: int, wanted: int, memory: int) -> int:
-    """How many sets of ``stride`` bytes a pool has if ``wanted`` would be enough; 0: too large for one.
+def sets_for(stride: int, count: int, memory: int) -> int:
+    """How many sets of ``stride`` bytes a pool has if ``count`` would be enough; 0: too large for one.
 
     ``memory`` is the machine's, bytes.
     """
     most = min(MOST_SETS, min(POOL_BYTES, memory // 16) // max(stride, 1))
-    return min(most, max(wanted, LEAST_SETS)) if most >= LEAST_SETS else 0
+    return min(most, max(count, LEAST_SETS)) if most >= LEAST_SETS else 0
 
 
 def judged_sets(sets: int, stride: int, outputs: int) -> int:

@@ -117,8 +117,8 @@ def planned(
 
 def left_out(call: int) -> tuple[str, ...]:
     """Kinds for which the timed shape has no room; ``call`` as for :func:`planned`."""
-    asked = {part for kind in _at_timed_shape(call) for part in parts(kind)}
-    return tuple(kind for kind in KINDS if kind not in asked)
+    included = {part for kind in _at_timed_shape(call) for part in parts(kind)}
+    return tuple(kind for kind in KINDS if kind not in included)
 
 
 def _at_timed_shape(call: int, *, reduces: bool = False, decided: bool = True) -> list[str]:

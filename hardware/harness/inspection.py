@@ -18,8 +18,8 @@ KEPT_ENVIRONMENT = ("CUDA_HOME", "TRITON_LIBCUDA_PATH", "CC")
 
 def profilers_for(accelerator: Accelerator, home: Path) -> Profilers:
     """The profilers of one accelerator of this machine."""
-    kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
-    environment = {**kept, "CUDA_VISIBLE_DEVICES": accelerator.uuid, "PYTHONDONTWRITEBYTECODE": "1"}
+    inherited = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+    environment = {**inherited, "CUDA_VISIBLE_DEVICES": accelerator.uuid, "PYTHONDONTWRITEBYTECODE": "1"}
     return Profilers(Setting(environment, target=accelerator.target, cache=str(home / "triton")))
 
 

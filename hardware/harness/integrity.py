@@ -60,7 +60,7 @@ def _own_modules() -> list[tuple[str, types.ModuleType]]:
 
 def _inside(module: types.ModuleType) -> dict[str, tuple[int, ...]]:
     """What a function may be changed by without being replaced: identities of code and defaults, by qualified name."""
-    found: dict[str, tuple[int, ...]] = {}
+    identities: dict[str, tuple[int, ...]] = {}
     for key, value in vars(module).items():
         if getattr(value, "__module__", None) != module.__name__:
             continue
@@ -69,8 +69,8 @@ def _inside(module: types.ModuleType) -> dict[str, tuple[int, ...]]:
             function = getattr(member, "fget", None) or getattr(member, "__func__", member)
             if isinstance(function, types.FunctionType):
                 parts = (function, function.__code__, function.__defaults__, function.__kwdefaults__)
-                found[f"{key}.{name}".rstrip(".")] = tuple(map(id, parts))
-    return found
+                identities[f"{key}.{name}".rstrip(".")] = tuple(map(id, parts))
+    return identities
 
 
 def _copy(table: dict[str, Any]) -> dict[str, Any]:
@@ -100,9 +100,9 @@ def _state() -> dict[str, Any]:
 
 def _persisting() -> int:
     """What flushes between timed calls may not reach: inputs would lie in it from one call to the next."""
-    found = ctypes.c_size_t()
-    is_known = _get_limit is not None and _is_initialized() and _get_limit(ctypes.byref(found), _PERSISTING_L2) == 0
-    return found.value if is_known else 0
+    limit = ctypes.c_size_t()
+    is_known = _get_limit is not None and _is_initialized() and _get_limit(ctypes.byref(limit), _PERSISTING_L2) == 0
+    return limit.value if is_known else 0
 
 
 def _limit_of_driver() -> Callable[..., int] | None:

@@ -157,7 +157,7 @@ class Part:
 
     def samples(self, name: str) -> tuple[int, ...]:
         """Those of one implementation, nanoseconds."""
-        return next(one.samples_ns for one in self.series if one.name == name)
+        return next(series.samples_ns for series in self.series if series.name == name)
 
 
 async def hold(
@@ -198,7 +198,7 @@ def result(parts: Sequence[Part], *, on_processor: bool = True, table: Spreads |
     A time is the geometric mean over the processes of their medians: ratios of such times are the speedups. ``table``
     says how much ratios differ where that is not what is usual in the harness.
     """
-    names = [one.name for one in parts[0].series]
+    names = [series.name for series in parts[0].series]
     times = {name: _mean([median(part.samples(name)) for part in parts]) for name in names}
     baselines = [name for name in names if name != CANDIDATE]
     table = table or _table(on_processor, parts[0].measure)
@@ -233,17 +233,20 @@ def spread_of(ns: float, others: float = 0.0, table: Spreads = SPREADS) -> Sprea
 
 
 def _joined(name: str, parts: Sequence[Part]) -> Series:
-    calls = next(one.calls for one in parts[-1].series if one.name == name)
+    calls = next(series.calls for series in parts[-1].series if series.name == name)
     return Series(name=name, samples_ns=tuple(ns for part in parts for ns in part.samples(name)), calls=calls)
 
 
 def _expected(baseline: str, parts: Sequence[Part], spread: Spread) -> Interval:
-    found = [speedup(part.samples(baseline), part.samples(CANDIDATE)) for part in parts]
-    return in_a_new_run(found, spread.process, spread.run)
+    speedups = [speedup(part.samples(baseline), part.samples(CANDIDATE)) for part in parts]
+    return in_a_new_run(speedups, spread.process, spread.run)
 
 
 def _is_clear(implementations: list[Implementation], plan: Plan) -> bool:
     """Whether more rounds would say little more: they do not narrow what differs from process to process."""
     candidate = next(implementation for implementation in implementations if implementation.name == CANDIDATE)
-    best = min((one for one in implementations if one is not candidate), key=lambda one: one.median_ms)
+    best = min(
+        (implementation for implementation in implementations if implementation is not candidate),
+        key=lambda implementation: implementation.median_ms,
+    )
     return relative_width(speedup(best.samples, candidate.samples)) < plan.width

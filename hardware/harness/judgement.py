@@ -65,9 +65,9 @@ def ran_out_of_memory(printed: str) -> bool:
     return _MEMORY.search(printed) is not None
 
 
-def late(seconds: float, what: str, shape: str, seed: int | None, printed: str) -> Judged:
+def late(seconds: float, step: str, shape: str, seed: int | None, printed: str) -> Judged:
     """It took too long."""
-    return judged(Verdict.timeout, f"{what} did not end within {seconds:g} s", shape=shape, seed=seed, log=printed)
+    return judged(Verdict.timeout, f"{step} did not end within {seconds:g} s", shape=shape, seed=seed, log=printed)
 
 
 def check_form(outputs: tuple[Output, ...], expected: tuple[Expected, ...], shape: str, seed: int) -> None:
@@ -83,12 +83,14 @@ def check_form(outputs: tuple[Output, ...], expected: tuple[Expected, ...], shap
             shape=shape,
             seed=seed,
         )
-    for index, (got, wanted) in enumerate(zip(outputs, expected, strict=True)):
-        if got.kind != wanted.kind or got.dtype != wanted.dtype:
-            message = f"output {index} is {_kind(got.type_name, got.dtype)}, not {_kind(wanted.kind, wanted.dtype)}"
+    for index, (got, reference) in enumerate(zip(outputs, expected, strict=True)):
+        if got.kind != reference.kind or got.dtype != reference.dtype:
+            message = (
+                f"output {index} is {_kind(got.type_name, got.dtype)}, not {_kind(reference.kind, reference.dtype)}"
+            )
             raise judged(Verdict.wrong_type, message, shape=shape, seed=seed, output=index)
-        if got.shape != wanted.shape:
-            message = f"output {index} has shape {list(got.shape)}, the reference's has {list(wanted.shape)}"
+        if got.shape != reference.shape:
+            message = f"output {index} has shape {list(got.shape)}, the reference's has {list(reference.shape)}"
             raise judged(Verdict.wrong_shape, message, shape=shape, seed=seed, output=index)
 
 
@@ -102,5 +104,5 @@ def _was(how: str) -> str:
 
 def not_compiled(report: CompileReport) -> Evidence:
     """Evidence for a candidate that its compiler refused."""
-    errors = (found.message for found in report.diagnostics if found.severity == "error")
+    errors = (diagnostic.message for diagnostic in report.diagnostics if diagnostic.severity == "error")
     return Evidence(message=next(errors, "it did not compile"), log=report.log)

@@ -89,10 +89,10 @@ def readable() -> list[str]:
     """Files and folders that this process may go on to read: the system, Python, this package, what is loaded."""
     listed = [part for name in PLACES for part in os.environ.get(name, "").split(os.pathsep)]
     named = [os.environ.get(name, "") for name in PREFIXES]
-    told = [path for path in (*listed, *named) if Path(path).is_absolute() and not _is_home(path)]
+    environment_paths = [path for path in (*listed, *named) if Path(path).is_absolute() and not _is_home(path)]
     python = [*sys.path, sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, sys.executable]
-    found = [*SYSTEM, *told, *python, *_package(), *_shown(), *_loaded()]
-    return [path for path in dict.fromkeys(found) if Path(path).is_absolute() and path != "/"]
+    paths = [*SYSTEM, *environment_paths, *python, *_package(), *_shown(), *_loaded()]
+    return [path for path in dict.fromkeys(paths) if Path(path).is_absolute() and path != "/"]
 
 
 def _is_home(path: str) -> bool:
@@ -150,8 +150,8 @@ def _allow(rules: int, path: str, access: int) -> None:
 def _call(number: int, *arguments: object) -> int:
     if sys.platform != "linux":
         raise OSError("Landlock needs Linux")
-    whole = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
-    result = int(_libc.syscall(ctypes.c_long(number), *whole))
+    c_arguments = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
+    result = int(_libc.syscall(ctypes.c_long(number), *c_arguments))
     if result < 0:
         code = ctypes.get_errno()
         raise OSError(code, f"landlock: {os.strerror(code)}")

@@ -218,10 +218,10 @@ class Launcher:
         return self._control
 
     def _environment(self, scratch: Path) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+        inherited = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
         return {
             **allocator(self.pool, self._home),
-            **kept,
+            **inherited,
             "HOME": str(scratch),
             "TMPDIR": str(scratch),
             "KERNELSWARM_ARTIFACTS": str(self.artifacts),

@@ -12,28 +12,28 @@ ORDER_SLACK = 256
 """Units in the last place that two runs of one reference may differ by."""
 
 
-def same(one: Any, other: Any) -> bool:
+def same(first: Any, second: Any) -> bool:
     """Whether tensors, numbers, or lists of them are equal; a NaN is equal to a NaN."""
-    left, right = values.leaves(one), values.leaves(other)
+    left, right = values.leaves(first), values.leaves(second)
     return len(left) == len(right) and all(map(_is_same, left, right))
 
 
-def repeats(one: Any, other: Any) -> bool:
+def repeats(first: Any, second: Any) -> bool:
     """Whether two answers are the same but for the order of additions among threads."""
-    if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
-        return _is_same(one, other)
-    if one.shape != other.shape or one.dtype != other.dtype:
+    if not isinstance(first, torch.Tensor) or not isinstance(second, torch.Tensor):
+        return _is_same(first, second)
+    if first.shape != second.shape or first.dtype != second.dtype:
         return False
-    if torch.equal(one, other):
+    if torch.equal(first, second):
         return True
-    if one.is_complex():
-        one, other = torch.view_as_real(one), torch.view_as_real(other)
-    if not one.dtype.is_floating_point or one.numel() == 0:
-        return _is_same(one, other)
-    slack = ORDER_SLACK * torch.finfo(one.dtype).eps
+    if first.is_complex():
+        first, second = torch.view_as_real(first), torch.view_as_real(second)
+    if not first.dtype.is_floating_point or first.numel() == 0:
+        return _is_same(first, second)
+    slack = ORDER_SLACK * torch.finfo(first.dtype).eps
     size = here().chunk
-    scale, _ = rms_of_finite(one.reshape(-1), size)
-    pairs = zip(one.reshape(-1).split(size), other.reshape(-1).split(size), strict=True)
+    scale, _ = rms_of_finite(first.reshape(-1), size)
+    pairs = zip(first.reshape(-1).split(size), second.reshape(-1).split(size), strict=True)
     return all(torch.allclose(a.double(), b.double(), rtol=slack, atol=slack * scale, equal_nan=True) for a, b in pairs)
 
 

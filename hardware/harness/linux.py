@@ -138,7 +138,7 @@ def _need_linux() -> None:
         raise OSError("namespaces need Linux")
 
 
-def _check(result: int, what: str) -> None:
+def _check(result: int, operation: str) -> None:
     if result != 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{operation}: {os.strerror(number)}")

@@ -142,12 +142,12 @@ def elsewhere(
     Raises:
         Meaningless: candidates cannot be checked there.
     """
-    where = in_words(sizes)
+    sizes_text = in_words(sizes)
     try:
         drawn = subject.draw(shape, seed, sizes)
         least, most = (like.size + 1, like.size + MOST_GROWTH) if kind in LARGER_KINDS else (0, SMALL_BYTES)
         if not least <= values.size_of(drawn) <= most:
-            raise Meaningless(f"at {where} its inputs are {values.size_of(drawn) / 1e6:.1f} MB")
+            raise Meaningless(f"at {sizes_text} its inputs are {values.size_of(drawn) / 1e6:.1f} MB")
         if is_slow(took * values.size_of(drawn) / max(like.size, 1)):
             raise Meaningless(TOO_SLOW)
         if here().device.type != HOST:
@@ -156,12 +156,12 @@ def elsewhere(
         inputs = brought(drawn)
         targets = targets_of(subject, problem, inputs)
     except Refused as refused:
-        raise Meaningless(f"the problem refuses {where} ({refused})") from None
-    found = usual(inputs, targets)
-    if (found.inputs, found.outputs) != (like.inputs, like.outputs):
-        raise Meaningless(f"at {where} inputs or answers are of other types or dimensions")
-    if found.doubt and not like.doubt:
-        raise Meaningless(f"at {where} {found.doubt}")
+        raise Meaningless(f"the problem refuses {sizes_text} ({refused})") from None
+    actual = usual(inputs, targets)
+    if (actual.inputs, actual.outputs) != (like.inputs, like.outputs):
+        raise Meaningless(f"at {sizes_text} inputs or answers are of other types or dimensions")
+    if actual.doubt and not like.doubt:
+        raise Meaningless(f"at {sizes_text} {actual.doubt}")
     return inputs, targets
 
 
@@ -190,15 +190,15 @@ class Battery:
 
     def examined(self) -> tuple[InputKind, ...]:
         """Every kind, with the reason where it is left out; afterwards ``passing`` are those that pass on all."""
-        found: list[InputKind] = []
+        input_kinds: list[InputKind] = []
         waiting = planned(self.sizes, self.subject.shapes, self.call, decided=not self.passing)
         while waiting:
             shape, kind = waiting.pop(0)
             refused = self._refused(shape, kind)
-            found.append(InputKind(name=kind, shape=shape, refused=refused))
-            waiting += [(shape, other) for other in instead_of(kind)] if refused else []
+            input_kinds.append(InputKind(name=kind, shape=shape, refused=refused))
+            waiting += [(shape, substitute) for substitute in instead_of(kind)] if refused else []
         timed = self.subject.shapes[0]
-        return (*found, *(InputKind(name=kind, shape=timed, refused=NO_ROOM) for kind in left_out(self.call)))
+        return (*input_kinds, *(InputKind(name=kind, shape=timed, refused=NO_ROOM) for kind in left_out(self.call)))
 
     def _refused(self, shape: str, kind: str) -> str:
         if is_slow(self.took[shape]):

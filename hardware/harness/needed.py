@@ -40,6 +40,6 @@ def _count(subject: ReferenceProblem, inputs: list[Any]) -> int:
                 total = total.to(output.device) + (output.double() * weight).sum()
         if not sources or not total.requires_grad:
             return 0
-        found = torch.autograd.grad(total, sources, allow_unused=True)
-    counts = ((one, grad) for one, grad in zip(sources, found, strict=True) if grad is not None)
-    return sum(int(torch.count_nonzero(grad)) * one.element_size() for one, grad in counts)
+        gradients = torch.autograd.grad(total, sources, allow_unused=True)
+    counts = ((source, grad) for source, grad in zip(sources, gradients, strict=True) if grad is not None)
+    return sum(int(torch.count_nonzero(grad)) * source.element_size() for source, grad in counts)

@@ -50,28 +50,28 @@ def in_lower(call: Callable[..., Any], inputs: list[Any], dtype: torch.dtype) ->
     return _in_precision(call, lowered, set(_SHORTHANDS), dtype)
 
 
-def _in_precision(call: Callable[..., Any], inputs: list[Any], asked: set[torch.dtype], dtype: torch.dtype) -> Any:
+def _in_precision(call: Callable[..., Any], inputs: list[Any], replaced: set[torch.dtype], dtype: torch.dtype) -> Any:
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
-        with _Instead(asked, dtype):
+        with _Instead(replaced, dtype):
             return call(*inputs)
     finally:
         torch.set_default_dtype(before)
 
 
 class _Instead(TorchFunctionMode):  # type: ignore[misc]
-    """Reads every request for one of ``dtypes`` as one for ``wanted``."""
+    """Reads every request for one of ``dtypes`` as one for ``replacement``."""
 
-    def __init__(self, dtypes: set[torch.dtype], wanted: torch.dtype) -> None:
+    def __init__(self, dtypes: set[torch.dtype], replacement: torch.dtype) -> None:
         super().__init__()
-        self._dtypes, self._wanted = dtypes, wanted
+        self._dtypes, self._replacement = dtypes, replacement
         self._methods = {_SHORTHANDS[dtype] for dtype in dtypes}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in self._methods:
-            return _SHORTHANDS[self._wanted](*args, **(kwargs or {}))
+            return _SHORTHANDS[self._replacement](*args, **(kwargs or {}))
         return func(*map(self._read, args), **{key: self._read(value) for key, value in (kwargs or {}).items()})
 
     def _read(self, value: Any) -> Any:
-        return self._wanted if isinstance(value, torch.dtype) and value in self._dtypes else value
+        return self._replacement if isinstance(value, torch.dtype) and value in self._dtypes else value

@@ -20,7 +20,7 @@ LARGE_BYTES = 16 << 20
 """Of all outputs of a call, from which on a block of the device's memory is worth its set-up of half a millisecond."""
 
 _UNREADABLE = 0xFF
-_made, _file, _close, _tensor = Block.made, Block.file, Block.close, Block.tensor
+_allocate, _file, _close, _tensor = Block.allocate, Block.file, Block.close, Block.tensor
 _numel, _element_size = torch._C.TensorBase.numel, torch._C.TensorBase.element_size
 _contiguous, _view, _reshape = torch._C.TensorBase.contiguous, torch._C.TensorBase.view, torch.Tensor.reshape
 _copy = torch.Tensor.copy_
@@ -66,10 +66,10 @@ def _in_a_block(tensors: Sequence[torch.Tensor], size: int, there: Place) -> int
 
 def _with_room(size: int, there: Place) -> Block:
     try:
-        return _made(size, there.device.index or 0)
+        return _allocate(size, there.device.index or 0)
     except OSError:
         there.tidy()
-        return _made(size, there.device.index or 0)
+        return _allocate(size, there.device.index or 0)
 
 
 class Written:

@@ -96,7 +96,7 @@ class TimedOutside(ProcessChecks):
         return batch
 
     def _most_checked(self) -> int:
-        size = sum(bytes_of(one.shape, one.dtype) for one in self.case.outputs if one.dtype)
+        size = sum(bytes_of(output.shape, output.dtype) for output in self.case.outputs if output.dtype)
         room = (TAKEN_BYTES - size * len(self.calls)) // max(size, 1)
         return max(1, min(MOST_CHECKED, room))
 

@@ -48,7 +48,7 @@ class Poisoning:
 
     def __init__(self, inputs: list[Any], chance: torch.Generator) -> None:
         """Nothing is replaced yet; ``inputs`` must be whole."""
-        tensors = [one for one in values.tensors_of(inputs) if _numel(one) > 1]
+        tensors = [tensor for tensor in values.tensors_of(inputs) if _numel(tensor) > 1]
         self._flat: torch.Tensor | None = None
         if not tensors:
             return
@@ -58,7 +58,7 @@ class Poisoning:
         elements = _numel(chosen)
         count = max(1, min(SPOTS, elements // ONE_OF))
         drawn = (_randint(elements, (count,), generator=chance, device=flat.device) for _ in range(2))
-        self._spots, others = (_places(one, chosen) for one in drawn)
+        self._spots, others = (_places(indices, chosen) for indices in drawn)
         self._right, self._wrong = (_index_select(flat, 0, spots) for spots in (self._spots, others))
 
     def look_again(self) -> None:

@@ -79,8 +79,8 @@ def suspected(subject: ReferenceProblem, inputs: list[Any], index: int, answer: 
     if answer.step == 1:
         sources.append(_throughout(subject, inputs, index, answer))
     for answers in sources:
-        found = [(_rms((got - lower)[finite]) / off, how) for how, lower in answers if lower.shape == got.shape]
-        closest, how = min((one for one in found if one[0] < CLOSER), default=(1.0, ""))
+        distances = [(_rms((got - lower)[finite]) / off, how) for how, lower in answers if lower.shape == got.shape]
+        closest, how = min((pair for pair in distances if pair[0] < CLOSER), default=(1.0, ""))
         if how:
             return (
                 f"output {index} is what the reference gives {how}: the root mean square distance to that is "
@@ -117,14 +117,14 @@ def _throughout(
 
 def _answer(how: str, call: Callable[[], Any], index: int, step: int) -> Iterator[tuple[str, torch.Tensor]]:
     try:
-        found = values.leaves(attempt(call))
+        outputs = values.leaves(attempt(call))
     except Refused:
         # Not every operator knows every type.
         return
-    if index < len(found) and isinstance(found[index], torch.Tensor):
-        answer = found[index]
-        whole = torch.view_as_real(answer.resolve_conj()) if answer.is_complex() else answer
-        yield how, whole.reshape(-1)[::step].double()
+    if index < len(outputs) and isinstance(outputs[index], torch.Tensor):
+        answer = outputs[index]
+        components = torch.view_as_real(answer.resolve_conj()) if answer.is_complex() else answer
+        yield how, components.reshape(-1)[::step].double()
 
 
 def _has_fewer_digits(got: torch.Tensor, oracle: torch.Tensor, index: int, dtype: str) -> str:

@@ -102,7 +102,7 @@ class _Examination:
     """Of the timed shape's floating outputs; None if it is absolute."""
     state: tuple[StateFact, ...] = ()
     """What a call of the reference changes."""
-    kept: tuple[InputFact, ...] = ()
+    final_state: tuple[InputFact, ...] = ()
     """What the timed shape's call leaves of that."""
     needed: int = 0
     """Bytes of the timed shape's inputs that the answer cannot do without."""
@@ -133,23 +133,23 @@ class _Examination:
         self.took[name] = time.monotonic() - began + half
         self.sizes[name] = values.size_of(inputs)
         self.usual[name] = usual(inputs, targets)
-        found = self._passing_next(name, inputs, passing(inputs, targets))
-        self.passing = both(self.passing, found) if self.shapes else found
+        names = self._passing_next(name, inputs, passing(inputs, targets))
+        self.passing = both(self.passing, names) if self.shapes else names
         if not self.shapes:
             self.error_bound = relative_bound(read_tolerance(self.subject.tolerance), targets)
-            self.kept = _facts([target for target in targets if target.entry is not None])
+            self.final_state = _facts([target for target in targets if target.entry is not None])
             self.needed = 0 if is_slow(self.took[name]) else needed_bytes(self.subject, inputs)
         self.float64 = self.float64 and all(target.float64 for target in targets)
         self.dtype = self.dtype or _dtype_to_match(targets)
         self.shapes.append(_shape_facts(self.subject, name, inputs, targets))
         self.lone = inputs if len(self.subject.shapes) == 1 else None
 
-    def _passing_next(self, shape: str, inputs: list[Any], found: tuple[str, ...]) -> tuple[str, ...]:
-        """Those of the wrong answers ``found`` that pass for the next call, too, which finds another state."""
-        if not found or self.subject.module is None or not self.state:
-            return found
+    def _passing_next(self, shape: str, inputs: list[Any], names: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of the wrong answers ``names`` that pass for the next call, too, which finds another state."""
+        if not names or self.subject.module is None or not self.state:
+            return names
         following = brought(self.subject.draw(shape, _FIXED_SEEDS[1]))
-        return both(found, passing(following, targets_of(self.subject, self.problem, following, earlier=[inputs])))
+        return both(names, passing(following, targets_of(self.subject, self.problem, following, earlier=[inputs])))
 
     def _check_drawn_again(self, shape: str, inputs: list[Any]) -> None:
         if not same(inputs, brought(self.subject.draw(shape, _FIXED_SEEDS[0]))):
@@ -167,7 +167,7 @@ class _Examination:
 
     def _check_depends(self, shape: str, inputs: list[Any], first: Called) -> None:
         """Numbers alone may be the same whatever the inputs are; of tensors the wrong answers show that."""
-        if first.entries or not all(isinstance(one, int | float) for one in first.outputs):
+        if first.entries or not all(isinstance(output, int | float) for output in first.outputs):
             return
         others = brought(self.subject.draw(shape, _FIXED_SEEDS[1]))
         again = _called_from(_FIXED_SEEDS[0], self.subject, self.problem, others)
@@ -189,36 +189,36 @@ class _Examination:
         battery = Battery(
             self.subject, self.problem, _FIXED_SEEDS[0], self.sizes, call, self.took, self.passing, self.lone
         )
-        found = battery.examined()
+        input_kinds = battery.examined()
         if battery.passing:
             raise Refused(
                 f"{self.problem.name}.py decides nothing: {battery.passing[0]} passes as the right answer on all "
                 "inputs that candidates would be checked on; change its inputs or its tolerance"
             )
-        return found
+        return input_kinds
 
     def held_out(self) -> tuple[InputKind, ...]:
         """Whether shapes can be made up that the problem does not name. Those tried here are none that is judged on."""
-        found: list[InputKind] = []
+        input_kinds: list[InputKind] = []
         for base, kinds in held_out.bases(self.sizes, self.subject.shapes, large=bool(_left_out(self.shapes[0]))):
             for kind in kinds:
-                made = held_out.made_up(self.subject.sizes, base, kind, self.sizes[base], _FIXED_SEEDS[0])
-                if made is None:
+                sizes = held_out.made_up(self.subject.sizes, base, kind, self.sizes[base], _FIXED_SEEDS[0])
+                if sizes is None:
                     continue
-                refused = self._refused_at(base, kind, made)
-                found.append(InputKind(name=kind, shape=base, refused=refused))
+                refused = self._refused_at(base, kind, sizes)
+                input_kinds.append(InputKind(name=kind, shape=base, refused=refused))
                 if not refused:
                     break
-        if found:
-            return tuple(found)
+        if input_kinds:
+            return tuple(input_kinds)
         is_module = self.problem.format is ProblemFormat.kernelbench
         why = held_out.ONE_SHAPE if is_module else held_out.NO_SIZES
         return (InputKind(name=held_out.HELD_OUT, shape=self.subject.shapes[0], refused=why),)
 
-    def _refused_at(self, base: str, kind: str, made: dict[str, int]) -> str:
+    def _refused_at(self, base: str, kind: str, sizes: dict[str, int]) -> str:
         usual_there, took = self.usual[base], self.took[base]
         try:
-            elsewhere(self.subject, self.problem, base, kind, made, _FIXED_SEEDS[0], usual_there, took)
+            elsewhere(self.subject, self.problem, base, kind, sizes, _FIXED_SEEDS[0], usual_there, took)
         except Meaningless as why:
             return str(why)
         return ""
@@ -269,8 +269,8 @@ def _check_deterministic(
     names = [*(f"output {index} of the reference" for index, _ in enumerate(first.outputs))]
     names += [f"{entry.kind} {entry.name}, which the reference writes," for entry in first.entries]
     alike = first.entries == again.entries and len(first.outputs) == len(again.outputs)
-    for name, one, other in zip(names, first.answer, again.answer, strict=False):
-        if not alike or not repeats(one, other):
+    for name, answer, repeated in zip(names, first.answer, again.answer, strict=False):
+        if not alike or not repeats(answer, repeated):
             raise Refused(
                 f"{problem.name}.py is not deterministic: {name} differs between two calls on the same inputs at shape "
                 f"{shape!r}; a random step must become an input{_way_out(subject)}"
@@ -316,9 +316,9 @@ def _parameters(subject: ReferenceProblem) -> dict[str, InputFact]:
         return {}
     subject.restart()
     return {
-        name: msgspec.structs.replace(_fact(name, one.value), role=one.kind)
-        for name, one in held(subject.module).items()
-        if one.kind != ATTRIBUTE and isinstance(one.value, torch.Tensor)
+        name: msgspec.structs.replace(_fact(name, member.value), role=member.kind)
+        for name, member in held(subject.module).items()
+        if member.kind != ATTRIBUTE and isinstance(member.value, torch.Tensor)
     }
 
 
@@ -361,7 +361,7 @@ def _captured(subject: ReferenceProblem, inputs: list[Any], names: list[str]) ->
 
 def _counted(work: Work | None, shape: ShapeFacts, parameters: dict[str, InputFact], examination: _Examination) -> Work:
     """What the graph says, but outputs as they came out: of sizes that depend on data the graph knows only a limit."""
-    by_size = _work_by_size(shape, parameters, examination.kept)
+    by_size = _work_by_size(shape, parameters, examination.final_state)
     if work is None:
         return by_size
     counted = msgspec.structs.replace(work, write_bytes=by_size.write_bytes)
@@ -370,10 +370,10 @@ def _counted(work: Work | None, shape: ShapeFacts, parameters: dict[str, InputFa
     return msgspec.structs.replace(counted, needed_bytes=min(examination.needed, counted.read_bytes) + written)
 
 
-def _work_by_size(shape: ShapeFacts, parameters: dict[str, InputFact], kept: tuple[InputFact, ...]) -> Work:
+def _work_by_size(shape: ShapeFacts, parameters: dict[str, InputFact], final_state: tuple[InputFact, ...]) -> Work:
     """Work where there is no graph: everything read and written once, one operation for each element written."""
     read = sum(map(_bytes, (*shape.inputs, *parameters.values())))
-    written = (*shape.outputs, *kept)
+    written = (*shape.outputs, *final_state)
     return Work(read_bytes=read, write_bytes=sum(map(_bytes, written)), flops=sum(map(_count, written)))
 
 

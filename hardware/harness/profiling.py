@@ -89,8 +89,8 @@ async def profile(
         while True:
             try:
                 return await one_try()
-            except Memoizes as found:
-                slow.append(found)
+            except Memoizes as error:
+                slow.append(error)
                 fresh_data.judge(slow)
 
     async def one_try() -> tuple[Part, Counters | None]:
@@ -118,8 +118,8 @@ async def profile(
                 # Once is somebody else's doing; a candidate that can kill them would do so again.
                 part, counters = await one_process()
             parts.append(part)
-    except Judged as found:
-        return ProfileReport(verdict=found.verdict, isolation=layers, evidence=found.evidence, seconds=worked())
+    except Judged as error:
+        return ProfileReport(verdict=error.verdict, isolation=layers, evidence=error.evidence, seconds=worked())
     timed = interleaved.result(parts, on_processor=timing.on_processor)
     return ProfileReport(
         verdict=Verdict.correct,
@@ -158,7 +158,7 @@ async def _in_one_process(
             await process.prepare()
         try:
             async with counted(lease.exclusive(), waits):
-                found = await process.interleave(plan)
+                measurement = await process.interleave(plan)
         except (Judged, HarnessError):
             # A wrong answer says more than what came of it.
             async with counted(lease.shared(), waits):
@@ -168,7 +168,7 @@ async def _in_one_process(
         async with counted(lease.shared(), waits):
             await process.check_taken()
             await process.check_afterwards()
-    return found
+    return measurement
 
 
 async def _process(

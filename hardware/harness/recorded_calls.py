@@ -50,7 +50,7 @@ class _Form:
         return _Form(f"bare {self.name}", self.poisoned, called=False, first=self.first)
 
 
-_FORMS = {one.name: one for one in (_Form(COLD), _Form(WARM, first=True), _Form(APART, poisoned=True))}
+_FORMS = {form.name: form for form in (_Form(COLD), _Form(WARM, first=True), _Form(APART, poisoned=True))}
 
 
 class Graphs:

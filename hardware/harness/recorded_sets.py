@@ -25,7 +25,7 @@ _chance = random.SystemRandom()
 
 def calls_in_a_recording(case: Case, cache_bytes: int) -> int:
     """How many calls like ``case``, each on a set of its own, are recorded together."""
-    outputs = sum(bytes_of(one.shape, one.dtype) for one in case.outputs if one.dtype)
+    outputs = sum(bytes_of(output.shape, output.dtype) for output in case.outputs if output.dtype)
     return max(MAIN_SEEDS, min(MOST_CALLS, math.ceil(CACHES * cache_bytes / max(1, case.inputs.size + outputs))))
 
 

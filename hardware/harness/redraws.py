@@ -52,12 +52,12 @@ async def decided(first: Draw, draw: Callable[[int], Awaitable[Draw | None]]) ->
         return first, ""
     draws = [first]
     for slot in range(1, DRAWS):
-        other = await draw(slot)
-        draws += [] if other is None else [other]
-        failed = [one for one in draws if not one.result.ok]
+        redraw = await draw(slot)
+        draws += [] if redraw is None else [redraw]
+        failed = [trial for trial in draws if not trial.result.ok]
         if max(len(failed), len(draws) - len(failed)) == MAJORITY:
             break
-    failed = [one for one in draws if not one.result.ok]
-    passed = [one for one in draws if one.result.ok]
+    failed = [trial for trial in draws if not trial.result.ok]
+    passed = [trial for trial in draws if trial.result.ok]
     counts = failed if len(failed) > len(passed) else passed
     return counts[0], f"failed on {len(failed)} of {len(draws)} draws"

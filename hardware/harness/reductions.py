@@ -54,8 +54,8 @@ def dominated(tensor: torch.Tensor, limits: Range, generator: torch.Generator) -
 
 def repeated(tensor: torch.Tensor, limits: Range, generator: torch.Generator) -> torch.Tensor:
     """Nearly the same number everywhere, and a larger one somewhere in every row; both are among those drawn."""
-    where = torch.randint(0, tensor.numel(), (DRAWN,), generator=generator, device=tensor.device)
-    drawn = tensor.take(where).nan_to_num(0.0, 0.0, 0.0).sort().values
+    indices = torch.randint(0, tensor.numel(), (DRAWN,), generator=generator, device=tensor.device)
+    drawn = tensor.take(indices).nan_to_num(0.0, 0.0, 0.0).sort().values
     usual = _near(float(drawn[(DRAWN - 1) // 2]), limits, tuple(tensor.shape), generator)
     rows = _rows_of(usual.to(tensor.dtype))
     _put_in_every_row(rows, _near(float(drawn[-1]), limits, (rows.shape[0], 1), generator), generator)
@@ -77,8 +77,8 @@ def _rows_of(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _put_in_every_row(rows: torch.Tensor, numbers: torch.Tensor, generator: torch.Generator) -> None:
-    where = torch.randint(0, rows.shape[1], (rows.shape[0], 1), generator=generator, device=rows.device)
-    rows.scatter_(1, where, numbers.to(rows.dtype))
+    indices = torch.randint(0, rows.shape[1], (rows.shape[0], 1), generator=generator, device=rows.device)
+    rows.scatter_(1, indices, numbers.to(rows.dtype))
 
 
 def _with_nonfinite(changed: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:

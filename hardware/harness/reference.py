@@ -87,24 +87,24 @@ class _Reference:
     def make_case(self, command: MakeCase, descriptors: list[int]) -> tuple[CaseMade, Sequence[int]]:
         assert self._subject is not None and self._problem is not None
         try:
-            made, file = self._made(command, descriptors)
+            answer, file = self._make(command, descriptors)
         except Meaningless as why:
-            made, file = CaseMade(inputs=Values(items=(), size=0), outputs=(), float64=False, refused=str(why)), ()
+            answer, file = CaseMade(inputs=Values(items=(), size=0), outputs=(), float64=False, refused=str(why)), ()
         # Only now, of a refused case too: what it was made of is let go of with the exception.
         here().tidy()
-        return made, file
+        return answer, file
 
-    def _made(self, command: MakeCase, descriptors: list[int]) -> tuple[CaseMade, Sequence[int]]:
+    def _make(self, command: MakeCase, descriptors: list[int]) -> tuple[CaseMade, Sequence[int]]:
         if command.kind == GRADIENTS:
             return self._gradients(command)
         if command.kind == NORMAL:
-            made, file, targets = self._normal(command.shape, command.seed, command.earlier)
+            answer, file, targets = self._normal(command.shape, command.seed, command.earlier)
         else:
             inputs, targets = self._elsewhere(command) if command.sizes else self._changed(command, descriptors)
             packed, file = values.pack(inputs)
-            made = _case_made(packed, targets)
+            answer = _case_made(packed, targets)
         self._cases[command.case] = targets
-        return made, (file,)
+        return answer, (file,)
 
     def _gradients(self, command: MakeCase) -> tuple[CaseMade, Sequence[int]]:
         assert self._subject is not None
@@ -113,19 +113,19 @@ class _Reference:
         inputs, targets, parameters, labels = gradient_case(self._subject, command.shape, command.seed)
         packed, file = values.pack(inputs)
         self._cases[command.case] = targets
-        made = CaseMade(
+        answer = CaseMade(
             inputs=packed,
             outputs=tuple(target.expected() for target in targets),
             float64=all(target.float64 for target in targets),
             followed=tuple(parameters),
             labels=tuple(labels),
         )
-        return made, (file,)
+        return answer, (file,)
 
     def _normal(self, shape: str, seed: int, earlier: Sequence[int] = ()) -> tuple[CaseMade, int, list[Target]]:
         """Inputs of the problem's own, packed, what is right for them, and which wrong answers would pass for it."""
         assert self._subject is not None and self._problem is not None
-        before = [brought(self._subject.draw(shape, one)) for one in earlier]
+        before = [brought(self._subject.draw(shape, earlier_seed)) for earlier_seed in earlier]
         drawn = self._subject.draw(shape, seed)
         packed, file = values.pack(drawn)
         began = time.monotonic()
@@ -133,11 +133,11 @@ class _Reference:
         first = called(self._subject, self._problem, inputs, before)
         aliased = first.aliased
         targets = targets_of(self._subject, self._problem, inputs, first=first, earlier=before)
-        found = passing(inputs, targets)
+        names = passing(inputs, targets)
         if not before:
             self._usual[shape] = usual(inputs, targets)
             self._took[shape] = time.monotonic() - began
-        return _case_made(packed, targets, passing=found, aliased=aliased), file, targets
+        return _case_made(packed, targets, passing=names, aliased=aliased), file, targets
 
     def _elsewhere(self, command: MakeCase) -> tuple[list[Any], list[Target]]:
         assert self._subject is not None and self._problem is not None
@@ -182,9 +182,9 @@ class _Reference:
         assert self._subject is not None and self._problem is not None
         output, inputs = descriptors
         answer = _written(self._cases[command.case], command.output, output)
-        found = suspected(self._subject, unpacked(command.inputs, inputs), command.output, answer)
+        precision = suspected(self._subject, unpacked(command.inputs, inputs), command.output, answer)
         here().tidy()
-        return Explained(precision=found)
+        return Explained(precision=precision)
 
 
 def _case_made(

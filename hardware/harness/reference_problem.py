@@ -201,8 +201,8 @@ class KernelBenchSubject:
         try:
             self._start = attempt(self._started)
         except Refused as refused:
-            what = "has parameters or buffers that cannot be copied (a lazy layer needs its sizes)"
-            raise explained(refused, problem, what) from None
+            failure = "has parameters or buffers that cannot be copied (a lazy layer needs its sizes)"
+            raise explained(refused, problem, failure) from None
 
     @property
     def module(self) -> torch.nn.Module:
@@ -295,17 +295,19 @@ class KernelBenchSubject:
 
 
 def _rounded(inputs: list[Any], rounding: Rounding) -> list[Any]:
-    rounded: list[Any] = mapped(inputs, lambda one: rounding(one) if one.is_floating_point() else one.clone())
+    rounded: list[Any] = mapped(
+        inputs, lambda tensor: rounding(tensor) if tensor.is_floating_point() else tensor.clone()
+    )
     return rounded
 
 
 def _asks_for_backward(problem: Open, module: types.ModuleType) -> bool:
-    asked = getattr(module, "backward", False)
-    if not isinstance(asked, bool):
+    flag = getattr(module, "backward", False)
+    if not isinstance(flag, bool):
         raise Refused(
-            f"{problem.name}.py: `backward` is a {type(asked).__name__}; set it to True to have gradients judged"
+            f"{problem.name}.py: `backward` is a {type(flag).__name__}; set it to True to have gradients judged"
         )
-    return asked
+    return flag
 
 
 def _passes(forward: Callable[..., Any], both: bool) -> Callable[..., Any]:
@@ -341,10 +343,10 @@ def _sizes(arguments: dict[str, Any]) -> dict[str, int]:
 
 
 def _callable(problem: Open, module: types.ModuleType, name: str) -> Callable[..., Any]:
-    found = getattr(module, name, None)
-    if not callable(found):
+    attribute = getattr(module, name, None)
+    if not callable(attribute):
         raise Refused(f"{problem.name}.py lacks `{name}`; docs/problems.md says what a problem file defines")
-    return found  # type: ignore[no-any-return]
+    return attribute  # type: ignore[no-any-return]
 
 
 def _as_list(drawn: Any, problem: Open, source: str) -> list[Any]:
@@ -365,8 +367,8 @@ def _seed_everything(seed: int) -> None:
     numpy.random.seed(seed % 2**32)
 
 
-def explained(refused: Refused, problem: Open, what: str) -> Refused:
-    """``refused`` as a sentence for the problem's author: which file, ``what`` of it, why, and the way out."""
+def explained(refused: Refused, problem: Open, failure: str) -> Refused:
+    """``refused`` as a sentence for the problem's author: which file, its ``failure``, why, and the way out."""
     if refused.kind == "cuda":
         return Refused(
             f"{problem.name}.py asks for cuda, pool {problem.device} has none; make its tensors on the cpu",
@@ -374,8 +376,8 @@ def explained(refused: Refused, problem: Open, what: str) -> Refused:
         )
     if refused.kind == "memory":
         return Refused(
-            f"{problem.name}.py {what}: it does not fit in memory ({refused}); use smaller shapes or raise "
+            f"{problem.name}.py {failure}: it does not fit in memory ({refused}); use smaller shapes or raise "
             f"candidate_memory_bytes of pool {problem.device}",
             log=refused.log,
         )
-    return Refused(f"{problem.name}.py {what}: {refused}", log=refused.log)
+    return Refused(f"{problem.name}.py {failure}: {refused}", log=refused.log)

@@ -40,7 +40,7 @@ class ReferenceProcess:
         self._worker: Worker | None = None
         self._guard = asyncio.Lock()
         self._cases: dict[int, Case] = {}
-        self._made: set[int] = set()
+        self._oracles: set[int] = set()
         """Cases whose oracle the present process holds."""
         self._plan: list[Planned] = []
         """Every case by number: the problem's own, one of the main shape for after the timing, then the derived."""
@@ -118,11 +118,11 @@ class ReferenceProcess:
         numbers = self._further.setdefault((case.shape, case.kind), [])
         while len(numbers) <= index:
             numbers.append(self._put(case.shape, case.kind, {}))
-        other = await self.case(numbers[index])
-        return None if other.refused else other
+        further_case = await self.case(numbers[index])
+        return None if further_case.refused else further_case
 
     def _add(self, shape: str, kind: str) -> None:
-        if not any((one.shape, one.kind) == (shape, kind) for one in self._plan):
+        if not any((plan.shape, plan.kind) == (shape, kind) for plan in self._plan):
             self._derived.append(self._put(shape, kind, {}))
 
     def _put(self, shape: str, kind: str, sizes: dict[str, int], earlier: tuple[int, ...] = ()) -> int:
@@ -158,16 +158,16 @@ class ReferenceProcess:
             if self._held_out is None:
                 large = (await self.cases_of(shapes[0]))[0].is_large
                 bases = held_out.bases(sizes, shapes, large=large)
-                found = [await self._held_out_from(base, kinds, sizes[base]) for base, kinds in bases]
-                self._held_out = [case for case in found if case is not None]
+                cases = [await self._held_out_from(base, kinds, sizes[base]) for base, kinds in bases]
+                self._held_out = [case for case in cases if case is not None]
             return self._held_out
 
     async def _held_out_from(self, base: str, kinds: Sequence[str], size: int) -> Case | None:
         for kind in kinds:
             seed = self.seed(f"{kind} from {base} after {self._disclosed}")
-            made = held_out.made_up(self._sizes, base, kind, size, seed)
-            if made is not None:
-                case = await self.case(self._put(base, kind, made))
+            sizes = held_out.made_up(self._sizes, base, kind, size, seed)
+            if sizes is not None:
+                case = await self.case(self._put(base, kind, sizes))
                 if not case.refused:
                     return case
         return None
@@ -183,9 +183,9 @@ class ReferenceProcess:
     def disclose(self, case: Case) -> None:
         """A verdict names the made-up shape of ``case``: the next candidates meet others."""
         current = self._held_out or []
-        if self._disclosed < MOST_DISCLOSED and any(one is case for one in current):
+        if self._disclosed < MOST_DISCLOSED and any(current_case is case for current_case in current):
             # What is replaced stays in memory.
-            size = sum(one.inputs.size + one.returned_bytes for one in current)
+            size = sum(current_case.inputs.size + current_case.returned_bytes for current_case in current)
             self._disclosed += max(1, MOST_DISCLOSED * size // MOST_DISCLOSED_BYTES)
             self._held_out = None
 
@@ -227,7 +227,7 @@ class ReferenceProcess:
         Raises:
             HarnessError: the reference cannot do it, although it was admitted.
         """
-        return await self._healed(lambda worker: self._known(worker, number))
+        return await self._healed(lambda worker: self._ensure_case(worker, number))
 
     async def compare(self, case: Case, outputs: tuple[Output, ...], file: int, *, allowance: float = 1.0) -> Compared:
         """Compare what a candidate wrote into ``file`` with the oracle of ``case``; errors may be so many bounds.
@@ -237,7 +237,7 @@ class ReferenceProcess:
         """
 
         async def ask(worker: Worker) -> Compared:
-            await self._known(worker, case.number)
+            await self._ensure_case(worker, case.number)
             command = Compare(case=case.number, outputs=outputs, allowance=allowance)
             answer, _ = await ask_reference(worker, command, Compared, [file])
             return answer
@@ -252,7 +252,7 @@ class ReferenceProcess:
         """
 
         async def ask(worker: Worker) -> str:
-            await self._known(worker, case.number)
+            await self._ensure_case(worker, case.number)
             command = Explain(case=case.number, output=output, inputs=case.inputs)
             answer, _ = await ask_reference(worker, command, Explained, [file, case.file])
             return answer.precision
@@ -270,10 +270,10 @@ class ReferenceProcess:
                 reason = f"{error} {worker.output}".strip()
         raise HarnessError(f"the reference of {self._problem.name} keeps dying: {reason}")
 
-    async def _known(self, worker: Worker, number: int) -> Case:
+    async def _ensure_case(self, worker: Worker, number: int) -> Case:
         """The case, made in ``worker`` if that process does not hold its oracle yet."""
         async with self._guard:
-            if number in self._made and worker is self._worker:
+            if number in self._oracles and worker is self._worker:
                 return self._cases[number]
             want = self._plan[number]
             again = number in self._cases
@@ -288,28 +288,28 @@ class ReferenceProcess:
                 sizes=want.sizes,
                 earlier=want.earlier,
             )
-            made, files = await ask_reference(worker, command, CaseMade, [base.file] if base else [])
-            self._made.add(number)
+            answer, files = await ask_reference(worker, command, CaseMade, [base.file] if base else [])
+            self._oracles.add(number)
             if again:
                 # A process that was restarted draws the same inputs: those that are out already stay in use.
                 wire.close_all(files)
             else:
-                file = -1 if made.refused else files[0]
+                file = -1 if answer.refused else files[0]
                 self._cases[number] = Case(
                     number,
                     held_out.in_words(want.sizes) or want.shape,
                     want.seed,
-                    made.inputs,
+                    answer.inputs,
                     file,
-                    made.outputs,
+                    answer.outputs,
                     want.kind,
-                    made.refused,
-                    made.passing,
-                    made.state,
+                    answer.refused,
+                    answer.passing,
+                    answer.state,
                     want.earlier,
-                    made.aliased,
-                    followed=made.followed,
-                    labels=made.labels,
+                    answer.aliased,
+                    followed=answer.followed,
+                    labels=answer.labels,
                 )
             return self._cases[number]
 
@@ -325,7 +325,7 @@ class ReferenceProcess:
             if self._worker is None or not self._worker.alive:
                 if self._worker is not None:
                     await self._worker.kill()
-                self._made.clear()
+                self._oracles.clear()
                 worker = await self._launcher.spawn("reference", memory_bytes=self._launcher.reference_memory)
                 try:
                     await self._open(worker)

@@ -88,9 +88,9 @@ class Replayed(SelfTimed):
         return await self.timing.idle_ns(calls, COLD)
 
     async def _warm_ns(self, part: Part) -> float:
-        calls = next(one.calls for one in part.series if one.name == interleaved.CANDIDATE)
+        calls = next(series.calls for series in part.series if series.name == interleaved.CANDIDATE)
         timed = [await self._replay(Time(calls=calls, form=WARM)) for _ in range(WARM_SAMPLES)]
-        return median(one.ns / calls for one in timed)
+        return median(batch.ns / calls for batch in timed)
 
     async def _check_timed_output(self, copy: int) -> None:
         """What one of the recorded calls left must be right: nobody knew which one."""

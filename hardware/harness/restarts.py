@@ -32,7 +32,9 @@ class Restarts:
     def begin_from(self, inputs: list[Any]) -> list[Any]:
         """Inputs whose calls begin from what ``inputs`` hold at that time; only tensors that calls write are others."""
         written = {id(values.tensors_of(inputs)[index]) for index in self.written}
-        own: list[Any] = values.mapped(inputs, lambda one: values.copied(one) if id(one) in written else one)
+        own: list[Any] = values.mapped(
+            inputs, lambda tensor: values.copied(tensor) if id(tensor) in written else tensor
+        )
         self.stock(own, values.tensors_of(inputs))
         return own
 

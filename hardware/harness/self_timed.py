@@ -113,7 +113,7 @@ class SelfTimed(ProcessChecks):
 
     def _is_chosen(self) -> bool:
         """Whether this batch is checked: as likely early as late, and never known before."""
-        size = sum(bytes_of(one.shape, one.dtype) for one in self.copies[0].outputs if one.dtype)
+        size = sum(bytes_of(output.shape, output.dtype) for output in self.copies[0].outputs if output.dtype)
         one_of = min(max(2, -(-LEAST_BATCHES * size // TAKEN_BYTES)), LEAST_BATCHES)
         has_room = not self.taken or len(self.taken) * size < 2 * TAKEN_BYTES
         return has_room and not secrets.randbelow(one_of)
@@ -128,8 +128,8 @@ class SelfTimed(ProcessChecks):
         # Every batch keeps an output, so that a command does not say whether it will be checked.
         command = self._as_asked(msgspec.structs.replace(command, slot=TIMED_SLOT))
 
-        async def ask(asked: Time) -> Timed:
-            timed, _ = await self.untrusted.ask(asked, Timed, case=first)
+        async def ask(request: Time) -> Timed:
+            timed, _ = await self.untrusted.ask(request, Timed, case=first)
             return timed
 
         self.idle_check.end()
@@ -152,8 +152,8 @@ class SelfTimed(ProcessChecks):
         counted, ballot = median(candidate.samples), clocks.Ballot()
         while ballot.is_open:
             # Beside the check, so that a disturbance slows both.
-            wanted = clocks.short_batches(candidate.calls, counted) if ballot.tries else 1
-            short = [await self._time_twice(clocks.as_counted(candidate)) for _ in range(wanted)]
+            batches = clocks.short_batches(candidate.calls, counted) if ballot.tries else 1
+            short = [await self._time_twice(clocks.as_counted(candidate)) for _ in range(batches)]
             session = CounterSession()
             counting = self.timing.on_processor and start_counting(session, self.untrusted.worker.pid)
             others = self._background_load()
@@ -161,14 +161,14 @@ class SelfTimed(ProcessChecks):
             cores = others.cores()
             counters = session.stop(checked.calls) if counting else None
             await self._check_timed_output(checked.timed.kept)
-            said = clocks.Said(checked, short, counted, await self._beside_ns(checked.calls), cores)
-            if said.found is Found.agrees:
+            comparison = clocks.Said(checked, short, counted, await self._beside_ns(checked.calls), cores)
+            if comparison.found is Found.agrees:
                 return counters
-            ballot.count(said, steady=said.needs_steadiness and await self._is_steady(honest))
+            ballot.count(comparison, steady=comparison.needs_steadiness and await self._is_steady(honest))
             if ballot.is_true:
                 return counters
             if ballot.is_lie:
-                raise clocks.lies(said.believed_ns, checked)
+                raise clocks.lies(comparison.believed_ns, checked)
         raise HarnessError("the machine is so busy that the clocks of two processes cannot be compared")
 
     async def _is_steady(self, honest: Implementation) -> bool:
@@ -179,8 +179,8 @@ class SelfTimed(ProcessChecks):
         calls = clocks.checked_calls(honest.calls, short.claimed_ns)
         checked = await clocks.by_all(honest.ask, Time(calls=calls, name=honest.name), pid)
         cores = others.cores()
-        said = clocks.Said(checked, [short], short.claimed_ns, await self._beside_ns(calls), cores)
-        return said.found is not Found.differs
+        comparison = clocks.Said(checked, [short], short.claimed_ns, await self._beside_ns(calls), cores)
+        return comparison.found is not Found.differs
 
     def _background_load(self) -> BackgroundLoad:
         return BackgroundLoad((self.untrusted.worker.pid, self.timing.pid))

@@ -50,43 +50,47 @@ class Setup(NamedTuple):
 def beside(module: Any, weights: dict[str, torch.Tensor]) -> dict[str, Any]:
     """What ``module`` keeps beside its ``weights`` and can be sent to another process."""
     return {
-        name: one.value for name, one in held(module).items() if name not in weights and values.is_packable(one.value)
+        name: member.value
+        for name, member in held(module).items()
+        if name not in weights and values.is_packable(member.value)
     }
 
 
 def held(module: Any) -> dict[str, Held]:
     """Everything that ``module`` and its submodules keep, by qualified name."""
-    found: dict[str, Held] = {}
+    members: dict[str, Held] = {}
     registered: set[int] = set()
     for prefix, owner in _modules(module):
         for key, value in owner._parameters.items():
-            found[prefix + key] = Held(owner, key, PARAMETER, value)
+            members[prefix + key] = Held(owner, key, PARAMETER, value)
             registered.add(id(value))
         for key, value in owner._buffers.items():
             kind = NOT_PERSISTENT if key in owner._non_persistent_buffers_set else BUFFER
-            found[prefix + key] = Held(owner, key, kind, value)
+            members[prefix + key] = Held(owner, key, kind, value)
             registered.add(id(value))
     for prefix, owner in _modules(module):
         for key, value in _vars(owner).items():
             # A list of what is registered (the weights of an RNN) is no state of its own.
             if key not in _TORCHS_OWN and _is_kept(value) and not _is_made_of(value, registered):
-                found[prefix + key] = Held(owner, key, ATTRIBUTE, value)
-    return found
+                members[prefix + key] = Held(owner, key, ATTRIBUTE, value)
+    return members
 
 
 def roles(module: Any) -> dict[str, str]:
     """Which of the module's tensors are parameters, which are buffers, and which of these ``state_dict`` leaves out."""
     return {
-        name: one.kind
-        for name, one in held(module).items()
-        if one.kind != ATTRIBUTE and isinstance(one.value, torch.Tensor)
+        name: member.kind
+        for name, member in held(module).items()
+        if member.kind != ATTRIBUTE and isinstance(member.value, torch.Tensor)
     }
 
 
 def read(module: Any) -> dict[str, tuple[str, Any]]:
     """Kind and value of everything, down to single tensors and numbers."""
     return {
-        name: (one.kind, value) for whole, one in held(module).items() for name, value in parts_of(whole, one.value)
+        name: (member.kind, value)
+        for path, member in held(module).items()
+        for name, value in parts_of(path, member.value)
     }
 
 
@@ -102,21 +106,21 @@ def cloned(value: Any) -> Any:
 
 def in_precision(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
     """A copy of ``module`` whose parameters, buffers and attributes are in ``dtype``."""
-    made: torch.nn.Module = copy.deepcopy(module).to(dtype)
-    for one in held(made).values():
-        if one.kind == ATTRIBUTE:
-            _vars(one.owner)[one.key] = values.mapped(
-                one.value, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor
+    converted: torch.nn.Module = copy.deepcopy(module).to(dtype)
+    for member in held(converted).values():
+        if member.kind == ATTRIBUTE:
+            _vars(member.owner)[member.key] = values.mapped(
+                member.value, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor
             )
-    return made
+    return converted
 
 
 def after_call(entries: Sequence[StateEntry], arguments: Sequence[Any], module: Any) -> list[Any]:
     """Copies of what ``entries`` name, as a call on ``arguments`` left it; None where there is no such thing."""
     tensors = values.tensors_of(arguments)
-    kept = read(module) if any(entry.kind != INPUT for entry in entries) else {}
+    module_state = read(module) if any(entry.kind != INPUT for entry in entries) else {}
     return [
-        cloned(tensors[entry.tensor] if entry.kind == INPUT else kept.get(entry.name, ("", None))[1])
+        cloned(tensors[entry.tensor] if entry.kind == INPUT else module_state.get(entry.name, ("", None))[1])
         for entry in entries
     ]
 
@@ -124,11 +128,11 @@ def after_call(entries: Sequence[StateEntry], arguments: Sequence[Any], module: 
 def with_state(call: Callable[..., Any], entries: Sequence[StateEntry], module: Any) -> Callable[..., list[Any]]:
     """``call``, which also returns what it left behind."""
 
-    def whole(*arguments: Any) -> list[Any]:
+    def call_with_state(*arguments: Any) -> list[Any]:
         outputs = values.leaves(call(*arguments))
         return [*outputs, *after_call(entries, arguments, module)]
 
-    return whole
+    return call_with_state
 
 
 class Start:
@@ -137,27 +141,27 @@ class Start:
     def __init__(self, module: Any) -> None:
         self._module = module
         self._names = frozenset(held(module))
-        self._kept: dict[str, tuple[Held, Any]] = {}
+        self._snapshot: dict[str, tuple[Held, Any]] = {}
 
     def keep(self, names: Iterable[str] | None = None, given: dict[str, Any] | None = None) -> None:
         """Remember what is there now, or what is ``given``; of what ``names`` name, or of everything."""
         present = held(self._module)
         for name in present if names is None else names:
-            if name in present and name not in self._kept:
+            if name in present and name not in self._snapshot:
                 value = (given or {}).get(name, present[name].value)
-                self._kept[name] = present[name], cloned(value)
+                self._snapshot[name] = present[name], cloned(value)
 
     def restore(self, names: Iterable[str] | None = None) -> None:
         """Put back what ``names`` name, or everything; what came later goes."""
-        for name in list({**self._kept, **held(self._module)}) if names is None else names:
-            if name in self._kept:
-                _put(*self._kept[name])
+        for name in list({**self._snapshot, **held(self._module)}) if names is None else names:
+            if name in self._snapshot:
+                _put(*self._snapshot[name])
             elif name not in self._names and (new := held(self._module).get(name)):
                 _tables(new.owner)[new.kind].pop(new.key, None)
 
     def changed(self) -> dict[str, str]:
         """Names and kinds of what is not what it was; everything must have been remembered."""
-        before = {n: (h.kind, v) for name, (h, value) in self._kept.items() for n, v in parts_of(name, value)}
+        before = {n: (h.kind, v) for name, (h, value) in self._snapshot.items() for n, v in parts_of(name, value)}
         now = read(self._module)
         nothing = ("", None)
         return {
@@ -185,8 +189,8 @@ def _put(was: Held, start: Any) -> None:
     if isinstance(was.owner, torch.jit.ScriptModule):
         setattr(was.owner, was.key, value)
         return
-    for other in _tables(was.owner).values():
-        other.pop(was.key, None)
+    for other_table in _tables(was.owner).values():
+        other_table.pop(was.key, None)
     table[was.key] = value
 
 

@@ -15,9 +15,9 @@ def check_form(outputs: Sequence[Output], case: Case) -> None:
     Raises:
         Judged: ``wrong_state``.
     """
-    for entry, got, wanted in zip(case.state, outputs[case.returned :], case.outputs[case.returned :], strict=True):
-        if (got.kind, got.dtype, got.shape) != (wanted.kind, wanted.dtype, wanted.shape):
-            expected, left = _form(wanted), _form(got)
+    for entry, got, reference in zip(case.state, outputs[case.returned :], case.outputs[case.returned :], strict=True):
+        if (got.kind, got.dtype, got.shape) != (reference.kind, reference.dtype, reference.shape):
+            expected, left = _form(reference), _form(got)
             message = f"{_name(entry)} is {left}{case.when}, the reference leaves {expected}"
             raise wrong_state(message, case, expected=expected, got=left)
 
@@ -53,13 +53,13 @@ def check_rest(checked: StateChecked, case: Case, when: str = "") -> None:
 
 
 def _name(entry: StateEntry, element: tuple[int, ...] = ()) -> str:
-    where = f"[{', '.join(map(str, element))}]" if element else ""
+    subscript = f"[{', '.join(map(str, element))}]" if element else ""
     if entry.kind == INPUT:
-        return f"input {entry.name}{where}, which the reference writes,"
-    return f"{in_words(entry.kind)} {entry.name}{where}"
+        return f"input {entry.name}{subscript}, which the reference writes,"
+    return f"{in_words(entry.kind)} {entry.name}{subscript}"
 
 
-def _form(one: Output | Expected) -> str:
-    if one.kind == "none":
+def _form(output: Output | Expected) -> str:
+    if output.kind == "none":
         return "None or missing"
-    return f"a {one.kind} of {one.dtype} with shape {list(one.shape)}" if one.dtype else f"a {one.kind}"
+    return f"a {output.kind} of {output.dtype} with shape {list(output.shape)}" if output.dtype else f"a {output.kind}"

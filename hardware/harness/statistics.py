@@ -57,7 +57,7 @@ def _rounds(generator: random.Random, count: int) -> list[int]:
     return [(begin + step) % count for begin in begins for step in range(together)][:count]
 
 
-def in_a_new_run(found: Sequence[Interval], process: float, run: float) -> Interval:
+def in_a_new_run(intervals: Sequence[Interval], process: float, run: float) -> Interval:
     """Where another run of as many processes is to be expected, 95 of 100 times.
 
     A process's own samples do not show what differs from process to process (where its memory and code lie, who is
@@ -68,23 +68,23 @@ def in_a_new_run(found: Sequence[Interval], process: float, run: float) -> Inter
     Another run differs from the true ratio as this one does, so all of it counts twice.
 
     Args:
-        found: What the samples of each process say.
+        intervals: What the samples of each process say.
         process: Standard deviation of the ratio's logarithm from process to process that is usual.
         run: The same from run to run, beyond the processes'.
     """
-    logs = [math.log(one.median) for one in found]
-    center, count = fmean(logs), len(found)
-    usual = process**2 + fmean(_variance(one) for one in found)
-    seen = sum((one - center) ** 2 for one in logs)
+    logs = [math.log(interval.median) for interval in intervals]
+    center, count = fmean(logs), len(intervals)
+    usual = process**2 + fmean(_variance(interval) for interval in intervals)
+    seen = sum((log - center) ** 2 for log in logs)
     freedom = PRIOR_FREEDOM + count - 1
     moderated = (PRIOR_FREEDOM * usual + seen) / freedom
     reach = _t_quantile(freedom) * math.sqrt(2 * (moderated / count + run**2))
     return Interval(median=math.exp(center), low=math.exp(center - reach), high=math.exp(center + reach))
 
 
-def _variance(found: Interval) -> float:
+def _variance(interval: Interval) -> float:
     """Of the logarithm, as wide as the interval's wider side."""
-    return (max(math.log(found.median / found.low), math.log(found.high / found.median)) / _DEVIATIONS) ** 2
+    return (max(math.log(interval.median / interval.low), math.log(interval.high / interval.median)) / _DEVIATIONS) ** 2
 
 
 def _t_quantile(freedom: int) -> float:

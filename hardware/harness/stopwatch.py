@@ -92,7 +92,7 @@ class Stopwatch:
         try:
             self._prepare(call, command, arrive)
             batch = self._next(command.calls)
-            ns, after, output = _made(call, batch, clock, taken)
+            ns, after, output = _run_batch(call, batch, clock, taken)
         finally:
             gc.enable()
         return Timed(ns=ns, whole_ns=clock() - began, kept=self._copy(after)), output
@@ -197,12 +197,12 @@ class DeviceStopwatch(Stopwatch):
             poisoning.poison()
             return output
 
-        _, after, output = _made(flushed, [inputs for inputs, _ in batch], clock, taken)
+        _, after, output = _run_batch(flushed, [inputs for inputs, _ in batch], clock, taken)
         _synchronize(self._device)
         return round(sum(_elapsed_time(before, after) for before, after in pairs) * 1e6), after, output
 
 
-def _made(
+def _run_batch(
     call: Callable[..., Any], batch: Sequence[list[Any]], clock: Callable[[], int], taken: Taken
 ) -> tuple[int, int, Any]:
     """Make the calls of a batch; returns their time, how many came after the one whose output is kept, and that output.

@@ -68,19 +68,21 @@ def targets_of(
 def _precise(problem: Open, count: int, compute: Callable[[], Any]) -> list[Any]:
     """The answer in float64; None for each part of it where there is no such thing."""
     try:
-        found = values.leaves(attempt(compute))
+        outputs = values.leaves(attempt(compute))
     except Refused as refused:
         if refused.kind == "memory":
             # Not a reference without float64: that would be judged by another rule.
             raise explained(refused, problem, "cannot be computed in float64") from None
         return [None] * count
-    return found if len(found) == count else [None] * count
+    return outputs if len(outputs) == count else [None] * count
 
 
 def epsilon_of(outputs: list[Any]) -> float:
     """Distance from 1 to the next number in the most precise floating type among ``outputs``."""
-    found = [torch.finfo(one.dtype).eps for one in outputs if isinstance(one, torch.Tensor) and _is_floating(one)]
-    return float(min(found, default=torch.finfo(torch.float32).eps))
+    epsilons = [
+        torch.finfo(output.dtype).eps for output in outputs if isinstance(output, torch.Tensor) and _is_floating(output)
+    ]
+    return float(min(epsilons, default=torch.finfo(torch.float32).eps))
 
 
 def _movements(inputs: list[Any], outputs: list[Any]) -> int:

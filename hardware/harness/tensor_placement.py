@@ -121,8 +121,8 @@ class MainMemory:
 
     def elements(self, tensor: torch.Tensor) -> Iterator[tuple[int, int]]:
         """All at once."""
-        whole = _contiguous(tensor)
-        yield _data_ptr(whole), _numel(whole) * _element_size(whole)
+        contiguous = _contiguous(tensor)
+        yield _data_ptr(contiguous), _numel(contiguous) * _element_size(contiguous)
 
     def from_file(self, file: int, position: int, size: int) -> torch.Tensor:
         """In one buffer, which grows."""
@@ -189,13 +189,13 @@ class Accelerator:
 
     def elements(self, tensor: torch.Tensor) -> Iterator[tuple[int, int]]:
         """Copies, of a buffer's size each."""
-        whole = _contiguous(tensor)
-        size = _numel(whole) * _element_size(whole)
+        contiguous = _contiguous(tensor)
+        size = _numel(contiguous) * _element_size(contiguous)
         if size > STAGED_BYTES:
-            start = _storage_offset(whole) * _element_size(whole)
-            yield from self._staging.down(self._bytes(whole, start + size)[start:])
+            start = _storage_offset(contiguous) * _element_size(contiguous)
+            yield from self._staging.down(self._bytes(contiguous, start + size)[start:])
         else:
-            copied = _cpu(whole)
+            copied = _cpu(contiguous)
             yield _data_ptr(copied), size
 
     def from_file(self, file: int, position: int, size: int) -> torch.Tensor:
@@ -214,8 +214,8 @@ class Accelerator:
         """Elements, gathered on the current stream."""
         size, last = _element_size(tensor), max(offsets, default=0)
         flat = _as_strided(tensor, (last + 1,), (1,))
-        found = _cpu(_index_select(flat, 0, _tensor(list(offsets), device=self.device)))
-        raw = _string_at(_data_ptr(found), size * len(offsets))
+        elements = _cpu(_index_select(flat, 0, _tensor(list(offsets), device=self.device)))
+        raw = _string_at(_data_ptr(elements), size * len(offsets))
         return tuple(raw[begin : begin + size] for begin in range(0, len(raw), size))
 
     def _bytes(self, tensor: torch.Tensor, size: int) -> torch.Tensor:

@@ -118,9 +118,9 @@ def _timed(process: Frozen, channel: socket.socket, command: Keep) -> tuple[Kept
         return Kept(ns=0, answer=b"", late=True), []
     answered = time.perf_counter_ns()
     still = process.stop(STOP_SECONDS)
-    kept = Kept(ns=answered - began, answer=payload, late=not still)
+    reply = Kept(ns=answered - began, answer=payload, late=not still)
     problems, files = _outputs(process, payload, command) if still else ((), [])
-    return msgspec.structs.replace(kept, problems=problems), files
+    return msgspec.structs.replace(reply, problems=problems), files
 
 
 def _payload(channel: socket.socket) -> bytes:
@@ -150,25 +150,25 @@ def _exactly(channel: socket.socket, size: int) -> bytes:
 def _outputs(process: Frozen, payload: bytes, command: Keep) -> tuple[tuple[str, ...], list[int]]:
     """Why there is nothing in the memory file of a checked call, if so, and these files."""
     try:
-        made: Made | Failure = wire.unframe(payload, Made | Failure)
+        answer: Made | Failure = wire.unframe(payload, Made | Failure)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return (), []
-    if isinstance(made, Failure):
+    if isinstance(answer, Failure):
         return (), []
     problems, files = [], []
     for call in command.checked:
         files.append(os.memfd_create("outputs", os.MFD_CLOEXEC))
         try:
-            _write(process, made, call, command.most_bytes, files[-1])
+            _write(process, answer, call, command.most_bytes, files[-1])
             problems.append("")
         except (Unreadable, LookupError, ValueError, OverflowError) as error:
             problems.append(str(error) or type(error).__name__)
     return tuple(problems), files
 
 
-def _write(process: Frozen, made: Made, call: int, most_bytes: int, file: int) -> None:
-    form, *addresses = made.calls[call]
-    for leaf, address in zip(made.forms[form], addresses, strict=True):
+def _write(process: Frozen, answer: Made, call: int, most_bytes: int, file: int) -> None:
+    form, *addresses = answer.calls[call]
+    for leaf, address in zip(answer.forms[form], addresses, strict=True):
         if leaf.kind == "tensor":
             size = bytes_of(leaf.shape, leaf.dtype)
             if size > most_bytes:
@@ -203,8 +203,8 @@ def _serve(reaper: Timekeeper, supervisor: socket.socket, command: TimekeeperCom
     elif isinstance(command, Furnish):
         wire.send(supervisor, *reaper.furnish(command, descriptors))
     else:
-        kept, files = reaper.keep(command, descriptors)
-        wire.send(supervisor, kept, files)
+        reply, files = reaper.keep(command, descriptors)
+        wire.send(supervisor, reply, files)
         wire.close_all(files)
 
 

@@ -67,7 +67,7 @@ class TimekeeperProcess:
             TimekeeperDied: it has ended.
         """
         # What was asked is answered, whoever still wants to know: the next answer would be taken for it.
-        return await asyncio.shield(self._asked(command, kind, descriptors))
+        return await asyncio.shield(self._ask(command, kind, descriptors))
 
     async def tell(self, command: object) -> None:
         """Say something that it does not answer. Nothing happens where it does not run."""
@@ -76,7 +76,7 @@ class TimekeeperProcess:
                 with contextlib.suppress(OSError):
                     await self._channel.send(command)
 
-    async def _asked(self, command: object, kind: type[T], descriptors: Sequence[int]) -> tuple[T, list[int]]:
+    async def _ask(self, command: object, kind: type[T], descriptors: Sequence[int]) -> tuple[T, list[int]]:
         async with self._guard:
             channel = await self._started()
             try:
@@ -201,9 +201,9 @@ class TimedProcess:
         Raises:
             WorkerDied, WorkerConfused, TimeoutError: as :meth:`.Worker.ask`.
         """
-        kept, files = await self._exchange(Batch(calls=1, name=name), [0], [0], seconds, ANY_BYTES)
+        reply, files = await self._exchange(Batch(calls=1, name=name), [0], [0], seconds, ANY_BYTES)
         wire.close_all(files)
-        return kept.problems == ("",)
+        return reply.problems == ("",)
 
     async def batch(
         self, command: Batch, *, unseen: bool, most_checked: int = 0, seconds: float
@@ -216,15 +216,15 @@ class TimedProcess:
         calls = command.calls
         numbers = self._unseen.take(calls) if unseen else [number % self._supply.warm for number in range(calls)]
         checked = self._drawn(numbers, most_checked) if unseen else []
-        kept, files = await self._exchange(command, numbers, checked, seconds, self._supply.most_output_bytes)
-        made = await self._answer(kept)
-        if isinstance(made, Failure):
-            return made
-        problems = kept.problems or ("it does not stand still",) * len(files)
+        reply, files = await self._exchange(command, numbers, checked, seconds, self._supply.most_output_bytes)
+        answer = await self._answer(reply)
+        if isinstance(answer, Failure):
+            return answer
+        problems = reply.problems or ("it does not stand still",) * len(files)
         calls_read = zip(checked, files, problems, strict=True)
         return TimedBatch(
-            kept.ns,
-            tuple(CheckedCall(numbers[call], _forms(made, call), file, why) for call, file, why in calls_read),
+            reply.ns,
+            tuple(CheckedCall(numbers[call], _forms(answer, call), file, why) for call, file, why in calls_read),
         )
 
     def _drawn(self, numbers: Sequence[int], most: int) -> list[int]:
@@ -246,21 +246,21 @@ class TimedProcess:
         async with self.worker.lent() as channel:
             return await self._timekeeper.ask(keep, Kept, (channel,))
 
-    async def _answer(self, kept: Kept) -> Made | Failure:
-        if kept.late:
+    async def _answer(self, reply: Kept) -> Made | Failure:
+        if reply.late:
             await self.worker.kill()
             raise TimeoutError
-        if not kept.answer:
+        if not reply.answer:
             raise WorkerDied(await self.worker.ended())
         try:
-            return wire.unframe(kept.answer, Made | Failure)
+            return wire.unframe(reply.answer, Made | Failure)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             await self.worker.kill()
             raise WorkerConfused(str(error)) from error
 
 
-def _forms(made: Made, call: int) -> tuple[Form, ...]:
+def _forms(answer: Made, call: int) -> tuple[Form, ...]:
     """What a call's outputs are like, as its process says; nothing where it says nonsense."""
-    if call >= len(made.calls) or not made.calls[call] or not 0 <= made.calls[call][0] < len(made.forms):
+    if call >= len(answer.calls) or not answer.calls[call] or not 0 <= answer.calls[call][0] < len(answer.forms):
         return ()
-    return made.forms[made.calls[call][0]]
+    return answer.forms[answer.calls[call][0]]

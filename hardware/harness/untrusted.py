@@ -36,11 +36,11 @@ class UntrustedCandidate:
             Judged: it raised, died, took too long or answered nonsense.
         """
 
-        async def asked(seconds: float) -> tuple[T | Failure, list[int]]:
+        async def ask_worker(seconds: float) -> tuple[T | Failure, list[int]]:
             return await self.worker.ask(command, kind, descriptors, seconds=seconds)
 
-        what = "importing it" if isinstance(command, Load) else "the call"
-        answer, received = await self.watched(asked, what, case)
+        step = "importing it" if isinstance(command, Load) else "the call"
+        answer, received = await self.watched(ask_worker, step, case)
         if isinstance(answer, Failure):
             raise self.failed(answer, case)
         return answer, received
@@ -50,7 +50,7 @@ class UntrustedCandidate:
         shape, seed = ("", None) if case is None else (case.shape, case.seed)
         return judgement.failed(failure, shape, seed, self.worker.output)
 
-    async def watched(self, ask: Callable[[float], Awaitable[T]], what: str, case: Case | None) -> T:
+    async def watched(self, ask: Callable[[float], Awaitable[T]], step: str, case: Case | None) -> T:
         """Do ``ask``, which gets the seconds that are left.
 
         Raises:
@@ -61,7 +61,7 @@ class UntrustedCandidate:
         try:
             return await ask(max(self.left, 0.001))
         except TimeoutError:
-            raise judgement.late(self.seconds, what, shape, seed, self.worker.output) from None
+            raise judgement.late(self.seconds, step, shape, seed, self.worker.output) from None
         except WorkerDied as error:
             raise judgement.died(error.ended, self.worker, shape, seed) from None
         except WorkerConfused as error:

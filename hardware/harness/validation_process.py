@@ -72,7 +72,7 @@ def memory_needed(facts: ProblemFacts) -> tuple[int, int]:
     candidate = 6 * inputs + 5 * outputs
     derived = _derived_cases(inputs, outputs)
     cases, oracles = 8 + derived, 24 + 4 * derived
-    if any(one.kind != INPUT for one in facts.state):
+    if any(fact.kind != INPUT for fact in facts.state):
         cases, oracles = cases + MAIN_SEEDS, oracles + 3 * MAIN_SEEDS
     return candidate, candidate + cases * inputs + oracles * outputs
 
@@ -108,10 +108,10 @@ def _bytes(fact: InputFact) -> int:
 
 
 def _too_large(problem: Problem, launcher: Launcher, accelerator: Accelerator | None) -> str:
-    what = f"{problem.name}.py does not fit in memory (several copies of its inputs and outputs"
+    prefix = f"{problem.name}.py does not fit in memory (several copies of its inputs and outputs"
     if accelerator is not None:
-        return f"{what} in the {accelerator.memory_bytes / 2**30:.1f} GiB of {accelerator.name}); use smaller shapes"
+        return f"{prefix} in the {accelerator.memory_bytes / 2**30:.1f} GiB of {accelerator.name}); use smaller shapes"
     return (
-        f"{what} in the {launcher.memory / 2**30:.1f} GiB that pool {launcher.pool_name} gives a candidate); use "
+        f"{prefix} in the {launcher.memory / 2**30:.1f} GiB that pool {launcher.pool_name} gives a candidate); use "
         "smaller shapes or raise candidate_memory_bytes"
     )

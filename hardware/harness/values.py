@@ -134,8 +134,8 @@ class _Writer:
         if storage.device.type == messages.HOST:
             write_bytes(self.file, storage.data_ptr(), storage.nbytes(), position)
             return
-        whole = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-        for address, size in tensor_placement.here().elements(whole):
+        flat = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+        for address, size in tensor_placement.here().elements(flat):
             write_bytes(self.file, address, size, position)
             position += size
 

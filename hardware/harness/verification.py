@@ -97,35 +97,35 @@ class Verification:
             checked, _ = await self.untrusted.ask(CheckState(), StateChecked, case=case)
             check_rest(checked, case, when)
 
-    async def _check_once(self, case: Case, where: str) -> None:
-        """One call beside those on the problem's own inputs at its own shapes; ``where`` says in words what is new."""
+    async def _check_once(self, case: Case, label: str) -> None:
+        """One call beside those on the problem's own inputs at its own shapes; ``label`` says in words what is new."""
         try:
             draw, draws = await redraws.decided(await self._draw(0, case), lambda slot: self._draw_further(slot, case))
             if not draw.result.ok:
-                where += f"; {draws}" if draws else ""
+                label += f"; {draws}" if draws else ""
                 raise await self._explain(draw.slot, draw.case, draw.outputs, draw.result, [])
-        except Judged as found:
+        except Judged as error:
             kind = "" if case.kind == NORMAL else case.kind
-            message = f"{found.evidence.message} ({where})"
-            raise Judged(found.verdict, replace(found.evidence, message=message, inputs=kind)) from None
+            message = f"{error.evidence.message} ({label})"
+            raise Judged(error.verdict, replace(error.evidence, message=message, inputs=kind)) from None
 
     async def _draw(self, slot: int, case: Case) -> redraws.Draw:
         outputs = await self.run(run_on(case, slot, poison="torch"), case, [])
         return redraws.Draw(slot, case, outputs, await self.compare(slot, case, outputs))
 
     async def _draw_further(self, slot: int, case: Case) -> redraws.Draw | None:
-        other = await self.host.further_draw(case, slot - 1)
-        return None if other is None else await self._draw(slot, other)
+        further_case = await self.host.further_draw(case, slot - 1)
+        return None if further_case is None else await self._draw(slot, further_case)
 
     async def _check_elsewhere(self, case: Case) -> None:
         """One call at a shape that the problem does not name: the right answer, or an exception that says no."""
         try:
             await self._check_once(case, f"at {case.shape}, a shape that the problem does not name")
-        except Judged as found:
-            if found.verdict is not Verdict.runtime_error:
+        except Judged as error:
+            if error.verdict is not Verdict.runtime_error:
                 self.host.disclose(case)
                 raise
-            self.declined.append(found.evidence.message)
+            self.declined.append(error.evidence.message)
             # A device that failed says no to everything from then on: who only refused is as right as before.
             own = await self.host.cases_of((await self.host.shapes())[-1])
             await self._check_once(own[0], f"after it had refused {case.shape}, a shape that the problem does not name")
@@ -287,22 +287,22 @@ def _form(case: Case) -> list[tuple[str, str, tuple[int, ...]]]:
 
 def explain_numbers(result: Compared) -> str:
     """The worst element in words."""
-    where = f"[{', '.join(map(str, result.element))}]" if result.element else ""
+    subscript = f"[{', '.join(map(str, result.element))}]" if result.element else ""
     if result.error >= UNMEASURABLE:
-        return f"output {result.output}{where} is {result.got}, expected {result.expected}"
+        return f"output {result.output}{subscript} is {result.got}, expected {result.expected}"
     return (
-        f"output {result.output}{where} is {result.got}, expected {result.expected}: error {result.error:.3g}, "
+        f"output {result.output}{subscript} is {result.got}, expected {result.expected}: error {result.error:.3g}, "
         f"allowed {result.bound:.3g} (the reference's own is {result.reference_error:.3g})"
     )
 
 
 def wrong(verdict: Verdict, message: str, case: Case, result: Compared) -> Judged:
     """A verdict with the element to look at, and the shape that it is wrong at."""
-    where = "" if case.shape in message else f", at shape {case.shape}"
+    suffix = "" if case.shape in message else f", at shape {case.shape}"
     return Judged(
         verdict,
         Evidence(
-            message=f"{message}{where}",
+            message=f"{message}{suffix}",
             shape=case.shape,
             seed=case.seed,
             output=result.output,
@@ -328,8 +328,8 @@ def must_be_right_when_timed(result: Compared, case: Case, hint: str = "") -> No
 
 def _check_apart(outputs: tuple[Output, ...], earlier: tuple[Output, ...], case: Case, earlier_case: Case) -> None:
     for index, output in enumerate(outputs):
-        for other in earlier:
-            if max(output.begin, other.begin) < min(output.end, other.end):
+        for earlier_output in earlier:
+            if max(output.begin, earlier_output.begin) < min(output.end, earlier_output.end):
                 message = (
                     f"output {index} lies in the memory of an output of an earlier call (seed {earlier_case.seed}) "
                     "that is still in use"
@@ -386,8 +386,8 @@ async def verify(
     try:
         await load_into(verification.untrusted, launcher, host, problem, source, compiled)
         await verification.check_everything()
-    except Judged as found:
-        verdict, evidence = found.verdict, found.evidence
+    except Judged as error:
+        verdict, evidence = error.verdict, error.evidence
     finally:
         await asyncio.shield(worker.kill())
     return VerifyReport(

@@ -11,17 +11,17 @@ from .compare import Target
 def passing(inputs: list[Any], targets: list[Target]) -> tuple[str, ...]:
     """Names of the wrong answers to ``inputs`` that would pass as right ones, for every output."""
     tensors = values.tensors_of(inputs)
-    found: list[str] | None = None
+    names: list[str] | None = None
     answers = [target for target in targets if target.is_answer]
     # A module that returns nothing is told by what it keeps.
     for target in answers if any(target.kind != "none" for target in answers) else targets:
-        found = list(_passing(target, tensors, found))
-    return tuple(found or ())
+        names = list(_passing(target, tensors, names))
+    return tuple(names or ())
 
 
-def both(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+def both(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
     """Names in both, in their order."""
-    return tuple(name for name in one if name in other)
+    return tuple(name for name in first if name in second)
 
 
 def _passing(target: Target, tensors: list[Any], among: list[str] | None) -> Iterator[str]:

@@ -39,8 +39,8 @@ def find_tool(name: str) -> str:
     for folder in folders:
         if os.access(folder / name, os.X_OK):
             return str(folder / name)
-    if found := shutil.which(name):
-        return found
+    if path := shutil.which(name):
+        return path
     raise PoolError(f"{name} is not here: `pip install triton`, or put CUDA's bin folder on the PATH")
 
 
@@ -55,16 +55,16 @@ def resources(cubin: Path, cuobjdump: str) -> dict[str, Resources]:
 
 def read_resources(text: str) -> dict[str, Resources]:
     """What ``cuobjdump -res-usage`` printed."""
-    found: dict[str, Resources] = {}
+    kernels: dict[str, Resources] = {}
     name = ""
     for line in text.splitlines():
         if function := _FUNCTION.match(line):
             name = function["name"]
         elif name and "REG:" in line:
             used = {match["key"]: int(match["value"]) for match in _USAGE.finditer(line)}
-            found[name] = Resources(used["REG"], max(used["STACK"], used["LOCAL"]), used["SHARED"])
+            kernels[name] = Resources(used["REG"], max(used["STACK"], used["LOCAL"]), used["SHARED"])
             name = ""
-    return found
+    return kernels
 
 
 def machine_code(cubin: Path) -> str:
@@ -84,6 +84,6 @@ def _output(command: list[str]) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise PoolError(f"{command[0]} does not run: {error}") from error
     if done.returncode != 0:
-        said = next(iter((done.stderr or done.stdout).splitlines()), f"exit status {done.returncode}")
-        raise PoolError(f"{command[0]} cannot read {command[-1]}: {said}")
+        reason = next(iter((done.stderr or done.stdout).splitlines()), f"exit status {done.returncode}")
+        raise PoolError(f"{command[0]} cannot read {command[-1]}: {reason}")
     return done.stdout

@@ -17,10 +17,10 @@ def target_of(pool: Pool, hardware: HardwareFacts) -> str:
     Raises:
         PoolError: neither says.
     """
-    found = next((accelerator.target for accelerator in hardware.accelerators), "")
-    if not (pool.target or found):
+    target = next((accelerator.target for accelerator in hardware.accelerators), "")
+    if not (pool.target or target):
         raise PoolError(f'pool {pool.name!r} has no target and no GPU was found: add target = "sm_90" to its file')
-    return pool.target or found
+    return pool.target or target
 
 
 def compiler_limits(pool: Pool, hardware: HardwareFacts) -> Limits:
@@ -32,12 +32,12 @@ def compiler_limits(pool: Pool, hardware: HardwareFacts) -> Limits:
 def misfits(kernels: Sequence[KernelResources], hardware: HardwareFacts) -> tuple[Diagnostic, ...]:
     """What the pool's device cannot run, as errors, and what it runs badly, as warnings."""
     most = min((device.shared_bytes for device in hardware.accelerators if device.shared_bytes), default=0)
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     for kernel in kernels:
         if most and kernel.shared_bytes > most:
             message = f"{kernel.name}: needs {kernel.shared_bytes} bytes of shared memory, a block has {most}"
-            found.append(Diagnostic(severity="error", message=f"{message}: smaller blocks or fewer stages"))
+            diagnostics.append(Diagnostic(severity="error", message=f"{message}: smaller blocks or fewer stages"))
         if kernel.spill_bytes:
             message = f"{kernel.name}: {kernel.spill_bytes} bytes a thread in local memory: registers spilled"
-            found.append(Diagnostic(severity="warning", message=message))
-    return tuple(dict.fromkeys(found))
+            diagnostics.append(Diagnostic(severity="warning", message=message))
+    return tuple(dict.fromkeys(diagnostics))

@@ -44,14 +44,14 @@ def _resources(code: bytes, scratch: Path) -> tuple[tuple[KernelResources, ...],
     binary = scratch / "kernel.cubin"
     binary.write_bytes(code)
     try:
-        found = resources(binary, find_tool("cuobjdump"))
+        kernels = resources(binary, find_tool("cuobjdump"))
     except PoolError as error:
         return (), str(error)
     return tuple(
         KernelResources(
             name=name, registers=used.registers, spill_bytes=used.spill_bytes, shared_bytes=used.shared_bytes
         )
-        for name, used in found.items()
+        for name, used in kernels.items()
     ), ""
 
 

@@ -185,9 +185,9 @@ def _function(module: Any, launch: Launch) -> Any:
 
 def _warmed(module: Any, launch: Launch) -> Any:
     function = _function(module, launch)
-    known = set(function.arg_names)
+    parameters = set(function.arg_names)
     required = {parameter.name for parameter in function.params if not parameter.has_default}
-    if unknown := launch.arguments.keys() - known:
+    if unknown := launch.arguments.keys() - parameters:
         raise ValueError(f"it has no parameter {sorted(unknown)[0]!r}; there is {', '.join(function.arg_names)}")
     if missing := required - launch.arguments.keys():
         raise ValueError(f"the launch gives no value for {', '.join(sorted(missing))}")
@@ -299,19 +299,19 @@ def _diagnostic(error: BaseException, module: Any, prefix: str) -> Diagnostic:
     """The innermost message of Triton's front end, at its line in the file; else the error as it is."""
     from triton.compiler.errors import CompilationError
 
-    inner, found = error, None
+    inner, compile_error = error, None
     while inner is not None:
-        found = inner if isinstance(inner, CompilationError) else found
+        compile_error = inner if isinstance(inner, CompilationError) else compile_error
         inner = inner.__cause__  # type: ignore[assignment]
-    if found is None:
+    if compile_error is None:
         line = error.lineno or 0 if isinstance(error, SyntaxError) else 0
         return Diagnostic(severity="error", message=f"{prefix}{_short(str(error) or type(error).__name__)}", line=line)
-    cause = found.__cause__ or found.__context__
-    said = found.error_message or (str(cause) if cause is not None else str(found))
-    node = found.node
-    first = _first_line(module, found.src)
+    cause = compile_error.__cause__ or compile_error.__context__
+    message = compile_error.error_message or (str(cause) if cause is not None else str(compile_error))
+    node = compile_error.node
+    first = _first_line(module, compile_error.src)
     place = (first + node.lineno - 1, node.col_offset + 1) if first and hasattr(node, "lineno") else (0, 0)
-    return Diagnostic(severity="error", message=f"{prefix}{_short(said)}", line=place[0], column=place[1])
+    return Diagnostic(severity="error", message=f"{prefix}{_short(message)}", line=place[0], column=place[1])
 
 
 def _first_line(module: Any, source: str | None) -> int:

@@ -100,8 +100,8 @@ def fingerprint_of_triton() -> None:
 
 
 def _relative(group: Path) -> bytes:
-    kept = {name: name for name in _child_paths(group) if Path(name).suffix in KEPT}
-    return json.dumps({"child_paths": kept}, sort_keys=True).encode()
+    paths = {name: name for name in _child_paths(group) if Path(name).suffix in KEPT}
+    return json.dumps({"child_paths": paths}, sort_keys=True).encode()
 
 
 def _child_paths(group: Path) -> dict[str, Any]:

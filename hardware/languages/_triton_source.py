@@ -106,19 +106,19 @@ def kernels_only(source: str) -> str:
     tree = parsed(source)
     # Not splitlines(): it also splits at form feeds, where Python counts no line.
     lines = [line + "\n" for line in source.split("\n")]
-    kept: set[int] = set()
-    known: set[str] = set()
+    line_numbers: set[int] = set()
+    defined_names: set[str] = set()
     for statement in tree.body:
-        if _belongs(statement, known):
+        if _belongs(statement, defined_names):
             first = min([statement.lineno, *(d.lineno for d in getattr(statement, "decorator_list", []))])
-            kept |= set(range(first, (statement.end_lineno or first) + 1))
-            known |= set(_defined(statement))
+            line_numbers |= set(range(first, (statement.end_lineno or first) + 1))
+            defined_names |= set(_defined(statement))
         elif isinstance(statement, ast.Import) and (names := _for_kernels(statement)):
             # ``import torch, triton``: the rest of it stays unrun, as of every other line.
             lines[statement.lineno - 1] = ast.unparse(ast.Import(names=names)) + "\n"
-            kept.add(statement.lineno)
-            known |= {alias.asname or alias.name.split(".")[0] for alias in names}
-    return "".join(line if number in kept else "\n" for number, line in enumerate(lines, 1))
+            line_numbers.add(statement.lineno)
+            defined_names |= {alias.asname or alias.name.split(".")[0] for alias in names}
+    return "".join(line if number in line_numbers else "\n" for number, line in enumerate(lines, 1))
 
 
 def _for_kernels(statement: ast.Import) -> list[ast.alias]:
@@ -126,7 +126,7 @@ def _for_kernels(statement: ast.Import) -> list[ast.alias]:
     return [alias for alias in statement.names if alias.name.split(".")[0] in KERNEL_MODULES]
 
 
-def _belongs(statement: ast.stmt, known: set[str]) -> bool:
+def _belongs(statement: ast.stmt, defined_names: set[str]) -> bool:
     if isinstance(statement, ast.Import):
         return len(_for_kernels(statement)) == len(statement.names)
     if isinstance(statement, ast.ImportFrom):
@@ -135,7 +135,7 @@ def _belongs(statement: ast.stmt, known: set[str]) -> bool:
         return _is_kernel(statement)
     if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
         names = [target.id for target in _targets(statement) if isinstance(target, ast.Name)]
-        return bool(names) and LAUNCHES not in names and _is_inert(statement.value, known)
+        return bool(names) and LAUNCHES not in names and _is_inert(statement.value, defined_names)
     return False
 
 
@@ -149,10 +149,10 @@ def _last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _is_inert(value: ast.expr, known: set[str]) -> bool:
+def _is_inert(value: ast.expr, defined_names: set[str]) -> bool:
     """Whether evaluating it can only compute: literals, known names, and calls of Triton, math and a few built-ins."""
     for node in ast.walk(value):
-        if isinstance(node, ast.Name) and node.id not in known | _PLAIN_CALLS | {"True", "False", "None"}:
+        if isinstance(node, ast.Name) and node.id not in defined_names | _PLAIN_CALLS | {"True", "False", "None"}:
             return False
         if isinstance(node, ast.Lambda | ast.Await | ast.Yield | ast.YieldFrom | ast.NamedExpr | ast.comprehension):
             return False

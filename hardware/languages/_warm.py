@@ -123,20 +123,20 @@ _under_way: set[object] = set()
 @contextlib.contextmanager
 def _counted() -> Iterator[int]:
     """How many compile in this process, this one included."""
-    one = object()
-    _under_way.add(one)
+    compilation = object()
+    _under_way.add(compilation)
     try:
         yield len(_under_way)
     finally:
-        _under_way.discard(one)
+        _under_way.discard(compilation)
 
 
 def _forked(target: str, environment: Mapping[str, str], order: Order, ends: Sequence[socket.socket]) -> "_Parent":
     """Have a child forked, by a new parent if there is none or it has died. Blocks, mostly for no time at all."""
     with _guard:
-        wanted = (os.getpid(), target, tuple(sorted(clean_environment(environment).items())))
+        configuration = (os.getpid(), target, tuple(sorted(clean_environment(environment).items())))
         for _ in range(2):
-            parent = _living(wanted)
+            parent = _living(configuration)
             try:
                 parent.order(order, [end.fileno() for end in ends])
                 return parent
@@ -149,10 +149,10 @@ _Wanted = tuple[int, str, tuple[tuple[str, str], ...]]
 """Process that it belongs to, what it compiles for, what it sees of the environment."""
 
 
-def _living(wanted: _Wanted) -> "_Parent":
-    if not (_parents and _parents[0].made_for == wanted and _parents[0].alive):
+def _living(configuration: _Wanted) -> "_Parent":
+    if not (_parents and _parents[0].made_for == configuration and _parents[0].alive):
         _end_parents()
-        _parents.append(_Parent(wanted))
+        _parents.append(_Parent(configuration))
     return _parents[0]
 
 
@@ -164,14 +164,14 @@ def _end_parents() -> None:
 class _Parent:
     """The process."""
 
-    def __init__(self, wanted: _Wanted) -> None:
+    def __init__(self, configuration: _Wanted) -> None:
         """Starts it and waits until it can fork.
 
         Raises:
             PoolError: it does not come up.
         """
-        self.made_for = wanted
-        _, target, environment = wanted
+        self.made_for = configuration
+        _, target, environment = configuration
         self._scratch = Scratch()
         folder = self._scratch.path
         log = folder / "parent.log"
@@ -192,9 +192,9 @@ class _Parent:
         try:
             wire.receive(self._control, Done)
         except (EOFError, OSError) as error:
-            said = log.read_text(errors="replace").strip().splitlines() or [type(error).__name__]
+            lines = log.read_text(errors="replace").strip().splitlines() or [type(error).__name__]
             self.close()
-            raise PoolError(f"Triton cannot be used with {sys.executable}: {said[-1]}") from error
+            raise PoolError(f"Triton cannot be used with {sys.executable}: {lines[-1]}") from error
         self._control.settimeout(ORDER_SECONDS)
 
     @property

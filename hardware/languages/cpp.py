@@ -97,9 +97,9 @@ async def _compile(
 ) -> tuple[CompileReport, dict[str, Path]]:
     key = artifact_key(native.text, native.flags)
     machine = [str(compiler), compiler.path, hardware.device, *hardware.isa]
-    kept = await asyncio.to_thread(cache.find, key, machine)
-    if kept is not None:
-        return kept
+    cached = await asyncio.to_thread(cache.find, key, machine)
+    if cached is not None:
+        return cached
     folder = Path(await asyncio.to_thread(_fresh_folder, cache.folder, native.text))
     try:
         finished = await run_limited(

@@ -118,9 +118,9 @@ async def _compile(
 ) -> tuple[CompileReport, dict[str, Path]]:
     key = artifact_key(request.source, request.flags, request.target)
     machine = [request.target, platform.machine()]
-    kept = await asyncio.to_thread(cache.find, key, machine)
-    if kept is not None:
-        return kept
+    cached = await asyncio.to_thread(cache.find, key, machine)
+    if cached is not None:
+        return cached
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=ArtifactCache.BUILDING, dir=cache.folder))
     try:
         finished = await _run(request, folder, pool, hardware)
@@ -145,24 +145,27 @@ async def _run(request: Request, folder: Path, pool: Pool, hardware: HardwareFac
 def _report(path: Path, finished: Finished, request: Request, pool: Pool, hardware: HardwareFacts) -> CompileReport:
     try:
         result = decode(path.read_bytes(), Result)
-        found = read_log(result.log)
+        diagnostics = read_log(result.log)
     except (OSError, msgspec.DecodeError):
         result = Result()
-        found = (_unexplained(finished, pool),)
+        diagnostics = (_unexplained(finished, pool),)
     if result.missing:
         raise PoolError(result.missing)
-    if not result.ok and not any(diagnostic.severity == "error" for diagnostic in found):
-        told = next((line for line in result.log.splitlines() if line.strip()), "NVRTC gave no reason")
-        found = (Diagnostic(severity="error", message=told.strip()), *found)
-    found = (*found, *misfits(result.kernels, hardware))
+    if not result.ok and not any(diagnostic.severity == "error" for diagnostic in diagnostics):
+        message = next((line for line in result.log.splitlines() if line.strip()), "NVRTC gave no reason")
+        diagnostics = (Diagnostic(severity="error", message=message.strip()), *diagnostics)
+    diagnostics = (*diagnostics, *misfits(result.kernels, hardware))
     if result.unmeasured:
-        found = (*found, Diagnostic(severity="warning", message=f"resources are unknown: {result.unmeasured}"))
+        diagnostics = (
+            *diagnostics,
+            Diagnostic(severity="warning", message=f"resources are unknown: {result.unmeasured}"),
+        )
     return CompileReport(
-        ok=result.ok and not any(diagnostic.severity == "error" for diagnostic in found),
+        ok=result.ok and not any(diagnostic.severity == "error" for diagnostic in diagnostics),
         language=NAME,
         compiler=f"nvrtc for {request.target}",
         flags=BASE_FLAGS + request.flags,
-        diagnostics=found,
+        diagnostics=diagnostics,
         log=(result.log or finished.output)[-LOG_CHARACTERS:],
         seconds=finished.seconds,
         kernels=result.kernels,
@@ -172,22 +175,22 @@ def _report(path: Path, finished: Finished, request: Request, pool: Pool, hardwa
 
 def read_log(log: str) -> tuple[Diagnostic, ...]:
     """Errors and warnings of NVRTC's ``log``, in order, at most ``MOST_DIAGNOSTICS``; lines count in CUDA_SOURCE."""
-    found = []
+    diagnostics = []
     for match in filter(None, map(_MESSAGE.match, log.splitlines())):
         here = match["file"] == "kernel.cu"
         message = match["message"] if here else f"{match['message']} (in {match['file'].rpartition('/')[2]})"
         severity = "warning" if match["severity"] == "warning" else "error"
-        found.append(Diagnostic(severity=severity, message=message, line=int(match["line"]) if here else 0))
-    return tuple(dict.fromkeys(found))[:MOST_DIAGNOSTICS]
+        diagnostics.append(Diagnostic(severity=severity, message=message, line=int(match["line"]) if here else 0))
+    return tuple(dict.fromkeys(diagnostics))[:MOST_DIAGNOSTICS]
 
 
 def _unexplained(finished: Finished, pool: Pool) -> Diagnostic:
     if finished.timed_out:
-        told = f"NVRTC was stopped after {pool.candidate_seconds:g} s (candidate_seconds of pool {pool.name!r})"
+        message = f"NVRTC was stopped after {pool.candidate_seconds:g} s (candidate_seconds of pool {pool.name!r})"
     else:
         last = next((line for line in reversed(finished.output.splitlines()) if line.strip()), "it printed nothing")
-        told = f"NVRTC ended with status {finished.returncode}: {last.strip()}"
-    return Diagnostic(severity="error", message=told)
+        message = f"NVRTC ended with status {finished.returncode}: {last.strip()}"
+    return Diagnostic(severity="error", message=message)
 
 
 __all__ = ["ALLOWED_FLAGS", "BASE_FLAGS", "LOADER", "NAME", "artifact_key", "assembly", "compile", "intermediate"]

@@ -108,9 +108,9 @@ async def _compile(
     key = artifact_key(source, request.target)
     # Triton's keys hold its own version and files; a launcher in the artifact is for this Python.
     machine = [compiler, request.target, platform.python_version(), platform.machine()]
-    kept = await asyncio.to_thread(cache.find, key, machine)
-    if kept is not None:
-        return kept
+    cached = await asyncio.to_thread(cache.find, key, machine)
+    if cached is not None:
+        return cached
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=ArtifactCache.BUILDING, dir=cache.folder))
     try:
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
@@ -133,7 +133,7 @@ def _report(
         result = Result(diagnostics=(_unexplained(finished, pool),))
     diagnostics = (*result.diagnostics, *misfits(result.kernels, hardware))
     return CompileReport(
-        ok=finished.returncode == 0 and not any(found.severity == "error" for found in diagnostics),
+        ok=finished.returncode == 0 and not any(diagnostic.severity == "error" for diagnostic in diagnostics),
         language=NAME,
         compiler=compiler,
         flags=(request.target,),
@@ -147,11 +147,13 @@ def _report(
 
 def _unexplained(finished: Finished, pool: Pool) -> Diagnostic:
     if finished.timed_out:
-        told = f"the compiler was stopped after {pool.candidate_seconds:g} s (candidate_seconds of pool {pool.name!r})"
+        message = (
+            f"the compiler was stopped after {pool.candidate_seconds:g} s (candidate_seconds of pool {pool.name!r})"
+        )
     else:
         last = next((line for line in reversed(finished.output.splitlines()) if line.strip()), "it printed nothing")
-        told = f"the compiler ended with status {finished.returncode}: {last.strip()}"
-    return Diagnostic(severity="error", message=told)
+        message = f"the compiler ended with status {finished.returncode}: {last.strip()}"
+    return Diagnostic(severity="error", message=message)
 
 
 def _version() -> str:

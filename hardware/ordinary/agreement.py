@@ -20,10 +20,10 @@ def difference(expected: Sampled, got: Sampled, *, bound: float = 0.0) -> str:
     """What is different, as a clause; empty if nothing is. ``bound`` is the judge's (``ProblemFacts.error_bound``)."""
     if len(expected.forms) != len(got.forms):
         return f"it gives {len(got.forms)} outputs, not {len(expected.forms)}"
-    for index, (wanted, form) in enumerate(zip(expected.forms, got.forms, strict=True)):
-        if wanted != form:
-            return f"output {index} is {_words(form)}, not {_words(wanted)}"
-        allowed = max(SHARES.get(wanted[0], OTHERS), TIMES_BOUND * bound)
+    for index, (expected_form, form) in enumerate(zip(expected.forms, got.forms, strict=True)):
+        if expected_form != form:
+            return f"output {index} is {_words(form)}, not {_words(expected_form)}"
+        allowed = max(SHARES.get(expected_form[0], OTHERS), TIMES_BOUND * bound)
         share = _share_off(expected.numbers[index], got.numbers[index], allowed)
         if share > MOST_OFF:
             return f"{share:.3g} of the numbers of output {index} are others than eager's"

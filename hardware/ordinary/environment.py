@@ -34,11 +34,11 @@ def ordinary_environment(
         threads: As many as the pool says.
         accelerator: Uuid of the only one that it sees; empty for a processor.
     """
-    kept = {name: value for name, value in environment.items() if _is_kept(name)}
-    count = {"OMP_NUM_THREADS": str(threads)} if threads and "OMP_NUM_THREADS" not in kept else {}
+    inherited = {name: value for name, value in environment.items() if _is_kept(name)}
+    count = {"OMP_NUM_THREADS": str(threads)} if threads and "OMP_NUM_THREADS" not in inherited else {}
     own = {"HOME": str(scratch), "TMPDIR": str(scratch), "KERNELSWARM_ARTIFACTS": str(artifacts)}
     device = _on_accelerator(accelerator, scratch / "triton") if accelerator else {}
-    return {**kept, **count, **own, **device, "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**inherited, **count, **own, **device, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _on_accelerator(uuid: str, kernels: Path) -> dict[str, str]:

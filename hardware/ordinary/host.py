@@ -89,7 +89,7 @@ class OrdinaryHost:
         Raises:
             Missing: that cannot be done; the message says why.
         """
-        size = sum(bytes_of(one.shape, one.dtype) for one in self._facts.shapes[0].inputs)
+        size = sum(bytes_of(fact.shape, fact.dtype) for fact in self._facts.shapes[0].inputs)
         if size >= LARGE_BYTES:
             raise Missing(f"its inputs are too large for several processes at once ({size / 1e9:.1f} GB)")
         parts: list[Part] = []
@@ -130,12 +130,12 @@ class OrdinaryHost:
         if self._baselines and all(runner.process.alive for runner in self._baselines):
             return
         await self._end_baselines()
-        wanted = dict.fromkeys((EAGER, *self.settings.baselines))
+        names = dict.fromkeys((EAGER, *self.settings.baselines))
         if self.settings.accelerator:
             # One after the other: who tunes by timing kernels on the device needs it for itself.
-            started = [await self._baseline(name) for name in wanted]
+            started = [await self._baseline(name) for name in names]
         else:
-            started = await asyncio.gather(*(self._baseline(name) for name in wanted))
+            started = await asyncio.gather(*(self._baseline(name) for name in names))
         self._baselines = [runner for runner in started if runner is not None]
         eager = next((runner for runner in self._baselines if runner.name == EAGER), None)
         if eager is None:

@@ -180,22 +180,22 @@ class OrdinaryProcess:
             raise self._confused()
         return Sampled(copy, forms, [array("d", self._exactly(size, seconds)) for size in sizes])
 
-    def _ask(self, command: Mapping[str, Any], seconds: float, what: str) -> dict[str, Any]:
+    def _ask(self, command: Mapping[str, Any], seconds: float, action: str) -> dict[str, Any]:
         self._socket.settimeout(seconds)
         try:
             self._socket.sendall(_line(command))
         except OSError as error:
-            raise self._lost(error, what, seconds) from None
-        answer = self._received(seconds, what)
+            raise self._lost(error, action, seconds) from None
+        answer = self._received(seconds, action)
         if "failed" in answer:
-            raise self._refused(answer, what)
+            raise self._refused(answer, action)
         return answer
 
-    def _received(self, seconds: float, what: str) -> dict[str, Any]:
+    def _received(self, seconds: float, action: str) -> dict[str, Any]:
         """One line of JSON."""
         self._socket.settimeout(seconds)
         while b"\n" not in self._left and len(self._left) < LONGEST_LINE:
-            self._left += self._some(seconds, what)
+            self._left += self._some(seconds, action)
         line, _, self._left = self._left.partition(b"\n")
         try:
             answer = json.loads(line)
@@ -211,13 +211,13 @@ class OrdinaryProcess:
         data, self._left = self._left[:size], self._left[size:]
         return data
 
-    def _some(self, seconds: float, what: str) -> bytes:
+    def _some(self, seconds: float, action: str) -> bytes:
         try:
             data = self._socket.recv(1 << 20)
         except OSError as error:
-            raise self._lost(error, what, seconds) from None
+            raise self._lost(error, action, seconds) from None
         if not data:
-            raise self._lost(EOFError(), what, seconds)
+            raise self._lost(EOFError(), action, seconds)
         return data
 
     def _expect_sender(self) -> None:
@@ -234,18 +234,18 @@ class OrdinaryProcess:
             if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
                 self.pid = _CREDENTIALS.unpack(data)[0]
 
-    def _refused(self, answer: Mapping[str, Any], what: str) -> Missing:
+    def _refused(self, answer: Mapping[str, Any], action: str) -> Missing:
         reason = answer.get("failed")
-        return Missing(f"{self.label} fails to {what}: {reason}") if reason else self._confused()
+        return Missing(f"{self.label} fails to {action}: {reason}") if reason else self._confused()
 
     def _confused(self) -> Missing:
         self._is_lost = True
         return Missing(f"{self.label} answers something else than it was asked for")
 
-    def _lost(self, error: Exception, what: str, seconds: float) -> Missing:
+    def _lost(self, error: Exception, action: str, seconds: float) -> Missing:
         self._is_lost = True
         if isinstance(error, TimeoutError):
-            return Missing(f"{self.label} did not {what} within {seconds:g} s")
+            return Missing(f"{self.label} did not {action} within {seconds:g} s")
         return Missing(f"{self.label} died: {self._how_it_ended()}")
 
     def _how_it_ended(self) -> str:

@@ -143,10 +143,10 @@ class _Problem:
 
     def _cotangents(self, inputs: list[Any], seed: int) -> list[torch.Tensor]:
         generator = torch.Generator().manual_seed((seed ^ _SALT) % 2**63)
-        outputs = self._model(*(one.clone() if isinstance(one, torch.Tensor) else one for one in inputs))
-        shapes = [(one.shape, one.dtype) for one in _leaves(outputs) if _is_floating(one)]
+        outputs = self._model(*(value.clone() if isinstance(value, torch.Tensor) else value for value in inputs))
+        shapes = [(output.shape, output.dtype) for output in _leaves(outputs) if _is_floating(output)]
         drawn = [torch.randn(shape, generator=generator, dtype=torch.float64).to(kind) for shape, kind in shapes]
-        return [one.to(self.device) for one in drawn]
+        return [tensor.to(self.device) for tensor in drawn]
 
     def implementation(self, name: str, text: str) -> Call:
         """``eager``, ``compile``, ``max_autotune``, or ``candidate``, which is the file ``text``."""
@@ -177,11 +177,13 @@ def _differentiated(forward: Call, backward: Any) -> Call:
         if callable(backward):
             return [*_leaves(forward(*inputs)), *_leaves(backward(*inputs, *cotangents))]
         with torch.enable_grad():
-            sources = [one.detach().requires_grad_() for one in inputs if _is_floating(one)]
+            sources = [value.detach().requires_grad_() for value in inputs if _is_floating(value)]
             left = iter(sources)
-            outputs = _leaves(forward(*(next(left) if _is_floating(one) else one for one in inputs)))
-            floating = [one for one in outputs if _is_floating(one)]
-            pairs = [(one, weight) for one, weight in zip(floating, cotangents, strict=True) if one.requires_grad]
+            outputs = _leaves(forward(*(next(left) if _is_floating(value) else value for value in inputs)))
+            floating = [output for output in outputs if _is_floating(output)]
+            pairs = [
+                (output, weight) for output, weight in zip(floating, cotangents, strict=True) if output.requires_grad
+            ]
             ends, weights = zip(*pairs, strict=True)
             return [*outputs, *torch.autograd.grad(ends, sources, weights, allow_unused=True)]
 
@@ -191,16 +193,16 @@ def _differentiated(forward: Call, backward: Any) -> Call:
 def _sampled(outputs: Any, seed: int, copy: int) -> tuple[dict[str, Any], bytes]:
     """Types, shapes, and some elements of every output in float64: drawn by ``seed``, all of a small one."""
     generator = torch.Generator().manual_seed(seed)
-    tensors = [one.detach() if isinstance(one, torch.Tensor) else torch.tensor(one) for one in _leaves(outputs)]
-    found, data = [], []
+    tensors = [leaf.detach() if isinstance(leaf, torch.Tensor) else torch.tensor(leaf) for leaf in _leaves(outputs)]
+    forms, data = [], []
     for tensor in tensors:
-        found.append([str(tensor.dtype), list(tensor.shape)])
+        forms.append([str(tensor.dtype), list(tensor.shape)])
         flat = torch.view_as_real(tensor).reshape(-1) if tensor.is_complex() else tensor.reshape(-1)
         if flat.numel() > SAMPLE:
             flat = flat[torch.randint(flat.numel(), (SAMPLE,), generator=generator)]
         numbers = flat.double().cpu().contiguous()
         data.append(ctypes.string_at(numbers.data_ptr(), 8 * numbers.numel()) if numbers.numel() else b"")
-    return {"copy": copy, "outputs": found, "sizes": [len(one) for one in data]}, b"".join(data)
+    return {"copy": copy, "outputs": forms, "sizes": [len(chunk) for chunk in data]}, b"".join(data)
 
 
 def _leaves(value: Any) -> list[Any]:
@@ -211,8 +213,8 @@ def _flat(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):
-        for one in value:
-            yield from _flat(one)
+        for item in value:
+            yield from _flat(item)
     elif value is not None:
         yield value
 

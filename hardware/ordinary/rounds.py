@@ -115,9 +115,9 @@ class Runner:
         """The next batches are longer: this one took ``elapsed``."""
         self.calls = min(MOST_CALLS, 10 * self.calls, max(self.calls + 1, self._calls_in(BATCH_NS, elapsed)))
 
-    def _calls_in(self, wanted: int, ns: int) -> int:
-        """How many calls take ``wanted`` nanoseconds, if a batch takes ``ns``."""
-        return math.ceil(wanted * self.calls / ns)
+    def _calls_in(self, target_ns: int, ns: int) -> int:
+        """How many calls take ``target_ns`` nanoseconds, if a batch takes ``ns``."""
+        return math.ceil(target_ns * self.calls / ns)
 
 
 def hold(baselines: Sequence[Runner], candidate: Runner) -> Part:
@@ -138,4 +138,9 @@ def hold(baselines: Sequence[Runner], candidate: Runner) -> Part:
         for runner in runners[shift:] + runners[:shift]:
             runner.sample()
     candidate.check_rest()
-    return Part(tuple(Series(name=one.name, samples_ns=tuple(one.samples), calls=one.calls) for one in runners))
+    return Part(
+        tuple(
+            Series(name=timed_runner.name, samples_ns=tuple(timed_runner.samples), calls=timed_runner.calls)
+            for timed_runner in runners
+        )
+    )

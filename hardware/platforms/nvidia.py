@@ -23,9 +23,9 @@ def detect(pool: Pool, home: Path, *, refresh: bool = False) -> HardwareFacts:
         PoolError: there is no such GPU, or torch cannot use it; the message says what to do.
         InputError: ``home`` cannot be written.
     """
-    found = find_devices()
-    devices = chosen(found.accelerators, pool, os.environ)
-    peaks = gpu_peaks(pool, devices[0], found.driver, home, refresh=refresh)
+    gpu_facts = find_devices()
+    devices = chosen(gpu_facts.accelerators, pool, os.environ)
+    peaks = gpu_peaks(pool, devices[0], gpu_facts.driver, home, refresh=refresh)
     measured = tuple(
         replace(
             device,
@@ -49,7 +49,7 @@ def detect(pool: Pool, home: Path, *, refresh: bool = False) -> HardwareFacts:
         bandwidths=peaks.bandwidths,
         accelerators=measured,
         matmul_gflops=peaks.matmul_gflops,
-        versions={"driver": found.driver, "cuda": peaks.cuda, "triton": installed("triton")},
+        versions={"driver": gpu_facts.driver, "cuda": peaks.cuda, "triton": installed("triton")},
     )
 
 
@@ -76,14 +76,14 @@ def for_compiling(pool: Pool) -> HardwareFacts:
     )
 
 
-def chosen(found: Sequence[Accelerator], pool: Pool, environment: Mapping[str, str]) -> tuple[Accelerator, ...]:
+def chosen(accelerators: Sequence[Accelerator], pool: Pool, environment: Mapping[str, str]) -> tuple[Accelerator, ...]:
     """The devices to use: visible by ``CUDA_VISIBLE_DEVICES``, named by the pool, and all of one kind.
 
     Raises:
         PoolError: none is left; the message says what there is.
     """
-    there = ", ".join(f"{device.index}: {device.name} ({device.target})" for device in found)
-    visible = _visible(found, environment)
+    there = ", ".join(f"{device.index}: {device.name} ({device.target})" for device in accelerators)
+    visible = _visible(accelerators, environment)
     devices = [device for device in visible if not pool.devices or device.index in pool.devices]
     if not devices:
         raise PoolError(
@@ -96,13 +96,13 @@ def chosen(found: Sequence[Accelerator], pool: Pool, environment: Mapping[str, s
     return tuple(device for device in alike if device.name == alike[0].name)
 
 
-def _visible(found: Sequence[Accelerator], environment: Mapping[str, str]) -> list[Accelerator]:
-    said = environment.get("CUDA_VISIBLE_DEVICES")
-    if said is None:
-        return list(found)
-    names = [name.strip() for name in said.split(",") if name.strip()]
+def _visible(accelerators: Sequence[Accelerator], environment: Mapping[str, str]) -> list[Accelerator]:
+    visible_devices = environment.get("CUDA_VISIBLE_DEVICES")
+    if visible_devices is None:
+        return list(accelerators)
+    names = [name.strip() for name in visible_devices.split(",") if name.strip()]
     return [
         device
-        for device in found
+        for device in accelerators
         if any(name == str(device.index) or (not name.isdecimal() and device.uuid.startswith(name)) for name in names)
     ]

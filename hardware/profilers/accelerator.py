@@ -76,7 +76,7 @@ class Profilers:
             return None
         if proton.has_scopes(inspect.source) and "scopes" not in self._missing:
             modes.append("scopes")
-        found, reasons = await self._run(modes, inspect, files, lease)
+        profile, reasons = await self._run(modes, inspect, files, lease)
         for mode in modes:
             if mode in reasons and mode in ALWAYS:
                 # The candidate's word is not enough to give a profiler up, or to open a door to it.
@@ -84,17 +84,19 @@ class Profilers:
             elif mode not in reasons:
                 self._proven.add(mode)
         self.get_ready()
-        told = (f"{NAMES[mode]} saw nothing of it: {why}" for mode, why in reasons.items() if mode not in self._missing)
-        return replace(found, unavailable=(*self.missing, *told), seconds=time.monotonic() - began)
+        messages = (
+            f"{NAMES[mode]} saw nothing of it: {why}" for mode, why in reasons.items() if mode not in self._missing
+        )
+        return replace(profile, unavailable=(*self.missing, *messages), seconds=time.monotonic() - began)
 
     async def prove(self, lease: Lease) -> DeviceProfile:
         """Find out what this machine permits, with a candidate of our own."""
-        found, reasons = await self._run(self._permitted(), PROBE, (), lease)
+        profile, reasons = await self._run(self._permitted(), PROBE, (), lease)
         for mode in reasons:
             await self._prove(mode, lease)
         if any(mode in self._open for mode in reasons):
-            found, _ = await self._run(self._permitted(), PROBE, (), lease)
-        return replace(found, unavailable=self.missing)
+            profile, _ = await self._run(self._permitted(), PROBE, (), lease)
+        return replace(profile, unavailable=self.missing)
 
     async def close(self) -> None:
         """End the processes that wait."""
@@ -136,26 +138,26 @@ class Profilers:
             left = [mode for mode in taken if mode in looks]
             for mode, error in zip(left, await _all(do(looks[mode]) for mode in left), strict=True):
                 if error is not None:
-                    one = looks.pop(mode)
-                    failed[mode] = self._why(one, error)
+                    standby = looks.pop(mode)
+                    failed[mode] = self._why(standby, error)
                     # At once: it may still keep the device busy.
-                    await asyncio.shield(one.close())
+                    await asyncio.shield(standby.close())
 
         try:
             if self._warming is not None:
                 await asyncio.wait({self._warming})
-            await step(modes, lambda one: one.connected(START_SECONDS))
+            await step(modes, lambda standby: standby.connected(START_SECONDS))
             async with lease.shared():
-                await step(modes, lambda one: one.load(_for(one.mode, inspect), files))
+                await step(modes, lambda standby: standby.load(_for(standby.mode, inspect), files))
             async with lease.exclusive():
                 for mode in modes:
-                    await step([mode], lambda one: one.measure(inspect.seconds))
+                    await step([mode], lambda standby: standby.measure(inspect.seconds))
             # Nothing else writes after the last answer.
             await step(["counters"], Standby.end)
-            found, unread = await asyncio.to_thread(put_together, looks)
+            profile, unread = await asyncio.to_thread(put_together, looks)
         finally:
             await asyncio.shield(_closed(every))
-        return found, {**failed, **unread}
+        return profile, {**failed, **unread}
 
     def _taken(self, mode: str) -> Standby:
         return self._waiting.pop(mode) if mode in self._waiting else self._standby(mode)
@@ -166,14 +168,14 @@ class Profilers:
             return Standby(mode, self._setting, lambda file: ncu.command(self._ncu, file), doors=doors)
         return Standby(mode, self._setting, doors=doors)
 
-    def _why(self, one: Standby, error: NothingSeen) -> str:
-        said = str(error)
-        if one.mode == "counters":
-            said = ncu.why_not(f"{log_of(one)}\n{error}", otherwise=said) or said
+    def _why(self, standby: Standby, error: NothingSeen) -> str:
+        reason = str(error)
+        if standby.mode == "counters":
+            reason = ncu.why_not(f"{log_of(standby)}\n{error}", otherwise=reason) or reason
         if isinstance(error, NeverStarted):
             # Nothing of a candidate was in it yet.
-            self._miss(one.mode, said)
-        return said
+            self._miss(standby.mode, reason)
+        return reason
 
     def _miss(self, mode: str, reason: str) -> None:
         self._missing[mode] = reason if mode == "counters" else f"nothing from {NAMES[mode]} here: {reason}"
@@ -199,12 +201,14 @@ async def _all(steps: Iterable[Awaitable[None]]) -> list[NothingSeen | None]:
 
 async def _warmed(standbys: Sequence[Standby], lease: Lease) -> None:
     """Warm up those that come up; of one that fails, whoever looks with it is told."""
-    failed = await _all(one.connected(START_SECONDS) for one in standbys)
+    failed = await _all(standby.connected(START_SECONDS) for standby in standbys)
     # Without a lease whoever judges next says why.
     with contextlib.suppress(InputError):
         async with lease.shared():
-            await _all(one.warm_up(START_SECONDS) for one, error in zip(standbys, failed, strict=True) if error is None)
+            await _all(
+                standby.warm_up(START_SECONDS) for standby, error in zip(standbys, failed, strict=True) if error is None
+            )
 
 
 async def _closed(standbys: Sequence[Standby]) -> None:
-    await asyncio.gather(*(one.close() for one in standbys))
+    await asyncio.gather(*(standby.close() for standby in standbys))

@@ -52,8 +52,8 @@ def find_ncu() -> str:
     """Path of ``ncu``; empty if it is not installed."""
     places = sorted(map(str, Path("/opt/nvidia/nsight-compute").glob("*/ncu")), reverse=True)
     home = os.environ.get("CUDA_HOME") or "/usr/local/cuda"
-    found = (shutil.which("ncu"), f"{home}/bin/ncu", *places)
-    return next((path for path in found if path and os.access(path, os.X_OK)), "")
+    paths = (shutil.which("ncu"), f"{home}/bin/ncu", *places)
+    return next((path for path in paths if path and os.access(path, os.X_OK)), "")
 
 
 def command(ncu: str, log: Path, program: Sequence[str] = ()) -> list[str]:
@@ -61,10 +61,10 @@ def command(ncu: str, log: Path, program: Sequence[str] = ()) -> list[str]:
 
     Clocks are left alone: the machine may not be ours to set. Rules are not applied: the analyst has its own.
     """
-    asked = [part for section in SECTIONS for part in ("--section", section)]
+    sections = [part for section in SECTIONS for part in ("--section", section)]
     table = ["--csv", "--page", "raw", "--print-units", "base", "--apply-rules", "no", "--log-file", str(log)]
     limits = ["--clock-control", "none", "--profile-from-start", "off", "--launch-count", str(WARMED_UP + MOST_KERNELS)]
-    return [ncu, *table, *limits, *asked, *program]
+    return [ncu, *table, *limits, *sections, *program]
 
 
 def why_not(output: str, otherwise: str = "Nsight Compute printed none") -> str:
@@ -93,8 +93,8 @@ def read_table(output: str) -> tuple[KernelProfile, ...]:
     launches: dict[str, list[KernelProfile]] = {}
     for row in rows[WARMED_UP:]:
         if len(row) == len(header):
-            found = _kernel(dict(zip(header, row, strict=True)), unit)
-            launches.setdefault(found.name, []).append(found)
+            launch = _kernel(dict(zip(header, row, strict=True)), unit)
+            launches.setdefault(launch.name, []).append(launch)
     return tuple(sorted(map(_together, launches.values()), key=lambda kernel: -kernel.time_us))
 
 
@@ -123,9 +123,9 @@ def _together(launches: Sequence[KernelProfile]) -> KernelProfile:
     time = sum(launch.time_us for launch in launches)
 
     def mean(values: Sequence[float | None]) -> float | None:
-        known = [(value, launch.time_us) for value, launch in zip(values, launches, strict=True) if value is not None]
-        weight = sum(part for _, part in known)
-        return sum(value * part for value, part in known) / weight if weight else None
+        pairs = [(value, launch.time_us) for value, launch in zip(values, launches, strict=True) if value is not None]
+        weight = sum(part for _, part in pairs)
+        return sum(value * part for value, part in pairs) / weight if weight else None
 
     kernel = KernelProfile(
         name=launches[0].name,
@@ -139,11 +139,11 @@ def _together(launches: Sequence[KernelProfile]) -> KernelProfile:
 
 
 def _means(
-    found: Sequence[Mapping[str, float]], mean: Callable[[Sequence[float | None]], float | None]
+    by_launch: Sequence[Mapping[str, float]], mean: Callable[[Sequence[float | None]], float | None]
 ) -> dict[str, float]:
     """The mean of each name, the largest first; what a launch lacks was 0 there."""
-    names = {name for values in found for name in values}
-    means = {name: mean([values.get(name, 0.0) for values in found]) or 0.0 for name in sorted(names)}
+    names = {name for values in by_launch for name in values}
+    means = {name: mean([values.get(name, 0.0) for values in by_launch]) or 0.0 for name in sorted(names)}
     return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 

@@ -90,9 +90,9 @@ class CounterSession:
     def _read(self) -> dict[str, float]:
         counts = {event: [read_counter(fd) for fd in descriptors] for event, descriptors in self._open.items()}
         return {
-            event: sum(count for count in found if count is not None)
-            for event, found in counts.items()
-            if any(count is not None for count in found)
+            event: sum(count for count in readings if count is not None)
+            for event, readings in counts.items()
+            if any(count is not None for count in readings)
         }
 
     def _software(self) -> dict[str, float]:
@@ -123,12 +123,12 @@ def _process(pid: int) -> dict[str, float]:
 
 
 def _all_threads(pid: int) -> dict[int, _Thread]:
-    found = {}
+    threads = {}
     for thread in _thread_ids(pid):
         # A thread that ends meanwhile is left out.
         with contextlib.suppress(ProcessLookupError):
-            found[thread] = _thread(pid, thread)
-    return found
+            threads[thread] = _thread(pid, thread)
+    return threads
 
 
 def _thread(pid: int, thread: int) -> _Thread:

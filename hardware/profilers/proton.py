@@ -32,13 +32,13 @@ def read_tree(text: str | bytes) -> dict[str, dict[str, float]]:
 
 
 def _read(roots: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+    by_kernel: dict[str, dict[str, float]] = {}
     for kernel, regions in _kernels(roots):
-        amounts = found.setdefault(kernel, {})
+        amounts = by_kernel.setdefault(kernel, {})
         for region in regions:
             name = str(region["frame"]["name"])
             amounts[name] = amounts.get(name, 0.0) + _amount(region)
-    shares = {kernel: _shares(amounts) for kernel, amounts in found.items()}
+    shares = {kernel: _shares(amounts) for kernel, amounts in by_kernel.items()}
     return {kernel: regions for kernel, regions in shares.items() if regions}
 
 
@@ -53,9 +53,9 @@ def _kernels(nodes: list[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, 
 
 
 def _shares(amounts: dict[str, float]) -> dict[str, float]:
-    whole = sum(amounts.values())
+    total = sum(amounts.values())
     ordered = sorted(amounts.items(), key=lambda item: -item[1])
-    return {name: amount / whole for name, amount in ordered} if whole else {}
+    return {name: amount / total for name, amount in ordered} if total else {}
 
 
 def _amount(node: dict[str, Any]) -> float:

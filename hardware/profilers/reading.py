@@ -17,49 +17,49 @@ NAMES = {"trace": "torch.profiler", "counters": "Nsight Compute", "scopes": "Pro
 
 def put_together(looks: Mapping[str, Standby]) -> tuple[DeviceProfile, dict[str, str]]:
     """One profile of what was seen, and by mode why something was not."""
-    found, reasons = NOTHING, dict[str, str]()
+    profile, reasons = NOTHING, dict[str, str]()
     readers = {"trace": _with_trace, "counters": _with_counters, "scopes": _with_scopes}
-    for mode, one in looks.items():
+    for mode, standby in looks.items():
         try:
-            found = readers[mode](found, one)
+            profile = readers[mode](profile, standby)
         except (ValueError, csv.Error) as error:
             reasons[mode] = str(error)
-    return replace(found, isolation=_isolation(looks)), reasons
+    return replace(profile, isolation=_isolation(looks)), reasons
 
 
-def log_of(one: Standby) -> str:
+def log_of(standby: Standby) -> str:
     """What the tool around a process wrote; empty if it wrote nothing."""
     try:
-        with one.log.open("rb") as file:
+        with standby.log.open("rb") as file:
             return file.read(LARGEST_LOG).decode("utf-8", errors="replace")
     except OSError:
         return ""
 
 
-def _with_trace(found: DeviceProfile, one: Standby) -> DeviceProfile:
-    return trace.read_trace(one.output)
+def _with_trace(profile: DeviceProfile, standby: Standby) -> DeviceProfile:
+    return trace.read_trace(standby.output)
 
 
-def _with_counters(found: DeviceProfile, one: Standby) -> DeviceProfile:
-    text = log_of(one)
+def _with_counters(profile: DeviceProfile, standby: Standby) -> DeviceProfile:
+    text = log_of(standby)
     kernels = ncu.read_table(text)
     if not kernels:
         raise ValueError(ncu.why_not(text) or ncu.NO_KERNELS)
-    if not found.kernels:
-        total, launches = sum(one.time_us for one in kernels), sum(one.launches for one in kernels)
-        found = replace(found, kernels=kernels, launches=launches, busy_us=total)
-    return replace(found, sources=(*found.sources, "ncu"), kernels=merged(found.kernels, kernels))
+    if not profile.kernels:
+        total, launches = sum(kernel.time_us for kernel in kernels), sum(kernel.launches for kernel in kernels)
+        profile = replace(profile, kernels=kernels, launches=launches, busy_us=total)
+    return replace(profile, sources=(*profile.sources, "ncu"), kernels=merged(profile.kernels, kernels))
 
 
-def _with_scopes(found: DeviceProfile, one: Standby) -> DeviceProfile:
-    regions = proton.read_tree(one.output)
-    kernels = tuple(replace(kernel, regions=regions.get(kernel.name, {})) for kernel in found.kernels)
-    return replace(found, sources=(*found.sources, "proton"), kernels=kernels)
+def _with_scopes(profile: DeviceProfile, standby: Standby) -> DeviceProfile:
+    regions = proton.read_tree(standby.output)
+    kernels = tuple(replace(kernel, regions=regions.get(kernel.name, {})) for kernel in profile.kernels)
+    return replace(profile, sources=(*profile.sources, "proton"), kernels=kernels)
 
 
 def merged(timed: Sequence[KernelProfile], counted: Sequence[KernelProfile]) -> tuple[KernelProfile, ...]:
     """Counters of ``counted`` beside the times of ``timed``: under Nsight Compute a kernel runs alone and is slower."""
-    whole = {kernel.name: kernel for kernel in counted}
+    by_full_name = {kernel.name: kernel for kernel in counted}
     by_name: dict[str, list[KernelProfile]] = {}
     for kernel in counted:
         by_name.setdefault(short_name(kernel.name), []).append(kernel)
@@ -67,7 +67,7 @@ def merged(timed: Sequence[KernelProfile], counted: Sequence[KernelProfile]) -> 
     for kernel in timed:
         alike = by_name.get(short_name(kernel.name), [])
         # Two instances of a template have one short name: whose counters they are would be a guess.
-        seen = whole.get(kernel.name) or (alike[0] if len(alike) == 1 else None)
+        seen = by_full_name.get(kernel.name) or (alike[0] if len(alike) == 1 else None)
         result.append(kernel if seen is None else _joined(kernel, seen))
     return tuple(result)
 
@@ -92,10 +92,10 @@ def _joined(timed: KernelProfile, counted: KernelProfile) -> KernelProfile:
 
 
 def _isolation(looks: Mapping[str, Standby]) -> str:
-    told = {mode: "+".join(one.isolation) for mode, one in looks.items()}
-    if len(set(told.values())) <= 1:
-        return next(iter(told.values()), "")
-    return ", ".join(f"{NAMES[mode]} {layers}" for mode, layers in told.items())
+    isolations = {mode: "+".join(standby.isolation) for mode, standby in looks.items()}
+    if len(set(isolations.values())) <= 1:
+        return next(iter(isolations.values()), "")
+    return ", ".join(f"{NAMES[mode]} {layers}" for mode, layers in isolations.items())
 
 
 __all__ = ["NAMES", "NOTHING", "log_of", "merged", "put_together", "short_name"]

@@ -207,5 +207,5 @@ def started() -> tuple[str, ...]:
 def _described(finished: Finished) -> str:
     """How a process ended, and the end of what it printed."""
     lines = [line.strip() for line in finished.output.splitlines() if line.strip()]
-    said = f": {lines[-1][:300]}" if lines else ""
-    return f"its process ended with exit status {finished.returncode}{said}"
+    detail = f": {lines[-1][:300]}" if lines else ""
+    return f"its process ended with exit status {finished.returncode}{detail}"

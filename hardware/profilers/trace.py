@@ -43,23 +43,25 @@ def read_trace(text: str | bytes) -> DeviceProfile:
         NothingTraced: nothing that occupies the device is in it.
         ValueError: it is no trace.
     """
-    ran = sorted(_read(text), key=lambda one: one.start)
+    ran = sorted(_read(text), key=lambda event: event.start)
     if not ran:
         raise NothingTraced("torch.profiler sees nothing on the device")
     flush, calls = ran[0].identity, list[tuple[float, list[_Ran]]]()
-    for one in ran:
-        if one.identity == flush:
-            calls.append((one.end, []))
+    for launch in ran:
+        if launch.identity == flush:
+            calls.append((launch.end, []))
         else:
-            calls[-1][1].append(one)
+            calls[-1][1].append(launch)
     kernels: dict[str, list[_Ran]] = {}
-    for one in (one for _, launched in calls for one in launched):
-        kernels.setdefault(one.name, []).append(one)
-    found = sorted((_kernel(name, same, len(calls)) for name, same in kernels.items()), key=lambda one: -one.time_us)
+    for launch in (item for _, launched in calls for item in launched):
+        kernels.setdefault(launch.name, []).append(launch)
+    profiles = sorted(
+        (_kernel(name, same, len(calls)) for name, same in kernels.items()), key=lambda kernel: -kernel.time_us
+    )
     spans = [_busy_and_idle(free, launched) for free, launched in calls]
     return DeviceProfile(
         sources=("torch",),
-        kernels=tuple(found[:MOST_KERNELS]),
+        kernels=tuple(profiles[:MOST_KERNELS]),
         launches=round(median(len(launched) for _, launched in calls)),
         busy_us=median(busy for busy, _ in spans),
         gap_us=median(idle for _, idle in spans),
@@ -90,12 +92,12 @@ def _ran(event: Mapping[str, Any]) -> _Ran:
 
 
 def _kernel(name: str, launches: Sequence[_Ran], calls: int) -> KernelProfile:
-    longest = max(launches, key=lambda one: one.end - one.start)
-    registers = [number for one in launches if (number := _number(one, "registers per thread"))]
-    occupancy = [number for one in launches if (number := _number(one, "est. achieved occupancy %")) is not None]
+    longest = max(launches, key=lambda launch: launch.end - launch.start)
+    registers = [number for launch in launches if (number := _number(launch, "registers per thread"))]
+    occupancy = [number for launch in launches if (number := _number(launch, "est. achieved occupancy %")) is not None]
     return KernelProfile(
         name=name,
-        time_us=sum(one.end - one.start for one in launches) / calls,
+        time_us=sum(launch.end - launch.start for launch in launches) / calls,
         launches=max(1, round(len(launches) / calls)),
         registers=int(max(registers)) if registers else None,
         occupancy_limit_percent=mean(occupancy) if occupancy else None,
@@ -103,9 +105,9 @@ def _kernel(name: str, launches: Sequence[_Ran], calls: int) -> KernelProfile:
     )
 
 
-def _number(one: _Ran, name: str) -> float | None:
+def _number(launch: _Ran, name: str) -> float | None:
     """What the trace says of a launch, if it is a number that can be one."""
-    value = one.details.get(name)
+    value = launch.details.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value < 1e9 else None
@@ -114,11 +116,11 @@ def _number(one: _Ran, name: str) -> float | None:
 def _busy_and_idle(free: float, launched: Iterable[_Ran]) -> tuple[float, float]:
     """From the moment the device was ``free``: time in which something ran, and in which nothing did before the end."""
     busy, idle, until = 0.0, 0.0, free
-    for one in launched:
-        if one.start > until:
-            idle += one.start - until
-            until = one.start
-        if one.end > until:
-            busy += one.end - until
-            until = one.end
+    for launch in launched:
+        if launch.start > until:
+            idle += launch.start - until
+            until = launch.start
+        if launch.end > until:
+            busy += launch.end - until
+            until = launch.end
     return busy, idle

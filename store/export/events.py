@@ -62,9 +62,9 @@ def read_events(folder: Path) -> Iterator[Row]:
 
 
 def _check_file(folder: Path, manifest: Manifest) -> None:
-    said = [entry for entry in manifest.files if entry.name == EVENTS_FILE]
+    entries = [entry for entry in manifest.files if entry.name == EVENTS_FILE]
     try:
-        fits = bool(said) and file_sha256(folder / EVENTS_FILE) == said[0].sha256
+        fits = bool(entries) and file_sha256(folder / EVENTS_FILE) == entries[0].sha256
     except OSError as error:
         raise StoreError(f"{folder / EVENTS_FILE} cannot be read: {error.strerror}.") from error
     if not fits:

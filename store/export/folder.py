@@ -31,10 +31,10 @@ def whole_folder(out: Path) -> Iterator[Path]:
     """
     out = out.absolute()
     _refuse(out)
-    made = _make_parents(out)
+    new_parents = _make_parents(out)
     partial = out.with_name(f".{out.name}.{uuid.uuid4().hex[:8]}.partial")
     try:
-        with _made(partial, out):
+        with _locked_partial(partial, out):
             yield partial
             _synced(partial)
             partial.rename(out)  # onto an empty folder at most: the system refuses any other
@@ -43,7 +43,7 @@ def whole_folder(out: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         if not out.exists():
-            for folder in made:
+            for folder in new_parents:
                 with contextlib.suppress(OSError):
                     folder.rmdir()
 
@@ -109,7 +109,7 @@ def _make_parents(out: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def _made(partial: Path, out: Path) -> Iterator[None]:
+def _locked_partial(partial: Path, out: Path) -> Iterator[None]:
     """Make ``partial``, locked as long as its process lives: whoever finds such a folder without a lock removes it."""
     with contextlib.ExitStack() as lock:
         with _locked(out.parent):  # between being made and being locked a folder looks like a leftover

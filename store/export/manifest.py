@@ -72,6 +72,6 @@ class Manifest(Schema, frozen=True, kw_only=True):
 
 def problem_entry(problem: Problem, scrubber: Scrubber) -> ProblemEntry:
     """What the manifest says of a problem."""
-    found = _SPDX.search(problem.source)
-    licence = scrubber.text(found[1].strip()) if found else "unknown"
+    match = _SPDX.search(problem.source)
+    licence = scrubber.text(match[1].strip()) if match else "unknown"
     return ProblemEntry(name=scrubber.text(problem.name), sha256=problem.sha256, licence=licence)

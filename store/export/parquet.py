@@ -46,7 +46,7 @@ def _write(con: duckdb.DuckDBPyConnection, name: str, folder: Path, stop: Stop) 
         f'"{column}"::{kind.replace("JSON", "VARCHAR")} AS "{column}"' if "JSON" in kind else f'"{column}"'
         for column, kind in columns
     )
-    order = next(known for known in ("seq", "at_ns", "session", columns[0][0]) if known in dict(columns))
+    order = next(column for column in ("seq", "at_ns", "session", columns[0][0]) if column in dict(columns))
     # The events lie in their order: sorting them would hold all of them in memory.
     ordered = "" if name in ("events", *_WIDE) else f"ORDER BY {order}"
     source = _staged(con, name, order, stop) if name in _WIDE else name

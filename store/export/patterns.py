@@ -58,8 +58,8 @@ class Rule:
 
     def maybe_in(self, text: str) -> bool:
         """Whether ``text`` has a mark."""
-        said = folded(text) if self.caseless else text
-        return any(mark in said for mark in self.marks)
+        folded_text = folded(text) if self.caseless else text
+        return any(mark in folded_text for mark in self.marks)
 
 
 RULES: tuple[Rule, ...] = tuple(
@@ -142,8 +142,8 @@ _COMMON_USERS = frozenset(("root", "user", "admin", "ubuntu", "runner", "test", 
 
 def literal_rules(environment: Mapping[str, str] | None, user: str | None, home: str | None) -> Iterator[Rule]:
     """What is known to the letter; by default of this process's environment, user and home folder."""
-    known = os.environ if environment is None else environment
-    for name, value in known.items():
+    variables = os.environ if environment is None else environment
+    for name, value in variables.items():
         if _TELLING_NAME.search(name) and _is_secret(value):
             yield Rule("environment", re.compile(re.escape(value)), (value,))
     folder = str(Path.home()) if home is None else home

@@ -34,8 +34,8 @@ _TASKS = {
 
 def prompt_sha256(prompt: Prompt) -> str:
     """Identity of a prompt state: sha256 of its messages as JSON (keys sorted, no spaces, UTF-8)."""
-    said = [{"content": message.content, "role": message.role} for message in prompt]
-    return sha256(json.dumps(said, ensure_ascii=False, sort_keys=True, separators=(",", ":")))
+    messages = [{"content": message.content, "role": message.role} for message in prompt]
+    return sha256(json.dumps(messages, ensure_ascii=False, sort_keys=True, separators=(",", ":")))
 
 
 def request_prompt(call: ModelCalled) -> Prompt:
@@ -79,7 +79,8 @@ def _text(content: Any) -> str:
 def _problem(opened: SessionOpened) -> str:
     problem, facts = opened.problem, opened.facts
     shapes = [
-        f"- {shape.name}: " + ", ".join(f"{one.name} {one.dtype or one.kind}{list(one.shape)}" for one in shape.inputs)
+        f"- {shape.name}: "
+        + ", ".join(f"{fact.name} {fact.dtype or fact.kind}{list(fact.shape)}" for fact in shape.inputs)
         for shape in facts.shapes
     ]
     lines = [f"# Problem `{problem.name}` ({problem.format.value})", _fenced(problem.source, "python"), "Shapes:"]
@@ -87,11 +88,11 @@ def _problem(opened: SessionOpened) -> str:
 
 
 def _machine(opened: SessionOpened) -> str:
-    known, pool = opened.hardware, opened.pool
+    facts, pool = opened.hardware, opened.pool
     return (
-        f"# Machine\nPlatform {pool.platform}: {known.device}, {pool.threads or known.cores} threads; instruction sets "
-        f"{', '.join(known.isa) or 'unknown'}; vectors of {known.vector_bytes} bytes; caches {known.l2_bytes} and "
-        f"{known.l3_bytes} bytes; copy {known.copy_gbps:.4g} GB/s; {known.peak_gflops:.4g} GFLOP/s in fp32."
+        f"# Machine\nPlatform {pool.platform}: {facts.device}, {pool.threads or facts.cores} threads; instruction sets "
+        f"{', '.join(facts.isa) or 'unknown'}; vectors of {facts.vector_bytes} bytes; caches {facts.l2_bytes} and "
+        f"{facts.l3_bytes} bytes; copy {facts.copy_gbps:.4g} GB/s; {facts.peak_gflops:.4g} GFLOP/s in fp32."
     )
 
 
@@ -114,14 +115,14 @@ def _parent(node: ToldNode) -> str:
 
 
 def _diagnosis(node: ToldNode) -> str:
-    found = node.parent_diagnosis
-    if found is None:
+    diagnosis = node.parent_diagnosis
+    if diagnosis is None:
         return ""
-    lines = [f"# Diagnosis of the parent\n{found.verdict.value}, speedup {found.fitness:.4g}, limited by"]
-    lines[0] += f" {found.bottleneck.value}: {found.summary}"
-    lines += [f"- {finding.name} = {finding.value}: {finding.meaning}" for finding in found.evidence]
+    lines = [f"# Diagnosis of the parent\n{diagnosis.verdict.value}, speedup {diagnosis.fitness:.4g}, limited by"]
+    lines[0] += f" {diagnosis.bottleneck.value}: {diagnosis.summary}"
+    lines += [f"- {finding.name} = {finding.value}: {finding.meaning}" for finding in diagnosis.evidence]
     # As the analyst gave it: the order that the planner drew is part of the sampling.
-    lines += [f"- advice: {advice.action.value}: {advice.reason}" for advice in found.advice]
+    lines += [f"- advice: {advice.action.value}: {advice.reason}" for advice in diagnosis.advice]
     return "\n".join(lines)
 
 

@@ -30,9 +30,9 @@ class Sample:
         return self.author, prompt_sha256(self.prompt)
 
 
-def samples_of(told: ToldSession, choose: Choose, skipped: Counter[str]) -> Iterator[Sample]:
+def samples_of(record: ToldSession, choose: Choose, skipped: Counter[str]) -> Iterator[Sample]:
     """Every completion of the chosen nodes; what cannot be one is counted in ``skipped``, by reason."""
-    for node in told.nodes.values():
+    for node in record.nodes.values():
         if choose(node):
             yield from node_samples(node, skipped)
         else:

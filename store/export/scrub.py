@@ -77,9 +77,9 @@ class Scrubber:
 
         What :attr:`suspicion` is not in need not be looked at again.
         """
-        said = json.loads(data) if suspicious else None
-        clean = self.value(said)
-        if clean == said:
+        decoded = json.loads(data) if suspicious else None
+        clean = self.value(decoded)
+        if clean == decoded:
             # Between the parts of JSON a newline is a space, and inside its strings there is none.
             return data.replace(b"\n", b" ").replace(b"\r", b" "), False
         return json.dumps(clean, ensure_ascii=False, separators=(",", ":")).encode(), True
@@ -87,11 +87,13 @@ class Scrubber:
     def _nested(self, text: str) -> str:
         """A text that is JSON itself stays JSON: what is in it is looked at without its escapes."""
         try:
-            said = json.loads(text)
+            decoded = json.loads(text)
         except ValueError:
             return self.text(text)
-        clean = self.value(said)
-        return text if clean == said else json.dumps(clean, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        clean = self.value(decoded)
+        return (
+            text if clean == decoded else json.dumps(clean, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        )
 
     def _maybe_in(self, text: str) -> bool:
         """Whether ``text`` has a mark of any rule, or what is left of it in JSON."""
@@ -127,10 +129,10 @@ def _in_json(mark: str) -> str:
 
 
 def _quoted(mark: str) -> str:
-    return re.sub(r"[!-/:-@\[-`{-~]", lambda found: "\\" + found[0], mark)
+    return re.sub(r"[!-/:-@\[-`{-~]", lambda match: "\\" + match[0], mark)
 
 
 def _shortest(marks: Iterable[str]) -> tuple[str, ...]:
     """Those that hold no other one: what has the longer has the shorter."""
     every = set(marks)
-    return tuple(sorted(one for one in every if not any(other in one for other in every - {one})))
+    return tuple(sorted(mark for mark in every if not any(other in mark for other in every - {mark})))

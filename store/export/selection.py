@@ -20,23 +20,23 @@ _MOST_KEYS = 5_000_000
 
 def session_extents(con: duckdb.DuckDBPyConnection) -> dict[str, tuple[int, int]]:
     """Positions of the first and the last event of every session, in the order of the first ones."""
-    found = con.execute("SELECT session, min(seq), max(seq) FROM events GROUP BY session ORDER BY min(seq)").fetchall()
-    return {str(session): (int(first), int(last)) for session, first, last in found}
+    rows = con.execute("SELECT session, min(seq), max(seq) FROM events GROUP BY session ORDER BY min(seq)").fetchall()
+    return {str(session): (int(first), int(last)) for session, first, last in rows}
 
 
-def chosen_sessions(known: Collection[str], asked: Sequence[str]) -> list[str]:
-    """The sessions to export, in the order of ``known``.
+def chosen_sessions(recorded: Collection[str], requested: Sequence[str]) -> list[str]:
+    """The sessions to export, in the order of ``recorded``.
 
     Raises:
-        InputError: one of ``asked`` is not in the log.
+        InputError: one of ``requested`` is not in the log.
     """
-    for session in asked:
-        if session not in known:
-            near = difflib.get_close_matches(session, known, 1, cutoff=0.5)
+    for session in requested:
+        if session not in recorded:
+            near = difflib.get_close_matches(session, recorded, 1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else "`kernelswarm sessions` lists them"
             raise InputError(f"there is no session {session!r}; {hint}")
-    wanted = frozenset(asked) if asked else known
-    return [session for session in known if session in wanted]
+    selected = frozenset(requested) if requested else recorded
+    return [session for session in recorded if session in selected]
 
 
 def check_condition(cursors: Cursors, view: str, where: str) -> None:
@@ -55,10 +55,10 @@ def chosen_nodes(cursors: Cursors, where: str) -> frozenset[tuple[str, str]] | N
     """Session and name of every node that ``where`` holds for; None without a condition."""
     if not where:
         return None
-    found = _ask(cursors, f"SELECT session, node FROM nodes WHERE ({where}\n)", ())
-    if found.truncated:
-        raise InputError(f"--where chooses more than {len(found.rows):,} nodes: choose some sessions with --session")
-    return frozenset((row[0], row[1]) for row in found.rows)
+    table = _ask(cursors, f"SELECT session, node FROM nodes WHERE ({where}\n)", ())
+    if table.truncated:
+        raise InputError(f"--where chooses more than {len(table.rows):,} nodes: choose some sessions with --session")
+    return frozenset((row[0], row[1]) for row in table.rows)
 
 
 def sessions_where(cursors: Cursors, where: str) -> frozenset[str] | None:

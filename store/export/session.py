@@ -64,8 +64,8 @@ class ToldNode:
     @property
     def reward(self) -> float:
         """Median speedup against the best baseline; 0 if wrong."""
-        found = self.diagnosis
-        return float(found.fitness) if found is not None and found.verdict is Verdict.correct else 0.0
+        diagnosis = self.diagnosis
+        return float(diagnosis.fitness) if diagnosis is not None and diagnosis.verdict is Verdict.correct else 0.0
 
     @property
     def speedup(self) -> Interval | None:
@@ -94,12 +94,12 @@ class ToldSession:
 
     def path(self, node: ToldNode) -> list[ToldNode]:
         """From its draft to ``node``, across forks."""
-        found: list[ToldNode] = []
+        path: list[ToldNode] = []
         step: ToldNode | None = node
-        while step is not None and len(found) < _DEPTH:
-            found.append(step)
+        while step is not None and len(path) < _DEPTH:
+            path.append(step)
             step = step.parent
-        return found[::-1]
+        return path[::-1]
 
 
 def read_session(con: duckdb.DuckDBPyConnection, session: str, extents: Extents) -> ToldSession | None:
@@ -110,15 +110,15 @@ def read_session(con: duckdb.DuckDBPyConnection, session: str, extents: Extents)
 def _read(
     con: duckdb.DuckDBPyConnection, session: str, extents: Extents, above: frozenset[str], *, until: Origin | None
 ) -> ToldSession | None:
-    told: ToldSession | None = None
+    record: ToldSession | None = None
     for id, node, event in _events(con, session, extents):
-        if isinstance(event, SessionOpened) and told is None:
-            told = ToldSession(session, event, inherited=_inherited(con, event, extents, above | {session}))
-        elif told is not None:
-            _fold(told, node, event)
+        if isinstance(event, SessionOpened) and record is None:
+            record = ToldSession(session, event, inherited=_inherited(con, event, extents, above | {session}))
+        elif record is not None:
+            _fold(record, node, event)
         if until is not None and _is_last(until, id, node, event):
             break
-    return told
+    return record
 
 
 def _inherited(
@@ -138,20 +138,20 @@ def _is_last(origin: Origin, id: str, node: str, event: Event) -> bool:
     return node == origin.node and isinstance(event, NodeDiagnosed)
 
 
-def _fold(told: ToldSession, name: str, event: Event) -> None:
+def _fold(record: ToldSession, name: str, event: Event) -> None:
     if isinstance(event, NodePlanned):
-        parent = told.nodes.get(event.parent) or told.inherited.get(event.parent)
+        parent = record.nodes.get(event.parent) or record.inherited.get(event.parent)
         diagnosis = parent.diagnosis if parent is not None else None
-        told.nodes.setdefault(name, ToldNode(told.session, told.opened, name, event, parent, diagnosis))
+        record.nodes.setdefault(name, ToldNode(record.session, record.opened, name, event, parent, diagnosis))
         return
     if isinstance(event, SessionClosed):
-        told.closed = told.closed or event
+        record.closed = record.closed or event
         return
-    node = told.nodes.get(name)
+    node = record.nodes.get(name)
     if node is None:
-        if isinstance(event, NodeDiagnosed) and name in told.inherited:
+        if isinstance(event, NodeDiagnosed) and name in record.inherited:
             # A fork measures what it goes on from again, maybe on other hardware.
-            told.inherited[name] = replace(told.inherited[name], diagnosis=event)
+            record.inherited[name] = replace(record.inherited[name], diagnosis=event)
         return
     match event:
         case ModelCalled():
@@ -167,12 +167,12 @@ def _fold(told: ToldSession, name: str, event: Event) -> None:
 def _events(con: duckdb.DuckDBPyConnection, session: str, extents: Extents) -> Iterable[tuple[str, str, Event]]:
     first, last = extents.get(session, (1, 0))
     with con.cursor() as cursor:
-        found = cursor.execute(
+        result = cursor.execute(
             "SELECT id, node, tag, body FROM events "
             "WHERE seq BETWEEN ? AND ? AND session = ? AND tag IN (SELECT unnest(?)) ORDER BY seq",
             [first, last, session, _TAGS],
         )
-        while chunk := found.fetchmany(_CHUNK):
+        while chunk := result.fetchmany(_CHUNK):
             for id, node, tag, body in chunk:
                 yield id, node, msgspec.json.decode(body, type=EVENTS[tag])
 

@@ -23,7 +23,7 @@ class Stop:
     """Asked by the work between its steps, and told which queries to interrupt."""
 
     def __init__(self) -> None:
-        self._asked = threading.Event()
+        self._stop_requested = threading.Event()
         self._connections: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
 
     def check(self) -> None:
@@ -32,7 +32,7 @@ class Stop:
         Raises:
             Stopped: nobody waits any more.
         """
-        if self._asked.is_set():
+        if self._stop_requested.is_set():
             raise Stopped
 
     def interrupts(self, con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
@@ -47,7 +47,7 @@ class Stop:
         try:
             return await asyncio.shield(task)
         finally:
-            self._asked.set()
+            self._stop_requested.set()
             while not task.done():
                 for con in list(self._connections):
                     with contextlib.suppress(duckdb.Error):  # closed in the meantime

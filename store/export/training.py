@@ -15,21 +15,21 @@ Build = Callable[[ToldSession, Choose, Counter[str]], Iterator[Schema]]
 """Makes a session's rows of the chosen nodes, and counts what gave none."""
 
 
-def sft_rows(told: ToldSession, choose: Choose, skipped: Counter[str]) -> Iterator[SftRow]:
+def sft_rows(record: ToldSession, choose: Choose, skipped: Counter[str]) -> Iterator[SftRow]:
     """The path from a draft to the best kernel, step by step."""
-    best = told.best
+    best = record.best
     if best is None:
         still = "session that is still open, without a correct kernel so far"
-        skipped["session without a correct kernel" if told.closed is not None else still] += 1
+        skipped["session without a correct kernel" if record.closed is not None else still] += 1
         return
-    path = told.path(best)
+    path = record.path(best)
     for step, node in enumerate(path, 1):
         if not choose(node):
             skipped["not selected"] += 1
             continue
         for sample in list(node_samples(node, skipped))[-1:]:  # the answer that the path went on with
             yield SftRow(
-                **_common(told, sample),
+                **_common(record, sample),
                 node=node.name,
                 node_session=node.session,
                 step=step,
@@ -38,13 +38,13 @@ def sft_rows(told: ToldSession, choose: Choose, skipped: Counter[str]) -> Iterat
                 verdict=sample.verdict,
                 reward=sample.reward,
                 best_reward=best.reward,
-                win=told.closed is not None and told.closed.win,
+                win=record.closed is not None and record.closed.win,
             )
 
 
-def dpo_rows(told: ToldSession, choose: Choose, skipped: Counter[str]) -> Iterator[DpoRow]:
+def dpo_rows(record: ToldSession, choose: Choose, skipped: Counter[str]) -> Iterator[DpoRow]:
     """Every pair of answers to one prompt state whose difference is more than noise."""
-    for group in _groups(samples_of(told, choose, skipped), skipped):
+    for group in _groups(samples_of(record, choose, skipped), skipped):
         for first, second in itertools.combinations(group, 2):
             chosen, rejected = (first, second) if first.reward >= second.reward else (second, first)
             if first.completion == second.completion:
@@ -52,15 +52,15 @@ def dpo_rows(told: ToldSession, choose: Choose, skipped: Counter[str]) -> Iterat
             elif not _is_better(chosen, rejected):
                 skipped["pair within the noise"] += 1
             else:
-                yield _pair(told, chosen, rejected)
+                yield _pair(record, chosen, rejected)
 
 
-def grpo_rows(told: ToldSession, choose: Choose, skipped: Counter[str]) -> Iterator[GrpoRow]:
+def grpo_rows(record: ToldSession, choose: Choose, skipped: Counter[str]) -> Iterator[GrpoRow]:
     """All answers to one prompt state, where there are several."""
-    for group in _groups(samples_of(told, choose, skipped), skipped):
+    for group in _groups(samples_of(record, choose, skipped), skipped):
         rewards = [sample.reward for sample in group]
         yield GrpoRow(
-            **_common(told, group[0]),
+            **_common(record, group[0]),
             parent=group[0].node.plan.parent,
             completions=tuple(answer(sample.completion) for sample in group),
             nodes=tuple(sample.node.name for sample in group),
@@ -81,10 +81,10 @@ BUILDERS: dict[str, Build] = {"sft": sft_rows, "dpo": dpo_rows, "grpo": grpo_row
 
 
 def _groups(samples: Iterable[Sample], skipped: Counter[str]) -> Iterator[list[Sample]]:
-    found: defaultdict[tuple[str, str], list[Sample]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:
-        found[sample.state].append(sample)
-    for group in found.values():
+        groups[sample.state].append(sample)
+    for group in groups.values():
         if len(group) > 1:
             yield group
         else:
@@ -98,9 +98,9 @@ def _is_better(chosen: Sample, rejected: Sample) -> bool:
     return rejected.speedup is None or chosen.speedup.low > rejected.speedup.high
 
 
-def _pair(told: ToldSession, chosen: Sample, rejected: Sample) -> DpoRow:
+def _pair(record: ToldSession, chosen: Sample, rejected: Sample) -> DpoRow:
     return DpoRow(
-        **_common(told, chosen),
+        **_common(record, chosen),
         parent=chosen.node.plan.parent,
         chosen=answer(chosen.completion),
         rejected=answer(rejected.completion),
@@ -114,10 +114,10 @@ def _pair(told: ToldSession, chosen: Sample, rejected: Sample) -> DpoRow:
     )
 
 
-def _common(told: ToldSession, sample: Sample) -> dict[str, Any]:
+def _common(record: ToldSession, sample: Sample) -> dict[str, Any]:
     opened = sample.node.opened
     return {
-        "session": told.session,
+        "session": record.session,
         "problem": opened.problem.name,
         "problem_sha256": opened.problem.sha256,
         "pool": opened.pool.name,

@@ -55,7 +55,7 @@ class _Job:
     log: Log
     folder: Path
     where: str
-    wanted: list[str]
+    selected: list[str]
     """Sessions."""
     events: int
     """Events of the log that count: later ones are not looked at."""
@@ -139,7 +139,7 @@ def _training(format: str) -> Callable[[_Job], list[FileEntry]]:
             return keys is None or (node.session, node.name) in keys
 
         with Lines(job.folder, f"{format}.jsonl") as lines:
-            for session in job.wanted:
+            for session in job.selected:
                 _tell(job, session, BUILDERS[format], choose, lines)
         return [lines.entry()]
 
@@ -158,34 +158,34 @@ def _check(job: _Job) -> None:
 
 def _tell(job: _Job, session: str, build: Build, choose: Callable[[ToldNode], bool], lines: Lines) -> None:
     with job.cursor() as cursor:
-        told = read_session(cursor, session, job.extents)
-    if told is None:
+        record = read_session(cursor, session, job.extents)
+    if record is None:
         job.skipped["session whose opening is not in the log"] += 1
         return
     before = lines.rows
-    for row in build(told, choose, job.skipped):
+    for row in build(record, choose, job.skipped):
         lines.write(encode(job.scrubber.value(msgspec.to_builtins(row))))
     if lines.rows > before:
         job.sessions.add(session)
-        job.problems[told.opened.problem.sha256] = problem_entry(told.opened.problem, job.scrubber)
+        job.problems[record.opened.problem.sha256] = problem_entry(record.opened.problem, job.scrubber)
 
 
 def _events(job: _Job) -> list[FileEntry]:
     with Lines(job.folder, EVENTS_FILE) as lines:
-        for _, message in _messages(job, frozenset(job.wanted)):
+        for _, message in _messages(job, frozenset(job.selected)):
             lines.write(message)
     return [lines.entry()]
 
 
 def _parquet(job: _Job) -> list[FileEntry]:
     keys = sessions_where(job.cursor, job.where)
-    wanted = frozenset(job.wanted) if keys is None else keys & frozenset(job.wanted)
+    selected = frozenset(job.selected) if keys is None else keys & frozenset(job.selected)
     job.where = ""  # it speaks of sessions, and they are chosen
     clean = job.folder / ".clean.duckdb"
     with Log.open(clean, memory=_MEMORY) as log:
         batch: list[tuple[int, bytes]] = []
         held = 0
-        for seq, message in _messages(job, wanted):
+        for seq, message in _messages(job, selected):
             batch.append((seq, message))
             held += len(message)
             if len(batch) == _MOST_WRITTEN or held >= _MOST_HELD:
@@ -197,7 +197,7 @@ def _parquet(job: _Job) -> list[FileEntry]:
     return files
 
 
-def _messages(job: _Job, wanted: frozenset[str]) -> Iterator[tuple[int, bytes]]:
+def _messages(job: _Job, selected: frozenset[str]) -> Iterator[tuple[int, bytes]]:
     """Position and clean wire bytes of every chosen event, oldest first.
 
     Raises:
@@ -208,7 +208,7 @@ def _messages(job: _Job, wanted: frozenset[str]) -> Iterator[tuple[int, bytes]]:
         if job.where and row.seq % _ASKED_SPAN == 1:
             start = row.seq - 1
             keys = events_where(job.cursor, job.where, start, min(start + _ASKED_SPAN, job.events))
-        if row.session not in wanted or (keys is not None and row.seq not in keys):
+        if row.session not in selected or (keys is not None and row.seq not in keys):
             job.skipped["not selected"] += 1
             continue
         message, redacted = job.scrubber.message(row.message, suspicious=suspicious)
@@ -250,5 +250,5 @@ def _rows(job: _Job, after: int, until: int) -> list[tuple[Row, bool]]:
     )
     sql = f"SELECT {', '.join(Row._fields)}, {suspicious} FROM events WHERE seq > $1 AND seq <= $3 ORDER BY seq"
     with job.cursor() as cursor:
-        found = cursor.execute(sql, [after, job.scrubber.suspicion, until]).fetchall()
-    return [(Row._make(row[:-1]), row[-1]) for row in found]
+        rows = cursor.execute(sql, [after, job.scrubber.suspicion, until]).fetchall()
+    return [(Row._make(row[:-1]), row[-1]) for row in rows]

@@ -45,19 +45,25 @@ class Question(Schema, frozen=True, kw_only=True):
         if unknown:
             there = ", ".join(self.parameters) or "none"
             raise InputError(f"The question {self.name} has no parameter {unknown[0]!r}; it has: {there}.")
-        missing = [name for name, one in self.parameters.items() if one.default is None and name not in given]
+        missing = [
+            name for name, parameter in self.parameters.items() if parameter.default is None and name not in given
+        ]
         if missing:
             raise InputError(
                 f"The question {self.name} needs its parameter {missing[0]}: {self.parameters[missing[0]].meaning}."
             )
-        return {name: _typed(name, given.get(name, one.default), one) for name, one in self.parameters.items()}
+        return {
+            name: _typed(name, given.get(name, parameter.default), parameter)
+            for name, parameter in self.parameters.items()
+        }
 
 
 def questions() -> list[Question]:
     """All of them, by name."""
     files = [file for file in resources.files(__package__).iterdir() if file.name.endswith(".sql")]
     return [
-        _parsed(file.name[:-4], file.read_text(encoding="utf-8")) for file in sorted(files, key=lambda one: one.name)
+        _parsed(file.name[:-4], file.read_text(encoding="utf-8"))
+        for file in sorted(files, key=lambda entry: entry.name)
     ]
 
 
@@ -82,7 +88,7 @@ def _parsed(name: str, text: str) -> Question:
         title=head["title"],
         meaning=head["meaning"],
         columns=head["columns"],
-        parameters={key: Parameter(**one) for key, one in head.get("parameters", {}).items()},
+        parameters={key: Parameter(**parameter) for key, parameter in head.get("parameters", {}).items()},
         sql="\n".join(lines[size:]) + "\n",
     )
 

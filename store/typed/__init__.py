@@ -43,9 +43,9 @@ def build_typed(con: duckdb.DuckDBPyConnection) -> None:
 
 def extend_typed(con: duckdb.DuckDBPyConnection, after: int, tags: Iterable[str] | None = None) -> None:
     """Add what events behind position ``after`` say; ``tags`` are theirs, if that is known."""
-    said = None if tags is None else frozenset(tags)
+    tag_set = None if tags is None else frozenset(tags)
     for name, sql in SQL.items():
-        if said is None or said & TAGS[name]:
+        if tag_set is None or tag_set & TAGS[name]:
             con.execute(f"INSERT INTO {name} SELECT * FROM ({sql}) WHERE seq > {after:d}")
 
 

@@ -57,6 +57,6 @@ def columns(view: str) -> dict[str, str]:
     return dict(_COLUMN.findall(_SQL[view]))
 
 
-def _comment(con: duckdb.DuckDBPyConnection, what: str, text: str) -> None:
+def _comment(con: duckdb.DuckDBPyConnection, target: str, text: str) -> None:
     quoted = text.replace("'", "''")
-    con.execute(f"COMMENT ON {what} IS '{quoted}'")
+    con.execute(f"COMMENT ON {target} IS '{quoted}'")

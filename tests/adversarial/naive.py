@@ -37,11 +37,11 @@ def imported(name: str, path: Path) -> types.ModuleType:
 def interleave(problem: types.ModuleType, candidate: types.ModuleType) -> tuple:
     """Reference, kernel and inputs; a candidate that brings its own inputs gets them."""
     if hasattr(problem, "Model"):
-        made = []
+        models = []
         for make in (problem.Model, candidate.ModelNew):
             torch.manual_seed(SEED)
-            made.append(make(*problem.get_init_inputs()))
-        reference, kernel = made
+            models.append(make(*problem.get_init_inputs()))
+        reference, kernel = models
         torch.manual_seed(SEED)
         inputs = problem.get_inputs()
     else:
@@ -52,7 +52,7 @@ def interleave(problem: types.ModuleType, candidate: types.ModuleType) -> tuple:
 
 def same(got: object, expected: object) -> bool:
     pairs = zip(got, expected, strict=True) if isinstance(expected, tuple) else [(got, expected)]
-    return all(torch.allclose(one.float(), other.float(), **LOOSE) for one, other in pairs)
+    return all(torch.allclose(actual.float(), desired.float(), **LOOSE) for actual, desired in pairs)
 
 
 def wait_for_threads() -> None:
@@ -82,18 +82,18 @@ def apart(problem: types.ModuleType, path: Path, *, reference_first: bool) -> di
         try:
             os.chdir(tempfile.mkdtemp())
             torch.set_grad_enabled(False)
-            told = json.dumps(judge(problem, path, reference_first=reference_first))
+            answer = json.dumps(judge(problem, path, reference_first=reference_first))
         except BaseException as error:  # noqa: BLE001 - a candidate that raises is not accepted
-            told = json.dumps({"accepted": False, "ms": 0.0, "error": repr(error)})
-        os.write(writer, told.encode())
+            answer = json.dumps({"accepted": False, "ms": 0.0, "error": repr(error)})
+        os.write(writer, answer.encode())
         os._exit(0)
     os.close(writer)
     ready, _, _ = select.select([reader], [], [], PATIENCE_S)
     os.kill(pid, signal.SIGKILL) if not ready else None
-    told = os.read(reader, 1 << 16)
+    answer = os.read(reader, 1 << 16)
     os.waitpid(pid, 0)
     os.close(reader)
-    return json.loads(told) if told else {"accepted": False, "ms": 0.0, "error": "no answer"}
+    return json.loads(answer) if answer else {"accepted": False, "ms": 0.0, "error": "no answer"}
 
 
 def main(arguments: list[str]) -> None:
@@ -106,10 +106,10 @@ def main(arguments: list[str]) -> None:
 def judge_all(problem: types.ModuleType, candidates: list[str]) -> None:
     for candidate in candidates:
         for first in (True, False):
-            told = apart(problem, Path(candidate).resolve(), reference_first=first)
-            if told["accepted"]:
+            result = apart(problem, Path(candidate).resolve(), reference_first=first)
+            if result["accepted"]:
                 break
-        print(json.dumps({"candidate": candidate, **told}), flush=True)
+        print(json.dumps({"candidate": candidate, **result}), flush=True)
 
 
 if __name__ == "__main__":

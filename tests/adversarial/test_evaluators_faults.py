@@ -24,8 +24,8 @@ def test_nobody_can_declare_a_peak(tmp_path: Path) -> None:
 
 def test_weights_are_shared(judge: Judge) -> None:
     """The candidate makes its own under another seed, and gets the reference's all the same."""
-    (told,) = judge.of("product", "honest_weights")
-    assert told["verdict"] == "correct", told
+    (evaluation,) = judge.of("product", "honest_weights")
+    assert evaluation["verdict"] == "correct", evaluation
 
 
 @pytest.mark.thorough
@@ -38,14 +38,14 @@ def test_text_in_a_candidate_changes_nothing(judge: Judge) -> None:
 
 def test_the_baseline_is_measured_in_the_same_run(judge: Judge) -> None:
     """Each candidate has a time of the baseline of its own, though the baseline's process is shared."""
-    told = [one["times_ms"] for one in judge.told("rows") if one["correct"]]
-    assert len(told) > 5 and all(set(times) == {"eager", "candidate"} for times in told)
-    assert len({times["eager"] for times in told}) > 1
+    all_times = [evaluation["times_ms"] for evaluation in judge.told("rows") if evaluation["correct"]]
+    assert len(all_times) > 5 and all(set(times) == {"eager", "candidate"} for times in all_times)
+    assert len({times["eager"] for times in all_times}) > 1
 
 
 def test_what_pytorch_computes_in_no_hurry_is_no_win_whatever_lies_beside_it(judge: Judge) -> None:
-    (told,) = judge.of("rows", "decoy")
-    assert told["correct"] and not told["win"]
+    (evaluation,) = judge.of("rows", "decoy")
+    assert evaluation["correct"] and not evaluation["win"]
 
 
 CHAIN = """
@@ -95,10 +95,10 @@ def test_one_honest_file(judge: Judge, tmp_path: Path) -> None:
     kernel.write_text(ONE_PASS)
     done = judge.evaluate(problem, kernel)
     assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads(done.stdout)
-    assert list(told) == [
+    evaluation = json.loads(done.stdout)
+    assert list(evaluation) == [
         *("candidate", "verdict", "correct", "win", "reason", "evidence", "isolation", "pool"),
         *("speedup", "times_ms", "roofline_fraction", "session", "detail", "judged"),
         *("measure", "ordinary", "device", "call", "ordinary_missing"),
     ]
-    assert told["verdict"] == "correct" and told["win"] and told["speedup"]["against"] == "eager"
+    assert evaluation["verdict"] == "correct" and evaluation["win"] and evaluation["speedup"]["against"] == "eager"

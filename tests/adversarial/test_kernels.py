@@ -21,40 +21,47 @@ NEEDS_GPU = pytest.mark.skipif(not has_gpu(), reason="there is no GPU here")
 
 
 def cases() -> list[object]:
-    found = []
-    for suite, asked in SUITES.items():
-        for kernel, expected in asked.expected.items():
-            marks: list[pytest.MarkDecorator] = [NEEDS_GPU] if asked.pool == "gpu" else []
-            if kernel not in asked.always:
+    params = []
+    for name, suite in SUITES.items():
+        for kernel, expected in suite.expected.items():
+            marks: list[pytest.MarkDecorator] = [NEEDS_GPU] if suite.pool == "gpu" else []
+            if kernel not in suite.always:
                 marks.append(pytest.mark.thorough)
-            found.append(pytest.param(suite, kernel, expected, id=f"{kernel} on {asked.pool}", marks=marks))
-    return found
+            params.append(pytest.param(name, kernel, expected, id=f"{kernel} on {suite.pool}", marks=marks))
+    return params
 
 
 @pytest.mark.parametrize(("suite", "kernel", "expected"), cases())
 def test_is_judged_for_what_it_is(judge: Judge, suite: str, kernel: str, expected: Expected) -> None:
-    for told in judge.of(suite, kernel):
-        if expected.needs and expected.needs not in told["isolation"]:
-            pytest.skip(f"this machine permits no {expected.needs}: {told['isolation']}")
-        assert told["verdict"] in expected.verdicts, f"{told['verdict']}: {told['reason']}"
-        assert told["correct"] is (told["verdict"] == "correct")
-        if told["correct"]:
-            assert told["reason"] is None and told["speedup"] is not None
-            assert expected.may_win or not told["win"], told["speedup"]
+    for evaluation in judge.of(suite, kernel):
+        if expected.needs and expected.needs not in evaluation["isolation"]:
+            pytest.skip(f"this machine permits no {expected.needs}: {evaluation['isolation']}")
+        assert evaluation["verdict"] in expected.verdicts, f"{evaluation['verdict']}: {evaluation['reason']}"
+        assert evaluation["correct"] is (evaluation["verdict"] == "correct")
+        if evaluation["correct"]:
+            assert evaluation["reason"] is None and evaluation["speedup"] is not None
+            assert expected.may_win or not evaluation["win"], evaluation["speedup"]
         else:
-            assert told["reason"] and not told["win"] and told["speedup"] is None and told["times_ms"] == {}
-            assert expected.says in told["reason"] + json.dumps(told["evidence"])
+            assert (
+                evaluation["reason"]
+                and not evaluation["win"]
+                and evaluation["speedup"] is None
+                and evaluation["times_ms"] == {}
+            )
+            assert expected.says in evaluation["reason"] + json.dumps(evaluation["evidence"])
 
 
 @pytest.mark.parametrize("attack", AFTER)
 def test_what_comes_after_an_attack_is_judged_correctly(judge: Judge, attack: str) -> None:
-    asked, order = SUITES["rows"], judge.order("rows")
+    suite, order = SUITES["rows"], judge.order("rows")
     at = order.index(attack) + 1
     assert order[at] == AFTER[attack]
-    told = judge.told("rows")[at]
-    assert told["verdict"] in asked.expected[AFTER[attack]].verdicts, f"{told['verdict']}: {told['reason']}"
+    evaluation = judge.told("rows")[at]
+    assert evaluation["verdict"] in suite.expected[AFTER[attack]].verdicts, (
+        f"{evaluation['verdict']}: {evaluation['reason']}"
+    )
 
 
 def test_every_kernel_is_in_the_table() -> None:
-    listed = {asked.path(kernel) for asked in SUITES.values() for kernel in asked.expected}
+    listed = {suite.path(kernel) for suite in SUITES.values() for kernel in suite.expected}
     assert listed == set(KERNELS.glob("*/*.py")) - {KERNELS / "cpu" / "constant.py"}

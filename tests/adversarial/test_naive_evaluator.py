@@ -11,10 +11,10 @@ from adversarial import FOLDER, SUITES
 from expected import Expected
 
 ASKED = {
-    kernel: (suite, expected)
-    for suite, asked in SUITES.items()
-    for kernel, expected in asked.expected.items()
-    if expected.naive is not None and asked.pool == "cpu"
+    kernel: (name, expected)
+    for name, suite in SUITES.items()
+    for kernel, expected in suite.expected.items()
+    if expected.naive is not None and suite.pool == "cpu"
 }
 EACH = [
     pytest.param(kernel, expected, id=kernel, marks=() if kernel in SUITES[suite].always else pytest.mark.thorough)
@@ -25,12 +25,12 @@ EACH = [
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
     here = [item for item in request.session.items if item.path == request.path]
-    wanted = {item.callspec.params["kernel"] for item in here if isinstance(item, pytest.Function)}
+    selected = {item.callspec.params["kernel"] for item in here if isinstance(item, pytest.Function)}
     groups: list[str] = []
-    for suite, asked in SUITES.items():
-        names = [kernel for kernel, (where, _) in ASKED.items() if where == suite and kernel in wanted]
-        kernels = [str(asked.path(kernel)) for kernel in names]
-        groups += [*(["--"] if groups else []), str(asked.problem), *kernels] if kernels else []
+    for name, suite in SUITES.items():
+        names = [kernel for kernel, (suite_name, _) in ASKED.items() if suite_name == name and kernel in selected]
+        kernels = [str(suite.path(kernel)) for kernel in names]
+        groups += [*(["--"] if groups else []), str(suite.problem), *kernels] if kernels else []
     done = subprocess.run(
         [sys.executable, FOLDER / "naive.py", *groups],
         cwd=tmp_path_factory.mktemp("naive"),

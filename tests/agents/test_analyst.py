@@ -52,10 +52,10 @@ def actions(diagnosis: NodeDiagnosed) -> list[AdviceAction]:
 
 
 def test_a_timed_node_is_worth_its_median_against_the_best_baseline() -> None:
-    told = measured(given.profile(1.0, 2.0))
-    assert (told.verdict, told.fitness, told.against) == (Verdict.correct, 2.0, "eager")
-    assert told.speedup is not None and told.speedup.is_win
-    assert "2.00x against eager" in told.summary
+    diagnosis = measured(given.profile(1.0, 2.0))
+    assert (diagnosis.verdict, diagnosis.fitness, diagnosis.against) == (Verdict.correct, 2.0, "eager")
+    assert diagnosis.speedup is not None and diagnosis.speedup.is_win
+    assert "2.00x against eager" in diagnosis.summary
 
 
 ALL = given.against_all(1.0, eager=5.5, compile=1.2, max_autotune=1.1)
@@ -87,10 +87,10 @@ def test_why_ordinary_processes_were_not_timed_is_passed_on() -> None:
 
 
 def test_page_faults_are_named_with_their_number_and_come_first() -> None:
-    told = measured(given.profile(2.0, 2.0, counters={"page_faults": 8192.0}))
-    assert told.bottleneck is Bottleneck.memory_traffic
-    assert actions(told)[0] is AdviceAction.avoid_page_faults
-    assert any(finding.name == "page_faults" and "8192" in finding.value for finding in told.evidence)
+    diagnosis = measured(given.profile(2.0, 2.0, counters={"page_faults": 8192.0}))
+    assert diagnosis.bottleneck is Bottleneck.memory_traffic
+    assert actions(diagnosis)[0] is AdviceAction.avoid_page_faults
+    assert any(finding.name == "page_faults" and "8192" in finding.value for finding in diagnosis.evidence)
 
 
 def test_near_the_floor_there_is_nothing_left() -> None:
@@ -98,9 +98,9 @@ def test_near_the_floor_there_is_nothing_left() -> None:
 
 
 def test_idle_cores_are_a_lack_of_parallelism() -> None:
-    told = measured(given.profile(1.0, counters={"cpu_ms": 1.05}))
-    assert told.bottleneck is Bottleneck.parallelism
-    assert actions(told)[0] is AdviceAction.more_parallelism
+    diagnosis = measured(given.profile(1.0, counters={"cpu_ms": 1.05}))
+    assert diagnosis.bottleneck is Bottleneck.parallelism
+    assert actions(diagnosis)[0] is AdviceAction.more_parallelism
 
 
 def test_a_search_far_from_the_floor_is_bound_by_latency() -> None:
@@ -139,9 +139,13 @@ def test_a_compiler_error_is_quoted_and_to_be_repaired() -> None:
         diagnostics=(Diagnostic(severity="error", message="expected ';' before '}'", line=7),),
     )
     event = CompilationFailed(report=report)
-    told = diagnose(graph_with(("n001", event)), "n001", event)
-    assert (told.verdict, told.fitness, told.bottleneck) == (Verdict.compile_error, 0.0, Bottleneck.fault)
-    assert "expected ';'" in told.summary and actions(told) == [AdviceAction.repair]
+    diagnosis = diagnose(graph_with(("n001", event)), "n001", event)
+    assert (diagnosis.verdict, diagnosis.fitness, diagnosis.bottleneck) == (
+        Verdict.compile_error,
+        0.0,
+        Bottleneck.fault,
+    )
+    assert "expected ';'" in diagnosis.summary and actions(diagnosis) == [AdviceAction.repair]
 
 
 def test_wrong_numbers_ask_for_more_accurate_math_and_show_the_element() -> None:
@@ -149,22 +153,22 @@ def test_wrong_numbers_ask_for_more_accurate_math_and_show_the_element() -> None
     event = VerificationFailed(
         report=VerifyReport(verdict=Verdict.wrong_numbers, isolation="process", evidence=evidence)
     )
-    told = diagnose(graph_with(("n001", event)), "n001", event)
-    assert actions(told)[0] is AdviceAction.more_accurate_math
-    assert any(finding.meaning == "0.7, not 1.0" for finding in told.evidence)
+    diagnosis = diagnose(graph_with(("n001", event)), "n001", event)
+    assert actions(diagnosis)[0] is AdviceAction.more_accurate_math
+    assert any(finding.meaning == "0.7, not 1.0" for finding in diagnosis.evidence)
 
 
 @pytest.mark.parametrize("verdict", [Verdict.timeout, Verdict.crash, Verdict.tampering])
 def test_what_could_not_be_timed_is_worth_nothing(verdict: Verdict) -> None:
     event = ProfilingFailed(report=ProfileReport(verdict=verdict, isolation="process"), confirmation=True)
-    told = diagnose(graph_with(("n001", event)), "n001", event)
-    assert (told.verdict, told.fitness, told.confirmation) == (verdict, 0.0, True)
+    diagnosis = diagnose(graph_with(("n001", event)), "n001", event)
+    assert (diagnosis.verdict, diagnosis.fitness, diagnosis.confirmation) == (verdict, 0.0, True)
 
 
 def test_an_exhausted_backend_is_passed_on() -> None:
     event = SynthesisFailed(backend="playbook", reason="nothing new", exhausted=True)
-    told = diagnose(graph_with(("n001", event)), "n001", event)
-    assert told.exhausted and told.verdict is Verdict.synthesis_failed
+    diagnosis = diagnose(graph_with(("n001", event)), "n001", event)
+    assert diagnosis.exhausted and diagnosis.verdict is Verdict.synthesis_failed
 
 
 def test_the_same_events_give_the_same_diagnosis() -> None:
@@ -206,9 +210,9 @@ def on_gpu(profile: DeviceProfile | None, *, compiled: CompileReport | None = No
     return diagnose(graph_with(*before, ("n001", event), opened=given.opened(**GPU)), "n001", event)
 
 
-def finding(told: NodeDiagnosed, name: str) -> str:
-    (found,) = [one for one in told.evidence if one.name == name]
-    return f"{found.value}: {found.meaning}"
+def finding(diagnosis: NodeDiagnosed, name: str) -> str:
+    (evidence,) = [entry for entry in diagnosis.evidence if entry.name == name]
+    return f"{evidence.value}: {evidence.meaning}"
 
 
 STALLED = {"long_scoreboard": 12.0, "barrier": 2.0, "selected": 1.0, "not_selected": 3.0}
@@ -264,48 +268,48 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_counters_of_a_device_name_what_limits_it(name: str) -> None:
-    told, (named, first) = CASES[name]
-    assert (told.bottleneck, actions(told)[0]) == (named, first)
-    assert f"limited by {named.replace('_', ' ')}" in told.summary
-    assert len(actions(told)) == len(set(actions(told)))
+    diagnosis, (named, first) = CASES[name]
+    assert (diagnosis.bottleneck, actions(diagnosis)[0]) == (named, first)
+    assert f"limited by {named.replace('_', ' ')}" in diagnosis.summary
+    assert len(actions(diagnosis)) == len(set(actions(diagnosis)))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_advised_for_a_device_is_something_that_its_playbook_can_do(name: str) -> None:
-    told, _ = CASES[name]
-    assert all(GPU_MUTATIONS[action] for action in actions(told))
+    diagnosis, _ = CASES[name]
+    assert all(GPU_MUTATIONS[action] for action in actions(diagnosis))
 
 
 def test_evidence_names_metric_value_and_threshold() -> None:
-    told = on_gpu(device(kernel(stalls=STALLED, dram_percent=71.0, memory_percent=72.0)))
-    assert finding(told, "dram_percent").startswith("71 % of peak: device memory of rows")
-    assert "at or above the 60 %" in finding(told, "dram_percent")
-    assert "below the 60 %" in finding(told, "compute_percent")
-    assert "67% of a warp's time is waiting for data from device memory" in finding(told, "stall_long_scoreboard")
-    assert "at or above the 30 %" in finding(told, "stall_long_scoreboard")
-    assert finding(told, "occupancy_percent").startswith("90 %: at or above the 50 %")
-    assert "below the 20 % from which launching is the limit" in finding(told, "launch_gaps")
-    assert "memory 72 %, arithmetic 30 % of peak" in told.summary
+    diagnosis = on_gpu(device(kernel(stalls=STALLED, dram_percent=71.0, memory_percent=72.0)))
+    assert finding(diagnosis, "dram_percent").startswith("71 % of peak: device memory of rows")
+    assert "at or above the 60 %" in finding(diagnosis, "dram_percent")
+    assert "below the 60 %" in finding(diagnosis, "compute_percent")
+    assert "67% of a warp's time is waiting for data from device memory" in finding(diagnosis, "stall_long_scoreboard")
+    assert "at or above the 30 %" in finding(diagnosis, "stall_long_scoreboard")
+    assert finding(diagnosis, "occupancy_percent").startswith("90 %: at or above the 50 %")
+    assert "below the 20 % from which launching is the limit" in finding(diagnosis, "launch_gaps")
+    assert "memory 72 %, arithmetic 30 % of peak" in diagnosis.summary
 
 
 def test_spilled_registers_are_evidence_and_asked_to_be_fewer() -> None:
     spilling = KernelResources(name="rows", registers=255, spill_bytes=96, shared_bytes=0)
     idle = KernelResources(name="tail", registers=255, spill_bytes=8, shared_bytes=0)
     compiled = CompileReport(ok=True, language="triton", compiler="triton", kernels=(spilling, idle))
-    told = on_gpu(device(kernel(), kernel(name="tail", time_us=1.0)), compiled=compiled)
-    assert finding(told, "register_spills").startswith("96 bytes a thread: rows, which takes 99% of the time")
-    assert actions(told)[0] is AdviceAction.more_parallelism
+    diagnosis = on_gpu(device(kernel(), kernel(name="tail", time_us=1.0)), compiled=compiled)
+    assert finding(diagnosis, "register_spills").startswith("96 bytes a thread: rows, which takes 99% of the time")
+    assert actions(diagnosis)[0] is AdviceAction.more_parallelism
     without = on_gpu(None, compiled=compiled)
-    assert sum(one.name == "register_spills" for one in without.evidence) == 2
+    assert sum(entry.name == "register_spills" for entry in without.evidence) == 2
 
 
 def test_without_counters_it_says_so_and_why() -> None:
     why = "no counters of the GPU: the driver keeps its counters to administrators"
     seen = KernelProfile(name="rows", time_us=80.0, occupancy_limit_percent=25.0, registers=168)
-    told = on_gpu(device(seen, sources=("torch",), unavailable=(why,)))
-    assert finding(told, "counters") == f"none: {why}"
-    assert "168 registers a thread allow: below the 50 %" in finding(told, "occupancy_limit_percent")
-    assert "without counters" in told.summary
+    diagnosis = on_gpu(device(seen, sources=("torch",), unavailable=(why,)))
+    assert finding(diagnosis, "counters") == f"none: {why}"
+    assert "168 registers a thread allow: below the 50 %" in finding(diagnosis, "occupancy_limit_percent")
+    assert "without counters" in diagnosis.summary
 
 
 def test_a_confirmation_rests_on_the_look_at_the_first_timing() -> None:
@@ -316,6 +320,6 @@ def test_a_confirmation_rests_on_the_look_at_the_first_timing() -> None:
 
 
 def test_a_processor_is_diagnosed_as_before_and_its_counters_are_findings_alike() -> None:
-    told = measured(given.profile(1.0, counters={"instructions": 5e6, "cycles": 1e7, "cpu_ms": 1.9}))
-    assert finding(told, "instructions_per_cycle").startswith("0.50: below 1")
-    assert not [one for one in told.evidence if one.name in ("launches", "counters", "dram_percent")]
+    diagnosis = measured(given.profile(1.0, counters={"instructions": 5e6, "cycles": 1e7, "cpu_ms": 1.9}))
+    assert finding(diagnosis, "instructions_per_cycle").startswith("0.50: below 1")
+    assert not [entry for entry in diagnosis.evidence if entry.name in ("launches", "counters", "dram_percent")]

@@ -13,8 +13,8 @@ from kernelswarm.sessions.session import SearchOptions
 
 
 def machine(cores: int, devices: int) -> HardwareFacts:
-    one = Accelerator(index=0, name="a", uuid="GPU-1", target="sm_90", memory_bytes=1 << 37)
-    return msgspec.structs.replace(given.opened().hardware, cores=cores, accelerators=(one,) * devices)
+    accelerator = Accelerator(index=0, name="a", uuid="GPU-1", target="sm_90", memory_bytes=1 << 37)
+    return msgspec.structs.replace(given.opened().hardware, cores=cores, accelerators=(accelerator,) * devices)
 
 
 def test_on_a_processor_two_compile_and_one_of_each_other_role_works() -> None:
@@ -45,8 +45,8 @@ def test_a_node_for_each_compiler_but_never_so_many_that_the_search_is_blind() -
 
 async def test_the_width_goes_into_the_options_unless_somebody_chose_one_or_a_model_is_asked(bus: Bus) -> None:
     async def width(roles: dict[str, int], **options: object) -> object:
-        asked = SearchOptions(budget=40, **options)  # type: ignore[arg-type]
-        busy = await kept_busy(asked, bus, "h200", roles, machine(16, 1), alone=True)
+        search_options = SearchOptions(budget=40, **options)  # type: ignore[arg-type]
+        busy = await kept_busy(search_options, bus, "h200", roles, machine(16, 1), alone=True)
         return busy.policy_options.get("width")
 
     everybody = dict(ALL_ROLES)

@@ -42,15 +42,15 @@ def closed(
 ) -> SessionClosed:
     """How a session closes whose finalists have these speedups on the device and as a call."""
     state = PlannerState()
-    said = decide(state, given.opened(pool=GPU, budget=len(numbers), measure=measure))
+    decisions = decide(state, given.opened(pool=GPU, budget=len(numbers), measure=measure))
     for node, (device, _) in numbers.items():
-        said = decide(state, given.diagnosed(device), node)
+        decisions = decide(state, given.diagnosed(device), node)
     for node, (device, call) in numbers.items():
         interval = None if call is None else given.interval(call)
         against = "compile" if interval else ""
         event = given.diagnosed(device, confirmation=True, ordinary=interval, ordinary_against=against, **fields)
-        said = decide(state, event, node)
-    (closing,) = said
+        decisions = decide(state, event, node)
+    (closing,) = decisions
     assert isinstance(closing.event, SessionClosed)
     return closing.event
 
@@ -178,9 +178,9 @@ def graph_of(measure: str = "device", **report: object) -> SearchGraph:
 
 
 def diagnosis_of(graph: SearchGraph) -> NodeDiagnosed:
-    told = graph.nodes["n001"].confirmation_diagnosis
-    assert told is not None
-    return told
+    diagnosis = graph.nodes["n001"].confirmation_diagnosis
+    assert diagnosis is not None
+    return diagnosis
 
 
 def test_the_diagnosis_names_both_numbers() -> None:

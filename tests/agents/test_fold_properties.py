@@ -32,7 +32,7 @@ SESSION = "s-test1"
 Told = tuple[Envelope, Event]
 
 
-def told(event: Event, node: str, cause: str, agent: str, index: int = 0) -> Told:
+def sealed(event: Event, node: str, cause: str, agent: str, index: int = 0) -> Told:
     envelope = given.said(event, node=node, cause=cause, index=index, session=SESSION)
     return type(envelope)(**{f: getattr(envelope, f) for f in envelope.__struct_fields__} | {"agent": agent}), event
 
@@ -41,27 +41,27 @@ class Ring:
     """Every role but the planner's and the analyst's decisions is play; whose step is next is drawn."""
 
     def __init__(self, budget: int, seed: int) -> None:
-        self.said: list[Told] = []
+        self.events: list[Told] = []
         self.due: list[Told] = []
         self.replay = Replay(SESSION)
-        self._say(told(given.opened(budget=budget, seed=seed), "", "", "user"))
+        self._say(sealed(given.opened(budget=budget, seed=seed), "", "", "user"))
 
     def step(self, choice: int) -> None:
         """One of the events that could come next comes."""
         self._say(self.due.pop(choice % len(self.due)))
 
-    def _say(self, one: Told) -> None:
-        envelope, event = one
-        self.said.append(one)
-        self.replay.feed(len(self.said), envelope, event)
+    def _say(self, entry: Told) -> None:
+        envelope, event = entry
+        self.events.append(entry)
+        self.replay.feed(len(self.events), envelope, event)
         held = {due[0].id for due in self.due}
         for output in self.replay.unsaid:
             if output.id not in held and output.cause == envelope.id:
                 index = sum(due[0].cause == envelope.id and type(due[1]) is type(output.event) for due in self.due)
-                self.due.append(told(output.event, output.node, envelope.id, output.role, index))
+                self.due.append(sealed(output.event, output.node, envelope.id, output.role, index))
         after = answer(envelope, event)
         if after is not None:
-            self.due.append(told(after, envelope.node, envelope.id, "worker"))
+            self.due.append(sealed(after, envelope.node, envelope.id, "worker"))
 
 
 def answer(envelope: Envelope, event: Event) -> Event | None:
@@ -88,14 +88,14 @@ def sessions(draw: st.DrawFn) -> list[Told]:
     for _ in range(draw(st.integers(0, 70))):
         if ring.due:
             ring.step(order.randrange(len(ring.due)))
-    return ring.said
+    return ring.events
 
 
 def decided(session: Sequence[Told]) -> list[Decision]:
-    state, found = PlannerState(), []
+    state, decisions = PlannerState(), []
     for envelope, event in session:
-        found += decide(state, event, envelope.node)
-    return found
+        decisions += decide(state, event, envelope.node)
+    return decisions
 
 
 def in_stream(session: Sequence[Told]) -> list[tuple[int, Envelope]]:
@@ -109,7 +109,7 @@ class Stream:
         self._stored = in_stream(session)
 
     async def history(self, session: str, *, after: int = 0, until: int | None = None) -> list[tuple[int, Envelope]]:
-        return [one for one in self._stored if after < one[0] <= (until or len(self._stored))]
+        return [message for message in self._stored if after < message[0] <= (until or len(self._stored))]
 
 
 @for_all(sessions())
@@ -124,10 +124,10 @@ def test_what_the_planner_does_not_answer_may_come_in_any_order(session: list[To
     for envelope, event in session:
         graph.apply(envelope, event)
     inputs = {id(event) for _, event in graph.decisive}
-    others = data.draw(st.permutations([one for one in session if id(one[1]) not in inputs]))
-    mixed = [one for one in session if id(one[1]) in inputs]
-    for one in others:
-        mixed.insert(data.draw(st.integers(0, len(mixed))), one)
+    others = data.draw(st.permutations([entry for entry in session if id(entry[1]) not in inputs]))
+    mixed = [entry for entry in session if id(entry[1]) in inputs]
+    for entry in others:
+        mixed.insert(data.draw(st.integers(0, len(mixed))), entry)
     assert decided(mixed) == decided(session)
 
 
@@ -155,14 +155,14 @@ async def test_a_cut_and_a_fresh_start_decide_as_if_nothing_had_happened(
             continue
         if data.draw(st.booleans(), label=f"killed before {seq}"):
             folds = Folds(Histories(Stream(session)))  # type: ignore[arg-type]
-        fresh, found = PlannerState(), []
+        fresh, decisions = PlannerState(), []
         for node, decisive in (await folds.at(SESSION, seq)).decisive:
-            found = decide(fresh, decisive, node)
-        assert found == expected
+            decisions = decide(fresh, decisive, node)
+        assert decisions == expected
 
 
 def test_the_sessions_of_these_tests_come_to_their_close() -> None:
     ring = Ring(budget=4, seed=1)
     while ring.due:
         ring.step(0)
-    assert any(isinstance(event, SessionClosed) for _, event in ring.said)
+    assert any(isinstance(event, SessionClosed) for _, event in ring.events)

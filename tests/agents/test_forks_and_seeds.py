@@ -119,9 +119,9 @@ async def test_a_fork_of_a_fork_as_of_an_event_reads_through_to_the_first(
 ) -> None:
     child = await forked(context, home, parent.session, "n001", budget=2)
     recorded = await read_session(home, child.session)
-    told = [envelope for _, envelope in recorded.events if isinstance(envelope.event(), NodeDiagnosed)]
-    grandchild = await forked(context, home, child.session, "", told[0].id[:12], budget=2)
-    assert {"n001", told[0].node} <= set(grandchild.inheritance.nodes), "the parent's and the child's"
+    diagnoses = [envelope for _, envelope in recorded.events if isinstance(envelope.event(), NodeDiagnosed)]
+    grandchild = await forked(context, home, child.session, "", diagnoses[0].id[:12], budget=2)
+    assert {"n001", diagnoses[0].node} <= set(grandchild.inheritance.nodes), "the parent's and the child's"
     assert child.own()[-1].name not in grandchild.inheritance.nodes, "it was diagnosed later"
     assert grandchild.own()[0].plan is not None and grandchild.own()[0].plan.intent is Intent.remeasure
     assert replayed(await read_session(home, grandchild.session))

@@ -36,17 +36,17 @@ def planned(parent: str = "", intent: Intent = Intent.draft) -> NodePlanned:
     return NodePlanned(parent=parent, intent=intent, memory=MemoryOperator.inherit)
 
 
-def told(session: str, *said: tuple[Event, str]) -> list[Told]:
+def history(session: str, *events: tuple[Event, str]) -> list[Told]:
     return [
         (given.said(event, node=node, session=session, cause=str(index)), event)
-        for index, (event, node) in enumerate(said)
+        for index, (event, node) in enumerate(events)
     ]
 
 
 def a_session(session: str = "p-aaaaa", **opened: object) -> list[Told]:
     """n001 1.5x, its child n002 2x, n003 wrong; n004 is under way."""
     wrong = given.diagnosed(verdict=Verdict.wrong_numbers)
-    return told(
+    return history(
         session,
         (given.opened(**opened), ""),
         *((planned(), "n001"), (given.candidate("one"), "n001"), (given.diagnosed(1.5), "n001")),
@@ -65,8 +65,8 @@ def forked(parent: Sequence[Told], origin: Origin, **opened: object) -> SearchGr
 def first_plans(graph: SearchGraph) -> tuple[PlannerState, list[tuple[str, NodePlanned]]]:
     state = begun(graph)
     assert graph.opened is not None
-    said = decide(state, graph.opened)
-    return state, [(d.node, d.event) for d in said if isinstance(d.event, NodePlanned)]
+    decisions = decide(state, graph.opened)
+    return state, [(d.node, d.event) for d in decisions if isinstance(d.event, NodePlanned)]
 
 
 def test_what_is_under_way_is_not_inherited_and_no_name_is_given_twice() -> None:
@@ -115,16 +115,19 @@ def test_other_hardware_inherits_kernels_without_their_numbers() -> None:
 
 
 def test_the_same_machine_measured_again_is_the_same_machine() -> None:
-    one, other = given.opened(), given.opened(hardware=given.hardware(copy_gbps=9.7), pool=given.pool(name="again"))
-    assert comparable(one, other)
-    assert not comparable(one, given.opened(pool=given.pool(baselines=("eager",))))
-    assert not comparable(None, one)
+    opened, repeated = (
+        given.opened(),
+        given.opened(hardware=given.hardware(copy_gbps=9.7), pool=given.pool(name="again")),
+    )
+    assert comparable(opened, repeated)
+    assert not comparable(opened, given.opened(pool=given.pool(baselines=("eager",))))
+    assert not comparable(None, opened)
 
 
 async def test_generations_are_read_from_the_first_on_and_cut_where_each_was_forked() -> None:
     first = a_session()
     cut = next(envelope.id for envelope, event in first if envelope.node == "n002" and event == given.diagnosed(2.0))
-    second = told(
+    second = history(
         "c-bbbbb",
         (given.opened(origin=Origin(session="p-aaaaa", node="n002", at=cut)), ""),
         *((planned("n002", Intent.remeasure), "n005"), (given.candidate("two"), "n005")),
@@ -174,7 +177,9 @@ def test_where_no_node_was_diagnosed_waiting_is_named_only_where_it_helps(closed
     events = [(given.opened(), ""), (planned(), "n001"), (given.candidate("one"), "n001")]
     if closed:
         events.append((SessionClosed(reason="stopped"), ""))
-    parent = RecordedSession("p-aaaaa", [(seq, one) for seq, (one, _) in enumerate(told("p-aaaaa", *events), 1)])
+    parent = RecordedSession(
+        "p-aaaaa", [(seq, envelope) for seq, (envelope, _) in enumerate(history("p-aaaaa", *events), 1)]
+    )
     with pytest.raises(InputError) as refused:
         fork_point(parent, "n001")
     assert said in str(refused.value)

@@ -23,29 +23,29 @@ class Search:
     """A planner and what it decided; nodes are answered in the order of their planning."""
 
     def __init__(self, *answers: NodeDiagnosed, **opened: object) -> None:
-        self.state, self.said = PlannerState(), list[Decision]()
+        self.state, self.decisions = PlannerState(), list[Decision]()
         self.tell(given.opened(**({"budget": 40, "failures_alike": 3} | opened)))
         for answer in answers:
             waiting = [name for name, node in self.state.nodes.items() if node.verdict is None]
             self.tell(answer, waiting[0])
 
     def tell(self, event: object, node: str = "") -> None:
-        self.said += decide(self.state, event, node)  # type: ignore[arg-type]
+        self.decisions += decide(self.state, event, node)  # type: ignore[arg-type]
 
     def answer_the_rest(self, answer: NodeDiagnosed) -> None:
         for name in [name for name, node in self.state.nodes.items() if node.verdict is None]:
             self.tell(answer, name)
 
     def closed(self) -> SessionClosed:
-        return next(decision.event for decision in self.said if isinstance(decision.event, SessionClosed))
+        return next(decision.event for decision in self.decisions if isinstance(decision.event, SessionClosed))
 
     def plans(self) -> int:
-        return sum(isinstance(decision.event, NodePlanned) for decision in self.said)
+        return sum(isinstance(decision.event, NodePlanned) for decision in self.decisions)
 
 
 def test_what_is_under_way_is_awaited_and_then_the_session_closes_without_a_candidate() -> None:
     search = Search(no_candidate("nothing to fuse", exhausted=True), budget=4)
-    assert not any(isinstance(decision.event, SessionClosed) for decision in search.said)
+    assert not any(isinstance(decision.event, SessionClosed) for decision in search.decisions)
     search.answer_the_rest(no_candidate("nothing to fuse", exhausted=True))
     closed = search.closed()
     assert (closed.reason, closed.candidates, closed.correct) == ("nothing_to_try", 0, 0)

@@ -36,10 +36,10 @@ async def opened(bus: Bus) -> Search:
 
 async def ends(search: Search) -> str:
     """The sentence that the search ends with once its minutes are over."""
-    with pytest.raises(Unattended) as told, timed(search, 0.0):
+    with pytest.raises(Unattended) as caught, timed(search, 0.0):
         async for _ in search.events():
             pass
-    return str(told.value)
+    return str(caught.value)
 
 
 def workers(roles: Iterable[str], busy_with: str = "", pool: str = given.pool().name) -> list[WorkerPresence]:
@@ -61,13 +61,13 @@ async def test_workers_that_left_with_candidates_in_flight_are_named(bus: Bus) -
     search = await opened(bus)
 
     async def planned() -> bool:
-        return any(isinstance(one.event(), NodePlanned) for _, one in await bus.history(SESSION))
+        return any(isinstance(envelope.event(), NodePlanned) for _, envelope in await bus.history(SESSION))
 
     planner = Worker(Planner(), bus, given.pool().name, Histories(bus))
     async with running_beside(planner.run(), "planner"):
         assert await eventually(planned, True)
-    for one in workers(set(ROLES) - {"planner", "profiler", "distiller"}):
-        await bus.heartbeat(one)
+    for presence in workers(set(ROLES) - {"planner", "profiler", "distiller"}):
+        await bus.heartbeat(presence)
     sentence = await within(ends(search))
     assert "has no planner and no profiler to bring it to its end" in sentence
     assert search.graph.nodes, "what was planned is still there to go on with"

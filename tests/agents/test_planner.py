@@ -25,28 +25,28 @@ class Ring:
 
     def __init__(self, **opened: object) -> None:
         self.state = PlannerState()
-        self.said: list[Decision] = []
+        self.decisions: list[Decision] = []
         self.inputs: list[tuple[Event, str]] = []
         self.tell(given.opened(**opened))
 
     def tell(self, event: Event, node: str = "") -> list[Decision]:
         self.inputs.append((event, node))
         decisions = decide(self.state, event, node)
-        self.said += decisions
+        self.decisions += decisions
         return decisions
 
     def plans(self) -> list[tuple[str, NodePlanned]]:
-        return [(d.node, d.event) for d in self.said if isinstance(d.event, NodePlanned)]
+        return [(d.node, d.event) for d in self.decisions if isinstance(d.event, NodePlanned)]
 
     def closed(self) -> SessionClosed | None:
-        return next((d.event for d in self.said if isinstance(d.event, SessionClosed)), None)
+        return next((d.event for d in self.decisions if isinstance(d.event, SessionClosed)), None)
 
     def run(self, fitness: "list[float]", confirm: float = 1.0) -> SessionClosed:
         """Answer until it closes; node i gets ``fitness[i % len]``, 0 meaning wrong; confirmations scale it."""
         answered = 0
         while self.closed() is None:
-            assert answered < len(self.said), "the planner waits although nothing is under way"
-            decision = self.said[answered]
+            assert answered < len(self.decisions), "the planner waits although nothing is under way"
+            decision = self.decisions[answered]
             answered += 1
             number = int(decision.node[1:]) - 1 if decision.node else 0
             value = fitness[number % len(fitness)]
@@ -115,7 +115,7 @@ def test_the_target_ends_the_search_with_a_confirmation() -> None:
     ring = Ring(budget=40, target=2.0)
     closed = ring.run([1.0, 2.5])
     assert closed.reason == "target" and closed.win and closed.best == "n002"
-    assert any(isinstance(d.event, ConfirmationPlanned) for d in ring.said)
+    assert any(isinstance(d.event, ConfirmationPlanned) for d in ring.decisions)
 
 
 def test_a_target_that_is_reached_does_not_wait_for_what_is_under_way() -> None:
@@ -141,14 +141,14 @@ def test_the_confirmed_number_is_the_one_reported() -> None:
 def test_only_finalists_near_the_best_are_confirmed() -> None:
     ring = Ring(budget=6)
     ring.run([1.0, 2.0, 1.99, 1.98, 1.97, 1.0])
-    confirmed = [d.node for d in ring.said if isinstance(d.event, ConfirmationPlanned)]
+    confirmed = [d.node for d in ring.decisions if isinstance(d.event, ConfirmationPlanned)]
     assert confirmed == ["n002", "n003", "n004"] and len(confirmed) == FINALISTS
 
 
 def test_a_session_may_ask_for_fewer_finalists() -> None:
     ring = Ring(budget=6, policy_options={"finalists": 1})
     ring.run([1.0, 2.0, 1.99, 1.98, 1.97, 1.0])
-    assert [d.node for d in ring.said if isinstance(d.event, ConfirmationPlanned)] == ["n002"]
+    assert [d.node for d in ring.decisions if isinstance(d.event, ConfirmationPlanned)] == ["n002"]
 
 
 def test_nothing_right_closes_without_a_win() -> None:
@@ -222,7 +222,7 @@ def test_the_same_log_gives_the_same_decisions_and_every_session_ends(
     closed = ring.run(fitness)
     fresh = PlannerState()
     again = [decision for event, node in ring.inputs for decision in decide(fresh, event, node)]
-    assert again == ring.said
+    assert again == ring.decisions
     assert closed.candidates <= budget
     names = [node for node, _ in ring.plans()]
     assert len(names) == len(set(names))

@@ -29,10 +29,10 @@ def test_wins_are_kept_lost_and_new_and_the_ranking_changes() -> None:
         carried("n3", 3, 1.5, None),
         carried("n4", 4, 0.9, 1.2),
     ]
-    found = compared("s", "here", "far", "there", judged)
-    assert (found.wins_recorded, found.wins_kept, found.wins_new, found.best) == (3, 2, 1, "n2")
-    assert [one.rank_now for one in found.candidates] == [2, 1, None, 3]
-    assert found.rank_correlation == pytest.approx(spearman([4, 3, 2, 1], [3, 4, 1, 2]))
+    comparison = compared("s", "here", "far", "there", judged)
+    assert (comparison.wins_recorded, comparison.wins_kept, comparison.wins_new, comparison.best) == (3, 2, 1, "n2")
+    assert [candidate.rank_now for candidate in comparison.candidates] == [2, 1, None, 3]
+    assert comparison.rank_correlation == pytest.approx(spearman([4, 3, 2, 1], [3, 4, 1, 2]))
 
 
 def test_rank_correlation_shares_ranks_among_ties_and_is_not_always_defined() -> None:
@@ -50,10 +50,10 @@ def test_recorded_candidates_are_evaluated_again(tmp_path: Path) -> None:
     )
     (events,) = histories.read("v1-failures").values()
     histories.into_log(tmp_path, events)
-    told: list[str] = []
-    found = kernelswarm.carries_over(events[0].session, pool="other", home=tmp_path, on_notice=told.append)
-    assert [one.verdict for one in found.candidates] == [Verdict.correct] and found.candidates[0].now is not None
-    assert found.pool == "other" and found.best == "n001" and told == ["n001: correct"]
+    notices: list[str] = []
+    report = kernelswarm.carries_over(events[0].session, pool="other", home=tmp_path, on_notice=notices.append)
+    assert [entry.verdict for entry in report.candidates] == [Verdict.correct] and report.candidates[0].now is not None
+    assert report.pool == "other" and report.best == "n001" and notices == ["n001: correct"]
 
 
 def test_a_session_without_a_correct_candidate_has_nothing_to_carry_over(tmp_path: Path) -> None:

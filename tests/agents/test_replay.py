@@ -48,7 +48,7 @@ async def known_before(family: Mapping[str, Sequence[Envelope]], session: str) -
 
 
 def place(events: Sequence[Envelope], kind: type[Event], number: int = 0) -> int:
-    return [index for index, one in enumerate(events) if isinstance(one.event(), kind)][number]
+    return [index for index, envelope in enumerate(events) if isinstance(envelope.event(), kind)][number]
 
 
 def changed(events: Sequence[Envelope], kind: type[Event], number: int = 0, **fields: object) -> list[Envelope]:
@@ -64,8 +64,8 @@ async def test_a_recorded_history_is_said_again(name: str) -> None:
     family = histories.read(name)
     for session, events in family.items():
         report = run(events, before=await known_before(family, session))
-        said = [one for one in events if type(one.event()) in SAYS]
-        assert sum(report.compared.values()) == len(said) > 0
+        outputs = [envelope for envelope in events if type(envelope.event()) in SAYS]
+        assert sum(report.compared.values()) == len(outputs) > 0
         assert report.events == len(events) and report.unknown == 0
 
 
@@ -109,10 +109,13 @@ def test_a_planted_divergence_is_caught_with_both_sides(
     with pytest.raises(ReplayDivergence) as caught:
         run(forged)
     at = place(events, kind)
-    found = caught.value
-    assert field in str(found) and f"(seq {at + 1}, {events[at].tag}" in str(found)
-    assert (found.event, found.seq) == (events[at].id, at + 1)
-    assert found.recorded == bytes(forged[at].body).decode() and found.replayed == encode(events[at].event()).decode()
+    divergence = caught.value
+    assert field in str(divergence) and f"(seq {at + 1}, {events[at].tag}" in str(divergence)
+    assert (divergence.event, divergence.seq) == (events[at].id, at + 1)
+    assert (
+        divergence.recorded == bytes(forged[at].body).decode()
+        and divergence.replayed == encode(events[at].event()).decode()
+    )
 
 
 def test_another_fact_changes_what_follows_from_it() -> None:
@@ -135,36 +138,36 @@ def test_an_output_that_is_missing_in_the_middle_is_named(kind: type[Event]) -> 
 def test_an_output_too_many_is_named() -> None:
     events = history()
     at = place(events, NodePlanned)
-    one = events[at]
+    envelope = events[at]
     more = seal(
-        one.event(),  # type: ignore[arg-type]
-        session=one.session,
-        pool=one.pool,
+        envelope.event(),  # type: ignore[arg-type]
+        session=envelope.session,
+        pool=envelope.pool,
         node="n099",
-        cause=one.cause,
+        cause=envelope.cause,
         agent="planner",
         worker="w",
-        at_ns=one.at_ns,
+        at_ns=envelope.at_ns,
         index=77,
     )
     with pytest.raises(ReplayDivergence, match=r"n099.*says node.planned.v1 instead") as caught:
         run([*events[:at], more, *events[at:]])
-    assert caught.value.recorded == bytes(one.body).decode()
+    assert caught.value.recorded == bytes(envelope.body).decode()
 
 
 def test_a_copy_of_an_event_changes_nothing() -> None:
     events = history()
-    copies = [one for event in events for one in (event, event)]
+    copies = [copy for event in events for copy in (event, event)]
     assert run(copies).compared == run(events).compared
 
 
 def test_a_step_that_was_given_up_is_an_effect_of_the_outside() -> None:
     events = history()
     at = place(events, NodeDiagnosed)
-    told = NodeDiagnosed(
+    diagnosis = NodeDiagnosed(
         verdict=Verdict.harness_error, fitness=0.0, bottleneck=Bottleneck.fault, summary="analyst gave up after 4 tries"
     )
-    forged = msgspec.structs.replace(events[at], body=msgspec.Raw(encode(told)))
+    forged = msgspec.structs.replace(events[at], body=msgspec.Raw(encode(diagnosis)))
     assert run([*events[:at], forged]).given_up == 1
 
 
@@ -179,7 +182,7 @@ def test_replay_goes_on_step_by_step_and_shows_the_graph() -> None:
     events = history()
     running = Replay(events[0].session)
     seen: list[int] = []
-    for seq, one in enumerate(events, 1):
-        running.feed(seq, one, one.event())
+    for seq, envelope in enumerate(events, 1):
+        running.feed(seq, envelope, envelope.event())
         seen.append(len(running.graph.nodes))
     assert seen == sorted(seen) and seen[-1] == 8 and running.graph.closed is not None

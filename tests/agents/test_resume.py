@@ -112,8 +112,8 @@ async def test_a_session_whose_servers_data_is_gone_goes_on_from_the_log(tmp_pat
     after = (await read_session(home, session)).events
     assert [envelope.id for _, envelope in after][: len(events)] == [envelope.id for envelope in events]
     # What had its answer was not asked for again: each plan has one candidate, and the recorded ones are kept.
-    planned = [one.id for _, one in after if isinstance(one.event(), NodePlanned)]
-    answered = [one.cause for _, one in after if isinstance(one.event(), CandidateProposed)]
+    planned = [envelope.id for _, envelope in after if isinstance(envelope.event(), NodePlanned)]
+    answered = [envelope.cause for _, envelope in after if isinstance(envelope.event(), CandidateProposed)]
     assert sorted(answered) == sorted(planned)
 
 
@@ -158,13 +158,13 @@ def test_a_closed_session_without_its_skill_is_finished() -> None:
 
 def test_what_has_its_answer_is_known_by_role() -> None:
     events = history("v1-killed")
-    found = standing(events[0].session, events)
-    plans = {one.id for one in events if isinstance(one.event(), NodePlanned)}
-    proposed = {one.cause for one in events if isinstance(one.event(), CandidateProposed)}
-    assert found.answered["synthesizer"] == proposed <= plans
-    assert events[0].id in found.answered["planner"]
+    status = standing(events[0].session, events)
+    plans = {envelope.id for envelope in events if isinstance(envelope.event(), NodePlanned)}
+    proposed = {envelope.cause for envelope in events if isinstance(envelope.event(), CandidateProposed)}
+    assert status.answered["synthesizer"] == proposed <= plans
+    assert events[0].id in status.answered["planner"]
     # A planner that was cut off between two of its decisions answers once more: the ids tell the copies.
-    cut = events[: next(i for i, one in enumerate(events) if one.cause == events[0].id) + 1]
+    cut = events[: next(i for i, envelope in enumerate(events) if envelope.cause == events[0].id) + 1]
     assert events[0].id not in standing(events[0].session, cut).answered.get("planner", ())
 
 
@@ -195,8 +195,8 @@ def limited_to(events: list[Envelope], minutes: float) -> list[Envelope]:
 
 def test_a_session_that_this_version_would_go_on_with_otherwise_is_refused() -> None:
     events = history("v1-killed")
-    other = msgspec.structs.replace(
+    altered = msgspec.structs.replace(
         events[0], body=msgspec.Raw(bytes(events[0].body).replace(b'"seed":7', b'"seed":8', 1))
     )
     with pytest.raises(KernelswarmError, match=r"cannot be resumed, this version would go on otherwise .* fork it"):
-        standing(events[0].session, [other, *events[1:]])
+        standing(events[0].session, [altered, *events[1:]])

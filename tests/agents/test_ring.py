@@ -55,8 +55,8 @@ Finished = tuple[SearchGraph, list[tuple[Envelope, Event]]]
 
 
 async def ended(running: Search) -> Finished:
-    said = [entry async for entry in running.events()]
-    return running.graph, said
+    entries = [entry async for entry in running.events()]
+    return running.graph, entries
 
 
 @pytest.fixture(scope="module")
@@ -81,9 +81,9 @@ async def search(context: SearchContextOf, home: Path, options: SearchOptions) -
 
 
 def test_every_candidate_is_compiled_verified_timed_and_diagnosed(finished: Finished) -> None:
-    graph, said = finished
+    graph, entries = finished
     assert graph.closed is not None and graph.closed.candidates == len(graph.nodes) == 4
-    assert any(isinstance(event, BaselinesMeasured) for _, event in said)
+    assert any(isinstance(event, BaselinesMeasured) for _, event in entries)
     for node in graph.nodes.values():
         assert node.candidate and node.compile_report and node.verify_report and node.diagnosis
         assert node.verify_report.cases and "process" in node.verify_report.isolation
@@ -93,34 +93,34 @@ def test_every_candidate_is_compiled_verified_timed_and_diagnosed(finished: Fini
 
 
 def test_every_event_answers_one_that_came_before(finished: Finished) -> None:
-    _, said = finished
-    known = set()
-    for envelope, _ in said:
-        assert envelope.cause in known or envelope.agent == "user"
-        known.add(envelope.id)
+    _, entries = finished
+    ids = set()
+    for envelope, _ in entries:
+        assert envelope.cause in ids or envelope.agent == "user"
+        ids.add(envelope.id)
 
 
 def test_a_fresh_planner_and_analyst_fed_the_log_say_the_same(finished: Finished) -> None:
-    _, said = finished
+    _, entries = finished
     planner, graph, decided, planned = PlannerState(), SearchGraph("replay"), [], []
-    for envelope, event in said:
+    for envelope, event in entries:
         graph.apply(envelope, event)
         decided += [(d.node, d.event) for d in decide(planner, event, envelope.node)]
         if envelope.agent == "planner":
             planned.append((envelope.node, event))
         if isinstance(event, NodeDiagnosed):
-            cause = next(entry for entry in said if entry[0].id == envelope.cause)
+            cause = next(entry for entry in entries if entry[0].id == envelope.cause)
             as_of = SearchGraph("replay")
-            for past, past_event in said[: said.index(cause) + 1]:
+            for past, past_event in entries[: entries.index(cause) + 1]:
                 as_of.apply(past, past_event)
             assert diagnose(as_of, envelope.node, cause[1]) == event
     assert decided == planned
 
 
 async def test_the_log_has_it_all_and_its_chain_holds(home: Path, finished: Finished) -> None:
-    graph, said = finished
+    graph, entries = finished
     table = await run_sql(home, "SELECT id FROM events WHERE session = ? ORDER BY seq", params=(graph.session,))
-    assert [row[0] for row in table.rows] == [envelope.id for envelope, _ in said]
+    assert [row[0] for row in table.rows] == [envelope.id for envelope, _ in entries]
     with Log.open(log_path(home), read_only=True) as log:
         assert log.verify().ok
 
@@ -130,10 +130,10 @@ async def test_the_log_has_it_all_and_its_chain_holds(home: Path, finished: Fini
 async def test_a_later_session_on_a_like_problem_tries_the_skill_first(
     context: SearchContextOf, home: Path, finished: Finished
 ) -> None:
-    _, said = finished
-    skill = next(event.skill for _, event in said if isinstance(event, SkillDistilled))
+    _, entries = finished
+    skill = next(event.skill for _, event in entries if isinstance(event, SkillDistilled))
     graph = await search(context, home, SearchOptions(budget=1, seed=9))
-    assert graph.opened is not None and skill.id in [known.id for known in graph.opened.skills]
+    assert graph.opened is not None and skill.id in [offered.id for offered in graph.opened.skills]
     first = graph.nodes["n001"].candidate
     assert first is not None
     assert skill.recipes, "a search against eager alone wins here"
@@ -158,9 +158,9 @@ async def test_an_interruption_closes_the_session_and_keeps_what_was_found(
 async def test_a_given_candidate_is_judged_by_the_same_ring(context: SearchContextOf, home: Path) -> None:
     source = "import torch\ndef kernel(x, w):\n    return torch.zeros_like(x)\n"
     graph = await search(context, home, SearchOptions(budget=1, synthesizer="given", candidates=(source,)))
-    told = evaluation_of(graph, "bare")
-    assert (told.verdict, told.correct) == ("wrong_numbers", False)
-    assert told.evidence["expected"] != told.evidence["got"]
+    evaluation = evaluation_of(graph, "bare")
+    assert (evaluation.verdict, evaluation.correct) == ("wrong_numbers", False)
+    assert evaluation.evidence["expected"] != evaluation.evidence["got"]
 
 
 @pytest.mark.thorough  # tests/bus/test_permissions.py has a whole search through connections, too
@@ -175,12 +175,12 @@ async def test_a_swarm_elsewhere_does_the_work_of_a_search_without_workers(home:
                 async with searching(
                     load_problem(home / "small.py"), "bare", SearchOptions(budget=2), home=tmp_path, nats=url, roles={}
                 ) as running:
-                    said = [entry async for entry in running.events()]
+                    entries = [entry async for entry in running.events()]
         finally:
             swarm.send_signal(signal.SIGINT)
             await within(swarm.wait())
     assert swarm.returncode == 0
     assert isinstance(running.graph.closed, SessionClosed)
-    workers = {envelope.worker.split(".")[1] for envelope, _ in said if envelope.agent != "user"}
+    workers = {envelope.worker.split(".")[1] for envelope, _ in entries if envelope.agent != "user"}
     assert workers == {str(swarm.pid)}
-    assert [type(event) for _, event in said].count(NodePlanned) == 2
+    assert [type(event) for _, event in entries].count(NodePlanned) == 2

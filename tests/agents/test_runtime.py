@@ -79,13 +79,13 @@ async def running(*workers: Worker):
 
 async def heard(bus: Bus, kind: type[Event], count: int, session: str = "s-test1") -> list[Envelope]:
     """The first ``count`` events of ``kind``."""
-    found: list[Envelope] = []
+    envelopes: list[Envelope] = []
     async with asyncio.timeout(LIMIT_S):
         async for _, envelope in bus.tail(session=session):
             if isinstance(envelope.event(), kind):
-                found.append(envelope)
-            if len(found) == count:
-                return found
+                envelopes.append(envelope)
+            if len(envelopes) == count:
+                return envelopes
     raise AssertionError
 
 
@@ -198,8 +198,8 @@ async def test_a_body_that_is_cancelled_from_outside_stays_cancelled(bus: Bus) -
 
 
 async def test_only_the_latest_sessions_are_kept() -> None:
-    kept: LatestUsed[list[int]] = LatestUsed(list)
-    kept["first"].append(1)
+    cache: LatestUsed[list[int]] = LatestUsed(list)
+    cache["first"].append(1)
     for number in range(SESSIONS_KEPT):
-        kept[f"s{number}"].append(number)
-    assert kept["first"] == [] and kept[f"s{SESSIONS_KEPT - 1}"] == [SESSIONS_KEPT - 1]
+        cache[f"s{number}"].append(number)
+    assert cache["first"] == [] and cache[f"s{SESSIONS_KEPT - 1}"] == [SESSIONS_KEPT - 1]

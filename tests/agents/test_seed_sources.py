@@ -29,14 +29,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def killed() -> list:
     (events,) = histories.read("v1-killed").values()
-    assert not any(isinstance(one.event(), SessionClosed) for one in events)
+    assert not any(isinstance(envelope.event(), SessionClosed) for envelope in events)
     return events
 
 
 async def test_an_open_session_seeds(home: Path) -> None:
     session = killed()[0].session
-    found = await seeding(home, TARGET, (session,), 12)
-    assert found.kernels and {kernel.session for kernel in found.kernels} == {session}
+    seeds = await seeding(home, TARGET, (session,), 12)
+    assert seeds.kernels and {kernel.session for kernel in seeds.kernels} == {session}
 
 
 async def test_an_imported_session_seeds_and_the_others_of_its_log_do_not(home: Path, tmp_path: Path) -> None:
@@ -58,8 +58,8 @@ async def test_every_session_that_is_named_is_looked_at(home: Path) -> None:
     with pytest.raises(InputError, match="there is no session 'nosuch' to seed from"):
         await seeding(home, TARGET, names, 12)
     names[-1] = killed()[0].session
-    found = await seeding(home, TARGET, names, 12)
-    assert {kernel.session for kernel in found.kernels} == {names[-1]}
+    seeds = await seeding(home, TARGET, names, 12)
+    assert {kernel.session for kernel in seeds.kernels} == {names[-1]}
 
 
 async def test_a_source_that_is_not_what_was_written_is_named(tmp_path: Path) -> None:

@@ -37,8 +37,8 @@ PLAN = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_s
 def graph_of(*events: Event) -> SearchGraph:
     graph = SearchGraph("rmsnorm-abcde")
     for index, event in enumerate([given.opened(), PLAN, given.candidate("SOURCE"), *events]):
-        whole = type(event).__name__ in ("SessionOpened", "SessionClosed")
-        graph.apply(given.said(event, node="" if whole else "n001", index=index), event)
+        of_session = type(event).__name__ in ("SessionOpened", "SessionClosed")
+        graph.apply(given.said(event, node="" if of_session else "n001", index=index), event)
     return graph
 
 
@@ -137,10 +137,15 @@ def test_an_open_session_has_no_result() -> None:
 
 
 def test_a_verdict_on_a_correct_kernel() -> None:
-    told = evaluation_of(won(), "cpu")
-    assert (told.verdict, told.correct, told.win, told.reason) == (Verdict.correct, True, True, None)
-    assert told.speedup is not None and told.speedup.against == "eager"
-    assert told.evidence["cases"]
+    evaluation = evaluation_of(won(), "cpu")
+    assert (evaluation.verdict, evaluation.correct, evaluation.win, evaluation.reason) == (
+        Verdict.correct,
+        True,
+        True,
+        None,
+    )
+    assert evaluation.speedup is not None and evaluation.speedup.against == "eager"
+    assert evaluation.evidence["cases"]
 
 
 def test_a_verdict_on_a_wrong_kernel_shows_where() -> None:
@@ -151,10 +156,10 @@ def test_a_verdict_on_a_wrong_kernel_shows_where() -> None:
         given.diagnosed(verdict=Verdict.wrong_numbers, summary="wrong numbers: 2 of 4 elements differ"),
         SessionClosed(reason="budget", candidates=1),
     )
-    told = evaluation_of(graph, "cpu")
-    assert (told.correct, told.win, told.speedup, told.times_ms) == (False, False, None, {})
-    assert told.evidence["got"] == "0.0" and told.evidence["seed"] == 99
-    assert told.reason == "wrong numbers: 2 of 4 elements differ"
+    evaluation = evaluation_of(graph, "cpu")
+    assert (evaluation.correct, evaluation.win, evaluation.speedup, evaluation.times_ms) == (False, False, None, {})
+    assert evaluation.evidence["got"] == "0.0" and evaluation.evidence["seed"] == 99
+    assert evaluation.reason == "wrong numbers: 2 of 4 elements differ"
 
 
 def test_a_verdict_on_what_does_not_compile_quotes_the_compiler() -> None:
@@ -166,10 +171,10 @@ def test_a_verdict_on_what_does_not_compile_quotes_the_compiler() -> None:
         given.diagnosed(verdict=Verdict.compile_error),
         SessionClosed(reason="budget", candidates=1),
     )
-    told = evaluation_of(graph, "cpu")
-    assert told.verdict is Verdict.compile_error
-    assert "never ran" in told.isolation
-    (diagnostic,) = told.evidence["diagnostics"]  # type: ignore[misc]
+    evaluation = evaluation_of(graph, "cpu")
+    assert evaluation.verdict is Verdict.compile_error
+    assert "never ran" in evaluation.isolation
+    (diagnostic,) = evaluation.evidence["diagnostics"]  # type: ignore[misc]
     assert (diagnostic["message"], diagnostic["line"]) == ("no", 3)
 
 

@@ -32,21 +32,21 @@ def test_roles_that_nobody_serves_are_named_with_the_command_that_joins_them():
 
 
 async def test_a_session_hears_that_it_waits_and_that_it_waits_no_longer(bus: Bus):
-    told: asyncio.Queue[str] = asyncio.Queue()
-    watching = asyncio.create_task(watch_attendance(bus, "cpu", told.put_nowait, every_s=0.05))
+    messages: asyncio.Queue[str] = asyncio.Queue()
+    watching = asyncio.create_task(watch_attendance(bus, "cpu", messages.put_nowait, every_s=0.05))
     try:
         async with asyncio.timeout(LIMIT_S):
-            first = await told.get()
+            first = await messages.get()
             assert first.startswith(
                 "waiting for workers in pool cpu; to join: kernelswarm swarm --pool cpu --nats nats://"
             )
             for role in ROLES:
                 if role != "profiler":
                     await bus.heartbeat(worker(role))
-            while "a profiler in pool cpu" not in await told.get():
+            while "a profiler in pool cpu" not in await messages.get():
                 pass
             await bus.heartbeat(worker("profiler"))
-            while await told.get() != "":
+            while await messages.get() != "":
                 pass
     finally:
         watching.cancel()
@@ -66,14 +66,14 @@ def test_the_table_tells_who_is_there_and_what_they_do():
 async def test_pools_live_asks_the_server_of_this_machine(bus: Bus, tmp_path):
     await bus.heartbeat(worker("compiler", busy_with="s1/n001", done=3))
 
-    async def told() -> list[tuple]:
+    async def presences() -> list[tuple]:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "kernelswarm.cli", "pools", "--live", "--json"),
             env={**os.environ, "KERNELSWARM_HOME": str(tmp_path)},
             stdout=asyncio.subprocess.PIPE,
         )
-        said, _ = await process.communicate()
-        return [(one["pool"], one["role"], one["busy_with"], one["done"]) for one in json.loads(said)]
+        stdout, _ = await process.communicate()
+        return [(row["pool"], row["role"], row["busy_with"], row["done"]) for row in json.loads(stdout)]
 
     mine = [("cpu", "compiler", "s1/n001", 3)]
-    assert await eventually(told, mine) == mine
+    assert await eventually(presences, mine) == mine

@@ -152,9 +152,9 @@ def test_a_pickled_model_is_the_original_one(won: Optimized) -> None:
 
 
 def test_hooks_of_the_module_run_and_hooks_inside_it_are_not_passed_over() -> None:
-    whole = torch.nn.Sequential(Scale(), torch.nn.Tanh())
+    sequential = torch.nn.Sequential(Scale(), torch.nn.Tanh())
     file = RIGHT.replace("x * weight + 1e-6", "(x * weight + 1e-6).tanh()")
-    won = optimized(whole, [ROWS], file)
+    won = optimized(sequential, [ROWS], file)
     module, seen = won.module, []
     module.register_forward_hook(lambda *_: seen.append("outside"))
     with torch.no_grad():

@@ -19,12 +19,12 @@ DOUBLE = "calls = 0\ndef kernel(x):\n    global calls\n    calls += 1\n    retur
 
 
 def test_a_result_prints_as_five_lines_with_ordinary_times() -> None:
-    found = optimized(Scale(), [ROWS])
+    outcome = optimized(Scale(), [ROWS])
     double = Interval(median=2.0, low=1.9, high=2.1)
     ordinary = Ordinary(times_ms={"candidate": 0.5, "compile": 1.0}, speedups={"compile": double})
     changes = dict(ordinary=ordinary, times_ms={"candidate": 0.1}, candidates=3, correct=2)
-    result = msgspec.structs.replace(found.result, **changes)
-    assert str(Optimized(result, found.traced, found.file)).splitlines() == [
+    result = msgspec.structs.replace(outcome.result, **changes)
+    assert str(Optimized(result, outcome.traced, outcome.file)).splitlines() == [
         "scale on pool cpu: win",
         "n001 is 2.00x (1.90 to 2.10) as fast as torch.compile",
         "torch.compile 1 ms, kernel 0.5 ms",
@@ -34,8 +34,8 @@ def test_a_result_prints_as_five_lines_with_ordinary_times() -> None:
 
 
 def test_a_result_without_anything_right_prints_as_five_lines_too() -> None:
-    found = optimized(Scale(), [ROWS], "", win=False)
-    lines = repr(found).splitlines()
+    outcome = optimized(Scale(), [ROWS], "", win=False)
+    lines = repr(outcome).splitlines()
     assert len(lines) == 5 and lines[0] == "scale on pool cpu: no win found" and lines[2] == "nothing was timed"
 
 
@@ -111,9 +111,9 @@ def test_a_named_tuple_stays_one() -> None:
 def test_a_problem_files_kernel_is_what_the_file_defines() -> None:
     source = "import torch\nshapes = {}\ndef inputs(g):\n    return []\ndef reference(x):\n    return x * 2\n"
     problem = Problem(name="double", format=ProblemFormat.function, source=source, sha256="0")
-    found = optimized(Scale(), [ROWS], DOUBLE)
-    won = Optimized(found.result, Traced(problem), DOUBLE)
-    lost = Optimized(msgspec.structs.replace(found.result, win=False), Traced(problem), DOUBLE)
+    outcome = optimized(Scale(), [ROWS], DOUBLE)
+    won = Optimized(outcome.result, Traced(problem), DOUBLE)
+    lost = Optimized(msgspec.structs.replace(outcome.result, win=False), Traced(problem), DOUBLE)
     assert won.kernel.__name__ == "kernel" and lost.kernel.__name__ == "reference"
     for refused in (lambda: won.module, lambda: kernelswarm.apply(Scale(), won)):
         with pytest.raises(InputError, match="searched a problem file"):

@@ -77,12 +77,12 @@ def test_outputs_and_state_are_the_modules_own(case: str) -> None:
             torch.testing.assert_close(fast(*inputs), twin(*inputs))
     assert calls_of(won) == 3
     torch.testing.assert_close(module.state_dict(), twin.state_dict())
-    other = torch.nn.Sequential(make())
-    expected = copy.deepcopy(other[0])
-    assert kernelswarm.apply(other, won, where="0").names == ("0",)
+    model = torch.nn.Sequential(make())
+    expected = copy.deepcopy(model[0])
+    assert kernelswarm.apply(model, won, where="0").names == ("0",)
     with torch.no_grad():
-        torch.testing.assert_close(other[0](*inputs), expected(*inputs))
-    torch.testing.assert_close(other[0].state_dict(), expected.state_dict())
+        torch.testing.assert_close(model[0](*inputs), expected(*inputs))
+    torch.testing.assert_close(model[0].state_dict(), expected.state_dict())
 
 
 def test_another_mode_is_the_modules_own() -> None:

@@ -72,15 +72,15 @@ def test_a_win_whose_interval_touches_one_is_named() -> None:
 def test_the_table_has_a_cell_for_every_column_whatever_came_out() -> None:
     kernels = load("kernels")
     for outcome in (result("fast", win=True, eager=16, best=8, kernel=2, low=3.9), nothing_found("none"), None):
-        kept = {"result": outcome, "error": "" if outcome else "optimize x.py ended with status 1"}
-        assert len(kernels.row("name", kept)) == len(kernels.HEADER)
+        entry = {"result": outcome, "error": "" if outcome else "optimize x.py ended with status 1"}
+        assert len(kernels.row("name", entry)) == len(kernels.HEADER)
 
 
 def test_what_is_kept_is_not_searched_again_and_an_error_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kernels = load("kernels")
     searched: list[str] = []
 
-    def fake(problem: Path, *asked: object) -> dict[str, Any]:
+    def fake(problem: Path, *arguments: object) -> dict[str, Any]:
         searched.append(problem.stem)
         if len(searched) == 1:
             raise kernels.BenchmarkError("it broke")
@@ -173,6 +173,6 @@ def test_measured_errors_of_the_math_functions_stay_within_the_table() -> None:
     assert {key.split("/")[1] for key in measured} == {"accurate", "fast", "libm", "short"}
     for key, entry in measured.items():
         name, level = key.split("/")
-        for target, found in entry["errors"].items():
-            assert found["ulp"] <= table[name, level].ulp, (key, target)
-            assert found["lost"] == found["wrong_special"] == 0, (key, target)
+        for target, error in entry["errors"].items():
+            assert error["ulp"] <= table[name, level].ulp, (key, target)
+            assert error["lost"] == error["wrong_special"] == 0, (key, target)

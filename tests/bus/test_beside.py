@@ -104,12 +104,12 @@ async def test_a_roll_call_finds_the_workers_of_every_process(bus, url):
     def worker(name: str, *, busy: bool = False) -> WorkerPresence:
         return WorkerPresence(worker=name, role="compiler", pool="cpu", host="h", pid=1, busy=busy)
 
-    async with await Bus.connect(url, name="other") as other:
+    async with await Bus.connect(url, name="other") as second:
         await bus.heartbeat(worker("b"))
-        await other.heartbeat(worker("a"))
-        await other.heartbeat(worker("a", busy=True))
-        await other.heartbeat(worker("gone"))
-        other.leave("gone")
+        await second.heartbeat(worker("a"))
+        await second.heartbeat(worker("a", busy=True))
+        await second.heartbeat(worker("gone"))
+        second.leave("gone")
         both = [worker("a", busy=True), worker("b")]
         assert await eventually(lambda: bus.workers(0.1), both) == both
     assert await eventually(lambda: bus.workers(0.1), [worker("b")]) == [worker("b")]
@@ -124,7 +124,7 @@ async def test_nothing_of_it_is_stored(bus):
 
 @pytest.mark.parametrize("refused", [False, True])
 async def test_a_cancellation_that_comes_with_the_answer_is_not_forgotten(refused: bool) -> None:
-    asked = asyncio.Event()
+    requested = asyncio.Event()
 
     class Forgetful:
         """Does as Python 3.11's wait_for when it is cancelled in the moment of the answer."""
@@ -138,7 +138,7 @@ async def test_a_cancellation_that_comes_with_the_answer_is_not_forgotten(refuse
             return self
 
         async def request(self, *_: object, **__: object) -> Msg:
-            asked.set()
+            requested.set()
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
             if refused:
@@ -146,7 +146,7 @@ async def test_a_cancellation_that_comes_with_the_answer_is_not_forgotten(refuse
             return Msg(_client=None, data=b"4")  # type: ignore[arg-type]
 
     asking = asyncio.create_task(rpc.request(Forgetful(), "sql", b"2", LIMIT_S))  # type: ignore[arg-type]
-    await asked.wait()
+    await requested.wait()
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking

@@ -55,9 +55,11 @@ async def test_every_input_has_one_output(bus: Bus, count: int, mishaps: list[st
     await bus.publish_many(inputs)
     async with asyncio.timeout(LIMIT_S):
         await serve(bus, session, inputs, mishaps)
-    said = [envelope for _, envelope in await bus.history(session) if isinstance(envelope.event(), CandidateProposed)]
-    wanted = {event_id(session, one.id, "candidate.proposed.v1", 0) for one in inputs}
-    assert sorted(one.id for one in said) == sorted(wanted)
+    answers = [
+        envelope for _, envelope in await bus.history(session) if isinstance(envelope.event(), CandidateProposed)
+    ]
+    expected_ids = {event_id(session, envelope.id, "candidate.proposed.v1", 0) for envelope in inputs}
+    assert sorted(envelope.id for envelope in answers) == sorted(expected_ids)
 
 
 async def test_a_copy_is_stored_beside_the_first(bus: Bus) -> None:

@@ -28,10 +28,10 @@ async def test_events_come_back_in_the_order_they_were_published(bus, event):
 
 
 async def test_the_same_event_twice_is_stored_once(bus, event):
-    one, other = event(), event()
-    first = await bus.publish(one)
-    assert await bus.publish(one) == first
-    assert await bus.publish_many([one, other, one]) == [first, first + 1, first]
+    envelope, other_envelope = event(), event()
+    first = await bus.publish(envelope)
+    assert await bus.publish(envelope) == first
+    assert await bus.publish_many([envelope, other_envelope, envelope]) == [first, first + 1, first]
     assert len(await bus.history("s1")) == 2
 
 
@@ -176,11 +176,11 @@ async def test_workers_of_a_role_share_the_work_out(bus, url, event):
             seen.append(delivery.seq)
             await delivery.ack()
             if len(seen) == 40:
-                await asyncio.gather(*(one.aclose() for one in consumers))
+                await asyncio.gather(*(peer.aclose() for peer in consumers))
 
-    async with await Bus.connect(url, name="second") as other:
+    async with await Bus.connect(url, name="second") as second:
         ways = {"max_in_flight": 4, "ack_wait_s": REDELIVERY_S}
-        consumers = [on.consume("cpu", "compiler", STOP, **ways) for on in (bus, other)]
+        consumers = [on.consume("cpu", "compiler", STOP, **ways) for on in (bus, second)]
         await within(asyncio.gather(*map(work, consumers)))
     assert sorted(seen) == list(range(1, 41))
 
@@ -226,11 +226,11 @@ async def test_closing_ends_an_iteration(bus):
 async def test_a_batch_takes_what_is_there(bus, event):
     await bus.publish_many([event() for _ in range(30)])
     async with bus.consume(ANY, "recorder", [], max_in_flight=100) as consumer:
-        found = await within(consumer.batch(20, 5))
-        assert len(found) <= 20
-        while len(found) < 30:
-            found += await within(consumer.batch(30 - len(found), 5))
-    assert [delivery.seq for delivery in found] == list(range(1, 31))
+        deliveries = await within(consumer.batch(20, 5))
+        assert len(deliveries) <= 20
+        while len(deliveries) < 30:
+            deliveries += await within(consumer.batch(30 - len(deliveries), 5))
+    assert [delivery.seq for delivery in deliveries] == list(range(1, 31))
 
 
 async def test_a_role_that_learns_a_new_kind_hears_it(bus, event):

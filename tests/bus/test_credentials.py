@@ -52,26 +52,26 @@ def refused(monkeypatch: pytest.MonkeyPatch) -> Refused:
     """What is said to somebody who is not let in: after a moment, or on a slow machine after a longer one."""
 
     async def connect(url: str, options: ConnectOptions | None = None) -> str:
-        seconds, said = 0.3, "it stays silent"
-        while "it stays silent" in said and seconds < LIMIT_S:
+        seconds, message = 0.3, "it stays silent"
+        while "it stays silent" in message and seconds < LIMIT_S:
             monkeypatch.setattr("kernelswarm.bus.link.CONNECT_SECONDS", seconds)
             with pytest.raises(BusError) as caught:
                 await Bus.connect(url, name="test", options=options)
-            seconds, said = 4 * seconds, str(caught.value)
-        return said
+            seconds, message = 4 * seconds, str(caught.value)
+        return message
 
     return connect
 
 
 async def test_those_who_are_not_let_in_hear_why_and_what_to_give(tmp_path, keys, refused: Refused):
-    known = ConnectOptions(ca=str(keys["ca"]))
+    options = ConnectOptions(ca=str(keys["ca"]))
     async with nats_server(tmp_path / "tls", tls(keys, verify=False) + USERS) as port:
         assert re.search("not trusted.*--tls-ca", await refused(f"tls://ann:secret@127.0.0.1:{port}"))
         for url in (f"tls://ann:wrong@127.0.0.1:{port}", f"tls://127.0.0.1:{port}"):
-            said = await refused(url, known)
-            assert re.search("refuses these credentials.*--creds", said) and "wrong" not in said
+            message = await refused(url, options)
+            assert re.search("refuses these credentials.*--creds", message) and "wrong" not in message
     async with nats_server(tmp_path / "mutual", tls(keys, verify=True)) as port:
-        assert re.search("certificate|no NATS server answers", await refused(f"tls://127.0.0.1:{port}", known))
+        assert re.search("certificate|no NATS server answers", await refused(f"tls://127.0.0.1:{port}", options))
 
 
 async def test_a_token_in_the_url(tmp_path, event):

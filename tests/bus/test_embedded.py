@@ -18,10 +18,10 @@ STOP = [StopRequested]
 
 
 async def test_events_outlive_the_server(tmp_path, event):
-    one = event()
+    envelope = event()
     for _ in range(2):
         async with embedded(tmp_path) as url, await Bus.connect(url, name="test") as bus:
-            assert await bus.publish(one) == 1
+            assert await bus.publish(envelope) == 1
 
 
 async def test_a_store_at_rest_tells_whether_it_knows_a_session(tmp_path, event):
@@ -72,10 +72,10 @@ async def test_processes_that_start_together_share_one_server(member, tmp_path):
 
 
 async def test_the_owner_leaves_last(tmp_path, event, pid_of_server):
-    waiting, said, leave = asyncio.Event(), [], asyncio.Event()
+    waiting, sentences, leave = asyncio.Event(), [], asyncio.Event()
 
     def on_wait(sentence: str) -> None:
-        said.append(sentence)
+        sentences.append(sentence)
         waiting.set()
 
     async def own(ready: asyncio.Event) -> None:
@@ -93,7 +93,7 @@ async def test_the_owner_leaves_last(tmp_path, event, pid_of_server):
         assert await within(bus.publish(event())) == 1
         assert not owner.done()
     await within(owner)
-    assert len(said) == 1 and "another process" in said[0]
+    assert len(sentences) == 1 and "another process" in sentences[0]
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 

@@ -87,8 +87,8 @@ async def test_a_session_that_was_opened_meanwhile_gets_its_turn(bus, event):
     async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
         await done(worker, 10)
         await bus.publish_many(backlog(event, "late", 5))
-        known = ["early", "late"]
-        assert await eventually(worker._board.sessions, known) == known
+        expected = ["early", "late"]
+        assert await eventually(worker._board.sessions, expected) == expected
         served = await done(worker, 35)
     assert Counter(served) == {"early": 30, "late": 5}
     assert served[10:].count("late") == 0
@@ -106,11 +106,11 @@ async def test_workers_share_everything_out_and_do_nothing_twice(bus, url, event
             seen[delivery.seq] += 1
             await delivery.ack()
             if len(seen) == 100:
-                await asyncio.gather(*(one.aclose() for one in consumers))
+                await asyncio.gather(*(peer.aclose() for peer in consumers))
 
-    async with await Bus.connect(url, name="second") as other:
-        other.ack_wait_s = REDELIVERY_S
-        consumers = [on.consume_in_turn("cpu", "compiler", STOP) for on in (bus, other) for _ in range(4)]
+    async with await Bus.connect(url, name="second") as second:
+        second.ack_wait_s = REDELIVERY_S
+        consumers = [on.consume_in_turn("cpu", "compiler", STOP) for on in (bus, second) for _ in range(4)]
         await within(asyncio.gather(*map(work, consumers)))
     assert len(seen) == 100 and set(seen.values()) == {1}
 
@@ -136,10 +136,10 @@ async def test_what_a_worker_left_behind_goes_to_another(url, event, how, monkey
         if how == "closed":
             await taken.nak()
             await worker.aclose()
-        async with staying.consume_in_turn("cpu", "compiler", STOP) as other:
+        async with staying.consume_in_turn("cpu", "compiler", STOP) as consumer:
             seen = set()
             while len(seen) < 2:
-                delivery = await within(anext(other))
+                delivery = await within(anext(consumer))
                 seen.add(delivery.seq)
                 await delivery.ack()
     assert seen == {2, 3}
@@ -181,7 +181,7 @@ async def test_a_ticket_that_got_lost_costs_time_and_not_the_work(bus, event, mo
 async def test_a_lost_ticket_is_missed_beside_open_sessions_that_have_nothing_to_do(bus, event, monkeypatch):
     monkeypatch.setattr("kernelswarm.bus.fair.LOOK_AROUND_SECONDS", 0.05)
     idle = [f"idle{number}" for number in range(4)]
-    await bus.publish_many([*(event(opened(), session=one) for one in idle), *backlog(event, "s1", 1)])
+    await bus.publish_many([*(event(opened(), session=name) for name in idle), *backlog(event, "s1", 1)])
     async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
         assert await done(worker, 1) == ["s1"]
     await bus.publish(event(session="s1"))

@@ -70,15 +70,15 @@ class Network:
 def network():
     if shutil.which("ip") is None:
         pytest.skip("no `ip` here (package iproute2) to make hosts with")
-    made = Network()
+    namespaces = Network()
     try:
-        made.begin()
-        made.host()
+        namespaces.begin()
+        namespaces.host()
     except subprocess.CalledProcessError as error:
-        made.end()
+        namespaces.end()
         pytest.skip(f"network namespaces are not permitted here: {error.stderr.strip()}")
-    yield made
-    made.end()
+    yield namespaces
+    namespaces.end()
 
 
 @pytest.fixture
@@ -142,6 +142,6 @@ async def test_hosts_come_and_go_and_nothing_is_lost(tmp_path: Path, network: Ne
                 if planned < NODES:
                     await bus.publish(plan(planned))
                     planned += 1
-            said = Counter((envelope.node, envelope.tag) for _, envelope in await bus.history("s1"))
-    assert len(said) == NODES * STEPS + 1
-    assert set(said.values()) == {1}
+            counts = Counter((envelope.node, envelope.tag) for _, envelope in await bus.history("s1"))
+    assert len(counts) == NODES * STEPS + 1
+    assert set(counts.values()) == {1}

@@ -78,11 +78,11 @@ async def test_a_tail_reads_again_what_a_broken_connection_lost(bus, wire, event
 
 async def test_an_event_whose_acknowledgement_was_lost_is_stored_once(bus, wire, event):
     cable, through = wire
-    one = event()
+    envelope = event()
     async with await Bus.connect(through, name="far") as far, bus.tail() as tail:
         cable.swallow()
-        publishing = asyncio.create_task(far.publish(one))
-        assert (await within(anext(tail)))[1] == one
+        publishing = asyncio.create_task(far.publish(envelope))
+        assert (await within(anext(tail)))[1] == envelope
         cable.cut()
         assert await within(publishing) == 1
     assert len(await bus.history("s1")) == 1
@@ -97,10 +97,10 @@ async def test_events_whose_acknowledgements_were_lost_are_stored_once_and_in_or
         assert (await within(anext(tail)))[1] == many[0]
         cable.cut()
         assert sorted(await within(publishing)) == list(range(1, 2501))
-    said, stored = [one.id for one in many], [one.id for _, one in await bus.history("s1")]
-    assert stored[:256] == said[:256]
-    assert set(stored[:1000]) == set(said[:1000])
-    assert stored[1000:] == said[1000:]
+    published, stored = [envelope.id for envelope in many], [envelope.id for _, envelope in await bus.history("s1")]
+    assert stored[:256] == published[:256]
+    assert set(stored[:1000]) == set(published[:1000])
+    assert stored[1000:] == published[1000:]
 
 
 async def test_a_worker_is_served_over_a_new_connection(bus, wire, event):
@@ -120,16 +120,16 @@ async def test_a_worker_is_served_over_a_new_connection(bus, wire, event):
 async def test_what_a_broken_connection_lost_is_not_acknowledged_with_what_follows(bus, wire, event):
     cable, through = wire
     async with await Bus.connect(through, name="far") as far:
-        kept: list[int] = []
+        sequences: list[int] = []
         begun = asyncio.Event()
 
         async def record(until: int) -> None:
-            while not kept or kept[-1] < until:
-                consumer = BulkConsumer(far, "recorder-test", kept[-1] if kept else 0)
+            while not sequences or sequences[-1] < until:
+                consumer = BulkConsumer(far, "recorder-test", sequences[-1] if sequences else 0)
                 await consumer.open()
                 try:
-                    while not kept or kept[-1] < until:
-                        kept.extend(seq for seq, _ in await consumer.batch(10, 0.01))
+                    while not sequences or sequences[-1] < until:
+                        sequences.extend(seq for seq, _ in await consumer.batch(10, 0.01))
                         await consumer.ack()
                         begun.set()
                 except ConsumerGone:
@@ -145,4 +145,4 @@ async def test_what_a_broken_connection_lost_is_not_acknowledged_with_what_follo
         cable.cut()
         await bus.publish_many([event() for _ in range(20)])
         await within(recording)
-    assert kept == list(range(1, 42))
+    assert sequences == list(range(1, 42))

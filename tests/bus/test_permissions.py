@@ -31,7 +31,7 @@ URL = Callable[[str], str]
 
 
 def kinds(of: type[Event] = Event) -> list[type[Event]]:
-    return [kind for one in of.__subclasses__() for kind in (one, *kinds(one))]
+    return [kind for subclass in of.__subclasses__() for kind in (subclass, *kinds(subclass))]
 
 
 @pytest.fixture
@@ -104,11 +104,11 @@ async def test_nobody_but_the_recorder_changes_the_stream(as_role: URL, role: st
         ("stream.update.events", js.update_stream(name="EVENTS", subjects=["ks.v1.>"], max_age=1)),
         ("consumer.delete.events.cpu_planner", js.delete_consumer("EVENTS", "cpu_planner")),
     ):
-        asked = asyncio.ensure_future(attempt)
+        request = asyncio.ensure_future(attempt)
         # The client only waits for an answer that never comes; the server says at once that it will not.
         assert f'permissions violation for publish to "$js.api.{subject}"' in str(await within(refusals.get()))
-        asked.cancel()
-        await asyncio.wait([asked])
+        request.cancel()
+        await asyncio.wait([request])
     await client.close()
     async with await Bus.connect(as_role("recorder"), name="recorder") as recorder:
         assert len(await recorder.history(None)) == 1

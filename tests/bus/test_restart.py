@@ -26,10 +26,10 @@ async def test_publishing_through_a_restart_stores_every_event_once(bus, event, 
 
 
 async def test_an_id_is_remembered_across_a_restart(bus, event, kill_server):
-    one = event()
-    first = await bus.publish(one)
+    envelope = event()
+    first = await bus.publish(envelope)
     kill_server()
-    assert await within(bus.publish(one)) == first
+    assert await within(bus.publish(envelope)) == first
     assert len(await within(bus.history("s1"))) == 1
 
 
@@ -38,10 +38,10 @@ async def test_a_worker_that_waits_is_served_after_a_restart(bus, event, kill_se
         waiting = [asyncio.create_task(anext(consumer)), asyncio.create_task(anext(tail))]
         await bus.history("s1")
         kill_server()
-        one = event()
-        await within(bus.publish(one))
+        envelope = event()
+        await within(bus.publish(envelope))
         delivery, (_, heard) = await within(asyncio.gather(*waiting))
-    assert delivery.envelope == heard == one
+    assert delivery.envelope == heard == envelope
 
 
 async def test_consuming_through_a_restart_misses_nothing(bus, event, kill_server):

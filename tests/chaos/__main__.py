@@ -52,11 +52,11 @@ def chaos(
     folder = keep or Path(tempfile.mkdtemp(prefix="kernelswarm-chaos-"))
     make_folder(folder)
 
-    def told(result: RoundResult) -> None:
+    def on_result(result: RoundResult) -> None:
         _show(result, only or [], err if json else out)
 
     async def run(interrupts: Interrupts) -> list[RoundResult]:
-        return await run_rounds(numbers, seed, kinds, folder.absolute(), told)
+        return await run_rounds(numbers, seed, kinds, folder.absolute(), on_result)
 
     try:
         results = run_interruptible(run)
@@ -93,9 +93,9 @@ def _show(result: RoundResult, only: list[str], on: Console) -> None:
 def _sum_up(results: list[RoundResult]) -> None:
     failed = sum(bool(result.faults) for result in results)
     counts = Counter(done.partition(":")[0] for result in results for done in result.done)
-    told = ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
+    summary = ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items()))
     seconds = sum(result.seconds for result in results)
-    out.print(f"{len(results)} rounds, {len(results) - failed} passed, in {seconds:.0f} s; {told}", markup=False)
+    out.print(f"{len(results)} rounds, {len(results) - failed} passed, in {seconds:.0f} s; {summary}", markup=False)
 
 
 if __name__ == "__main__":

@@ -70,16 +70,16 @@ async def _rows_of(home: Path, bus: Bus, after: int) -> list[Row]:
 async def stream_of(bus: Bus, session: str, look: int) -> list[tuple[int, bytes, Envelope]]:
     """The session's messages with their exact bytes: sequence, bytes, envelope. Each ``look`` begins with the first."""
     count = len(await bus.history(session))
-    found: list[tuple[int, bytes, Envelope]] = []
+    messages: list[tuple[int, bytes, Envelope]] = []
     async with (
         asyncio.timeout(RECORDED_S),
         bus.consume("*", f"audit-{look}", [], max_in_flight=1000, session=session) as every,
     ):
-        while len(found) < count:
+        while len(messages) < count:
             delivery = await anext(every)
-            found.append((delivery.seq, delivery.data, delivery.envelope))
+            messages.append((delivery.seq, delivery.data, delivery.envelope))
             await delivery.ack()
-    return sorted(found, key=lambda one: one[0])
+    return sorted(messages, key=lambda message: message[0])
 
 
 def same(stored: list[tuple[int, bytes, Envelope]], rows: list[Row]) -> list[str]:
@@ -90,10 +90,10 @@ def same(stored: list[tuple[int, bytes, Envelope]], rows: list[Row]) -> list[str
     counts: dict[str, int] = defaultdict(int)
     for row in rows:
         counts[row.id] += 1
-    faults = [f"event {one} (message {seq}) is on the stream but not in the log" for one, (seq, _) in first.items()
-              if not counts[one]]  # fmt: skip
-    faults += [f"event {one} is {count} times in the log" for one, count in counts.items() if count > 1]
-    faults += [f"event {one} is in the log but not on the stream" for one in counts if one not in first]
+    faults = [f"event {event_id} (message {seq}) is on the stream but not in the log"
+              for event_id, (seq, _) in first.items() if not counts[event_id]]  # fmt: skip
+    faults += [f"event {event_id} is {count} times in the log" for event_id, count in counts.items() if count > 1]
+    faults += [f"event {event_id} is in the log but not on the stream" for event_id in counts if event_id not in first]
     faults += [f"event {row.id} has other bytes in the log than on the stream" for row in rows
                if row.id in first and row.message != first[row.id][1]]  # fmt: skip
     if not faults and [row.id for row in rows] != list(first):
@@ -107,24 +107,24 @@ def decided_alike(session: str, stored: list[tuple[int, bytes, Envelope]]) -> li
         report = replay(session, ((seq, envelope) for seq, _, envelope in stored))
     except ReplayDivergence as error:
         return [str(error)]
-    faults = [f"a replay says more than the session: {said}" for said in report.unsaid]
+    faults = [f"a replay says more than the session: {output}" for output in report.unsaid]
     return faults if report.status == "closed" else [*faults, f"session {session} has no end"]
 
 
 def judged_rightly(plan: RoundPlan, stored: list[tuple[int, bytes, Envelope]]) -> list[str]:
     """Every candidate must have been judged, and as what it is: a broken machine must not show in a verdict."""
     names = {candidate(name, number): name for number, name in enumerate(plan.candidates, 1)}
-    made: dict[str, str] = {}
+    proposed: dict[str, str] = {}
     judged: dict[str, Verdict] = {}
     for _, _, envelope in stored:
         event = envelope.event()
         if isinstance(event, CandidateProposed):
-            made[envelope.node] = names[event.source]
+            proposed[envelope.node] = names[event.source]
         elif isinstance(event, NodeDiagnosed):
             judged[envelope.node] = event.verdict
     excuses = EXCUSED if any(injection.kind == "candidate" for injection in plan.injections) else ()
     return [
         f"candidate {node} ({name}) was judged {judged.get(node, 'not at all')}, not {VERDICTS[name][0]}"
-        for node, name in made.items()
+        for node, name in proposed.items()
         if judged.get(node) not in (*VERDICTS[name], *excuses)
-    ] + [f"{len(names) - len(made)} candidates were never made"] * (len(made) < len(names))
+    ] + [f"{len(names) - len(proposed)} candidates were never made"] * (len(proposed) < len(names))

@@ -64,14 +64,14 @@ class Fleet:
         """The process of the round's user."""
         return self.processes["submitter"]
 
-    def known(self) -> set[int]:
+    def pids(self) -> set[int]:
         """Process ids that belong here."""
         return {self.server.pid, *self.before, *(process.pid for process in self.processes.values())}
 
     def some(self, prefix: str, draw: int) -> Process:
         """One of the processes whose names begin so."""
-        found = [process for name, process in sorted(self.processes.items()) if name.startswith(prefix)]
-        return found[draw % len(found)]
+        processes = [process for name, process in sorted(self.processes.items()) if name.startswith(prefix)]
+        return processes[draw % len(processes)]
 
     async def admit(self) -> None:
         """Look at the machine and at the problem once, for every round."""

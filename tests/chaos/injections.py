@@ -157,10 +157,10 @@ async def _away(fleet: Fleet, plan: RoundPlan, injection: Injection) -> Done:
 
 
 async def _duplicate(fleet: Fleet, plan: RoundPlan, injection: Injection) -> Done:
-    said = await fleet.bus.history(plan.session)
-    if not said:
+    history = await fleet.bus.history(plan.session)
+    if not history:
         return "nothing was said yet"
-    seq, envelope = said[injection.draw % len(said)]
+    seq, envelope = history[injection.draw % len(history)]
     await publish_copy(fleet.bus, envelope)
     return f"event {seq}, {envelope.tag}"
 

@@ -18,14 +18,14 @@ def adopt(yes: bool) -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, int(yes), 0, 0, 0)
 
 
-async def remaining(known: Collection[int], patience_s: float) -> list[str]:
-    """Children of this process beside ``known`` that are still there after ``patience_s`` seconds, as people read them.
+async def remaining(pids: Collection[int], patience_s: float) -> list[str]:
+    """Children of this process beside ``pids`` that are still there after ``patience_s`` seconds, as people read them.
 
     What has ended is reaped.
     """
     deadline = asyncio.get_running_loop().time() + patience_s
     while True:
-        left = [pid for pid in children(os.getpid()) if pid not in known and not _reaped(pid)]
+        left = [pid for pid in children(os.getpid()) if pid not in pids and not _reaped(pid)]
         if not left or asyncio.get_running_loop().time() > deadline:
             return [f"{pid} ({_command(pid)})" for pid in left]
         await asyncio.sleep(_LOOK_AGAIN_S)  # it is not ours to wait for
@@ -33,19 +33,19 @@ async def remaining(known: Collection[int], patience_s: float) -> list[str]:
 
 def children(pid: int) -> list[int]:
     """Direct children of a process; none if it has ended."""
-    found: list[int] = []
+    pids: list[int] = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
-            found += map(int, (task / "children").read_text().split())
-    return found
+            pids += map(int, (task / "children").read_text().split())
+    return pids
 
 
 def descendants(pid: int) -> list[int]:
     """Everything below a process, parents first."""
-    found = children(pid)
-    for child in found:
-        found += children(child)  # grows while it is walked
-    return found
+    pids = children(pid)
+    for child in pids:
+        pids += children(child)  # grows while it is walked
+    return pids
 
 
 def _reaped(pid: int) -> bool:

@@ -99,7 +99,7 @@ async def run_round(fleet: Fleet, plan: RoundPlan, chain: Chain) -> RoundResult:
     finally:
         watching.cancel()
         await asyncio.wait([watching])
-    faults += [f"process {left} is left behind" for left in await remaining(fleet.known(), LEFT_BEHIND_S)]
+    faults += [f"process {left} is left behind" for left in await remaining(fleet.pids(), LEFT_BEHIND_S)]
     return RoundResult(
         number=plan.number,
         seed=plan.seed,
@@ -119,7 +119,7 @@ async def _alone(fleet: Fleet, plan: RoundPlan) -> RoundResult:
         faults, events = await killed_and_resumed(home, fleet.order(plan), plan)
     except (KernelswarmError, TimeoutError) as error:
         faults, events = [f"{type(error).__name__}: {error}"], 0
-    faults += [f"process {left} is left behind" for left in await remaining(fleet.known(), LEFT_BEHIND_S)]
+    faults += [f"process {left} is left behind" for left in await remaining(fleet.pids(), LEFT_BEHIND_S)]
     return RoundResult(
         number=plan.number,
         seed=plan.seed,
@@ -176,7 +176,9 @@ async def run_rounds(
     try:
         while len(results) < len(numbers):
             home = Path(tempfile.mkdtemp(prefix=f"fleet-{numbers[len(results)]}-", dir=folder))
-            for result in [one async for one in _one_fleet(home, seed, kinds, numbers[len(results) :], on_result)]:
+            for result in [
+                outcome async for outcome in _one_fleet(home, seed, kinds, numbers[len(results) :], on_result)
+            ]:
                 results.append(result)
     finally:
         adopt(False)
@@ -207,11 +209,11 @@ async def _one_fleet(
 
 def _whole(home: Path, chain: Chain) -> list[str]:
     with Log.open(log_path(home), read_only=True) as log:
-        found = log.verify()
-    if not found.ok:
-        return [f"the log is damaged from event {found.bad_seq}: {found.reason}"]
-    if not chain.faulty and (found.events, found.head) != (chain.seq, chain.head):
-        return [f"the log ends at event {found.events}, the rounds had followed it to {chain.seq}"]
+        verification = log.verify()
+    if not verification.ok:
+        return [f"the log is damaged from event {verification.bad_seq}: {verification.reason}"]
+    if not chain.faulty and (verification.events, verification.head) != (chain.seq, chain.head):
+        return [f"the log ends at event {verification.events}, the rounds had followed it to {chain.seq}"]
     return []
 
 

@@ -17,14 +17,14 @@ from kernelswarm.tests.chaos.problem import candidate
 TOLD = story("s1")
 
 
-def stream(told: Sequence[Envelope]) -> list[tuple[int, bytes, Envelope]]:
-    return [(seq, encode(one), one) for seq, one in enumerate(told, 1)]
+def stream(envelopes: Sequence[Envelope]) -> list[tuple[int, bytes, Envelope]]:
+    return [(seq, encode(envelope), envelope) for seq, envelope in enumerate(envelopes, 1)]
 
 
-def log(told: Sequence[Envelope]) -> list[Row]:
+def log(envelopes: Sequence[Envelope]) -> list[Row]:
     rows: list[Row] = []
-    for seq, one in enumerate(told, 1):
-        rows.append(link(read_message(encode(one)), seq, rows[-1].hash if rows else GENESIS))
+    for seq, envelope in enumerate(envelopes, 1):
+        rows.append(link(read_message(encode(envelope)), seq, rows[-1].hash if rows else GENESIS))
     return rows
 
 
@@ -36,15 +36,15 @@ def test_a_good_log_passes_also_beside_copies_on_the_stream() -> None:
 def test_a_lost_a_doubled_an_altered_and_an_invented_event_are_named() -> None:
     third = TOLD[2]
     altered = msgspec.structs.replace(third, worker="somebody else")
-    other = given.said(SessionClosed(reason="user"), session="s1")
-    for told, found in (
+    closing = given.said(SessionClosed(reason="user"), session="s1")
+    for envelopes, fault in (
         ([*TOLD[:2], *TOLD[3:]], f"event {third.id} (message 3) is on the stream but not in the log"),
         ([*TOLD, third], f"event {third.id} is 2 times in the log"),
         ([*TOLD[:2], altered, *TOLD[3:]], f"event {third.id} has other bytes in the log than on the stream"),
-        ([*TOLD, other], f"event {other.id} is in the log but not on the stream"),
+        ([*TOLD, closing], f"event {closing.id} is in the log but not on the stream"),
         ([TOLD[1], TOLD[0], *TOLD[2:]], "the log has the events in another order than the stream"),
     ):
-        assert same(stream(TOLD), log(told)) == [found]
+        assert same(stream(TOLD), log(envelopes)) == [fault]
 
 
 def test_a_broken_chain_is_found_where_it_breaks() -> None:
@@ -82,8 +82,8 @@ def test_an_unknown_kind_is_refused() -> None:
 def test_a_candidate_that_was_not_judged_as_what_it_is_is_found() -> None:
     plan = RoundPlan(seed=7, number=1, candidates=("wrong", "broken"), injections=())
 
-    def told(first: Verdict, *, made: int = 2) -> list[Envelope]:
-        sources = [candidate(name, number) for number, name in enumerate(plan.candidates, 1)][:made]
+    def history(first: Verdict, *, proposed: int = 2) -> list[Envelope]:
+        sources = [candidate(name, number) for number, name in enumerate(plan.candidates, 1)][:proposed]
         nodes = [(f"n{number:03}", source) for number, source in enumerate(sources, 1)]
         return [
             *(given.said(given.candidate(source), session="s1", node=node) for node, source in nodes),
@@ -91,12 +91,12 @@ def test_a_candidate_that_was_not_judged_as_what_it_is_is_found() -> None:
             given.said(given.diagnosed(verdict=Verdict.load_error), session="s1", node="n002"),
         ]
 
-    assert judged_rightly(plan, stream(told(Verdict.wrong_numbers))) == []
-    assert judged_rightly(plan, stream(told(Verdict.harness_error))) == [
+    assert judged_rightly(plan, stream(history(Verdict.wrong_numbers))) == []
+    assert judged_rightly(plan, stream(history(Verdict.harness_error))) == [
         "candidate n001 (wrong) was judged harness_error, not wrong_numbers"
     ]
-    assert judged_rightly(plan, stream(told(Verdict.wrong_numbers, made=1))) == ["1 candidates were never made"]
+    assert judged_rightly(plan, stream(history(Verdict.wrong_numbers, proposed=1))) == ["1 candidates were never made"]
     excused = msgspec.structs.replace(
         plan, injections=(Injection(kind="candidate", after=1, delay_s=0, for_s=0, draw=0),)
     )
-    assert judged_rightly(excused, stream(told(Verdict.crash))) == []
+    assert judged_rightly(excused, stream(history(Verdict.crash))) == []

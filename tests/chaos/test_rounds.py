@@ -14,9 +14,9 @@ pytestmark = pytest.mark.skipif(
 
 
 def test_nothing_is_lost_when_processes_die_and_a_connection_breaks(tmp_path: Path) -> None:
-    told: list[RoundResult] = []
-    results = asyncio.run(run_rounds([1, 2], 130, ("recorder", "server", "cut"), tmp_path, told.append))
+    reported: list[RoundResult] = []
+    results = asyncio.run(run_rounds([1, 2], 130, ("recorder", "server", "cut"), tmp_path, reported.append))
     assert [(result.number, result.faults) for result in results] == [(1, ()), (2, ())]
-    assert told == results
+    assert reported == results
     assert all(result.done and result.events > 8 for result in results)
     assert not list(tmp_path.iterdir()), "a fleet that passed leaves nothing"

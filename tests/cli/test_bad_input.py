@@ -172,12 +172,12 @@ ADMISSION = {
 @pytest.mark.asyncio(loop_scope="module")
 @pytest.mark.parametrize("what", ADMISSION)
 async def test_what_admission_finds(what: str, device: Device, tmp_path: Path) -> None:
-    source, said = ADMISSION[what]
+    source, expected = ADMISSION[what]
     (tmp_path / "problem.py").write_text(source)
     with pytest.raises(ProblemError) as refused:
         await device.admit(load_problem(tmp_path / "problem.py"))
     message = str(refused.value)
-    assert said in message and "problem.py" in message
+    assert expected in message and "problem.py" in message
     assert "\n" not in message and "Traceback" not in message
 
 

@@ -63,12 +63,12 @@ async def start() -> AsyncIterator[Callable[..., Any]]:
 async def says(process: Process, words: str) -> list[str]:
     """The lines on stderr up to the one with ``words``."""
     assert process.stderr is not None
-    said: list[str] = []
-    while not said or words not in said[-1]:
+    lines: list[str] = []
+    while not lines or words not in lines[-1]:
         line = await within(process.stderr.readline(), LONG_S)
-        assert line, said
-        said.append(line.decode().strip())
-    return said
+        assert line, lines
+        lines.append(line.decode().strip())
+    return lines
 
 
 async def ends(process: Process) -> Done:
@@ -98,10 +98,10 @@ async def test_a_session_waits_for_workers_is_killed_resumed_replayed_and_forked
         await says(await start(reaper, "record", *cluster), "recording")
 
         # Nobody is there to do the work: it says so, and with which command somebody joins.
-        asked = ("--pool", "bare", "--budget", 2, "--minutes", "0.02", "--no-workers")
-        search = await start(user, "optimize", problem, *asked, *cluster)
-        said = await says(search, "waiting for workers in pool bare")
-        session = next(line.removeprefix("session ") for line in said if line.startswith("session "))
+        options = ("--pool", "bare", "--budget", 2, "--minutes", "0.02", "--no-workers")
+        search = await start(user, "optimize", problem, *options, *cluster)
+        lines = await says(search, "waiting for workers in pool bare")
+        session = next(line.removeprefix("session ") for line in lines if line.startswith("session "))
         search.kill()
         await search.wait()
 

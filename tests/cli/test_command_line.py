@@ -74,8 +74,8 @@ def test_version(kernelswarm: Callable[..., Any]) -> None:
 
 def complete(line: str, home: Path) -> list[str]:
     words = line.split(" ")
-    asked = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_KERNELSWARM_COMPLETE": "complete_bash"}
-    return program(home=home, **asked).stdout.split()
+    environment = {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1), "_KERNELSWARM_COMPLETE": "complete_bash"}
+    return program(home=home, **environment).stdout.split()
 
 
 def test_the_shell_completes_commands_sessions_and_pools(recorded: Path) -> None:
@@ -185,11 +185,11 @@ def test_a_signal_cancels_where_nobody_ends_politely(number: signal.Signals) -> 
 
 
 def test_the_first_signal_asks_and_the_second_insists() -> None:
-    asked = []
+    requests = []
 
     async def work(interrupts: Interrupts) -> None:
         def polite() -> None:
-            asked.append(True)
+            requests.append(True)
             os.kill(os.getpid(), signal.SIGINT)
 
         with interrupts.politely(polite):
@@ -198,7 +198,7 @@ def test_the_first_signal_asks_and_the_second_insists() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         run_interruptible(work)
-    assert asked == [True]
+    assert requests == [True]
 
 
 def test_a_polite_end_is_an_ordinary_one() -> None:
@@ -250,10 +250,10 @@ async def test_an_interrupted_search_is_closed_and_leaves_nobody_behind(home: Pa
         start_new_session=True,
     )
     assert search.stderr is not None and search.stdout is not None
-    said = [line async for line in _until(search.stderr, b"session ")]
+    lines = [line async for line in _until(search.stderr, b"session ")]
     os.killpg(search.pid, signal.SIGINT)
     rest = await search.stderr.read()
-    assert await search.wait() == 130, said
+    assert await search.wait() == 130, lines
     assert rest.strip().endswith(b"interrupted") and b"Traceback" not in rest
     assert await search.stdout.read() == b""
     table = await run_sql(home, "SELECT status, reason FROM sessions")
@@ -263,14 +263,14 @@ async def test_an_interrupted_search_is_closed_and_leaves_nobody_behind(home: Pa
 
 def living(session: int) -> list[str]:
     """Processes of a login session that do more than wait to be forgotten."""
-    found = []
+    names = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it ended while we looked
             name, _, fields = path.read_text().rpartition(")")
             state, _, _, of_session, *_ = fields.split()
             if int(of_session) == session and state not in "ZX":
-                found.append(name)
-    return found
+                names.append(name)
+    return names
 
 
 async def _until(stream: asyncio.StreamReader, start: bytes) -> Any:

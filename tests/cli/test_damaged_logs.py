@@ -39,9 +39,9 @@ LOOKS = (
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log whose rows anybody may change."""
     home = tmp_path_factory.mktemp("histories")
-    told = {**histories.read("v1-forked"), **histories.read("v1-killed")}
+    sessions = {**histories.read("v1-forked"), **histories.read("v1-killed")}
     for session in (PARENT, FORK, OTHER):
-        histories.into_log(home, told[session])
+        histories.into_log(home, sessions[session])
     with duckdb.connect(log_path(home)) as con:
         con.execute("DROP TRIGGER no_update ON events")
         con.execute("DROP TRIGGER no_delete ON events")
@@ -82,11 +82,11 @@ def test_what_looks_at_a_session_names_its_first_bad_event(
 ) -> None:
     changed(statement)
     before = contents(home)
-    said = kernelswarm("replay", PARENT).err
-    assert said.startswith(f"error: The log is damaged from event {seq} (")
+    message = kernelswarm("replay", PARENT).err
+    assert message.startswith(f"error: The log is damaged from event {seq} (")
     for command in LOOKS:
         ran = kernelswarm(*command)
-        assert (ran.status, ran.out, ran.err) == (2, "", said), command
+        assert (ran.status, ran.out, ran.err) == (2, "", message), command
     for call in (lambda: python.diff(PARENT, OTHER), lambda: python.lineage(FORK, "n002")):
         with pytest.raises(LogCorrupted, match=f"damaged from event {seq} "):
             call()
@@ -173,11 +173,11 @@ async def test_a_session_is_checked_through_a_recorder_too(
     changed("UPDATE closed_events SET win = NOT win", "UPDATE events SET worker = 'other' WHERE seq = 70")
     async with asyncio.timeout(LIMIT_S), recording(home, bus) as recorder:
         await recorder.started.wait()
-        for where in (home, tmp_path / "far"):
+        for folder in (home, tmp_path / "far"):
             with pytest.raises(LogCorrupted, match="the table closed_events does not hold"):
-                await check_session(where, PARENT, bus=bus)
+                await check_session(folder, PARENT, bus=bus)
             with pytest.raises(LogCorrupted, match="damaged from event 70 "):
-                await check_session(where, OTHER, bus=bus)
+                await check_session(folder, OTHER, bus=bus)
 
 
 def test_sql_and_sessions_answer_and_warn_of_the_first_bad_event(
@@ -197,8 +197,8 @@ async def test_only_a_small_log_that_nobody_has_is_checked_beside_a_question(
     changed: Callable[..., Path], home: Path
 ) -> None:
     path = changed("UPDATE events SET worker = 'other' WHERE seq = 8")
-    found = await verify_small(home)
-    assert found is not None and found.bad_seq == 8
+    verification = await verify_small(home)
+    assert verification is not None and verification.bad_seq == 8
     assert await verify_small(home, most=80) is None
     with Log.open(path):
         assert await verify_small(home) is None
@@ -206,9 +206,9 @@ async def test_only_a_small_log_that_nobody_has_is_checked_beside_a_question(
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
-    "cut in the middle": lambda whole: whole[: len(whole) // 2],
-    "header overwritten": lambda whole: whole[:4096] + os.urandom(4096) + whole[8192:],
-    "beginning overwritten": lambda whole: os.urandom(4096) + whole[4096:],
+    "cut in the middle": lambda data: data[: len(data) // 2],
+    "header overwritten": lambda data: data[:4096] + os.urandom(4096) + data[8192:],
+    "beginning overwritten": lambda data: os.urandom(4096) + data[4096:],
 }
 READERS = (
     *(["show", PARENT], ["sql", "SELECT 1"], ["replay", PARENT], ["diff", PARENT, FORK], ["lineage", PARENT, "n001"]),
@@ -266,11 +266,11 @@ def test_a_write_ahead_log_that_was_overwritten_is_named_and_one_that_was_torn_e
     paths = {**os.environ, "PYTHONPATH": str(Path(histories.__file__).parent)}
     subprocess.run([sys.executable, "-c", LEAVE, path], env=paths, timeout=LIMIT_S, check=True)
     wal = path.with_name(path.name + ".wal")
-    whole = wal.read_bytes()
-    middle = len(whole) // 2
-    wal.write_bytes(whole[:middle] + os.urandom(100) + whole[middle + 100 :])
+    data = wal.read_bytes()
+    middle = len(data) // 2
+    wal.write_bytes(data[:middle] + os.urandom(100) + data[middle + 100 :])
     _are_refused(tmp_path, wal.name, kernelswarm)
-    wal.write_bytes(whole[:-5])
+    wal.write_bytes(data[:-5])
     assert "all as they were written" in kernelswarm("log", "verify").out
 
 
@@ -278,14 +278,14 @@ def test_where_only_tables_made_of_the_events_are_unreadable_a_backup_makes_a_wh
     changed: Callable[..., Path], home: Path, tmp_path: Path, kernelswarm: Callable[..., Any]
 ) -> None:
     path = changed()
-    whole = path.read_bytes()
-    found = None
-    for at in range(3 * 4096 + 100_000, len(whole), 262_144):
-        path.write_bytes(whole[:at] + os.urandom(4096) + whole[at + 4096 :])
-        found = kernelswarm("log", "verify")
-        if "beside its events" in found.err:
+    data = path.read_bytes()
+    ran = None
+    for at in range(3 * 4096 + 100_000, len(data), 262_144):
+        path.write_bytes(data[:at] + os.urandom(4096) + data[at + 4096 :])
+        ran = kernelswarm("log", "verify")
+        if "beside its events" in ran.err:
             break
-    assert found is not None and found.status == 1 and "log backup FILE` makes a whole log" in found.err
+    assert ran is not None and ran.status == 1 and "log backup FILE` makes a whole log" in ran.err
     assert kernelswarm("log", "backup", tmp_path / "copy.duckdb").status == 0
     (tmp_path / "copy.duckdb").replace(path)
     assert kernelswarm("log", "verify").status == 0

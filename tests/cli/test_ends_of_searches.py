@@ -68,8 +68,8 @@ async def end(program: asyncio.subprocess.Process) -> tuple[int, str, str]:
 
 
 def result(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "result.json").read_text())
-    return found
+    content: dict[str, Any] = json.loads((folder / "result.json").read_text())
+    return content
 
 
 async def test_where_nothing_can_be_tried_it_says_why_once_shows_the_baselines_and_ends_with_3(tmp_path: Path) -> None:
@@ -79,9 +79,9 @@ async def test_where_nothing_can_be_tried_it_says_why_once_shows_the_baselines_a
     assert status == 3, err
     assert err.count("made no candidate") == 1 and "baselines: eager" in err
     assert "no candidate was made: " in out and "ended: nothing to try" in out
-    told = result(tmp_path / "o")
-    assert told["reason"] == "nothing_to_try" and told["candidates"] == 0 and not told["best"]
-    assert told["times_ms"].keys() == {"eager"}
+    report = result(tmp_path / "o")
+    assert report["reason"] == "nothing_to_try" and report["candidates"] == 0 and not report["best"]
+    assert report["times_ms"].keys() == {"eager"}
 
 
 async def test_an_interrupted_search_counts_what_was_finished(tmp_path: Path) -> None:
@@ -92,10 +92,10 @@ async def test_an_interrupted_search_counts_what_was_finished(tmp_path: Path) ->
     status, _, err = await end(program)
     assert status == 130, err
     judged = 1 + sum(" against " in text for text in err.splitlines())
-    told = result(tmp_path / "o")
-    assert told["reason"] == "interrupted"
-    assert " against " in first and told["candidates"] == told["correct"] == judged
-    assert told["best"] and told["times_ms"].keys() == {"eager", "candidate"}
+    report = result(tmp_path / "o")
+    assert report["reason"] == "interrupted"
+    assert " against " in first and report["candidates"] == report["correct"] == judged
+    assert report["best"] and report["times_ms"].keys() == {"eager", "candidate"}
 
 
 @pytest.mark.thorough  # tests/agents/test_resume.py kills and resumes as well

@@ -63,11 +63,11 @@ def test_a_fork_without_the_session_that_it_comes_from_says_which_one_is_missing
 
 
 def test_a_fork_of_a_session_that_was_changed_is_not_replayed(home: Path, kernelswarm: Callable[..., Any]) -> None:
-    told = histories.read("v1-forked")
-    histories.into_log(home, [one for events in told.values() for one in events])
+    sessions = histories.read("v1-forked")
+    histories.into_log(home, [envelope for events in sessions.values() for envelope in events])
     with duckdb.connect(log_path(home)) as con:
         con.execute("DROP TRIGGER no_update ON events")
         con.execute("UPDATE events SET at_ns = at_ns + 1 WHERE seq = 3")
-    for session in told:
+    for session in sessions:
         ran = kernelswarm("replay", session)
         assert (ran.status, ran.out) == (2, "") and "The log is damaged from event 3 " in ran.err

@@ -11,13 +11,13 @@ from kernelswarm.schemas import Accelerator, PoolError
 
 
 def test_pools_tell_what_the_devices_are_and_can_do(kernelswarm, monkeypatch: pytest.MonkeyPatch):
-    one = Accelerator(
+    accelerator = Accelerator(
         index=0, name="NVIDIA H200", uuid="GPU-1", target="sm_90", memory_bytes=150_754_820_096, multiprocessors=132,
         l2_bytes=60_000_000, shared_bytes=232448, max_clock_mhz=1980, power_limit_watts=700.0,
     )  # fmt: skip
     facts = replace(
         given.hardware(device="NVIDIA H200"),
-        accelerators=(one, replace(one, index=1, uuid="GPU-2")),
+        accelerators=(accelerator, replace(accelerator, index=1, uuid="GPU-2")),
         matmul_gflops={"bf16": 790_000.0, "fp8": 1_400_000.0},
         versions={"driver": "580.159.04"},
     )
@@ -48,7 +48,7 @@ def test_a_pool_that_is_not_here_costs_the_table_no_width_and_says_in_full_why(k
     assert max(map(len, ran.out.splitlines())) <= 130
     assert "why not: kernelswarm pools h200" in ran.err
     assert f"h200 is not here: {WHY}" in kernelswarm("pools", "h200").out
-    assert [one["problem"] for one in json.loads(kernelswarm("pools", "h200", "--json").out)] == [WHY]
+    assert [row["problem"] for row in json.loads(kernelswarm("pools", "h200", "--json").out)] == [WHY]
     assert "did you mean 'cpu'" in kernelswarm("pools", "cpi").err
 
 

@@ -33,19 +33,19 @@ def test_verify_says_yes_and_then_names_the_first_bad_event(recorded: Path, kern
         con.execute("UPDATE events SET at_ns = at_ns + 1 WHERE seq = 6")
     ran = kernelswarm("log", "verify")
     assert ran.status == 1 and "damaged from event 6 (" in ran.err and "5 events before it" in ran.err
-    found = json.loads(kernelswarm("log", "verify", "--json").out)
-    assert (found["ok"], found["bad_seq"], found["events"]) == (False, 6, 5)
+    report = json.loads(kernelswarm("log", "verify", "--json").out)
+    assert (report["ok"], report["bad_seq"], report["events"]) == (False, 6, 5)
 
 
 def test_verify_of_a_file_that_was_overwritten_in_places_names_an_event(home: Path, kernelswarm: Command) -> None:
     for number in range(10):
         write_session(home, f"rmsnorm-{number}")
     path = log_path(home)
-    whole = path.read_bytes()
+    data = path.read_bytes()
     statuses = set()
     for place in range(4, 20, 3):
-        at = len(whole) * place // 20
-        path.write_bytes(whole[:at] + os.urandom(4096) + whole[at + 4096 :])
+        at = len(data) * place // 20
+        path.write_bytes(data[:at] + os.urandom(4096) + data[at + 4096 :])
         ran = kernelswarm("log", "verify")
         statuses.add(ran.status)
         assert ran.status in (0, 1, 2) and "Traceback" not in ran.err
@@ -85,9 +85,9 @@ def test_a_log_that_is_none_is_bad_input(
 
 def test_a_backup_is_the_log_again(recorded: Path, kernelswarm: Command, tmp_path: Path) -> None:
     ran = kernelswarm("log", "backup", tmp_path / "copy.duckdb", "--json")
-    said = json.loads(ran.out)
+    report = json.loads(ran.out)
     with Log.open(tmp_path / "copy.duckdb") as copy, Log.open(log_path(recorded), read_only=True) as log:
-        assert copy.read() == log.read() and copy.head == log.head == said["head"] and copy.id != log.id
+        assert copy.read() == log.read() and copy.head == log.head == report["head"] and copy.id != log.id
         assert copy.verify().ok
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.duckdb", "home"]
 
@@ -115,11 +115,15 @@ def test_import_says_what_came(home: Path, kernelswarm: Command, tmp_path: Path)
 
 
 def test_stats_count(recorded: Path, kernelswarm: Command) -> None:
-    found = json.loads(kernelswarm("log", "stats", "--json").out)
+    statistics = json.loads(kernelswarm("log", "stats", "--json").out)
     with Log.open(log_path(recorded), read_only=True) as log:
-        assert found["events"] == len(log) == sum(found["kinds"].values()) == sum(found["days"].values())
-    assert found["sessions"] == 1 and found["bytes"] > 0 and found["busiest_per_second"] == found["events"]
-    assert found["kinds"]["node.planned.v1"] == 3 and list(found["days"]) == ["2001-09-09"]
+        assert statistics["events"] == len(log) == sum(statistics["kinds"].values()) == sum(statistics["days"].values())
+    assert (
+        statistics["sessions"] == 1
+        and statistics["bytes"] > 0
+        and statistics["busiest_per_second"] == statistics["events"]
+    )
+    assert statistics["kinds"]["node.planned.v1"] == 3 and list(statistics["days"]) == ["2001-09-09"]
     assert "node.planned.v1" in kernelswarm("log", "stats").out
 
 

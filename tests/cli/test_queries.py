@@ -39,8 +39,8 @@ def test_sessions_are_listed_newest_first(recorded: Path, kernelswarm: Callable[
     assert {row.split()[0] for row in rows} == {SESSION, "rmsnorm-open2"}
     assert any("closed (budget)" in row and "2.00x" in row and "1.96 to 2.04" in row and "3/3" in row for row in rows)
     assert any("open" in row and "2/3" in row for row in rows)
-    one = json.loads(kernelswarm("sessions", "--json", "--limit", "1").out)
-    assert len(one) == 1 and {"session", "problem", "pool", "status", "speedup"} <= set(one[0])
+    newest = json.loads(kernelswarm("sessions", "--json", "--limit", "1").out)
+    assert len(newest) == 1 and {"session", "problem", "pool", "status", "speedup"} <= set(newest[0])
 
 
 def test_a_session_is_shown_as_a_tree(recorded: Path, kernelswarm: Callable[..., Any]) -> None:
@@ -189,8 +189,8 @@ def test_pools_say_what_is_known_and_why_one_is_not_served(
     kernelswarm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pools, "detect", lambda *_, **__: given.hardware(device="test [cpu]"))
-    found = json.loads(kernelswarm("pools", "--json").out)[0]
-    assert found["pool"]["name"] == "cpu" and found["hardware"]["device"] == "test [cpu]"
+    entry = json.loads(kernelswarm("pools", "--json").out)[0]
+    assert entry["pool"]["name"] == "cpu" and entry["hardware"]["device"] == "test [cpu]"
     assert "test [cpu]" in kernelswarm("pools").out
 
     def refuse(*_: object, **__: object) -> None:

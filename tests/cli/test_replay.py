@@ -22,27 +22,27 @@ from kernelswarm.store import log_path
 @pytest.fixture(scope="module")
 def all_of_them(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
     """A log with every history, and session ids by history."""
-    home, found = tmp_path_factory.mktemp("histories"), {}
+    home, session_ids = tmp_path_factory.mktemp("histories"), {}
     for name in histories.names():
         for session, events in histories.read(name).items():
             histories.into_log(home, events)
-            found[name.removeprefix("v1-")] = session
-    return log_path(home), found
+            session_ids[name.removeprefix("v1-")] = session
+    return log_path(home), session_ids
 
 
 @pytest.fixture
 def sessions(home: Path, all_of_them: tuple[Path, dict[str, str]]) -> dict[str, str]:
     """Session ids by history, all of them in one log."""
-    log, found = all_of_them
+    log, session_ids = all_of_them
     home.mkdir()
     shutil.copy(log, log_path(home))
-    return found
+    return session_ids
 
 
 def forged(home: Path) -> Envelope:
     """Log a session in which the first diagnosis is better than it was; the event in question."""
     (events,) = histories.read("v1-budget").values()
-    at = next(i for i, one in enumerate(events) if isinstance(one.event(), NodeDiagnosed))
+    at = next(i for i, envelope in enumerate(events) if isinstance(envelope.event(), NodeDiagnosed))
     event = msgspec.structs.replace(events[at].event(), fitness=99.0)  # type: ignore[type-var]
     events[at] = msgspec.structs.replace(events[at], body=msgspec.Raw(encode(event)))
     histories.into_log(home, events)
@@ -58,8 +58,8 @@ def test_a_session_is_replayed_without_compiler_device_or_network(
     for session in sessions.values():
         ran = kernelswarm("replay", session)
         assert ran.status == 0 and ran.out.startswith(f"same  {session}") and ran.err == ""
-    told = json.loads(kernelswarm("replay", sessions["budget"], "--json").out)
-    assert told["status"] == "closed" and told["compared"]["distiller"] == 1 and told["unsaid"] == []
+    report = json.loads(kernelswarm("replay", sessions["budget"], "--json").out)
+    assert report["status"] == "closed" and report["compared"]["distiller"] == 1 and report["unsaid"] == []
 
 
 def test_a_divergence_shows_both_sides_and_exits_with_1(home: Path, kernelswarm: Callable[..., Any]) -> None:
@@ -69,8 +69,8 @@ def test_a_divergence_shows_both_sides_and_exits_with_1(home: Path, kernelswarm:
     assert f"diverges at event {wrong.id}" in ran.err and "fitness is 99.0 in the log" in ran.err
     recorded, replayed = ran.out.splitlines()
     assert '"fitness":99.0' in recorded and '"fitness":99.0' not in replayed and "node.diagnosed.v1" in replayed
-    told = json.loads(kernelswarm("replay", wrong.session, "--json").out)
-    assert told["diverged"] and told["event"] == wrong.id and told["recorded"] == bytes(wrong.body).decode()
+    report = json.loads(kernelswarm("replay", wrong.session, "--json").out)
+    assert report["diverged"] and report["event"] == wrong.id and report["recorded"] == bytes(wrong.body).decode()
 
 
 @pytest.mark.parametrize(
@@ -97,10 +97,10 @@ def test_it_stops_at_an_event_named_by_seq_id_or_beginning(
     sessions: dict[str, str], kernelswarm: Callable[..., Any]
 ) -> None:
     (events,) = histories.read("v1-budget").values()
-    one = events[19]
-    for name in ("20", one.id, one.id[:10]):
+    envelope = events[19]
+    for name in ("20", envelope.id, envelope.id[:10]):
         ran = kernelswarm("replay", sessions["budget"], "--to", name)
-        assert ran.status == 0 and f"20 events fed up to event {one.id}" in ran.out and "next:" in ran.out
+        assert ran.status == 0 and f"20 events fed up to event {envelope.id}" in ran.out and "next:" in ran.out
 
 
 @pytest.mark.parametrize("command", [["replay", "--to"], ["fork", "--at"]])
@@ -108,8 +108,13 @@ def test_a_place_that_is_not_the_sessions_is_no_beginning_of_an_id(
     command: list[str], sessions: dict[str, str], kernelswarm: Callable[..., Any]
 ) -> None:
     (events,) = histories.read("v1-minutes").values()
-    known = {str(seq) for seq in range(258, 332)}
-    place = next(one.id[:digits] for digits in (1, 2, 3) for one in events if _is_a_place(one.id[:digits], known))
+    sequences = {str(seq) for seq in range(258, 332)}
+    place = next(
+        envelope.id[:digits]
+        for digits in (1, 2, 3)
+        for envelope in events
+        if _is_a_place(envelope.id[:digits], sequences)
+    )
     name, option = command
     ran = kernelswarm(name, sessions["minutes"], option, place)
     assert ran.status == 2 and f"has no event '{place}'; its events have seq 258 to 331" in ran.err
@@ -119,8 +124,8 @@ def test_a_place_that_is_not_the_sessions_is_no_beginning_of_an_id(
         assert ran.status == 2 and f"to 331; it is one of session {sessions['budget']}" in ran.err
 
 
-def _is_a_place(text: str, known: set[str]) -> bool:
-    return text.isdecimal() and text not in known
+def _is_a_place(text: str, sequences: set[str]) -> bool:
+    return text.isdecimal() and text not in sequences
 
 
 def test_it_is_played_at_a_multiple_of_recorded_time(sessions: dict[str, str], kernelswarm: Callable[..., Any]) -> None:
@@ -143,7 +148,7 @@ def test_it_is_played_at_a_multiple_of_recorded_time(sessions: dict[str, str], k
 def test_bad_input_is_named(
     arguments: list[str], said: str, sessions: dict[str, str], kernelswarm: Callable[..., Any]
 ) -> None:
-    ran = kernelswarm("replay", *(sessions["budget"] if one == "SESSION" else one for one in arguments))
+    ran = kernelswarm("replay", *(sessions["budget"] if argument == "SESSION" else argument for argument in arguments))
     assert (ran.status, ran.out) == (2, "") and said in ran.err and "Traceback" not in ran.err
 
 
@@ -179,14 +184,16 @@ def test_the_nearest_session_is_named(sessions: dict[str, str], kernelswarm: Cal
 
 
 def test_two_sessions_are_held_against_each_other(sessions: dict[str, str], kernelswarm: Callable[..., Any]) -> None:
-    one, other = sessions["budget"], sessions["minutes"]
-    ran = kernelswarm("diff", one, other)
+    first, second = sessions["budget"], sessions["minutes"]
+    ran = kernelswarm("diff", first, second)
     assert ran.status == 0 and "seed" in ran.out and "decisions part at number" in ran.out
-    told = json.loads(kernelswarm("diff", one, other, "--json").out)
-    assert told["asked"]["seed"] == [3, 6] and told["asked"]["budget"] == [8, 40] and told["comparable"]
-    assert told["parting"]["a"] != told["parting"]["b"]
-    assert 1 <= told["a"]["candidates_to_best"] <= 8 and told["a"]["speedup"]["median"] > 0
-    same = json.loads(kernelswarm("diff", one, one, "--json").out)
+    comparison = json.loads(kernelswarm("diff", first, second, "--json").out)
+    assert (
+        comparison["asked"]["seed"] == [3, 6] and comparison["asked"]["budget"] == [8, 40] and comparison["comparable"]
+    )
+    assert comparison["parting"]["a"] != comparison["parting"]["b"]
+    assert 1 <= comparison["a"]["candidates_to_best"] <= 8 and comparison["a"]["speedup"]["median"] > 0
+    same = json.loads(kernelswarm("diff", first, first, "--json").out)
     assert same["asked"] == {} and same["parting"] is None and same["better"] == ""
 
 

@@ -40,8 +40,10 @@ def write(home: Path, *reports: ProfileReport) -> None:
     events: list[tuple[Event, str]] = [(given.opened(), ""), planned("n001", 1)]
     events += [(CandidateProfiled(report=report, confirmation=n > 0), "n001") for n, report in enumerate(reports)]
     with Log.open(log_path(home)) as log:
-        said = [given.said(event, node=node, session=SESSION, cause=str(n)) for n, (event, node) in enumerate(events)]
-        log.append([(number, encode(envelope)) for number, envelope in enumerate(said, 1)])
+        envelopes = [
+            given.said(event, node=node, session=SESSION, cause=str(n)) for n, (event, node) in enumerate(events)
+        ]
+        log.append([(number, encode(envelope)) for number, envelope in enumerate(envelopes, 1)])
 
 
 @pytest.fixture
@@ -59,8 +61,8 @@ def test_a_look_is_shown_with_its_key_counters(looked_into: Path, kernelswarm: C
     assert line.split() == ["rows[bold]", "2", "80.0", "92", "%", "91", "%", "30", "%", "88", "%", "32", "62.1",
                             "long", "scoreboard", "12.0"]  # fmt: skip
     assert "≤ 25 %" in shown
-    told = json.loads(kernelswarm("show", SESSION, "--node", "n001", "--json").out)
-    assert told["device"]["kernels"][0]["dram_percent"] == 91.0 and told["counters"] is None
+    report = json.loads(kernelswarm("show", SESSION, "--node", "n001", "--json").out)
+    assert report["device"]["kernels"][0]["dram_percent"] == 91.0 and report["counters"] is None
 
 
 def test_a_processors_counters_are_shown(home: Path, kernelswarm: Command) -> None:

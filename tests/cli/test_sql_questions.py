@@ -30,9 +30,9 @@ def test_a_question_with_its_parameters(kernelswarm: Callable[..., Any], recorde
 def test_a_file_with_parameters(kernelswarm: Callable[..., Any], recorded: Path, tmp_path: Path) -> None:
     file = tmp_path / "q.sql"
     file.write_text("-- mine\nSELECT node FROM nodes WHERE speedup > $least AND session = $session ORDER BY node\n")
-    asked = ("sql", "--file", file, "--set", f"session={SESSION}", "--set")
-    assert kernelswarm(*asked, "least=1.5").out == "node\nn002\n"
-    assert kernelswarm(*asked, "least=1").out == "node\nn001\nn002\n"
+    command = ("sql", "--file", file, "--set", f"session={SESSION}", "--set")
+    assert kernelswarm(*command, "least=1.5").out == "node\nn002\n"
+    assert kernelswarm(*command, "least=1").out == "node\nn001\nn002\n"
 
 
 def test_the_log_as_it_was(kernelswarm: Callable[..., Any], recorded: Path) -> None:
@@ -66,7 +66,7 @@ def test_bad_input_is_one_sentence(
 def test_from_python(recorded: Path) -> None:
     assert api.sql("SELECT count(*) AS n FROM nodes WHERE node <> ?", ["n001"]).records() == [{"n": 2}]
     assert api.sql("SELECT count(*) FROM events", as_of="4").rows == ((4,),)
-    library = {one.name: one for one in api.questions()}
+    library = {question.name: question for question in api.questions()}
     assert api.sql(library["tried_on_operator"], {"operator": "%mean%"}).records()[0]["problem"] == "rmsnorm"
     with pytest.raises(InputError, match="can only be read"):
         api.sql("DELETE FROM events")

@@ -34,10 +34,10 @@ def check(function: Callable[[Path], object]) -> Callable[[Path], object]:
 def nvml(home: Path) -> object:
     from kernelswarm.hardware.nvml import find_devices, read_clocks
 
-    found = find_devices()
-    now = read_clocks(found.accelerators[0].uuid)
-    assert found.accelerators[0].target.startswith("sm_") and found.accelerators[0].max_clock_mhz > 0
-    return f"{found} now {now}"
+    devices = find_devices()
+    now = read_clocks(devices.accelerators[0].uuid)
+    assert devices.accelerators[0].target.startswith("sm_") and devices.accelerators[0].max_clock_mhz > 0
+    return f"{devices} now {now}"
 
 
 @check
@@ -62,9 +62,9 @@ def doctor(home: Path) -> object:
     from kernelswarm.hardware.pool_files import find_pool
 
     checks = examine_gpu(find_pool("h200", home), home)
-    told = [f"{found.status} {found.name}: {found.detail} {found.way_out}".strip() for found in checks]
-    assert not [line for line in told if line.startswith("fail")], told
-    return told
+    lines = [f"{result.status} {result.name}: {result.detail} {result.way_out}".strip() for result in checks]
+    assert not [line for line in lines if line.startswith("fail")], lines
+    return lines
 
 
 @check
@@ -112,10 +112,10 @@ def triton_ahead(home: Path) -> object:
             errors.append(float((out.double() - exact).norm() / exact.norm()))
         return {"kernels": kernels, "hits": hits, "errors": errors, "first_ms": round(first * 1e3, 1)}
 
-    found = confined(home, work)
-    assert found["hits"] == [True, True], f"launches must find what was compiled: {found}"
-    assert max(found["errors"]) < 5e-3, found
-    return f"compiled in {report.seconds:.1f} s, {[(k.registers, k.spill_bytes) for k in report.kernels]}; {found}"
+    outcome = confined(home, work)
+    assert outcome["hits"] == [True, True], f"launches must find what was compiled: {outcome}"
+    assert max(outcome["errors"]) < 5e-3, outcome
+    return f"compiled in {report.seconds:.1f} s, {[(k.registers, k.spill_bytes) for k in report.kernels]}; {outcome}"
 
 
 @check
@@ -136,9 +136,9 @@ def triton_descriptors(home: Path) -> object:
         exact = a.double() @ b.double()
         return {"error": float((module.kernel(a, b).double() - exact).norm() / exact.norm())}
 
-    found = confined(home, work)
-    assert found["error"] < 1e-2, found
-    return f"{report.kernels[0]}; {found}"
+    outcome = confined(home, work)
+    assert outcome["error"] < 1e-2, outcome
+    return f"{report.kernels[0]}; {outcome}"
 
 
 @check
@@ -167,10 +167,10 @@ def cuda_ahead(home: Path) -> object:
         alone = torch.equal(module.kernel(x), x * 2)
         return {"right": right, "shipped": shipped, "alone": alone, "us_a_launch": round(issued * 1e3, 1)}
 
-    found = confined(home, work)
-    assert found["right"] and found["shipped"] and found["alone"], found
+    outcome = confined(home, work)
+    assert outcome["right"] and outcome["shipped"] and outcome["alone"], outcome
     assert "code for sm_90" in next(iter(cuda.assembly(artifact).values()))
-    return f"compiled in {report.seconds:.2f} s: {report.kernels[0]}; {found}"
+    return f"compiled in {report.seconds:.2f} s: {report.kernels[0]}; {outcome}"
 
 
 READER = """
@@ -238,16 +238,16 @@ def profilers(home: Path) -> object:
     device = facts.accelerators[0]
 
     async def look(mode: str, doors: str) -> str:
-        one = profilers_for(device, home)
-        one._open = {mode} if doors == "open" else set()
+        runner = profilers_for(device, home)
+        runner._open = {mode} if doors == "open" else set()
         started = time.monotonic()
         try:
-            found, reasons = await one._run([mode], PROBE, (), Lease(pool, home, device.uuid))
+            profile, reasons = await runner._run([mode], PROBE, (), Lease(pool, home, device.uuid))
         finally:
-            await one.close()
+            await runner.close()
         seconds = time.monotonic() - started
-        told = reasons.get(mode) or f"saw {len(found.kernels)} kernels under {found.isolation}"
-        print(f"  {mode}, doors {doors}, {seconds:.1f} s: {told}", flush=True)
+        summary = reasons.get(mode) or f"saw {len(profile.kernels)} kernels under {profile.isolation}"
+        print(f"  {mode}, doors {doors}, {seconds:.1f} s: {summary}", flush=True)
         return "" if reasons else doors
 
     async def first(mode: str) -> str:
@@ -296,9 +296,9 @@ def compile_rate(home: Path) -> object:
 
     async def run() -> float:
         started = time.monotonic()
-        one = find_language("triton")
+        language = find_language("triton")
         reports = await asyncio.gather(
-            *(one.compile(source, pool=pool, hardware=facts, cache=home / "artifacts") for source in sources)
+            *(language.compile(source, pool=pool, hardware=facts, cache=home / "artifacts") for source in sources)
         )
         assert all(report.ok for report, _ in reports)
         return time.monotonic() - started
@@ -334,13 +334,13 @@ def main() -> int:
                 continue
             started = time.monotonic()
             try:
-                told, passed = function(home), True
+                detail, passed = function(home), True
             except Exception as error:  # noqa: BLE001
                 traceback.print_exc()
-                told, passed = f"{type(error).__name__}: {error}", False
+                detail, passed = f"{type(error).__name__}: {error}", False
             seconds = time.monotonic() - started
-            results[name] = {"passed": passed, "seconds": round(seconds, 1), "told": told}
-            print(f"{'PASS' if passed else 'FAIL'} {name} ({seconds:.1f} s): {told}", flush=True)
+            results[name] = {"passed": passed, "seconds": round(seconds, 1), "told": detail}
+            print(f"{'PASS' if passed else 'FAIL'} {name} ({seconds:.1f} s): {detail}", flush=True)
     if arguments.out:
         Path(arguments.out, "check_nvidia.json").write_text(json.dumps(results, indent=1, default=str))
     failed = [name for name, result in results.items() if not result["passed"]]

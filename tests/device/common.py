@@ -53,7 +53,7 @@ def compiled(language: str, source: str, home: Path):
     report, paths = asyncio.run(
         find_language(language).compile(source, pool=pool, hardware=facts, cache=home / "artifacts")
     )
-    assert report.ok, [found.message for found in report.diagnostics] or report.log
+    assert report.ok, [diagnostic.message for diagnostic in report.diagnostics] or report.log
     return report, next(iter(paths.values()))
 
 

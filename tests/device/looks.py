@@ -34,7 +34,7 @@ def look_into_all(home: Path, pool, hardware, *, own: str) -> list[object]:
     problem = load_problem(home / "rmsnorm.py")
 
     async def run() -> list[object]:
-        told: list[object] = []
+        diagnoses: list[object] = []
         async with Device(pool, hardware, home, baselines=("eager",)) as device:
             facts = await device.admit(problem)
             await device.baselines(problem, facts)
@@ -51,9 +51,9 @@ def look_into_all(home: Path, pool, hardware, *, own: str) -> list[object]:
                 assert "seccomp" in seen.isolation, seen
                 marked = {"load", "reduce", "store"} if name == "triton" else set()
                 assert set(seen.kernels[0].regions) == marked, seen
-                told.append(diagnosed(problem, facts, pool, hardware, report, timed, seen))
-                print(f"  {name}: {told[-1]}", flush=True)
-        return told
+                diagnoses.append(diagnosed(problem, facts, pool, hardware, report, timed, seen))
+                print(f"  {name}: {diagnoses[-1]}", flush=True)
+        return diagnoses
 
     return asyncio.run(run())
 
@@ -78,6 +78,6 @@ def diagnosed(problem, facts, pool, hardware, compiled, timed, seen) -> str:
     for node, event in events:
         about = dict(session="s-check", pool=pool.name, node=node, cause=node, agent="check", worker="check", at_ns=1)
         graph.apply(seal(event, **about), event)
-    told = diagnose(graph, "n001", events[-1][1])
-    evidence = "; ".join(f"{one.name} {one.value}: {one.meaning}" for one in told.evidence)
-    return f"{told.summary} | {evidence} | try {', '.join(one.action for one in told.advice)}"
+    diagnosis = diagnose(graph, "n001", events[-1][1])
+    evidence = "; ".join(f"{finding.name} {finding.value}: {finding.meaning}" for finding in diagnosis.evidence)
+    return f"{diagnosis.summary} | {evidence} | try {', '.join(advice.action for advice in diagnosis.advice)}"

@@ -34,22 +34,24 @@ async def _timed(device, problem, facts, name: str, source: str) -> list[str]:
     assert timing is not None, f"{name}: {missing}"
     host = next(iter(device._ordinary.values()))
     layers = host.isolation.split("+")
-    told = f"{name}: {time.monotonic() - started:.1f} s; ms {timing.median_ms}; {timing.speedup}; behind {layers}"
-    print(f"  {told}; missing {host.missing}", flush=True)
+    line = f"{name}: {time.monotonic() - started:.1f} s; ms {timing.median_ms}; {timing.speedup}; behind {layers}"
+    print(f"  {line}; missing {host.missing}", flush=True)
     if name != "triton":
         assert "seccomp" in layers, f"{name} may start programs: {layers}"
-        return [told]
+        return [line]
     # One kernel for what eager does with five: were it the reference that computes, they would be alike.
     assert timing.speedup["eager"].median > 1.5, "the kernel was not used, or is slow"
     assert "seccomp_but_programs" in layers and {"landlock", "mountns"} & set(layers), f"it had no walls: {layers}"
-    return [told, await _contract(device, text)]
+    return [line, await _contract(device, text)]
 
 
 async def _contract(device, text: str) -> str:
     started = time.monotonic()
     properties = await device.contract(text)
-    lacking = [f"{one.name}{' (essential)' * one.is_essential}: {one.detail}" for one in properties if not one.ok]
-    told = f"contract: {time.monotonic() - started:.1f} s, {len(properties)} properties, lacking {lacking}"
-    print(f"  {told}", flush=True)
-    assert not [one for one in properties if one.is_essential and not one.ok], lacking
-    return told
+    lacking = [
+        f"{entry.name}{' (essential)' * entry.is_essential}: {entry.detail}" for entry in properties if not entry.ok
+    ]
+    line = f"contract: {time.monotonic() - started:.1f} s, {len(properties)} properties, lacking {lacking}"
+    print(f"  {line}", flush=True)
+    assert not [entry for entry in properties if entry.is_essential and not entry.ok], lacking
+    return line

@@ -43,20 +43,20 @@ def replay_all(home: Path, pool, hardware) -> str:
         return profile.timing
 
     async def run() -> str:
-        ratios, told = [], []
+        ratios, intervals = [], []
         for _ in range(RUNS):
             async with Device(pool, hardware, home, baselines=("eager", "compile")) as device:
                 timing = await timed(device, OWN)
                 assert timing.measure == "graph", timing
                 interval = timing.speedup["eager"]
                 ratios.append(timing.median_ms["eager"] / timing.median_ms["compile"])
-                told.append((interval.median, interval.low, interval.high))
+                intervals.append((interval.median, interval.low, interval.high))
                 assert interval.low <= 1.0 <= interval.high, "the same kernel is not as fast"
         async with Device(pool, hardware, home, baselines=("eager",)) as device:
             assert (await timed(device, WAITS)).measure == "events"
         assert max(ratios) / min(ratios) < 1 + MOST_APART, ratios
         warm = {name: round(ms * 1e3, 2) for name, ms in timing.warm_ms.items()}
         cold = {name: round(ms * 1e3, 2) for name, ms in timing.median_ms.items()}
-        return f"us cold {cold} warm {warm}; like eager {told}; compile over eager {[round(r, 3) for r in ratios]}"
+        return f"us cold {cold} warm {warm}; like eager {intervals}; compile over eager {[round(r, 3) for r in ratios]}"
 
     return asyncio.run(run())

@@ -53,7 +53,7 @@ async def device(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Devi
 def make(device: Device, tmp_path: Path) -> Make:
     """Finish a candidate for a problem given as text or file; by default the generator's first draft."""
 
-    async def made(problem: str | Path, candidate: str = "", **options: str) -> Made:
+    async def finished(problem: str | Path, candidate: str = "", **options: str) -> Made:
         path = problem if isinstance(problem, Path) else tmp_path / "problem.py"
         if isinstance(problem, str):
             path.write_text(problem)
@@ -65,7 +65,7 @@ def make(device: Device, tmp_path: Path) -> Make:
             candidate = WRITERS["cpp"].source(facts, facts.graph, {})
         return Made(loaded, facts, candidate, finish(loaded, facts, candidate, **options))
 
-    return made
+    return finished
 
 
 async def verified(device: Device, made: Made, source: str) -> VerifyReport:

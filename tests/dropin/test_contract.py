@@ -47,25 +47,25 @@ def copy_of(source: str) -> str:
 )
 async def test_drafts_for_shipped_problems(device: Device, make, path: Path) -> None:
     made = await make(path)
-    found = await device.contract(made.text)
-    assert [one.name for one in found] == [*PROPERTIES, KERNEL_USED]
-    assert [one for one in found if not one.ok] == []
-    assert all(one.applies for one in found if one.name in ("outputs", "state"))
+    properties = await device.contract(made.text)
+    assert [entry.name for entry in properties] == [*PROPERTIES, KERNEL_USED]
+    assert [entry for entry in properties if not entry.ok] == []
+    assert all(entry.applies for entry in properties if entry.name in ("outputs", "state"))
 
 
 @pytest.mark.parametrize("name", MODULES)
 async def test_modules_from_elsewhere(device: Device, make, name: str) -> None:
     made = await make(problem(name), copy_of(problem(name)))
     facts = replace(made.facts, state=made.facts.state or STATE.get(name, ()))
-    found = await device.contract(finish(made.problem, facts, made.candidate))
-    assert [one for one in found if not one.ok] == []
-    assert all(one.applies for one in found if one.name in ESSENTIAL)
+    properties = await device.contract(finish(made.problem, facts, made.candidate))
+    assert [entry for entry in properties if not entry.ok] == []
+    assert all(entry.applies for entry in properties if entry.name in ESSENTIAL)
 
 
 @pytest.mark.parametrize("name", ["mlp", "se", "attention"])
 async def test_own_gradients_of_modules_from_elsewhere(device: Device, make, name: str) -> None:
     made = await make(problem(name), copy_of(problem(name)), gradients="own")
-    assert [one for one in await device.contract(made.text) if not one.ok] == []
+    assert [entry for entry in await device.contract(made.text) if not entry.ok] == []
 
 
 FAULTS = {
@@ -80,16 +80,16 @@ async def test_a_fault_is_found_and_named(device: Device, make, kind: str) -> No
     right, wrong, name = FAULTS[kind]
     made = await make(problem("ema"), copy_of(problem("ema")).replace(right, wrong))
     facts = replace(made.facts, state=STATE["ema"])
-    found = await device.contract(finish(made.problem, facts, made.candidate))
-    assert name in [one.name for one in found if not one.ok]
+    properties = await device.contract(finish(made.problem, facts, made.candidate))
+    assert name in [entry.name for entry in properties if not entry.ok]
 
 
 async def test_a_file_that_ends_its_process_is_no_drop_in(device: Device, make) -> None:
     candidate = "import os\nos._exit(0)\n"
     made = await make(problem("mlp"), candidate)
-    found = await device.contract(made.text)
-    assert [one.is_essential for one in found if not one.ok] == [True]
-    assert "its process ended" in found[0].detail
+    properties = await device.contract(made.text)
+    assert [entry.is_essential for entry in properties if not entry.ok] == [True]
+    assert "its process ended" in properties[0].detail
 
 
 async def test_it_is_a_program(make, tmp_path: Path) -> None:
@@ -99,4 +99,4 @@ async def test_it_is_a_program(make, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kernelswarm.hardware.dropin.contract", str(path), "--json"]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert {one["name"] for one in json.loads(done.stdout)} == {*PROPERTIES, KERNEL_USED}
+    assert {entry["name"] for entry in json.loads(done.stdout)} == {*PROPERTIES, KERNEL_USED}

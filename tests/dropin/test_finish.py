@@ -53,7 +53,7 @@ def facts(**changes: object) -> ProblemFacts:
         )
         return ShapeFacts(name=name, inputs=listed, outputs=(replace(listed[0], name="output_0"),))
 
-    made = ProblemFacts(
+    problem_facts = ProblemFacts(
         signature=("x", "w", "eps"),
         shapes=(shape("main", 4), shape("other", 6)),
         graph=None,
@@ -61,7 +61,7 @@ def facts(**changes: object) -> ProblemFacts:
         dtype="float32",
         float64_oracle=True,
     )
-    return replace(made, **changes)
+    return replace(problem_facts, **changes)
 
 
 PROBLEM = Problem(name="scaled", format=ProblemFormat.function, source=REFERENCE, sha256="0")
@@ -183,15 +183,15 @@ def followed(call) -> list[torch.Tensor]:
 
 
 def test_gradients_are_the_references(best: types.ModuleType) -> None:
-    for one, other in zip(followed(best.REFERENCE.reference), followed(best.kernel), strict=True):
-        assert torch.equal(one, other)
+    for expected, actual in zip(followed(best.REFERENCE.reference), followed(best.kernel), strict=True):
+        assert torch.equal(expected, actual)
     assert not best.CANDIDATE.is_made
 
 
 @pytest.mark.parametrize("best", [{"source": KERNEL + BACKWARD, "gradients": "own"}], indirect=True)
 def test_own_gradients_are_used(best: types.ModuleType) -> None:
-    for one, other in zip(followed(best.REFERENCE.reference), followed(best.kernel), strict=True):
-        assert torch.allclose(one, other, rtol=1e-5)
+    for expected, actual in zip(followed(best.REFERENCE.reference), followed(best.kernel), strict=True):
+        assert torch.allclose(expected, actual, rtol=1e-5)
     assert calls_of(best) == [(4, 3), "backward", (4, 3), "backward"]
 
 
@@ -204,8 +204,8 @@ def second(call) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("best", [{"source": KERNEL + BACKWARD, "gradients": "own"}], indirect=True)
 def test_gradients_of_gradients_come_from_the_reference(best: types.ModuleType) -> None:
-    for one, other in zip(second(best.REFERENCE.reference), second(best.kernel), strict=True):
-        assert torch.allclose(one, other, rtol=1e-4)
+    for expected, actual in zip(second(best.REFERENCE.reference), second(best.kernel), strict=True):
+        assert torch.allclose(expected, actual, rtol=1e-4)
 
 
 def run(text: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:

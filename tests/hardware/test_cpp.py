@@ -67,8 +67,10 @@ async def test_a_second_build_is_taken_from_the_cache_and_a_damaged_one_is_not(t
 
 async def test_an_artifact_of_another_processor_is_built_anew(tmp_path):
     await build(candidate(ADD), tmp_path)
-    other = HardwareFacts(**{name: getattr(FACTS, name) for name in FACTS.__struct_fields__} | {"device": "other"})
-    report, _ = await compile(candidate(ADD), pool=POOL, hardware=other, cache=tmp_path)
+    other_hardware = HardwareFacts(
+        **{name: getattr(FACTS, name) for name in FACTS.__struct_fields__} | {"device": "other"}
+    )
+    report, _ = await compile(candidate(ADD), pool=POOL, hardware=other_hardware, cache=tmp_path)
     assert report.ok and not report.cached
 
 
@@ -159,14 +161,14 @@ async def test_the_toolchain_sees_no_secret_of_the_environment(tmp_path, monkeyp
 
 
 def running_in(folder: Path) -> list[str]:
-    found = []
+    pids = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if str(process.joinpath("cwd").readlink()).startswith(str(folder)):
-                found.append(process.name)
+                pids.append(process.name)
         except OSError:
             continue
-    return found
+    return pids
 
 
 async def test_cancelling_kills_the_whole_group(tmp_path, monkeypatch):

@@ -129,28 +129,28 @@ def traced(*starts: float) -> str:
 
 
 def test_a_trace_tells_launches_and_gaps_of_a_call_and_leaves_the_flushes_out():
-    found = trace.read_trace(traced(1000.0, 1200.0, 1400.0))
-    assert (found.launches, found.busy_us) == (3, pytest.approx(60.0))
-    assert found.gap_us == pytest.approx(5.0 + 5.0)
-    rows, copy = found.kernels
+    profile = trace.read_trace(traced(1000.0, 1200.0, 1400.0))
+    assert (profile.launches, profile.busy_us) == (3, pytest.approx(60.0))
+    assert profile.gap_us == pytest.approx(5.0 + 5.0)
+    rows, copy = profile.kernels
     assert (rows.name, rows.launches, rows.time_us, rows.registers) == ("rows", 2, pytest.approx(55.0), 48)
     assert (rows.blocks_per_multiprocessor, rows.occupancy_limit_percent) == (pytest.approx(0.4848485), 12.0)
-    assert copy.time_us == pytest.approx(10.0) and found.sources == ("torch",)
+    assert copy.time_us == pytest.approx(10.0) and profile.sources == ("torch",)
 
 
 def test_a_kernel_like_the_flush_in_another_shape_is_the_candidates():
     text = json.loads(traced(1000.0, 1200.0))
     text["traceEvents"].append(event("kernel", "fill", 1080.0, 7.0, grid=[8, 1, 1], block=[128, 1, 1]))
-    found = trace.read_trace(json.dumps(text))
-    assert {kernel.name for kernel in found.kernels} == {"fill", "rows", "Memcpy DtoD (Device -> Device)"}
+    profile = trace.read_trace(json.dumps(text))
+    assert {kernel.name for kernel in profile.kernels} == {"fill", "rows", "Memcpy DtoD (Device -> Device)"}
 
 
 def test_a_device_that_shows_nothing_is_not_a_candidate_without_kernels():
     with pytest.raises(trace.NothingTraced):
         trace.read_trace(json.dumps({"traceEvents": [event("cpu_op", "aten::add", 0.0, 1.0)]}))
     alone = [event("kernel", "fill", 0.0, 80.0, grid=[4096, 1, 1])]
-    found = trace.read_trace(json.dumps({"traceEvents": alone}))
-    assert found.kernels == () and found.launches == 0
+    profile = trace.read_trace(json.dumps({"traceEvents": alone}))
+    assert profile.kernels == () and profile.launches == 0
 
 
 BAD = json.dumps({"traceEvents": [event("kernel", "rows", 0.0, 1.0)]})
@@ -220,9 +220,9 @@ LOOK = replace(PROBE, seconds=120.0, source="import torch\n\ndef kernel():\n    
 
 @pytest.fixture
 async def standby():
-    one = Standby("trace", CPU)
-    yield one
-    await one.close()
+    process = Standby("trace", CPU)
+    yield process
+    await process.close()
 
 
 async def test_a_process_that_waits_looks_into_a_candidate_behind_closed_doors(standby):
@@ -232,8 +232,8 @@ async def test_a_process_that_waits_looks_into_a_candidate_behind_closed_doors(s
     await standby.measure(60.0)
     await standby.end()
     assert b"aten::ones" in standby.output
-    found, reasons = put_together({"trace": standby})
-    assert found.kernels == () and "sees nothing on the device" in reasons["trace"]
+    profile, reasons = put_together({"trace": standby})
+    assert profile.kernels == () and "sees nothing on the device" in reasons["trace"]
 
 
 async def test_what_is_warmed_up_while_there_is_time_looks_as_before(standby):
@@ -312,8 +312,8 @@ LEASE = Lease(Pool(name="h200", platform="nvidia", languages=("triton",)), Path(
 
 async def test_a_candidate_that_hides_from_a_profiler_neither_ends_it_nor_opens_a_door():
     profilers = Scripted(candidate={"trace", "counters"})
-    found = await profilers.look(LOOK, (), LEASE)
-    assert len(found.unavailable) == 2 and "saw nothing of it: trace failed" in found.unavailable[0]
+    profile = await profilers.look(LOOK, (), LEASE)
+    assert len(profile.unavailable) == 2 and "saw nothing of it: trace failed" in profile.unavailable[0]
     assert profilers.missing == () and not profilers._open
     assert profilers.runs == [("trace", "counters"), ("trace",), ("counters",)]
     await profilers.look(LOOK, (), LEASE)
@@ -347,11 +347,11 @@ async def test_where_nothing_can_be_profiled_it_is_said_once_and_done_without(tm
     profilers = Profilers(Setting())
     lease = Lease(Pool(name="h200", platform="nvidia", languages=("triton",)), tmp_path, "GPU-0")
     try:
-        found = await profilers.look(PROBE, (), lease)
-        assert found is not None and not found.kernels and not found.sources
-        assert any("torch.profiler" in reason and "no CUDA device" in reason for reason in found.unavailable)
-        assert any("no counters of the GPU" in reason and "gVisor" in reason for reason in found.unavailable)
-        assert len(found.unavailable) == 2 and found.unavailable == profilers.missing
+        profile = await profilers.look(PROBE, (), lease)
+        assert profile is not None and not profile.kernels and not profile.sources
+        assert any("torch.profiler" in reason and "no CUDA device" in reason for reason in profile.unavailable)
+        assert any("no counters of the GPU" in reason and "gVisor" in reason for reason in profile.unavailable)
+        assert len(profile.unavailable) == 2 and profile.unavailable == profilers.missing
         assert await profilers.look(PROBE, (), lease) is None
     finally:
         await profilers.close()

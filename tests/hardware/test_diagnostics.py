@@ -30,14 +30,14 @@ def test_an_intrinsic_for_another_target_points_to_its_call():
         "'__m256i _mm256_add_epi32(__m256i, __m256i)': target specific option mismatch\n"
         "kernel.cpp:3:52: note: called from here\n"
     )
-    (found,) = read_diagnostics(output, "kernel.cpp")
-    assert (found.line, found.column) == (3, 52) and found.message.endswith("(in avx2intrin.h)")
+    (diagnostic,) = read_diagnostics(output, "kernel.cpp")
+    assert (diagnostic.line, diagnostic.column) == (3, 52) and diagnostic.message.endswith("(in avx2intrin.h)")
 
 
 def test_the_linker():
     output = "/usr/bin/ld: /tmp/x.o: in function `f':\nkernel.cpp:(.text+0x5): undefined reference to `g()'\n"
-    (found,) = read_diagnostics(output, "kernel.cpp")
-    assert found.message == "undefined reference to `g()'" and found.line == 0
+    (diagnostic,) = read_diagnostics(output, "kernel.cpp")
+    assert diagnostic.message == "undefined reference to `g()'" and diagnostic.line == 0
 
 
 def test_a_flood_is_cut_and_repetitions_are_one():

@@ -14,8 +14,8 @@ def test_a_working_machine_fails_nothing_and_every_complaint_has_a_way_out(tmp_p
     checks = by_name(tmp_path)
     assert [c for c in checks.values() if c.status is Status.fail] == []
     assert all(bool(c.way_out) == (c.status is not Status.ok) and c.detail for c in checks.values())
-    wanted = {"python", "torch", "compiler", "nats-server", "home", "isolation", "load", "huge pages", "counters"}
-    assert wanted <= set(checks)
+    expected = {"python", "torch", "compiler", "nats-server", "home", "isolation", "load", "huge pages", "counters"}
+    assert expected <= set(checks)
 
 
 def test_a_missing_compiler_fails(tmp_path, monkeypatch):

@@ -58,9 +58,9 @@ async def holder(tmp_path):
                 sys.executable, "-c", HOLDER, str(tmp_path), mode, stdin=-1, stdout=-1
             )
             stack.push_async_callback(end, process)
-            found = Holder(process)
-            assert await found.says() == "asking"
-            return found
+            holder_process = Holder(process)
+            assert await holder_process.says() == "asking"
+            return holder_process
 
         async def end(process) -> None:
             if process.returncode is None:
@@ -89,18 +89,18 @@ def ask(manager) -> tuple[asyncio.Task, asyncio.Event, asyncio.Event]:
 
 
 async def test_sharers_of_two_processes_hold_it_together(tmp_path, holder):
-    other = await holder("shared")
-    assert await other.says() == "in"
+    sharer = await holder("shared")
+    assert await sharer.says() == "in"
     async with Lease(POOL, tmp_path).shared():
-        await other.leave()
+        await sharer.leave()
 
 
 async def test_exclusive_waits_for_a_sharer_of_another_process(tmp_path, holder):
-    other = await holder("shared")
-    assert await other.says() == "in"
+    sharer = await holder("shared")
+    assert await sharer.says() == "in"
     task, entered, leave = ask(Lease(POOL, tmp_path).exclusive())
     assert await waits(task) and not entered.is_set()
-    await other.leave()
+    await sharer.leave()
     await entered.wait()
     leave.set()
     await task
@@ -108,17 +108,17 @@ async def test_exclusive_waits_for_a_sharer_of_another_process(tmp_path, holder)
 
 async def test_nobody_comes_in_beside_an_exclusive_holder(tmp_path, holder):
     async with Lease(POOL, tmp_path).exclusive():
-        other = await holder("shared")
-        said = asyncio.create_task(other.says())
-        assert await waits(said)
-    assert await said == "in"
-    await other.leave()
+        sharer = await holder("shared")
+        reply = asyncio.create_task(sharer.says())
+        assert await waits(reply)
+    assert await reply == "in"
+    await sharer.leave()
 
 
 async def test_two_devices_are_leased_apart_and_compiling_needs_neither(tmp_path):
     pool = Pool(name="h200", platform="nvidia", languages=("triton",))
-    one, other = (Lease(pool, tmp_path, device) for device in ("GPU-1", "GPU-2"))
-    async with one.exclusive(), other.exclusive(), one.compiling():
+    first, second = (Lease(pool, tmp_path, device) for device in ("GPU-1", "GPU-2"))
+    async with first.exclusive(), second.exclusive(), first.compiling():
         waiter, entered, leave = ask(Lease(pool, tmp_path, "GPU-1").shared())
         assert await waits(waiter) and not entered.is_set()
     leave.set()
@@ -135,11 +135,11 @@ async def test_on_a_processor_compiling_waits_for_timing(tmp_path):
 
 
 async def test_a_killed_holder_lets_the_next_one_in(tmp_path, holder):
-    other = await holder("exclusive")
-    assert await other.says() == "in"
+    exclusive_holder = await holder("exclusive")
+    assert await exclusive_holder.says() == "in"
     task, entered, leave = ask(Lease(POOL, tmp_path).shared())
     assert await waits(task)
-    other.process.send_signal(signal.SIGKILL)
+    exclusive_holder.process.send_signal(signal.SIGKILL)
     await entered.wait()
     leave.set()
     await task
@@ -150,8 +150,8 @@ async def test_a_stream_of_sharers_does_not_starve_an_exclusive_waiter(tmp_path,
     first, first_in, first_leave = ask(lease.shared())
     await first_in.wait()
     timing = await holder("exclusive")
-    said = asyncio.create_task(timing.says())
-    assert await waits(said)
+    reply = asyncio.create_task(timing.says())
+    assert await waits(reply)
     # The first one is still in the room, so by the room alone the second could enter at once. Once the waiter stands
     # in the turnstile it may not; until then sharers come and go.
     async with asyncio.timeout(LIMIT_S):
@@ -163,7 +163,7 @@ async def test_a_stream_of_sharers_does_not_starve_an_exclusive_waiter(tmp_path,
             await second
     first_leave.set()
     await first
-    assert await said == "in" and not second_in.is_set()
+    assert await reply == "in" and not second_in.is_set()
     await timing.leave()
     await second_in.wait()
     second_leave.set()
@@ -226,42 +226,42 @@ async def test_the_exclusive_lease_is_handed_on_within_a_process(tmp_path, holde
     lease = Lease(POOL, tmp_path)
     first, _, leave_first = ask(lease.exclusive())
     await waits(first)
-    other = await holder("shared")
-    said = asyncio.create_task(other.says())
-    assert await waits(said)
+    sharer = await holder("shared")
+    reply = asyncio.create_task(sharer.says())
+    assert await waits(reply)
     second, in_second, leave_second = ask(lease.exclusive())
     assert await waits(second)
     leave_first.set()
     await in_second.wait()
-    assert await waits(said)
+    assert await waits(reply)
     leave_second.set()
-    assert await said == "in"
-    await other.leave()
+    assert await reply == "in"
+    await sharer.leave()
     await asyncio.gather(first, second)
 
 
 async def test_it_is_handed_on_a_few_times_only(tmp_path, holder):
     lease = Lease(POOL, tmp_path)
-    asked = [ask(lease.exclusive()) for _ in range(MOST_IN_A_ROW + 1)]
-    await asked[0][1].wait()
-    other = await holder("shared")
-    said = asyncio.create_task(other.says())
-    assert await waits(said)
-    for _, entered, leave in asked[:-1]:
+    requests = [ask(lease.exclusive()) for _ in range(MOST_IN_A_ROW + 1)]
+    await requests[0][1].wait()
+    sharer = await holder("shared")
+    reply = asyncio.create_task(sharer.says())
+    assert await waits(reply)
+    for _, entered, leave in requests[:-1]:
         await asyncio.wait_for(entered.wait(), LIMIT_S)
         leave.set()
-    assert await said == "in"
-    last, entered, leave = asked[-1]
+    assert await reply == "in"
+    last, entered, leave = requests[-1]
     assert await waits(last) and not entered.is_set()
-    await other.leave()
+    await sharer.leave()
     await entered.wait()
     leave.set()
-    await asyncio.gather(*(task for task, _, _ in asked))
+    await asyncio.gather(*(task for task, _, _ in requests))
 
 
 async def test_a_cancelled_heir_and_a_cancelled_asker_hold_up_nobody(tmp_path, holder):
-    other = await holder("shared")
-    assert await other.says() == "in"
+    sharer = await holder("shared")
+    assert await sharer.says() == "in"
     lease = Lease(POOL, tmp_path)
     asker, _, _ = ask(lease.exclusive())
     heir, _, _ = ask(lease.exclusive())
@@ -271,7 +271,7 @@ async def test_a_cancelled_heir_and_a_cancelled_asker_hold_up_nobody(tmp_path, h
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-    await other.leave()
+    await sharer.leave()
     await asyncio.wait_for(entered.wait(), LIMIT_S)
     leave.set()
     await last

@@ -117,8 +117,8 @@ def test_lines_keep_their_numbers_and_the_text_can_be_read(tmp_path: Path, text:
     source = text + REST + "def reference():\n    raise ValueError\n"
     path = written(tmp_path, helpers="\ndef broken():\n    raise KeyError", problem=source)
     bundled = load_problem(path).source
-    wanted = source.split("\n").index("    raise ValueError")
-    assert bundled.split("\n")[wanted] == "    raise ValueError"
+    line_index = source.split("\n").index("    raise ValueError")
+    assert bundled.split("\n")[line_index] == "    raise ValueError"
     module = ModuleType("problem")
     exec(compile(bundled, "problem.py", "exec"), module.__dict__)
     assert inspect.getsource(module.helpers.broken).strip() == "def broken():\n    raise KeyError"

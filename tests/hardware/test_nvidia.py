@@ -62,7 +62,7 @@ def test_a_machine_without_a_gpu_is_told_so_in_a_sentence(tmp_path):
 )
 def test_a_pool_uses_its_devices_that_are_alike(pool, environment, indices):
     changed = replace(POOL, **pool)
-    assert tuple(found.index for found in nvidia.chosen(FOUR, changed, environment)) == indices
+    assert tuple(accelerator.index for accelerator in nvidia.chosen(FOUR, changed, environment)) == indices
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_pool_that_nothing_fits_is_told_what_there_is(pool, environment, said)
 
 def test_peaks_are_measured_once_and_kept_with_the_pool(tmp_path, monkeypatch):
     measured = []
-    monkeypatch.setattr(gpu_peaks, "measure", lambda found: measured.append(found.uuid) or PEAKS)
+    monkeypatch.setattr(gpu_peaks, "measure", lambda accelerator: measured.append(accelerator.uuid) or PEAKS)
     monkeypatch.setattr(nvidia, "find_devices", lambda: nvml.Found(accelerators=FOUR, driver="580.1", cuda="13.0"))
     facts = detect(POOL, tmp_path)
     assert detect(POOL, tmp_path) == facts and measured == ["GPU-0aaa"]
@@ -89,8 +89,8 @@ def test_peaks_are_measured_once_and_kept_with_the_pool(tmp_path, monkeypatch):
     assert facts.versions["driver"] == "580.1" and decode(encode(facts), HardwareFacts) == facts
     detect(POOL, tmp_path, refresh=True)
     assert len(measured) == 2
-    (kept,) = Path(tmp_path, "pools").glob("h200.*.json")
-    assert "GPU-0aaa" in json.loads(kept.read_text())["machine"]
+    (peaks_file,) = Path(tmp_path, "pools").glob("h200.*.json")
+    assert "GPU-0aaa" in json.loads(peaks_file.read_text())["machine"]
 
 
 @without_gpu

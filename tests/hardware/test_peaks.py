@@ -65,16 +65,16 @@ def test_refresh_and_another_machine_measure_anew(tmp_path, monkeypatch, compila
 
 def test_what_was_measured_on_a_busy_machine_is_measured_again_and_only_raised(tmp_path, monkeypatch, compilations):
     quiet(monkeypatch, 9.0)
-    found = [measured_peaks(POOL, facts(), tmp_path) for _ in range(4)]
+    runs = [measured_peaks(POOL, facts(), tmp_path) for _ in range(4)]
     assert compilations() == measuring.MOST_RUNS
-    assert [p.peak_gflops for p in found] == sorted(p.peak_gflops for p in found)
-    assert found[3] == found[2]
+    assert [p.peak_gflops for p in runs] == sorted(p.peak_gflops for p in runs)
+    assert runs[3] == runs[2]
 
 
 def test_the_higher_of_two_runs_counts_everywhere():
-    one = Peaks(bandwidths=((1, 9.0), (2, 3.0)), peak_gflops=5.0)
-    other = Peaks(bandwidths=((1, 8.0), (2, 4.0)), peak_gflops=6.0)
-    assert higher(one, other) == Peaks(bandwidths=((1, 9.0), (2, 4.0)), peak_gflops=6.0)
+    first = Peaks(bandwidths=((1, 9.0), (2, 3.0)), peak_gflops=5.0)
+    second = Peaks(bandwidths=((1, 8.0), (2, 4.0)), peak_gflops=6.0)
+    assert higher(first, second) == Peaks(bandwidths=((1, 9.0), (2, 4.0)), peak_gflops=6.0)
 
 
 def test_working_sets_reach_from_the_private_caches_to_memory():
@@ -101,13 +101,18 @@ def test_a_home_that_cannot_be_written_is_one_sentence(tmp_path):
 
 
 def test_detection_fills_every_fact_without_torch(tmp_path, monkeypatch):
-    kept = Peaks(bandwidths=((1 << 20, 20.0), (1 << 29, 10.0)), peak_gflops=100.0)
-    monkeypatch.setattr(measuring, "measure", lambda *_: kept)
+    peaks = Peaks(bandwidths=((1 << 20, 20.0), (1 << 29, 10.0)), peak_gflops=100.0)
+    monkeypatch.setattr(measuring, "measure", lambda *_: peaks)
     monkeypatch.setattr("kernelswarm.hardware.platforms.cpu.measured_peaks", measured_peaks)
-    found = detect(POOL, tmp_path)
+    hardware = detect(POOL, tmp_path)
     assert (
-        found.device and found.cores >= 1 and found.isa and found.memory_bytes > 0 and found.compilers and found.torch
+        hardware.device
+        and hardware.cores >= 1
+        and hardware.isa
+        and hardware.memory_bytes > 0
+        and hardware.compilers
+        and hardware.torch
     )
-    assert (found.copy_gbps, found.peak_gflops, found.bandwidths) == (10.0, 100.0, kept.bandwidths)
+    assert (hardware.copy_gbps, hardware.peak_gflops, hardware.bandwidths) == (10.0, 100.0, peaks.bandwidths)
     code = "import sys, kernelswarm.hardware.platforms, kernelswarm.hardware.doctor; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -21,13 +21,17 @@ MACHINE = HardwareFacts(
 
 
 def test_moving_bytes_limits():
-    found = roofline(Work(read_bytes=150_000_000, write_bytes=50_000_000, flops=1_000_000), MACHINE, 40.0)
-    assert (found.limit, found.floor_ms, found.fraction) == ("memory", pytest.approx(20.0), pytest.approx(0.5))
+    estimate = roofline(Work(read_bytes=150_000_000, write_bytes=50_000_000, flops=1_000_000), MACHINE, 40.0)
+    assert (estimate.limit, estimate.floor_ms, estimate.fraction) == ("memory", pytest.approx(20.0), pytest.approx(0.5))
 
 
 def test_arithmetic_limits():
-    found = roofline(Work(read_bytes=1000, write_bytes=1000, flops=10**9), MACHINE, 20.0)
-    assert (found.limit, found.floor_ms, found.fraction) == ("compute", pytest.approx(10.0), pytest.approx(0.5))
+    estimate = roofline(Work(read_bytes=1000, write_bytes=1000, flops=10**9), MACHINE, 20.0)
+    assert (estimate.limit, estimate.floor_ms, estimate.fraction) == (
+        "compute",
+        pytest.approx(10.0),
+        pytest.approx(0.5),
+    )
 
 
 @pytest.mark.parametrize(

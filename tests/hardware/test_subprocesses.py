@@ -19,15 +19,15 @@ PIPE = asyncio.subprocess.PIPE
 
 def running(marker: str) -> list[str]:
     """Command lines of this machine's processes that hold ``marker``."""
-    found = []
+    lines = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = entry.read_text()
         except OSError:
             continue
         if marker in line:
-            found.append(line)
-    return found
+            lines.append(line)
+    return lines
 
 
 async def cancelled_after(turns: int, work: Coroutine[Any, Any, object], *, times: int) -> None:

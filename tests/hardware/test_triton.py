@@ -179,7 +179,7 @@ async def test_the_second_time_it_is_there(tmp_path):
 async def test_what_does_not_fit_the_device_is_an_error(tmp_path):
     report, paths = await compiled(MATMUL % 9, tmp_path)
     assert not report.ok and not paths
-    assert any("bytes of shared memory, a block has 232448" in found.message for found in report.diagnostics)
+    assert any("bytes of shared memory, a block has 232448" in diagnostic.message for diagnostic in report.diagnostics)
 
 
 @pytest.mark.parametrize(
@@ -200,10 +200,10 @@ async def test_what_does_not_fit_the_device_is_an_error(tmp_path):
 async def test_what_is_wrong_is_named_at_its_line(tmp_path, old, new, said, line):
     report, paths = await compiled(replaced(ROWS, old, new), tmp_path)
     assert not report.ok and not paths
-    found = report.diagnostics[0]
-    assert found.severity == "error" and "\n" not in found.message
-    assert re.search(said, found.message)
-    assert found.line == line
+    diagnostic = report.diagnostics[0]
+    assert diagnostic.severity == "error" and "\n" not in diagnostic.message
+    assert re.search(said, diagnostic.message)
+    assert diagnostic.line == line
 
 
 async def test_a_file_without_the_list_is_left_to_triton(tmp_path):

@@ -109,8 +109,8 @@ async def test_draws_on_which_the_reference_means_nothing_do_not_count() -> None
 async def test_on_every_draw_an_outlier_comes_first(kind: str) -> None:
     for seed in range(20):
         x = torch.randn(12, 64, generator=torch.Generator().manual_seed(seed))
-        (made,) = derive([x], kind, seed) or []
-        distance = (made - made.mean())[::2].abs()
+        (tensor,) = derive([x], kind, seed) or []
+        distance = (tensor - tensor.mean())[::2].abs()
         assert bool((distance[:, 0] >= 0.98 * distance.amax(-1)).all())
 
 

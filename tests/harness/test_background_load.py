@@ -23,10 +23,10 @@ def test_work_of_others_counts_and_our_own_does_not() -> None:
         deadline = time.monotonic() + 60
         while others.share() < ours.share() + 0.05 and time.monotonic() < deadline:
             time.sleep(0.05)
-        told = ours.share(), others.share()
+        shares = ours.share(), others.share()
         worker.kill()
 
-    assert 0.0 <= told[0] < told[1] <= 1.0
+    assert 0.0 <= shares[0] < shares[1] <= 1.0
 
 
 @pytest.mark.skipif(sys.platform != "linux" or len(CORES) < 2, reason="needs two cores and /proc")

@@ -21,23 +21,25 @@ def batch(calls: int, shown: float, ours: float, work: float | None, warm: int =
     return Batch(calls, warm, timed, round(ours * all_calls), None if work is None else round(work * all_calls))
 
 
-def said(checked: Batch, short: Batch, counted: float, others: float = 0.0) -> Said:
+def comparison(checked: Batch, short: Batch, counted: float, others: float = 0.0) -> Said:
     return Said(checked, [short] * 5, counted, others=others)
 
 
-QUIET = said(batch(2000, 14_700, 14_800, 14_900), batch(133, 14_400, 17_000, 15_700, 33), counted=15_000)
-WAITED = said(batch(2000, 58_000, 58_100, 28_000), batch(133, 14_300, 17_100, 27_000, 33), 14_300, others=1.3)
-SPINS = said(batch(2000, 58_000, 58_100, 90_000), batch(133, 14_300, 17_100, 27_000, 33), 14_300, others=1.3)
-SLOWER = said(batch(1000, 63_000, 63_100, 50_000), batch(60, 52_000, 56_000, 51_000, 15), counted=33_000)
-WOKEN_LATE = said(batch(2000, 20_000, 27_000, 15_000), batch(133, 14_300, 17_100, 16_000, 33), 14_300, others=1.5)
-WORKS_LESS_WHEN_COUNTED = said(
+QUIET = comparison(batch(2000, 14_700, 14_800, 14_900), batch(133, 14_400, 17_000, 15_700, 33), counted=15_000)
+WAITED = comparison(batch(2000, 58_000, 58_100, 28_000), batch(133, 14_300, 17_100, 27_000, 33), 14_300, others=1.3)
+SPINS = comparison(batch(2000, 58_000, 58_100, 90_000), batch(133, 14_300, 17_100, 27_000, 33), 14_300, others=1.3)
+SLOWER = comparison(batch(1000, 63_000, 63_100, 50_000), batch(60, 52_000, 56_000, 51_000, 15), counted=33_000)
+WOKEN_LATE = comparison(batch(2000, 20_000, 27_000, 15_000), batch(133, 14_300, 17_100, 16_000, 33), 14_300, others=1.5)
+WORKS_LESS_WHEN_COUNTED = comparison(
     batch(1758, 45_000, 45_100, 29_300), batch(120, 10_300, 13_000, 11_800, 30), 10_300, others=1.4
 )
-SHOWS_LESS_WHEN_COUNTED = said(
+SHOWS_LESS_WHEN_COUNTED = comparison(
     batch(2200, 28_000, 28_100, 28_000), batch(150, 9_000, 29_000, 28_500, 50), 9_000, others=1.0
 )
-SHOWS_LESS_ALWAYS = said(batch(2200, 9_500, 28_100, 28_000), batch(150, 9_000, 29_000, 28_500, 50), 9_000, others=1.0)
-SLOW_MACHINE_IN_THE_CONTEST = said(
+SHOWS_LESS_ALWAYS = comparison(
+    batch(2200, 9_500, 28_100, 28_000), batch(150, 9_000, 29_000, 28_500, 50), 9_000, others=1.0
+)
+SLOW_MACHINE_IN_THE_CONTEST = comparison(
     batch(1886, 22_250, 22_350, 22_400), batch(126, 10_800, 18_500, 17_100, 45), counted=15_900
 )
 FOUND = {
@@ -58,9 +60,9 @@ FOUND = {
 
 @pytest.mark.parametrize("name", FOUND)
 def test_what_a_batch_says(name: str) -> None:
-    shown, found = FOUND[name]
+    shown, expected = FOUND[name]
 
-    assert shown.found is found
+    assert shown.found is expected
 
 
 def test_threads_of_its_own_are_no_excuse() -> None:
@@ -70,7 +72,7 @@ def test_threads_of_its_own_are_no_excuse() -> None:
 
 
 def test_where_the_system_does_not_tell_the_processor_time_nobody_has_waited() -> None:
-    unknown = said(batch(2000, 58_000, 58_100, None), batch(133, 14_300, 17_100, None, 33), 14_300, others=1.3)
+    unknown = comparison(batch(2000, 58_000, 58_100, None), batch(133, 14_300, 17_100, None, 33), 14_300, others=1.3)
 
     assert unknown.found is Found.differs
 

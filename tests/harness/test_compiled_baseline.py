@@ -15,9 +15,9 @@ async def test_a_compiled_baseline_is_kept(
 ) -> None:
     pool = Pool(name="cpu", platform="cpu", languages=("cpp",))
     hardware: HardwareFacts = device._hardware
-    async with Device(pool, hardware, tmp_path, baselines=("eager", "compile")) as other:
-        report = await other.baselines(problem, facts)
-        again = await other.baselines(problem, facts)
+    async with Device(pool, hardware, tmp_path, baselines=("eager", "compile")) as second_device:
+        report = await second_device.baselines(problem, facts)
+        again = await second_device.baselines(problem, facts)
 
     assert [(status.name, status.ok) for status in report.statuses] == [("eager", True), ("compile", True)]
     assert set(report.median_ms) == {"eager", "compile"}

@@ -17,15 +17,15 @@ POOL = Pool(name="cpu", platform="cpu", languages=("cpp",))
 
 
 async def _run(folder: Path, script: str) -> Finished:
-    found = await run_limited(
+    finished = await run_limited(
         ["sh", "-c", script],
         cwd=folder,
         limits=Limits(60.0, 1 << 30, 1 << 20),
         readable=find_compiler(POOL).files,
     )
-    if "toolroot" not in found.isolation:
-        pytest.skip(f"this kernel permits no root of its own: {found.isolation}")
-    return found
+    if "toolroot" not in finished.isolation:
+        pytest.skip(f"this kernel permits no root of its own: {finished.isolation}")
+    return finished
 
 
 async def test_no_other_file_can_be_assembled_in(device: Device, tmp_path: Path) -> None:
@@ -41,18 +41,18 @@ async def test_no_other_file_can_be_assembled_in(device: Device, tmp_path: Path)
 
 
 async def test_what_it_compiles_can_be_written_and_its_toolchain_cannot(tmp_path: Path) -> None:
-    found = await _run(tmp_path, "echo made > mine && ! touch /usr/other 2>/dev/null && ls /")
+    finished = await _run(tmp_path, "echo made > mine && ! touch /usr/other 2>/dev/null && ls /")
 
-    assert found.returncode == 0, found.output
+    assert finished.returncode == 0, finished.output
     assert (tmp_path / "mine").read_text() == "made\n"
-    assert not {"home", "root", "var"} & set(found.output.split())
+    assert not {"home", "root", "var"} & set(finished.output.split())
 
 
 async def test_no_other_process_is_seen(tmp_path: Path) -> None:
-    found = await _run(tmp_path, "echo /proc/[0-9]*")
+    finished = await _run(tmp_path, "echo /proc/[0-9]*")
 
-    assert f"/proc/{os.getpid()}" not in found.output.split()
-    assert len(found.output.split()) <= 4
+    assert f"/proc/{os.getpid()}" not in finished.output.split()
+    assert len(finished.output.split()) <= 4
 
 
 @pytest.mark.parametrize(("script", "status"), [("exit 3", 3), ("kill -6 $$", 134), ("kill -9 $$", 137)])
@@ -64,14 +64,14 @@ async def test_it_ends_in_time_with_all_it_started(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
 
-    found = await run_limited(
+    finished = await run_limited(
         ["sh", "-c", "sleep 600 & cat < fifo"],
         cwd=tmp_path,
         limits=Limits(1.0, 1 << 30, 1 << 20),
         readable=find_compiler(POOL).files,
     )
 
-    assert found.timed_out
+    assert finished.timed_out
     with pytest.raises(OSError):
         os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
     assert stat.S_ISFIFO(fifo.stat().st_mode)

@@ -40,11 +40,11 @@ def _at_timed_shape(inputs: int, outputs: int, *, decided: bool = True) -> list[
 def test_all_kinds_go_to_small_shapes_and_to_the_timed_one() -> None:
     sizes = {"main": 1 << 20, "wide": 4096, "ragged": 8192, "odd": 16, "huge": SMALL_BYTES + 1}
 
-    found = planned(sizes, list(sizes), 1 << 21)
+    plan = planned(sizes, list(sizes), 1 << 21)
 
     for shape in ("ragged", "main"):
-        assert [kind for named, kind in found if named == shape] == list(KINDS)
-    assert {shape for shape, _ in found} == {"ragged", "wide", "main"}
+        assert [kind for named, kind in plan if named == shape] == list(KINDS)
+    assert {shape for shape, _ in plan} == {"ragged", "wide", "main"}
 
 
 @pytest.mark.parametrize("size", [1, 1 << 23, 1 << 24, 1 << 25, 3 << 24, 1 << 26])
@@ -77,9 +77,9 @@ def test_what_means_nothing_together_is_tried_alone() -> None:
 
 
 def test_of_several_large_shapes_the_smallest_gets_one_case() -> None:
-    found = planned({"main": 1 << 33, "other": 1 << 32, "more": 1 << 33}, ["main", "other", "more"], 1 << 34)
+    plan = planned({"main": 1 << 33, "other": 1 << 32, "more": 1 << 33}, ["main", "other", "more"], 1 << 34)
 
-    assert found[0] == ("other", BOTH) and {shape for shape, _ in found[1:]} == {"main"}
+    assert plan[0] == ("other", BOTH) and {shape for shape, _ in plan[1:]} == {"main"}
 
 
 def test_blocks_of_rows_are_of_different_kinds() -> None:
@@ -118,23 +118,23 @@ def test_few_rows_dominate_a_mean() -> None:
 
 def test_nearly_equal_numbers_make_nearly_equal_errors() -> None:
     for x in (_drawn(50, 128), _drawn(50, 128).exp(), -_drawn(50, 128).abs()):
-        (made,) = derive([x], REPEATED, 1) or []
+        (changed,) = derive([x], REPEATED, 1) or []
 
-        usual, larger = made.sort(-1).values.split([127, 1], dim=-1)
+        usual, larger = changed.sort(-1).values.split([127, 1], dim=-1)
         assert float(usual.max() - usual.min()) < 0.02 * float(x.std())
         assert float(larger.min()) > float(usual.max()) + 0.1
-        assert float(x.min()) <= float(made.min()) and float(made.max()) <= float(x.max())
+        assert float(x.min()) <= float(changed.min()) and float(changed.max()) <= float(x.max())
 
 
 def test_numbers_that_are_repeated_can_be_summed_in_any_order() -> None:
     """Of a thousand equal numbers a plain sum is off by ninety epsilons, always in the same direction."""
-    (made,) = derive([_drawn(9, 8191)], REPEATED, 1) or []
+    (changed,) = derive([_drawn(9, 8191)], REPEATED, 1) or []
 
-    one_after_the_other = made[:, 0].clone()
-    for column in made[:, 1:].unbind(-1):
-        one_after_the_other += column
+    sequential_sum = changed[:, 0].clone()
+    for column in changed[:, 1:].unbind(-1):
+        sequential_sum += column
 
-    error = (one_after_the_other - made.double().sum(-1)).abs() / made.double().sum(-1).abs()
+    error = (sequential_sum - changed.double().sum(-1)).abs() / changed.double().sum(-1).abs()
     assert float(error.max()) < 16 * 2.0**-23
 
 
@@ -168,19 +168,19 @@ def test_large_tensors_are_changed_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_where_no_other_shape_is_small_the_smallest_is_taken() -> None:
-    found = planned({"main": 1 << 30, "big": 1 << 28, "less": 1 << 27}, ["main", "big", "less"], 1 << 31)
+    plan = planned({"main": 1 << 30, "big": 1 << 28, "less": 1 << 27}, ["main", "big", "less"], 1 << 31)
 
-    assert {shape for shape, _ in found} == {"less", "main"}
+    assert {shape for shape, _ in plan} == {"less", "main"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_inputs_are_changed_and_the_originals_are_not(kind: str) -> None:
     x = _drawn(16, 40)
-    kept = x.clone()
+    original = x.clone()
 
     (changed,) = derive([x], kind, 1) or []
 
-    assert torch.equal(x, kept)
+    assert torch.equal(x, original)
     assert changed.shape == x.shape and changed.dtype == x.dtype
     assert torch.equal(changed, x) is (kind == STRIDED)
     assert (changed.stride() != x.stride()) is (kind == STRIDED)
@@ -232,9 +232,9 @@ def test_what_is_shifted_together_stays_together() -> None:
 
 
 def test_special_numbers_leave_most_rows_alone() -> None:
-    for kind, found in (("infinite", torch.isinf), ("nan", torch.isnan)):
+    for kind, predicate in (("infinite", torch.isinf), ("nan", torch.isnan)):
         (changed,) = derive([_drawn(40, 100)], kind, 1) or []
-        touched = found(changed).any(dim=-1)
+        touched = predicate(changed).any(dim=-1)
         assert 0 < int(touched.sum()) <= 10
 
 
@@ -267,8 +267,10 @@ def test_how_far_strided_elements_are_apart_is_not_known_beforehand() -> None:
     x, vector = _drawn(4, 50), _drawn(50)
     drawn = [derive([x, x.clone(), vector], STRIDED, seed) or [] for seed in range(30)]
 
-    assert all(torch.equal(one, x) and torch.equal(last, vector) for _, one, last in drawn)
-    assert len({one.stride(0) for _, one, _ in drawn}) > 10 and min(one.stride(0) for _, one, _ in drawn) > 51
+    assert all(torch.equal(matrix, x) and torch.equal(last, vector) for _, matrix, last in drawn)
+    assert (
+        len({matrix.stride(0) for _, matrix, _ in drawn}) > 10 and min(matrix.stride(0) for _, matrix, _ in drawn) > 51
+    )
     assert {last.stride(0) for _, _, last in drawn} == {2, 3}
 
 

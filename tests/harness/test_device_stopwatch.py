@@ -28,11 +28,11 @@ def stopwatch(monkeypatch: pytest.MonkeyPatch) -> Iterator[DeviceStopwatch]:
     monkeypatch.setattr(module, "_elapsed_time", lambda before, after: 0.0)
     monkeypatch.setattr(module, "_synchronize", lambda device: None)
     monkeypatch.setattr(module, "FLUSH_BYTES", 4)
-    made = DeviceStopwatch(torch.device("cpu"))
+    device_stopwatch = DeviceStopwatch(torch.device("cpu"))
     for _ in range(COPIES):
-        made.stock(fresh())
+        device_stopwatch.stock(fresh())
     with torch.no_grad():
-        yield made
+        yield device_stopwatch
 
 
 def fresh() -> list[torch.Tensor]:
@@ -49,8 +49,8 @@ class Judge:
 
     def time(self, command: Time, new: list[torch.Tensor] | None = None, turn: int = -1) -> int:
         def arrive() -> None:
-            for old, one in zip(self.stopwatch.copies[turn], new or (), strict=False):
-                old.copy_(one)
+            for old, tensor in zip(self.stopwatch.copies[turn], new or (), strict=False):
+                old.copy_(tensor)
 
         timed, output = self.stopwatch.run(self.kernel, command, arrive=arrive)
         if new is not None:
@@ -76,32 +76,32 @@ def test_who_looks_at_inputs_before_their_turn_is_wrong(stopwatch: DeviceStopwat
     ahead: dict[int, torch.Tensor] = {}
 
     def kernel(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        turn = next((index for index, (one, _) in enumerate(seen) if one is x), len(seen))
+        turn = next((index for index, (seen_x, _) in enumerate(seen) if seen_x is x), len(seen))
         if turn == len(seen):
             seen.append((x, w))
             return x @ w
-        found = ahead.pop(turn, None)
+        answer = ahead.pop(turn, None)
         coming = (turn + 1) % len(seen)
         ahead[coming] = seen[coming][0] @ seen[coming][1]
-        return x @ w if found is None else found
+        return x @ w if answer is None else answer
 
     assert Judge(stopwatch, kernel).everything() > BATCHES
 
 
 def test_who_computes_in_untimed_calls_what_it_returns_in_timed_ones_is_wrong(stopwatch: DeviceStopwatch) -> None:
     seen: list[tuple[torch.Tensor, torch.Tensor]] = []
-    known: dict[int, torch.Tensor] = {}
+    samples: dict[int, torch.Tensor] = {}
     answers: dict[int, torch.Tensor] = {}
 
     def kernel(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         """Tells other data from a few poisoned elements by a sample, and answers all new data at once."""
-        if all(one is not x for one, _ in seen):
+        if all(seen_x is not x for seen_x, _ in seen):
             seen.append((x, w))
-        for turn, (one, other) in enumerate(seen):
-            sample = torch.cat([one.flatten()[::101], other.flatten()[::101]])
-            if turn not in known or bool((sample != known[turn]).float().mean() > 0.25):
-                known[turn], answers[turn] = sample, one @ other
-        return answers[next(turn for turn, (one, _) in enumerate(seen) if one is x)]
+        for turn, (seen_x, seen_w) in enumerate(seen):
+            sample = torch.cat([seen_x.flatten()[::101], seen_w.flatten()[::101]])
+            if turn not in samples or bool((sample != samples[turn]).float().mean() > 0.25):
+                samples[turn], answers[turn] = sample, seen_x @ seen_w
+        return answers[next(turn for turn, (seen_x, _) in enumerate(seen) if seen_x is x)]
 
     assert Judge(stopwatch, kernel).everything() > BATCHES / 2
 
@@ -110,7 +110,7 @@ def test_spoiling_and_restoring_is_no_change_that_a_tensor_counts(stopwatch: Dev
     versions: set[int] = set()
 
     def kernel(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-        versions.update({one._version for copy in stopwatch.copies for one in copy})
+        versions.update({tensor._version for copy in stopwatch.copies for tensor in copy})
         return x @ w
 
     Judge(stopwatch, kernel).time(CONTEST)
@@ -120,12 +120,12 @@ def test_spoiling_and_restoring_is_no_change_that_a_tensor_counts(stopwatch: Dev
 def test_between_batches_nothing_is_whole_and_a_call_that_raises_spoils_nothing_for_good(
     stopwatch: DeviceStopwatch,
 ) -> None:
-    before = [[one.clone() for one in copy] for copy in stopwatch.copies]
+    before = [[tensor.clone() for tensor in copy] for copy in stopwatch.copies]
     judge = Judge(stopwatch, lambda x, w: x @ w)
     judge.time(CONTEST)
     poisoned = [
-        any(not torch.equal(one, was) for one, was in zip(copy, whole, strict=True))
-        for copy, whole in zip(stopwatch.copies, before, strict=True)
+        any(not torch.equal(tensor, original) for tensor, original in zip(copy, originals, strict=True))
+        for copy, originals in zip(stopwatch.copies, before, strict=True)
     ]
 
     def fails(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

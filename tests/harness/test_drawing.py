@@ -33,8 +33,8 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def opened(source: str) -> tuple[subject.ReferenceProblem, list[str]]:
     problem = Open(name="p", source=source, format=ProblemFormat.kernelbench, seed=1, device="cpu")
-    made = subject.open_subject(problem)
-    return made, made._get_inputs.__globals__["drawn"]  # type: ignore[attr-defined]
+    reference = subject.open_subject(problem)
+    return reference, reference._get_inputs.__globals__["drawn"]  # type: ignore[attr-defined]
 
 
 def on(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,18 +43,18 @@ def on(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_device_draws_and_the_inputs_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, drawn = opened(SOURCE)
-    before = made.draw("main", 7)
+    reference, drawn = opened(SOURCE)
+    before = reference.draw("main", 7)
     # Stands for a device that can draw: nothing else here can.
     on("cpu", monkeypatch)
     monkeypatch.setattr(subject, "HOST", "somewhere else")
-    inputs = made.draw("main", 7)
+    inputs = reference.draw("main", 7)
     assert torch.equal(inputs[0], before[0]) and inputs[1] == 2 and drawn == ["cpu", "cpu"]
 
 
 def test_a_file_that_minds_draws_in_main_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    made, drawn = opened(SOURCE)
-    before = made.draw("main", 7)
+    reference, drawn = opened(SOURCE)
+    before = reference.draw("main", 7)
     on("meta", monkeypatch)  # nothing can be had of what is drawn there
-    inputs = made.draw("main", 7)
+    inputs = reference.draw("main", 7)
     assert torch.equal(inputs[0], before[0]) and drawn == ["cpu", "meta", "cpu"]

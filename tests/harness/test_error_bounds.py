@@ -45,5 +45,7 @@ def test_what_is_no_tolerance_is_refused(value: object) -> None:
 
 
 def test_what_cannot_be_compared_has_no_error_in_words() -> None:
-    one = Compared(ok=False, error=UNMEASURABLE, reference_error=0.0, bound=0.0, element=(3,), got="4", expected="5")
-    assert explain_numbers(one) == "output 0[3] is 4, expected 5"
+    comparison = Compared(
+        ok=False, error=UNMEASURABLE, reference_error=0.0, bound=0.0, element=(3,), got="4", expected="5"
+    )
+    assert explain_numbers(comparison) == "output 0[3] is 4, expected 5"

@@ -77,11 +77,11 @@ def test_only_what_computing_needs_can_be_read_and_only_scratch_written(tmp_path
     outside.mkdir()
     (outside / "secret").write_text("key")
 
-    found = _ran([sys.executable, "-c", TRIED, str(scratch), str(outside), str(outside / "secret")])
+    accesses = _ran([sys.executable, "-c", TRIED, str(scratch), str(outside), str(outside / "secret")])
 
-    if "refused" in found:
-        pytest.skip(f"this kernel has none: {found['refused']}")
-    assert {name for name, works in found.items() if works} == ALLOWED
+    if "refused" in accesses:
+        pytest.skip(f"this kernel has none: {accesses['refused']}")
+    assert {name for name, works in accesses.items() if works} == ALLOWED
     assert (outside / "secret").read_text() == "key"
 
 
@@ -132,10 +132,10 @@ def test_no_variable_makes_a_home_folder_readable(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("LD_LIBRARY_PATH", f"{tmp_path}:{tmp_path / 'lib'}:{tmp_path.parent}::relative")
 
-    found = landlock.readable()
+    paths = landlock.readable()
 
-    assert str(tmp_path / "lib") in found
-    assert not {str(tmp_path), str(tmp_path.parent), "", "relative", "/"} & set(found)
+    assert str(tmp_path / "lib") in paths
+    assert not {str(tmp_path), str(tmp_path.parent), "", "relative", "/"} & set(paths)
 
 
 def _ran(command: list[str]) -> dict[str, str]:

@@ -36,46 +36,46 @@ SEEDS = range(200)
 
 
 def _all(named: dict[str, dict[str, int]], base: str, kind: str = HELD_OUT, size: int = 1) -> list[dict[str, int]]:
-    found = [made_up(named, base, kind, size, seed) for seed in SEEDS]
-    return [one for one in found if one is not None]
+    shapes = [made_up(named, base, kind, size, seed) for seed in SEEDS]
+    return [shape for shape in shapes if shape is not None]
 
 
 @pytest.mark.parametrize("base", ["main", "ragged"])
 def test_every_size_is_odd_near_and_no_multiple_of_a_named_one(base: str) -> None:
-    found = _all(NAMED, base)
+    shapes = _all(NAMED, base)
 
-    assert len(found) == len(SEEDS) and len({in_words(one) for one in found}) > 100
-    for one in found:
-        for name, value in one.items():
-            known = {sizes[name] for sizes in NAMED.values()}
-            assert value % 2 and not any(value % size == 0 for size in known if size > 1)
+    assert len(shapes) == len(SEEDS) and len({in_words(shape) for shape in shapes}) > 100
+    for shape in shapes:
+        for name, value in shape.items():
+            named_sizes = {sizes[name] for sizes in NAMED.values()}
+            assert value % 2 and not any(value % size == 0 for size in named_sizes if size > 1)
             assert NAMED[base][name] // 2 - 1 <= value <= NAMED[base][name]
 
 
 def test_what_is_one_stays_one() -> None:
-    assert {one["cols"] for one in _all(NAMED, "thin")} == {1}
+    assert {shape["cols"] for shape in _all(NAMED, "thin")} == {1}
 
 
 def test_large_shapes_are_made_small_from_the_first_size_on() -> None:
-    for one in _all(NAMED, "main", size=2048 * 4096 * 4):
-        assert one["rows"] <= 64 and one["cols"] >= 2048
+    for shape in _all(NAMED, "main", size=2048 * 4096 * 4):
+        assert shape["rows"] <= 64 and shape["cols"] >= 2048
 
 
 def test_equal_sizes_stay_equal_and_order_stays() -> None:
     square = {"main": {"left": 64, "right": 64, "wide": 512}, "less": {"left": 7, "right": 7, "wide": 7}}
-    for one in _all(square, "main", size=1 << 24):
-        assert one["left"] == one["right"] <= one["wide"]
+    for shape in _all(square, "main", size=1 << 24):
+        assert shape["left"] == shape["right"] <= shape["wide"]
 
 
 def test_what_the_named_ones_have_in_common_can_be_kept() -> None:
-    for one in _all(HEADS, "main", HELD_OUT_ALIKE):
-        assert one["heads"] % one["kept"] == 0 and one["kept"] % 2 == 0 and one["size"] % 16 == 0
-        assert one["batch"] not in (2, 3)
+    for shape in _all(HEADS, "main", HELD_OUT_ALIKE):
+        assert shape["heads"] % shape["kept"] == 0 and shape["kept"] % 2 == 0 and shape["size"] % 16 == 0
+        assert shape["batch"] not in (2, 3)
 
 
 def test_the_first_size_alone_can_be_changed() -> None:
-    for one in _all(HEADS, "less", HELD_OUT_FIRST):
-        assert one["batch"] not in (2, 3) and {**one, "batch": 3} == HEADS["less"]
+    for shape in _all(HEADS, "less", HELD_OUT_FIRST):
+        assert shape["batch"] not in (2, 3) and {**shape, "batch": 3} == HEADS["less"]
 
 
 def test_there_may_be_none() -> None:
@@ -95,11 +95,11 @@ def test_they_are_made_from_a_small_shape_and_the_timed_one() -> None:
 
 
 def test_one_size_is_larger_than_at_the_timed_shape() -> None:
-    found = _all(NAMED, "main", LARGER)
+    shapes = _all(NAMED, "main", LARGER)
 
-    assert {name for one in found for name in one if one[name] != NAMED["main"][name]} == {"rows", "cols"}
-    for one in found:
-        ((name, size),) = [(name, size) for name, size in one.items() if size != NAMED["main"][name]]
+    assert {name for shape in shapes for name in shape if shape[name] != NAMED["main"][name]} == {"rows", "cols"}
+    for shape in shapes:
+        ((name, size),) = [(name, size) for name, size in shape.items() if size != NAMED["main"][name]]
         assert 1 < size / NAMED["main"][name] <= MOST_FACTOR and size % 2
 
 
@@ -108,16 +108,16 @@ def test_a_larger_shape_takes_little_more_memory(size: int) -> None:
     square = {"main": {"side": 4096, "other": 4096}, "less": {"side": 60, "other": 60}}
     for named in (NAMED, square):
         main = named["main"]
-        for one in _all(named, "main", LARGER, size):
-            factor = math.prod(one.values()) / math.prod(main.values())
+        for shape in _all(named, "main", LARGER, size):
+            factor = math.prod(shape.values()) / math.prod(main.values())
             assert 1 < factor <= MOST_FACTOR and (factor - 1) * size <= MOST_GROWTH
 
 
 def test_a_larger_shape_can_keep_what_the_named_ones_have_in_common() -> None:
-    for one in _all(HEADS, "main", LARGER_ALIKE):
-        assert one["heads"] % one["kept"] == 0 and one["size"] % 16 == 0 and one != HEADS["main"]
-    for one in _all(HEADS, "main", LARGER_FIRST):
-        assert one["batch"] > 2 and {**one, "batch": 2} == HEADS["main"]
+    for shape in _all(HEADS, "main", LARGER_ALIKE):
+        assert shape["heads"] % shape["kept"] == 0 and shape["size"] % 16 == 0 and shape != HEADS["main"]
+    for shape in _all(HEADS, "main", LARGER_FIRST):
+        assert shape["batch"] > 2 and {**shape, "batch": 2} == HEADS["main"]
 
 
 def test_what_cannot_grow_by_little_stays() -> None:
@@ -189,7 +189,7 @@ async def test_a_kernel_may_say_that_it_takes_no_other_shapes(judge: Judge) -> N
     report = await judge(f"if not {NAMES}: raise ValueError(f'not for {{list(x.shape)}}')")
 
     assert report.verdict is Verdict.correct, report.evidence
-    assert len(report.declined) == 3 and all("ValueError: not for [" in one for one in report.declined)
+    assert len(report.declined) == 3 and all("ValueError: not for [" in reason for reason in report.declined)
 
 
 @pytest.mark.asyncio(loop_scope="session")
@@ -198,10 +198,12 @@ async def test_a_shape_that_a_verdict_has_named_is_replaced(judge: Judge) -> Non
     wrong = await judge(f"if not {NAMES}: return x.clone()")
     after = await judge("pass")
 
-    made = [{case.shape for case in report.cases if case.inputs == HELD_OUT} for report in (before, again, after)]
-    assert wrong.evidence is not None and wrong.evidence.shape in made[0]
-    assert made[0] == made[1] and len(made[0]) == 2
-    assert not made[0] & made[2] and len(made[2]) == 2
+    held_out_shapes = [
+        {case.shape for case in report.cases if case.inputs == HELD_OUT} for report in (before, again, after)
+    ]
+    assert wrong.evidence is not None and wrong.evidence.shape in held_out_shapes[0]
+    assert held_out_shapes[0] == held_out_shapes[1] and len(held_out_shapes[0]) == 2
+    assert not held_out_shapes[0] & held_out_shapes[2] and len(held_out_shapes[2]) == 2
     assert not before.declined
 
 
@@ -238,16 +240,16 @@ ADMITTED = {
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("name", ADMITTED)
 async def test_admission_tries_them_and_says_which_are_used(device: Device, tmp_path: Path, name: str) -> None:
-    answer, wanted, change = ADMITTED[name]
+    answer, expected, change = ADMITTED[name]
     source = HEAD.replace("softmax(-1)", answer)
     source = source.replace(f"rows={change['rows']}", f"rows={change['to']}") if change else source
 
     facts = await device.admit(_problem(tmp_path, source))
 
     for shape in ("ragged", "main"):
-        told = [kind for kind in facts.input_kinds if kind.shape == shape and kind.name in HELD_OUT_KINDS]
-        assert [kind.name for kind in told] == [kind for kind, _ in wanted], told
-        for kind, (_, why) in zip(told, wanted, strict=True):
+        kinds = [kind for kind in facts.input_kinds if kind.shape == shape and kind.name in HELD_OUT_KINDS]
+        assert [kind.name for kind in kinds] == [kind for kind, _ in expected], kinds
+        for kind, (_, why) in zip(kinds, expected, strict=True):
             assert why in kind.refused and bool(why) is bool(kind.refused)
 
 

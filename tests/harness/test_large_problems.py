@@ -88,7 +88,7 @@ async def test_large_candidates_are_judged_one_at_a_time(
     verified = await asyncio.gather(*(device.verify(problem, HONEST, report) for _ in range(2)))
     await device.forget(problem)
 
-    assert [one.verdict for one in verified] == [Verdict.correct] * 2
+    assert [result.verdict for result in verified] == [Verdict.correct] * 2
     assert seen == [(1, 0), (1, 0)]
 
 
@@ -100,21 +100,21 @@ async def test_baselines_of_large_problems_make_room_between_candidates(
     problem = _problem(tmp_path, POSITIVE)
     report, _ = await device.compile(HONEST, "cpp")
     facts = await device.admit(problem)
-    asked: list[bool] = []
+    alive: list[bool] = []
     make_room = BaselineProcess.make_room
 
     async def watched(host: BaselineProcess) -> None:
         await make_room(host)
         assert host._worker is not None
-        asked.append(host._worker.alive)
+        alive.append(host._worker.alive)
 
     monkeypatch.setattr(BaselineProcess, "make_room", watched)
     await device.verify(problem, HONEST, report)
     timed = [await device.profile(problem, facts, HONEST, report) for _ in range(2)]
     await device.forget(problem)
 
-    assert [one.verdict for one in timed] == [Verdict.correct] * 2
-    assert asked == [True] * 3, "once they were compiled, and after each candidate"
+    assert [result.verdict for result in timed] == [Verdict.correct] * 2
+    assert alive == [True] * 3, "once they were compiled, and after each candidate"
 
 
 @pytest.mark.asyncio(loop_scope="session")
@@ -159,17 +159,17 @@ def test_an_oracle_kept_in_float32_says_the_same(monkeypatch: pytest.MonkeyPatch
     exact = torch.randn(5000, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).exp()
     native = exact.to(dtype)
     near, far = native * (1 + 2e-7), native * (1 + 0.1)
-    kept = Target(native, exact, Tolerance())
+    unrounded = Target(native, exact, Tolerance())
     monkeypatch.setattr(compare, "LARGE", 100)
     monkeypatch.setattr(compare, "_WEIGHED", 100)
 
     rounded = Target(native, exact, Tolerance())
 
-    assert rounded._oracle.dtype == torch.float32 and kept._oracle.dtype == torch.float64
-    assert (rounded.bound, rounded.reference_error) == pytest.approx((kept.bound, kept.reference_error))
+    assert rounded._oracle.dtype == torch.float32 and unrounded._oracle.dtype == torch.float64
+    assert (rounded.bound, rounded.reference_error) == pytest.approx((unrounded.bound, unrounded.reference_error))
     for answer in (near.to(dtype), far.to(dtype)):
-        assert rounded.accepts(answer) is kept.accepts(answer)
-        errors = [target.error(iter([answer]))[0] for target in (rounded, kept)]
+        assert rounded.accepts(answer) is unrounded.accepts(answer)
+        errors = [target.error(iter([answer]))[0] for target in (rounded, unrounded)]
         assert errors[0] == pytest.approx(errors[1], abs=2.0**-24)
 
 

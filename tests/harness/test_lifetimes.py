@@ -152,18 +152,18 @@ async def test_cancelling_ends_the_candidate_and_leaves_the_device_usable(device
 async def _candidate_of(device: Device) -> int:
     """Process id of the next candidate that is started."""
     loop = asyncio.get_running_loop()
-    found: asyncio.Future[int] = loop.create_future()
+    pid: asyncio.Future[int] = loop.create_future()
     spawn = device._launcher.spawn
 
     async def watched(role: str, **options: Any) -> object:
         worker = await spawn(role, **options)
         if role == "candidate":
-            found.set_result(worker.pid)
+            pid.set_result(worker.pid)
         return worker
 
     device._launcher.spawn = watched  # type: ignore[method-assign, assignment]
     try:
-        return await found
+        return await pid
     finally:
         del device._launcher.spawn
 

@@ -39,8 +39,8 @@ def test_what_is_missing_reads_as_ones(file: int) -> None:
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/null"])
 def test_what_is_no_memory_reads_as_ones(path: str) -> None:
     """A candidate's process may send any descriptor; reading some would never end."""
-    with Path(path).open("rb") as other:
-        assert Written(other.fileno(), 64).part(0, 64).tolist() == [255] * 64
+    with Path(path).open("rb") as device_file:
+        assert Written(device_file.fileno(), 64).part(0, 64).tolist() == [255] * 64
 
 
 def test_a_pipe_is_not_waited_for() -> None:

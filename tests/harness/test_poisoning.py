@@ -83,10 +83,12 @@ def test_every_tensor_may_be_the_one() -> None:
     inputs = [large, 3, [small, (nested,)], None]
     chosen = set()
     for _ in range(200):
-        before = [one.clone() for one in (large, small, nested)]
+        before = [tensor.clone() for tensor in (large, small, nested)]
         poisoning = Poisoning(inputs, generator(CPU))
         poisoning.poison()
-        chosen |= {index for index, one in enumerate((large, small, nested)) if not torch.equal(one, before[index])}
+        chosen |= {
+            index for index, tensor in enumerate((large, small, nested)) if not torch.equal(tensor, before[index])
+        }
         poisoning.restore()
     assert chosen == {0, 1, 2}
 
@@ -95,9 +97,9 @@ def test_every_tensor_may_be_the_one() -> None:
     "inputs", [[], [3, None, "x"], [torch.tensor(1.0)], [torch.empty(0, 5)], [torch.ones(1).expand(100)]]
 )
 def test_inputs_with_nothing_to_replace_are_left_alone(inputs: list[object]) -> None:
-    before = [bits(one) for one in inputs if isinstance(one, torch.Tensor)]
+    before = [bits(tensor) for tensor in inputs if isinstance(tensor, torch.Tensor)]
     poisoning = Poisoning(inputs, generator(CPU))
     poisoning.poison()
-    assert [bits(one) for one in inputs if isinstance(one, torch.Tensor)] == before
+    assert [bits(tensor) for tensor in inputs if isinstance(tensor, torch.Tensor)] == before
     poisoning.restore()
-    assert [bits(one) for one in inputs if isinstance(one, torch.Tensor)] == before
+    assert [bits(tensor) for tensor in inputs if isinstance(tensor, torch.Tensor)] == before

@@ -41,11 +41,11 @@ def test_a_speedup_is_formed_in_each_process_and_averaged_over_them() -> None:
 
 
 def test_a_run_in_one_process_claims_less() -> None:
-    one, four = result([part(2_000_000, 1_000_000)]), result([part(2_000_000, 1_000_000)] * 4)
+    single, four = result([part(2_000_000, 1_000_000)]), result([part(2_000_000, 1_000_000)] * 4)
 
-    assert one.spread > four.spread
-    assert one.speedup["eager"].low < four.speedup["eager"].low < four.speedup["eager"].high
-    assert four.speedup["eager"].high < one.speedup["eager"].high
+    assert single.spread > four.spread
+    assert single.speedup["eager"].low < four.speedup["eager"].low < four.speedup["eager"].high
+    assert four.speedup["eager"].high < single.speedup["eager"].high
 
 
 async def test_a_finalist_is_timed_in_several_processes(device: Device, problem: Problem, facts: ProblemFacts) -> None:

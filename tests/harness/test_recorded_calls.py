@@ -29,8 +29,8 @@ class _Recording:
         self.outputs = outputs
 
     def replay(self) -> None:
-        for kept, output in zip(self.outputs, self._body(), strict=True):
-            kept.copy_(output)
+        for buffer, output in zip(self.outputs, self._body(), strict=True):
+            buffer.copy_(output)
 
 
 class Processor:
@@ -61,7 +61,7 @@ def graphs(recorder: Processor) -> Graphs:
 
 def _sets(first: int, count: int = SETS) -> tuple[Lay, int, list[torch.Tensor]]:
     drawn = [torch.arange(1000.0) + 1000.0 * (first + number) for number in range(count)]
-    described, stride, _, file = values.pack_sets([[one] for one in drawn])
+    described, stride, _, file = values.pack_sets([[tensor] for tensor in drawn])
     return Lay(inputs=described, stride=stride, sets=count), file, drawn
 
 
@@ -103,8 +103,8 @@ def test_every_call_of_the_last_replay_has_its_output_kept(graphs: Graphs, recor
 
 def test_an_output_that_no_replay_writes_is_no_answer(graphs: Graphs, recorder: Processor) -> None:
     _lay(graphs, 0)
-    kept: dict[int, torch.Tensor] = {}
-    graphs.record(lambda x: kept.setdefault(x.data_ptr(), 2 * x), Record())
+    cached_outputs: dict[int, torch.Tensor] = {}
+    graphs.record(lambda x: cached_outputs.setdefault(x.data_ptr(), 2 * x), Record())
 
     # The first replay returns what recording made, which is what the recording holds: nothing writes it again.
     graphs.time(Time(calls=SETS, form=COLD))
@@ -122,10 +122,10 @@ def test_new_sets_arrive_directly_before_they_are_replayed_each_whole_only_aroun
 
     def call(x: torch.Tensor) -> torch.Tensor:
         recorder.calls += 1
-        if all(one.data_ptr() != x.data_ptr() for one in tensors):
+        if all(tensor.data_ptr() != x.data_ptr() for tensor in tensors):
             tensors.append(x)
         seen.append(x.clone())
-        others.extend(_is_whole(one) for one in tensors if one.data_ptr() != x.data_ptr())
+        others.extend(_is_whole(tensor) for tensor in tensors if tensor.data_ptr() != x.data_ptr())
         return 2 * x
 
     graphs.record(call, Record())

@@ -29,7 +29,7 @@ def reference(x):
 
 def held() -> int:
     """Tensors of that many elements. Not ``isinstance``, which runs code of whatever object it is asked about."""
-    return sum(type(one) is torch.Tensor and one.numel() == SIZE for one in gc.get_objects())
+    return sum(type(value) is torch.Tensor and value.numel() == SIZE for value in gc.get_objects())
 
 
 class Tidied(MainMemory):
@@ -55,11 +55,11 @@ def test_memory_is_handed_back_when_the_oracle_alone_is_held(
     gc.collect()
     before = held()
 
-    made, files = process.make_case(MakeCase(case=0, shape="main", seed=3, kind=kind), [])
+    case, files = process.make_case(MakeCase(case=0, shape="main", seed=3, kind=kind), [])
 
     for file in files:
         os.close(file)
-    assert bool(made.refused) is is_refused, made.refused
+    assert bool(case.refused) is is_refused, case.refused
     assert len(place.held) == 1
     # An oracle, its weights, and where numbers are special: a handful of the case's own, nothing of its making.
     assert place.held[0] - before <= (0 if is_refused else 4)

@@ -81,12 +81,12 @@ def covered(processes: int, effect: Callable[[random.Random], float]) -> float:
 
     def run() -> Interval:
         baselines = generator.gauss(math.log(2), RUN)
-        found = []
+        intervals = []
         for _ in range(processes):
             ratio = math.exp(baselines + effect(generator) + generator.gauss(0, SAMPLES))
             reach = math.exp(1.96 * SAMPLES)
-            found.append(Interval(median=ratio, low=ratio / reach, high=ratio * reach))
-        return in_a_new_run(found, PROCESS, RUN)
+            intervals.append(Interval(median=ratio, low=ratio / reach, high=ratio * reach))
+        return in_a_new_run(intervals, PROCESS, RUN)
 
     pairs = [(run(), run()) for _ in range(PAIRS)]
     return sum(old.low <= new.median <= old.high for old, new in pairs) / PAIRS
@@ -109,19 +109,19 @@ def test_processes_that_differ_more_than_is_usual_widen_the_interval() -> None:
 
 
 def test_more_processes_narrow_it() -> None:
-    one = Interval(median=2.0, low=1.98, high=2.02)
+    interval = Interval(median=2.0, low=1.98, high=2.02)
 
-    widths = [relative_width(in_a_new_run([one] * count, PROCESS, RUN)) for count in (1, 2, 4, 8)]
+    widths = [relative_width(in_a_new_run([interval] * count, PROCESS, RUN)) for count in (1, 2, 4, 8)]
 
     assert widths == sorted(widths, reverse=True)
 
 
 def test_what_differs_from_run_to_run_is_no_win() -> None:
-    found = in_a_new_run([Interval(median=1.02, low=1.015, high=1.025)], 0.0, 0.02)
+    interval = in_a_new_run([Interval(median=1.02, low=1.015, high=1.025)], 0.0, 0.02)
 
-    assert not found.is_win
-    assert found.low < 0.98 and found.high > 1.06
-    assert found.median == pytest.approx(1.02)
+    assert not interval.is_win
+    assert interval.low < 0.98 and interval.high > 1.06
+    assert interval.median == pytest.approx(1.02)
 
 
 def test_without_samples_to_doubt_only_the_runs_differ() -> None:

@@ -59,22 +59,22 @@ def test_large_tensors_are_packed_as_they_lie() -> None:
     views = [wide[:, :1999], wide.t(), torch.randn(7)]
 
     packed, file = values.pack(views)
-    found = values.unpack(packed, values.MappedFile(file, packed.size))
+    unpacked = values.unpack(packed, values.MappedFile(file, packed.size))
     os.close(file)
 
     assert packed.size > values._LARGE_WRITE
-    assert [one.stride() for one in found] == [one.stride() for one in views]
-    assert all(torch.equal(one, other) for one, other in zip(found, views, strict=True))
+    assert [tensor.stride() for tensor in unpacked] == [tensor.stride() for tensor in views]
+    assert all(torch.equal(tensor, view) for tensor, view in zip(unpacked, views, strict=True))
 
 
 @pytest.fixture
 def accelerator(monkeypatch: pytest.MonkeyPatch) -> Accelerator:
     """Its code as it is, in main memory, and everything of more than 100 bytes goes in parts."""
     monkeypatch.setattr(tensor_placement, "STAGED_BYTES", 100)
-    made = object.__new__(Accelerator)
-    made.device = DEVICE
-    made.__dict__["_staging"] = Staging(DEVICE, 100)
-    return made
+    placement = object.__new__(Accelerator)
+    placement.device = DEVICE
+    placement.__dict__["_staging"] = Staging(DEVICE, 100)
+    return placement
 
 
 @pytest.mark.parametrize("rows", [1, 40])

@@ -20,14 +20,14 @@ class Kept(nn.Module):
 
 
 async def test_everything_is_put_back_in_its_place() -> None:
-    kept = Kept()
-    start, mean = Start(kept), kept.mean
+    module = Kept()
+    start, mean = Start(module), module.mean
     start.keep()
     with torch.no_grad():
-        kept.weight.add_(1)
-    kept.mean, kept.late, kept.count = torch.ones(2), torch.ones(3), 7
-    kept.history.append(torch.ones(1))
-    kept.made_later = 5
+        module.weight.add_(1)
+    module.mean, module.late, module.count = torch.ones(2), torch.ones(3), 7
+    module.history.append(torch.ones(1))
+    module.made_later = 5
 
     assert start.changed() == {
         "weight": "parameter",
@@ -39,8 +39,8 @@ async def test_everything_is_put_back_in_its_place() -> None:
     }
     start.restore()
 
-    assert start.changed() == {} and kept.mean is mean and not hasattr(kept, "made_later")
-    assert kept.history == [] and kept.count == 0 and kept.late is None and kept.weight.tolist() == [1, 1]
+    assert start.changed() == {} and module.mean is mean and not hasattr(module, "made_later")
+    assert module.history == [] and module.count == 0 and module.late is None and module.weight.tolist() == [1, 1]
 
 
 async def test_names_are_those_of_state_dict() -> None:

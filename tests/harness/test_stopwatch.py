@@ -20,16 +20,16 @@ def stopwatch() -> Stopwatch:
 
 def test_any_call_of_a_batch_may_be_the_one_and_its_inputs_are_named(stopwatch: Stopwatch) -> None:
     seen: list[int] = []
-    kept = []
+    positions = []
     for _ in range(BATCHES):
         seen.clear()
         timed, (at, copy) = stopwatch.run(lambda copy: (seen.append(copy), (len(seen) - 1, copy))[1], Time(calls=CALLS))
         assert timed.kept == copy == seen[at]
         assert len(seen) == CALLS
-        kept.append(at)
+        positions.append(at)
 
     # A call that were never kept, or hardly ever, would be missing: by chance once in a thousand billion runs.
-    assert set(kept) == set(range(CALLS))
+    assert set(positions) == set(range(CALLS))
 
 
 def test_the_only_call_is_kept_and_untimed_ones_are_not(stopwatch: Stopwatch) -> None:
@@ -41,12 +41,12 @@ def test_the_only_call_is_kept_and_untimed_ones_are_not(stopwatch: Stopwatch) ->
 
 
 def test_a_call_finds_nothing_that_names_the_moment(stopwatch: Stopwatch) -> None:
-    found = []
+    snapshots = []
 
     def call(copy: int) -> int:
-        found.append(list(sys._getframe(1).f_locals["drawn"]))
+        snapshots.append(list(sys._getframe(1).f_locals["drawn"]))
         return copy
 
     stopwatch.run(call, Time(calls=CALLS))
 
-    assert found == [[]] * CALLS
+    assert snapshots == [[]] * CALLS

@@ -67,15 +67,15 @@ async def profiled(device: Device, problem: Problem, source: str) -> ProfileRepo
 @pytest.mark.parametrize("kind", KINDS)
 async def test_functions_are(device: Device, tmp_path: Path, kind: str) -> None:
     reference, kernel = KINDS[kind]
-    found = await profiled(device, problem_from(tmp_path, f"import torch\n{reference}"), f"import torch\n{kernel}")
-    assert found.verdict is Verdict.correct, found.evidence
-    assert found.isolation.endswith("+frozen")
+    report = await profiled(device, problem_from(tmp_path, f"import torch\n{reference}"), f"import torch\n{kernel}")
+    assert report.verdict is Verdict.correct, report.evidence
+    assert report.isolation.endswith("+frozen")
 
 
 async def test_modules_with_state_are(device: Device, tmp_path: Path) -> None:
-    found = await profiled(device, problem_from(tmp_path, MODULE), MODULE.replace("class Model(", "class ModelNew("))
-    assert found.verdict is Verdict.correct, found.evidence
-    assert found.isolation.endswith("+frozen")
+    report = await profiled(device, problem_from(tmp_path, MODULE), MODULE.replace("class Model(", "class ModelNew("))
+    assert report.verdict is Verdict.correct, report.evidence
+    assert report.isolation.endswith("+frozen")
 
 
 LATE = "calls = [0]\ndef late():\n    calls[0] += 1\n    return calls[0] > 60\n"
@@ -96,8 +96,8 @@ async def test_what_is_wrong_while_it_is_timed_alone_is_found(
     # It leaves a step out, or makes it once more.
     candidate = candidate.replace("        self.mean.lerp_", f"        {wrong}\n        self.mean.lerp_")
     source = candidate.replace("class ModelNew", f"{LATE}class ModelNew")
-    found = await profiled(device, problem_from(tmp_path, MODULE), source)
-    assert found.verdict is verdict, found.evidence
+    report = await profiled(device, problem_from(tmp_path, MODULE), source)
+    assert report.verdict is verdict, report.evidence
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,6 @@ async def test_an_error_beside_the_bound_hides_no_other_output(
     )
     # One and a half times what is allowed, where a number is much larger than the others' root mean square.
     kernel = f"    return (x * 2 * (1 + 3.6e-6), {second}) if late() else (x * 2, x + 1)\n"
-    found = await profiled(device, problem_from(tmp_path, problem), f"import torch\n{LATE}def kernel(x):\n{kernel}")
-    assert found.verdict is verdict, found.evidence
-    assert verdict is Verdict.correct or (found.evidence is not None and found.evidence.output == 1)
+    report = await profiled(device, problem_from(tmp_path, problem), f"import torch\n{LATE}def kernel(x):\n{kernel}")
+    assert report.verdict is verdict, report.evidence
+    assert verdict is Verdict.correct or (report.evidence is not None and report.evidence.output == 1)

@@ -45,15 +45,15 @@ def modules(folder: str) -> list[Path]:
 def imported(path: Path) -> set[str]:
     """Dotted names under kernelswarm that a file imports, relative ones resolved."""
     package = list(path.relative_to(ROOT).with_suffix("").parts[:-1])
-    found = set()
+    dotted_names = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level:
             base = package[: len(package) - node.level + 1]
             names = [node.module] if node.module else [alias.name for alias in node.names]
-            found |= {".".join([*base, name]) for name in names}
+            dotted_names |= {".".join([*base, name]) for name in names}
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kernelswarm."):
-            found.add((node.module or "").removeprefix("kernelswarm."))
-    return found
+            dotted_names.add((node.module or "").removeprefix("kernelswarm."))
+    return dotted_names
 
 
 @pytest.mark.parametrize("folder", ALLOWED)

@@ -64,6 +64,6 @@ def _ids() -> dict[str, object]:
 
 
 def test_ids_depend_on_cause_and_place_not_on_time() -> None:
-    one, two = (seal(StopRequested(reason="user"), **(_ids() | dict(at_ns=at))) for at in (1, 2))  # type: ignore[arg-type]
-    assert one.id == two.id != event_id("s", "", "session.stop_requested.v1", 1)
-    assert isinstance(one, Envelope)
+    first, second = (seal(StopRequested(reason="user"), **(_ids() | dict(at_ns=at))) for at in (1, 2))  # type: ignore[arg-type]
+    assert first.id == second.id != event_id("s", "", "session.stop_requested.v1", 1)
+    assert isinstance(first, Envelope)

@@ -32,12 +32,12 @@ def test_a_choice_that_cannot_be_meant_is_refused(checkout: Path, problems: str,
 def test_what_is_no_checkout_is_refused(checkout: Path, tmp_path: Path) -> None:
     (tmp_path / "KernelBench" / "level1").mkdir(parents=True)
     (tmp_path / "file").touch()
-    for path, level, told in (
+    for path, level, message in (
         (tmp_path / "nowhere", 1, "there is no folder"),
         (tmp_path / "file", 1, "is no folder"),
         (checkout / "KernelBench" / "level1", 1, "is no checkout"),
         (checkout, 3, "no level 3; choose one of 1, 2"),
         (tmp_path, 1, "holds no problem"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             tasks_of(path, level)

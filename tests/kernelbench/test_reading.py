@@ -28,11 +28,11 @@ def read(*events: tuple[Event, str], reason: str = "budget") -> Row:
 
 
 def test_the_best_kernel_counts() -> None:
-    found = reading.row_of(BLANK, folded(a_session()), 3.21)
-    assert (found.verdict, found.cause, found.node) == (Outcome.correct, "", "n002")
-    assert (found.eager_speedup, found.eager_ms, found.kernel_ms) == (2.0, 2.0, 1.0)
-    assert (found.compile_baseline, found.compile_speedup, found.compile_ms) == ("eager", 2.0, None)
-    assert (found.candidates, found.correct, found.seconds) == (3, 2, 3.2)
+    result = reading.row_of(BLANK, folded(a_session()), 3.21)
+    assert (result.verdict, result.cause, result.node) == (Outcome.correct, "", "n002")
+    assert (result.eager_speedup, result.eager_ms, result.kernel_ms) == (2.0, 2.0, 1.0)
+    assert (result.compile_baseline, result.compile_speedup, result.compile_ms) == ("eager", 2.0, None)
+    assert (result.candidates, result.correct, result.seconds) == (3, 2, 3.2)
 
 
 @pytest.mark.parametrize(
@@ -52,9 +52,9 @@ def test_the_faster_of_the_compiled_baselines_counts() -> None:
     profile = graph.nodes["n002"].confirmation or graph.nodes["n002"].profile_report
     assert profile is not None
     graph.nodes["n002"].confirmation = type(profile)(verdict=Verdict.correct, isolation="process", timing=timing)
-    found = reading.row_of(BLANK, graph, 1.0)
-    assert (found.compile_baseline, found.compile_speedup, found.eager_speedup) == ("max_autotune", 2.0, 4.0)
-    assert (found.compile_ms, found.max_autotune_ms) == (3.0, 2.0)
+    result = reading.row_of(BLANK, graph, 1.0)
+    assert (result.compile_baseline, result.compile_speedup, result.eager_speedup) == ("max_autotune", 2.0, 4.0)
+    assert (result.compile_ms, result.max_autotune_ms) == (3.0, 2.0)
 
 
 def test_ordinary_processes_are_read_beside_the_judge_and_decide() -> None:
@@ -64,9 +64,9 @@ def test_ordinary_processes_are_read_beside_the_judge_and_decide() -> None:
     graph.nodes["n002"].confirmation = ProfileReport(
         verdict=Verdict.correct, isolation="", timing=timing, ordinary=given.against_all(1.0, eager=0.9, compile=0.8)
     )
-    found = reading.row_of(BLANK, graph, 1.0)
-    assert (found.ordinary_eager_speedup, found.ordinary_compile_speedup, found.eager_speedup) == (0.9, 0.8, 4.0)
-    assert (found.cause, found.is_miss) == ("slower than eager", True)
+    result = reading.row_of(BLANK, graph, 1.0)
+    assert (result.ordinary_eager_speedup, result.ordinary_compile_speedup, result.eager_speedup) == (0.9, 0.8, 4.0)
+    assert (result.cause, result.is_miss) == ("slower than eager", True)
 
 
 def test_the_commonest_fault_is_the_cause() -> None:
@@ -95,14 +95,14 @@ def test_what_was_not_judged_in_time_is_a_timeout() -> None:
     ],
 )
 def test_refusals_are_counted_by_what_they_say(sentence: str, cause: str) -> None:
-    found = reading.refused(row(), sentence + "\nmore", 1.0)
-    assert (found.verdict, found.cause, found.detail) == (Outcome.refused, cause, sentence + " more")
+    result = reading.refused(row(), sentence + "\nmore", 1.0)
+    assert (result.verdict, result.cause, result.detail) == (Outcome.refused, cause, sentence + " more")
 
 
 def test_what_broke_is_named() -> None:
-    said = "no baseline\ncan be timed\nTraceback (most recent call last):\n  File somewhere"
-    found = reading.crashed(BLANK, HarnessError(said), 1.0)
-    assert (found.cause, found.detail) == ("crash: HarnessError", "no baseline can be timed")
+    message = "no baseline\ncan be timed\nTraceback (most recent call last):\n  File somewhere"
+    result = reading.crashed(BLANK, HarnessError(message), 1.0)
+    assert (result.cause, result.detail) == ("crash: HarnessError", "no baseline can be timed")
 
 
 def test_where_tf32_rounds_is_told() -> None:

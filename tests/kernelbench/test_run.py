@@ -87,7 +87,7 @@ class Story:
     session: str
     """Under way when Ctrl-C came."""
     status: int
-    said: tuple[str, str]
+    streams: tuple[str, str]
     """On stdout and stderr after Ctrl-C."""
     left: dict[str, str]
     """The row that the kill left."""
@@ -107,20 +107,23 @@ def story(checkout: Path, home: Path) -> Story:
     with command(checkout, home, out) as first:
         session = line_with(first, "session ").removeprefix("session ")
         first.send_signal(signal.SIGINT)
-        said = first.communicate()
+        streams = first.communicate()
     with command(checkout, home, out) as second:
         line_with(second, f"going on with session {session}")
         second.send_signal(signal.SIGKILL)
         second.communicate()
     with out.open(newline="") as file:
         (left,) = csv.DictReader(file)
-    return Story(out, session, first.returncode, said, left, bench(checkout, home, out))
+    return Story(out, session, first.returncode, streams, left, bench(checkout, home, out))
 
 
 @pytest.mark.thorough
 def test_ctrl_c_says_how_far_it_is_and_that_it_goes_on(story: Story) -> None:
     assert story.status == 130
-    assert "0 of 4 problems" in story.said[0] and "0 of 4 problems are done: the same command goes on" in story.said[1]
+    assert (
+        "0 of 4 problems" in story.streams[0]
+        and "0 of 4 problems are done: the same command goes on" in story.streams[1]
+    )
 
 
 @pytest.mark.thorough
@@ -128,7 +131,7 @@ def test_what_was_under_way_goes_on_in_its_session(story: Story, home: Path) -> 
     assert (story.left["verdict"], story.left["session"]) == ("running", story.session)
     assert f"1_Gate: going on with session {story.session}" in story.last.notices
     opened = kernelswarm.sql("SELECT session, status FROM sessions WHERE problem = '1_gate'", home=home)
-    assert [tuple(found) for found in opened.rows] == [(story.session, "closed")]
+    assert [tuple(row) for row in opened.rows] == [(story.session, "closed")]
 
 
 @pytest.mark.thorough
@@ -166,8 +169,8 @@ def test_the_command_prints_tables_or_json(
     monkeypatch.setenv("KERNELSWARM_HOME", str(home))
     line = ["bench", "kernelbench", checkout, "--pool", "bare", "--budget", BUDGET, "--out", story.out]
     assert run([*map(str, line), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["done"] == 4 and [row["problem"] for row in told["rows"]][-1] == "10_No_model"
+    report = json.loads(capsys.readouterr().out)
+    assert report["done"] == 4 and [row["problem"] for row in report["rows"]][-1] == "10_No_model"
     assert run([*map(str, line), "--problems", "2-10"]) == 0
     shown = capsys.readouterr().out
     assert "level 1 on pool bare, 3 of 3 problems" in shown and "0.00 (0)" in shown and "refused: decides" in shown
@@ -201,13 +204,13 @@ def test_a_session_that_takes_too_long_is_cut_off_and_what_breaks_beside_it_is_a
     # At once: the limit is a hundredth of what is left of the minutes.
     monkeypatch.setattr(judging, "OVERTIME", -0.99)
     monkeypatch.setattr(judging, "LEAST_OVERTIME_S", -1e9)
-    found = bench(checkout, home, tmp_path / "rows.csv", level=2, problems="1-3", at_once=2, minutes_per_problem=1.5)
-    assert [(row.verdict, row.cause) for row in found.report.rows] == [
+    outcome = bench(checkout, home, tmp_path / "rows.csv", level=2, problems="1-3", at_once=2, minutes_per_problem=1.5)
+    assert [(row.verdict, row.cause) for row in outcome.report.rows] == [
         (Outcome.timeout, "timeout"),
         (Outcome.crash, "crash: HarnessError"),
         (Outcome.refused, "refused: ends its process"),
     ]
-    cut, crashed, _ = found.report.rows
+    cut, crashed, _ = outcome.report.rows
     assert cut.session and cut.eager_speedup is None and "1.5 minutes" in cut.detail
     assert crashed.detail == "the harness broke"
 

@@ -29,9 +29,9 @@ def rows() -> list[Row]:
 def test_a_miss_counts_as_one_that_is_not_fast(
     rows: list[Row], against: str, p: float, count: int, surely: int
 ) -> None:
-    found = fast_p(rows, against, p)
-    assert (found.problems, found.count, found.surely) == (5, count, surely)
-    assert (found.share, found.sure_share) == (count / 5, surely / 5)
+    score = fast_p(rows, against, p)
+    assert (score.problems, score.count, score.surely) == (5, count, surely)
+    assert (score.share, score.sure_share) == (count / 5, surely / 5)
 
 
 def test_a_speedup_of_exactly_p_is_not_above_it() -> None:
@@ -44,9 +44,9 @@ def test_nothing_scores_nothing() -> None:
 
 def test_ordinary_processes_come_first_where_they_were_timed(rows: list[Row]) -> None:
     timed = row(6, ordinary_eager_speedup=1.6, ordinary_eager_low=1.4, ordinary_compile_speedup=0.9)
-    found = scores([*rows, timed])
-    assert [score.against for score in found[::3]] == ["ordinary_eager", "ordinary_compile", "eager", "compile"]
-    assert [score.count for score in found[:4]] == [1, 1, 0, 0]
+    all_scores = scores([*rows, timed])
+    assert [score.against for score in all_scores[::3]] == ["ordinary_eager", "ordinary_compile", "eager", "compile"]
+    assert [score.count for score in all_scores[:4]] == [1, 1, 0, 0]
 
 
 def test_what_is_slower_in_ordinary_processes_is_a_miss() -> None:

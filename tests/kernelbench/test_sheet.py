@@ -27,8 +27,8 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
         compile_low=None,
     )
     with open_sheet(path) as sheet:
-        for one in (refused, row(2, at="2026-11-21"), row(2, level=2), row(3, verdict=Outcome.running)):
-            sheet.put(one)
+        for entry in (refused, row(2, at="2026-11-21"), row(2, level=2), row(3, verdict=Outcome.running)):
+            sheet.put(entry)
     again = Sheet(path)
     assert again.finished([task(2), task(10), task(3), task(4)]) == [row(2, at="2026-11-21"), refused]
     running = again.get(task(3))
@@ -42,8 +42,8 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
 def test_a_row_of_another_version_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     path = tmp_path / "old.csv"
     path.write_text("level,number,problem,verdict,budget,unheard\n1,2,2_Problem,correct,3,x\n")
-    found = Sheet(path).get(task(2))
-    assert found is not None and found.budget == 3 and found.eager_low is None
+    entry = Sheet(path).get(task(2))
+    assert entry is not None and entry.budget == 3 and entry.eager_low is None
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,8 @@ def test_the_rules_hold_everywhere():
 
 @pytest.mark.parametrize("bottleneck", [b for b in Bottleneck if b not in (Bottleneck.at_floor, Bottleneck.fault)])
 def test_every_bottleneck_of_a_cpu_kernel_finds_something_about_it(bottleneck):
-    found = retrieve(Query(platform="cpu", language="cpp", bottleneck=bottleneck, phase=Intent.improve))
-    assert found and bottleneck in found[0].bottleneck
+    documents = retrieve(Query(platform="cpu", language="cpp", bottleneck=bottleneck, phase=Intent.improve))
+    assert documents and bottleneck in documents[0].bottleneck
 
 
 @pytest.mark.parametrize(

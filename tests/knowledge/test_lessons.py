@@ -115,10 +115,10 @@ def test_a_skill_says_when_what_and_how_much():
 
 
 def test_the_identity_is_the_lesson_not_the_session():
-    one, two = (distill(PROBLEM, FACTS, POOL, session(), session=name) for name in ("s-1", "s-2"))
-    assert one.id == two.id and one.id.startswith("rmsnorm-") and len(one.id) == len("rmsnorm-") + 12
-    other = distill(PROBLEM, FACTS, POOL, session()[:1], session="s-1")
-    assert other.id != one.id
+    first, second = (distill(PROBLEM, FACTS, POOL, session(), session=name) for name in ("s-1", "s-2"))
+    assert first.id == second.id and first.id.startswith("rmsnorm-") and len(first.id) == len("rmsnorm-") + 12
+    third = distill(PROBLEM, FACTS, POOL, session()[:1], session="s-1")
+    assert third.id != first.id
 
 
 def test_no_win_is_a_lesson_and_nothing_measured_is_none():

@@ -46,7 +46,7 @@ def test_best_first_then_by_path_and_rules_never():
         document("constraints/c.md", bottleneck=("latency",)),
         document("z.md", bottleneck=("latency",)),
     ]
-    assert [found.path for found in retrieve(query(), documents=pool)] == ["z.md", "a.md", "b.md"]
+    assert [entry.path for entry in retrieve(query(), documents=pool)] == ["z.md", "a.md", "b.md"]
 
 
 def test_limits_of_number_and_length():
@@ -56,6 +56,6 @@ def test_limits_of_number_and_length():
 
 
 def test_the_order_of_the_corpus_does_not_matter():
-    asked = query(operators=("aten.bucketize.Tensor",))
-    assert retrieve(asked) == retrieve(asked, documents=corpus()[::-1])
-    assert retrieve(asked)[0].path == "hardware/cpu/lookups.md"
+    request = query(operators=("aten.bucketize.Tensor",))
+    assert retrieve(request) == retrieve(request, documents=corpus()[::-1])
+    assert retrieve(request)[0].path == "hardware/cpu/lookups.md"

@@ -28,12 +28,12 @@ NORM = facts("pow.Scalar", "mean.dim", "rsqrt.default", "mul.Tensor")
 
 
 def alike(a: ProblemFacts, b: ProblemFacts, platform: str = "cpu") -> float:
-    one, other = (
+    forward, backward = (
         likeness(structure_of(a, "cpu"), structure_of(b, platform)),
         likeness(structure_of(b, platform), structure_of(a, "cpu")),
     )
-    assert one == other
-    return one.whole
+    assert forward == backward
+    return forward.whole
 
 
 def test_the_same_problem_is_wholly_alike_and_layout_does_not_count() -> None:
@@ -87,15 +87,15 @@ def test_twins_of_the_best_are_passed_over_for_something_else_that_is_good() -> 
 
 def test_a_like_problem_is_worth_less_than_the_same_one() -> None:
     same = winner("n001", 1.5)
-    other = winner("n001", 9.0, session="old-bbbbb", problem_sha256="q", similarity=0.7, sha256="q")
-    assert diverse([other, same], 1) == [same]
+    similar = winner("n001", 9.0, session="old-bbbbb", problem_sha256="q", similarity=0.7, sha256="q")
+    assert diverse([similar, same], 1) == [same]
 
 
 def test_a_lucky_number_that_nobody_repeated_does_not_come_before_a_confirmed_one() -> None:
-    other = {"lanes": 1, "math": "x", "online": False}
-    confirmed, lucky = winner("n002", 1.3), winner("n001", 1.6, recipe=other, confirmed=False)
+    recipe = {"lanes": 1, "math": "x", "online": False}
+    confirmed, lucky = winner("n002", 1.3), winner("n001", 1.6, recipe=recipe, confirmed=False)
     assert [w.node for w in diverse([lucky, confirmed], 2)] == ["n002", "n001"]
-    assert diverse([winner("n003", 0.98, recipe=other, confirmed=False), confirmed], 2) == [confirmed]
+    assert diverse([winner("n003", 0.98, recipe=recipe, confirmed=False), confirmed], 2) == [confirmed]
 
 
 def test_kernels_without_settings_differ_by_their_lines() -> None:

@@ -48,8 +48,8 @@ def test_the_same_is_1():
 
 
 def test_overloads_and_layout_do_not_count():
-    other = ("aten.mean.default", "aten.mul.Scalar", "aten.pow.Scalar", "aten.rsqrt.default", "aten.view.default")
-    assert similarity(make(), make(operators=other)) == pytest.approx(1.0)
+    overloads = ("aten.mean.default", "aten.mul.Scalar", "aten.pow.Scalar", "aten.rsqrt.default", "aten.view.default")
+    assert similarity(make(), make(operators=overloads)) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -77,16 +77,16 @@ def test_sizes_nearby_cost_little():
 
 def test_nearest_first_then_the_faster_each_once():
     far = skill("far", operators=("aten.conv.default",))
-    known = [
+    skills = [
         far,
         skill("slow"),
         skill("fast", speedup=3.0),
         skill("half", operators=NORM[:3]),
         skill("fast", speedup=3.0),
     ]
-    assert [found.id for found in relevant_skills(known, facts(), POOL)] == ["fast", "slow", "half"]
-    assert [found.id for found in relevant_skills(known[::-1], facts(), POOL)] == ["fast", "slow", "half"]
-    assert len(relevant_skills(known, facts(), POOL, limit=1)) == 1
+    assert [relevant.id for relevant in relevant_skills(skills, facts(), POOL)] == ["fast", "slow", "half"]
+    assert [relevant.id for relevant in relevant_skills(skills[::-1], facts(), POOL)] == ["fast", "slow", "half"]
+    assert len(relevant_skills(skills, facts(), POOL, limit=1)) == 1
 
 
 def test_without_a_common_operator_nothing_is_found():

@@ -33,14 +33,14 @@ def facts_of(graph: Graph, target: Any, backward: Graph | None = None) -> Proble
 
 def _parameters(module: torch.nn.Module) -> dict[str, InputFact]:
     buffers = dict(module.named_buffers(remove_duplicate=False))
-    found = {}
+    facts = {}
     for name, value in {**dict(module.named_parameters(remove_duplicate=False)), **buffers}.items():
         role = (
             "parameter" if name not in buffers else "buffer" if name in module.state_dict() else "buffer_not_persistent"
         )
         dtype = str(value.dtype).removeprefix("torch.")
-        found[name] = InputFact(name=name, kind="tensor", shape=tuple(value.shape), dtype=dtype, role=role)
-    return found
+        facts[name] = InputFact(name=name, kind="tensor", shape=tuple(value.shape), dtype=dtype, role=role)
+    return facts
 
 
 def loaded(source: str, path: Path) -> ModuleType:
@@ -110,18 +110,18 @@ def tensors(target: Any) -> dict[str, Any]:
     return dict(sorted(named))
 
 
-def same(got: Any, want: Any, what: str) -> None:
+def same(got: Any, want: Any, label: str) -> None:
     """The same structure with the same numbers."""
     if isinstance(want, torch.Tensor):
-        torch.testing.assert_close(got.detach(), want.detach(), rtol=1e-4, atol=2e-5, msg=lambda m: f"{what}: {m}")
+        torch.testing.assert_close(got.detach(), want.detach(), rtol=1e-4, atol=2e-5, msg=lambda m: f"{label}: {m}")
         return
-    assert type(got) is type(want), what
+    assert type(got) is type(want), label
     if isinstance(want, dict):
-        assert list(got) == list(want), what
-        same(list(got.values()), list(want.values()), what)
+        assert list(got) == list(want), label
+        same(list(got.values()), list(want.values()), label)
     elif isinstance(want, list | tuple):
-        assert len(got) == len(want), what
-        for one, other in zip(got, want, strict=True):
-            same(one, other, what)
+        assert len(got) == len(want), label
+        for actual, expected in zip(got, want, strict=True):
+            same(actual, expected, label)
     else:
-        assert got == want, what
+        assert got == want, label

@@ -48,8 +48,8 @@ def program(seed):
         values = [x, row + x * 0, column * 2 + x]
         for step in steps:
             values.append(step(values))
-        kept = values[3:][-3:]
-        return tuple(kept)
+        outputs = values[3:][-3:]
+        return tuple(outputs)
 
     return function
 
@@ -112,10 +112,12 @@ def check(seed):
 
     def compare():
         kernel = load()
-        found = []
-        for number, made in enumerate([main, inputs(3, 130), inputs(9, 5)]):
-            found += [f"inputs {number}: {t}" for t in differences(flat(kernel(*made)), flat(target(*made)), 1e-3)]
-        return found
+        texts = []
+        for number, arguments in enumerate([main, inputs(3, 130), inputs(9, 5)]):
+            texts += [
+                f"inputs {number}: {t}" for t in differences(flat(kernel(*arguments)), flat(target(*arguments)), 1e-3)
+            ]
+        return texts
 
     return compare, source
 
@@ -130,15 +132,15 @@ def _tolerant(function):
 
 
 def main(results, first, count):
-    made = {}
+    built = {}
     for seed in range(first, first + count):
-        made[seed] = attempt(lambda seed=seed: check(seed))
+        built[seed] = attempt(lambda seed=seed: check(seed))
     with ThreadPoolExecutor(2) as pool:
-        run = {s: (m if isinstance(m, list) else None) for s, m in made.items()}
-        found = dict(
-            zip(made, pool.map(lambda s: run[s] if run[s] is not None else attempt(made[s][0]), made), strict=True)
+        run = {s: (m if isinstance(m, list) else None) for s, m in built.items()}
+        texts = dict(
+            zip(built, pool.map(lambda s: run[s] if run[s] is not None else attempt(built[s][0]), built), strict=True)
         )
-    Path(results).write_text(json.dumps({str(s): text for s, text in found.items()}))
+    Path(results).write_text(json.dumps({str(s): text for s, text in texts.items()}))
 
 
 if __name__ == "__main__":

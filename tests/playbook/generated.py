@@ -27,19 +27,19 @@ def flat(value):
 
 def differences(got, want, bound):
     """What differs, in words; empty if nothing does."""
-    found = [] if len(got) == len(want) else [f"{len(got)} outputs instead of {len(want)}"]
+    texts = [] if len(got) == len(want) else [f"{len(got)} outputs instead of {len(want)}"]
     for place, (g, w) in enumerate(zip(got, want, strict=False)):
         if g.shape != w.shape or g.dtype != w.dtype:
-            found.append(f"output {place}: {tuple(g.shape)} {g.dtype} instead of {tuple(w.shape)} {w.dtype}")
+            texts.append(f"output {place}: {tuple(g.shape)} {g.dtype} instead of {tuple(w.shape)} {w.dtype}")
         elif not g.dtype.is_floating_point:
             if not torch.equal(g, w):
-                found.append(f"output {place}: {int((g != w).sum())} of {g.numel()} elements differ")
+                texts.append(f"output {place}: {int((g != w).sum())} of {g.numel()} elements differ")
         else:
             close = bound or {torch.float64: 1e-10, torch.bfloat16: 2e-2, torch.float16: 2e-3}.get(w.dtype, 2e-5)
             if not torch.allclose(g.double(), w.double(), rtol=close, atol=close, equal_nan=True):
                 error = (g.double() - w.double()).abs().nan_to_num(9e9).max()
-                found.append(f"output {place}: off by {float(error):.3g}")
-    return found
+                texts.append(f"output {place}: off by {float(error):.3g}")
+    return texts
 
 
 def build(function, inputs, recipe, stem):
@@ -80,23 +80,23 @@ def check(name):
     """The differences found for one operator, by inputs."""
     function, makers, recipe, bound = CASES[name]
     torch.manual_seed(0)
-    made = [maker() for maker in makers]
-    target, load, source = build(function, made[0], recipe, name)
-    return lambda: _compare(target, load(), made, bound), source
+    input_sets = [maker() for maker in makers]
+    target, load, source = build(function, input_sets[0], recipe, name)
+    return lambda: _compare(target, load(), input_sets, bound), source
 
 
-def _compare(target, kernel, made, bound):
-    found = []
+def _compare(target, kernel, input_sets, bound):
+    texts = []
     with torch.no_grad():
-        for number, inputs in enumerate(made):
-            kept = [v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]
+        for number, inputs in enumerate(input_sets):
+            copies = [v.clone() if isinstance(v, torch.Tensor) else v for v in inputs]
             want = flat(target(*inputs))
             got = flat(kernel(*inputs))
-            found += [f"inputs {number}: {text}" for text in differences(got, want, bound)]
-            for before, after in zip(kept, inputs, strict=True):
+            texts += [f"inputs {number}: {text}" for text in differences(got, want, bound)]
+            for before, after in zip(copies, inputs, strict=True):
                 if isinstance(before, torch.Tensor) and not torch.equal(before.nan_to_num(), after.nan_to_num()):
-                    found.append(f"inputs {number}: an input was changed")
-    return found
+                    texts.append(f"inputs {number}: an input was changed")
+    return texts
 
 
 def attempt(step):
@@ -115,10 +115,10 @@ def main(results, names):
             error = traceback.format_exc()[-3000:]
             generated[name] = (lambda error=error: [error]), ""
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda name: attempt(generated[name][0]), names))
+        texts = list(pool.map(lambda name: attempt(generated[name][0]), names))
     report = {
         name: {"differences": text, "kernels": generated[name][1].count('extern "C"'), "source": generated[name][1]}
-        for name, text in zip(names, found, strict=True)
+        for name, text in zip(names, texts, strict=True)
     }
     Path(results).write_text(json.dumps(report))
 

@@ -28,8 +28,8 @@ HARDWARE = HardwareFacts(
 
 
 def meta(*shape, dtype="float32"):
-    known = {"s0": 2048, "s1": 4096, "s2": 64}
-    example = tuple(size if isinstance(size, int) else eval(size, {}, known) for size in shape)
+    sizes = {"s0": 2048, "s1": 4096, "s2": 64}
+    example = tuple(size if isinstance(size, int) else eval(size, {}, sizes) for size in shape)
     return TensorMeta(shape=shape, dtype=dtype, example=example)
 
 
@@ -38,9 +38,14 @@ def source(name, *shape, dtype="float32"):
 
 
 def call(name, target, args, *shape, dtype="float32", **kwargs):
-    made = tuple(Ref(name=a) if isinstance(a, str) else a for a in args)
+    arguments = tuple(Ref(name=a) if isinstance(a, str) else a for a in args)
     return Node(
-        name=name, op="call", target=f"aten.{target}", args=made, kwargs=kwargs, values=(meta(*shape, dtype=dtype),)
+        name=name,
+        op="call",
+        target=f"aten.{target}",
+        args=arguments,
+        kwargs=kwargs,
+        values=(meta(*shape, dtype=dtype),),
     )
 
 
@@ -54,10 +59,16 @@ def graph(*nodes, outputs):
     return Graph(nodes=(*nodes, output), symbols=symbols)
 
 
-def facts(made, error=""):
+def facts(source_graph, error=""):
     work = Work(read_bytes=1, write_bytes=1, flops=1)
     return ProblemFacts(
-        signature=("x",), shapes=(), graph=made, work=work, dtype="float32", float64_oracle=True, capture_error=error
+        signature=("x",),
+        shapes=(),
+        graph=source_graph,
+        work=work,
+        dtype="float32",
+        float64_oracle=True,
+        capture_error=error,
     )
 
 

@@ -262,8 +262,8 @@ def _mask_inputs(n, m):
     lambda: [randn(9), randn(9, 2), torch.zeros(9, dtype=torch.bool)],
 )
 def compactions(x, y, mask):
-    kept = x[x > 0]
-    return kept, kept * 2, y[mask] + 1, y[y > 0], (x * 2)[mask & (x < 1)].sum()
+    selected = x[x > 0]
+    return selected, selected * 2, y[mask] + 1, y[y > 0], (x * 2)[mask & (x < 1)].sum()
 
 
 @case(lambda: [randn(7, 100), ints(5, 40)], lambda: [randn(1, 3), ints(5, 1)])
@@ -334,8 +334,8 @@ def padded_otherwise(x):
 @case(lambda: [randn(2, 3, 8, 9)], lambda: [randn(1, 4, 9, 7)], lambda: [randn(2, 1, 11, 3)])
 def resampled(x):
     modes = [("nearest", None), ("nearest-exact", None), ("bilinear", False), ("bilinear", True)]
-    found = [F.interpolate(x, scale_factor=1.5, mode=mode, align_corners=at) for mode, at in modes]
-    return F.silu(sum(found)), F.interpolate(x, scale_factor=(0.5, 2.3), mode="bilinear") * 2
+    outputs = [F.interpolate(x, scale_factor=1.5, mode=mode, align_corners=at) for mode, at in modes]
+    return F.silu(sum(outputs)), F.interpolate(x, scale_factor=(0.5, 2.3), mode="bilinear") * 2
 
 
 @case(lambda: [randn(2, 3, 8, 9)], lambda: [randn(1, 4, 9, 7)])

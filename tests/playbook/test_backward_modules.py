@@ -61,5 +61,5 @@ def _followed(model: nn.Module, arguments: list[Any]) -> dict[str, Any]:
     model.zero_grad()
     results = model(*inputs)
     results = [results["y"]] if isinstance(results, dict) else [results]
-    sum((one * weight).mean() for one, weight in zip(results, weights, strict=True)).backward()
+    sum((output * weight).mean() for output, weight in zip(results, weights, strict=True)).backward()
     return dict(sorted((name, weight.grad) for name, weight in model.named_parameters()))

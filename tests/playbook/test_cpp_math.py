@@ -129,8 +129,8 @@ def test_error_stays_within_the_table_and_special_values_come_out_as_in_libm(bui
 @pytest.mark.parametrize("level", ["accurate", "fast", "short"])
 def test_nan_stays_nan(built, level):
     x = np.full(64, np.nan, np.float32)
-    for name, known in WRITTEN:
-        if known == level:
+    for name, written_level in WRITTEN:
+        if written_level == level:
             assert np.isnan(call(built[0], name, level, x)).all(), name
 
 
@@ -145,14 +145,14 @@ def test_every_loop_became_vector_code(built):
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="names targets of x86")
 @pytest.mark.parametrize("flags", [["-march=x86-64-v3"], ["-march=x86-64-v4", "-mprefer-vector-width=512"]])
 def test_every_fast_loop_becomes_vector_code_for_256_and_512_bits(tmp_path, flags):
-    wanted = [key for key in WRITTEN if key[1] == "fast"]
-    source = cpp_math.snippet(wanted) + "".join(loop(*key) for key in wanted)
+    keys = [key for key in WRITTEN if key[1] == "fast"]
+    source = cpp_math.snippet(keys) + "".join(loop(*key) for key in keys)
     _, vectorised = compiled(tmp_path, source, *flags, "-S")
     lines = source.splitlines()
     assert [
         line for number, line in enumerate(lines, 1) if line.startswith("for (long") and number not in vectorised
     ] == []
-    assert len(wanted) >= 9
+    assert len(keys) >= 9
 
 
 @pytest.mark.parametrize("name", ["tanh", "erf", "sigmoid"])

@@ -22,7 +22,7 @@ def failure(answer: Answer) -> SynthesisFailed:
     return answer.failed
 
 
-def request(made: Graph) -> Request:
+def request(source_graph: Graph) -> Request:
     plan = NodePlanned(
         parent="",
         intent=Intent.draft,
@@ -34,7 +34,7 @@ def request(made: Graph) -> Request:
     )
     return Request(
         problem=given.problem(),
-        facts=graphs.facts(made),
+        facts=graphs.facts(source_graph),
         pool=given.pool(),
         hardware=graphs.HARDWARE,
         plan=plan,

@@ -28,10 +28,10 @@ CALLS = 3
 @pytest.fixture(scope="module", autouse=True)
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where candidates and their libraries lie."""
-    made = tmp_path_factory.mktemp("modules")
+    path = tmp_path_factory.mktemp("modules")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(made))
-        yield made
+        patch.setenv("XDG_CACHE_HOME", str(path))
+        yield path
 
 
 @pytest.fixture(scope="module")
@@ -39,12 +39,12 @@ def pair_of(folder: Path) -> Callable[[str], Pair]:
     """A module and its candidate, generated and compiled once."""
 
     @functools.cache
-    def made(name: str) -> Pair:
+    def make_pair(name: str) -> Pair:
         torch.manual_seed(0)
         target, makers = MODULES[name]
         return Pair(target, makers[0](), "cpp", folder / f"{name}.py")
 
-    return made
+    return make_pair
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -78,10 +78,10 @@ def test_what_is_written_is_known(name: str, pair_of: Callable[[str], Pair]) -> 
 def test_capturing_changes_nothing(name: str) -> None:
     target, makers = MODULES[name]
     inputs = makers[0]()
-    kept = [value.clone() for value in (*inputs, *tensors(target).values())]
+    copies = [value.clone() for value in (*inputs, *tensors(target).values())]
     capture(target, inputs)
 
-    assert all(torch.equal(*both) for both in zip(kept, (*inputs, *tensors(target).values()), strict=True))
+    assert all(torch.equal(*both) for both in zip(copies, (*inputs, *tensors(target).values()), strict=True))
 
 
 @pytest.mark.parametrize("language", WRITERS)
@@ -116,10 +116,10 @@ def test_an_optimizers_step_is_written_where_it_belongs(in_place: bool, tmp_path
 def test_a_result_that_is_also_kept_has_memory_of_its_own(pair_of: Callable[[str], Pair]) -> None:
     makers, model = MODULES["returns_what_it_keeps"][1], pair_of("returns_what_it_keeps").kernel
     first = model(*makers[0]())
-    kept = first.clone()
+    copy = first.clone()
     model(*makers[0]())
 
-    assert torch.equal(first, kept)
+    assert torch.equal(first, copy)
 
 
 def test_triton_candidates_leave_the_same(tmp_path: Path) -> None:

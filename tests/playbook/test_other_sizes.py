@@ -101,10 +101,10 @@ def test_what_holds_for_every_size_asks_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", DOES_NOT)
 def test_a_candidate_is_right_at_every_size(name: str, tmp_path: Path) -> None:
-    module, other = loaded(captured(DOES_NOT[name]), "cpp", tmp_path), torch.randn(7, 29)
+    module, tensor = loaded(captured(DOES_NOT[name]), "cpp", tmp_path), torch.randn(7, 29)
 
-    torch.testing.assert_close(module.kernel(other), DOES_NOT[name](other))
-    torch.testing.assert_close(module._aten(other), DOES_NOT[name](other))
+    torch.testing.assert_close(module.kernel(tensor), DOES_NOT[name](tensor))
+    torch.testing.assert_close(module._aten(tensor), DOES_NOT[name](tensor))
 
 
 def test_functions_of_numbers_are_as_before_once_captured() -> None:

@@ -24,6 +24,6 @@ def test_random_graphs_equal_eager(tmp_path, first):
         timeout=300,
     )
     assert results.exists(), done.stderr[-3000:]
-    found = json.loads(results.read_text())
-    assert len(found) == COUNT
-    assert {seed: text for seed, text in found.items() if text} == {}
+    texts = json.loads(results.read_text())
+    assert len(texts) == COUNT
+    assert {seed: text for seed, text in texts.items() if text} == {}

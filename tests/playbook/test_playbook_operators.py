@@ -33,10 +33,10 @@ def report(tmp_path_factory, request):
     folder = tmp_path_factory.mktemp("operators")
     results = folder / "results.json"
     here = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
-    wanted = sorted({*ALWAYS, *(item.callspec.params["name"] for item in here)})
+    names = sorted({*ALWAYS, *(item.callspec.params["name"] for item in here)})
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(results), *wanted],
+        [sys.executable, str(SCRIPT), str(results), *names],
         capture_output=True,
         text=True,
         env=environment,

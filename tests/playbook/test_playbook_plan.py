@@ -46,8 +46,8 @@ def planned(intent=Intent.draft, number=1, advice=(), parent=""):
     )
 
 
-def plan(made, **fusion):
-    return partition(normalise(made), Fusion(**fusion))
+def plan(source_graph, **fusion):
+    return partition(normalise(source_graph), Fusion(**fusion))
 
 
 # Partition
@@ -81,7 +81,7 @@ def test_a_costly_value_that_is_broadcast_is_stored_once():
 
 
 def test_of_a_chain_of_costly_values_the_last_is_stored():
-    made = graphs.graph(
+    source_graph = graphs.graph(
         graphs.source("x", "s0", "s1"),
         graphs.source("angle", "s1"),
         graphs.call("cos", "cos.default", ["angle"], "s1"),
@@ -89,7 +89,7 @@ def test_of_a_chain_of_costly_values_the_last_is_stored():
         graphs.call("turned", "mul.Tensor", ["x", "exp"], "s0", "s1"),
         outputs=["turned"],
     )
-    assert [sorted(k.stores) for k in plan(made, store_repeated=True).kernels] == [["exp"], ["turned"]]
+    assert [sorted(k.stores) for k in plan(source_graph, store_repeated=True).kernels] == [["exp"], ["turned"]]
 
 
 def of_rows(*shape):
@@ -113,19 +113,19 @@ def test_what_costs_little_or_is_computed_once_is_not_stored(made):
 
 
 def test_what_depends_on_a_reduction_stays_in_its_kernel():
-    made = graphs.graph(
+    source_graph = graphs.graph(
         graphs.source("x", "s0", "s1"),
         graphs.call("total", "sum.dim_IntList", ["x", graphs.last(), True], "s0", 1),
         graphs.call("log", "log.default", ["total"], "s0", 1),
         graphs.call("shifted", "sub.Tensor", ["x", "log"], "s0", "s1"),
         outputs=["shifted"],
     )
-    assert [sorted(k.stores) for k in plan(made, store_repeated=True).kernels] == [["shifted"]]
+    assert [sorted(k.stores) for k in plan(source_graph, store_repeated=True).kernels] == [["shifted"]]
 
 
 def test_what_is_computed_of_nothing_but_positions_is_stored_as_well():
     """Rotary embeddings as Llama writes them: the cosines of a concatenation of products of positions."""
-    made = graphs.graph(
+    source_graph = graphs.graph(
         graphs.source("x", 8, "s0", "s1"),
         graphs.source("rates", 2048),
         graphs.call("places", "arange.default", [2048], "s0", 1),
@@ -135,14 +135,14 @@ def test_what_is_computed_of_nothing_but_positions_is_stored_as_well():
         graphs.call("turned", "mul.Tensor", ["x", "cos"], 8, "s0", "s1"),
         outputs=["turned"],
     )
-    assert "cos" in repeated(made, {node.name for node in made.nodes}, {"x", "rates"})
+    assert "cos" in repeated(source_graph, {node.name for node in source_graph.nodes}, {"x", "rates"})
 
 
 def test_products_are_left_to_pytorch_between_kernels():
-    made = plan(graphs.matmul_relu())
-    assert [node.name for node in made.externs] == ["mm"]
-    assert [sorted(k.stores) for k in made.kernels] == [["scaled"], ["relu"]]
-    assert [k.rank for k in made.kernels] == [0, 1]
+    kernel_plan = plan(graphs.matmul_relu())
+    assert [node.name for node in kernel_plan.externs] == ["mm"]
+    assert [sorted(k.stores) for k in kernel_plan.kernels] == [["scaled"], ["relu"]]
+    assert [k.rank for k in kernel_plan.kernels] == [0, 1]
 
 
 def test_rows_and_columns_go_apart_and_a_loss_joins_its_rows():
@@ -158,8 +158,8 @@ def test_reshaping_costs_nothing():
 
 
 def test_graph_survives_json():
-    made = graphs.softmax()
-    assert decode(encode(made), Graph) == made
+    source_graph = graphs.softmax()
+    assert decode(encode(source_graph), Graph) == source_graph
 
 
 def test_work_counts_inputs_outputs_and_products():
@@ -181,18 +181,18 @@ expressions = st.recursive(
 
 @given(expressions, st.lists(st.integers(1, 50), min_size=4, max_size=4))
 def test_polynomials_keep_their_value(text, values):
-    known = dict(zip(["s0", "s1", "i0", "i1"], values, strict=True))
-    assert eval(python_poly(poly(text)), {}, known) == eval(text, {}, known)
+    sizes = dict(zip(["s0", "s1", "i0", "i1"], values, strict=True))
+    assert eval(python_poly(poly(text)), {}, sizes) == eval(text, {}, sizes)
 
 
 @given(st.integers(0, 30), st.integers(0, 6), st.integers(1, 7), st.integers(31, 40))
 def test_division_of_mixed_radix_digits(i, j, inner, outer):
     j %= inner
     sizes = {"i0": poly(outer), "i1": poly("s1")}
-    whole, rest = divide(variable("i0") * poly("s1") + variable("i1"), poly("s1"), sizes)
-    known = {"i0": i, "i1": j, "s1": inner}
-    assert (python_poly(whole), python_poly(rest)) == ("i0", "i1")
-    assert eval(python_poly(whole), {}, known) == (i * inner + j) // inner
+    quotient, rest = divide(variable("i0") * poly("s1") + variable("i1"), poly("s1"), sizes)
+    values = {"i0": i, "i1": j, "s1": inner}
+    assert (python_poly(quotient), python_poly(rest)) == ("i0", "i1")
+    assert eval(python_poly(quotient), {}, values) == (i * inner + j) // inner
 
 
 def test_sizes_are_compared_as_polynomials():
@@ -203,8 +203,8 @@ def test_sizes_are_compared_as_polynomials():
 # Tunables and proposals
 
 
-def tunables_of(made):
-    return domains(features_of(made, plan(made)), graphs.HARDWARE)
+def tunables_of(source_graph):
+    return domains(features_of(source_graph, plan(source_graph)), graphs.HARDWARE)
 
 
 def test_only_tunables_that_matter_are_offered():
@@ -221,14 +221,15 @@ def test_every_tunable_has_a_setting_and_every_move_a_tunable():
 
 
 def test_every_value_of_every_tunable_changes_something_or_is_refused():
-    made = graphs.softmax()
-    tunables = tunables_of(made)
-    default = generate(graphs.facts(made), made, settings(complete({}, tunables))).source
+    source_graph = graphs.softmax()
+    tunables = tunables_of(source_graph)
+    default = generate(graphs.facts(source_graph), source_graph, settings(complete({}, tunables))).source
     changed = [
         name
         for name, values in tunables.items()
         if any(
-            generate(graphs.facts(made), made, settings(complete({name: v}, tunables))).source != default
+            generate(graphs.facts(source_graph), source_graph, settings(complete({name: v}, tunables))).source
+            != default
             for v in values
         )
     ]
@@ -249,12 +250,13 @@ def test_less_accurate_functions_are_offered_only_where_the_problem_allows_their
 
 
 def test_functions_of_moderate_arguments_are_a_choice_of_their_own():
-    made = graphs.graph(
+    source_graph = graphs.graph(
         graphs.source("x", "s0", "s1"), graphs.call("sin", "sin.default", ("x",), "s0", "s1"), outputs=["sin"]
     )
-    assert tunables_of(made)["math"] == ("accurate", "fast", "libm", "short")
+    assert tunables_of(source_graph)["math"] == ("accurate", "fast", "libm", "short")
     sources = {
-        m: generate(graphs.facts(made), made, settings({"math": m})).source for m in ("accurate", "fast", "short")
+        m: generate(graphs.facts(source_graph), source_graph, settings({"math": m})).source
+        for m in ("accurate", "fast", "short")
     }
     assert sources["fast"] == sources["accurate"]
     assert "ks_sin_short(" in sources["short"]

@@ -61,9 +61,9 @@ EACH = pytest.mark.parametrize(
 
 
 def _run(script, *arguments, **environment):
-    known = {**os.environ, "PYTHONWARNINGS": "ignore", "TRITON_DEFAULT_FP_FUSION": "1", **environment}
+    variables = {**os.environ, "PYTHONWARNINGS": "ignore", "TRITON_DEFAULT_FP_FUSION": "1", **environment}
     return subprocess.run(
-        [sys.executable, str(script), *arguments], capture_output=True, text=True, env=known, timeout=900
+        [sys.executable, str(script), *arguments], capture_output=True, text=True, env=variables, timeout=900
     )
 
 
@@ -73,18 +73,18 @@ def folder(tmp_path_factory, request):
     for package in ("torch", "triton"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
-    made = tmp_path_factory.mktemp("triton")
+    directory = tmp_path_factory.mktemp("triton")
     here = [item for item in request.session.items if item.path == request.path and hasattr(item, "callspec")]
-    wanted = sorted({*ALWAYS, *(item.callspec.params["name"] for item in here)})
+    names = sorted({*ALWAYS, *(item.callspec.params["name"] for item in here)})
     folders = os.pathsep.join([str(HERE), str(HERE.parent / "support"), os.environ.get("PYTHONPATH", "")])
 
     def part(number):
-        path = made / f"report-{number}.json"
+        path = directory / f"report-{number}.json"
         return path, _run(
             SCRIPT,
             str(path),
             f"{number}/{PARTS}",
-            *wanted,
+            *names,
             TRITON_INTERPRET="1",
             PYTHONPATH=folders,
             OMP_NUM_THREADS="1",
@@ -94,12 +94,14 @@ def folder(tmp_path_factory, request):
     with ThreadPoolExecutor(PARTS) as pool:
         for path, done in pool.map(part, range(PARTS)):
             assert path.exists(), done.stderr[-3000:]
-    return made
+    return directory
 
 
 @pytest.fixture(scope="module")
 def report(folder):
-    return {name: told for path in folder.glob("report-*.json") for name, told in json.loads(path.read_text()).items()}
+    return {
+        name: entry for path in folder.glob("report-*.json") for name, entry in json.loads(path.read_text()).items()
+    }
 
 
 @EACH
@@ -116,7 +118,7 @@ def test_every_launch_is_compiled_ahead_wherever_inputs_lie(report, name):
 
 
 def test_nothing_is_copied_that_lies_as_in_the_reference(report):
-    assert {name for name, found in report.items() if "input 0" in found["copies"]} <= COPIED
+    assert {name for name, entry in report.items() if "input 0" in entry["copies"]} <= COPIED
 
 
 @pytest.mark.parametrize(("name", "kernels"), FUSED.items())
@@ -127,14 +129,14 @@ def test_fuses_into(report, name, kernels):
 def test_launches_are_a_literal_that_names_every_kernel(folder, report):
     for name in report:
         tree = ast.parse((folder / f"{name}.py").read_text())
-        (found,) = [
+        (launches,) = [
             ast.literal_eval(n.value)
             for n in tree.body
             if isinstance(n, ast.Assign) and n.targets[0].id == "TRITON_LAUNCHES"
         ]
-        launched = {launch["kernel"] for launch in found}
+        launched = {launch["kernel"] for launch in launches}
         functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
-        for launch in found:
+        for launch in launches:
             assert set(launch["arguments"]) == {a.arg for a in functions[launch["kernel"]].args.args}
         assert launched <= functions.keys()
 

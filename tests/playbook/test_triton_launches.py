@@ -24,9 +24,9 @@ from kernelswarm.hardware.languages._triton_source import MOST_LAUNCHES
 from kernelswarm.schemas import InputFact, Items, ShapeFacts
 
 
-def kernels_of(made):
+def kernels_of(source_graph):
     settings = gpu_settings({})
-    return triton_library(gpu_plan(made, settings), settings).everything()
+    return triton_library(gpu_plan(source_graph, settings), settings).everything()
 
 
 def shape(name, **tensors):
@@ -50,8 +50,8 @@ def product(*views, left="x", right="w", m="s0", k=64, n=40):
     )
 
 
-def layout(made, name):
-    return layout_of(name, gpu_plan(made, gpu_settings({})))
+def layout(source_graph, name):
+    return layout_of(name, gpu_plan(source_graph, gpu_settings({})))
 
 
 # Layouts
@@ -59,20 +59,20 @@ def layout(made, name):
 
 def test_a_transposed_weight_is_read_in_place():
     turned = call("t", "t.default", ("w",), 40, 64)
-    found = layout(product(turned, left="t", right="x", m=40, n=64), "t")
-    assert (found.base, found.given, found.offset) == ("w", None, ZERO)
-    assert found.strides == (poly(1), poly(40))
+    operand_layout = layout(product(turned, left="t", right="x", m=40, n=64), "t")
+    assert (operand_layout.base, operand_layout.given, operand_layout.offset) == ("w", None, ZERO)
+    assert operand_layout.strides == (poly(1), poly(40))
 
 
 def test_a_part_is_read_in_place_from_its_first_element_on():
     part = call("part", "slice.Tensor", ("w", 1, 3, 13), 64, 10)
-    found = layout(product(part, right="part", n=10), "part")
-    assert (found.base, found.offset) == ("w", poly(3))
-    assert found.strides == (poly(40), poly(1))
+    operand_layout = layout(product(part, right="part", n=10), "part")
+    assert (operand_layout.base, operand_layout.offset) == ("w", poly(3))
+    assert operand_layout.strides == (poly(40), poly(1))
 
 
 def test_dimensions_that_a_view_merges_are_one_stride():
-    made = graph(
+    source_graph = graph(
         source("x", "s0", "s1", 8, 64),
         call("turned", "transpose.int", ("x", 2, 3), "s0", "s1", 64, 8),
         call("merged", "view.default", ("turned", Items(items=())), "s0*s1", 64, 8),
@@ -80,12 +80,12 @@ def test_dimensions_that_a_view_merges_are_one_stride():
         call("bmm", "bmm.default", ("merged", "w"), "s0*s1", 64, 16),
         outputs=["bmm"],
     )
-    found = layout(made, "merged")
-    assert (found.base, found.strides) == ("x", (poly(512), poly(1), poly(64)))
+    operand_layout = layout(source_graph, "merged")
+    assert (operand_layout.base, operand_layout.strides) == ("x", (poly(512), poly(1), poly(64)))
 
 
 def test_what_no_strides_describe_is_copied():
-    made = graph(
+    source_graph = graph(
         source("w", 64, 40),
         source("y", 32, 16),
         call("turned", "t.default", ("w",), 40, 64),
@@ -93,17 +93,19 @@ def test_what_no_strides_describe_is_copied():
         call("mm", "mm.default", ("flat", "y"), 80, 16),
         outputs=["mm"],
     )
-    found = layout(made, "flat")
-    assert (found.base, found.given, found.strides) == ("flat", None, (poly(32), poly(1)))
+    operand_layout = layout(source_graph, "flat")
+    assert (operand_layout.base, operand_layout.given, operand_layout.strides) == ("flat", None, (poly(32), poly(1)))
 
 
 @pytest.mark.parametrize(("strides", "given"), [((1, "s0"), True), ((64, 1), False), ((0, 1), False), ((1, 1), False)])
 def test_an_input_is_asked_to_lie_as_captured_unless_its_elements_share_places(strides, given):
-    made = product()
-    x = structs.replace(made.nodes[0], values=(structs.replace(made.nodes[0].values[0], strides=strides),))
-    found = layout(structs.replace(made, nodes=(x, *made.nodes[1:])), "x")
-    assert found.given == (tuple(map(poly, strides)) if given else None)
-    assert found.strides == (tuple(map(poly, strides)) if given else (poly(64), poly(1)))
+    source_graph = product()
+    x = structs.replace(
+        source_graph.nodes[0], values=(structs.replace(source_graph.nodes[0].values[0], strides=strides),)
+    )
+    operand_layout = layout(structs.replace(source_graph, nodes=(x, *source_graph.nodes[1:])), "x")
+    assert operand_layout.given == (tuple(map(poly, strides)) if given else None)
+    assert operand_layout.strides == (tuple(map(poly, strides)) if given else (poly(64), poly(1)))
 
 
 # The list
@@ -112,31 +114,33 @@ def test_an_input_is_asked_to_lie_as_captured_unless_its_elements_share_places(s
 def test_an_operand_that_begins_between_multiples_of_16_bytes_is_listed_so():
     for start, written in ((3, "*fp32 unaligned"), (4, "*fp32")):
         part = call("part", "slice.Tensor", ("w", 1, start, start + 10), 64, 10)
-        made = product(part, right="part", n=10)
-        (launch,) = ast.literal_eval(launches_literal([Listed(kernels_of(made), made)]).partition("=")[2].strip())
+        source_graph = product(part, right="part", n=10)
+        (launch,) = ast.literal_eval(
+            launches_literal([Listed(kernels_of(source_graph), source_graph)]).partition("=")[2].strip()
+        )
         assert launch["arguments"]["ks_right_ptr"] == written
 
 
 def test_shapes_that_are_compiled_alike_have_one_entry():
-    made = rows()
+    source_graph = rows()
     alike, odd = shape("alike", x=(48, 4096)), shape("odd", x=(7, 4096))
-    assert len(Listed(kernels_of(made), made, [alike]).entries) == 1
-    assert len(Listed(kernels_of(made), made, [alike, odd]).entries) == 2
+    assert len(Listed(kernels_of(source_graph), source_graph, [alike]).entries) == 1
+    assert len(Listed(kernels_of(source_graph), source_graph, [alike, odd]).entries) == 2
 
 
 def test_a_list_has_room_for_whole_shapes_only():
-    made = graph(source("x", "s0", "s1"), call("t", "exp.default", ("x",), "s0", "s1"), outputs=["t"])
+    source_graph = graph(source("x", "s0", "s1"), call("t", "exp.default", ("x",), "s0", "s1"), outputs=["t"])
     shapes = [shape(str(n), x=(n, 2 * n + 1)) for n in range(300, 500)]
-    found = Listed([*kernels_of(made)], made, shapes)
-    assert len(found.entries) <= MOST_LAUNCHES
-    assert {tuple(s.values()) for s in found.sizes} >= {(2048, 4096)}
+    listed = Listed([*kernels_of(source_graph)], source_graph, shapes)
+    assert len(listed.entries) <= MOST_LAUNCHES
+    assert {tuple(s.values()) for s in listed.sizes} >= {(2048, 4096)}
 
 
-def listed_of(made, shapes=(), conditions=()):
+def listed_of(source_graph, shapes=(), conditions=()):
     """The function that a candidate asks."""
     names = {"functools": functools}
     head = "def _cdiv(a, b):\n    return -(-a // b)\n\n\ndef _pow2(n):\n    return 1 << max(0, (n - 1).bit_length())\n"
-    exec(f"{head}{KIND}\n" + Listed(kernels_of(made), made, shapes).functions(conditions), names)
+    exec(f"{head}{KIND}\n" + Listed(kernels_of(source_graph), source_graph, shapes).functions(conditions), names)
     return names["_listed"]
 
 
@@ -156,18 +160,18 @@ def test_conditions_on_the_sizes_are_asked_with_the_list():
 
 
 def test_a_size_that_depends_on_the_data_is_not_compiled_in():
-    made = rows()
-    (kernel,) = kernels_of(made)
+    source_graph = rows()
+    (kernel,) = kernels_of(source_graph)
     loose = settled(kernel, known=())
     assert "do_not_specialize=['s0']" in loose.text
     numbers = dict(loose.launch.numbers)
     assert (numbers["EVEN"], numbers["WIDE"]) == ("False", "True")
-    assert settled(kernel, known=made.symbols) is kernel
+    assert settled(kernel, known=source_graph.symbols) is kernel
 
 
 def test_a_candidate_asks_its_list_before_it_launches():
-    made = graphs.matmul_relu()
-    text = generate_triton(graphs.facts(made), made, gpu_settings({})).source
+    source_graph = graphs.matmul_relu()
+    text = generate_triton(graphs.facts(source_graph), source_graph, gpu_settings({})).source
     assert "_listed(s0, s1, s2)" in text
     assert ".stride() ==" not in text
     assert "x_c = x if x.is_contiguous() and not x.data_ptr() & 15 else _fit(x)" in text

@@ -42,20 +42,20 @@ IN_TF32, IN_FP32 = 5e-3, 4e-6
 RELU = call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30)
 
 
-def plan_of(made, **recipe):
-    return gpu_plan(made, gpu_settings(recipe))
+def plan_of(source_graph, **recipe):
+    return gpu_plan(source_graph, gpu_settings(recipe))
 
 
-def drafts(made, count, error_bound):
+def drafts(source_graph, count, error_bound):
     plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
-    found: list[Proposal] = []
-    facts = structs.replace(graphs.facts(made), error_bound=error_bound)
+    proposals: list[Proposal] = []
+    facts = structs.replace(graphs.facts(source_graph), error_bound=error_bound)
     for _ in range(count):
-        tried = [p.recipe for p in found]
+        tried = [p.recipe for p in proposals]
         answer = Playbook().propose(facts, graphs.HARDWARE, plan, None, tried, language="triton")
         assert isinstance(answer, Proposal)
-        found.append(answer)
-    return found
+        proposals.append(answer)
+    return proposals
 
 
 def test_a_convolution_alone_is_tried_with_a_measured_algorithm_before_a_kernel():
@@ -66,8 +66,8 @@ def test_a_convolution_alone_is_tried_with_a_measured_algorithm_before_a_kernel(
 
 
 def test_where_the_reference_did_without_tf32_its_drafts_do_too():
-    for made in (convolution(outputs=["conv"]), convolution(RELU, outputs=["relu"], bias="b")):
-        for draft in drafts(made, 6, IN_FP32):
+    for source_graph in (convolution(outputs=["conv"]), convolution(RELU, outputs=["relu"], bias="b")):
+        for draft in drafts(source_graph, 6, IN_FP32):
             assert "aten._convolution" not in draft.source, "the measured algorithm may be one in TF32"
             assert draft.recipe.get("precision", "tf32x3") in ("tf32x3", "ieee")
 
@@ -90,8 +90,8 @@ def test_the_bias_of_a_library_convolution_joins_what_follows(tuned, target):
 
 
 def test_a_measured_algorithm_may_run_in_tf32_where_the_reference_may():
-    made = convolution(RELU, outputs=["relu"], bias="b", groups=2)
-    text = generate_triton(graphs.facts(made), made, gpu_settings({"templates": False})).source
+    source_graph = convolution(RELU, outputs=["relu"], bias="b", groups=2)
+    text = generate_triton(graphs.facts(source_graph), source_graph, gpu_settings({"templates": False})).source
     assert "2, True, False, True, torch.backends.cudnn.allow_tf32)" in text
 
 
@@ -113,13 +113,13 @@ def test_a_pool_of_a_pool_is_one_kernel_only_where_it_reads_few_elements(second,
 def test_rows_of_odd_length_are_no_tiles():
     texts = []
     for last in (400, 401):
-        made = graph(
+        source_graph = graph(
             source("x", "s0", 8, last),
             source("b", 8, 1),
             call("add", "add.Tensor", ("x", "b"), "s0", 8, last),
             outputs=["add"],
         )
-        (kernel,) = triton_library(plan_of(made), gpu_settings({})).everything()
+        (kernel,) = triton_library(plan_of(source_graph), gpu_settings({})).everything()
         texts.append(kernel.text)
     assert ["row_mask" in text for text in texts] == [True, False]
 
@@ -147,8 +147,8 @@ def test_indices_have_64_bits_from_two_to_the_31_elements_on(kind):
     library = triton_library(plan_of(LARGE[kind], split=1), gpu_settings({"split": 1}))
     (kernel,) = library.everything()
     wide = dict(kernel.launch.numbers)["WIDE"]
-    found = [evaluate(wide, {"s0": 1 << 16, "s1": columns}) for columns in ((1 << 15) - 1, 1 << 15)]
-    assert found == [False, True]
+    widths = [evaluate(wide, {"s0": 1 << 16, "s1": columns}) for columns in ((1 << 15) - 1, 1 << 15)]
+    assert widths == [False, True]
     assert ("tl.program_id(0).to(tl.int64) if WIDE" in kernel.text) and (
         kind != "columns"
         or re.search(r"cols = \(start \+ tl.arange\(0, \d+\)\[:, None\]\).to\(tl.int64\) if WIDE", kernel.text)
@@ -166,8 +166,8 @@ def test_a_row_behind_a_convolution_is_read_as_it_lies():
     flat = Items(items=(Expr(value="s0"), 4, Expr(value="240*s1")))
     view = call("rows", "view.default", ("conv", flat), "s0", 4, "240*s1")
     total = call("total", "sum.dim_IntList", ("rows", Items(items=(2,))), "s0", 4)
-    made = convolution(view, total, outputs=["total"], bias="b")
-    (kernel,) = triton_library(plan_of(made, templates=False), gpu_settings({"split": 1})).everything()
+    source_graph = convolution(view, total, outputs=["total"], bias="b")
+    (kernel,) = triton_library(plan_of(source_graph, templates=False), gpu_settings({"split": 1})).everything()
     (read,) = [line for line in kernel.text.splitlines() if "conv_products_ptr +" in line]
     assert " + (cols)," in read
 
@@ -176,7 +176,7 @@ def test_a_row_behind_a_convolution_is_read_as_it_lies():
     ("columns", "tile"), [(1 << 19, "[4, 256]"), (1 << 16, "[8, 64]"), (2048, "[16, 32]"), (16, "[32, 16]")]
 )
 def test_columns_are_gone_over_few_elements_at_a_time_and_keep_every_multiprocessor_busy(columns, tile):
-    made = sums(0, (1, columns), 4096, columns)
-    (kernel,) = triton_library(plan_of(made, split=1), gpu_settings({"split": 1})).everything()
+    source_graph = sums(0, (1, columns), 4096, columns)
+    (kernel,) = triton_library(plan_of(source_graph, split=1), gpu_settings({"split": 1})).everything()
     assert f"total_acc = tl.full({tile}" in kernel.text
     assert "eviction_policy" not in kernel.text

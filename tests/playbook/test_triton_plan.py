@@ -54,8 +54,8 @@ def layernorm(dtype="float32"):
 
 
 def convolution(*after, outputs, dtype="float32"):
-    one = Items(items=(1, 1))
-    arguments = ("x", "w", None, one, one, one, False, Items(items=(0, 0)), 1)
+    ones = Items(items=(1, 1))
+    arguments = ("x", "w", None, ones, ones, ones, False, Items(items=(0, 0)), 1)
     return graph(
         source("x", "s0", 64, "s1", 30, dtype=dtype),
         source("w", 32, 64, 3, 3, dtype=dtype),
@@ -71,10 +71,10 @@ def convolution(*after, outputs, dtype="float32"):
 
 def test_a_linear_index_is_taken_apart_by_sizes_that_are_sums():
     sizes = tuple(poly(text) for text in ("s0", "s1 + 2", "s2 + 1"))
-    found = Axis("cols", ("i0", "i1", "i2"), sizes, "").texts(python_poly)
-    known = {"s0": 3, "s1": 2, "s2": 4}
+    index_texts = Axis("cols", ("i0", "i1", "i2"), sizes, "").texts(python_poly)
+    values = {"s0": 3, "s1": 2, "s2": 4}
     for cols in range(3 * 4 * 5):
-        digits = [eval(found[name], {}, {**known, "cols": cols}) for name in ("i0", "i1", "i2")]
+        digits = [eval(index_texts[name], {}, {**values, "cols": cols}) for name in ("i0", "i1", "i2")]
         assert digits == [cols // 20, cols // 5 % 4, cols % 5]
 
 
@@ -163,9 +163,9 @@ def test_reductions_behind_a_product_take_no_wider_tile_than_they_need():
 
 
 def test_split_k_adds_its_parts_up_in_a_second_kernel_that_goes_on_with_them():
-    found = launches(graphs.matmul_relu(), split_k=4)
-    assert list(found) == ["product_mm", "kernel1"]
-    assert found["product_mm"].grid[2] == "4"
+    kernels = launches(graphs.matmul_relu(), split_k=4)
+    assert list(kernels) == ["product_mm", "kernel1"]
+    assert kernels["product_mm"].grid[2] == "4"
     relu = texts(graphs.matmul_relu(), split_k=4)["kernel1"]
     assert relu.count("tl.load(mm_parts_ptr") == 4
     assert "maximum" in relu
@@ -181,13 +181,13 @@ def test_large_fp32_products_are_made_of_halves_that_are_split_beforehand():
             outputs=["mm"],
         )
 
-    found = texts(product(1024, 512, 2048))
-    assert list(found) == ["halves_mm_left", "halves_mm_right", "product_mm"]
+    sources = texts(product(1024, 512, 2048))
+    assert list(sources) == ["halves_mm_left", "halves_mm_right", "product_mm"]
     # Each block's sum begins at zero: matrix units keep few bits of a long one.
-    sums = found["product_mm"].partition("if tl.max")[0]
+    sums = sources["product_mm"].partition("if tl.max")[0]
     assert sums.count("tl.dot") == 3 and "acc = tl.dot" not in sums
-    for other in ({"halves": False}, {"precision": "ieee"}, {"stream_k": True}):
-        assert "halves_mm_left" not in texts(product(1024, 512, 2048), **other)
+    for options in ({"halves": False}, {"precision": "ieee"}, {"stream_k": True}):
+        assert "halves_mm_left" not in texts(product(1024, 512, 2048), **options)
     assert "halves_mm_left" not in texts(product(64, 4096, 4096)), "reading the weights again would cost more"
     assert "halves_mm_left" in texts(product(32768, 64, 32768)), "short sums are worth it where there are many"
     assert "halves_mm_left" not in texts(product(1024, 64, 2048)), "two more launches would cost more"
@@ -215,10 +215,10 @@ def test_a_product_is_split_by_itself_where_few_tiles_have_long_sums():
 
 
 def test_stream_k_finishes_what_was_cut_in_a_second_kernel():
-    found = texts(graphs.matmul_relu(), stream_k=True)
-    assert list(found) == ["kernel1", "kernel1_end"]
-    assert all("maximum" in found[name] for name in ("kernel1", "kernel1_end"))
-    assert "tl.dot" not in found["kernel1_end"]
+    sources = texts(graphs.matmul_relu(), stream_k=True)
+    assert list(sources) == ["kernel1", "kernel1_end"]
+    assert all("maximum" in sources[name] for name in ("kernel1", "kernel1_end"))
+    assert "tl.dot" not in sources["kernel1_end"]
 
 
 def test_what_comes_before_a_product_is_computed_on_its_tiles_where_few_need_it():
@@ -255,9 +255,9 @@ def test_what_follows_a_convolution_is_computed_in_its_kernel():
 
 def test_a_convolution_whose_result_is_returned_stores_it():
     after = (call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30),)
-    found = texts(convolution(*after, outputs=["relu", "conv"]))
-    assert len(found) == 3
-    assert "conv_out" in found["convolution_conv"]
+    sources = texts(convolution(*after, outputs=["relu", "conv"]))
+    assert len(sources) == 3
+    assert "conv_out" in sources["convolution_conv"]
 
 
 @pytest.mark.parametrize(("dtype", "split"), [("float32", True), ("float16", False)])
@@ -305,21 +305,21 @@ def test_drafts_of_an_fp32_convolution_begin_with_pytorchs_and_kernels_around_it
     after = (call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30),)
     writer = WRITERS["triton"]
     for dtype, templates in (("float32", False), ("float16", True)):
-        found = writer.tunables(convolution(*after, outputs=["relu"], dtype=dtype), graphs.HARDWARE)
-        assert found["templates"][0] == templates
+        tunables = writer.tunables(convolution(*after, outputs=["relu"], dtype=dtype), graphs.HARDWARE)
+        assert tunables["templates"][0] == templates
 
 
 def test_drafts_of_an_fp32_convolution_go_on_with_the_playbooks_own():
     after = (call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30),)
-    found = drafts(convolution(*after, outputs=["relu"]), 2)
-    assert [p.recipe["templates"] for p in found] == [False, True]
-    assert found[1].recipe["precision"] == "tf32"
+    proposals = drafts(convolution(*after, outputs=["relu"]), 2)
+    assert [p.recipe["templates"] for p in proposals] == [False, True]
+    assert proposals[1].recipe["precision"] == "tf32"
 
 
 @pytest.mark.parametrize(("groups", "fused"), [(64, True), (32, False)])
 def test_a_convolution_of_every_channel_by_itself_is_elementwise(groups, fused):
-    one = Items(items=(1, 1))
-    arguments = ("x", "w", "b", one, one, one, False, Items(items=(0, 0)), groups)
+    ones = Items(items=(1, 1))
+    arguments = ("x", "w", "b", ones, ones, ones, False, Items(items=(0, 0)), groups)
     made_of = graph(
         source("x", "s0", 64, 30, "s1", dtype="float16"),
         source("w", 64, 1 if fused else 2, 1, "s2", dtype="float16"),
@@ -346,30 +346,30 @@ def drafts(source_graph, count):
     """The first proposals of a session, all different; its reference runs convolutions in TF32."""
     facts = structs.replace(graphs.facts(source_graph), error_bound=5e-3)
     plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
-    found, sources = [], set()
+    proposals, sources = [], set()
     for _ in range(count):
         proposal = Playbook().propose(
             facts,
             graphs.HARDWARE,
             plan,
             None,
-            [p.recipe for p in found],
+            [p.recipe for p in proposals],
             language="triton",
             tried_sources=sources,
         )
         assert isinstance(proposal, Proposal)
         assert sha256(proposal.source) not in sources
         sources.add(sha256(proposal.source))
-        found.append(proposal)
-    return found
+        proposals.append(proposal)
+    return proposals
 
 
 @pytest.mark.parametrize("make", [graphs.softmax, layernorm, graphs.matmul_relu])
 def test_drafts_begin_with_the_default_and_the_starts(make):
     tunables = WRITERS["triton"].tunables(make(), graphs.HARDWARE)
-    found = drafts(make(), 24)
-    for proposal in found:
+    proposals = drafts(make(), 24)
+    for proposal in proposals:
         compile(proposal.source, "candidate", "exec")
     starts = [complete(recipe, tunables) for recipe in GPU_STARTS if recipe.keys() <= tunables.keys()]
-    assert found[0].recipe == complete({}, tunables)
-    assert starts[0] in [p.recipe for p in found[1:3]]
+    assert proposals[0].recipe == complete({}, tunables)
+    assert starts[0] in [p.recipe for p in proposals[1:3]]

@@ -55,7 +55,7 @@ def write(function, inputs, recipe, path):
     """The candidate for an operator captured at the first inputs, with the shapes of all."""
     graph = capture(function, copied(inputs[0]))
     work = Work(read_bytes=1, write_bytes=1, flops=1)
-    shapes = tuple(shape_of(graph, one) for one in inputs)
+    shapes = tuple(shape_of(graph, arguments) for arguments in inputs)
     facts = ProblemFacts(
         signature=(),
         shapes=shapes,

@@ -39,8 +39,8 @@ def cubin_sizes(path):
     sizes = []
     for launch in module.TRITON_LAUNCHES:
         function = getattr(module, launch["kernel"])
-        made = triton.compile(source_of(function, launch["arguments"]), target=target, options=launch["options"])
-        sizes.append(len(made.asm["cubin"]))
+        compiled = triton.compile(source_of(function, launch["arguments"]), target=target, options=launch["options"])
+        sizes.append(len(compiled.asm["cubin"]))
     return sizes
 
 

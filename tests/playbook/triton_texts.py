@@ -5,14 +5,14 @@ from kernelswarm.codegen.triton.source import triton_library
 from kernelswarm.codegen.triton.tunables import gpu_settings
 
 
-def made(source_graph, **recipe):
+def library(source_graph, **recipe):
     settings = gpu_settings(recipe)
     return triton_library(gpu_plan(source_graph, settings), settings)
 
 
 def texts(source_graph, **recipe):
-    return {k.launch.kernel: k.text for k in made(source_graph, **recipe).everything()}
+    return {k.launch.kernel: k.text for k in library(source_graph, **recipe).everything()}
 
 
 def launches(source_graph, **recipe):
-    return {k.launch.kernel: k.launch for k in made(source_graph, **recipe).everything()}
+    return {k.launch.kernel: k.launch for k in library(source_graph, **recipe).everything()}

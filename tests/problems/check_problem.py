@@ -112,12 +112,12 @@ def unused(case: Case, names: list[str]) -> Iterator[str]:
 
 
 def check(path: Path) -> list[str]:
-    found = []
+    complaints = []
     for case in cases(path):
         names = list(inspect.signature(case.reference).parameters)
         for complaint in (*numbers(case), *degenerate(case), *unused(case, names)):
-            found.append(f"{case.name}: {complaint}")
-    return found
+            complaints.append(f"{case.name}: {complaint}")
+    return complaints
 
 
 if __name__ == "__main__":

@@ -160,8 +160,8 @@ def findings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    found: dict[str, list[str]] = json.loads(ran.stdout)
-    return found
+    report: dict[str, list[str]] = json.loads(ran.stdout)
+    return report
 
 
 @named(shipped())

@@ -17,9 +17,9 @@ EVERYTHING = ("events", *NAMES, *VIEWS)
 
 @pytest.fixture
 def told(log: Log) -> list:
-    told = story()
-    log.append(wire(told))
-    return told
+    envelopes = story()
+    log.append(wire(envelopes))
+    return envelopes
 
 
 async def test_every_view_is_what_it_was_when_the_log_ended_there(tmp_path: Path, told: list, log: Log) -> None:
@@ -28,10 +28,10 @@ async def test_every_view_is_what_it_was_when_the_log_ended_there(tmp_path: Path
     for name in EVERYTHING:
         was = await run_sql(tmp_path / "then", f"FROM {name} ORDER BY ALL")
         assert await run_sql(tmp_path, f"FROM {name} ORDER BY ALL", as_of=str(SEQ)) == was, name
-    for asked in questions():
-        values = asked.values({"session": "rmsnorm-a1", "node": "n2"} if asked.name == "ancestors" else {})
-        was = await run_sql(tmp_path / "then", asked.sql, params=values)
-        assert await run_sql(tmp_path, asked.sql, params=values, as_of=str(SEQ)) == was, asked.name
+    for query in questions():
+        values = query.values({"session": "rmsnorm-a1", "node": "n2"} if query.name == "ancestors" else {})
+        was = await run_sql(tmp_path / "then", query.sql, params=values)
+        assert await run_sql(tmp_path, query.sql, params=values, as_of=str(SEQ)) == was, query.name
 
 
 @pytest.mark.parametrize("offset", ["", "+00:00", "Z"])
@@ -113,6 +113,6 @@ async def test_the_next_query_sees_everything_again(tmp_path: Path, told: list) 
 
 
 async def test_a_question_as_of_then(tmp_path: Path, told: list) -> None:
-    asked = question("how_sessions_end")
-    table = await run_sql(tmp_path, asked.sql, params=asked.values({}), as_of=str(SEQ))
+    query = question("how_sessions_end")
+    table = await run_sql(tmp_path, query.sql, params=query.values({}), as_of=str(SEQ))
     assert table.records()[0]["reason"] == "open"

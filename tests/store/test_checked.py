@@ -28,9 +28,9 @@ LAST = FIRST + 2 * (LENGTH - 1)
 MIDDLE = FIRST + LENGTH // 2 * 2
 
 
-def told(close: bool) -> list[Envelope]:
+def interleaved_envelopes(close: bool) -> list[Envelope]:
     mixed = zip_longest(story("rmsnorm-a1", close=close), story("other-b2"))
-    within = [one for one in chain.from_iterable(mixed) if one is not None]
+    within = [envelope for envelope in chain.from_iterable(mixed) if envelope is not None]
     return [*story("before-c3")[:AROUND], *within, *story("after-d4")[:AROUND]]
 
 
@@ -41,7 +41,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
     for close in (True, False):
         logs[close] = log_path(tmp_path_factory.mktemp("written"))
         with Log.open(logs[close]) as log:
-            log.append(wire(told(close)), stream="a")
+            log.append(wire(interleaved_envelopes(close)), stream="a")
         with duckdb.connect(logs[close]) as con:
             con.execute("DROP TRIGGER no_update ON events")
             con.execute("DROP TRIGGER no_delete ON events")
@@ -103,7 +103,7 @@ async def test_the_first_bad_event_is_named(home_with: Callable, statement: str,
 
 
 async def test_a_log_that_lost_its_end_is_seen_by_a_session_that_has_none(home_with: Callable) -> None:
-    gone = len(told(close=False)) - 1
+    gone = len(interleaved_envelopes(close=False)) - 1
     home = home_with(f"DELETE FROM events WHERE seq >= {gone}", close=False)
     with pytest.raises(LogCorrupted, match=f"damaged from event {gone} "):
         await read_recorded(home, "rmsnorm-a1", checked=True)
@@ -125,9 +125,9 @@ async def test_a_forged_event_with_a_hash_of_its_own_is_named_by_the_one_behind_
 def test_sessions_are_read_one_after_the_other_from_one_open_log(home_with: Callable, read_only: bool) -> None:
     with Log.open(log_path(home_with()), read_only=read_only) as log:
         for session, length in (("rmsnorm-a1", LENGTH), ("nosuch", 0), ("before-c3", None), ("rmsnorm-a1", LENGTH)):
-            found = list(checked_in(log, session))
-            assert {envelope.session for _, envelope in found} == ({session} if length != 0 else set())
-            assert length is None or len(found) == length
+            entries = list(checked_in(log, session))
+            assert {envelope.session for _, envelope in entries} == ({session} if length != 0 else set())
+            assert length is None or len(entries) == length
 
 
 async def test_what_is_elsewhere_in_the_log_is_for_verify(home_with: Callable) -> None:
@@ -161,9 +161,9 @@ async def test_pages_come_from_one_log_though_recorders_of_two_share_a_bus(
     (tmp_path / "other").mkdir()
     with Log.open(log_path(tmp_path / "other")) as log:
         log.append(wire(story("rmsnorm-a1")), stream="a")
-    async with asyncio.timeout(LIMIT_S), recording(home, bus) as one, recording(tmp_path / "other", bus) as two:
-        await one.started.wait()
-        await two.started.wait()
+    async with asyncio.timeout(LIMIT_S), recording(home, bus) as first, recording(tmp_path / "other", bus) as second:
+        await first.started.wait()
+        await second.started.wait()
         for _ in range(3):
-            found = await read_recorded(tmp_path / "far", "rmsnorm-a1", bus=bus, checked=True)
-            assert [envelope for _, envelope in found] == [envelope for _, envelope in plain]
+            entries = await read_recorded(tmp_path / "far", "rmsnorm-a1", bus=bus, checked=True)
+            assert [envelope for _, envelope in entries] == [envelope for _, envelope in plain]

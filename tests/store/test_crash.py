@@ -55,17 +55,17 @@ except StoreError as error:
 
 
 async def test_a_writer_that_is_killed_leaves_a_good_log(tmp_path: Path, python: Callable) -> None:
-    told = 0
+    count = 0
     for _ in range(3):
         writer = await python(WRITER, tmp_path)
         for _ in range(7):
-            told = int(await writer.stdout.readline())
+            count = int(await writer.stdout.readline())
         writer.kill()
         await writer.wait()
         with Log.open(log_path(tmp_path), read_only=True) as log:
-            assert len(log) >= told
+            assert len(log) >= count
         with Log.open(log_path(tmp_path)) as log:
-            assert log.verify().check().events == log.last_seq("a") == len(log) >= told
+            assert log.verify().check().events == log.last_seq("a") == len(log) >= count
             assert len(log) % 50 == 0, "a batch is whole or not there"
 
 

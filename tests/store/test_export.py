@@ -102,14 +102,14 @@ async def test_a_session_that_is_still_open_is_not_counted_as_one_that_found_not
 
 @pytest.mark.parametrize("format", ["sft", "dpo", "grpo"])
 async def test_what_was_only_measured_again_is_no_answer(tmp_path: Path, format: str) -> None:
-    told = Story("rmsnorm-f1")
-    told.open()
+    history = Story("rmsnorm-f1")
+    history.open()
     for node, intent in (("n1", Intent.remeasure), ("n2", Intent.draft)):
-        told.plan(node, "", int(node[1]), intent)
-        told.propose(node)
-        told.time(node, 1.0)
+        history.plan(node, "", int(node[1]), intent)
+        history.propose(node)
+        history.time(node, 1.0)
     with Log.open(log_path(tmp_path)) as log:
-        log.append(wire(told.envelopes))
+        log.append(wire(history.envelopes))
 
     manifest, _ = await exported(tmp_path, format)
 
@@ -119,12 +119,12 @@ async def test_what_was_only_measured_again_is_no_answer(tmp_path: Path, format:
 async def test_where_chooses_rows_and_is_only_read(home: Path) -> None:
     manifest, rows = await exported(home, "grpo", where="verdict = 'correct' -- and no more")
     assert all(set(row["verdicts"]) == {"correct"} for row in rows) and manifest.skipped["not selected"] > 0
-    for where, said in (
+    for where, message in (
         ("no_such_column > 1", "no_such_column"),
         ("1); DELETE FROM events; --", "where"),
         ("1) UNION SELECT * FROM read_csv('/etc/passwd') --", "where"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             await write_export(home, "sft", home / "refused", where=where)
     assert not (home / "refused").exists()
 

@@ -20,7 +20,7 @@ ENDLESS = "(SELECT count(*) FROM events a, events b, events c, events d, events 
 def home(tmp_path: Path) -> Path:
     home = tmp_path / "home"
     with Log.open(log_path(home)) as log:
-        log.append(wire([one for number in range(20) for one in story(f"rmsnorm-{number}")]))
+        log.append(wire([envelope for number in range(20) for envelope in story(f"rmsnorm-{number}")]))
     return home
 
 
@@ -62,12 +62,12 @@ async def test_a_stopped_export_leaves_nothing_and_a_killed_one_what_the_next_ta
     try:
         await begun(tmp_path)
         process.send_signal(number)
-        _, said = await within(process.communicate())
+        _, stderr = await within(process.communicate())
     finally:
         if process.returncode is None:
             process.kill()
     killed = number is signal.SIGKILL
-    assert process.returncode == (-number if killed else 130), said
+    assert process.returncode == (-number if killed else 130), stderr
     assert len(inside(tmp_path)) == (2 if killed else 1)
     await write_export(home, "events", tmp_path / "out")
     assert inside(tmp_path) == ["home", "out"]

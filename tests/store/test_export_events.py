@@ -15,9 +15,9 @@ from kernelswarm.store import Log, import_log, log_path, run_sql, sessions, show
 from kernelswarm.store.export import FORMATS
 
 
-def home_with(folder: Path, *told: list) -> Path:
+def home_with(folder: Path, *histories: list) -> Path:
     with Log.open(log_path(folder)) as log:
-        log.append(wire([one for session in told for one in session], log.last_seq() + 1))
+        log.append(wire([envelope for session in histories for envelope in session], log.last_seq() + 1))
     return folder
 
 
@@ -81,10 +81,10 @@ async def test_an_import_makes_a_log_where_there_is_none(there: Path, tmp_path: 
 
 
 async def test_a_session_that_goes_on_elsewhere_is_completed(tmp_path: Path) -> None:
-    told = story("one")
-    here, there = home_with(tmp_path / "a", told[:9]), home_with(tmp_path / "b", told)
-    assert import_log(here, log_path(there)).events == len(told) - 9
-    assert events_of(here) == [encode(one) for one in told]
+    envelopes = story("one")
+    here, there = home_with(tmp_path / "a", envelopes[:9]), home_with(tmp_path / "b", envelopes)
+    assert import_log(here, log_path(there)).events == len(envelopes) - 9
+    assert events_of(here) == [encode(envelope) for envelope in envelopes]
 
 
 @pytest.mark.parametrize("form", ["file", "folder"])
@@ -104,12 +104,12 @@ async def test_a_name_that_is_another_session_here_is_refused_and_can_be_left_ou
 
 
 async def test_an_export_with_secrets_taken_out_is_known_again(tmp_path: Path) -> None:
-    told = [*story("one"), said(StopRequested(reason="see /home/annabel/x"), session="one", cause="c")]
-    home = home_with(tmp_path / "a", told)
+    envelopes = [*story("one"), said(StopRequested(reason="see /home/annabel/x"), session="one", cause="c")]
+    home = home_with(tmp_path / "a", envelopes)
     manifest = await write_export(home, "events", tmp_path / "out")
     assert manifest.redacted_events == 1
     assert import_log(home, tmp_path / "out").events == 0
-    assert import_log(tmp_path / "b", tmp_path / "out").events == len(told)
+    assert import_log(tmp_path / "b", tmp_path / "out").events == len(envelopes)
     assert "annabel" not in str(events_of(tmp_path / "b"))
 
 

@@ -43,25 +43,25 @@ async def test_a_log_is_copied_and_exported_while_it_is_recorded(tmp_path: Path,
     assert manifest.rows == 1 and not log_path(elsewhere).exists()
     with Log.open(tmp_path / "copy.duckdb") as copy, Log.open(log_path(home)) as log:
         assert copy.verify().ok
-        told = await run_sql(home, "SELECT hash FROM events WHERE seq = ?", params=(copied.events,))
-        assert told.rows == ((copied.head,),) and len(copy) == copied.events
+        table = await run_sql(home, "SELECT hash FROM events WHERE seq = ?", params=(copied.events,))
+        assert table.rows == ((copied.head,),) and len(copy) == copied.events
         assert copy.read(limit=20) == log.read(limit=20)
 
 
 async def test_a_tail_hears_what_is_recorded_elsewhere(tmp_path: Path, bus: Bus) -> None:
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
-    told = story("one")
+    envelopes = story("one")
     async with asyncio.timeout(LIMIT_S), recording(home, bus):
-        await wait_recorded(home, bus, await last_of(bus, told[:4]))
+        await wait_recorded(home, bus, await last_of(bus, envelopes[:4]))
         heard = []
         async with aclosing(tail_log(elsewhere, bus=bus, session="one", last=2, follow=True)) as events:
             async for _, envelope in events:
                 heard.append(encode(envelope))
                 if len(heard) == 2:
-                    await bus.publish_many(told[4:])
-                if len(heard) == len(told) - 2:
+                    await bus.publish_many(envelopes[4:])
+                if len(heard) == len(envelopes) - 2:
                     break
-    assert heard == [data for _, data in wire(told)][2:]
+    assert heard == [data for _, data in wire(envelopes)][2:]
 
 
 async def last_of(bus: Bus, envelopes: list) -> int:

@@ -63,25 +63,25 @@ EVERYTHING = "\n".join(SECRETS.values()) + "\nplugh-from-the-environment-7"
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MY_SERVICE_KEY", "plugh-from-the-environment-7")
-    told = Story("planted-s1")
-    told.open(problem=problem(source=f'"""{EVERYTHING}"""\n# SPDX-License-Identifier: MIT\n'))
+    history = Story("planted-s1")
+    history.open(problem=problem(source=f'"""{EVERYTHING}"""\n# SPDX-License-Identifier: MIT\n'))
     for number, ms in ((1, 2.0), (2, 1.0)):
         node = f"n{number}"
-        told.plan(node, "", number, Intent.draft)
-        told.say(candidate(f"# {number}\n'''{EVERYTHING}'''", rationale=EVERYTHING), node=node)
-        told.time(node, ms, summary=EVERYTHING)
-    said = (Diagnostic(severity="error", message=EVERYTHING, line=3),)
-    report = CompileReport(ok=False, language="cpp", compiler="g++", diagnostics=said)
-    told.say(CompilationFailed(report=report), node="n1")
+        history.plan(node, "", number, Intent.draft)
+        history.say(candidate(f"# {number}\n'''{EVERYTHING}'''", rationale=EVERYTHING), node=node)
+        history.time(node, ms, summary=EVERYTHING)
+    diagnostics = (Diagnostic(severity="error", message=EVERYTHING, line=3),)
+    report = CompileReport(ok=False, language="cpp", compiler="g++", diagnostics=diagnostics)
+    history.say(CompilationFailed(report=report), node="n1")
     evidence = Evidence(message=EVERYTHING, expected=EVERYTHING)
     refused = VerifyReport(verdict=Verdict.wrong_numbers, isolation="process", evidence=evidence)
-    told.say(VerificationFailed(report=refused), node="n1")
-    told.plan("n3", "n2", 3, Intent.improve)
-    told.say(called(EVERYTHING, EVERYTHING), node="n3")
-    told.propose("n3")
-    told.time("n3", 0.5)
+    history.say(VerificationFailed(report=refused), node="n1")
+    history.plan("n3", "n2", 3, Intent.improve)
+    history.say(called(EVERYTHING, EVERYTHING), node="n3")
+    history.propose("n3")
+    history.time("n3", 0.5)
     with Log.open(log_path(tmp_path)) as log:
-        log.append(wire(told.envelopes + model_story()))
+        log.append(wire(history.envelopes + model_story()))
     return tmp_path
 
 
@@ -112,14 +112,14 @@ async def test_no_planted_secret_is_exported(home: Path, format: str) -> None:
 
 @pytest.mark.parametrize("format", FORMATS)
 async def test_no_planted_secret_is_in_the_manifest(tmp_path: Path, format: str) -> None:
-    told = Story("planted-s2")
-    told.open(problem=problem(name=f"by-{KEY}", source=f"# SPDX-License-Identifier: {KEY}\n"))
+    history = Story("planted-s2")
+    history.open(problem=problem(name=f"by-{KEY}", source=f"# SPDX-License-Identifier: {KEY}\n"))
     for number, ms in ((1, 2.0), (2, 1.0)):
-        told.plan(f"n{number}", "", number, Intent.draft)
-        told.say(candidate(f"# {number}\n"), node=f"n{number}")
-        told.time(f"n{number}", ms)
+        history.plan(f"n{number}", "", number, Intent.draft)
+        history.say(candidate(f"# {number}\n"), node=f"n{number}")
+        history.time(f"n{number}", ms)
     with Log.open(log_path(tmp_path)) as log:
-        log.append(wire(told.envelopes))
+        log.append(wire(history.envelopes))
     manifest = await write_export(tmp_path, format, tmp_path / "out")
     assert KEY not in everything_in(tmp_path / "out")
     assert [(entry.name, entry.licence) for entry in manifest.problems] == [
@@ -168,9 +168,9 @@ def test_secrets_inside_json_inside_json_leave_valid_json() -> None:
     outer = json.dumps({"body": {"request": inner}}).encode()
     clean, redacted = Scrubber({}, user="", home="/").message(outer)
     assert redacted
-    found = json.loads(json.loads(clean)["body"]["request"])
-    assert [secret for secret in GONE[:-1] if secret in json.dumps(found)] == []
-    assert "/x.py" in found["messages"][0] and "@10.0.0.1:4222" in found["messages"][0]
+    request = json.loads(json.loads(clean)["body"]["request"])
+    assert [secret for secret in GONE[:-1] if secret in json.dumps(request)] == []
+    assert "/x.py" in request["messages"][0] and "@10.0.0.1:4222" in request["messages"][0]
 
 
 def test_what_is_clean_stays_as_it_is_byte_for_byte() -> None:

@@ -10,19 +10,19 @@ from kernelswarm.store.ids import IdIndex, fingerprint
 
 
 def marked(ids: Iterable[str]) -> dict[str, int]:
-    return {one: fingerprint(one) for one in ids}
+    return {name: fingerprint(name) for name in ids}
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_was_added_is_suspected_and_nothing_else(seed: int) -> None:
     draw = random.Random(seed)
     groups = [{f"id{draw.randrange(200)}" for _ in range(draw.randrange(60))} for _ in range(5)]
-    first, later, asked = groups[0], groups[1:4], groups[4]
-    index = IdIndex(np.array([fingerprint(one) for one in first], dtype=np.uint64))
+    first, later, queried = groups[0], groups[1:4], groups[4]
+    index = IdIndex(np.array([fingerprint(name) for name in first], dtype=np.uint64))
     for some in later:
         index.add(map(fingerprint, some))
-    known = first.union(*later)
-    assert index.suspects(marked(asked | known)) == known
+    added = first.union(*later)
+    assert index.suspects(marked(queried | added)) == added
     assert index.suspects({}) == set()
 
 
@@ -39,5 +39,5 @@ def test_merging_loses_nothing(monkeypatch) -> None:
 @pytest.mark.parametrize("name", ["", "a", "0f" * 16, "größer", "\U0001f4a1", "with \0 in it", "x" * 1000])
 def test_duckdb_computes_the_same_fingerprint(name: str) -> None:
     with duckdb.connect() as con:
-        (found,) = con.execute("SELECT md5_number_lower(?)", [name]).fetchone()
-    assert found == fingerprint(name)
+        (number,) = con.execute("SELECT md5_number_lower(?)", [name]).fetchone()
+    assert number == fingerprint(name)

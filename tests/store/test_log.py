@@ -46,8 +46,8 @@ def test_a_new_log_is_empty_and_good(log: Log) -> None:
 
 
 def test_logs_have_identities(tmp_path: Path) -> None:
-    with Log.open(tmp_path / "a" / "log.duckdb") as one, Log.open(tmp_path / "b" / "log.duckdb") as two:
-        assert one.id != two.id
+    with Log.open(tmp_path / "a" / "log.duckdb") as first, Log.open(tmp_path / "b" / "log.duckdb") as second:
+        assert first.id != second.id
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_one_process_opens_it_once(log: Log) -> None:
 def test_another_process_is_named_and_nothing_is_lost(log: Log) -> None:
     log.append(wire(story()))
     code = "import sys; from kernelswarm.store import Log; from pathlib import Path; Log.open(Path(sys.argv[1]))"
-    other = subprocess.run([sys.executable, "-c", code, str(log.path)], capture_output=True, text=True, check=False)
-    assert "LogBusyError" in other.stderr
-    assert "in use by process" in other.stderr
+    completed = subprocess.run([sys.executable, "-c", code, str(log.path)], capture_output=True, text=True, check=False)
+    assert "LogBusyError" in completed.stderr
+    assert "in use by process" in completed.stderr
     assert log.append([(1000, encode(said(StopRequested(reason="user"))))]) == 1
 
 
@@ -179,7 +179,7 @@ def test_a_query_that_closing_stopped_says_so(log: Log) -> None:
 def test_a_million_ids_are_looked_up_without_a_scan(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is new costs no SQL: only suspects are looked up."""
     log.append(wire(story()))
-    asked: list[Callable] = []
+    statements: list[Callable] = []
     plain = log._con
 
     class Spy:
@@ -187,12 +187,12 @@ def test_a_million_ids_are_looked_up_without_a_scan(log: Log, monkeypatch: pytes
             return getattr(plain, name)
 
         def execute(self, sql: str, *rest: object) -> object:
-            asked.append(sql)
+            statements.append(sql)
             return plain.execute(sql, *rest)
 
     monkeypatch.setattr(log, "_con", Spy())
     log.append([(1000, encode(said(StopRequested(reason="user"))))])
-    assert asked and not [sql for sql in asked if "FROM events" in sql]
+    assert statements and not [sql for sql in statements if "FROM events" in sql]
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -29,15 +29,15 @@ def seen(log: Log) -> dict[str, list[Any]]:
     """Everything a user can ask for, by view, and the bytes."""
     with log.cursor() as cursor:
         names = [name for (name,) in cursor.execute(VIEWS).fetchall()]
-        found = {name: sorted(map(repr, cursor.execute(f"SELECT * FROM {name}").fetchall())) for name in names}
-    assert found
-    return {**found, "wire": [encode(envelope) for _, envelope in log.read()]}
+        tables = {name: sorted(map(repr, cursor.execute(f"SELECT * FROM {name}").fetchall())) for name in names}
+    assert tables
+    return {**tables, "wire": [encode(envelope) for _, envelope in log.read()]}
 
 
 @functools.cache
 def clean() -> dict[str, list[Any]]:
     with a_home() as home, Log.open(log_path(home)) as log:
-        log.append([(seq, encode(one)) for seq, one in enumerate(TOLD, 1)], stream="a")
+        log.append([(seq, encode(envelope)) for seq, envelope in enumerate(TOLD, 1)], stream="a")
         return seen(log)
 
 

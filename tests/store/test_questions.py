@@ -20,7 +20,7 @@ from kernelswarm.schemas import (
 )
 from kernelswarm.store import Log, question, questions, run_sql
 
-ALL = {one.name: one for one in questions()}
+ALL = {query.name: query for query in questions()}
 NEEDED = {"ancestors": {"session": "rmsnorm-a1", "node": "n4"}}
 
 
@@ -28,20 +28,20 @@ NEEDED = {"ancestors": {"session": "rmsnorm-a1", "node": "n4"}}
 def ask(tmp_path: Path, log: Log) -> Callable:
     """Writes the events down, then asks a question."""
 
-    async def ask(told: list, name: str, **given: object) -> list[dict]:
-        log.append(wire(told, log.last_seq() + 1))
-        asked = question(name)
-        return (await run_sql(tmp_path, asked.sql, params=asked.values(given))).records()
+    async def ask(envelopes: list, name: str, **given: object) -> list[dict]:
+        log.append(wire(envelopes, log.last_seq() + 1))
+        query = question(name)
+        return (await run_sql(tmp_path, query.sql, params=query.values(given))).records()
 
     return ask
 
 
 def test_there_are_enough_and_each_says_what_it_means() -> None:
     assert len(ALL) >= 20
-    for one in ALL.values():
-        assert one.title.endswith("?") and one.meaning.endswith(".") and one.columns
-        assert all(one.columns.values())
-        assert all(f"${name}" in one.sql for name in one.parameters)
+    for query in ALL.values():
+        assert query.title.endswith("?") and query.meaning.endswith(".") and query.columns
+        assert all(query.columns.values())
+        assert all(f"${name}" in query.sql for name in query.parameters)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -51,15 +51,15 @@ async def test_every_question_answers_with_the_columns_it_promises(
 ) -> None:
     for number in range(sessions):
         log.append(wire(story("rmsnorm-a1" if number else "b2", close=bool(number)), log.last_seq() + 1))
-    asked = ALL[name]
-    table = await run_sql(tmp_path, asked.sql, params=asked.values(NEEDED.get(name, {})))
-    assert table.columns == tuple(asked.columns)
+    query = ALL[name]
+    table = await run_sql(tmp_path, query.sql, params=query.values(NEEDED.get(name, {})))
+    assert table.columns == tuple(query.columns)
 
 
-def child(told: Story, node: str, parent: str, speedup: float, action: AdviceAction, **changes: object) -> None:
+def child(history: Story, node: str, parent: str, speedup: float, action: AdviceAction, **changes: object) -> None:
     advice = (Advice(action=action, reason="test"),)
-    number = len(told.envelopes)
-    told.say(
+    number = len(history.envelopes)
+    history.say(
         NodePlanned(
             parent=parent,
             intent=Intent.improve if parent else Intent.draft,
@@ -69,19 +69,19 @@ def child(told: Story, node: str, parent: str, speedup: float, action: AdviceAct
         ),
         node=node,
     )
-    told.say(candidate(f"# {node}", **changes), node=node, agent="synthesizer")
-    told.say(diagnosed(speedup), node=node, agent="analyst")
+    history.say(candidate(f"# {node}", **changes), node=node, agent="synthesizer")
+    history.say(diagnosed(speedup), node=node, agent="analyst")
 
 
 def family() -> Story:
     """A draft of 1.0, from it 2.0 (vectorize) and 0.5 (simplify), from the first 3.0 (vectorize)."""
-    told = Story("family")
-    told.say(opened(), agent="user")
-    child(told, "n1", "", 1.0, AdviceAction.simplify, skills=("s1",))
-    child(told, "n2", "n1", 2.0, AdviceAction.vectorize, recipe={"threads": 2})
-    child(told, "n3", "n1", 0.5, AdviceAction.simplify, recipe={"threads": 1})
-    child(told, "n4", "n2", 3.0, AdviceAction.vectorize, recipe={"threads": 2})
-    return told
+    history = Story("family")
+    history.say(opened(), agent="user")
+    child(history, "n1", "", 1.0, AdviceAction.simplify, skills=("s1",))
+    child(history, "n2", "n1", 2.0, AdviceAction.vectorize, recipe={"threads": 2})
+    child(history, "n3", "n1", 0.5, AdviceAction.simplify, recipe={"threads": 1})
+    child(history, "n4", "n2", 3.0, AdviceAction.vectorize, recipe={"threads": 2})
+    return history
 
 
 async def test_gains_by_diagnosis(ask: Callable) -> None:
@@ -116,14 +116,14 @@ async def test_skills_that_helped(ask: Callable) -> None:
 
 
 async def test_cost_per_win(ask: Callable) -> None:
-    told = story("won")
+    won = story("won")
     lost = Story("lost")
     lost.say(opened(model="m-1"), agent="user")
     call = ModelCalled(backend="anthropic", model="m-1", request="{}", completion="", stop_reason="end_turn",
                        input_tokens=1_000_000, output_tokens=0, cache_read_tokens=1_000_000)  # fmt: skip
     lost.say(call, agent="synthesizer", node="n1")
     lost.say(SessionClosed(reason="budget"))
-    (row,) = await ask(told + lost.envelopes, "cost_per_win", input_price=10, output_price=1_000_000)
+    (row,) = await ask(won + lost.envelopes, "cost_per_win", input_price=10, output_price=1_000_000)
     cost = (100 * 10 + 20 * 1_000_000) / 1e6 + 1.1 * 10
     assert row == dict(model="m-1", sessions=2, wins=1, calls=2, input_tokens=2_000_100, output_tokens=20,
                        cost=pytest.approx(cost), cost_per_win=pytest.approx(cost))  # fmt: skip

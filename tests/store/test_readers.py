@@ -11,14 +11,14 @@ from kernelswarm.store import Log, node, sessions, show, skills
 
 @pytest.fixture
 def home(tmp_path: Path, log: Log) -> Path:
-    told = story("one") + story("two", close=False)
-    log.append(wire(told))
+    envelopes = story("one") + story("two", close=False)
+    log.append(wire(envelopes))
     return tmp_path
 
 
 async def test_sessions_newest_first(home: Path) -> None:
-    found = await sessions(home)
-    assert sorted((row.session, row.status, row.speedup) for row in found) == [
+    rows = await sessions(home)
+    assert sorted((row.session, row.status, row.speedup) for row in rows) == [
         ("one", "closed", 3.2),
         ("two", "open", 3.2),
     ]

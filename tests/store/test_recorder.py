@@ -61,29 +61,31 @@ async def recorded(home: Path, bus: Bus, seq: int) -> list[str]:
         await recorder.recorded(seq)
     with Log.open(log_path(home)) as log:
         log.verify().check()
-        return [one.id for _, one in log.read(limit=100_000)]
+        return [envelope.id for _, envelope in log.read(limit=100_000)]
 
 
 async def test_what_is_said_is_written_in_stream_order(tmp_path: Path, bus: Bus) -> None:
-    told = story("one") + story("two")
-    last = (await bus.publish_many(told))[-1]
-    assert await recorded(tmp_path, bus, last) == [one.id for _, one in await bus.history(None)]
+    envelopes = story("one") + story("two")
+    last = (await bus.publish_many(envelopes))[-1]
+    assert await recorded(tmp_path, bus, last) == [envelope.id for _, envelope in await bus.history(None)]
     with Log.open(log_path(tmp_path)) as log:
-        assert [encode(one) for _, one in log.read()] == [encode(one) for _, one in await bus.history(None)]
+        assert [encode(envelope) for _, envelope in log.read()] == [
+            encode(envelope) for _, envelope in await bus.history(None)
+        ]
 
 
 async def test_every_pool_and_more_than_a_batch(tmp_path: Path, bus: Bus) -> None:
-    told = some(BATCH + 50)
-    last = max(await bus.publish_many(told))
-    assert set(await recorded(tmp_path, bus, last)) == {one.id for one in told}
+    envelopes = some(BATCH + 50)
+    last = max(await bus.publish_many(envelopes))
+    assert set(await recorded(tmp_path, bus, last)) == {envelope.id for envelope in envelopes}
 
 
 async def test_it_goes_on_where_it_stopped(tmp_path: Path, bus: Bus) -> None:
-    told = some(30)
+    envelopes = some(30)
     for start in (0, 10, 20):
-        last = max(await bus.publish_many(told[start : start + 10]))
+        last = max(await bus.publish_many(envelopes[start : start + 10]))
         await recorded(tmp_path, bus, last)
-    assert await recorded(tmp_path, bus, last) == [one.id for _, one in await bus.history(None)]
+    assert await recorded(tmp_path, bus, last) == [envelope.id for _, envelope in await bus.history(None)]
 
 
 async def test_a_log_that_was_lost_is_written_again(tmp_path: Path, bus: Bus) -> None:
@@ -98,20 +100,20 @@ async def test_a_log_put_back_from_an_old_copy_is_completed(tmp_path: Path, bus:
     await recorded(tmp_path, bus, last)
     shutil.copy(log_path(tmp_path), tmp_path / "copy")
     last = max(await bus.publish_many(some(10)))
-    whole = await recorded(tmp_path, bus, last)
+    ids = await recorded(tmp_path, bus, last)
     shutil.copy(tmp_path / "copy", log_path(tmp_path))
-    assert await recorded(tmp_path, bus, last) == whole
+    assert await recorded(tmp_path, bus, last) == ids
 
 
 async def test_a_stream_that_was_made_anew_brings_only_what_is_new(tmp_path: Path, bus: Bus, url: str) -> None:
-    told = some(10)
-    await recorded(tmp_path, bus, max(await bus.publish_many(told)))
+    envelopes = some(10)
+    await recorded(tmp_path, bus, max(await bus.publish_many(envelopes)))
     await bus._link.js.delete_stream("EVENTS")
     async with await Bus.connect(url, name="again") as again:
-        told += some(3)
-        last = max(await again.publish_many(told[5:]))
+        envelopes += some(3)
+        last = max(await again.publish_many(envelopes[5:]))
         assert last == 8
-        assert set(await recorded(tmp_path, again, last)) == {one.id for one in told}
+        assert set(await recorded(tmp_path, again, last)) == {envelope.id for envelope in envelopes}
 
 
 async def test_a_stream_that_is_deleted_ends_it(tmp_path: Path, bus: Bus) -> None:
@@ -219,8 +221,8 @@ async def test_another_process_asks_the_recorder(tmp_path: Path, bus: Bus, url: 
 
 
 async def test_a_home_without_a_log_asks_whoever_records(tmp_path: Path, bus: Bus, url: str, python: Callable) -> None:
-    other = await python(OTHER, tmp_path / "far", url, "record")
-    await other.stdout.readline()
+    process = await python(OTHER, tmp_path / "far", url, "record")
+    await process.stdout.readline()
     await wait_recorded(tmp_path / "far", bus, max(await bus.publish_many(some(3))))
     here = tmp_path / "here"
     assert (await run_sql(here, "SELECT count(*) FROM events", bus=bus)).rows == ((3,),)
@@ -238,20 +240,20 @@ async def test_a_recorder_that_is_killed_while_it_is_asked_is_not_waited_for(
     far, looked = tmp_path / "far", asyncio.Event()
     is_there = query._is_there
 
-    async def look(*asked: Any) -> bool:
+    async def look(*arguments: Any) -> bool:
         looked.set()
-        return await is_there(*asked)
+        return await is_there(*arguments)
 
     monkeypatch.setattr(query, "_is_there", look)
     monkeypatch.setattr(query, "_LOOK_SECONDS", 0.2)
-    other = await python(OTHER, far, url, "record")
-    await other.stdout.readline()
+    process = await python(OTHER, far, url, "record")
+    await process.stdout.readline()
     await wait_recorded(far, bus, max(await bus.publish_many(some(3))))
-    other.send_signal(signal.SIGSTOP)
-    asked = asyncio.create_task(run_sql(far, "SELECT count(*) FROM events", bus=bus, timeout=LIMIT_S))
+    process.send_signal(signal.SIGSTOP)
+    answer = asyncio.create_task(run_sql(far, "SELECT count(*) FROM events", bus=bus, timeout=LIMIT_S))
     await within(looked.wait())
-    other.kill()
-    assert (await within(asked)).rows == ((3,),)
+    process.kill()
+    assert (await within(answer)).rows == ((3,),)
     with Log.open(log_path(far), read_only=True) as log:
         assert log.verify().check().events == 3
 
@@ -262,19 +264,19 @@ async def test_one_records_and_the_next_takes_over(
 ) -> None:
     first = await python(OTHER, tmp_path, url, "record")
     await first.stdout.readline()
-    told = some(4)
-    await wait_recorded(tmp_path, bus, max(await bus.publish_many(told)))
+    envelopes = some(4)
+    await wait_recorded(tmp_path, bus, max(await bus.publish_many(envelopes)))
     async with asyncio.timeout(LIMIT_S), recording(tmp_path, bus) as second:
-        last = await bus.publish((told := told + some(1))[-1])
+        last = await bus.publish((envelopes := envelopes + some(1))[-1])
         await wait_recorded(tmp_path, bus, last)
         assert not second.started.is_set(), "the other one has the log"
         if end == "killed":
             first.kill()
         first.stdin.close()
         await second.started.wait()
-        last = await bus.publish((told := told + some(1))[-1])
+        last = await bus.publish((envelopes := envelopes + some(1))[-1])
         await second.recorded(last)
-    assert set(await recorded(tmp_path, bus, last)) == {one.id for one in told}
+    assert set(await recorded(tmp_path, bus, last)) == {envelope.id for envelope in envelopes}
 
 
 async def test_a_reader_in_the_way_is_waited_for(tmp_path: Path, bus: Bus, python: Callable) -> None:

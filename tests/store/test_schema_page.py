@@ -19,8 +19,8 @@ def test_the_page_is_up_to_date() -> None:
 @pytest.mark.parametrize("view", VIEWS)
 async def test_every_column_is_described_in_the_file_and_in_the_database(tmp_path: Path, log: Log, view: str) -> None:
     sql = "SELECT column_name, comment FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index"
-    found = await run_sql(tmp_path, sql, params=(view,))
-    assert dict(found.rows) == columns(view)
-    assert [row[0] for row in found.rows] == list(columns(view))
-    said = await run_sql(tmp_path, "SELECT comment FROM duckdb_views() WHERE view_name = ?", params=(view,))
-    assert said.rows == ((meaning(view),),) and meaning(view).startswith("One row per")
+    column_comments = await run_sql(tmp_path, sql, params=(view,))
+    assert dict(column_comments.rows) == columns(view)
+    assert [row[0] for row in column_comments.rows] == list(columns(view))
+    view_comments = await run_sql(tmp_path, "SELECT comment FROM duckdb_views() WHERE view_name = ?", params=(view,))
+    assert view_comments.rows == ((meaning(view),),) and meaning(view).startswith("One row per")

@@ -104,10 +104,10 @@ def content(home: Path) -> list[Any]:
     tables = ("events", "meta", "streams", "guard", "duckdb_settings()")
     named = "SELECT table_name FROM information_schema.tables ORDER BY 1"
     with log.cursor() as cursor:
-        found = [cursor.execute(sql).fetchall() for sql in (named, *(f"FROM {table}" for table in tables))]
+        results = [cursor.execute(sql).fetchall() for sql in (named, *(f"FROM {table}" for table in tables))]
     if here is None:
         log.close()
-    return found
+    return results
 
 
 @pytest.mark.parametrize("sql", HOSTILE)
@@ -209,8 +209,8 @@ async def test_times_with_a_zone_and_long_intervals_are_spelled_out_under_their_
     assert table.columns[0] == 'a "time' and table.columns[2:4] == ("i", "i")
     assert [row[2:] for row in table.rows] == [(i, "; é", "100000000 years") for i in (2, 1, 0)]
     with duckdb.connect() as con:
-        asked = "SELECT epoch(?::TIMESTAMPTZ)"
-        assert [con.execute(asked, [row[0]]).fetchone() for row in table.rows] == [(2.0,), (1.0,), (0.0,)]
+        statement = "SELECT epoch(?::TIMESTAMPTZ)"
+        assert [con.execute(statement, [row[0]]).fetchone() for row in table.rows] == [(2.0,), (1.0,), (0.0,)]
 
 
 async def test_no_log_is_said(tmp_path: Path) -> None:

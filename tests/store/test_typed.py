@@ -23,19 +23,19 @@ def rows(path: Path, name: str) -> list[tuple]:
 
 @pytest.fixture
 def path(tmp_path: Path, log: Log) -> Path:
-    told = wire(story())
-    for start in range(0, len(told), 5):
-        log.append(told[start : start + 5])
+    messages = wire(story())
+    for start in range(0, len(messages), 5):
+        log.append(messages[start : start + 5])
     log.close()
     return log_path(tmp_path)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_batch_by_batch_they_hold_what_the_events_say(path: Path, name: str) -> None:
-    kept = rows(path, name)
-    assert kept
+    table_rows = rows(path, name)
+    assert table_rows
     with Log.open(path, read_only=True) as log, log.cursor() as cursor:
-        assert cursor.execute(f"FROM ({SQL[name]}) ORDER BY ALL").fetchall() == kept
+        assert cursor.execute(f"FROM ({SQL[name]}) ORDER BY ALL").fetchall() == table_rows
 
 
 def test_they_are_made_anew_where_a_log_lacks_them(path: Path) -> None:
@@ -72,6 +72,6 @@ def test_a_table_that_was_tampered_with_is_found(path: Path, statement: str) -> 
         (seq,) = log.cursor().execute("SELECT min(seq) FROM diagnosed_events WHERE node = 'n2'").fetchone()
     edit(path, statement)
     with Log.open(path) as log:
-        found = log.verify()
-    assert not found.ok
-    assert (found.bad_seq, "diagnosed_events" in found.reason) == (seq, True)
+        result = log.verify()
+    assert not result.ok
+    assert (result.bad_seq, "diagnosed_events" in result.reason) == (seq, True)

@@ -28,8 +28,8 @@ COLUMNS = ["id", "session", "pool", "node", "tag", "agent", "worker", "cause"]
 @pytest.mark.parametrize("column", COLUMNS)
 def test_a_changed_column(log: Log, column: str) -> None:
     with tampered(log, f"UPDATE events SET {column} = 'other' WHERE seq = 5") as log:
-        found = log.verify()
-    assert (found.ok, found.bad_seq, found.events) == (False, 5, 4)
+        result = log.verify()
+    assert (result.ok, result.bad_seq, result.events) == (False, 5, 4)
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def test_a_changed_column(log: Log, column: str) -> None:
 )
 def test_a_changed_history(log: Log, statement: str, seq: int, reason: str) -> None:
     with tampered(log, statement) as log:
-        found = log.verify()
-    assert (found.ok, found.bad_seq) == (False, seq)
-    assert reason in found.reason
+        result = log.verify()
+    assert (result.ok, result.bad_seq) == (False, seq)
+    assert reason in result.reason
     with pytest.raises(LogCorrupted, match=f"damaged from event {seq} "):
-        found.check()
+        result.check()
 
 
 def test_a_column_that_disagrees_is_seen_though_the_chain_was_recomputed(log: Log) -> None:
@@ -72,15 +72,15 @@ def test_a_column_that_disagrees_is_seen_though_the_chain_was_recomputed(log: Lo
         con.executemany(f"INSERT INTO events VALUES ({', '.join('?' * 14)})", forged)
         con.execute("UPDATE meta SET value = ? WHERE key = 'head'", [previous])
     with Log.open(log.path) as log:
-        found = log.verify()
-    assert (found.ok, found.bad_seq) == (False, 7)
-    assert "column tag is 'node.diagnosed.v1', its bytes say" in found.reason
+        result = log.verify()
+    assert (result.ok, result.bad_seq) == (False, 7)
+    assert "column tag is 'node.diagnosed.v1', its bytes say" in result.reason
 
 
 def test_the_head_commits_to_everything_before_it(tmp_path: Path) -> None:
-    def head(name: str, told: list) -> str:
+    def head(name: str, envelopes: list) -> str:
         with Log.open(tmp_path / name / "log.duckdb") as log:
-            log.append(wire(told))
+            log.append(wire(envelopes))
             return log.head
 
     assert head("a", story("one")) == head("b", story("one"))

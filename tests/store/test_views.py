@@ -20,8 +20,8 @@ from kernelswarm.store.views import VIEWS
 def ask(tmp_path: Path, log: Log) -> Callable:
     """Writes the events down, then asks."""
 
-    async def ask(told: list, sql: str) -> list[dict]:
-        log.append(wire(told, log.last_seq() + 1))
+    async def ask(envelopes: list, sql: str) -> list[dict]:
+        log.append(wire(envelopes, log.last_seq() + 1))
         return (await run_sql(tmp_path, sql)).records()
 
     return ask
@@ -39,8 +39,8 @@ async def test_sessions_closed(ask: Callable) -> None:
 
 
 async def test_sessions_open_have_what_is_known_so_far(ask: Callable) -> None:
-    told = story(close=False)
-    (row,) = await ask(told[:13], "FROM sessions")
+    envelopes = story(close=False)
+    (row,) = await ask(envelopes[:13], "FROM sessions")
     assert (row["status"], row["reason"], row["win"], row["candidates"], row["correct"]) == ("open", None, False, 2, 1)
     assert (row["best"], row["speedup"], row["against"], row["wins"]) == ("n1", 2.0, "eager", 1)
     assert row["seconds"] == pytest.approx(12)
@@ -162,10 +162,10 @@ async def test_lineage_of_a_fork_goes_on_in_the_session_it_came_from(ask: Callab
 
 
 async def test_lineage_ends_though_somebody_planned_a_circle(ask: Callable) -> None:
-    told = Story()
-    told.plan("a", "b", 1, Intent.improve)
-    told.plan("b", "a", 2, Intent.improve)
-    assert await ask(told.envelopes, "SELECT max(depth) AS deepest FROM lineage") == [{"deepest": 10000}]
+    history = Story()
+    history.plan("a", "b", 1, Intent.improve)
+    history.plan("b", "a", 2, Intent.improve)
+    assert await ask(history.envelopes, "SELECT max(depth) AS deepest FROM lineage") == [{"deepest": 10000}]
 
 
 async def test_skills(ask: Callable) -> None:
@@ -202,20 +202,20 @@ async def test_every_view_is_described_and_has_a_time(tmp_path: Path, log: Log, 
 
 def timed_twice() -> list:
     """One node, whose confirmation was timed in ordinary processes as well."""
-    told = Story()
-    told.open(against="compile")
-    told.plan("n1", "", 1, Intent.draft)
-    told.propose("n1")
-    told.compile("n1")
-    told.time("n1", 1.0)
+    history = Story()
+    history.open(against="compile")
+    history.plan("n1", "", 1, Intent.draft)
+    history.propose("n1")
+    history.compile("n1")
+    history.time("n1", 1.0)
     ordinary = against_all(1.0, eager=1.5, compile=1.25)
     judged = msgspec.structs.replace(profile(1.0), ordinary=ordinary)
-    told.say(CandidateProfiled(report=judged, confirmation=True), node="n1", agent="profiler")
+    history.say(CandidateProfiled(report=judged, confirmation=True), node="n1", agent="profiler")
     interval = ordinary.speedup["compile"]
-    told.say(diagnosed(2.0, ordinary=interval, ordinary_against="compile", confirmation=True), node="n1")
+    history.say(diagnosed(2.0, ordinary=interval, ordinary_against="compile", confirmation=True), node="n1")
     closed = SessionClosed(reason="budget", best="n1", win=True, speedup=interval, against="compile")
-    told.say(msgspec.structs.replace(closed, judged=interval_of(2.0), judged_against="compile"))
-    return told.envelopes
+    history.say(msgspec.structs.replace(closed, judged=interval_of(2.0), judged_against="compile"))
+    return history.envelopes
 
 
 async def test_nodes_timed_in_ordinary_processes(ask: Callable) -> None:
@@ -227,21 +227,21 @@ async def test_nodes_timed_in_ordinary_processes(ask: Callable) -> None:
 
 def timed_on_accelerator(measure: str) -> list:
     """One node of an accelerator, whose confirmation was timed as a call as well."""
-    told = Story()
-    told.open(pool=given_pool(platform="nvidia"), measure=measure)
-    told.plan("n1", "", 1, Intent.draft)
-    told.propose("n1")
-    told.time("n1", 1.0)
+    history = Story()
+    history.open(pool=given_pool(platform="nvidia"), measure=measure)
+    history.plan("n1", "", 1, Intent.draft)
+    history.propose("n1")
+    history.time("n1", 1.0)
     call = against_all(1.0, eager=1.5, compile=1.25)
     report = msgspec.structs.replace(profile(1.0), ordinary=call)
-    told.say(CandidateProfiled(report=report, confirmation=True), node="n1", agent="profiler")
+    history.say(CandidateProfiled(report=report, confirmation=True), node="n1", agent="profiler")
     ratio = call.speedup["compile"]
-    told.say(diagnosed(2.0, ordinary=ratio, ordinary_against="compile", confirmation=True), node="n1")
+    history.say(diagnosed(2.0, ordinary=ratio, ordinary_against="compile", confirmation=True), node="n1")
     closed = SessionClosed(reason="budget", best="n1", speedup=interval_of(2.0), against="compile", call=ratio)
     if measure == "call":
         closed = msgspec.structs.replace(closed, speedup=ratio, judged=interval_of(2.0))
-    told.say(closed)
-    return told.envelopes
+    history.say(closed)
+    return history.envelopes
 
 
 @pytest.mark.parametrize(("measure", "speedup", "over_eager"), [("device", 2.0, 2.0), ("call", 1.25, 1.5)])

@@ -321,14 +321,14 @@ JUDGED = (brief.__file__,)
 class Judge:
     """The command line, with a home of its own."""
 
-    def __init__(self, home: Path, wanted: Mapping[str, Iterable[str]] | None = None) -> None:
-        """``wanted``: names of the kernels to judge, by suite; by default all."""
+    def __init__(self, home: Path, kernels: Mapping[str, Iterable[str]] | None = None) -> None:
+        """``kernels``: names of the kernels to judge, by suite; by default all."""
         self._home = home
-        self._wanted = wanted
+        self._kernels = kernels
         (home / "pools").mkdir()
         for name, text in POOLS.items():
             (home / "pools" / f"{name}.toml").write_text(text)
-        self.told = cache(self._told)
+        self.told = cache(self._verdicts)
 
     def evaluate(
         self, problem: Path, *candidates: Path, pool: str = "cpu", program: tuple[str, ...] = WHOLE
@@ -344,21 +344,21 @@ class Judge:
             check=False,
         )
 
-    def _told(self, suite: str) -> list[dict[str, Any]]:
+    def _verdicts(self, suite: str) -> list[dict[str, Any]]:
         """What was said of each kernel of a suite, in its order."""
-        asked, order = SUITES[suite], self.order(suite)
-        done = self.evaluate(asked.problem, *map(asked.path, order), pool=asked.pool, program=JUDGED)
-        told = [json.loads(line) for line in done.stdout.splitlines()]
-        assert [Path(one["candidate"]).stem for one in told] == order, done.stderr
-        assert done.returncode == int(not all(verdict["correct"] for verdict in told)), done.stderr
-        return told
+        spec, order = SUITES[suite], self.order(suite)
+        done = self.evaluate(spec.problem, *map(spec.path, order), pool=spec.pool, program=JUDGED)
+        verdicts = [json.loads(line) for line in done.stdout.splitlines()]
+        assert [Path(verdict["candidate"]).stem for verdict in verdicts] == order, done.stderr
+        assert done.returncode == int(not all(verdict["correct"] for verdict in verdicts)), done.stderr
+        return verdicts
 
     def order(self, suite: str) -> list[str]:
         """Names of the kernels of a suite that are judged, in this order."""
-        asked = SUITES[suite]
-        wanted = asked.order if self._wanted is None else {*asked.always, *self._wanted.get(suite, ())}
-        return [name for name in asked.order if name in wanted]
+        spec = SUITES[suite]
+        chosen = spec.order if self._kernels is None else {*spec.always, *self._kernels.get(suite, ())}
+        return [name for name in spec.order if name in chosen]
 
     def of(self, suite: str, kernel: str) -> list[dict[str, Any]]:
         """What was said of a kernel, each time that it was judged."""
-        return [one for one, name in zip(self.told(suite), self.order(suite), strict=True) if name == kernel]
+        return [verdict for verdict, name in zip(self.told(suite), self.order(suite), strict=True) if name == kernel]

@@ -8,11 +8,11 @@ def module(body: str, inputs: str, arguments: str = "[]") -> str:
     return f"{_HEAD}{body}\ndef get_inputs():\n    return {inputs}\ndef get_init_inputs():\n    return {arguments}\n"
 
 
-def holding(made: str, inputs: str, call: str = "self.inner(x)", more: str = "") -> str:
-    """A module that holds ``made``."""
+def holding(layer: str, inputs: str, call: str = "self.inner(x)", more: str = "") -> str:
+    """A module that holds ``layer``."""
     names = "x" + (", y" if "y" in call.split("(", 1)[-1].split(",")[-1:] else "")
     return module(
-        f"class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.inner = {made}\n"
+        f"class Model(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.inner = {layer}\n"
         f"        {more or 'pass'}\n    def forward(self, {names}):\n        return {call}\n",
         inputs,
     )

@@ -21,23 +21,23 @@ def names() -> list[str]:
 def read(name: str) -> dict[str, list[Envelope]]:
     """Envelopes by session, in the order in which they were recorded."""
     text = zstandard.decompress((FOLDER / f"{name}{SUFFIX}").read_bytes())
-    found: dict[str, list[Envelope]] = {}
+    sessions: dict[str, list[Envelope]] = {}
     for line in text.splitlines():
         envelope = decode_envelope(line)
-        found.setdefault(envelope.session, []).append(envelope)
-    return found
+        sessions.setdefault(envelope.session, []).append(envelope)
+    return sessions
 
 
 def into_log(home: Path, envelopes: Iterable[Envelope]) -> None:
     """As a recorder would have written them."""
     with Log.open(log_path(home)) as log:
         start = log.last_seq("history")
-        log.append([(seq, encode(one)) for seq, one in enumerate(envelopes, start + 1)], stream="history")
+        log.append([(seq, encode(envelope)) for seq, envelope in enumerate(envelopes, start + 1)], stream="history")
 
 
 def write(path: Path, envelopes: Iterable[Envelope]) -> None:
     """Write a history, without the name and the paths of the machine that it was recorded on."""
-    lines = b"".join(encode(one) + b"\n" for one in envelopes)
+    lines = b"".join(encode(envelope) + b"\n" for envelope in envelopes)
     lines = re.sub(rb'"worker":"[^".]+\.', b'"worker":"host.', lines)
     lines = lines.replace(str(Path(kernelswarm.__file__).parent).encode(), b"/kernelswarm")
     path.write_bytes(zstandard.compress(lines, 19))

@@ -89,12 +89,12 @@ def _reduce_in_halves(operation, tensors):
         combined = operation.combine_fn.fn(*map(operation.to_tensor, sides, types))
         combined = combined if isinstance(combined, tuple) else (combined,)
         parts = [tensor.handle.data for tensor in combined]
-    whole = operation.axis is None
+    is_full = operation.axis is None
     if operation.keep_dims:
-        kept = [np.moveaxis(part, 0, axis) for part in parts]
+        results = [np.moveaxis(part, 0, axis) for part in parts]
     else:
-        kept = [part[0].item() if whole else part[0] for part in parts]
-    return [operation.to_tensor(part, tensor.dtype) for part, tensor in zip(kept, tensors, strict=True)]
+        results = [part[0].item() if is_full else part[0] for part in parts]
+    return [operation.to_tensor(part, tensor.dtype) for part, tensor in zip(results, tensors, strict=True)]
 
 
 interpreter._patch_lang = _patch_for_launch

@@ -25,20 +25,20 @@ class LogContract:
         return log
 
     def test_what_is_written_is_read_byte_for_byte(self, log: Log) -> None:
-        told = story()
-        assert log.append(wire(told), stream="a") == len(told)
+        envelopes = story()
+        assert log.append(wire(envelopes), stream="a") == len(envelopes)
         log = self.again(log)
-        assert [(seq, encode(one)) for seq, one in log.read()] == wire(told)
-        assert len(log) == len(told)
-        assert log.last_seq("a") == len(told)
+        assert [(seq, encode(envelope)) for seq, envelope in log.read()] == wire(envelopes)
+        assert len(log) == len(envelopes)
+        assert log.last_seq("a") == len(envelopes)
         assert log.verify().ok
 
     def test_reading_takes_a_session_a_place_and_a_limit(self, log: Log) -> None:
         first, second = story("one"), story("two")
         log.append(wire(first))
         log.append(wire(second, len(first) + 1))
-        assert [one.id for _, one in log.read(session="two", after=len(first) + 2, limit=3)] == [
-            one.id for one in second[2:5]
+        assert [envelope.id for _, envelope in log.read(session="two", after=len(first) + 2, limit=3)] == [
+            envelope.id for envelope in second[2:5]
         ]
 
     def test_an_id_is_written_once_whatever_stream_brings_it(self, log: Log) -> None:
@@ -49,7 +49,7 @@ class LogContract:
         log = self.again(log)
         assert log.append(wire(events), stream="recreated") == 1
         log = self.again(log)
-        assert [one.id for _, one in log.read()] == [one.id for one in events]
+        assert [envelope.id for _, envelope in log.read()] == [envelope.id for envelope in events]
         assert (log.last_seq("a"), log.last_seq("recreated"), log.last_seq("other")) == (5, 4, 0)
         assert log.verify().ok
 
@@ -100,7 +100,7 @@ class LogContract:
         assert log.append([(7, data), (8, encode(good))], stream="a") == 1
         assert "message 7 of the stream is no event" in caplog.text
         log = self.again(log)
-        assert [one.id for _, one in log.read()] == [good.id]
+        assert [envelope.id for _, envelope in log.read()] == [good.id]
         assert log.last_seq("a") == 8
 
     def test_strings_that_are_awkward_survive(self, log: Log) -> None:

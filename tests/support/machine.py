@@ -14,13 +14,13 @@ from kernelswarm.schemas import HardwareFacts, Pool
 NAME = "cpu"
 
 
-def measured_in(kept: Path) -> Callable[..., Peaks]:
-    """``measured_peaks`` that keeps its figures under ``kept``, and puts a copy into the home that asks."""
+def measured_in(folder: Path) -> Callable[..., Peaks]:
+    """``measured_peaks`` that keeps its figures under ``folder``, and puts a copy into the home that asks."""
 
     def measured(pool: Pool, facts: HardwareFacts, home: Path, *, refresh: bool = False) -> Peaks:
-        with measuring(home / "pools"), measuring(kept):
-            peaks = measured_peaks(replace(pool, name=NAME), facts, kept, refresh=refresh)
-            for file in (kept / "pools").glob(f"{NAME}.*.json"):
+        with measuring(home / "pools"), measuring(folder):
+            peaks = measured_peaks(replace(pool, name=NAME), facts, folder, refresh=refresh)
+            for file in (folder / "pools").glob(f"{NAME}.*.json"):
                 # Else it would be measured again on a busy machine, which one that runs tests is.
                 file.write_text(json.dumps(json.loads(file.read_bytes()) | {"runs": MOST_RUNS}))
                 # For the processes that a test starts in its home.

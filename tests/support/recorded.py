@@ -45,7 +45,7 @@ class Launches:
             )
             for launch in module.TRITON_LAUNCHES
         }
-        self.made = []
+        self.launches = []
 
     def key(self, function, keywords, arguments=()):
         name, jit = self.functions[function]
@@ -55,12 +55,12 @@ class Launches:
 
     @contextlib.contextmanager
     def recorded(self, *, run):
-        """Launches are kept in ``made``; ``run`` says whether the interpreter runs them, else results are zeros."""
+        """Launches are kept in ``launches``; ``run`` says whether the interpreter runs them, else results are zeros."""
         plain = InterpretedFunction.run
-        self.made = []
+        self.launches = []
 
         def instead(function, *arguments, grid, warmup, **keywords):
-            self.made.append(self.key(function, keywords, arguments))
+            self.launches.append(self.key(function, keywords, arguments))
             if run:
                 return plain(function, *arguments, grid=grid, warmup=warmup, **keywords)
             for parameter, value in zip(function.arg_names, arguments, strict=False):
@@ -76,7 +76,7 @@ class Launches:
 
     def unlisted(self):
         """Kernels that would be compiled anew."""
-        return sorted({name for name, key in self.made if (name, key) not in self.compiled})
+        return sorted({name for name, key in self.launches if (name, key) not in self.compiled})
 
 
 def stand_in(value):

@@ -67,7 +67,7 @@ def certificates(folder: Path) -> dict[str, Path]:
     if shutil.which("openssl") is None:
         pytest.skip("no openssl here to make certificates with")
     folder.mkdir(parents=True, exist_ok=True)
-    made = {}
+    paths = {}
 
     def openssl(*arguments: object) -> None:
         subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True)
@@ -84,8 +84,8 @@ def certificates(folder: Path) -> dict[str, Path]:
             *("x509", "-req", "-in", request, "-CA", ca, "-CAkey", ca_key, "-days", 2),
             *("-CAcreateserial", "-out", cert, "-extfile", extension),
         )
-        made |= {who: cert, f"{who}_key": key}
-    return {"ca": ca, **made}
+        paths |= {who: cert, f"{who}_key": key}
+    return {"ca": ca, **paths}
 
 
 def seed(kind: int) -> bytes:

@@ -94,23 +94,23 @@ class Story:
 
 def story(session: str = "rmsnorm-a1", *, close: bool = True, **changes: object) -> list[Envelope]:
     """The whole session, or all but its end."""
-    told = Story(session)
-    told.open(**changes)
-    told.plan("n1", "", 1, Intent.draft)
-    told.propose("n1")
-    told.compile("n1")
-    told.time("n1", 1.0)
-    told.plan("n2", "n1", 2, Intent.improve)
-    told.propose("n2", ("n1",))
-    told.compile("n2")
-    told.time("n2", 0.5)
-    _fail_to_compile(told)
-    _fail_to_verify(told)
-    told.say(ConfirmationPlanned(rank=1), node="n2")
-    told.time("n2", 0.625, confirmation=True)
+    history = Story(session)
+    history.open(**changes)
+    history.plan("n1", "", 1, Intent.draft)
+    history.propose("n1")
+    history.compile("n1")
+    history.time("n1", 1.0)
+    history.plan("n2", "n1", 2, Intent.improve)
+    history.propose("n2", ("n1",))
+    history.compile("n2")
+    history.time("n2", 0.5)
+    _fail_to_compile(history)
+    _fail_to_verify(history)
+    history.say(ConfirmationPlanned(rank=1), node="n2")
+    history.time("n2", 0.625, confirmation=True)
     if close:
-        _close(told)
-    return told.envelopes
+        _close(history)
+    return history.envelopes
 
 
 def wire(envelopes: list[Envelope], first: int = 1) -> list[tuple[int, bytes]]:
@@ -118,8 +118,8 @@ def wire(envelopes: list[Envelope], first: int = 1) -> list[tuple[int, bytes]]:
     return [(seq, encode(envelope)) for seq, envelope in enumerate(envelopes, first)]
 
 
-def _fail_to_compile(told: Story) -> None:
-    told.plan("n3", "n2", 3, Intent.improve)
+def _fail_to_compile(history: Story) -> None:
+    history.plan("n3", "n2", 3, Intent.improve)
     called = ModelCalled(
         backend="anthropic",
         model="m-1",
@@ -130,26 +130,26 @@ def _fail_to_compile(told: Story) -> None:
         output_tokens=20,
         latency_ms=12.5,
     )
-    told.say(called, node="n3", agent="synthesizer")
-    told.propose("n3", ("n2",))
-    said = (Diagnostic(severity="error", message="expected ';'", line=3),)
-    report = CompileReport(ok=False, language="cpp", compiler="g++ 12", diagnostics=said)
-    told.say(CompilationFailed(report=report), node="n3", agent="compiler")
-    told.say(diagnosed(verdict=Verdict.compile_error), node="n3", agent="analyst")
+    history.say(called, node="n3", agent="synthesizer")
+    history.propose("n3", ("n2",))
+    diagnostics = (Diagnostic(severity="error", message="expected ';'", line=3),)
+    report = CompileReport(ok=False, language="cpp", compiler="g++ 12", diagnostics=diagnostics)
+    history.say(CompilationFailed(report=report), node="n3", agent="compiler")
+    history.say(diagnosed(verdict=Verdict.compile_error), node="n3", agent="analyst")
 
 
-def _fail_to_verify(told: Story) -> None:
-    told.plan("n4", "n3", 4, Intent.repair)
-    told.propose("n4", ("n3",))
-    told.compile("n4")
+def _fail_to_verify(history: Story) -> None:
+    history.plan("n4", "n3", 4, Intent.repair)
+    history.propose("n4", ("n3",))
+    history.compile("n4")
     evidence = Evidence(message="wrong at [0, 1]", shape="main", element=(0, 1), expected="1.0", got="nan")
     report = VerifyReport(verdict=Verdict.wrong_numbers, isolation="process", evidence=evidence)
-    told.say(VerificationFailed(report=report), node="n4", agent="verifier")
-    told.say(diagnosed(verdict=Verdict.wrong_numbers), node="n4", agent="analyst")
+    history.say(VerificationFailed(report=report), node="n4", agent="verifier")
+    history.say(diagnosed(verdict=Verdict.wrong_numbers), node="n4", agent="analyst")
 
 
-def _close(told: Story) -> None:
-    told.say(
+def _close(history: Story) -> None:
+    history.say(
         SessionClosed(
             reason="budget",
             best="n2",
@@ -163,7 +163,7 @@ def _close(told: Story) -> None:
         )
     )
     skill = Skill(
-        id=f"rmsnorm-{told.session}",
+        id=f"rmsnorm-{history.session}",
         title="Row reductions in one pass",
         pool="cpu",
         platform="cpu",
@@ -173,6 +173,6 @@ def _close(told: Story) -> None:
         text="# One pass\n",
         recipes=({"threads": 2, "pass": "online"}, {"threads": 1}),
         speedup=3.2,
-        evidence=(told.envelopes[-1].id,),
+        evidence=(history.envelopes[-1].id,),
     )
-    told.say(SkillDistilled(skill=skill), agent="distiller")
+    history.say(SkillDistilled(skill=skill), agent="distiller")

@@ -31,47 +31,47 @@ def called(prompt: str, completion: str, **changes: object) -> ModelCalled:
 def model_story(session: str = "softmax-m1", **changes: object) -> list[Envelope]:
     """n1 and n2: 1x and 2x from one prompt; n3: wrong, same prompt; n4: no candidate, same prompt; n5: 4x from n2;
     n6: not evaluated."""
-    told = Story(session)
-    told.open(synthesizer="anthropic", model="m-1", **changes)
+    history = Story(session)
+    history.open(synthesizer="anthropic", model="m-1", **changes)
     for number, ms in ((1, 2.0), (2, 1.0)):
         node = f"n{number}"
-        told.plan(node, "", number, Intent.draft)
-        told.say(called("draft it", f"```python\n# {node}\n```"), node=node)
-        told.propose(node)
-        told.time(node, ms)
-    told.plan("n3", "", 3, Intent.draft)
-    told.say(called("draft it", "", error="rate_limit: slow down", stop_reason="error"), node="n3")
-    told.say(called("draft it", "```python\n# n3\n```", attempt=2), node="n3")
-    told.propose("n3")
-    told.say(diagnosed(verdict=Verdict.wrong_numbers), node="n3", agent="analyst")
-    told.plan("n4", "", 4, Intent.draft)
-    told.say(called("draft it", "I would rather not"), node="n4")
-    told.say(SynthesisFailed(backend="anthropic", reason="no candidate"), node="n4")
-    told.say(diagnosed(verdict=Verdict.synthesis_failed), node="n4", agent="analyst")
-    told.plan("n5", "n2", 5, Intent.improve)
-    told.say(called("improve n2", "```python\n# n5\n```"), node="n5")
-    told.propose("n5", ("n2",))
-    told.time("n5", 0.5)
-    told.plan("n6", "n2", 6, Intent.improve)
-    told.propose("n6", ("n2",))
-    told.say(SessionClosed(reason="budget", best="n5", win=True, speedup=interval(4.0), against="eager"))
-    return told.envelopes
+        history.plan(node, "", number, Intent.draft)
+        history.say(called("draft it", f"```python\n# {node}\n```"), node=node)
+        history.propose(node)
+        history.time(node, ms)
+    history.plan("n3", "", 3, Intent.draft)
+    history.say(called("draft it", "", error="rate_limit: slow down", stop_reason="error"), node="n3")
+    history.say(called("draft it", "```python\n# n3\n```", attempt=2), node="n3")
+    history.propose("n3")
+    history.say(diagnosed(verdict=Verdict.wrong_numbers), node="n3", agent="analyst")
+    history.plan("n4", "", 4, Intent.draft)
+    history.say(called("draft it", "I would rather not"), node="n4")
+    history.say(SynthesisFailed(backend="anthropic", reason="no candidate"), node="n4")
+    history.say(diagnosed(verdict=Verdict.synthesis_failed), node="n4", agent="analyst")
+    history.plan("n5", "n2", 5, Intent.improve)
+    history.say(called("improve n2", "```python\n# n5\n```"), node="n5")
+    history.propose("n5", ("n2",))
+    history.time("n5", 0.5)
+    history.plan("n6", "n2", 6, Intent.improve)
+    history.propose("n6", ("n2",))
+    history.say(SessionClosed(reason="budget", best="n5", win=True, speedup=interval(4.0), against="eager"))
+    return history.envelopes
 
 
 def playbook_story(session: str = "rmsnorm-p1") -> list[Envelope]:
     """Two drafts, then three improvements of the second: two of them with one diagnosis, one after a confirmation."""
-    told = Story(session)
-    told.open()
+    history = Story(session)
+    history.open()
     for number, ms in ((1, 2.0), (2, 1.0)):
-        told.plan(f"n{number}", "", number, Intent.draft)
-        told.propose(f"n{number}")
-        told.time(f"n{number}", ms)
+        history.plan(f"n{number}", "", number, Intent.draft)
+        history.propose(f"n{number}")
+        history.time(f"n{number}", ms)
     for number, ms in ((3, 0.5), (4, 0.8)):
-        told.plan(f"n{number}", "n2", number, Intent.improve)
-        told.propose(f"n{number}", ("n2",))
-        told.time(f"n{number}", ms)
-    told.time("n2", 0.9, confirmation=True)
-    told.plan("n5", "n2", 5, Intent.improve)
-    told.propose("n5", ("n2",))
-    told.time("n5", 0.7)
-    return told.envelopes
+        history.plan(f"n{number}", "n2", number, Intent.improve)
+        history.propose(f"n{number}", ("n2",))
+        history.time(f"n{number}", ms)
+    history.time("n2", 0.9, confirmation=True)
+    history.plan("n5", "n2", 5, Intent.improve)
+    history.propose("n5", ("n2",))
+    history.time("n5", 0.7)
+    return history.envelopes

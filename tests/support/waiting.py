@@ -24,17 +24,17 @@ async def within(awaitable: Awaitable[T], seconds: float = LIMIT_S) -> T:
     return await asyncio.wait_for(awaitable, seconds)
 
 
-async def eventually(ask: Callable[[], Awaitable[T]], wanted: Any) -> T:
-    """Ask again and again until the answer is ``wanted``; the last answer, for an assertion to show."""
+async def eventually(ask: Callable[[], Awaitable[T]], expected: Any) -> T:
+    """Ask again and again until the answer is ``expected``; the last answer, for an assertion to show."""
     deadline = time.monotonic() + LIMIT_S
-    while (found := await ask()) != wanted and time.monotonic() < deadline:  # noqa: ASYNC110 - whoever is asked
+    while (answer := await ask()) != expected and time.monotonic() < deadline:  # noqa: ASYNC110 - whoever is asked
         await asyncio.sleep(_PAUSE_S)
-    return found
+    return answer
 
 
-def again_until(wanted: Any, ask: Callable[[], T]) -> T:
+def again_until(expected: Any, ask: Callable[[], T]) -> T:
     """As :func:`eventually`, for a question that blocks."""
     deadline = time.monotonic() + LIMIT_S
-    while (found := ask()) != wanted and time.monotonic() < deadline:
+    while (answer := ask()) != expected and time.monotonic() < deadline:
         time.sleep(_PAUSE_S)
-    return found
+    return answer

@@ -93,7 +93,7 @@ class MessagesServer:
     script: list[Reply] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     heads: list[dict[str, str]] = field(default_factory=list)
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    requested: asyncio.Event = field(default_factory=asyncio.Event)
     released: asyncio.Event = field(default_factory=asyncio.Event)
     left: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -103,7 +103,7 @@ class MessagesServer:
         head = {name.lower(): value for name, value in head.items()}
         self.bodies.append(await reader.readexactly(int(head["content-length"])))
         self.heads.append({":line": lines[0], **head})
-        self.asked.set()
+        self.requested.set()
         reply = self.script.pop(0) if self.script else error(500, "api_error", "the script is over")
         if reply.hang:
             await reader.read()
@@ -150,7 +150,7 @@ class Asked:
 
 @pytest.fixture
 async def ask(server: MessagesServer) -> AsyncIterator[Callable[..., Asked]]:
-    made: list[AnthropicBackend] = []
+    backends: list[AnthropicBackend] = []
 
     def make(**settings: Any) -> Asked:
         pauses: list[float] = []
@@ -159,11 +159,11 @@ async def ask(server: MessagesServer) -> AsyncIterator[Callable[..., Asked]]:
             pauses.append(seconds)
 
         chosen = Settings(**{"key": KEY, "url": server.url, **settings})
-        made.append(AnthropicBackend(chosen, sleep=sleep))
-        return Asked(made[-1], pauses)
+        backends.append(AnthropicBackend(chosen, sleep=sleep))
+        return Asked(backends[-1], pauses)
 
     yield make
-    for backend in made:
+    for backend in backends:
         await backend.close()
 
 

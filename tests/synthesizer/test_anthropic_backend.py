@@ -155,7 +155,7 @@ async def test_a_server_that_never_answers_times_out(server, ask, make_request, 
 async def test_cancelling_lets_the_connection_go(server, ask, make_request, reply):
     server.script = [reply(hang=True)]
     task = asyncio.create_task(ask().backend.synthesize(make_request()))
-    await server.asked.wait()
+    await server.requested.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -235,8 +235,8 @@ async def test_the_key_never_shows(server, ask, make_request, say, fail, good, k
     server.script = [say(f"{key}\n{good}")]
     second = await ask().backend.synthesize(make_request())
     events = [answer.failed, *answer.calls, second.candidate, *second.calls]
-    said = b"".join(encode(event) for event in events).decode() + repr(asked.backend._settings)
-    assert key not in said and "password" not in said
+    text = b"".join(encode(event) for event in events).decode() + repr(asked.backend._settings)
+    assert key not in text and "password" not in text
 
 
 async def test_a_missing_key_is_an_answer_too(make_request):

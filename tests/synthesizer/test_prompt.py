@@ -91,8 +91,8 @@ def test_the_rules_are_in_the_system_prompt_and_nothing_of_the_problem(make_requ
 
 def test_the_parent_comes_with_its_diagnosis_and_without_the_loader(make_request):
     step = compose(family(make_request, MemoryOperator.clean_slate)).step
-    for said in ("One core stands idle.", "1 of 2", "split the rows", "n5: correct, 1.4x"):
-        assert said in step
+    for text in ("One core stands idle.", "1 of 2", "split the rows", "n5: correct, 1.4x"):
+        assert text in step
     assert LOADER not in step and "_load() is inserted here" in step
 
 

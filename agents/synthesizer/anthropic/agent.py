@@ -63,6 +63,6 @@ def _read(completion: str, stop_reason: str, accept: Callable[[Found], None]) ->
         raise Rejected(f"the answer was cut off ({stop_reason}) before the file was complete: a shorter one is needed")
     if not completion.strip():
         raise Rejected("the answer is empty")
-    found = candidate_in(completion)
-    accept(found)
-    return found
+    candidate = candidate_in(completion)
+    accept(candidate)
+    return candidate

@@ -64,7 +64,7 @@ class AnthropicBackend:
                 client,
                 compose(request),
                 stop_reason=lambda: calls[-1].stop_reason,
-                accept=lambda found: _refuse_repetition(found, request),
+                accept=lambda candidate: _refuse_repetition(candidate, request),
             )
         except ModelFault as error:
             return self._failed(error.fault.message, calls, retryable=error.fault.retryable)
@@ -72,13 +72,13 @@ class AnthropicBackend:
             return self._failed(f"{model}: {ended.reason}", calls)
         return Answer(candidate=self._candidate(ended.found, request), calls=tuple(calls))
 
-    def _candidate(self, found: "Found", request: Request) -> CandidateProposed:
+    def _candidate(self, candidate: "Found", request: Request) -> CandidateProposed:
         return CandidateProposed(
-            source=found.source,
-            sha256=sha256(found.source),
+            source=candidate.source,
+            sha256=sha256(candidate.source),
             language=request.language,
             backend=self.name,
-            rationale=found.rationale,
+            rationale=candidate.rationale,
             parents=tuple(filter(None, (request.plan.parent, request.plan.second))),
             skills=tuple(skill.id for skill in request.skills),
         )
@@ -108,11 +108,11 @@ class AnthropicBackend:
             self._sdk = None
 
 
-def _refuse_repetition(found: "Found", request: Request) -> None:
+def _refuse_repetition(candidate: "Found", request: Request) -> None:
     from .extract import Rejected
 
     for attempt in request.tried:
-        if attempt.source == found.source:
+        if attempt.source == candidate.source:
             raise Rejected(f"the file is the same, to the letter, as that of node {attempt.node}")
 
 

@@ -52,7 +52,7 @@ def resolve(name: str, level: Level) -> Level:
     for candidate in _STRICTER[level]:
         if (name, candidate) in TABLE:
             return candidate
-    raise KeyError(f"no C++ function {name!r}; known: {', '.join(sorted({known for known, _ in ERROR_ULP}))}")
+    raise KeyError(f"no C++ function {name!r}; known: {', '.join(sorted({function for function, _ in ERROR_ULP}))}")
 
 
 def symbol(name: str, level: Level) -> str:

@@ -34,7 +34,7 @@ def _define(name: str, formula: str, arguments: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _one(name: str, formula: str) -> Snippet:
+def _unary(name: str, formula: str) -> Snippet:
     scale: Scale = "argument" if name.startswith("gelu") else "result"
     low = -85.0 if name == "silu" else -math.inf
     ulp = 7.0 if name == "lgamma" else 4.0
@@ -42,7 +42,7 @@ def _one(name: str, formula: str) -> Snippet:
 
 
 SNIPPETS: dict[tuple[str, Level], Snippet] = {
-    **{(name, "libm"): _one(name, text) for name, text in _ONE.items()},
+    **{(name, "libm"): _unary(name, text) for name, text in _ONE.items()},
     **{
         (name, "libm"): Snippet(_define(name, text, "xy"), 2.0, vectorises=False)
         for name, text in TWO_ARGUMENTS.items()
