@@ -43,6 +43,18 @@ OutFolder = Annotated[
         show_default=False,
     ),
 ]
+Minutes = Annotated[
+    float | None,
+    typer.Option(
+        "--minutes",
+        help="Stop planning after so many minutes; what is under way is finished, and finalists are confirmed.",
+        show_default=False,
+    ),
+]
+Target = Annotated[
+    float | None,
+    typer.Option("--target", help="Stop at this speedup over what --against names.", show_default=False),
+]
 Against = Annotated[
     str,
     typer.Option(

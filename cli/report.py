@@ -14,8 +14,8 @@ CHOSEN_FOLDER = "out.txt"
 """Beside what a session leaves in the home: the folder that its files go to instead."""
 
 
-def make_folder(folder: Path) -> None:
-    """Make sure that ``folder`` can take a result, before hours are spent on one.
+def make_folder(folder: Path, option: str = "--out") -> None:
+    """Make sure that ``folder``, which ``option`` names, can take a result, before hours are spent on one.
 
     Raises:
         InputError: it is a file, or it cannot be made or written.
@@ -25,7 +25,7 @@ def make_folder(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise InputError(f"cannot write in {folder}: {error.strerror}; choose another folder with --out") from error
+        raise InputError(f"cannot write in {folder}: {error.strerror}; choose another folder with {option}") from error
 
 
 def keep_folder(home: Path, session: str, folder: Path) -> None:

@@ -9,7 +9,7 @@ from ...bus import asked_bus
 from ...sessions.fork import ForkPoint, fork_point
 from ...sessions.home import kernelswarm_home
 from ..completion import pool_names
-from ..options import Json, Model, Nats, OutFolder, SessionId, Workers
+from ..options import Json, Minutes, Model, Nats, OutFolder, SessionId, Target, Workers
 from ..reading import event_of, recorded_session
 from ..searching import Ordered, check, search
 
@@ -42,8 +42,8 @@ def fork(
     budget: Annotated[
         int | None, typer.Option(help="Candidates of its own to spend; by default as many as the session.")
     ] = None,
-    minutes: Annotated[float | None, typer.Option(help="Stop planning after so many minutes.")] = None,
-    target: Annotated[float | None, typer.Option(help="Stop at this speedup over what --against names.")] = None,
+    minutes: Minutes = None,
+    target: Target = None,
     against: Annotated[
         str,
         typer.Option(help="What a win is measured against; by default as in the session.", show_default=False),

@@ -14,7 +14,21 @@ from ...sessions.home import kernelswarm_home
 from ...sessions.seed import AUTO
 from ...sessions.session import INJECT, SearchOptions
 from ..completion import session_ids
-from ..options import Against, Json, Measure, Model, Nats, OutFolder, Policy, Pool, ProblemFile, Synthesizer, Workers
+from ..options import (
+    Against,
+    Json,
+    Measure,
+    Minutes,
+    Model,
+    Nats,
+    OutFolder,
+    Policy,
+    Pool,
+    ProblemFile,
+    Synthesizer,
+    Target,
+    Workers,
+)
 from ..reading import check_known
 from ..searching import Ordered, check, search
 
@@ -33,8 +47,8 @@ def optimize(
     problem: ProblemFile,
     pool: Pool = "cpu",
     budget: Annotated[int, typer.Option(help="Candidates to spend.")] = 40,
-    minutes: Annotated[float | None, typer.Option(help="Stop planning after so many minutes.")] = None,
-    target: Annotated[float | None, typer.Option(help="Stop at this speedup over what --against names.")] = None,
+    minutes: Minutes = None,
+    target: Target = None,
     against: Against = "best",
     measure: Measure = "device",
     seed: Annotated[int, typer.Option(help="Seed of the planner's random choices.")] = 0,

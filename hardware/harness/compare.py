@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .bounds import MULTIPLE, Tolerance, bound_for, is_moderate, is_steady
+from .bounds import EPSILON, LEAST_ERROR, MULTIPLE, Tolerance, bound_for, is_moderate, is_steady
 from .messages import UNMEASURABLE, Compared, Expected, Output
 from .output_transfer import Written
 from .state_messages import StateEntry
@@ -37,11 +37,14 @@ class Target:
         """Whether it is what a caller sees: an output, or an input that is written."""
         return self.entry is None or self.entry.tensor >= 0
 
-    def __init__(self, native: Any, precise: Any, tolerance: Tolerance, shaken: Sequence[Any] = ()) -> None:
+    def __init__(
+        self, native: Any, precise: Any, tolerance: Tolerance, shaken: Sequence[Any] = (), other: Any = None
+    ) -> None:
         """``native`` is the reference's output, ``precise`` the same in float64 (or None if there is no such thing).
 
         ``shaken`` are like ``precise``, for inputs that are off by an epsilon at most, where the bound has to know what
-        that does to the answer.
+        that does to the answer. ``other`` is like ``native``, by other kernels of torch: the larger error of the two
+        is the reference's own.
         """
         self._tolerance = tolerance
         self.kind = "tensor" if isinstance(native, torch.Tensor) else type(native).__name__
@@ -67,6 +70,11 @@ class Target:
             self._weight = self._weights(self._oracle)
         self.reference_error = 0.0
         self.reference_error = min(self.error(_chunks_of(_flat(native, False), self._chunk))[0], UNMEASURABLE)
+        if other is not None and self.fits(other):
+            error = self.error(_chunks_of(_flat(other, False), self._chunk))[0]
+            # A kernel of torch that is far off would say nothing.
+            least = LEAST_ERROR.get(self.dtype, 0.0) * EPSILON.get(self.dtype, 0.0)
+            self.reference_error = max(self.reference_error, min(error, MULTIPLE * max(self.reference_error, least)))
         self._movements = [
             self.error(_chunks_of(_flat(moved, False), self._chunk))[0]
             for moved in shaken

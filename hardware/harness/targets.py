@@ -12,6 +12,7 @@ from .compare import Target
 from .effects import Called, called
 from .input_variants import SMALL_BYTES
 from .messages import Open
+from .other_kernels import by_other_kernels
 from .reference_problem import ReferenceProblem, explained
 
 FEW, FEW_SHAKES = 4096, 2
@@ -47,6 +48,7 @@ def targets_of(
     def precise_for(share: float, seed: int = 0) -> list[Any]:
         return _precise(problem, len(native), lambda: subject.precise(inputs, share, seed, entries, earlier))
 
+    others = by_other_kernels(subject, problem, inputs, earlier, native)
     # Where it does not run in float64, it is its own oracle, in its own precision (see bounds.OWN_PRECISION).
     precise = precise_for(0.0)
     epsilon, count = epsilon_of(native), _movements(inputs, native) if shake else 0
@@ -60,7 +62,8 @@ def targets_of(
     targets = []
     while native:
         # One after the other: a large output in float64 is let go of before the next one is looked at.
-        targets.append(Target(native.pop(0), precise.pop(0), tolerance, [outputs.pop(0) for outputs in shaken]))
+        moved, other = [outputs.pop(0) for outputs in shaken], others.pop(0) if others else None
+        targets.append(Target(native.pop(0), precise.pop(0), tolerance, moved, other))
         targets[-1].entry = parts[len(targets) - 1]
     return targets
 

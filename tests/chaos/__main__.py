@@ -50,7 +50,7 @@ def chaos(
         raise InputError(f"chaos looks for leftover processes and fills disks as Linux does; this is {sys.platform}")
     numbers = [number] if number is not None else list(range(first, first + rounds))
     folder = keep or Path(tempfile.mkdtemp(prefix="kernelswarm-chaos-"))
-    make_folder(folder)
+    make_folder(folder, "--keep")
 
     def on_result(result: RoundResult) -> None:
         _show(result, only or [], err if json else out)

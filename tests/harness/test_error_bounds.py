@@ -1,11 +1,19 @@
 """How wrong a candidate may be."""
 
+from pathlib import Path
+
 import pytest
+import torch
 
 from kernelswarm.hardware.harness.bounds import Tolerance, bound_for, read_tolerance
-from kernelswarm.hardware.harness.messages import UNMEASURABLE, Compared
+from kernelswarm.hardware.harness.compare import Target
+from kernelswarm.hardware.harness.effects import called
+from kernelswarm.hardware.harness.messages import UNMEASURABLE, Compared, Open
+from kernelswarm.hardware.harness.other_kernels import by_other_kernels
+from kernelswarm.hardware.harness.reference_problem import open_subject
+from kernelswarm.hardware.harness.targets import targets_of
 from kernelswarm.hardware.harness.verification import explain_numbers
-from kernelswarm.schemas import ProblemError
+from kernelswarm.schemas import ProblemError, ProblemFormat
 
 NOTHING = Tolerance()
 
@@ -49,3 +57,38 @@ def test_what_cannot_be_compared_has_no_error_in_words() -> None:
         ok=False, error=UNMEASURABLE, reference_error=0.0, bound=0.0, element=(3,), got="4", expected="5"
     )
     assert explain_numbers(comparison) == "output 0[3] is 4, expected 5"
+
+
+LONG_SUMS = """
+import torch
+import torch.nn.functional as F
+shapes = {"main": dict(channels=500, filters=96)}
+def inputs(generator, channels, filters):
+    weight = torch.randn(filters, channels, 3, generator=generator) / channels**0.5
+    return [torch.randn(16, channels, 100, generator=generator), weight]
+def reference(x, weight): return F.conv1d(x, weight, padding=1)
+"""
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch has no oneDNN")
+def test_a_plain_sum_of_many_products_is_right(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)  # the module is written into the working folder, as in a child's scratch
+    problem = Open(name="long_sums", format=ProblemFormat.function, source=LONG_SUMS, seed=1)
+    subject = open_subject(problem)
+    x, weight = subject.draw("main", 1)
+    usual = called(subject, problem, [x, weight]).answer
+
+    (target,) = targets_of(subject, problem, [x, weight])
+
+    (other,) = by_other_kernels(subject, problem, [x, weight], (), usual)
+    assert target.reference_error > Target(usual[0], subject.precise([x, weight]), NOTHING).reference_error
+    assert target.accepts(other) and not target.accepts(other * (1 + 1e-4))
+
+
+def test_kernels_that_are_far_off_say_little() -> None:
+    exact = torch.randn(1000, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    usual = Target(exact.float(), exact, NOTHING)
+
+    wrong = Target(exact.float(), exact, NOTHING, (), exact.float() * 1.01)
+
+    assert wrong.bound == pytest.approx(4 * usual.bound)

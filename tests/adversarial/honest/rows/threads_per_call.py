@@ -5,6 +5,7 @@ import threading
 import torch
 
 
+@torch.no_grad()  # holds in the thread that asks for it alone
 def normalise(x, w, out, rows):
     part = x[rows]
     out[rows] = part * torch.rsqrt(part.pow(2).mean(-1, keepdim=True) + 1e-6) * w
