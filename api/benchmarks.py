@@ -72,10 +72,10 @@ def bench_kernelbench(
         at_once=at_once,
         nats=nats,
     )
-    return blocking(bench(order, _Told(on_notice, on_row)))
+    return blocking(bench(order, _Notices(on_notice, on_row)))
 
 
-class _ToldOfProblem(Spectator):
+class _ProblemNotices(Spectator):
     def __init__(self, on_notice: Callable[[str], None]) -> None:
         self._on_notice = on_notice
 
@@ -88,7 +88,7 @@ class _ToldOfProblem(Spectator):
         self._on_notice(text)
 
 
-class _Told(Watcher):
+class _Notices(Watcher):
     def __init__(self, on_notice: Callable[[str], None], on_row: Callable[[Row, Progress], None]) -> None:
         self._on_notice, self._on_row = on_notice, on_row
 
@@ -102,7 +102,7 @@ class _Told(Watcher):
 
     def began(self, task: Task, progress: Progress) -> Spectator:
         """Tell of it too."""
-        return _ToldOfProblem(self._on_notice)
+        return _ProblemNotices(self._on_notice)
 
     def finished(self, row: Row, progress: Progress) -> None:
         """Pass it on."""

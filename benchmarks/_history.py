@@ -74,7 +74,7 @@ def session(bodies: Bodies, number: int) -> Iterator[bytes]:
     """Wire bytes of one closed session."""
     draw = bodies.draw
     problem, device = draw.choice(PROBLEMS), draw.choice(DEVICES)
-    stream = _Telling(f"{problem}-{number:05x}", device.replace("_", "-").replace(" ", "-"), number)
+    stream = _Writer(f"{problem}-{number:05x}", device.replace("_", "-").replace(" ", "-"), number)
     modelled = number % 3 == 0
     backend = b"anthropic" if modelled else b"playbook"
     opened = (
@@ -97,7 +97,7 @@ def session(bodies: Bodies, number: int) -> Iterator[bytes]:
 
 
 def _node(
-    bodies: Bodies, stream: "_Telling", node: str, index: int, scores: dict[str, tuple[float, int]], backend: bytes
+    bodies: Bodies, stream: "_Writer", node: str, index: int, scores: dict[str, tuple[float, int]], backend: bytes
 ) -> Iterator[bytes]:
     draw = bodies.draw
     parent = draw.choice(list(scores)) if scores and index > 4 else ""
@@ -127,7 +127,7 @@ def _node(
 
 
 def _measured(
-    bodies: Bodies, stream: "_Telling", node: str, scores: dict[str, tuple[float, int]], *, confirmation: bool
+    bodies: Bodies, stream: "_Writer", node: str, scores: dict[str, tuple[float, int]], *, confirmation: bool
 ) -> Iterator[bytes]:
     profile, diagnosis, speedup = bodies.draw.choice(bodies.timed)
     if confirmation:
@@ -138,14 +138,14 @@ def _measured(
     scores[node] = speedup, len(scores)
 
 
-def _confirmed(bodies: Bodies, stream: "_Telling", node: str, scores: dict[str, tuple[float, int]]) -> Iterator[bytes]:
+def _confirmed(bodies: Bodies, stream: "_Writer", node: str, scores: dict[str, tuple[float, int]]) -> Iterator[bytes]:
     yield stream.say(bodies.confirm, "node.confirmation_planned.v1", node, "planner")
     again = bodies.draw.choice(bodies.verified).replace(b'"confirmation":false', b'"confirmation":true')
     yield stream.say(again, "candidate.verified.v1", node, "verifier")
     yield from _measured(bodies, stream, node, scores, confirmation=True)
 
 
-class _Telling:
+class _Writer:
     def __init__(self, name: str, pool: str, number: int) -> None:
         self.session, self.pool = name, pool
         self._at = BEGIN_NS + number * 100 * SECOND

@@ -11,7 +11,7 @@ from ..schemas.presence import WorkerPresence
 from . import rpc
 from .artifacts import Artifacts
 from .consumer import Consumer
-from .fair import FairConsumer, Known
+from .fair import FairConsumer, LaneState
 from .link import PATIENCE_SECONDS, Link, NoServer
 from .open_sessions import Board
 from .options import ConnectOptions, default_options
@@ -39,7 +39,7 @@ class Bus:
         self._presence = Presence(link)
         self._open: set[Consumer | FairConsumer | Tail | rpc.Service] = set()
         self._boards: dict[str, Board] = {}
-        self._lanes: dict[tuple[str, str], Known] = {}
+        self._lanes: dict[tuple[str, str], LaneState] = {}
 
     @classmethod
     async def connect(
@@ -142,7 +142,7 @@ class Bus:
             )
 
         board = self._boards.setdefault(pool, Board(self._link, pool))
-        lane_state = self._lanes.setdefault((pool, role), Known(Turns(random.random)))
+        lane_state = self._lanes.setdefault((pool, role), LaneState(Turns(random.random)))
         consumer = FairConsumer(self._link, tickets, lane, board, lane_state, self._open.discard)
         self._open.add(consumer)
         return consumer

@@ -42,7 +42,7 @@ LOOK_AGAIN_SECONDS = (0.05, 1.0)
 
 
 @dataclass
-class Known:
+class LaneState:
     """What the workers of one role in one process know of the lanes, together."""
 
     turns: Turns
@@ -68,7 +68,7 @@ class FairConsumer(Deliveries):
         tickets: api.ConsumerConfig,
         lane: Callable[[str], api.ConsumerConfig],
         board: Board,
-        lane_state: Known,
+        lane_state: LaneState,
         forget: Callable[["FairConsumer"], None],
     ) -> None:
         self._link = link

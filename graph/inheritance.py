@@ -13,19 +13,19 @@ from .nodes import NodeRecord
 MOST_STARTS = 3
 """Nodes that a fork as of an event measures again before it goes on."""
 
-Told = tuple[Envelope, Event]
+LoggedEvent = tuple[Envelope, Event]
 """An event and its envelope."""
 
 ReadSession = Callable[[str], Awaitable[Sequence[Envelope]]]
 """Reads every event of a session, oldest first."""
 
 
-async def inherited(opened: SessionOpened, read: ReadSession) -> list[Told]:
+async def inherited(opened: SessionOpened, read: ReadSession) -> list[LoggedEvent]:
     """What a session opened by ``opened`` knows from before, as :func:`inherited_at`; nothing if it is no fork."""
     return await inherited_at(opened.origin, read)
 
 
-async def inherited_at(origin: Origin | None, read: ReadSession) -> list[Told]:
+async def inherited_at(origin: Origin | None, read: ReadSession) -> list[LoggedEvent]:
     """Every event that is known of the past at ``origin``, oldest first.
 
     Forks of forks go on into their parent's inheritance. What comes out depends on the events alone, so it is the same
@@ -38,7 +38,7 @@ async def inherited_at(origin: Origin | None, read: ReadSession) -> list[Told]:
     Raises:
         KernelswarmError: a parent, or the event it was forked at, is not there.
     """
-    parts: list[list[Told]] = []
+    parts: list[list[LoggedEvent]] = []
     seen: set[str] = set()
     while origin is not None:
         if origin.session in seen:
@@ -53,13 +53,13 @@ async def inherited_at(origin: Origin | None, read: ReadSession) -> list[Told]:
     return [entry for part in reversed(parts) for entry in part]
 
 
-def parent_events(origin: Origin, envelopes: Iterable[Envelope]) -> list[Told]:
+def parent_events(origin: Origin, envelopes: Iterable[Envelope]) -> list[LoggedEvent]:
     """The parent's events up to and with the one it was forked at; each id once.
 
     Raises:
         KernelswarmError: that event is not among them.
     """
-    entries: dict[str, Told] = {}
+    entries: dict[str, LoggedEvent] = {}
     for envelope in envelopes:
         event = envelope.event()
         if event is None or envelope.id in entries:
@@ -92,7 +92,7 @@ NOTHING = Inheritance({})
 """Of a session that is no fork."""
 
 
-def inherit(opened: SessionOpened, before: Iterable[Told]) -> Inheritance:
+def inherit(opened: SessionOpened, before: Iterable[LoggedEvent]) -> Inheritance:
     """Fold the events ``before`` a fork into what it begins with. Pure."""
     if opened.origin is None:
         return NOTHING

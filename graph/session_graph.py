@@ -13,7 +13,7 @@ from ..schemas import (
     SessionOpened,
     StopRequested,
 )
-from .inheritance import NOTHING, Inheritance, Told, inherit
+from .inheritance import NOTHING, Inheritance, LoggedEvent, inherit
 from .nodes import NodeRecord
 
 DECISIVE = frozenset((SessionOpened, NodeDiagnosed, StopRequested))
@@ -28,7 +28,7 @@ class SearchGraph:
     A fork's graph begins with what it inherits: ``before`` are the events that :func:`.inheritance.inherited` reads.
     """
 
-    def __init__(self, session: str, before: Sequence[Told] = ()) -> None:
+    def __init__(self, session: str, before: Sequence[LoggedEvent] = ()) -> None:
         self.session = session
         self.opened: SessionOpened | None = None
         self.opened_id = ""

@@ -13,7 +13,7 @@ ABANDONED_SECONDS = 3600
 """A build folder this old belongs to a process that was killed."""
 
 
-class _Kept(Schema, frozen=True, kw_only=True):
+class _Entry(Schema, frozen=True, kw_only=True):
     """What is written beside an artifact."""
 
     report: CompileReport
@@ -42,7 +42,7 @@ class ArtifactCache:
         self._sweep()
         path = self.folder / f"{key}{self._suffix}"
         try:
-            note = decode(path.with_suffix(".json").read_bytes(), _Kept)
+            note = decode(path.with_suffix(".json").read_bytes(), _Entry)
             data = path.read_bytes()
         except (FileNotFoundError, msgspec.DecodeError):
             return None
@@ -64,7 +64,7 @@ class ArtifactCache:
         artifact = Artifact(sha256=sha256(data), size=len(data), media_type=self._media_type, name=path.name)
         report = msgspec.structs.replace(report, artifacts=(artifact,))
         note = built.with_suffix(".json")
-        note.write_bytes(encode(_Kept(report=report, machine=machine)))
+        note.write_bytes(encode(_Entry(report=report, machine=machine)))
         # The artifact first: a note without its artifact would be believed until the hash is compared.
         built.replace(path)
         note.replace(path.with_suffix(".json"))

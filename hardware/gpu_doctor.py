@@ -16,7 +16,7 @@ from .harness.inspection import profilers_for
 from .languages._cubin import find_tool
 from .languages._cuda_loader import NVRTC
 from .lease import Lease
-from .nvml import Found, find_devices, read_clocks
+from .nvml import InstalledGpus, find_devices, read_clocks
 from .platforms.nvidia import chosen
 
 WITHOUT_COUNTERS = "diagnoses then rest on times, launches and the roofline"
@@ -39,7 +39,7 @@ def examine_gpu(pool: Pool, home: Path) -> list[Check]:
     ]
 
 
-def _devices(pool: Pool, gpu_facts: Found) -> Check:
+def _devices(pool: Pool, gpu_facts: InstalledGpus) -> Check:
     try:
         devices = chosen(gpu_facts.accelerators, pool, os.environ)
     except PoolError as error:
@@ -49,7 +49,7 @@ def _devices(pool: Pool, gpu_facts: Found) -> Check:
     return Check("gpu", Status.ok, f"{detail}; driver {gpu_facts.driver}, CUDA up to {gpu_facts.cuda}")
 
 
-def _clocks(pool: Pool, gpu_facts: Found) -> Check:
+def _clocks(pool: Pool, gpu_facts: InstalledGpus) -> Check:
     try:
         device = chosen(gpu_facts.accelerators, pool, os.environ)[0]
         now = read_clocks(device.uuid)
@@ -100,7 +100,7 @@ def _tool(name: str, find: Callable[[str], str]) -> Check:
         return Check(name, Status.warn, "not found", str(error))
 
 
-def _profilers(pool: Pool, gpu_facts: Found, home: Path) -> list[Check]:
+def _profilers(pool: Pool, gpu_facts: InstalledGpus, home: Path) -> list[Check]:
     """What each profiler shows of a kernel of our own."""
     try:
         device = chosen(gpu_facts.accelerators, pool, os.environ)[0]

@@ -34,7 +34,7 @@ class GpuPeaks(Schema, frozen=True, kw_only=True):
     """10^9 operations a second by precision."""
 
 
-class _Kept(Schema, frozen=True, kw_only=True):
+class _CachedPeaks(Schema, frozen=True, kw_only=True):
     machine: tuple[str, ...]
     """What the figures hold for, readable; the file's name has its hash."""
     peaks: GpuPeaks
@@ -57,11 +57,11 @@ def gpu_peaks(pool: Pool, device: Accelerator, driver: str, home: Path, *, refre
     )
     path = kept_path(home, pool, machine)
     with measuring(path.parent):
-        record = None if refresh else read_kept(path, _Kept)
+        record = None if refresh else read_kept(path, _CachedPeaks)
         if record is not None:
             return record.peaks
         peaks = measure(device)
-        write_kept(path, _Kept(machine=machine, peaks=peaks))
+        write_kept(path, _CachedPeaks(machine=machine, peaks=peaks))
         return peaks
 
 

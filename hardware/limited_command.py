@@ -84,7 +84,7 @@ async def run_limited(
         OSError: the command cannot be started.
     """
     started = time.monotonic()
-    command, report = _limited(argv, limits), _Told()
+    command, report = _limited(argv, limits), _LayersPipe()
     with report:
         process = await subprocesses.start(
             *(_shut_off(command, cwd, readable, report) if readable and sys.platform == "linux" else command),
@@ -101,10 +101,10 @@ async def run_limited(
         return await _finished(process, limits, started, report)
 
 
-class _Told:
+class _LayersPipe:
     """A pipe on which the layers in force are told before the command starts."""
 
-    def __enter__(self) -> "_Told":
+    def __enter__(self) -> "_LayersPipe":
         self._out, self.into = os.pipe()
         os.set_blocking(self._out, False)
         return self
@@ -121,12 +121,14 @@ class _Told:
             return ""
 
 
-def _shut_off(command: list[str], cwd: Path, readable: Sequence[str], report: _Told) -> list[str]:
+def _shut_off(command: list[str], cwd: Path, readable: Sequence[str], report: _LayersPipe) -> list[str]:
     interpreter = [sys.executable, "-I", "-S", str(JAIL), str(report.into)]
     return [*interpreter, str(cwd.resolve()), os.pathsep.join(readable), "--", *command]
 
 
-async def _finished(process: asyncio.subprocess.Process, limits: Limits, started: float, report: _Told) -> Finished:
+async def _finished(
+    process: asyncio.subprocess.Process, limits: Limits, started: float, report: _LayersPipe
+) -> Finished:
     assert process.stdin is not None and process.stdout is not None
     output, timed_out = bytearray(), False
     try:

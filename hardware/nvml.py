@@ -7,7 +7,7 @@ from typing import Any
 from ..schemas import Accelerator, PoolError, Schema
 
 
-class Found(Schema, frozen=True, kw_only=True):
+class InstalledGpus(Schema, frozen=True, kw_only=True):
     """Devices and driver of this machine."""
 
     accelerators: tuple[Accelerator, ...]
@@ -29,7 +29,7 @@ class Clocks(Schema, frozen=True, kw_only=True):
     """Why the clock is held down, empty if it is not: ``power``, ``heat``, ``hardware``."""
 
 
-def find_devices() -> Found:
+def find_devices() -> InstalledGpus:
     """NVIDIA's devices on this machine.
 
     Raises:
@@ -41,7 +41,7 @@ def find_devices() -> Found:
             raise PoolError("no NVIDIA GPU is on this machine: use another pool, or a machine that has one")
         devices = tuple(_device(nvml, index) for index in range(count))
         number = nvml.nvmlSystemGetCudaDriverVersion_v2()
-        return Found(
+        return InstalledGpus(
             accelerators=devices,
             driver=_text(nvml.nvmlSystemGetDriverVersion()),
             cuda=f"{number // 1000}.{number % 1000 // 10}",

@@ -43,7 +43,7 @@ class Peaks(Schema, frozen=True, kw_only=True):
         return self.bandwidths[-1][1]
 
 
-class _Kept(Schema, frozen=True, kw_only=True):
+class _CachedPeaks(Schema, frozen=True, kw_only=True):
     machine: tuple[str, ...]
     """What the figures hold for, readable; the file's name has its hash."""
     peaks: Peaks
@@ -73,7 +73,7 @@ def measured_peaks(pool: Pool, facts: HardwareFacts, home: Path, *, refresh: boo
     )
     path = kept_path(home, pool, machine)
     with measuring(path.parent):
-        record = None if refresh else read_kept(path, _Kept)
+        record = None if refresh else read_kept(path, _CachedPeaks)
         if record is not None and (record.quiet or record.runs >= MOST_RUNS):
             return record.peaks
         quiet = os.getloadavg()[0] < 0.25 * facts.cores
@@ -81,7 +81,7 @@ def measured_peaks(pool: Pool, facts: HardwareFacts, home: Path, *, refresh: boo
         if record is not None:
             peaks = higher(record.peaks, peaks)
         runs = 1 if record is None else record.runs + 1
-        write_kept(path, _Kept(machine=machine, peaks=peaks, runs=runs, quiet=quiet))
+        write_kept(path, _CachedPeaks(machine=machine, peaks=peaks, runs=runs, quiet=quiet))
         return peaks
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..agents.synthesizer.backend import GIVEN
-from ..graph.inheritance import Told, is_diagnosis
+from ..graph.inheritance import LoggedEvent, is_diagnosis
 from ..schemas import CandidateProposed, InputError, NodeDiagnosed, NodePlanned, Origin, SessionClosed, SessionOpened
 from .recorded_session import RecordedSession
 from .session import SearchOptions
@@ -81,8 +81,8 @@ def fork_point(parent: RecordedSession, node: str, at: str = "") -> ForkPoint:
     return ForkPoint(opened, Origin(session=owner, node=node, at=diagnosis))
 
 
-def _until(parent: RecordedSession, last: str) -> list[Told]:
-    events: list[Told] = []
+def _until(parent: RecordedSession, last: str) -> list[LoggedEvent]:
+    events: list[LoggedEvent] = []
     for _, envelope in parent.events:
         event = envelope.event()
         if event is not None:
@@ -92,7 +92,7 @@ def _until(parent: RecordedSession, last: str) -> list[Told]:
     return events
 
 
-def _diagnosed(events: Sequence[Told], session: str, node: str, when: str) -> tuple[str, str]:
+def _diagnosed(events: Sequence[LoggedEvent], session: str, node: str, when: str) -> tuple[str, str]:
     """Who planned ``node``, and the id of its first diagnosis.
 
     Raises:
@@ -113,7 +113,7 @@ def _diagnosed(events: Sequence[Told], session: str, node: str, when: str) -> tu
     return diagnosis.session, diagnosis.id
 
 
-def _way_out(events: Sequence[Told], session: str, names: Sequence[str]) -> str:
+def _way_out(events: Sequence[LoggedEvent], session: str, names: Sequence[str]) -> str:
     others = [name for name in names if any(is_diagnosis(envelope, event, name) for envelope, event in events)]
     if others:
         return f"fork from one that was ({', '.join(others[:5])}{', …' if len(others) > 5 else ''})"

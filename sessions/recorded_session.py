@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..bus import Bus
-from ..graph.inheritance import Told, inherited
+from ..graph.inheritance import LoggedEvent, inherited
 from ..graph.session_graph import SearchGraph
 from ..schemas import Envelope, InputError, SessionOpened
 from ..store import Recorded, UnknownSession, read_recorded
@@ -22,7 +22,7 @@ class RecordedSession:
     id: str
     events: Sequence[Recorded]
     """Its own events with their places in the log, oldest first; at least one."""
-    before: Sequence[Told] = ()
+    before: Sequence[LoggedEvent] = ()
     """What a fork inherits, oldest first."""
 
     def event_id(self, name: str) -> str:

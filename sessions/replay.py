@@ -16,7 +16,7 @@ from ..agents.distiller import lesson
 from ..agents.planner.inheriting import begun
 from ..agents.planner.machine import decide
 from ..agents.planner.state import PlannerState
-from ..graph.inheritance import Told
+from ..graph.inheritance import LoggedEvent
 from ..graph.session_graph import DECISIVE, SearchGraph
 from ..schemas import (
     Bottleneck,
@@ -82,7 +82,7 @@ class Replay:
     """One replay. :meth:`feed` it the history in order, then :meth:`finish`."""
 
     session: str
-    before: Sequence[Told] = ()
+    before: Sequence[LoggedEvent] = ()
     """What a fork inherits, oldest first."""
     graph: SearchGraph = field(init=False)
     """The search as far as it was fed."""
@@ -220,7 +220,7 @@ class Replay:
 
 
 def replay(
-    session: str, history: Iterable[tuple[int, Envelope]], to: str = "", before: Sequence[Told] = ()
+    session: str, history: Iterable[tuple[int, Envelope]], to: str = "", before: Sequence[LoggedEvent] = ()
 ) -> ReplayReport:
     """Replay a whole history, or up to the event with the id ``to``.
 

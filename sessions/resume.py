@@ -19,7 +19,7 @@ from ..agents.synthesizer.backend import check_backend
 from ..bus import Bus
 from ..bus.at_rest import may_hold
 from ..bus.bulk import running
-from ..graph.inheritance import Told, inherited
+from ..graph.inheritance import LoggedEvent, inherited
 from ..graph.session_graph import SearchGraph
 from ..hardware.device import Device
 from ..hardware.platforms import detect
@@ -65,7 +65,7 @@ class Standing:
     """None without a limit, or if the timer has spoken."""
 
 
-def standing(session: str, events: Sequence[Envelope], before: Sequence[Told] = ()) -> Standing:
+def standing(session: str, events: Sequence[Envelope], before: Sequence[LoggedEvent] = ()) -> Standing:
     """Replay what there is and say where it stands.
 
     Raises:

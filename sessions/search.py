@@ -17,7 +17,7 @@ from ..agents.distiller import lesson
 from ..agents.registry import ALL_ROLES, ROLES, widened
 from ..agents.synthesizer.backend import GIVEN, check_backend
 from ..bus import Bus, NobodyServes, embedded
-from ..graph.inheritance import Told, inherited_at
+from ..graph.inheritance import LoggedEvent, inherited_at
 from ..graph.session_graph import SearchGraph
 from ..hardware.device import Device
 from ..hardware.platforms import detect
@@ -117,7 +117,7 @@ class Search:
         swarm: Swarm | None,
         opened_id: str,
         after: int,
-        before: Sequence[Told] = (),
+        before: Sequence[LoggedEvent] = (),
     ) -> None:
         """``before`` is what a fork inherited."""
         self.session = session

@@ -227,9 +227,9 @@ class Log:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _new(self, entries: Iterable["_Said"]) -> list["_Said"]:
+    def _new(self, entries: Iterable["_ReadableMessage"]) -> list["_ReadableMessage"]:
         """Those whose id the log does not have, each id once."""
-        first: dict[str, _Said] = {}
+        first: dict[str, _ReadableMessage] = {}
         for entry in entries:
             first.setdefault(entry.row.id, entry)
         suspects = self._index().suspects({id: entry.fingerprint for id, entry in first.items()})
@@ -264,7 +264,7 @@ class Log:
         self._head, self._count = transaction.head, count
         self._streams[stream] = transaction.last
 
-    def _insert(self, transaction: "_Transaction", new: Sequence["_Said"]) -> None:
+    def _insert(self, transaction: "_Transaction", new: Sequence["_ReadableMessage"]) -> None:
         linked: list[Row] = []
         for seq, (row, message, _) in enumerate(new, self._count + transaction.written + 1):
             linked.append(link(row, seq, transaction.head, message))
@@ -283,7 +283,7 @@ class Log:
             self._con.execute("INSERT INTO streams VALUES (?, ?)", [stream, last])
 
 
-class _Said(NamedTuple):
+class _ReadableMessage(NamedTuple):
     """A message that can be read."""
 
     row: Row
@@ -309,14 +309,14 @@ class _Transaction:
     """Of all of them."""
 
 
-def _readable(messages: Iterable[tuple[int, bytes]]) -> Iterator[_Said]:
+def _readable(messages: Iterable[tuple[int, bytes]]) -> Iterator[_ReadableMessage]:
     for seq, data in messages:
         try:
             row = read_message(data)
         except (ValueError, msgspec.MsgspecError) as error:
             _log.warning("store: message %d of the stream is no event and was not recorded: %s", seq, error)
         else:
-            yield _Said(row, data, fingerprint(row.id))
+            yield _ReadableMessage(row, data, fingerprint(row.id))
 
 
 def _roll_back(con: duckdb.DuckDBPyConnection) -> None:

@@ -50,7 +50,7 @@ def diagnose(graph: SearchGraph, node: str, event: Event) -> NodeDiagnosed:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Limit:
     """What limits a candidate, by whichever means its pool offers."""
 
     named: Bottleneck
@@ -99,20 +99,20 @@ def _broken_contract(graph: SearchGraph, report: ProfileReport) -> str:
     return f"the finished file is no drop-in ({broken.name}): {broken.detail}" if broken else ""
 
 
-def _on_processor(limits: Limits) -> _Found:
+def _on_processor(limits: Limits) -> _Limit:
     named = bottleneck(limits)
-    return _Found(named, "", tuple(evidence.of_limits(limits)), tuple(advise(limits, named)))
+    return _Limit(named, "", tuple(evidence.of_limits(limits)), tuple(advise(limits, named)))
 
 
-def _on_device(graph: SearchGraph, node: str, report: ProfileReport, limits: Limits) -> _Found:
+def _on_device(graph: SearchGraph, node: str, report: ProfileReport, limits: Limits) -> _Limit:
     seen = DeviceLimits.of(graph, node, report, transcendental=limits.transcendental)
     named = accelerator.bottleneck(seen)
     findings = (*evidence.of_limits(limits), *accelerator_findings.of_device(seen))
-    return _Found(named, accelerator.in_short(seen, named), findings, tuple(accelerator_advice.advise(seen, named)))
+    return _Limit(named, accelerator.in_short(seen, named), findings, tuple(accelerator_advice.advise(seen, named)))
 
 
 def _summary(
-    speedup: float, against: str, ordinary: Interval | None, analysis: _Found, limits: Limits, *, on_processor: bool
+    speedup: float, against: str, ordinary: Interval | None, analysis: _Limit, limits: Limits, *, on_processor: bool
 ) -> str:
     share = f", {limits.fraction:.0%} of the roofline" if limits.fraction is not None else ""
     beside = ""

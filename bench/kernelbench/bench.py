@@ -75,7 +75,7 @@ class _Run:
         self._seconds: list[float] = []
         self._at_once = 1
         self.todo = list(self._plan.todo)
-        for line in self._plan.told:
+        for line in self._plan.messages:
             watcher.say(line)
 
     async def resumable(self) -> None:

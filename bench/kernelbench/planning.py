@@ -23,7 +23,7 @@ class Plan:
     """Rows of those of them whose session was under way when an earlier run ended."""
     again: frozenset[str]
     """Names of those that are done already, and are done again."""
-    told: tuple[str, ...]
+    messages: tuple[str, ...]
     """Why, and what is left out; a line each."""
 
 

@@ -10,7 +10,7 @@ _WORTH = {"costly": 10, "all": 2}
 
 
 @dataclass(frozen=True)
-class Kept:
+class BufferedValue:
     """A value kept for every element of a row."""
 
     name: str
@@ -33,7 +33,7 @@ def shared_values(kernel: Kernel) -> dict[str, tuple[Scalar, set[int]]]:
     return {key: entry for key, entry in entries.items() if len(entry[1]) > 1}
 
 
-def kept_values(kernel: Kernel, policy: str) -> list[Kept]:
+def kept_values(kernel: Kernel, policy: str) -> list[BufferedValue]:
     """The largest shared values that are worth a buffer under ``policy`` (``none``, ``costly``, ``all``)."""
     if policy == "none" or len(kernel.inner) != 1:
         return []
@@ -45,7 +45,7 @@ def kept_values(kernel: Kernel, policy: str) -> list[Kept]:
             if below.key != node.key and below.key in worth and worth[below.key][1] <= passes:
                 covered.add(below.key)
     chosen = _worth_their_own([e for key, e in worth.items() if key not in covered], _WORTH[policy])
-    return [Kept(f"row{n}", node, min(passes)) for n, (node, passes) in enumerate(chosen)]
+    return [BufferedValue(f"row{n}", node, min(passes)) for n, (node, passes) in enumerate(chosen)]
 
 
 def _worth_their_own(entries: list[tuple[Scalar, set[int]]], threshold: int) -> list[tuple[Scalar, set[int]]]:
@@ -59,7 +59,7 @@ def _worth_their_own(entries: list[tuple[Scalar, set[int]]], threshold: int) -> 
     return chosen
 
 
-def read_kept(value: Scalar, kept: list[Kept], number: int) -> Scalar:
+def read_kept(value: Scalar, kept: list[BufferedValue], number: int) -> Scalar:
     """``value`` with what earlier passes (or earlier items of this one) kept read from the row's buffer."""
     by_key = {k.value.key: k for k in kept}
 

@@ -96,15 +96,15 @@ def symbols_in(text: str | int) -> set[str]:
     return set(re.findall(r"\b[su]\d+\b", str(text)))
 
 
-def settled(kernel: TritonKernel, known: Collection[str]) -> TritonKernel:
+def settled(kernel: TritonKernel, symbols: Collection[str]) -> TritonKernel:
     """The kernel with nothing compiled into it that depends on the data: then one launch is right for all sizes.
 
     Args:
         kernel: as it was written.
-        known: symbols that can be read from the inputs.
+        symbols: symbols that can be read from the inputs.
     """
     launch = kernel.launch
-    loose = [name for name, text in launch.numbers if symbols_in(text) - set(known)]
+    loose = [name for name, text in launch.numbers if symbols_in(text) - set(symbols)]
     if not loose:
         return kernel
     numbers = tuple((n, _LOOSE.get(n, text) if n in loose else text) for n, text in launch.numbers)

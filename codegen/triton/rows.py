@@ -9,7 +9,7 @@ from .pairs import Pair, Parts, pairs_of
 from .power_of_two_split import can_be_pieced, pieced, pieces_of
 from .prepare import Sizes, Tile, is_columns, power, unique
 from .reduce import combine, fold, held, is_position, neutral
-from .scope import INSIDE, OUTSIDE, Axis, Known, TritonScope
+from .scope import INSIDE, OUTSIDE, AvailableValues, Axis, TritonScope
 from .text import TYPES, TritonNeeds
 from .tunables import GpuSettings
 
@@ -124,7 +124,7 @@ class RowWriter:
         ]
         self.scope = TritonScope(needs, axes, {*inner, "cols"}, {})
         self.scope.one_level = not shape.block and not shape.pieces
-        self.available: list[Known] = [{} for _ in shape.pieces]
+        self.available: list[AvailableValues] = [{} for _ in shape.pieces]
         self.piece_columns: Callable[[int], list[str]] = self._piece_columns
         """Positions and mask of a piece; a product has them already."""
         self.accumulations = list(unique(kernel).values())

@@ -15,7 +15,7 @@ from .text import TYPES, TritonNeeds, constant, number_text, operation, typed
 Guard = tuple[str, frozenset[str]]
 Key = tuple[str, tuple[Guard, ...], str]
 """A value's identity, the conditions under which it was read, and what it is where they do not hold."""
-Known = dict[Key, str]
+AvailableValues = dict[Key, str]
 """Variables that hold values."""
 
 OUTSIDE, INSIDE = 0, 1
@@ -68,7 +68,7 @@ class TritonScope:
         self.policies = policies
         """What the caches are told about a buffer that is read."""
         self.lines: list[list[str]] = [[], []]
-        self.available: list[Known] = [{}, {}]
+        self.available: list[AvailableValues] = [{}, {}]
         self.results: dict[str, str] = {}
         self.variables: dict[str, str] = {}
         for axis in axes:

@@ -9,7 +9,7 @@ from . import tensor_placement, values
 from .answering import Refused, attempt
 from .arguments import Mapping, Values
 from .likeness import same
-from .state import Held, Start, cloned, held, parts_of, read, whole_of
+from .state import Start, StateMember, cloned, held, parts_of, read, whole_of
 from .state_messages import ATTRIBUTE, BUFFER, INPUT, NOT_PERSISTENT, PARAMETER, StateChecked, StateEntry, in_words
 
 _REGISTER = {
@@ -129,7 +129,7 @@ class CandidateState:
         return values.unpack(Values(items=(item,), size=self._setup.size), self._source)[0]
 
 
-def _load(name: str, buffer: Held, value: torch.Tensor) -> None:
+def _load(name: str, buffer: StateMember, value: torch.Tensor) -> None:
     if buffer.value is None or buffer.value.shape != value.shape:
         shape = None if buffer.value is None else list(buffer.value.shape)
         raise Refused(f"buffer {name} of ModelNew is {shape}, the reference's {list(value.shape)}", kind="load")

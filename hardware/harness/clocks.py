@@ -49,7 +49,7 @@ OTHERS_CORES = 0.25
 """Others disturb a batch if they take so much of a core meanwhile."""
 
 
-class Found(enum.Enum):
+class ClockResult(enum.Enum):
     """What one checked batch says."""
 
     agrees = enum.auto()
@@ -105,7 +105,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Said:
+class ClockCrossCheck:
     """A long batch beside short ones as they are counted. Pure: it decides by these figures alone."""
 
     checked: Batch
@@ -125,17 +125,17 @@ class Said:
         return self._believed_ns(self.counted_ns)
 
     @property
-    def found(self) -> Found:
+    def result(self) -> ClockResult:
         """What this says of its clock and of what it claims."""
         beside = median(batch.claimed_ns for batch in self.short)
         # Work is compared whatever the clocks say: a machine that was slower before hides what was left out.
         hides = self._worked_more and not self._may_have_waited
         if agree(self._believed_ns(self.counted_ns), self.checked.elapsed_ns):
-            return Found.waited if hides else Found.agrees
+            return ClockResult.waited if hides else ClockResult.agrees
         if agree(self._believed_ns(beside), self.checked.elapsed_ns):
-            return Found.waited if hides else Found.agrees_beside
+            return ClockResult.waited if hides else ClockResult.agrees_beside
         is_confirmed = self.clock_agrees and any(batch.is_confirmed for batch in self.short)
-        return Found.waited if is_confirmed and self._may_have_waited else Found.differs
+        return ClockResult.waited if is_confirmed and self._may_have_waited else ClockResult.differs
 
     @property
     def clock_agrees(self) -> bool:
@@ -152,7 +152,7 @@ class Said:
     @property
     def needs_steadiness(self) -> bool:
         """Whether it is our clock that says so, which may be late; more work is seen by the system's alone."""
-        return self.found is Found.differs and not (self.clock_agrees and self._worked_more)
+        return self.result is ClockResult.differs and not (self.clock_agrees and self._worked_more)
 
     @property
     def _may_have_waited(self) -> bool:
@@ -202,7 +202,7 @@ def checked_calls(calls: int, ns: float) -> int:
     return max(1, min(math.ceil(CHECK_NS / max(1.0, ns)), calls * CHECK_NS // interleaved.BATCH_NS))
 
 
-class Ballot:
+class CrossCheckTally:
     """What the checked batches of one process say together."""
 
     def __init__(self) -> None:
@@ -211,11 +211,11 @@ class Ballot:
         self.times = 1
         """The next batch is to be so many times as long as the first one."""
 
-    def count(self, comparison: Said, *, steady: bool) -> None:
+    def count(self, comparison: ClockCrossCheck, *, steady: bool) -> None:
         """Count one try; ``steady``: an honest process's clock agreed with ours just then, where that was asked."""
         self.tries += 1
-        self._lies += comparison.found is Found.differs and (steady or not comparison.needs_steadiness)
-        self._beside += comparison.found is Found.agrees_beside
+        self._lies += comparison.result is ClockResult.differs and (steady or not comparison.needs_steadiness)
+        self._beside += comparison.result is ClockResult.agrees_beside
         if comparison.clock_agrees:
             self.times = 1
         elif 2 * comparison.checked.elapsed_ns <= LONGEST_CHECK_NS:

@@ -10,7 +10,7 @@ from ...schemas import Counters, HarnessError, Verdict
 from ..profilers import CounterSession
 from . import clocks, fresh_data, interleaved
 from .background_load import BackgroundLoad
-from .clocks import Batch, Found
+from .clocks import Batch, ClockResult
 from .fresh_data import FreshCall, Memoizes
 from .idle_check import IdleCheck, until_idle
 from .interleaved import Implementation, Part, Plan
@@ -149,25 +149,25 @@ class SelfTimed(ProcessChecks):
             Judged: they differ time and again, where an honest clock beside it does not.
             HarnessError: the machine is so busy that no two clocks agree.
         """
-        counted, ballot = median(candidate.samples), clocks.Ballot()
-        while ballot.is_open:
+        counted, tally = median(candidate.samples), clocks.CrossCheckTally()
+        while tally.is_open:
             # Beside the check, so that a disturbance slows both.
-            batches = clocks.short_batches(candidate.calls, counted) if ballot.tries else 1
+            batches = clocks.short_batches(candidate.calls, counted) if tally.tries else 1
             short = [await self._time_twice(clocks.as_counted(candidate)) for _ in range(batches)]
             session = CounterSession()
             counting = self.timing.on_processor and start_counting(session, self.untrusted.worker.pid)
             others = self._background_load()
-            checked = await self._time_twice(Time(calls=ballot.times * clocks.checked_calls(candidate.calls, counted)))
+            checked = await self._time_twice(Time(calls=tally.times * clocks.checked_calls(candidate.calls, counted)))
             cores = others.cores()
             counters = session.stop(checked.calls) if counting else None
             await self._check_timed_output(checked.timed.kept)
-            comparison = clocks.Said(checked, short, counted, await self._beside_ns(checked.calls), cores)
-            if comparison.found is Found.agrees:
+            comparison = clocks.ClockCrossCheck(checked, short, counted, await self._beside_ns(checked.calls), cores)
+            if comparison.result is ClockResult.agrees:
                 return counters
-            ballot.count(comparison, steady=comparison.needs_steadiness and await self._is_steady(honest))
-            if ballot.is_true:
+            tally.count(comparison, steady=comparison.needs_steadiness and await self._is_steady(honest))
+            if tally.is_true:
                 return counters
-            if ballot.is_lie:
+            if tally.is_lie:
                 raise clocks.lies(comparison.believed_ns, checked)
         raise HarnessError("the machine is so busy that the clocks of two processes cannot be compared")
 
@@ -179,8 +179,8 @@ class SelfTimed(ProcessChecks):
         calls = clocks.checked_calls(honest.calls, short.claimed_ns)
         checked = await clocks.by_all(honest.ask, Time(calls=calls, name=honest.name), pid)
         cores = others.cores()
-        comparison = clocks.Said(checked, [short], short.claimed_ns, await self._beside_ns(calls), cores)
-        return comparison.found is not Found.differs
+        comparison = clocks.ClockCrossCheck(checked, [short], short.claimed_ns, await self._beside_ns(calls), cores)
+        return comparison.result is not ClockResult.differs
 
     def _background_load(self) -> BackgroundLoad:
         return BackgroundLoad((self.untrusted.worker.pid, self.timing.pid))

@@ -26,7 +26,7 @@ _vars = vars
 
 
 @dataclass(frozen=True)
-class Held:
+class StateMember:
     """One parameter, buffer or attribute."""
 
     owner: Any
@@ -56,23 +56,23 @@ def beside(module: Any, weights: dict[str, torch.Tensor]) -> dict[str, Any]:
     }
 
 
-def held(module: Any) -> dict[str, Held]:
+def held(module: Any) -> dict[str, StateMember]:
     """Everything that ``module`` and its submodules keep, by qualified name."""
-    members: dict[str, Held] = {}
+    members: dict[str, StateMember] = {}
     registered: set[int] = set()
     for prefix, owner in _modules(module):
         for key, value in owner._parameters.items():
-            members[prefix + key] = Held(owner, key, PARAMETER, value)
+            members[prefix + key] = StateMember(owner, key, PARAMETER, value)
             registered.add(id(value))
         for key, value in owner._buffers.items():
             kind = NOT_PERSISTENT if key in owner._non_persistent_buffers_set else BUFFER
-            members[prefix + key] = Held(owner, key, kind, value)
+            members[prefix + key] = StateMember(owner, key, kind, value)
             registered.add(id(value))
     for prefix, owner in _modules(module):
         for key, value in _vars(owner).items():
             # A list of what is registered (the weights of an RNN) is no state of its own.
             if key not in _TORCHS_OWN and _is_kept(value) and not _is_made_of(value, registered):
-                members[prefix + key] = Held(owner, key, ATTRIBUTE, value)
+                members[prefix + key] = StateMember(owner, key, ATTRIBUTE, value)
     return members
 
 
@@ -141,7 +141,7 @@ class Start:
     def __init__(self, module: Any) -> None:
         self._module = module
         self._names = frozenset(held(module))
-        self._snapshot: dict[str, tuple[Held, Any]] = {}
+        self._snapshot: dict[str, tuple[StateMember, Any]] = {}
 
     def keep(self, names: Iterable[str] | None = None, given: dict[str, Any] | None = None) -> None:
         """Remember what is there now, or what is ``given``; of what ``names`` name, or of everything."""
@@ -171,7 +171,7 @@ class Start:
         }
 
 
-def _put(was: Held, start: Any) -> None:
+def _put(was: StateMember, start: Any) -> None:
     value = was.value
     if isinstance(value, torch.Tensor) and isinstance(start, torch.Tensor):
         if not value.is_leaf and not value._is_view():

@@ -145,11 +145,11 @@ def _forked(target: str, environment: Mapping[str, str], order: Order, ends: Seq
     raise PoolError("the process that compiles Triton's kernels keeps dying; run `kernelswarm doctor`")
 
 
-_Wanted = tuple[int, str, tuple[tuple[str, str], ...]]
+_LibraryKey = tuple[int, str, tuple[tuple[str, str], ...]]
 """Process that it belongs to, what it compiles for, what it sees of the environment."""
 
 
-def _living(configuration: _Wanted) -> "_Parent":
+def _living(configuration: _LibraryKey) -> "_Parent":
     if not (_parents and _parents[0].made_for == configuration and _parents[0].alive):
         _end_parents()
         _parents.append(_Parent(configuration))
@@ -164,7 +164,7 @@ def _end_parents() -> None:
 class _Parent:
     """The process."""
 
-    def __init__(self, configuration: _Wanted) -> None:
+    def __init__(self, configuration: _LibraryKey) -> None:
         """Starts it and waits until it can fork.
 
         Raises:

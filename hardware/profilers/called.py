@@ -55,7 +55,7 @@ def main(address: str, mode: str, doors: str, device: str, target: str, cache: s
         _prepare_triton(Path(cache), target)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(address)
-    look = _Look(mode, doors, device, left)
+    look = _ProfilingPass(mode, doors, device, left)
     question: Question
     request: Inspect
     try:
@@ -99,7 +99,7 @@ def _limited(seconds: float) -> Iterator[None]:
         signal.alarm(0)
 
 
-class _Look:
+class _ProfilingPass:
     """One candidate under one profiler."""
 
     def __init__(self, mode: str, doors: str, device: str, left: tuple[str, ...]) -> None:

@@ -8,7 +8,7 @@ import json
 from typing import Any
 
 from ...schemas import ModelCalled, Schema, SessionOpened, sha256
-from .session import ToldNode
+from .session import ExportedNode
 
 
 class ChatMessage(Schema, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ def request_prompt(call: ModelCalled) -> Prompt:
     return (*([ChatMessage(role="system", content=system)] if system else []), *turns)
 
 
-def state_prompt(node: ToldNode) -> Prompt:
+def state_prompt(node: ExportedNode) -> Prompt:
     """Problem, machine, skills, parent, diagnosis and intent of a plan in words."""
     opened = node.opened
     parts = [_problem(opened), _machine(opened), _skills(opened), _parent(node), _diagnosis(node), _task(opened, node)]
@@ -63,7 +63,7 @@ def state_prompt(node: ToldNode) -> Prompt:
     return ChatMessage(role="system", content=_SYSTEM), ChatMessage(role="user", content=text)
 
 
-def candidate_answer(node: ToldNode) -> str:
+def candidate_answer(node: ExportedNode) -> str:
     """A candidate as the answer that the prompts ask for."""
     assert node.candidate is not None
     return f"{node.candidate.rationale.strip()}\n\n{_fenced(node.candidate.source, 'python')}".strip()
@@ -104,7 +104,7 @@ def _skills(opened: SessionOpened) -> str:
     )
 
 
-def _parent(node: ToldNode) -> str:
+def _parent(node: ExportedNode) -> str:
     parent = node.parent
     if parent is None:
         return ""
@@ -114,7 +114,7 @@ def _parent(node: ToldNode) -> str:
     return "\n".join(["# Parent", *([f"Settings: {settings}"] if settings else []), _fenced(source, "python")])
 
 
-def _diagnosis(node: ToldNode) -> str:
+def _diagnosis(node: ExportedNode) -> str:
     diagnosis = node.parent_diagnosis
     if diagnosis is None:
         return ""
@@ -126,7 +126,7 @@ def _diagnosis(node: ToldNode) -> str:
     return "\n".join(lines)
 
 
-def _task(opened: SessionOpened, node: ToldNode) -> str:
+def _task(opened: SessionOpened, node: ExportedNode) -> str:
     entry = "`class ModelNew(nn.Module)`" if opened.problem.format.value == "kernelbench" else "`def kernel`"
     return f"# Task\n{_TASKS[node.plan.intent.value]} Native code in {opened.language}. The file defines {entry}."
 

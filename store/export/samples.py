@@ -7,14 +7,14 @@ from functools import cached_property
 
 from ...schemas import Intent, Interval, Verdict
 from .prompts import Prompt, candidate_answer, prompt_sha256, request_prompt, state_prompt
-from .session import Choose, ToldNode, ToldSession
+from .session import Choose, ExportedNode, ExportedSession
 
 
 @dataclass(frozen=True)
 class Sample:
     """One completion."""
 
-    node: ToldNode
+    node: ExportedNode
     author: str
     """Model, or backend where no model was asked."""
     prompt: Prompt
@@ -30,7 +30,7 @@ class Sample:
         return self.author, prompt_sha256(self.prompt)
 
 
-def samples_of(record: ToldSession, choose: Choose, skipped: Counter[str]) -> Iterator[Sample]:
+def samples_of(record: ExportedSession, choose: Choose, skipped: Counter[str]) -> Iterator[Sample]:
     """Every completion of the chosen nodes; what cannot be one is counted in ``skipped``, by reason."""
     for node in record.nodes.values():
         if choose(node):
@@ -39,7 +39,7 @@ def samples_of(record: ToldSession, choose: Choose, skipped: Counter[str]) -> It
             skipped["not selected"] += 1
 
 
-def node_samples(node: ToldNode, skipped: Counter[str]) -> Iterator[Sample]:
+def node_samples(node: ExportedNode, skipped: Counter[str]) -> Iterator[Sample]:
     """The completions of one node: every answer of a model, or the candidate itself."""
     reason = _no_reward(node)
     if reason:
@@ -58,7 +58,7 @@ def node_samples(node: ToldNode, skipped: Counter[str]) -> Iterator[Sample]:
         yield Sample(node, author, prompt, candidate_answer(node), node.reward, node.speedup, _verdict(node))
 
 
-def _no_reward(node: ToldNode) -> str:
+def _no_reward(node: ExportedNode) -> str:
     if node.plan.intent is Intent.remeasure:
         return "measured again, nobody was asked for it"
     if node.diagnosis is None:
@@ -70,5 +70,5 @@ def _no_reward(node: ToldNode) -> str:
     return ""
 
 
-def _verdict(node: ToldNode) -> str:
+def _verdict(node: ExportedNode) -> str:
     return node.diagnosis.verdict.value if node.diagnosis is not None else ""

@@ -36,7 +36,7 @@ class Scrubber:
         home: str | None = None,
     ) -> None:
         """What is known literally: by default of this process's environment, user and home folder."""
-        self.found: Counter[str] = Counter()
+        self.replacements: Counter[str] = Counter()
         self._clean: set[str] = set()
         self._long: dict[str, None] = {}
         self._rules = (*RULES, *literal_rules(environment, user, home))
@@ -117,7 +117,7 @@ class Scrubber:
             front = match[rule.kept] if rule.kept else ""
             if match[0] == front + mark or match[0][len(front) :].startswith("[redacted:"):
                 return match[0]
-            self.found[rule.kind] += 1
+            self.replacements[rule.kind] += 1
             return front + mark
 
         return replace

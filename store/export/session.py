@@ -42,7 +42,7 @@ _DEPTH = 10_000
 
 
 @dataclass
-class ToldNode:
+class ExportedNode:
     """A node."""
 
     session: str
@@ -50,7 +50,7 @@ class ToldNode:
     """What opened that session."""
     name: str
     plan: NodePlanned
-    parent: "ToldNode | None"
+    parent: "ExportedNode | None"
     """In this session, or in the one it was forked from."""
     parent_diagnosis: NodeDiagnosed | None
     """The parent's, as it stood when this node was planned."""
@@ -74,46 +74,46 @@ class ToldNode:
 
 
 @dataclass
-class ToldSession:
+class ExportedSession:
     """A session."""
 
     session: str
     opened: SessionOpened
     closed: SessionClosed | None = None
-    nodes: dict[str, ToldNode] = field(default_factory=dict)
-    inherited: dict[str, ToldNode] = field(default_factory=dict)
+    nodes: dict[str, ExportedNode] = field(default_factory=dict)
+    inherited: dict[str, ExportedNode] = field(default_factory=dict)
     """Nodes of the sessions it was forked from."""
 
     @property
-    def best(self) -> ToldNode | None:
+    def best(self) -> ExportedNode | None:
         """The node that the planner named at the end; of an open session the best so far."""
         if self.closed is not None:
             return self.nodes.get(self.closed.best) or self.inherited.get(self.closed.best)
         right = [node for node in self.nodes.values() if node.reward > 0]
         return max(right, key=lambda node: node.reward, default=None)
 
-    def path(self, node: ToldNode) -> list[ToldNode]:
+    def path(self, node: ExportedNode) -> list[ExportedNode]:
         """From its draft to ``node``, across forks."""
-        path: list[ToldNode] = []
-        step: ToldNode | None = node
+        path: list[ExportedNode] = []
+        step: ExportedNode | None = node
         while step is not None and len(path) < _DEPTH:
             path.append(step)
             step = step.parent
         return path[::-1]
 
 
-def read_session(con: duckdb.DuckDBPyConnection, session: str, extents: Extents) -> ToldSession | None:
+def read_session(con: duckdb.DuckDBPyConnection, session: str, extents: Extents) -> ExportedSession | None:
     """Fold the events of ``session``, and of the sessions it was forked from; None if its opening is not there."""
     return _read(con, session, extents, frozenset(), until=None)
 
 
 def _read(
     con: duckdb.DuckDBPyConnection, session: str, extents: Extents, above: frozenset[str], *, until: Origin | None
-) -> ToldSession | None:
-    record: ToldSession | None = None
+) -> ExportedSession | None:
+    record: ExportedSession | None = None
     for id, node, event in _events(con, session, extents):
         if isinstance(event, SessionOpened) and record is None:
-            record = ToldSession(session, event, inherited=_inherited(con, event, extents, above | {session}))
+            record = ExportedSession(session, event, inherited=_inherited(con, event, extents, above | {session}))
         elif record is not None:
             _fold(record, node, event)
         if until is not None and _is_last(until, id, node, event):
@@ -123,7 +123,7 @@ def _read(
 
 def _inherited(
     con: duckdb.DuckDBPyConnection, opened: SessionOpened, extents: Extents, above: frozenset[str]
-) -> dict[str, ToldNode]:
+) -> dict[str, ExportedNode]:
     origin = opened.origin
     if origin is None or origin.session in above:
         return {}
@@ -138,11 +138,11 @@ def _is_last(origin: Origin, id: str, node: str, event: Event) -> bool:
     return node == origin.node and isinstance(event, NodeDiagnosed)
 
 
-def _fold(record: ToldSession, name: str, event: Event) -> None:
+def _fold(record: ExportedSession, name: str, event: Event) -> None:
     if isinstance(event, NodePlanned):
         parent = record.nodes.get(event.parent) or record.inherited.get(event.parent)
         diagnosis = parent.diagnosis if parent is not None else None
-        record.nodes.setdefault(name, ToldNode(record.session, record.opened, name, event, parent, diagnosis))
+        record.nodes.setdefault(name, ExportedNode(record.session, record.opened, name, event, parent, diagnosis))
         return
     if isinstance(event, SessionClosed):
         record.closed = record.closed or event
@@ -177,5 +177,5 @@ def _events(con: duckdb.DuckDBPyConnection, session: str, extents: Extents) -> I
                 yield id, node, msgspec.json.decode(body, type=EVENTS[tag])
 
 
-Choose = Callable[[ToldNode], bool]
+Choose = Callable[[ExportedNode], bool]
 """Whether a node is to be exported."""

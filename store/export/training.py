@@ -9,13 +9,13 @@ from typing import Any
 from ...schemas import Schema
 from .rows import DpoRow, GrpoRow, SftRow, answer
 from .samples import Sample, node_samples, samples_of
-from .session import Choose, ToldSession
+from .session import Choose, ExportedSession
 
-Build = Callable[[ToldSession, Choose, Counter[str]], Iterator[Schema]]
+Build = Callable[[ExportedSession, Choose, Counter[str]], Iterator[Schema]]
 """Makes a session's rows of the chosen nodes, and counts what gave none."""
 
 
-def sft_rows(record: ToldSession, choose: Choose, skipped: Counter[str]) -> Iterator[SftRow]:
+def sft_rows(record: ExportedSession, choose: Choose, skipped: Counter[str]) -> Iterator[SftRow]:
     """The path from a draft to the best kernel, step by step."""
     best = record.best
     if best is None:
@@ -42,7 +42,7 @@ def sft_rows(record: ToldSession, choose: Choose, skipped: Counter[str]) -> Iter
             )
 
 
-def dpo_rows(record: ToldSession, choose: Choose, skipped: Counter[str]) -> Iterator[DpoRow]:
+def dpo_rows(record: ExportedSession, choose: Choose, skipped: Counter[str]) -> Iterator[DpoRow]:
     """Every pair of answers to one prompt state whose difference is more than noise."""
     for group in _groups(samples_of(record, choose, skipped), skipped):
         for first, second in itertools.combinations(group, 2):
@@ -55,7 +55,7 @@ def dpo_rows(record: ToldSession, choose: Choose, skipped: Counter[str]) -> Iter
                 yield _pair(record, chosen, rejected)
 
 
-def grpo_rows(record: ToldSession, choose: Choose, skipped: Counter[str]) -> Iterator[GrpoRow]:
+def grpo_rows(record: ExportedSession, choose: Choose, skipped: Counter[str]) -> Iterator[GrpoRow]:
     """All answers to one prompt state, where there are several."""
     for group in _groups(samples_of(record, choose, skipped), skipped):
         rewards = [sample.reward for sample in group]
@@ -98,7 +98,7 @@ def _is_better(chosen: Sample, rejected: Sample) -> bool:
     return rejected.speedup is None or chosen.speedup.low > rejected.speedup.high
 
 
-def _pair(record: ToldSession, chosen: Sample, rejected: Sample) -> DpoRow:
+def _pair(record: ExportedSession, chosen: Sample, rejected: Sample) -> DpoRow:
     return DpoRow(
         **_common(record, chosen),
         parent=chosen.node.plan.parent,
@@ -114,7 +114,7 @@ def _pair(record: ToldSession, chosen: Sample, rejected: Sample) -> DpoRow:
     )
 
 
-def _common(record: ToldSession, sample: Sample) -> dict[str, Any]:
+def _common(record: ExportedSession, sample: Sample) -> dict[str, Any]:
     opened = sample.node.opened
     return {
         "session": record.session,

@@ -31,7 +31,7 @@ from .selection import (
     session_extents,
     sessions_where,
 )
-from .session import Extents, ToldNode, read_session
+from .session import ExportedNode, Extents, read_session
 from .stopping import Stop
 from .training import BUILDERS, Build
 
@@ -122,7 +122,7 @@ def _export(log: Log, format: str, folder: Path, where: str, sessions: Sequence[
         rows=sum(entry.rows for entry in files),
         files=tuple(files),
         skipped=dict(sorted(job.skipped.items())),
-        redactions=dict(sorted(job.scrubber.found.items())),
+        redactions=dict(sorted(job.scrubber.replacements.items())),
         redacted_events=job.redacted,
         problems=tuple(sorted(job.problems.values(), key=lambda entry: (entry.name, entry.sha256))),
     )
@@ -135,7 +135,7 @@ def _training(format: str) -> Callable[[_Job], list[FileEntry]]:
         _check(job)
         keys = chosen_nodes(job.cursor, job.where)
 
-        def choose(node: ToldNode) -> bool:
+        def choose(node: ExportedNode) -> bool:
             return keys is None or (node.session, node.name) in keys
 
         with Lines(job.folder, f"{format}.jsonl") as lines:
@@ -156,7 +156,7 @@ def _check(job: _Job) -> None:
             pass
 
 
-def _tell(job: _Job, session: str, build: Build, choose: Callable[[ToldNode], bool], lines: Lines) -> None:
+def _tell(job: _Job, session: str, build: Build, choose: Callable[[ExportedNode], bool], lines: Lines) -> None:
     with job.cursor() as cursor:
         record = read_session(cursor, session, job.extents)
     if record is None:

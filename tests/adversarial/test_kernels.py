@@ -56,7 +56,7 @@ def test_what_comes_after_an_attack_is_judged_correctly(judge: Judge, attack: st
     suite, order = SUITES["rows"], judge.order("rows")
     at = order.index(attack) + 1
     assert order[at] == AFTER[attack]
-    evaluation = judge.told("rows")[at]
+    evaluation = judge.evaluations("rows")[at]
     assert evaluation["verdict"] in suite.expected[AFTER[attack]].verdicts, (
         f"{evaluation['verdict']}: {evaluation['reason']}"
     )

@@ -23,7 +23,7 @@ EACH = [
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
+def evaluations(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> dict[str, dict[str, Any]]:
     here = [item for item in request.session.items if item.path == request.path]
     selected = {item.callspec.params["kernel"] for item in here if isinstance(item, pytest.Function)}
     groups: list[str] = []
@@ -44,7 +44,7 @@ def told(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReques
 
 
 @pytest.mark.parametrize(("kernel", "expected"), EACH)
-def test_a_naive_evaluator_takes_it(told: dict[str, dict[str, Any]], kernel: str, expected: Expected) -> None:
-    assert told[kernel]["accepted"] is expected.naive, told[kernel]
+def test_a_naive_evaluator_takes_it(evaluations: dict[str, dict[str, Any]], kernel: str, expected: Expected) -> None:
+    assert evaluations[kernel]["accepted"] is expected.naive, evaluations[kernel]
     if expected.free:
-        assert told[kernel]["ms"] <= 0, "its clock was meant to show nothing"
+        assert evaluations[kernel]["ms"] <= 0, "its clock was meant to show nothing"

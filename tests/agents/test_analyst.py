@@ -38,7 +38,7 @@ from kernelswarm.schemas import (
 def graph_with(*events: tuple[str, Event], opened: SessionOpened | None = None) -> SearchGraph:
     graph = SearchGraph("s-test1")
     for node, event in [("", opened or given.opened()), *events]:
-        graph.apply(given.said(event, node=node, cause=node), event)
+        graph.apply(given.envelope_of(event, node=node, cause=node), event)
     return graph
 
 

@@ -142,7 +142,7 @@ class Hardware:
 @pytest.mark.parametrize(("measure", "contracts"), [("device", 1), ("call", 0)])
 async def test_the_contract_is_asked_where_what_counts_is_a_win(measure: str, contracts: int) -> None:
     hardware, event = Hardware(), ConfirmationPlanned(rank=1)
-    work = Work(given.said(event, node="n001"), event, graph_of(measure), 9)
+    work = Work(given.envelope_of(event, node="n001"), event, graph_of(measure), 9)
     timed = ProfileReport(verdict=Verdict.correct, isolation="x", timing=DEVICE)
     profiler = Profiler(hardware, None)  # type: ignore[arg-type]
     report = await profiler._as_handed_over(work, timed, "def kernel(x, w): return x")
@@ -162,18 +162,18 @@ def graph_of(measure: str = "device", **report: object) -> SearchGraph:
     graph = SearchGraph("rmsnorm-abcde")
     profiled = CandidateProfiled(report=profile, confirmation=True)
     plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
-    graph.apply(given.said(opened), opened)
+    graph.apply(given.envelope_of(opened), opened)
     for index, event in enumerate([plan, given.candidate(), profiled]):
-        graph.apply(given.said(event, node="n001", index=index), event)
+        graph.apply(given.envelope_of(event, node="n001", index=index), event)
     diagnosis = diagnose(graph, "n001", profiled)
-    graph.apply(given.said(diagnosis, node="n001", index=9), diagnosis)
+    graph.apply(given.envelope_of(diagnosis, node="n001", index=9), diagnosis)
     counted, call = (
         (diagnosis.ordinary, diagnosis.ordinary) if measure == "call" else (diagnosis.speedup, diagnosis.ordinary)
     )
     end = SessionClosed(
         reason="budget", best="n001", win=measure == "device", speedup=counted, against="compile", call=call
     )
-    graph.apply(given.said(end, index=10), end)
+    graph.apply(given.envelope_of(end, index=10), end)
     return graph
 
 

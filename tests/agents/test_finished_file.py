@@ -31,9 +31,9 @@ def graph_of(report: ProfileReport, verdict: Verdict = Verdict.correct, *, confi
         CandidateProfiled(report=report, confirmation=confirmation),
         given.diagnosed(2.0, verdict, confirmation=confirmation),
     ]
-    graph.apply(given.said(opened, at_ns=OPENED_NS), opened)
+    graph.apply(given.envelope_of(opened, at_ns=OPENED_NS), opened)
     for index, event in enumerate(events):
-        graph.apply(given.said(event, node="n001", index=index), event)
+        graph.apply(given.envelope_of(event, node="n001", index=index), event)
     return graph
 
 

@@ -29,11 +29,11 @@ from kernelswarm.schemas import (
 from kernelswarm.sessions.replay import Replay, replay
 
 SESSION = "s-test1"
-Told = tuple[Envelope, Event]
+LoggedEvent = tuple[Envelope, Event]
 
 
-def sealed(event: Event, node: str, cause: str, agent: str, index: int = 0) -> Told:
-    envelope = given.said(event, node=node, cause=cause, index=index, session=SESSION)
+def sealed(event: Event, node: str, cause: str, agent: str, index: int = 0) -> LoggedEvent:
+    envelope = given.envelope_of(event, node=node, cause=cause, index=index, session=SESSION)
     return type(envelope)(**{f: getattr(envelope, f) for f in envelope.__struct_fields__} | {"agent": agent}), event
 
 
@@ -41,8 +41,8 @@ class Ring:
     """Every role but the planner's and the analyst's decisions is play; whose step is next is drawn."""
 
     def __init__(self, budget: int, seed: int) -> None:
-        self.events: list[Told] = []
-        self.due: list[Told] = []
+        self.events: list[LoggedEvent] = []
+        self.due: list[LoggedEvent] = []
         self.replay = Replay(SESSION)
         self._say(sealed(given.opened(budget=budget, seed=seed), "", "", "user"))
 
@@ -50,7 +50,7 @@ class Ring:
         """One of the events that could come next comes."""
         self._say(self.due.pop(choice % len(self.due)))
 
-    def _say(self, entry: Told) -> None:
+    def _say(self, entry: LoggedEvent) -> None:
         envelope, event = entry
         self.events.append(entry)
         self.replay.feed(len(self.events), envelope, event)
@@ -81,7 +81,7 @@ def answer(envelope: Envelope, event: Event) -> Event | None:
 
 
 @st.composite
-def sessions(draw: st.DrawFn) -> list[Told]:
+def sessions(draw: st.DrawFn) -> list[LoggedEvent]:
     """A session whose nodes were worked on in some order, to its close or cut off somewhere."""
     ring = Ring(draw(st.integers(1, 6)), draw(st.integers(0, 99)))
     order = Random(draw(st.integers(0, 2**32)))
@@ -91,21 +91,21 @@ def sessions(draw: st.DrawFn) -> list[Told]:
     return ring.events
 
 
-def decided(session: Sequence[Told]) -> list[Decision]:
+def decided(session: Sequence[LoggedEvent]) -> list[Decision]:
     state, decisions = PlannerState(), []
     for envelope, event in session:
         decisions += decide(state, event, envelope.node)
     return decisions
 
 
-def in_stream(session: Sequence[Told]) -> list[tuple[int, Envelope]]:
+def in_stream(session: Sequence[LoggedEvent]) -> list[tuple[int, Envelope]]:
     return [(seq, envelope) for seq, (envelope, _) in enumerate(session, 1)]
 
 
 class Stream:
     """What a bus would hand out as history."""
 
-    def __init__(self, session: Sequence[Told]) -> None:
+    def __init__(self, session: Sequence[LoggedEvent]) -> None:
         self._stored = in_stream(session)
 
     async def history(self, session: str, *, after: int = 0, until: int | None = None) -> list[tuple[int, Envelope]]:
@@ -113,13 +113,15 @@ class Stream:
 
 
 @for_all(sessions())
-def test_whatever_the_order_of_concurrent_work_a_replay_agrees(session: list[Told]) -> None:
+def test_whatever_the_order_of_concurrent_work_a_replay_agrees(session: list[LoggedEvent]) -> None:
     report = replay(SESSION, in_stream(session))
     assert sum(report.compared.values()) == sum(e.agent in ("planner", "analyst", "distiller") for e, _ in session)
 
 
 @for_all(sessions(), st.data())
-def test_what_the_planner_does_not_answer_may_come_in_any_order(session: list[Told], data: st.DataObject) -> None:
+def test_what_the_planner_does_not_answer_may_come_in_any_order(
+    session: list[LoggedEvent], data: st.DataObject
+) -> None:
     graph = SearchGraph(SESSION)
     for envelope, event in session:
         graph.apply(envelope, event)
@@ -132,7 +134,7 @@ def test_what_the_planner_does_not_answer_may_come_in_any_order(session: list[To
 
 
 @for_all(sessions(), st.data())
-async def test_copies_move_no_agent(session: list[Told], data: st.DataObject) -> None:
+async def test_copies_move_no_agent(session: list[LoggedEvent], data: st.DataObject) -> None:
     doubled = list(session)
     for _ in range(data.draw(st.integers(1, 5))):
         first = data.draw(st.integers(0, len(doubled) - 1))
@@ -145,7 +147,7 @@ async def test_copies_move_no_agent(session: list[Told], data: st.DataObject) ->
 
 @for_all(sessions(), st.data())
 async def test_a_cut_and_a_fresh_start_decide_as_if_nothing_had_happened(
-    session: list[Told], data: st.DataObject
+    session: list[LoggedEvent], data: st.DataObject
 ) -> None:
     state = PlannerState()
     folds = Folds(Histories(Stream(session)))  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ import given
 from kernelswarm.agents.planner.inheriting import begun
 from kernelswarm.agents.planner.machine import decide
 from kernelswarm.agents.planner.state import PlannerState
-from kernelswarm.graph.inheritance import Told, comparable, inherit, inherited
+from kernelswarm.graph.inheritance import LoggedEvent, comparable, inherit, inherited
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import (
     Envelope,
@@ -36,14 +36,14 @@ def planned(parent: str = "", intent: Intent = Intent.draft) -> NodePlanned:
     return NodePlanned(parent=parent, intent=intent, memory=MemoryOperator.inherit)
 
 
-def history(session: str, *events: tuple[Event, str]) -> list[Told]:
+def history(session: str, *events: tuple[Event, str]) -> list[LoggedEvent]:
     return [
-        (given.said(event, node=node, session=session, cause=str(index)), event)
+        (given.envelope_of(event, node=node, session=session, cause=str(index)), event)
         for index, (event, node) in enumerate(events)
     ]
 
 
-def a_session(session: str = "p-aaaaa", **opened: object) -> list[Told]:
+def a_session(session: str = "p-aaaaa", **opened: object) -> list[LoggedEvent]:
     """n001 1.5x, its child n002 2x, n003 wrong; n004 is under way."""
     wrong = given.diagnosed(verdict=Verdict.wrong_numbers)
     return history(
@@ -55,10 +55,10 @@ def a_session(session: str = "p-aaaaa", **opened: object) -> list[Told]:
     )
 
 
-def forked(parent: Sequence[Told], origin: Origin, **opened: object) -> SearchGraph:
+def forked(parent: Sequence[LoggedEvent], origin: Origin, **opened: object) -> SearchGraph:
     graph = SearchGraph("c-bbbbb", parent)
     event = given.opened(origin=origin, **opened)
-    graph.apply(given.said(event, session="c-bbbbb"), event)
+    graph.apply(given.envelope_of(event, session="c-bbbbb"), event)
     return graph
 
 
@@ -153,7 +153,7 @@ def recorded() -> RecordedSession:
 
 
 @pytest.mark.parametrize(
-    ("node", "at", "said"),
+    ("node", "at", "message"),
     [
         ("", "", "name what to go on from"),
         ("n009", "", "no node 'n009'; there is n001 to n004"),
@@ -164,16 +164,16 @@ def recorded() -> RecordedSession:
         ("", "2", "no correct candidate by event"),
     ],
 )
-def test_a_place_that_is_none_is_refused_with_a_way_out(node: str, at: str, said: str) -> None:
+def test_a_place_that_is_none_is_refused_with_a_way_out(node: str, at: str, message: str) -> None:
     with pytest.raises(InputError) as refused:
         fork_point(recorded(), node, at)
-    assert said.strip() in str(refused.value)
+    assert message.strip() in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("closed", "said"), [(False, "`kernelswarm resume p-aaaaa`"), (True, "`kernelswarm optimize`")]
+    ("closed", "message"), [(False, "`kernelswarm resume p-aaaaa`"), (True, "`kernelswarm optimize`")]
 )
-def test_where_no_node_was_diagnosed_waiting_is_named_only_where_it_helps(closed: bool, said: str) -> None:
+def test_where_no_node_was_diagnosed_waiting_is_named_only_where_it_helps(closed: bool, message: str) -> None:
     events = [(given.opened(), ""), (planned(), "n001"), (given.candidate("one"), "n001")]
     if closed:
         events.append((SessionClosed(reason="stopped"), ""))
@@ -182,7 +182,7 @@ def test_where_no_node_was_diagnosed_waiting_is_named_only_where_it_helps(closed
     )
     with pytest.raises(InputError) as refused:
         fork_point(parent, "n001")
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_place_is_named_by_node_by_id_or_by_its_place_in_the_log() -> None:

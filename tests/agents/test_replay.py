@@ -6,7 +6,7 @@ import histories
 import msgspec
 import pytest
 
-from kernelswarm.graph.inheritance import Told, inherited
+from kernelswarm.graph.inheritance import LoggedEvent, inherited
 from kernelswarm.schemas import (
     Bottleneck,
     Envelope,
@@ -32,11 +32,11 @@ def history(name: str = CLOSED) -> list[Envelope]:
     return events
 
 
-def run(events: Sequence[Envelope], to: str = "", before: Sequence[Told] = ()) -> ReplayReport:
+def run(events: Sequence[Envelope], to: str = "", before: Sequence[LoggedEvent] = ()) -> ReplayReport:
     return replay(events[0].session, list(enumerate(events, 1)), to, before)
 
 
-async def known_before(family: Mapping[str, Sequence[Envelope]], session: str) -> Sequence[Told]:
+async def known_before(family: Mapping[str, Sequence[Envelope]], session: str) -> Sequence[LoggedEvent]:
     """What a fork inherits, out of its family's file."""
 
     async def read(name: str) -> Sequence[Envelope]:

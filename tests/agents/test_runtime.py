@@ -90,7 +90,7 @@ async def heard(bus: Bus, kind: type[Event], count: int, session: str = "s-test1
 
 
 def opening() -> Envelope:
-    return given.said(given.opened())
+    return given.envelope_of(given.opened())
 
 
 async def test_answers_carry_cause_node_and_deterministic_ids(bus: Bus) -> None:
@@ -119,7 +119,7 @@ async def test_a_copy_that_the_stream_did_not_know_is_answered_once(bus: Bus) ->
     async with running(Worker(Planning(), bus, "cpu", Histories(bus))):
         await heard(bus, NodePlanned, 2)
         await publish_copy(bus, opened)
-        later = given.said(given.opened(), session="s-test2")
+        later = given.envelope_of(given.opened(), session="s-test2")
         await bus.publish(later)
         await heard(bus, NodePlanned, 2, session="s-test2")
     graph = await Folds(Histories(bus)).at("s-test1", 4)
@@ -127,14 +127,14 @@ async def test_a_copy_that_the_stream_did_not_know_is_answered_once(bus: Bus) ->
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "message"),
     [(ValueError("a defect"), ["step raised", "step failed"]), (HarnessError("no room\nTraceback"), ["step failed"])],
 )
-async def test_a_step_that_always_raises_ends_in_an_event(bus: Bus, error: Exception, told: list[str]) -> None:
+async def test_a_step_that_always_raises_ends_in_an_event(bus: Bus, error: Exception, message: list[str]) -> None:
     agent = Failing(error)
     await bus.publish(opening())
     plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
-    await bus.publish(given.said(plan, node="n001", cause="x"))
+    await bus.publish(given.envelope_of(plan, node="n001", cause="x"))
     with capture_logs() as logs:
         async with running(Worker(agent, bus, "cpu", Histories(bus), give_up_after=2)):
             (failed,) = await heard(bus, SynthesisFailed, 1)
@@ -142,7 +142,7 @@ async def test_a_step_that_always_raises_ends_in_an_event(bus: Bus, error: Excep
     assert isinstance(event, SynthesisFailed)
     assert event.reason == f"{type(error).__name__}: {error}"
     warnings = [entry for entry in logs if entry["log_level"] == "warning"]
-    assert [entry["event"] for entry in warnings] == told
+    assert [entry["event"] for entry in warnings] == message
     assert "\n" not in warnings[-1]["error"]
     assert (failed.node, agent.tries) == ("n001", 2)
 
@@ -167,8 +167,8 @@ async def test_a_worker_that_leaves_hands_its_step_to_another_at_once(bus: Bus) 
 
 async def test_a_graph_is_as_of_its_event_also_when_asked_for_the_past(bus: Bus) -> None:
     await bus.publish(opening())
-    first = await bus.publish(given.said(given.candidate(), node="n001", cause="a"))
-    later = await bus.publish(given.said(given.diagnosed(), node="n001", cause="b"))
+    first = await bus.publish(given.envelope_of(given.candidate(), node="n001", cause="a"))
+    later = await bus.publish(given.envelope_of(given.diagnosed(), node="n001", cause="b"))
     folds = Folds(Histories(bus))
     assert (await folds.at("s-test1", later)).nodes["n001"].diagnosis is not None
     past = await folds.at("s-test1", first)

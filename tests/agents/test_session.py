@@ -38,7 +38,7 @@ def graph_of(*events: Event) -> SearchGraph:
     graph = SearchGraph("rmsnorm-abcde")
     for index, event in enumerate([given.opened(), PLAN, given.candidate("SOURCE"), *events]):
         of_session = type(event).__name__ in ("SessionOpened", "SessionClosed")
-        graph.apply(given.said(event, node="" if of_session else "n001", index=index), event)
+        graph.apply(given.envelope_of(event, node="" if of_session else "n001", index=index), event)
     return graph
 
 
@@ -62,7 +62,7 @@ def won(**changes: object) -> SearchGraph:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "sentence"),
     [
         (dict(budget=0), "budget 0"),
         (dict(budget=-3), "budget -3"),
@@ -72,8 +72,8 @@ def won(**changes: object) -> SearchGraph:
         (dict(against="max_autotune"), "against 'max_autotune': a win is measured against best, compile, eager"),
     ],
 )
-def test_options_that_make_no_sense_are_named(options: dict[str, object], told: str) -> None:
-    with pytest.raises(InputError, match=re.escape(told)):
+def test_options_that_make_no_sense_are_named(options: dict[str, object], sentence: str) -> None:
+    with pytest.raises(InputError, match=re.escape(sentence)):
         SearchOptions(**options).check()  # type: ignore[arg-type]
 
 
@@ -184,10 +184,10 @@ def test_roles_are_parsed_with_their_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("cook=1", "'cook'"), ("compiler=0", "'0'"), ("compiler=x", "'x'"), ("", "no roles")]
+    ("text", "sentence"), [("cook=1", "'cook'"), ("compiler=0", "'0'"), ("compiler=x", "'x'"), ("", "no roles")]
 )
-def test_roles_that_are_none_are_named(text: str, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_roles_that_are_none_are_named(text: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
         parse_roles(text)
 
 
@@ -196,6 +196,6 @@ def test_the_graph_names_every_state() -> None:
     states = [graph.nodes["n001"].state]
     report = CompileReport(ok=True, language="cpp", compiler="g++")
     for event in (CandidateCompiled(report=report), given.diagnosed(1.2)):
-        graph.apply(given.said(event, node="n001", index=9), event)
+        graph.apply(given.envelope_of(event, node="n001", index=9), event)
         states.append(graph.nodes["n001"].state)
     assert states == ["proposed", "compiled", "done"]

@@ -22,7 +22,7 @@ from kernelswarm.schemas import (
 def graph_with(*events: tuple[str, Event]) -> SearchGraph:
     graph = SearchGraph("s-test1")
     for node, event in [("", given.opened()), *events]:
-        graph.apply(given.said(event, node=node, cause=node), event)
+        graph.apply(given.envelope_of(event, node=node, cause=node), event)
     return graph
 
 
@@ -48,7 +48,7 @@ def test_the_first_correct_candidate_is_looked_into() -> None:
 def test_a_session_may_do_without_looking() -> None:
     graph = SearchGraph("s-test1")
     for node, event in (("", given.opened(policy_options={"looks": 0})), ("n001", planned())):
-        graph.apply(given.said(event, node=node, cause=node), event)
+        graph.apply(given.envelope_of(event, node=node, cause=node), event)
     assert not worth_a_look(graph, "n001", report(), finalist=False)
     assert not worth_a_look(graph, "n001", report(), finalist=True)
 

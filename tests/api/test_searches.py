@@ -120,8 +120,8 @@ def test_progress_is_silent_where_nobody_looks(capsys: pytest.CaptureFixture[str
 def test_steps_in_words() -> None:
     graph = SearchGraph("s")
     opened, diagnosed = given.opened(budget=4), given.diagnosed(1.5)
-    graph.apply(given.said(opened), opened)
-    graph.apply(given.said(diagnosed, node="n001"), diagnosed)
+    graph.apply(given.envelope_of(opened), opened)
+    graph.apply(given.envelope_of(diagnosed, node="n001"), diagnosed)
     assert step_text(diagnosed, graph) == "1 of 4 candidates; the fastest stands at 1.50x"
     assert step_text(given.diagnosed(1.5, confirmation=True), graph) == (
         "1 of 4 candidates, timing finalists; the fastest stands at 1.50x"

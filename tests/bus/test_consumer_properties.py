@@ -22,7 +22,7 @@ sessions = itertools.count()
 
 async def worked(bus: Bus, delivery: Delivery, mishap: str) -> bool:
     """One step of a worker to whom ``mishap`` happens; whether it is settled."""
-    answer = given.said(
+    answer = given.envelope_of(
         given.candidate(), node=delivery.envelope.node, cause=delivery.envelope.id, session=delivery.envelope.session
     )
     if mishap != "killed before the answer":
@@ -51,7 +51,7 @@ async def serve(bus: Bus, session: str, inputs: Sequence[Envelope], mishaps: Seq
 @for_all(count=st.integers(1, 4), mishaps=st.lists(st.sampled_from(MISHAPS), max_size=10))
 async def test_every_input_has_one_output(bus: Bus, count: int, mishaps: list[str]) -> None:
     session = f"s{next(sessions)}"
-    inputs = [given.said(StopRequested(reason="user"), index=index, session=session) for index in range(count)]
+    inputs = [given.envelope_of(StopRequested(reason="user"), index=index, session=session) for index in range(count)]
     await bus.publish_many(inputs)
     async with asyncio.timeout(LIMIT_S):
         await serve(bus, session, inputs, mishaps)
@@ -63,7 +63,7 @@ async def test_every_input_has_one_output(bus: Bus, count: int, mishaps: list[st
 
 
 async def test_a_copy_is_stored_beside_the_first(bus: Bus) -> None:
-    first = given.said(StopRequested(reason="user"))
+    first = given.envelope_of(StopRequested(reason="user"))
     await bus.publish(first)
     await bus.publish(first)
     await publish_copy(bus, first)

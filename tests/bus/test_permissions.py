@@ -52,7 +52,7 @@ async def as_role(tmp_path: Path) -> AsyncIterator[URL]:
 
 
 def envelope(body: Event):
-    return given.said(body, session="s1", cause=event_tag(type(body)))
+    return given.envelope_of(body, session="s1", cause=event_tag(type(body)))
 
 
 def test_every_event_may_be_said_by_somebody():

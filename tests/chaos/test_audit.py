@@ -36,7 +36,7 @@ def test_a_good_log_passes_also_beside_copies_on_the_stream() -> None:
 def test_a_lost_a_doubled_an_altered_and_an_invented_event_are_named() -> None:
     third = TOLD[2]
     altered = msgspec.structs.replace(third, worker="somebody else")
-    closing = given.said(SessionClosed(reason="user"), session="s1")
+    closing = given.envelope_of(SessionClosed(reason="user"), session="s1")
     for envelopes, fault in (
         ([*TOLD[:2], *TOLD[3:]], f"event {third.id} (message 3) is on the stream but not in the log"),
         ([*TOLD, third], f"event {third.id} is 2 times in the log"),
@@ -58,8 +58,8 @@ def test_a_broken_chain_is_found_where_it_breaks() -> None:
 
 
 def test_a_decision_that_does_not_follow_is_found() -> None:
-    opened = given.said(given.opened(), session="s1")
-    invented = given.said(SessionClosed(reason="user"), session="s1", cause=opened.id)
+    opened = given.envelope_of(given.opened(), session="s1")
+    invented = given.envelope_of(SessionClosed(reason="user"), session="s1", cause=opened.id)
     invented = msgspec.structs.replace(invented, agent="planner")
     (fault,) = decided_alike("s1", stream([opened, invented]))
     assert "diverges" in fault
@@ -86,9 +86,9 @@ def test_a_candidate_that_was_not_judged_as_what_it_is_is_found() -> None:
         sources = [candidate(name, number) for number, name in enumerate(plan.candidates, 1)][:proposed]
         nodes = [(f"n{number:03}", source) for number, source in enumerate(sources, 1)]
         return [
-            *(given.said(given.candidate(source), session="s1", node=node) for node, source in nodes),
-            given.said(given.diagnosed(verdict=first), session="s1", node="n001"),
-            given.said(given.diagnosed(verdict=Verdict.load_error), session="s1", node="n002"),
+            *(given.envelope_of(given.candidate(source), session="s1", node=node) for node, source in nodes),
+            given.envelope_of(given.diagnosed(verdict=first), session="s1", node="n001"),
+            given.envelope_of(given.diagnosed(verdict=Verdict.load_error), session="s1", node="n002"),
         ]
 
     assert judged_rightly(plan, stream(history(Verdict.wrong_numbers))) == []

@@ -45,7 +45,7 @@ def sentence(err: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["optimize", "nowhere.py"], "no file nowhere.py"),
         (["optimize", "{tmp}"], "is a folder"),
@@ -98,7 +98,7 @@ def sentence(err: str) -> str:
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_what_is_seen_before_anything_runs(
-    arguments: list[str], said: str, recorded: Path, tmp_path: Path, kernelswarm: Callable[..., Any]
+    arguments: list[str], expected: str, recorded: Path, tmp_path: Path, kernelswarm: Callable[..., Any]
 ) -> None:
     (tmp_path / "empty.py").write_text("x = 1\n")
     (tmp_path / "torn.py").write_text("def reference(:\n")
@@ -107,7 +107,7 @@ def test_what_is_seen_before_anything_runs(
     (tmp_path / "leans.py").write_text("import empty\ndef kernel(x): return x")
     before = log_path(recorded).read_bytes()
     ran = kernelswarm(*(text.format(tmp=tmp_path, problem=PROBLEM) for text in arguments))
-    assert said in sentence(ran.err)
+    assert expected in sentence(ran.err)
     assert ran.status == 2 and ran.out == ""
     assert log_path(recorded).read_bytes() == before
 
@@ -123,7 +123,7 @@ def test_what_the_grammar_refuses_names_the_help(arguments: list[str], kernelswa
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["replay"], "kernelswarm replay needs SESSION: `kernelswarm sessions` lists them"),
         (["diff", "one"], "kernelswarm diff needs SESSION_B: `kernelswarm sessions` lists them"),
@@ -139,9 +139,9 @@ def test_what_the_grammar_refuses_names_the_help(arguments: list[str], kernelswa
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
 def test_what_the_grammar_refuses_is_said_in_our_words(
-    arguments: list[str], said: str, kernelswarm: Callable[..., Any]
+    arguments: list[str], expected: str, kernelswarm: Callable[..., Any]
 ) -> None:
-    assert said in sentence(kernelswarm(*arguments).err.rpartition("\n")[0].rpartition("\n")[0])
+    assert expected in sentence(kernelswarm(*arguments).err.rpartition("\n")[0].rpartition("\n")[0])
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -94,7 +94,7 @@ def test_what_looks_at_a_session_names_its_first_bad_event(
 
 
 @pytest.mark.parametrize(
-    ("statement", "said"),
+    ("statement", "sentence"),
     [
         (f"DELETE FROM events WHERE session = '{PARENT}'", "damaged from event 1 (missing): it is not there"),
         ("DELETE FROM events", "damaged from event 1 (missing): it is not there"),
@@ -106,12 +106,12 @@ def test_what_looks_at_a_session_names_its_first_bad_event(
     ],
 )
 def test_a_log_that_was_built_otherwise_is_damaged_and_no_defect_here(
-    statement: str, said: str, changed: Callable[..., Path], home: Path, kernelswarm: Callable[..., Any]
+    statement: str, sentence: str, changed: Callable[..., Path], home: Path, kernelswarm: Callable[..., Any]
 ) -> None:
     changed(statement)
     before = contents(home)
     ran = kernelswarm("show", PARENT)
-    assert (ran.status, ran.out) == (2, "") and said in ran.err
+    assert (ran.status, ran.out) == (2, "") and sentence in ran.err
     assert contents(home) == before
 
 

@@ -13,7 +13,7 @@ PROBLEM = Path(search.__file__).parent.parent / "problems" / "rmsnorm.py"
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "message"),
     [
         (["fine.py", "nowhere.py"], "error: candidate file {tmp}/nowhere.py does not exist"),
         (["nowhere.py", "nowhere.py"], "error: candidate file {tmp}/nowhere.py does not exist"),
@@ -28,14 +28,14 @@ PROBLEM = Path(search.__file__).parent.parent / "problems" / "rmsnorm.py"
     ],
 )
 def test_each_file_that_cannot_be_used_is_named_once(
-    names: list[str], said: str, home: Path, tmp_path: Path, kernelswarm: Callable[..., Any]
+    names: list[str], message: str, home: Path, tmp_path: Path, kernelswarm: Callable[..., Any]
 ) -> None:
     (tmp_path / "fine.py").write_text("def kernel(x): return x\n")
     (tmp_path / "binary.py").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "huge.py").write_text("x" * (1 << 21))
     ran = kernelswarm("evaluate", PROBLEM, *(tmp_path / name for name in names))
     assert ran.status == 2 and ran.out == ""
-    assert ran.err.startswith(said.format(tmp=tmp_path)) and ran.err.count("nowhere.py") <= 1
+    assert ran.err.startswith(message.format(tmp=tmp_path)) and ran.err.count("nowhere.py") <= 1
     assert len(ran.err.splitlines()) == 1
 
 

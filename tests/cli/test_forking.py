@@ -14,7 +14,7 @@ from kernelswarm.store import log_path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["fork", SESSION], "name what to go on from"),
         (["fork", SESSION[:-1], "--node", "n001"], f"did you mean '{SESSION}'"),
@@ -33,12 +33,12 @@ from kernelswarm.store import log_path
     ],
 )
 def test_a_slip_costs_one_sentence(
-    arguments: list[str], said: str, recorded: Path, kernelswarm: Callable[..., Any], tmp_path: Path
+    arguments: list[str], message: str, recorded: Path, kernelswarm: Callable[..., Any], tmp_path: Path
 ) -> None:
     problem = tmp_path / "p.py"
     problem.write_text("")
     ran = kernelswarm(*(argument.format(problem=problem) for argument in arguments))
-    assert ran.status == 2 and said in ran.err.splitlines()[-1], ran.err
+    assert ran.status == 2 and message in ran.err.splitlines()[-1], ran.err
 
 
 def test_the_way_to_a_node_is_told_from_its_root(recorded: Path, kernelswarm: Callable[..., Any]) -> None:

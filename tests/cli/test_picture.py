@@ -30,7 +30,7 @@ def followed(dashboard: Dashboard, events: int | None, clock: list[float]) -> Da
     dashboard.opened(SimpleNamespace(session=graph.session, graph=graph, swarm=swarm))  # type: ignore[arg-type]
     for index, (event, node) in enumerate(list(a_session())[:events]):
         clock[0] += 1.0
-        envelope = given.said(event, node=node, cause=str(index))
+        envelope = given.envelope_of(event, node=node, cause=str(index))
         graph.apply(envelope, event)
         dashboard.show(envelope, event)
     return dashboard
@@ -79,7 +79,7 @@ def test_lines_tell_baselines_diagnoses_and_nothing_else(capsys: pytest.CaptureF
     graph = SearchGraph("rmsnorm-7kq2m")
     lines.opened(SimpleNamespace(session=graph.session, graph=graph))  # type: ignore[arg-type]
     for index, (event, node) in enumerate(a_session()):
-        envelope = given.said(event, node=node, cause=str(index))
+        envelope = given.envelope_of(event, node=node, cause=str(index))
         graph.apply(envelope, event)
         lines.show(envelope, event)
     printed = capsys.readouterr()

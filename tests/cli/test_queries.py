@@ -139,7 +139,7 @@ def test_rows_beyond_the_limit_are_announced(recorded: Path, kernelswarm: Callab
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("SELECT nope FROM nodes", 'Referenced column "nope" not found'),
         ("SELEC 1", "Parser Error"),
@@ -149,11 +149,11 @@ def test_rows_beyond_the_limit_are_announced(recorded: Path, kernelswarm: Callab
     ],
 )
 def test_what_sql_refuses_exits_with_2_and_duckdbs_words(
-    query: str, said: str, recorded: Path, kernelswarm: Callable[..., Any]
+    query: str, message: str, recorded: Path, kernelswarm: Callable[..., Any]
 ) -> None:
     ran = kernelswarm("sql", query, "--format", "json")
     assert (ran.status, ran.out) == (2, "")
-    assert said in ran.err and "Traceback" not in ran.err
+    assert message in ran.err and "Traceback" not in ran.err
 
 
 def test_sql_reads_the_question_from_stdin(

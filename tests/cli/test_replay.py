@@ -134,7 +134,7 @@ def test_it_is_played_at_a_multiple_of_recorded_time(sessions: dict[str, str], k
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["nosuch"], "there is no session 'nosuch'"),
         (["SESSION", "--to", "9999"], "has no event '9999'; its events have seq"),
@@ -146,10 +146,10 @@ def test_it_is_played_at_a_multiple_of_recorded_time(sessions: dict[str, str], k
     ],
 )
 def test_bad_input_is_named(
-    arguments: list[str], said: str, sessions: dict[str, str], kernelswarm: Callable[..., Any]
+    arguments: list[str], message: str, sessions: dict[str, str], kernelswarm: Callable[..., Any]
 ) -> None:
     ran = kernelswarm("replay", *(sessions["budget"] if argument == "SESSION" else argument for argument in arguments))
-    assert (ran.status, ran.out) == (2, "") and said in ran.err and "Traceback" not in ran.err
+    assert (ran.status, ran.out) == (2, "") and message in ran.err and "Traceback" not in ran.err
 
 
 def test_live_effects_say_what_must_not_be_read_into_two_speedups(capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,7 +41,7 @@ def write(home: Path, *reports: ProfileReport) -> None:
     events += [(CandidateProfiled(report=report, confirmation=n > 0), "n001") for n, report in enumerate(reports)]
     with Log.open(log_path(home)) as log:
         envelopes = [
-            given.said(event, node=node, session=SESSION, cause=str(n)) for n, (event, node) in enumerate(events)
+            given.envelope_of(event, node=node, session=SESSION, cause=str(n)) for n, (event, node) in enumerate(events)
         ]
         log.append([(number, encode(envelope)) for number, envelope in enumerate(envelopes, 1)])
 

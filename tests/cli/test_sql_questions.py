@@ -44,7 +44,7 @@ def test_the_log_as_it_was(kernelswarm: Callable[..., Any], recorded: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ((), "sql needs one of"),
         (("SELECT 1", "--question", "idle_time"), "sql needs one of"),
@@ -57,10 +57,10 @@ def test_the_log_as_it_was(kernelswarm: Callable[..., Any], recorded: Path) -> N
     ],
 )
 def test_bad_input_is_one_sentence(
-    arguments: tuple[str, ...], said: str, kernelswarm: Callable[..., Any], recorded: Path
+    arguments: tuple[str, ...], message: str, kernelswarm: Callable[..., Any], recorded: Path
 ) -> None:
     ran = kernelswarm("sql", *arguments)
-    assert (ran.status, ran.out) == (2, "") and said in ran.err and "Traceback" not in ran.err
+    assert (ran.status, ran.out) == (2, "") and message in ran.err and "Traceback" not in ran.err
 
 
 def test_from_python(recorded: Path) -> None:

@@ -92,8 +92,8 @@ def test_a_counter_follows_threads_that_start_later(worker, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [(errno.EACCES, "perf_event_paranoid"), (errno.ENOENT, "virtual machine"), (errno.ENOSYS, "perf_event_open")],
 )
-def test_each_reason_is_a_sentence(code, said):
-    assert said in perf_event.explain(OSError(code, "no"))
+def test_each_reason_is_a_sentence(code, message):
+    assert message in perf_event.explain(OSError(code, "no"))

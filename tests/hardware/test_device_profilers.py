@@ -84,7 +84,7 @@ def test_what_a_gpu_does_not_give_is_missing_not_zero():
 
 
 @pytest.mark.parametrize(
-    ("output", "said"),
+    ("output", "message"),
     [
         ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission", "RestrictProfilingToAdminUsers=0"),
         ("==ERROR== Failed to initialize the profiler: LibraryNotLoaded", "sandboxes such as gVisor"),
@@ -93,10 +93,10 @@ def test_what_a_gpu_does_not_give_is_missing_not_zero():
         ("", "printed none"),
     ],
 )  # fmt: skip
-def test_why_there_are_no_counters_is_one_sentence(output, said):
+def test_why_there_are_no_counters_is_one_sentence(output, message):
     assert ncu.read_table(output) == ()
     reason = ncu.why_not(output)
-    assert said in reason and "\n" not in reason
+    assert message in reason and "\n" not in reason
     assert ncu.why_not(table(row("rows", "1", "2"))) == ""
 
 

@@ -77,10 +77,10 @@ def test_the_file_computes_what_the_operator_does(outcome: dict[str, list[object
 
 
 @pytest.mark.parametrize(
-    ("case", "told"), [("wrong_arity", "does not take these inputs"), ("not_a_tensor", "'x' is a str")]
+    ("case", "message"), [("wrong_arity", "does not take these inputs"), ("not_a_tensor", "'x' is a str")]
 )
-def test_what_cannot_be_traced_is_one_sentence(outcome: dict[str, str], case: str, told: str) -> None:
-    assert told in outcome[case]
+def test_what_cannot_be_traced_is_one_sentence(outcome: dict[str, str], case: str, message: str) -> None:
+    assert message in outcome[case]
 
 
 def test_control_flow_on_data_is_refused(outcome: dict[str, str]) -> None:

@@ -66,22 +66,24 @@ def test_a_pool_uses_its_devices_that_are_alike(pool, environment, indices):
 
 
 @pytest.mark.parametrize(
-    ("pool", "environment", "said"),
+    ("pool", "environment", "message"),
     [
         ({"devices": (7,)}, {}, "may use no GPU of this machine .*2: NVIDIA A100"),
         ({}, {"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES"),
         ({"target": "sm_100"}, {}, "is for sm_100, and this machine has 0: NVIDIA H200"),
     ],
 )
-def test_a_pool_that_nothing_fits_is_told_what_there_is(pool, environment, said):
-    with pytest.raises(PoolError, match=said):
+def test_a_pool_that_nothing_fits_is_told_what_there_is(pool, environment, message):
+    with pytest.raises(PoolError, match=message):
         nvidia.chosen(FOUR, replace(POOL, **pool), environment)
 
 
 def test_peaks_are_measured_once_and_kept_with_the_pool(tmp_path, monkeypatch):
     measured = []
     monkeypatch.setattr(gpu_peaks, "measure", lambda accelerator: measured.append(accelerator.uuid) or PEAKS)
-    monkeypatch.setattr(nvidia, "find_devices", lambda: nvml.Found(accelerators=FOUR, driver="580.1", cuda="13.0"))
+    monkeypatch.setattr(
+        nvidia, "find_devices", lambda: nvml.InstalledGpus(accelerators=FOUR, driver="580.1", cuda="13.0")
+    )
     facts = detect(POOL, tmp_path)
     assert detect(POOL, tmp_path) == facts and measured == ["GPU-0aaa"]
     assert (facts.device, facts.isa, len(facts.accelerators)) == ("NVIDIA H200", ("sm_90",), 3)

@@ -41,7 +41,7 @@ def test_an_unknown_pool_names_the_nearest_and_all(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('platform = "cpu', "not valid TOML"),
         ('platform = "tpu"\nlanguages = ["cpp"]', "platform = 'tpu': there is cpu"),
@@ -60,9 +60,9 @@ def test_an_unknown_pool_names_the_nearest_and_all(tmp_path):
         ('name = "other"\nplatform = "cpu"\nlanguages = ["cpp"]', "name = 'other': it must be the file's name"),
     ],
 )
-def test_a_wrong_file_is_named_with_key_and_value(tmp_path, text, said):
+def test_a_wrong_file_is_named_with_key_and_value(tmp_path, text, message):
     path = write(tmp_path, "mine", text)
-    with pytest.raises(PoolError, match=said) as caught:
+    with pytest.raises(PoolError, match=message) as caught:
         load_pools(tmp_path)
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
 

@@ -183,7 +183,7 @@ async def test_what_does_not_fit_the_device_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said", "line"),
+    ("old", "new", "message", "line"),
     [
         ("tl.sqrt(", "tl.sqroot(", "rows: .*sqroot", 26),
         ("return v * SCALE", "return v * MISSING", "MISSING", 19),
@@ -197,12 +197,12 @@ async def test_what_does_not_fit_the_device_is_an_error(tmp_path):
         ('"kernel": "rows", "arg', '"name": "rows", "arg', "TRITON_LAUNCHES is wrong: .*name", 0),
     ],
 )  # fmt: skip
-async def test_what_is_wrong_is_named_at_its_line(tmp_path, old, new, said, line):
+async def test_what_is_wrong_is_named_at_its_line(tmp_path, old, new, message, line):
     report, paths = await compiled(replaced(ROWS, old, new), tmp_path)
     assert not report.ok and not paths
     diagnostic = report.diagnostics[0]
     assert diagnostic.severity == "error" and "\n" not in diagnostic.message
-    assert re.search(said, diagnostic.message)
+    assert re.search(message, diagnostic.message)
     assert diagnostic.line == line
 
 

@@ -8,7 +8,14 @@ import time
 import pytest
 
 from kernelswarm.hardware.harness.background_load import BackgroundLoad
-from kernelswarm.hardware.harness.clocks import CLOCK_TRIES, Ballot, Batch, Found, Said, work_ns
+from kernelswarm.hardware.harness.clocks import (
+    CLOCK_TRIES,
+    Batch,
+    ClockCrossCheck,
+    ClockResult,
+    CrossCheckTally,
+    work_ns,
+)
 from kernelswarm.hardware.harness.timing_messages import Timed
 
 BUSY = "while True: pass"
@@ -21,8 +28,8 @@ def batch(calls: int, shown: float, ours: float, work: float | None, warm: int =
     return Batch(calls, warm, timed, round(ours * all_calls), None if work is None else round(work * all_calls))
 
 
-def comparison(checked: Batch, short: Batch, counted: float, others: float = 0.0) -> Said:
-    return Said(checked, [short] * 5, counted, others=others)
+def comparison(checked: Batch, short: Batch, counted: float, others: float = 0.0) -> ClockCrossCheck:
+    return ClockCrossCheck(checked, [short] * 5, counted, others=others)
 
 
 QUIET = comparison(batch(2000, 14_700, 14_800, 14_900), batch(133, 14_400, 17_000, 15_700, 33), counted=15_000)
@@ -45,16 +52,16 @@ SLOW_MACHINE_IN_THE_CONTEST = comparison(
 FOUND = {
     "works less, on a machine that was slower in the interleaved benchmark": (
         SLOW_MACHINE_IN_THE_CONTEST,
-        Found.waited,
+        ClockResult.waited,
     ),
-    "alone": (QUIET, Found.agrees),
-    "two threads beside others": (WAITED, Found.waited),
-    "two threads that spin beside others": (SPINS, Found.waited),
-    "slower than in the interleaved benchmark": (SLOWER, Found.agrees_beside),
-    "our clock was read late": (WOKEN_LATE, Found.differs),
-    "works less in short batches": (WORKS_LESS_WHEN_COUNTED, Found.differs),
-    "shows less in short batches": (SHOWS_LESS_WHEN_COUNTED, Found.differs),
-    "shows less in all batches": (SHOWS_LESS_ALWAYS, Found.differs),
+    "alone": (QUIET, ClockResult.agrees),
+    "two threads beside others": (WAITED, ClockResult.waited),
+    "two threads that spin beside others": (SPINS, ClockResult.waited),
+    "slower than in the interleaved benchmark": (SLOWER, ClockResult.agrees_beside),
+    "our clock was read late": (WOKEN_LATE, ClockResult.differs),
+    "works less in short batches": (WORKS_LESS_WHEN_COUNTED, ClockResult.differs),
+    "shows less in short batches": (SHOWS_LESS_WHEN_COUNTED, ClockResult.differs),
+    "shows less in all batches": (SHOWS_LESS_ALWAYS, ClockResult.differs),
 }
 
 
@@ -62,75 +69,75 @@ FOUND = {
 def test_what_a_batch_says(name: str) -> None:
     shown, expected = FOUND[name]
 
-    assert shown.found is expected
+    assert shown.result is expected
 
 
 def test_threads_of_its_own_are_no_excuse() -> None:
-    alone = Said(SPINS.checked, SPINS.short, SPINS.counted_ns, others=0.0)
+    alone = ClockCrossCheck(SPINS.checked, SPINS.short, SPINS.counted_ns, others=0.0)
 
-    assert alone.found is Found.differs
+    assert alone.result is ClockResult.differs
 
 
 def test_where_the_system_does_not_tell_the_processor_time_nobody_has_waited() -> None:
     unknown = comparison(batch(2000, 58_000, 58_100, None), batch(133, 14_300, 17_100, None, 33), 14_300, others=1.3)
 
-    assert unknown.found is Found.differs
+    assert unknown.result is ClockResult.differs
 
 
 @pytest.mark.parametrize("lie", [WORKS_LESS_WHEN_COUNTED, SHOWS_LESS_WHEN_COUNTED, SHOWS_LESS_ALWAYS])
-def test_a_lie_told_time_and_again_is_one(lie: Said) -> None:
-    ballot = Ballot()
+def test_a_lie_told_time_and_again_is_one(lie: ClockCrossCheck) -> None:
+    tally = CrossCheckTally()
     for _ in range(CLOCK_TRIES):
-        assert not ballot.is_lie
-        ballot.count(lie, steady=True)
+        assert not tally.is_lie
+        tally.count(lie, steady=True)
 
-    assert ballot.is_lie
-    assert not ballot.is_true
+    assert tally.is_lie
+    assert not tally.is_true
 
 
 def test_more_work_is_a_lie_however_late_our_clock_is_read() -> None:
-    ballot = Ballot()
+    tally = CrossCheckTally()
     for _ in range(CLOCK_TRIES):
-        ballot.count(WORKS_LESS_WHEN_COUNTED, steady=False)
+        tally.count(WORKS_LESS_WHEN_COUNTED, steady=False)
 
-    assert ballot.is_lie
+    assert tally.is_lie
 
 
 def test_waiting_is_neither_a_lie_nor_an_acquittal() -> None:
-    ballot = Ballot()
-    while ballot.is_open:
-        ballot.count(WAITED, steady=True)
-        assert not ballot.is_lie
-        assert not ballot.is_true
+    tally = CrossCheckTally()
+    while tally.is_open:
+        tally.count(WAITED, steady=True)
+        assert not tally.is_lie
+        assert not tally.is_true
 
 
 def test_a_liar_whose_short_batches_are_slowed_now_and_then_is_found_out() -> None:
-    ballot = Ballot()
+    tally = CrossCheckTally()
     for lucky in (True, False, False, True, False, False, False):
-        ballot.count(SLOWER if lucky else WORKS_LESS_WHEN_COUNTED, steady=True)
-        assert not ballot.is_true
+        tally.count(SLOWER if lucky else WORKS_LESS_WHEN_COUNTED, steady=True)
+        assert not tally.is_true
 
-    assert ballot.is_lie
+    assert tally.is_lie
 
 
 def test_who_became_slower_after_the_contest_is_believed_in_the_end() -> None:
-    ballot = Ballot()
+    tally = CrossCheckTally()
     for shown in (SLOWER, WAITED, SLOWER, WAITED, SLOWER):
-        assert not ballot.is_true
-        ballot.count(shown, steady=True)
+        assert not tally.is_true
+        tally.count(shown, steady=True)
 
-    assert ballot.is_true
+    assert tally.is_true
 
 
 def test_a_batch_on_which_the_clocks_differ_grows_and_waiting_does_not_grow_with_it() -> None:
-    ballot = Ballot()
-    ballot.count(WOKEN_LATE, steady=False)
-    longer = batch(4000 * ballot.times, 20_000, 20_000 + 14e6 / (4000 * ballot.times), 15_000)
+    tally = CrossCheckTally()
+    tally.count(WOKEN_LATE, steady=False)
+    longer = batch(4000 * tally.times, 20_000, 20_000 + 14e6 / (4000 * tally.times), 15_000)
 
-    assert ballot.times == 2
-    assert Said(longer, WOKEN_LATE.short, WOKEN_LATE.counted_ns).clock_agrees
-    ballot.count(QUIET, steady=True)
-    assert ballot.times == 1
+    assert tally.times == 2
+    assert ClockCrossCheck(longer, WOKEN_LATE.short, WOKEN_LATE.counted_ns).clock_agrees
+    tally.count(QUIET, steady=True)
+    assert tally.times == 1
 
 
 def test_waiting_at_the_end_of_a_batch_is_no_doubt() -> None:

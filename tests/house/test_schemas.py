@@ -34,13 +34,13 @@ def test_one_family_a_file_stays_small(path: Path) -> None:
 
 def test_an_opening_event_survives_the_wire() -> None:
     event = given.opened(candidates=("def kernel(x): return x",))
-    envelope = decode_envelope(encode(given.said(event)))
+    envelope = decode_envelope(encode(given.envelope_of(event)))
     assert envelope.event() == event
     assert envelope.tag == "session.opened.v1"
 
 
 def test_a_newer_tag_is_skipped_not_fatal() -> None:
-    envelope = given.said(StopRequested(reason="user"))
+    envelope = given.envelope_of(StopRequested(reason="user"))
     newer = msgspec.structs.replace(envelope, body=msgspec.Raw(b'{"tag":"session.moved.v7","where":1}'))
     read = decode_envelope(encode(newer))
     assert read.event() is None and read.tag == "session.moved.v7"
@@ -48,7 +48,7 @@ def test_a_newer_tag_is_skipped_not_fatal() -> None:
 
 def test_a_newer_field_is_ignored() -> None:
     raw = msgspec.Raw(b'{"tag":"session.stop_requested.v1","reason":"user","mood":"calm"}')
-    assert msgspec.structs.replace(given.said(StopRequested(reason="x")), body=raw).event() == StopRequested(
+    assert msgspec.structs.replace(given.envelope_of(StopRequested(reason="x")), body=raw).event() == StopRequested(
         reason="user"
     )
 

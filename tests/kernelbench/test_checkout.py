@@ -21,11 +21,11 @@ def test_problems_are_chosen_by_number(checkout: Path, problems: str, numbers: l
 
 
 @pytest.mark.parametrize(
-    ("problems", "told"),
+    ("problems", "sentence"),
     [("4-9", "names no problem of level 1"), ("1,77", "'77' names"), ("3-1", "backwards"), ("one", "not understood")],
 )
-def test_a_choice_that_cannot_be_meant_is_refused(checkout: Path, problems: str, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_a_choice_that_cannot_be_meant_is_refused(checkout: Path, problems: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
         chosen(tasks_of(checkout, 1), problems)
 
 

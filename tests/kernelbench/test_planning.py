@@ -32,13 +32,13 @@ def test_what_is_done_stays_done_and_what_was_under_way_goes_on() -> None:
     work_plan = planned()
     assert numbers(work_plan) == [2, 3]
     assert work_plan.resumable == (KEPT[3],)
-    assert work_plan.told == ("3 of 5 problems are done already",)
+    assert work_plan.messages == ("3 of 5 problems are done already",)
 
 
 def test_another_budget_does_everything_again_and_says_so_once() -> None:
     work_plan = planned(budget=4)
     assert numbers(work_plan) == [1, 2, 3, 4, 5] and work_plan.resumable == ()
-    assert work_plan.told == ("done again, the budget changed: 1_Problem, 3_Problem, 4_Problem and 1 more",)
+    assert work_plan.messages == ("done again, the budget changed: 1_Problem, 3_Problem, 4_Problem and 1 more",)
 
 
 def test_fresh_does_everything_again() -> None:
@@ -49,4 +49,4 @@ def test_fresh_does_everything_again() -> None:
 def test_retry_does_again_what_another_day_may_change() -> None:
     work_plan = planned(retry=True)
     assert numbers(work_plan) == [2, 3, 4]
-    assert "done again, it ended with a timeout: 4_Problem" in work_plan.told
+    assert "done again, it ended with a timeout: 4_Problem" in work_plan.messages

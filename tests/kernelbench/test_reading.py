@@ -17,7 +17,7 @@ BLANK = Row(level=1, number=2, problem="2_Problem", verdict=Outcome.running, poo
 def folded(events: Iterable[tuple[Event, str]]) -> SearchGraph:
     graph = SearchGraph(SESSION)
     for index, (event, node) in enumerate(events):
-        graph.apply(given.said(event, node=node, cause=str(index), session=SESSION), event)
+        graph.apply(given.envelope_of(event, node=node, cause=str(index), session=SESSION), event)
     return graph
 
 

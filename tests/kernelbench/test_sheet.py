@@ -47,17 +47,17 @@ def test_a_row_of_another_version_is_read_as_far_as_it_goes(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("a,b\n1,2\n", "no column 'level'"),
         ("level,number,problem,verdict\n1,2,2_Problem,fine\n", "line 2"),
         ("level,number,problem,verdict\none,2,2_Problem,correct\n", "line 2"),
     ],
 )
-def test_another_file_is_not_written_over(tmp_path: Path, text: str, told: str) -> None:
+def test_another_file_is_not_written_over(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "mine.csv"
     path.write_text(text)
-    with pytest.raises(InputError, match=told), open_sheet(path):
+    with pytest.raises(InputError, match=message), open_sheet(path):
         pass
     assert path.read_text() == text
 

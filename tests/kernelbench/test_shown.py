@@ -85,7 +85,7 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (["--budget", "0"], "budget 0"),
         (["--minutes-per-problem", "0"], "minutes per problem 0"),
@@ -99,7 +99,7 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
 )
 def test_what_cannot_be_used_costs_one_sentence(
     options: list[str],
-    said: str,
+    message: str,
     checkout: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -108,4 +108,4 @@ def test_what_cannot_be_used_costs_one_sentence(
     monkeypatch.setenv("KERNELSWARM_HOME", str(tmp_path))
     given = [option.format(folder=tmp_path) for option in options]
     assert run(["bench", "kernelbench", str(checkout), *given]) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err

@@ -162,11 +162,11 @@ def test_conditions_on_the_sizes_are_asked_with_the_list():
 def test_a_size_that_depends_on_the_data_is_not_compiled_in():
     source_graph = rows()
     (kernel,) = kernels_of(source_graph)
-    loose = settled(kernel, known=())
+    loose = settled(kernel, symbols=())
     assert "do_not_specialize=['s0']" in loose.text
     numbers = dict(loose.launch.numbers)
     assert (numbers["EVEN"], numbers["WIDE"]) == ("False", "True")
-    assert settled(kernel, known=source_graph.symbols) is kernel
+    assert settled(kernel, symbols=source_graph.symbols) is kernel
 
 
 def test_a_candidate_asks_its_list_before_it_launches():

@@ -16,15 +16,15 @@ EVERYTHING = ("events", *NAMES, *VIEWS)
 
 
 @pytest.fixture
-def told(log: Log) -> list:
+def logged(log: Log) -> list:
     envelopes = story()
     log.append(wire(envelopes))
     return envelopes
 
 
-async def test_every_view_is_what_it_was_when_the_log_ended_there(tmp_path: Path, told: list, log: Log) -> None:
+async def test_every_view_is_what_it_was_when_the_log_ended_there(tmp_path: Path, logged: list, log: Log) -> None:
     with Log.open(tmp_path / "then" / "log.duckdb") as then:
-        then.append(wire(told[:SEQ]))
+        then.append(wire(logged[:SEQ]))
     for name in EVERYTHING:
         was = await run_sql(tmp_path / "then", f"FROM {name} ORDER BY ALL")
         assert await run_sql(tmp_path, f"FROM {name} ORDER BY ALL", as_of=str(SEQ)) == was, name
@@ -35,32 +35,34 @@ async def test_every_view_is_what_it_was_when_the_log_ended_there(tmp_path: Path
 
 
 @pytest.mark.parametrize("offset", ["", "+00:00", "Z"])
-async def test_position_event_and_time_name_the_same_point(tmp_path: Path, told: list, offset: str) -> None:
+async def test_position_event_and_time_name_the_same_point(tmp_path: Path, logged: list, offset: str) -> None:
     seconds = (BEGIN_NS + (SEQ - 1) * SECOND) // SECOND - 1_700_000_000
-    id = told[SEQ - 1].id
+    id = logged[SEQ - 1].id
     begin = next(id[:length] for length in range(6, 33) if not id[:length].isdigit())
     for as_of in (str(SEQ), id, begin, f"2023-11-14T22:13:{20 + seconds}{offset}"):
         assert (await run_sql(tmp_path, "SELECT max(seq) FROM events", as_of=as_of)).rows == ((SEQ,),)
 
 
 @pytest.mark.parametrize("as_of", ["0" * 32, "yesterday", "-1", "2023-99-01", "1; DROP TABLE events", "9" * 30])
-async def test_what_is_no_point_of_the_log_is_refused(tmp_path: Path, told: list, as_of: str) -> None:
+async def test_what_is_no_point_of_the_log_is_refused(tmp_path: Path, logged: list, as_of: str) -> None:
     with pytest.raises(InputError, match=r"There is no event|is no point of the log"):
         await run_sql(tmp_path, "SELECT 1", as_of=as_of)
 
 
 @pytest.mark.parametrize("as_of", ["99999", "31", "0" * 32])
 async def test_an_event_that_is_not_there_yet_is_refused_and_the_newest_named(
-    tmp_path: Path, told: list, as_of: str
+    tmp_path: Path, logged: list, as_of: str
 ) -> None:
-    newest = f"the newest is {len(told)} (id {told[-1].id}, "
+    newest = f"the newest is {len(logged)} (id {logged[-1].id}, "
     with pytest.raises(InputError, match=re.escape(newest)) as caught:
         await run_sql(tmp_path, "SELECT 1", as_of=as_of)
     assert f"There is no event {as_of} in this log" in str(caught.value)
 
 
-async def test_the_newest_event_and_the_time_before_the_first_are_points_of_the_log(tmp_path: Path, told: list) -> None:
-    for as_of, events in ((str(len(told)), len(told)), ("0", 0), ("2001-01-01", 0)):
+async def test_the_newest_event_and_the_time_before_the_first_are_points_of_the_log(
+    tmp_path: Path, logged: list
+) -> None:
+    for as_of, events in ((str(len(logged)), len(logged)), ("0", 0), ("2001-01-01", 0)):
         assert (await run_sql(tmp_path, "SELECT count(*) FROM events", as_of=as_of)).rows == ((events,),)
 
 
@@ -96,23 +98,23 @@ async def test_the_newest_event_and_the_time_before_the_first_are_points_of_the_
         "VALUES ((SELECT count(*) FROM main.events))",
     ],
 )
-async def test_no_query_sees_what_came_later(tmp_path: Path, told: list, sql: str) -> None:
+async def test_no_query_sees_what_came_later(tmp_path: Path, logged: list, sql: str) -> None:
     with pytest.raises(InputError):
         await run_sql(tmp_path, sql, as_of=str(SEQ))
 
 
 @pytest.mark.parametrize("name", ["meta", "streams", "guard"])
-async def test_the_logs_own_books_do_not_tell(tmp_path: Path, told: list, name: str) -> None:
+async def test_the_logs_own_books_do_not_tell(tmp_path: Path, logged: list, name: str) -> None:
     table = await run_sql(tmp_path, f"FROM {name}", as_of=str(SEQ))
     assert {row[0] for row in table.rows} <= {"log_id", "created_ns", "schema_version"}
 
 
-async def test_the_next_query_sees_everything_again(tmp_path: Path, told: list) -> None:
+async def test_the_next_query_sees_everything_again(tmp_path: Path, logged: list) -> None:
     await run_sql(tmp_path, "SELECT 1", as_of="1")
-    assert (await run_sql(tmp_path, "SELECT max(seq) FROM main.events")).rows == ((len(told),),)
+    assert (await run_sql(tmp_path, "SELECT max(seq) FROM main.events")).rows == ((len(logged),),)
 
 
-async def test_a_question_as_of_then(tmp_path: Path, told: list) -> None:
+async def test_a_question_as_of_then(tmp_path: Path, logged: list) -> None:
     query = question("how_sessions_end")
     table = await run_sql(tmp_path, query.sql, params=query.values({}), as_of=str(SEQ))
     assert table.records()[0]["reason"] == "open"

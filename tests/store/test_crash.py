@@ -14,21 +14,21 @@ from pathlib import Path
 import pytest
 from waiting import within
 
-from given import said
+from given import envelope_of
 from kernelswarm.schemas import StopRequested, StoreError, encode
 from kernelswarm.store import Log, log_path
 from kernelswarm.store.recorder import _open_when_free
 
 WRITER = """
 from pathlib import Path
-from given import said
+from given import envelope_of
 from kernelswarm.schemas import StopRequested, encode
 from kernelswarm.store import Log, log_path
 
 log = Log.open(log_path(Path(sys.argv[1])))
 seq = log.last_seq("a")
 while True:
-    batch = [(seq + i, encode(said(StopRequested(reason="x" * 300), index=seq + i))) for i in range(1, 51)]
+    batch = [(seq + i, encode(envelope_of(StopRequested(reason="x" * 300), index=seq + i))) for i in range(1, 51)]
     log.append(batch, stream="a")
     seq += 50
     print(seq, flush=True)
@@ -37,7 +37,7 @@ while True:
 FULL = """
 import json, resource, signal
 from pathlib import Path
-from given import said
+from given import envelope_of
 from kernelswarm.schemas import StopRequested, StoreError, encode
 from kernelswarm.store import Log, log_path
 
@@ -47,7 +47,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 written = 0
 try:
     while True:
-        made = (said(StopRequested(reason=f"{i} " * 40), index=i) for i in range(written, written + 50))
+        made = (envelope_of(StopRequested(reason=f"{i} " * 40), index=i) for i in range(written, written + 50))
         written += log.append([(written + i, encode(one)) for i, one in enumerate(made, 1)], stream="a")
 except StoreError as error:
     print(json.dumps([written, str(error)]), flush=True)
@@ -76,7 +76,7 @@ async def test_a_writer_that_is_killed_releases_the_log(tmp_path: Path, python: 
     await writer.wait()
     with Log.open(log_path(tmp_path)) as log:
         before = len(log)
-        assert log.append([(before + 1, encode(said(StopRequested(reason="after"))))], stream="a") == 1
+        assert log.append([(before + 1, encode(envelope_of(StopRequested(reason="after"))))], stream="a") == 1
 
 
 def test_a_full_disk_is_one_sentence_and_nothing_half_written(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_full_disk_is_one_sentence_and_nothing_half_written(tmp_path: Path) ->
     assert written > 0
     with Log.open(log_path(tmp_path)) as log:
         assert log.verify().check().events == written
-        more = said(StopRequested(reason="again"), index=1_000_000)
+        more = envelope_of(StopRequested(reason="again"), index=1_000_000)
         assert log.append([(written + 1, encode(more))], stream="a") == 1
 
 
@@ -97,7 +97,7 @@ def test_a_disk_that_is_full_before_there_is_a_log_leaves_nothing_in_its_way(tmp
     with no_more_than(room), pytest.raises(StoreError, match="The disk is full"):
         Log.open(log_path(tmp_path)).close()
     with Log.open(log_path(tmp_path)) as log:
-        assert log.append([(1, encode(said(StopRequested(reason="after"))))], stream="a") == 1
+        assert log.append([(1, encode(envelope_of(StopRequested(reason="after"))))], stream="a") == 1
         assert log.verify().check().events == 1
 
 

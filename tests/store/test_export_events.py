@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from story import story, wire
 
-from given import said
+from given import envelope_of
 from kernelswarm.schemas import InputError, KernelswarmError, LogCorrupted, StopRequested, StoreError, encode
 from kernelswarm.store import Log, import_log, log_path, run_sql, sessions, show, write_export
 from kernelswarm.store.export import FORMATS
@@ -104,7 +104,7 @@ async def test_a_name_that_is_another_session_here_is_refused_and_can_be_left_ou
 
 
 async def test_an_export_with_secrets_taken_out_is_known_again(tmp_path: Path) -> None:
-    envelopes = [*story("one"), said(StopRequested(reason="see /home/annabel/x"), session="one", cause="c")]
+    envelopes = [*story("one"), envelope_of(StopRequested(reason="see /home/annabel/x"), session="one", cause="c")]
     home = home_with(tmp_path / "a", envelopes)
     manifest = await write_export(home, "events", tmp_path / "out")
     assert manifest.redacted_events == 1
@@ -188,7 +188,7 @@ async def test_a_spoilt_folder_is_named_and_nothing_changes(here: Path, there: P
 
 @pytest.mark.parametrize("room", [10_000, 500_000])
 def test_a_full_disk_changes_nothing(here: Path, tmp_path: Path, room: int) -> None:
-    large = [said(StopRequested(reason=f"{n} " * 2000), session="large", cause=str(n)) for n in range(300)]
+    large = [envelope_of(StopRequested(reason=f"{n} " * 2000), session="large", cause=str(n)) for n in range(300)]
     there = home_with(tmp_path / "there", large)
     before = events_of(here)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

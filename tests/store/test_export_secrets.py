@@ -208,4 +208,4 @@ def test_the_users_own_name_and_home_go_wherever_they_stand() -> None:
     assert scrubber.text("by bertrand in /data/people/bertrand/x, not bertrands_kernel") == (
         "by [redacted:user_name] in [redacted:home_path]/x, not bertrands_kernel"
     )
-    assert scrubber.found == {"user_name": 1, "home_path": 1}
+    assert scrubber.replacements == {"user_name": 1, "home_path": 1}

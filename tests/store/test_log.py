@@ -14,7 +14,7 @@ import pytest
 from log_contract import LogContract
 from story import story, wire
 
-from given import said
+from given import envelope_of
 from kernelswarm.schemas import StopRequested, StoreError, encode
 from kernelswarm.store import Log, LogBusyError, log_path
 from kernelswarm.store.query import Query, answer
@@ -133,11 +133,11 @@ def test_another_process_is_named_and_nothing_is_lost(log: Log) -> None:
     completed = subprocess.run([sys.executable, "-c", code, str(log.path)], capture_output=True, text=True, check=False)
     assert "LogBusyError" in completed.stderr
     assert "in use by process" in completed.stderr
-    assert log.append([(1000, encode(said(StopRequested(reason="user"))))]) == 1
+    assert log.append([(1000, encode(envelope_of(StopRequested(reason="user"))))]) == 1
 
 
 async def test_threads_may_read_while_one_writes(log: Log) -> None:
-    events = [said(StopRequested(reason="user"), index=index) for index in range(400)]
+    events = [envelope_of(StopRequested(reason="user"), index=index) for index in range(400)]
     batches = [wire(events[start : start + 20], start + 1) for start in range(0, 400, 20)]
 
     def write() -> None:
@@ -191,7 +191,7 @@ def test_a_million_ids_are_looked_up_without_a_scan(log: Log, monkeypatch: pytes
             return plain.execute(sql, *rest)
 
     monkeypatch.setattr(log, "_con", Spy())
-    log.append([(1000, encode(said(StopRequested(reason="user"))))])
+    log.append([(1000, encode(envelope_of(StopRequested(reason="user"))))])
     assert statements and not [sql for sql in statements if "FROM events" in sql]
 
 

@@ -211,7 +211,7 @@ async def test_waiting_nodes(ask: Callable) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "said"),
+    ("name", "given", "message"),
     [
         ("no_such", {}, "no question 'no_such'"),
         ("../query", {}, "no question"),
@@ -220,6 +220,6 @@ async def test_waiting_nodes(ask: Callable) -> None:
         ("ancestors", {"node": "n1"}, "needs its parameter session"),
     ],
 )
-def test_a_question_that_cannot_be_asked_says_why(name: str, given: dict, said: str) -> None:
-    with pytest.raises(InputError, match=said):
+def test_a_question_that_cannot_be_asked_says_why(name: str, given: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         question(name).values(given)

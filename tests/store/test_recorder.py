@@ -13,7 +13,7 @@ import pytest
 from story import story
 from waiting import LIMIT_S, within
 
-from given import said
+from given import envelope_of
 from kernelswarm.bus import Bus, embedded
 from kernelswarm.bus.bulk import running
 from kernelswarm.schemas import BusError, Envelope, InputError, StopRequested, StoreError, encode
@@ -52,7 +52,7 @@ def url(tmp_path: Path, bus: Bus) -> str:
 
 
 def some(count: int, session: str = "s-test1") -> list[Envelope]:
-    return [said(StopRequested(reason="user"), session=session, index=next(numbers)) for _ in range(count)]
+    return [envelope_of(StopRequested(reason="user"), session=session, index=next(numbers)) for _ in range(count)]
 
 
 async def recorded(home: Path, bus: Bus, seq: int) -> list[str]:

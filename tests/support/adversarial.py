@@ -328,7 +328,7 @@ class Judge:
         (home / "pools").mkdir()
         for name, text in POOLS.items():
             (home / "pools" / f"{name}.toml").write_text(text)
-        self.told = cache(self._verdicts)
+        self.evaluations = cache(self._verdicts)
 
     def evaluate(
         self, problem: Path, *candidates: Path, pool: str = "cpu", program: tuple[str, ...] = WHOLE
@@ -361,4 +361,6 @@ class Judge:
 
     def of(self, suite: str, kernel: str) -> list[dict[str, Any]]:
         """What was said of a kernel, each time that it was judged."""
-        return [verdict for verdict, name in zip(self.told(suite), self.order(suite), strict=True) if name == kernel]
+        return [
+            verdict for verdict, name in zip(self.evaluations(suite), self.order(suite), strict=True) if name == kernel
+        ]

@@ -142,7 +142,7 @@ def candidate(source: str = "def kernel(x, w): return x", **changes: Any) -> Can
     )
 
 
-def said(
+def envelope_of(
     event: Event, *, node: str = "", cause: str = "", session: str = "s-test1", at_ns: int = 1, index: int = 0
 ) -> Envelope:
     return seal(
@@ -164,6 +164,7 @@ __all__ = [
     "against_all",
     "candidate",
     "diagnosed",
+    "envelope_of",
     "facts",
     "hardware",
     "interval",
@@ -171,5 +172,4 @@ __all__ = [
     "pool",
     "problem",
     "profile",
-    "said",
 ]

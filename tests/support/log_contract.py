@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from story import story, wire
 
-from given import said
+from given import envelope_of
 from kernelswarm.schemas import Envelope, StopRequested, encode
 from kernelswarm.store import Log
 
@@ -42,7 +42,7 @@ class LogContract:
         ]
 
     def test_an_id_is_written_once_whatever_stream_brings_it(self, log: Log) -> None:
-        events = [said(StopRequested(reason="user"), index=index) for index in range(4)]
+        events = [envelope_of(StopRequested(reason="user"), index=index) for index in range(4)]
         assert log.append(wire([events[0], events[1], events[0]]), stream="a") == 2
         log = self.again(log)
         assert log.append(wire([events[1], events[2]], 4), stream="a") == 1
@@ -54,14 +54,14 @@ class LogContract:
         assert log.verify().ok
 
     def test_sequences_that_were_passed_are_dropped(self, log: Log) -> None:
-        events = [said(StopRequested(reason="user"), index=index) for index in range(4)]
+        events = [envelope_of(StopRequested(reason="user"), index=index) for index in range(4)]
         log.append(wire(events[:3]), stream="a")
         log = self.again(log)
         assert log.append([(2, encode(events[3]))], stream="a") == 0
         assert log.append([(4, encode(events[3]))], stream="a") == 1
 
     def test_an_event_of_a_later_version_is_kept(self, log: Log) -> None:
-        later = said(StopRequested(reason="user"))
+        later = envelope_of(StopRequested(reason="user"))
         later = msgspec.structs.replace(later, body=msgspec.Raw(b'{"tag":"node.dreamt.v12","x":[1]}'))
         assert log.append([(1, encode(later))]) == 1
         log = self.again(log)
@@ -86,17 +86,17 @@ class LogContract:
             b"not json",
             b"\xff\xfe",
             b"{}",
-            encode(said(StopRequested(reason="user"))).replace(b'"user"', b"7"),
-            encode(said(StopRequested(reason="user"))).replace(b'"user"', b'"\\ud800"'),
-            encode(said(StopRequested(reason="user"), at_ns=-1)),
-            encode(said(StopRequested(reason="user"), at_ns=2**63)),
-            encode(said(StopRequested(reason="user"))).replace(b'"tag"', b'"gat"'),
+            encode(envelope_of(StopRequested(reason="user"))).replace(b'"user"', b"7"),
+            encode(envelope_of(StopRequested(reason="user"))).replace(b'"user"', b'"\\ud800"'),
+            encode(envelope_of(StopRequested(reason="user"), at_ns=-1)),
+            encode(envelope_of(StopRequested(reason="user"), at_ns=2**63)),
+            encode(envelope_of(StopRequested(reason="user"))).replace(b'"tag"', b'"gat"'),
         ],
     )
     def test_what_is_no_event_is_passed_over_and_said(
         self, log: Log, data: bytes, caplog: pytest.LogCaptureFixture
     ) -> None:
-        good: Envelope = said(StopRequested(reason="user"), index=9)
+        good: Envelope = envelope_of(StopRequested(reason="user"), index=9)
         assert log.append([(7, data), (8, encode(good))], stream="a") == 1
         assert "message 7 of the stream is no event" in caplog.text
         log = self.again(log)
@@ -104,7 +104,7 @@ class LogContract:
         assert log.last_seq("a") == 8
 
     def test_strings_that_are_awkward_survive(self, log: Log) -> None:
-        odd = said(StopRequested(reason="nul \0 quote ' \" snow \u2603 \U0001f4a1"))
+        odd = envelope_of(StopRequested(reason="nul \0 quote ' \" snow \u2603 \U0001f4a1"))
         log.append([(1, encode(odd))])
         log = self.again(log)
         assert log.read()[0][1].event() == odd.event()

@@ -84,7 +84,7 @@ def write_session(home: Path, session: str = SESSION, *, events: int | None = No
     """Record a session (its first ``events`` events) as the recorder would."""
     envelopes: list[Envelope] = []
     for index, (event, node) in enumerate(list(a_session())[:events]):
-        envelopes.append(given.said(event, node=node, session=session, cause=str(index), at_ns=10**18 + index))
+        envelopes.append(given.envelope_of(event, node=node, session=session, cause=str(index), at_ns=10**18 + index))
     with Log.open(log_path(home)) as log:
         start = log.last_seq()
         log.append([(start + number, encode(envelope)) for number, envelope in enumerate(envelopes, 1)])

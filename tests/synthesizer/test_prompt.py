@@ -73,13 +73,13 @@ def test_problem_and_machine_are_told_in_every_session(make_request):
     assert "at least 3.355 ms for memory" in session
 
 
-@pytest.mark.parametrize(("refused", "told"), [("", True), ("it has one shape", False)])
-def test_that_other_sizes_are_tried_is_told_but_not_which(make_request, refused, told):
+@pytest.mark.parametrize(("refused", "message"), [("", True), ("it has one shape", False)])
+def test_that_other_sizes_are_tried_is_told_but_not_which(make_request, refused, message):
     request = make_request()
     kinds = (InputKind(name="held_out", shape="main", refused=refused),)
     facts = msgspec.structs.replace(request.facts, input_kinds=kinds)
     session = compose(msgspec.structs.replace(request, facts=facts)).session
-    assert ("Other sizes are tried, too" in session) is told
+    assert ("Other sizes are tried, too" in session) is message
 
 
 def test_the_rules_are_in_the_system_prompt_and_nothing_of_the_problem(make_request):

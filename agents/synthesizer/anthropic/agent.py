@@ -7,7 +7,7 @@ from autogen_agentchat.messages import MultiModalMessage, TextMessage
 
 from ....schemas import Schema
 from .client import MessagesClient
-from .extract import Found, Rejected, candidate_in
+from .extract import ExtractedCandidate, Rejected, candidate_in
 from .prompt import Prompt
 
 FOLLOW_UP = (
@@ -19,7 +19,7 @@ FOLLOW_UP = (
 class Conversation(Schema, frozen=True, kw_only=True):
     """How a conversation ended."""
 
-    found: Found | None = None
+    found: ExtractedCandidate | None = None
     reason: str = ""
     """Why there is no candidate; empty if there is one."""
 
@@ -29,7 +29,7 @@ async def converse(
     prompt: Prompt,
     *,
     stop_reason: Callable[[], str],
-    accept: Callable[[Found], None],
+    accept: Callable[[ExtractedCandidate], None],
     rounds: int = 2,
 ) -> Conversation:
     """Ask for a candidate, at most ``rounds`` times.
@@ -56,7 +56,7 @@ async def converse(
     return Conversation(reason=reason)
 
 
-def _read(completion: str, stop_reason: str, accept: Callable[[Found], None]) -> Found:
+def _read(completion: str, stop_reason: str, accept: Callable[[ExtractedCandidate], None]) -> ExtractedCandidate:
     if stop_reason == "refusal":
         raise Rejected("the model refused to answer")
     if stop_reason in ("max_tokens", "model_context_window_exceeded"):

@@ -11,7 +11,7 @@ from .settings import DEFAULT_MODEL, Settings
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
-    from .extract import Found
+    from .extract import ExtractedCandidate
 
 
 class AnthropicBackend:
@@ -72,7 +72,7 @@ class AnthropicBackend:
             return self._failed(f"{model}: {ended.reason}", calls)
         return Answer(candidate=self._candidate(ended.found, request), calls=tuple(calls))
 
-    def _candidate(self, candidate: "Found", request: Request) -> CandidateProposed:
+    def _candidate(self, candidate: "ExtractedCandidate", request: Request) -> CandidateProposed:
         return CandidateProposed(
             source=candidate.source,
             sha256=sha256(candidate.source),
@@ -108,7 +108,7 @@ class AnthropicBackend:
             self._sdk = None
 
 
-def _refuse_repetition(candidate: "Found", request: Request) -> None:
+def _refuse_repetition(candidate: "ExtractedCandidate", request: Request) -> None:
     from .extract import Rejected
 
     for attempt in request.tried:

@@ -21,7 +21,7 @@ class Rejected(Exception):
     """A completion holds no candidate; the message says why, to people and to the model."""
 
 
-class Found(Schema, frozen=True, kw_only=True):
+class ExtractedCandidate(Schema, frozen=True, kw_only=True):
     """A candidate file in a completion."""
 
     source: str
@@ -36,7 +36,7 @@ class _Block(Schema, frozen=True, kw_only=True):
     """Line of the opening fence, from 0."""
 
 
-def candidate_in(completion: str) -> Found:
+def candidate_in(completion: str) -> ExtractedCandidate:
     """The candidate file of a completion, its loader put in.
 
     Raises:
@@ -45,7 +45,7 @@ def candidate_in(completion: str) -> Found:
     block = _only_python_block(completion)
     source = with_loader(checked_source(block.text))
     before = "\n".join(completion.splitlines()[: block.start]).strip()
-    return Found(source=source, rationale=before[-_RATIONALE_CHARACTERS:].strip())
+    return ExtractedCandidate(source=source, rationale=before[-_RATIONALE_CHARACTERS:].strip())
 
 
 def checked_source(source: str) -> str:
