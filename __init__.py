@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .api.evaluating import apply, evaluate
     from .api.optimized import Optimized
     from .api.questions import questions, sql
-    from .api.replays import carries_over, diff, replay, resume
+    from .api.replays import diff, re_evaluate, replay, resume
     from .api.searching import Step, export, fork, import_log, lineage, optimize
     from .api.timing import time
 
@@ -23,7 +23,6 @@ __all__ = [
     "Step",
     "apply",
     "bench_kernelbench",
-    "carries_over",
     "diff",
     "evaluate",
     "export",
@@ -32,6 +31,7 @@ __all__ = [
     "lineage",
     "optimize",
     "questions",
+    "re_evaluate",
     "replay",
     "resume",
     "sql",
@@ -45,7 +45,7 @@ _MODULES = {
     "api.timing": ("time",),
     "api.questions": ("questions", "sql"),
     "api.benchmarks": ("bench_kernelbench",),
-    "api.replays": ("carries_over", "diff", "replay", "resume"),
+    "api.replays": ("diff", "re_evaluate", "replay", "resume"),
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -49,7 +49,7 @@ class Profiler:
         opened = work.opened
         if isinstance(work.event, SessionOpened):
             if uses_profilers(opened):
-                self._device.expect_looks()
+                self._device.prepare_profilers()
             report = await self._device.baselines(opened.problem, opened.facts)
             return [Answer(BaselinesMeasured(report=report))]
         thorough = isinstance(work.event, ConfirmationPlanned)

@@ -51,7 +51,7 @@ CORES_FOR_FOUR = 12
 """Cores for each accelerator from which on four time candidates there."""
 
 
-def fitted(roles: Mapping[str, int], hardware: HardwareFacts, devices: int = 1) -> dict[str, int]:
+def worker_counts(roles: Mapping[str, int], hardware: HardwareFacts, devices: int = 1) -> dict[str, int]:
     """``roles`` with numbers for this machine in place of :data:`AS_FITS`.
 
     On a processor two compilers: they share its cores with timing. Beside an accelerator a compiler takes seconds and

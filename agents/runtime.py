@@ -17,7 +17,7 @@ from typing import Generic, Protocol, TypeVar
 import structlog
 
 from ..bus import Bus, Consumer, Delivery, FairConsumer
-from ..graph.inheritance import Told, inherited
+from ..graph.inheritance import LoggedEvent, inherited
 from ..graph.session_graph import SearchGraph
 from ..schemas import Envelope, Event, KernelswarmError, SessionOpened, event_tag, seal
 from .ancestors import reader
@@ -99,7 +99,7 @@ class _History:
         self.first: dict[str, int] = {}
         """Stream sequence at which an event id was stored first."""
         self.read_to = 0
-        self.before: list[Told] | None = None
+        self.before: list[LoggedEvent] | None = None
         """What a fork inherited; None until somebody asked."""
         self.lock = asyncio.Lock()
 
@@ -129,7 +129,7 @@ class Histories:
                 history.read_to = until
         return [entry for entry in history.entries if entry[0] <= until]
 
-    async def before(self, session: str, opened: SessionOpened) -> list[Told]:
+    async def before(self, session: str, opened: SessionOpened) -> list[LoggedEvent]:
         """What ``session`` inherited from before it was opened; nothing unless it is a fork."""
         history = self._histories[session]
         async with history.lock:
@@ -222,7 +222,7 @@ class Worker:
         """Take and answer deliveries until cancelled."""
         role, kinds = self.agent.role, self.agent.consumes
         if self._session is None:
-            consumer: Consumer | FairConsumer = self._bus.consume_in_turn(self._pool, role, kinds)
+            consumer: Consumer | FairConsumer = self._bus.consume_round_robin(self._pool, role, kinds)
         else:
             consumer = self._bus.consume(self._pool, role, kinds, session=self._session)
         async with consumer:

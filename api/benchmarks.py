@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from ..bench.kernelbench import Order, Progress, Report, Row, Spectator, Task, Watcher, bench
+from ..bench.kernelbench import Progress, Report, Row, RunConfiguration, Spectator, Task, Watcher, bench
 from ..sessions.home import kernelswarm_home
 from .questions import blocking
 
@@ -55,7 +55,7 @@ def bench_kernelbench(
         InputError: the checkout, the choice, the pool, an option or the CSV file cannot be used.
         BusError, StoreError: the bus or the log failed; what is done is kept.
     """
-    order = Order(
+    configuration = RunConfiguration(
         root=Path(path),
         home=home or kernelswarm_home(),
         level=level,
@@ -72,7 +72,7 @@ def bench_kernelbench(
         at_once=at_once,
         nats=nats,
     )
-    return blocking(bench(order, _Notices(on_notice, on_row)))
+    return blocking(bench(configuration, _Notices(on_notice, on_row)))
 
 
 class _ProblemNotices(Spectator):

@@ -6,7 +6,7 @@ from pathlib import Path
 from ..bus import asked_bus
 from ..sessions.diff import SessionDiff, compare
 from ..sessions.home import kernelswarm_home
-from ..sessions.re_evaluation import CarryOver, carried_over
+from ..sessions.re_evaluation import ReEvaluation, re_evaluate_on
 from ..sessions.recorded_session import RecordedSession, read_session
 from ..sessions.replay import Replay, ReplayReport
 from ..sessions.replay import replay as replay_history
@@ -40,14 +40,14 @@ def replay(session: str, *, to: str = "", nats: str = "", home: Path | None = No
     return blocking(run())
 
 
-def carries_over(
+def re_evaluate(
     session: str,
     *,
     pool: str = "",
     on_notice: Callable[[str], None] = lambda _: None,
     nats: str = "",
     home: Path | None = None,
-) -> CarryOver:
+) -> ReEvaluation:
     """Replay with live effects: evaluate the session's correct candidates again, and hold the ranking against it.
 
     Args:
@@ -65,13 +65,13 @@ def carries_over(
     """
     root = home or kernelswarm_home()
 
-    async def run() -> CarryOver:
+    async def run() -> ReEvaluation:
         recorded = await _read(root, session, nats)
         replaying = Replay(session, recorded.before)
         for seq, envelope in recorded.events:
             replaying.feed(seq, envelope, envelope.event())
         replaying.finish()
-        return await carried_over(
+        return await re_evaluate_on(
             replaying.graph, pool, root, on_judged=lambda candidate: on_notice(f"{candidate.node}: {candidate.verdict}")
         )
 
@@ -119,7 +119,7 @@ def diff(session_a: str, session_b: str, *, nats: str = "", home: Path | None = 
 
 async def _read(home: Path | None, session: str, nats: str, *, to_end: bool = True) -> RecordedSession:
     async with asked_bus(nats) as bus:
-        return await read_session(home or kernelswarm_home(), session, bus=bus, checked=True, to_end=to_end)
+        return await read_session(home or kernelswarm_home(), session, bus=bus, verify=True, to_end=to_end)
 
 
-__all__ = ["carries_over", "diff", "replay", "resume"]
+__all__ = ["diff", "re_evaluate", "replay", "resume"]

@@ -209,7 +209,7 @@ def import_log(
 
 async def _recorded(home: Path, session: str, nats: str, *, to_end: bool = True) -> RecordedSession:
     async with asked_bus(nats) as bus:
-        return await read_session(home, session, bus=bus, checked=True, to_end=to_end)
+        return await read_session(home, session, bus=bus, verify=True, to_end=to_end)
 
 
 async def _search(

@@ -1,12 +1,12 @@
 """Twenty operators with a right kernel and one that is a little wrong each, for ``agreement.py``.
 
-The right one is what the playbook writes for the recipe. The wrong one is PyTorch code with one mistake that real
+The right one is what the generator writes for the config. The wrong one is PyTorch code with one mistake that real
 kernels have; most are wrong by little more than the judge allows.
 """
 
 from dataclasses import dataclass, field
 
-from kernelswarm.schemas import Recipe
+from kernelswarm.schemas import Config
 
 HEAD = """
 import math
@@ -72,7 +72,7 @@ def kernel({arguments}):
 
 @dataclass(frozen=True)
 class Operator:
-    """A problem with a recipe for the right kernel and the body of the wrong one."""
+    """A problem with a config for the right kernel and the body of the wrong one."""
 
     name: str
     arguments: str
@@ -80,7 +80,7 @@ class Operator:
     body: str
     near_miss: str
     mistake: str
-    recipe: Recipe = field(default_factory=dict)
+    config: Config = field(default_factory=dict)
     shapes: str = '{"main": dict(rows=64, cols=257), "ragged": dict(rows=23, cols=96)}'
     sizes: str = "rows, cols"
 

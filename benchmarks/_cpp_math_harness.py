@@ -1,4 +1,4 @@
-"""The C++ that measures the playbook's math functions: each in a vector loop, against double over its whole domain."""
+"""The C++ that measures the generator's math functions: each in a vector loop, against double over its whole domain."""
 
 from collections.abc import Sequence
 

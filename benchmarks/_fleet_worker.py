@@ -1,6 +1,7 @@
 """A process of the simulated fleet: many workers on a few connections, which answer at once.
 
-Everything but the effect is real: tickets, lanes, deliveries, publishing, acknowledging. Run by ``fleet.py``.
+Everything but the effect is real: dispatch tokens, per-session consumers, deliveries, publishing, acknowledging.
+Run by ``fleet.py``.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ ANSWERS: dict[str, tuple[type[Event], Event]] = {
 async def work(bus: Bus, role: str, name: str, fair: bool, step_s: float) -> None:
     """One worker: take, answer, acknowledge. The deliveries it took stand in the answer's ``worker``."""
     input_type, output = ANSWERS[role]
-    consumer = bus.consume_in_turn(POOL, role, [input_type]) if fair else bus.consume(POOL, role, [input_type])
+    consumer = bus.consume_round_robin(POOL, role, [input_type]) if fair else bus.consume(POOL, role, [input_type])
     async with consumer:
         async for delivery in consumer:
             cause = delivery.envelope

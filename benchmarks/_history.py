@@ -60,7 +60,7 @@ class Bodies:
         self.proposed = [encode(_proposed(draw)) for _ in range(VARIANTS)]
         self.compiled = [encode(s.CandidateCompiled(report=_built(draw, ok=True))) for _ in range(VARIANTS)]
         self.refused = [encode(s.CompilationFailed(report=_built(draw, ok=False))) for _ in range(VARIANTS)]
-        self.verified = [encode(s.CandidateVerified(report=_checked(draw))) for _ in range(VARIANTS)]
+        self.verified = [encode(s.CandidateVerified(report=_verify_report(draw))) for _ in range(VARIANTS)]
         self.wrong = [encode(s.VerificationFailed(report=_wrong(draw))) for _ in range(VARIANTS)]
         self.timed = [_timed(draw) for _ in range(VARIANTS)]
         self.faults = {verdict: encode(_faulty(verdict)) for verdict in FAULTS}
@@ -230,7 +230,7 @@ def _proposed(draw: random.Random) -> s.CandidateProposed:
         f"out[i] = x[i] * {draw.random():.6f}f;"
         for _ in range(draw.randrange(30, 90))
     )
-    recipe: dict[str, str | int | float | bool] = {
+    config: dict[str, str | int | float | bool] = {
         "threads": draw.choice((1, 2, 4, 8)),
         "vector": draw.choice((4, 8, 16)),
         "pass": draw.choice(("online", "two")),
@@ -243,7 +243,7 @@ def _proposed(draw: random.Random) -> s.CandidateProposed:
         language="cpp",
         backend="@backend@",
         rationale="fuses the reduction with what follows it, so that x is read once",
-        recipe=recipe,
+        recipe=config,
         parents=("@parent@",),
         skills=skills,
     )
@@ -261,7 +261,7 @@ def _built(draw: random.Random, *, ok: bool) -> s.CompileReport:
     )
 
 
-def _checked(draw: random.Random) -> s.VerifyReport:
+def _verify_report(draw: random.Random) -> s.VerifyReport:
     cases = tuple(
         s.CaseResult(shape=shape, seed=draw.getrandbits(40), error=1e-7, reference_error=1e-7, bound=1e-6)
         for shape in ("main", "ragged") * 4

@@ -117,7 +117,7 @@ def run_labels(entries: Sequence[Record], commit: str) -> list[str]:
 
 
 def operators(folder: Path) -> str:
-    """The playbook's drafts on one H200, at published shapes."""
+    """The generator's drafts on one H200, at published shapes."""
     record = load_json(folder, OPERATORS)
     header = ("operator", "", "eager", "compile", "max-autotune", "draft", "over eager", "over best")
     header = (*header, "% peak", "% copy")

@@ -19,7 +19,7 @@ import msgspec
 from _agreement_kernels import OPERATORS, Operator
 from _shared import RESULTS, WORKSPACE, BenchmarkError, machine, now, save, table, versions
 
-from kernelswarm.codegen.backends import WRITERS
+from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.cpp.features import error_allowed
 from kernelswarm.codegen.ir.tunables import complete
 from kernelswarm.hardware.device import Device
@@ -54,19 +54,19 @@ class Kernel:
 
 
 def winner_source(operator: Operator, facts: Any, hardware: HardwareFacts) -> str:
-    """What the playbook writes for the operator's recipe.
+    """What the generator writes for the operator's config.
 
     Raises:
-        BenchmarkError: nothing, or the recipe names a value that this operator does not have.
+        BenchmarkError: nothing, or the config names a value that this operator does not have.
     """
-    writer = WRITERS["cpp"]
-    tunables = writer.tunables(facts.graph, hardware, error_allowed(facts)) if facts.graph else None
+    backend = CODEGEN_BACKENDS["cpp"]
+    tunables = backend.tunables(facts.graph, hardware, error_allowed(facts)) if facts.graph else None
     if tunables is None:
         raise BenchmarkError(f"{operator.name} has no kernel: {facts.capture_error or 'nothing to fuse'}")
-    unknown = {name: value for name, value in operator.recipe.items() if value not in tunables.get(name, ())}
+    unknown = {name: value for name, value in operator.config.items() if value not in tunables.get(name, ())}
     if unknown:
         raise BenchmarkError(f"{operator.name} has no such settings: {unknown}; it has {tunables}")
-    return writer.source(facts, facts.graph, complete(operator.recipe, tunables))
+    return backend.source(facts, facts.graph, complete(operator.config, tunables))
 
 
 def problem_of(operator: Operator, folder: Path) -> Problem:
@@ -82,7 +82,7 @@ async def prepare(operators: list[Operator], device: Device, hardware: HardwareF
     kernels = []
     for operator in operators:
         problem = problem_of(operator, folder)
-        facts = await device.admit(problem)
+        facts = await device.validate_problem(problem)
         sources = {
             operator.name: winner_source(operator, facts, hardware),
             f"{operator.name}: {operator.mistake}": operator.wrong_kernel,

@@ -1,4 +1,4 @@
-"""How wrong and how fast the playbook's C++ math functions are: ulps over all floats, nanoseconds by vector width.
+"""How wrong and how fast the generator's C++ math functions are: ulps over all floats, nanoseconds by vector width.
 
     python benchmarks/cpp_math.py                                  # measure, into results/cpp_math.json
     python benchmarks/cpp_math.py --page > docs/cpp-math.md        # the page, from those results
@@ -188,18 +188,18 @@ def _shown(results: dict[str, Any]) -> str:
 
 
 PAGE = """\
-# The C++ math functions of the playbook
+# The C++ math functions of the generator
 
 Made by `python benchmarks/cpp_math.py --page > docs/cpp-math.md` from `benchmarks/results/cpp_math.json`; a test holds
 the two together.
 
-Kernels in C++ call `ks_<name>_<level>`. Which level is a tunable of the recipe, `math`:
+Kernels in C++ call `ks_<name>_<level>`. Which level is a tunable of the config, `math`:
 
 - `accurate`, the default: under about two units in the last place, three where there is a quotient, 1.6 at most for
   sine and cosine of any float.
 - `fast`: under about four, six for erf. Subnormal results, and arguments of logarithms, count as zero. It is tried
   only if the worst errors of all functions in the operator together stay within what the problem allows: `error_bound`
-  of its facts, as measured at admission ([0005](decisions/0005-how-wrong-a-candidate-may-be.md)).
+  of its facts, as measured at problem validation ([0005](decisions/0005-how-wrong-a-candidate-may-be.md)).
 - `short`: as `fast`, with sines, cosines and remainders of moderate arguments only. Tried only where there are such;
   the judge's heavy-tailed inputs decide whether it holds.
 - `libm`: the C library, element by element.

@@ -2,7 +2,7 @@
 
 The copy holds what git tracks and what it would add, so neither a virtual environment nor a log of this checkout helps
 it. Only the package cache is warm. The search's seconds come from the log's events (opened to closed); all before the
-opening is setup: virtual environment, installation, admission of the problem, the pool's measured peaks.
+opening is setup: virtual environment, installation, validation of the problem, the pool's measured peaks.
 """
 
 import argparse

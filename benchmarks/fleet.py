@@ -1,8 +1,8 @@
 """A thousand workers on one server, simulated: hop latency, fairness between sessions, redeliveries, nothing lost.
 
-Processes with many workers each answer with made-up effects; server, stream, tickets, lanes, publishing, acknowledging
-and the recorder are the real ones. Five rounds, each on a server and a log of its own. With all workers, which answer
-at once:
+Processes with many workers each answer with made-up effects; server, stream, dispatch tokens, per-session consumers,
+publishing, acknowledging and the recorder are the real ones. Five rounds, each on a server and a log of its own. With
+all workers, which answer at once:
 
 - ``calm``: sessions with three nodes under way each, as a planner keeps them: how long does one hop take?
 - ``flood``: one session plans everything at once, later ones a little: how much goes through?
@@ -11,7 +11,7 @@ at once:
 With fifty workers whose steps take a tenth of a second, so that work waits for workers and not for the processor:
 
 - ``queue``: one session plans everything at once, later ones a little; a shared queue (what a plain durable gives)
-- ``turns``: the same, sessions in turn (what workers of a cluster use)
+- ``turns``: the same, sessions by round robin (what workers of a cluster use)
 
     python benchmarks/fleet.py [--workers 1000] [--processes 4] [--early 1500] [--late 60] [--json]
 """
@@ -165,12 +165,12 @@ async def played(name: str, options: argparse.Namespace) -> dict[str, Any]:
         "step_s": step_s,
         "seconds": seconds,
         **stream_facts,
-        **checked(planned, logged, verified),
+        **verification(planned, logged, verified),
         **measured(logged),
     }
 
 
-def checked(planned: dict[str, int], logged: list[Envelope], verified: bool) -> dict[str, Any]:
+def verification(planned: dict[str, int], logged: list[Envelope], verified: bool) -> dict[str, Any]:
     """What the log lacks, and what it has twice."""
     kinds = len(ANSWERS) + 1
     nodes = sum(planned.values())

@@ -1,4 +1,4 @@
-"""The playbook's Triton drafts on a GPU: right or wrong against float64, and times beside eager and torch.compile.
+"""The generator's Triton drafts on a GPU: right or wrong against float64, and times beside eager and torch.compile.
 
 Two steps, for a machine with a GPU that has torch and triton and nothing of kernelswarm:
 
@@ -48,16 +48,16 @@ reach the bandwidth of a long one."""
 
 
 def write(folder: Path, names: list[str], drafts: int) -> None:
-    """The playbook's drafts for every operator and dtype as files, with an index."""
+    """The generator's drafts for every operator and dtype as files, with an index."""
     index: list[dict[str, Any]] = []
     for operator in _chosen(names):
         for dtype in operator.dtypes:
-            for number, (source, recipe, why) in enumerate(_drafts(operator, dtype, drafts)):
+            for number, (source, config, why) in enumerate(_drafts(operator, dtype, drafts)):
                 path = folder / f"{operator.name}-{dtype}-{number}.py"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(source, encoding="utf-8")
                 index.append(
-                    {"operator": operator.name, "dtype": dtype, "file": path.name, "recipe": recipe, "why": why}
+                    {"operator": operator.name, "dtype": dtype, "file": path.name, "recipe": config, "why": why}
                 )
             print(
                 f"{operator.name} {dtype}: {sum(e['operator'] == operator.name for e in index)} candidates", flush=True
@@ -66,7 +66,7 @@ def write(folder: Path, names: list[str], drafts: int) -> None:
 
 
 def _drafts(operator: Operator, dtype: str, count: int) -> list[tuple[str, dict[str, Any], str]]:
-    from kernelswarm.codegen import Playbook, Proposal
+    from kernelswarm.codegen import Generator, Proposal
     from kernelswarm.hardware.capture import capture
     from kernelswarm.schemas import HardwareFacts, Intent, MemoryOperator, NodePlanned, ProblemFacts, Work
 
@@ -87,10 +87,10 @@ def _drafts(operator: Operator, dtype: str, count: int) -> list[tuple[str, dict[
     plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
     drafts: list[tuple[str, dict[str, Any], str]] = []
     while len(drafts) < count:
-        proposal = Playbook().propose(facts, hardware, plan, None, [r for _, r, _ in drafts], language="triton")
+        proposal = Generator().propose(facts, hardware, plan, None, [r for _, r, _ in drafts], language="triton")
         if not isinstance(proposal, Proposal):
             break
-        drafts.append((proposal.source, dict(proposal.recipe), proposal.rationale))
+        drafts.append((proposal.source, dict(proposal.config), proposal.rationale))
     return drafts
 
 
@@ -300,9 +300,9 @@ def row(entry: dict[str, Any], copy: float) -> tuple[str, ...]:
     ms = min(own.values(), default=0.0)
     best = next((name for name, time in own.items() if time == ms), best)
     strongest = min(medians[name] for name in BASELINES if name in medians)
-    recipe = entry["candidates"][best]["recipe"] if best else {}
+    config = entry["candidates"][best]["recipe"] if best else {}
     default = next(iter(entry["candidates"].values()))["recipe"] if entry["candidates"] else {}
-    changed = ",".join(f"{k}={v}" for k, v in recipe.items() if default.get(k) != v) or "default"
+    changed = ",".join(f"{k}={v}" for k, v in config.items() if default.get(k) != v) or "default"
     return (
         entry["operator"],
         entry["dtype"],

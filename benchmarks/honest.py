@@ -141,7 +141,7 @@ async def round_of(
     for path, group in groupby(waiting, key=lambda kernel: kernel.problem):
         problem = load_problem(path)
         try:
-            facts = await device.admit(problem)
+            facts = await device.validate_problem(problem)
             for kernel in group:
                 source = load_candidate(kernel.path)
                 result = await evaluated(device, problem, facts, source, options.thorough)

@@ -27,7 +27,7 @@ from typing import Any
 from _ordinary_problems import PROBLEMS
 from _shared import RESULTS, WORKSPACE, geometric_mean, machine, now, save, table, versions
 
-from kernelswarm.codegen.generator import Playbook, Proposal
+from kernelswarm.codegen.generator import Generator, Proposal
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.platforms import detect
@@ -57,7 +57,7 @@ def usually_kept(pool: str, of_files: bool) -> Path:
 
 def candidate(problem: Problem, facts: ProblemFacts, hardware: HardwareFacts, language: str) -> tuple[str, str]:
     """The default candidate's source, and who wrote it."""
-    proposal = Playbook().propose(facts, hardware, DRAFT, None, [], language=language)
+    proposal = Generator().propose(facts, hardware, DRAFT, None, [], language=language)
     if isinstance(proposal, Proposal):
         return proposal.source, "generator"
     return f"{problem.source}\n\nclass ModelNew(Model):\n    pass\n", "copy of eager"
@@ -67,7 +67,7 @@ async def measured(device: Device, path: Path, hardware: HardwareFacts, language
     """One row: the same kernel by the judge and in ordinary processes; of a win, ``pairs`` of two runs each."""
     problem = load_problem(path)
     try:
-        facts = await device.admit(problem)
+        facts = await device.validate_problem(problem)
         source, author = candidate(problem, facts, hardware, language)
         compiled, _ = await device.compile(source, language)
         verified = await device.verify(problem, source, compiled)

@@ -2,7 +2,7 @@
 
 The log is made once (about a minute, through the recorder's own way of writing) and kept under
 ``kernelswarm-out/benchmarks/questions``. Every question is asked several times with its default parameters as
-`kernelswarm sql --question` asks it, guard and all, on one thread; so is a view as of the middle of the log.
+`kernelswarm sql --question` asks it, in the query sandbox, on one thread; so is a view as of the middle of the log.
 
     python benchmarks/questions.py [--events 1000000] [--repeat 7] [--fresh] [--json]
 """

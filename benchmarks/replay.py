@@ -43,7 +43,7 @@ from kernelswarm.schemas import (
 )
 from kernelswarm.sessions.replay import Replay
 from kernelswarm.store import Log, log_path
-from kernelswarm.store.verified_session import checked_in
+from kernelswarm.store.verified_session import verified_in
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 import histories
@@ -162,7 +162,7 @@ class Shape:
     def measure(self) -> None:
         """Once: out of an open log, with its opening, and the replay alone."""
         with Stopwatch() as around, Log.open(self._path, read_only=True) as log, Stopwatch() as watch:
-            events = sum(replayed(list(checked_in(log, session[0].session))) for session in self._sessions)
+            events = sum(replayed(list(verified_in(log, session[0].session))) for session in self._sessions)
         assert events == self._events
         self._rates["from_log"].append(watch.rates(events))
         self._rates["with_opening"].append(around.rates(events))

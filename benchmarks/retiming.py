@@ -171,14 +171,14 @@ async def time_again(options: argparse.Namespace, paths: list[Path], start: dict
     chosen = kernels(paths, options)
     places = asyncio.Semaphore(options.at_once)
     async with Device(pool, hardware, home, baselines=("eager",)) as device:
-        facts = {kernel.problem.name: await device.admit(kernel.problem) for kernel in chosen}
+        facts = {kernel.problem.name: await device.validate_problem(kernel.problem) for kernel in chosen}
 
     async def time(kernel: Kernel) -> None:
         # Whoever is timed has the device alone, as in a search; what is done at once is the setting up.
         async with places:
             try:
-                admitted = facts[kernel.problem.name]
-                timing = await one_run(pool, hardware, kernel.problem, admitted, kernel.source, pool.languages[0])
+                problem_facts = facts[kernel.problem.name]
+                timing = await one_run(pool, hardware, kernel.problem, problem_facts, kernel.source, pool.languages[0])
             except BenchmarkError as error:
                 print(error, file=sys.stderr)
                 kernel.refused.append(str(error))

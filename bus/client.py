@@ -11,14 +11,14 @@ from ..schemas.presence import WorkerPresence
 from . import rpc
 from .artifacts import Artifacts
 from .consumer import Consumer
-from .fair import FairConsumer, LaneState
+from .fair import FairConsumer, SessionConsumersState
 from .link import PATIENCE_SECONDS, Link, NoServer
-from .open_sessions import Board
+from .open_sessions import OpenSessionIndex
 from .options import ConnectOptions, default_options
 from .presence import Presence
 from .publisher import Publisher
 from .reader import Reader, Tail, read_until
-from .round_robin import Turns
+from .round_robin import RoundRobin
 from .stream import SESSION_CONSUMER_SECONDS, consumer_config, ensure_stream
 from .subjects import durable_name, role_filters, session_filter
 
@@ -38,8 +38,8 @@ class Bus:
         self._artifacts = Artifacts(link, options.replicas)
         self._presence = Presence(link)
         self._open: set[Consumer | FairConsumer | Tail | rpc.Service] = set()
-        self._boards: dict[str, Board] = {}
-        self._lanes: dict[tuple[str, str], LaneState] = {}
+        self._open_session_indexes: dict[str, OpenSessionIndex] = {}
+        self._consumer_states: dict[tuple[str, str], SessionConsumersState] = {}
 
     @classmethod
     async def connect(
@@ -119,8 +119,8 @@ class Bus:
         self._open.add(consumer)
         return consumer
 
-    def consume_in_turn(self, pool: str, role: str, kinds: Sequence[type[Event]]) -> FairConsumer:
-        """Deliveries of ``kinds`` for ``pool``, one at a time, its open sessions in turn.
+    def consume_round_robin(self, pool: str, role: str, kinds: Sequence[type[Event]]) -> FairConsumer:
+        """Deliveries of ``kinds`` for ``pool``, one at a time, its open sessions by round robin.
 
         All workers of a pool and a role share the work, as with :meth:`consume`; but where several sessions wait, the
         one that was served least comes next, however much another one has asked for before.
@@ -129,11 +129,11 @@ class Bus:
             InputError: a name cannot be part of a subject.
         """
         filters = role_filters(pool, kinds)
-        tickets = consumer_config(
+        token_config = consumer_config(
             durable_name(pool, role), filters, ack_wait_s=self.ack_wait_s, idle_s=None, headers_only=True
         )
 
-        def lane(session: str) -> ConsumerConfig:
+        def session_config(session: str) -> ConsumerConfig:
             return consumer_config(
                 durable_name(pool, role, session),
                 role_filters(pool, kinds, session),
@@ -141,9 +141,9 @@ class Bus:
                 idle_s=SESSION_CONSUMER_SECONDS,
             )
 
-        board = self._boards.setdefault(pool, Board(self._link, pool))
-        lane_state = self._lanes.setdefault((pool, role), LaneState(Turns(random.random)))
-        consumer = FairConsumer(self._link, tickets, lane, board, lane_state, self._open.discard)
+        open_sessions = self._open_session_indexes.setdefault(pool, OpenSessionIndex(self._link, pool))
+        state = self._consumer_states.setdefault((pool, role), SessionConsumersState(RoundRobin(random.random)))
+        consumer = FairConsumer(self._link, token_config, session_config, open_sessions, state, self._open.discard)
         self._open.add(consumer)
         return consumer
 
@@ -194,8 +194,8 @@ class Bus:
         """Close everything that was opened through it. What was delivered and not settled goes to other workers."""
         for opened in list(self._open):
             await opened.aclose()
-        for board in self._boards.values():
-            await board.aclose()
+        for open_sessions in self._open_session_indexes.values():
+            await open_sessions.aclose()
         await self._link.close()
 
     async def __aenter__(self) -> "Bus":

@@ -27,7 +27,7 @@ class Delivery:
     __slots__ = ("_messages", "_settled", "data", "deliveries", "envelope", "seq")
 
     def __init__(
-        self, message: Msg, envelope: Envelope, settled: Callable[[], None], *, ticket: Msg | None = None
+        self, message: Msg, envelope: Envelope, settled: Callable[[], None], *, token: Msg | None = None
     ) -> None:
         meta = message.metadata
         self.envelope = envelope
@@ -37,8 +37,8 @@ class Delivery:
         """Its place in the stream, from 1."""
         self.deliveries: int = meta.num_delivered
         """How often it was handed out, this time included. The server never gives up; the agent does."""
-        # What entitled us to the message is settled with it, and after it.
-        self._messages = [message] if ticket is None else [message, ticket]
+        # The dispatch token is settled with the message, and after it.
+        self._messages = [message] if token is None else [message, token]
         self._settled: Callable[[], None] | None = settled
 
     async def ack(self) -> None:
@@ -132,7 +132,7 @@ class Consumer(Deliveries):
         self._forget = forget
         self._busy = 0
         self._freed = asyncio.Event()
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._pull: Pull | None = None
 
     async def batch(self, limit: int, wait_s: float) -> list[Delivery]:
@@ -151,7 +151,7 @@ class Consumer(Deliveries):
 
     async def start(self) -> Self:
         """As :meth:`Deliveries.start`."""
-        async with self._turn:
+        async with self._lock:
             await self._opened()
         return self
 
@@ -178,7 +178,7 @@ class Consumer(Deliveries):
             await self._freed.wait()
 
     async def _next(self) -> Delivery | None:
-        async with self._turn:
+        async with self._lock:
             await self._free_place()
             if self._closed:
                 return None

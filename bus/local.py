@@ -197,12 +197,12 @@ async def _while_alive(watch: Callable[[], Awaitable[BusError]]) -> AsyncIterato
     body = asyncio.current_task()
     assert body is not None
 
-    async def guard() -> BusError:
+    async def cancel_on_error() -> BusError:
         error = await watch()
         body.cancel()
         return error
 
-    watcher = asyncio.create_task(guard(), name="embedded-server-watch")
+    watcher = asyncio.create_task(cancel_on_error(), name="embedded-server-watch")
     try:
         yield
     except asyncio.CancelledError:

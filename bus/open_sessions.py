@@ -9,7 +9,7 @@ from .reader import Reader
 from .subjects import role_filters, session_of
 
 
-class Board:
+class OpenSessionIndex:
     """Follows openings and closings of one pool, by their headers alone; shared by all workers of a connection."""
 
     def __init__(self, link: Link, pool: str) -> None:
@@ -30,7 +30,7 @@ class Board:
             if self._following is None:
                 while await self._next(live=False):
                     pass
-                self._following = asyncio.create_task(self._follow(), name="board")
+                self._following = asyncio.create_task(self._follow(), name="open-session-index")
         return list(self._open)
 
     async def aclose(self) -> None:

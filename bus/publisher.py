@@ -46,7 +46,7 @@ class Publisher:
             stored += block
             if not any(isinstance(sequence, int) for sequence in block):
                 break  # patience is over: it need not be for every block again
-        results = _in_turn(messages, stored)
+        results = _results(messages, stored)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -93,7 +93,7 @@ class Publisher:
         return ack.seq
 
 
-def _in_turn(
+def _results(
     messages: Sequence[Outgoing | Exception], stored: Sequence[int | BaseException]
 ) -> list[int | BaseException]:
     """What became of each, as far as it was tried: ``stored`` has no place for those that could not be written."""

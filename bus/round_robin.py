@@ -1,4 +1,4 @@
-"""Whose turn it is: work shared out among sessions by the time it takes, not by who asked first."""
+"""Round robin: work shared out among sessions by the time it takes, not by who asked first."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ class _Account:
     busy: int = 0
     """Steps of it that are being worked on here."""
     served: int = 0
-    """When it was served last, counted in turns."""
+    """When it was served last, counted in steps."""
 
 
-class Turns:
+class RoundRobin:
     """Start-time fair queueing over sessions, one account for each role of a process.
 
     Every session has a virtual time that grows by the seconds that were spent on it; the one that is furthest behind
@@ -29,7 +29,7 @@ class Turns:
         self._draw = draw
         self._accounts: dict[str, _Account] = {}
         self._now = 0.0
-        self._turn = 0
+        self._steps = 0
 
     def order(self, sessions: Iterable[str]) -> list[str]:
         """``sessions`` in the order in which they should be served."""
@@ -38,10 +38,10 @@ class Turns:
     def begin(self, session: str) -> None:
         """A step of ``session`` was taken up."""
         account = self._accounts.setdefault(session, _Account())
-        self._turn += 1
+        self._steps += 1
         account.time = self._now = max(account.time, self._now)
         account.busy += 1
-        account.served = self._turn
+        account.served = self._steps
         if len(self._accounts) > FORGET_BEYOND:
             idle = [name for name, entry in self._accounts.items() if not entry.busy]
             for name in sorted(idle, key=lambda idle_name: self._accounts[idle_name].served)[: FORGET_BEYOND // 2]:

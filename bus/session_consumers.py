@@ -1,4 +1,4 @@
-"""One durable consumer for each session of a role: where work lies until it is that session's turn."""
+"""One durable consumer for each session of a role: where work lies until that session is served."""
 
 import asyncio
 import contextlib
@@ -20,11 +20,11 @@ _NOW = json.dumps({"batch": 1, "no_wait": True}).encode()
 _EMPTY = ("404", "408")
 
 
-class Lanes:
+class SessionConsumers:
     """Takes what is there, session by session, without waiting. One task at a time; a take may be cancelled."""
 
     def __init__(self, link: Link, durables: set[str]) -> None:
-        """``durables``: lanes that are known to be there; workers of one process share it."""
+        """``durables``: consumers that are known to exist; workers of one process share it."""
         self._link = link
         self._inbox = link.nc.new_inbox()
         self._subscription: Subscription | None = None
@@ -32,16 +32,16 @@ class Lanes:
         self._request = 0
         self._answer: asyncio.Future[Msg] | None = None
 
-    async def take(self, lane: api.ConsumerConfig) -> Msg | None:
-        """The next message of ``lane``, which is created if it is not there; None if nothing waits in it.
+    async def take(self, config: api.ConsumerConfig) -> Msg | None:
+        """The next message of the consumer ``config``, which is created if it does not exist; None if nothing waits.
 
         Raises:
             BusError: the server stays away, or refuses.
         """
-        name = lane.durable_name or ""
+        name = config.durable_name or ""
         while True:
             if name not in self._durables:
-                await ensure_consumer(self._link, lane)
+                await ensure_consumer(self._link, config)
                 self._durables.add(name)
             message = await self._request_next(name)
             if message is None:

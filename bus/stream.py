@@ -89,7 +89,7 @@ async def ensure_consumer(link: Link, config: api.ConsumerConfig) -> None:
         return
     policies = ("deliver_policy", "ack_policy", "ack_wait", "max_deliver", "max_ack_pending", "headers_only")
     fields = ("filter_subjects", *policies)
-    changes = _differences(config, _one_spelling(info.config), fields)
+    changes = _differences(config, _normalized(info.config), fields)
     if changes:
         await _update(f"change consumer {name}", changes, link, lambda: link.js.add_consumer(STREAM, config))
 
@@ -102,7 +102,7 @@ async def _update(action: str, changes: dict[str, Any], link: Link, request: Any
         raise BusError(f"somebody deleted it while it was asked to {action}: try again") from error
 
 
-def _one_spelling(config: api.ConsumerConfig) -> api.ConsumerConfig:
+def _normalized(config: api.ConsumerConfig) -> api.ConsumerConfig:
     # The server hands a single filter back in the other field.
     if config.filter_subject and not config.filter_subjects:
         return config.evolve(filter_subjects=[config.filter_subject], filter_subject=None)

@@ -18,7 +18,7 @@ async def follow(search: Search, display: Display, interrupts: Interrupts) -> No
         display.notice("leaving" if closed else "closing the session (Ctrl-C again to leave at once)")
         stop_tasks.add(asyncio.ensure_future(search.stop("interrupted")))
 
-    attending = asyncio.create_task(search.attend(display.waiting), name="attendance")
+    watching_workers = asyncio.create_task(search.watch_workers(display.waiting), name="worker-availability")
     try:
         with interrupts.politely(stop):
             async for envelope, event in search.events():
@@ -28,8 +28,8 @@ async def follow(search: Search, display: Display, interrupts: Interrupts) -> No
             if search.awaits_baselines and not stop_tasks:
                 display.notice("ended without the baselines: they were not timed in time")
     finally:
-        attending.cancel()
-        await asyncio.wait([attending])
+        watching_workers.cancel()
+        await asyncio.wait([watching_workers])
 
 
 def is_interrupted(search: Search) -> bool:

@@ -43,7 +43,7 @@ async def recorded_session(home: Path, session: str, bus: Bus | None, *, to_end:
     if bus is None and not log_path(home).exists():
         raise InputError(f"there is no session {session!r}: {nothing_in(home)}")
     try:
-        return await read_session(home, session, bus=bus, checked=True, to_end=to_end)
+        return await read_session(home, session, bus=bus, verify=True, to_end=to_end)
     except UnknownSession as error:
         raise await unknown_session(home, session, bus) from error
 

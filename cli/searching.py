@@ -21,8 +21,8 @@ EXIT_NOTHING_TO_TRY = 3
 
 
 @dataclass(frozen=True)
-class Ordered:
-    """A search as the command line orders it."""
+class SearchConfiguration:
+    """A search as the command line configures it."""
 
     problem: Problem
     pool: str
@@ -38,7 +38,7 @@ class Ordered:
 
 
 def check(options: SearchOptions, *, nats: str, workers: bool) -> None:
-    """Refuse what cannot be ordered, before anything is opened.
+    """Refuse what cannot be run, before anything is opened.
 
     Raises:
         InputError: an option cannot be used.
@@ -48,37 +48,39 @@ def check(options: SearchOptions, *, nats: str, workers: bool) -> None:
         raise InputError("--no-workers needs --nats URL: without a cluster nobody else could do the work")
 
 
-def search(order: Ordered) -> int:
+def search(configuration: SearchConfiguration) -> int:
     """Search, print what came of it, and return the exit status.
 
     Raises:
         InputError: the folder cannot be written.
     """
-    if order.out_dir is not None:
-        make_folder(order.out_dir)
-    roles: Mapping[str, int] = ALL_ROLES if order.workers else {}
+    if configuration.out_dir is not None:
+        make_folder(configuration.out_dir)
+    roles: Mapping[str, int] = ALL_ROLES if configuration.workers else {}
 
     async def run(interrupts: Interrupts) -> SearchResult:
-        with open_display(quiet=order.json) as display:
+        with open_display(quiet=configuration.json) as display:
             async with searching(
-                order.problem,
-                order.pool,
-                order.options,
-                home=order.home,
-                nats=order.nats,
+                configuration.problem,
+                configuration.pool,
+                configuration.options,
+                home=configuration.home,
+                nats=configuration.nats,
                 roles=roles,
-                origin=order.origin,
+                origin=configuration.origin,
                 on_notice=display.notice,
             ) as running_search:
-                if order.out_dir is not None:
-                    keep_folder(order.home, running_search.session, order.out_dir)
+                if configuration.out_dir is not None:
+                    keep_folder(configuration.home, running_search.session, configuration.out_dir)
                 for note in running_search.notes:
                     display.say(note)
                 await follow(running_search, display, interrupts)
-                return write_result(running_search, order.out_dir or order.home / "sessions" / running_search.session)
+                return write_result(
+                    running_search, configuration.out_dir or configuration.home / "sessions" / running_search.session
+                )
 
     result = run_interruptible(run)
-    if order.json:
+    if configuration.json:
         print_json(result)
     else:
         print_summary(result)

@@ -1,5 +1,5 @@
 """Turns any captured PyTorch operator into fast, shape-generic, self-contained C++ candidates."""
 
-from .generator import Exhausted, Playbook, Proposal
+from .generator import Exhausted, Generator, Proposal
 
-__all__ = ["Exhausted", "Playbook", "Proposal"]
+__all__ = ["Exhausted", "Generator", "Proposal"]

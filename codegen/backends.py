@@ -1,14 +1,14 @@
-"""What the playbook needs of a language: its tunables for a graph, the moves that follow an advice, and the file."""
+"""What the generator needs of a language: its tunables for a graph, the mutations for an advice, and the file."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Protocol, TypeVar
 
-from ..schemas import AdviceAction, Graph, HardwareFacts, ProblemFacts, Recipe
+from ..schemas import AdviceAction, Config, Graph, HardwareFacts, ProblemFacts
 from .cpp.candidate import generate, plan_of
 from .cpp.features import features_of
-from .cpp.mutations import moves
+from .cpp.mutations import cpp_mutations
 from .ir.tunables import Features, Settings, Tunables, domains, settings
 from .triton.candidate import generate_triton, gpu_plan, has_kernels
 from .triton.features import gpu_features
@@ -25,7 +25,7 @@ def joined(features: Sequence[T]) -> T:
     return replace(first, **values) if others else first
 
 
-class Writer(Protocol):
+class CodegenBackend(Protocol):
     """Writes candidates in one language."""
 
     @property
@@ -33,7 +33,7 @@ class Writer(Protocol):
         """Tunables that drafts turn, in the order in which they are worth it."""
 
     @property
-    def starts(self) -> tuple[Recipe, ...]:
+    def starts(self) -> tuple[Config, ...]:
         """Several tunables at once that are worth a draft where all of them matter."""
 
     @property
@@ -49,14 +49,14 @@ class Writer(Protocol):
         ``backward`` is the graph of the gradients, where the problem asks for them.
         """
 
-    def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
+    def source(self, facts: ProblemFacts, graph: Graph, config: Config) -> str:
         """The candidate file."""
 
-    def moves(self, action: AdviceAction, recipe: Recipe, tunables: Tunables) -> list[Recipe]:
-        """Recipes one tunable away that follow an advice, the most promising first."""
+    def mutations(self, action: AdviceAction, config: Config, tunables: Tunables) -> list[Config]:
+        """Configs one tunable away that follow an advice, the most promising first."""
 
 
-class CppWriter:
+class CppBackend:
     """C++ for the CPU."""
 
     drafts = (
@@ -73,13 +73,13 @@ class CppWriter:
         "lanes",
         "block",
     )
-    starts: tuple[Recipe, ...] = ()
+    starts: tuple[Config, ...] = ()
     default = "everything fused, huge pages under large outputs"
 
     def tunables(
         self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf, backward: Graph | None = None
     ) -> Tunables | None:
-        """See :class:`Writer`."""
+        """See :class:`CodegenBackend`."""
         passes = [
             (pass_graph, plan_of(pass_graph, Settings())) for pass_graph in (graph, backward) if pass_graph is not None
         ]
@@ -88,16 +88,16 @@ class CppWriter:
         features = joined([features_of(pass_graph, plan) for pass_graph, plan in passes])
         return domains(replace(features, error_bound=error_bound), hardware)
 
-    def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
-        """See :class:`Writer`."""
-        return generate(facts, graph, settings(recipe)).source
+    def source(self, facts: ProblemFacts, graph: Graph, config: Config) -> str:
+        """See :class:`CodegenBackend`."""
+        return generate(facts, graph, settings(config)).source
 
-    def moves(self, action: AdviceAction, recipe: Recipe, tunables: Tunables) -> list[Recipe]:
-        """See :class:`Writer`."""
-        return moves(action, recipe, tunables)
+    def mutations(self, action: AdviceAction, config: Config, tunables: Tunables) -> list[Config]:
+        """See :class:`CodegenBackend`."""
+        return cpp_mutations(action, config, tunables)
 
 
-class TritonWriter:
+class TritonBackend:
     """Triton for a GPU."""
 
     drafts = GPU_DRAFTS
@@ -107,7 +107,7 @@ class TritonWriter:
     def tunables(
         self, graph: Graph, hardware: HardwareFacts, error_bound: float = math.inf, backward: Graph | None = None
     ) -> Tunables | None:
-        """See :class:`Writer`."""
+        """See :class:`CodegenBackend`."""
         passes = [
             (pass_graph, gpu_plan(pass_graph, GpuSettings()))
             for pass_graph in (graph, backward)
@@ -118,14 +118,14 @@ class TritonWriter:
         features = joined([gpu_features(pass_graph, plan) for pass_graph, plan in passes])
         return gpu_domains(replace(features, error_bound=error_bound), hardware)
 
-    def source(self, facts: ProblemFacts, graph: Graph, recipe: Recipe) -> str:
-        """See :class:`Writer`."""
-        return generate_triton(facts, graph, gpu_settings(recipe)).source
+    def source(self, facts: ProblemFacts, graph: Graph, config: Config) -> str:
+        """See :class:`CodegenBackend`."""
+        return generate_triton(facts, graph, gpu_settings(config)).source
 
-    def moves(self, action: AdviceAction, recipe: Recipe, tunables: Tunables) -> list[Recipe]:
-        """See :class:`Writer`."""
-        return gpu_mutations(action, recipe, tunables)
+    def mutations(self, action: AdviceAction, config: Config, tunables: Tunables) -> list[Config]:
+        """See :class:`CodegenBackend`."""
+        return gpu_mutations(action, config, tunables)
 
 
-WRITERS: dict[str, Writer] = {"cpp": CppWriter(), "triton": TritonWriter()}
+CODEGEN_BACKENDS: dict[str, CodegenBackend] = {"cpp": CppBackend(), "triton": TritonBackend()}
 """By language."""

@@ -32,7 +32,7 @@ from .harness.baseline_process import BaselineProcess
 from .harness.contract import contract_of
 from .harness.launcher import Launcher
 from .harness.reference_process import ReferenceProcess
-from .harness.validation_process import admit
+from .harness.validation_process import validate_problem
 from .languages import find_language
 from .lease import Lease
 from .native_source import candidate_in
@@ -99,23 +99,23 @@ class Device:
     ) -> None:
         await asyncio.shield(self._close())
 
-    def expect_looks(self) -> None:
+    def prepare_profilers(self) -> None:
         """Start what :meth:`inspect` needs, so that it holds up nobody who judges. Nothing to do for a processor."""
         if self._profilers is not None:
             self._profilers.get_ready(self._lease)
 
-    async def admit(self, problem: Problem) -> ProblemFacts:
+    async def validate_problem(self, problem: Problem) -> ProblemFacts:
         """Import, check, capture and count a problem.
 
         Raises:
             ProblemError: it cannot be searched on this pool; one sentence.
         """
         async with self._lease.shared():
-            return await admit(self._launcher, problem, self.accelerator)
+            return await validate_problem(self._launcher, problem, self.accelerator)
 
     async def baselines(self, problem: Problem, facts: ProblemFacts | None = None) -> BaselineReport:
         """Compile the baselines and time them once; later calls return the same report."""
-        facts = facts or await self.admit(problem)
+        facts = facts or await self.validate_problem(problem)
         return await self._timing_of(problem).prepare(facts, self._lease)
 
     async def compile(self, source: str, language: str) -> tuple[CompileReport, dict[str, bytes]]:
@@ -151,7 +151,7 @@ class Device:
         if not artifact.name or Path(artifact.name).name != artifact.name:
             raise InputError(f"artifact name {artifact.name!r} is not a file name")
         try:
-            await asyncio.to_thread(_write_whole, self._artifacts / artifact.name, data)
+            await asyncio.to_thread(_write_atomically, self._artifacts / artifact.name, data)
         except OSError as error:
             raise InputError(
                 f"cannot write into {self._artifacts}: {error.strerror}; free space there or set KERNELSWARM_HOME"
@@ -249,7 +249,7 @@ class Device:
             await cases.close()
 
     async def inspect(self, problem: Problem, source: str, compile_report: CompileReport) -> DeviceProfile | None:
-        """Look into a candidate that was found correct, with the accelerator's profilers; seconds, not its verdict.
+        """Profile a candidate that was found correct, with the accelerator's profilers; seconds, not its verdict.
 
         None for a processor, whose counters are read while it is timed, and where this machine permits no profiler.
         What is wrong with a candidate under a profiler is said in the profile.
@@ -305,7 +305,7 @@ class Device:
         await self._launcher.close()
 
 
-def _write_whole(path: Path, data: bytes) -> None:
+def _write_atomically(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".install-", delete=False) as file:
         file.write(data)

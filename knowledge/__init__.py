@@ -4,7 +4,7 @@ from .diversity import Winner, diverse
 from .documents import Document, corpus
 from .lessons import Effect, Failure, Trial, best_trials, failures, tunable_effects
 from .retrieval import Query, constraints, retrieve
-from .similarity import Traits, relevant_skills, similarity, sizes_of, traits_of_problem, traits_of_skill
+from .similarity import ProblemFeatures, features_of_problem, features_of_skill, relevant_skills, similarity, sizes_of
 from .skills import distill
 from .structure import Likeness, likeness, structure_of
 
@@ -13,8 +13,8 @@ __all__ = [
     "Effect",
     "Failure",
     "Likeness",
+    "ProblemFeatures",
     "Query",
-    "Traits",
     "Trial",
     "Winner",
     "best_trials",
@@ -23,13 +23,13 @@ __all__ = [
     "distill",
     "diverse",
     "failures",
+    "features_of_problem",
+    "features_of_skill",
     "likeness",
     "relevant_skills",
     "retrieve",
     "similarity",
     "sizes_of",
     "structure_of",
-    "traits_of_problem",
-    "traits_of_skill",
     "tunable_effects",
 ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ..schemas import Recipe, Schema
+from ..schemas import Config, Schema
 
 FLOOR = 0.7
 """Share of the best kernel's speedup that a kernel needs to be worth starting from."""
@@ -23,7 +23,7 @@ class Winner(Schema, frozen=True, kw_only=True):
     sha256: str
     language: str
     backend: str
-    recipe: Recipe = {}
+    recipe: Config = {}
     branch: str = ""
     """The draft that it descends from, with its session: kernels of one branch are relatives."""
     bottleneck: str = ""
@@ -82,7 +82,7 @@ def distance(a: Winner, b: Winner) -> float:
     """How different two kernels are, in [0, 1]; 0 for the same code, whatever its history.
 
     0.6 times the difference of the code, 0.2 for another branch of a search, 0.2 for another bottleneck. The code of
-    two kernels with recipes differs by the share of their tunables that are set differently, else by 1 minus the
+    two kernels with configs differs by the share of their tunables that are set differently, else by 1 minus the
     Jaccard index of their lines.
     """
     if a.sha256 == b.sha256 or (a.recipe and a.recipe == b.recipe):
@@ -92,7 +92,7 @@ def distance(a: Winner, b: Winner) -> float:
     return sum(share * parts[name] for name, share in _SHARES.items())
 
 
-def _tunables(a: Recipe, b: Recipe) -> float:
+def _tunables(a: Config, b: Config) -> float:
     names = {*a, *b}
     return sum(repr(a.get(name)) != repr(b.get(name)) for name in names) / len(names)
 

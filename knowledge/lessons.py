@@ -1,14 +1,14 @@
-"""What a finished session taught: which tunable settings mattered, and which recipes to try first next time. Pure."""
+"""What a finished session taught: which tunable settings mattered, and which configs to try first next time. Pure."""
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
-from ..schemas import Interval, Recipe, Schema, Verdict
+from ..schemas import Config, Interval, Schema, Verdict
 
 Value = str | int | float | bool | None
-"""Setting of a tunable; None where the recipe does not have it."""
+"""Setting of a tunable; None where the config does not have it."""
 
 
 class Trial(Schema, frozen=True, kw_only=True):
@@ -16,7 +16,7 @@ class Trial(Schema, frozen=True, kw_only=True):
 
     node: str
     parent: str = ""
-    recipe: Recipe = {}
+    recipe: Config = {}
     verdict: Verdict = Verdict.correct
     speedup: float = 0.0
     """Median against the best baseline; 0 if it is wrong or was not timed."""
@@ -61,7 +61,7 @@ class Failure(Schema, frozen=True, kw_only=True):
 def tunable_effects(trials: Iterable[Trial], *, at_least: float = 1.02) -> tuple[Effect, ...]:
     """Effects of single tunables, the strongest first; those under ``at_least`` are noise and left out.
 
-    Only trials whose recipes are equal but for one tunable are compared: no other difference is mistaken for an effect.
+    Only trials whose configs are equal but for one tunable are compared: no other difference is mistaken for an effect.
     """
     ratios: dict[tuple[str, str, str], list[tuple[float, bool]]] = defaultdict(list)
     values: dict[tuple[str, str], Value] = {}
@@ -82,7 +82,7 @@ def tunable_effects(trials: Iterable[Trial], *, at_least: float = 1.02) -> tuple
 def best_trials(trials: Iterable[Trial], *, limit: int = 3) -> tuple[Trial, ...]:
     """The fastest trials that are also diverse: each differs from every one before it in at least two tunables.
 
-    One tunable is enough where recipes have no more to differ in. Trials slower than the best baseline are left out.
+    One tunable is enough where configs have no more to differ in. Trials slower than the best baseline are left out.
     """
     ranked = sorted((t for t in _timed(trials) if t.speedup > 1 and t.recipe), key=lambda t: (-t.speedup, t.node))
     chosen: list[Trial] = []
@@ -118,7 +118,7 @@ def _timed(trials: Iterable[Trial]) -> list[Trial]:
 
 
 def _pairs(trials: Sequence[Trial]) -> Iterator[tuple[str, Trial, Trial]]:
-    """Every pair whose recipes differ in one tunable alone, with that tunable; found by what they have in common."""
+    """Every pair whose configs differ in one tunable alone, with that tunable; found by what they have in common."""
     tunables = sorted({tunable for trial in trials for tunable in trial.recipe})
     rows = [tuple(_key(trial.recipe.get(tunable)) for tunable in tunables) for trial in trials]
     for place, tunable in enumerate(tunables):
@@ -131,11 +131,11 @@ def _pairs(trials: Sequence[Trial]) -> Iterator[tuple[str, Trial, Trial]]:
                     yield tunable, a, b
 
 
-def _differences(a: Recipe, b: Recipe) -> list[str]:
+def _differences(a: Config, b: Config) -> list[str]:
     return [tunable for tunable in sorted({*a, *b}) if _key(a.get(tunable)) != _key(b.get(tunable))]
 
 
-def _distance(a: Recipe, b: Recipe) -> int:
+def _distance(a: Config, b: Config) -> int:
     return len(_differences(a, b))
 
 

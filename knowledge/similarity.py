@@ -29,7 +29,7 @@ _FAR = math.log(1000.0)
 """Sizes that differ by this factor have nothing in common."""
 
 
-class Traits(Schema, frozen=True, kw_only=True):
+class ProblemFeatures(Schema, frozen=True, kw_only=True):
     """What of a problem is compared."""
 
     operators: tuple[str, ...]
@@ -40,14 +40,14 @@ class Traits(Schema, frozen=True, kw_only=True):
     platform: str
 
 
-def traits_of_problem(facts: ProblemFacts, platform: str) -> Traits:
-    """What is compared of an admitted problem."""
-    return Traits(operators=facts.operators, dtype=facts.dtype, sizes=sizes_of(facts), platform=platform)
+def features_of_problem(facts: ProblemFacts, platform: str) -> ProblemFeatures:
+    """What is compared of a validated problem."""
+    return ProblemFeatures(operators=facts.operators, dtype=facts.dtype, sizes=sizes_of(facts), platform=platform)
 
 
-def traits_of_skill(skill: Skill) -> Traits:
+def features_of_skill(skill: Skill) -> ProblemFeatures:
     """What is compared of the problem that a skill was learned on."""
-    return Traits(operators=skill.operators, dtype=skill.dtype, sizes=skill.sizes, platform=skill.platform)
+    return ProblemFeatures(operators=skill.operators, dtype=skill.dtype, sizes=skill.sizes, platform=skill.platform)
 
 
 def sizes_of(facts: ProblemFacts) -> tuple[int, ...]:
@@ -55,7 +55,7 @@ def sizes_of(facts: ProblemFacts) -> tuple[int, ...]:
     return (facts.work.read_bytes, facts.work.write_bytes, facts.work.flops)
 
 
-def similarity(a: Traits, b: Traits) -> float:
+def similarity(a: ProblemFeatures, b: ProblemFeatures) -> float:
     """How alike two problems are, in [0, 1], symmetric; 1 for the same.
 
     0.45 times the Jaccard index of the operators (overloads and mere changes of layout left out; two problems without
@@ -78,8 +78,8 @@ def relevant_skills(
 
     0.7 is out of reach for a problem that shares no operator, whatever else it shares.
     """
-    here = traits_of_problem(facts, pool.platform)
-    scored = [(similarity(traits_of_skill(skill), here), skill) for skill in {s.id: s for s in skills}.values()]
+    here = features_of_problem(facts, pool.platform)
+    scored = [(similarity(features_of_skill(skill), here), skill) for skill in {s.id: s for s in skills}.values()]
     near = [item for item in scored if item[0] >= at_least]
     near.sort(key=lambda item: (-round(item[0], 6), -item[1].speedup, item[1].id))
     return [skill for _, skill in near[:limit]]

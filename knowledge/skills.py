@@ -3,12 +3,12 @@
 import json
 from collections.abc import Sequence
 
-from ..schemas import Pool, Problem, ProblemFacts, Recipe, Skill, sha256
+from ..schemas import Config, Pool, Problem, ProblemFacts, Skill, sha256
 from . import front_matter
 from .lessons import Effect, Failure, Trial, Value, best_trials, failures, tunable_effects
 from .similarity import sizes_of
 
-MOST_RECIPES = 3
+MOST_CONFIGS = 3
 """Settings that a skill hands on."""
 
 _MOST_EFFECTS = 8
@@ -22,7 +22,7 @@ def distill(
 
     Args:
         problem: What was searched.
-        facts: What admission found of it.
+        facts: What problem validation found of it.
         pool: Where.
         trials: Every node, confirmations included in their numbers.
         session: The session's id, for the text.
@@ -35,10 +35,10 @@ def distill(
     best = min(eligible, key=lambda trial: (-trial.speedup, trial.node))
     # The best of many single measurements is luck in part: without a second one that holds there is nothing to repeat.
     others = [trial for trial in best_trials(trials) if trial.node != best.node]
-    recipes = tuple([best, *others][:MOST_RECIPES]) if best.speedup > 1 and best.recipe else ()
-    body = _body(problem, facts, trials, best, recipes, against or "the best baseline")
+    configured = tuple([best, *others][:MOST_CONFIGS]) if best.speedup > 1 and best.recipe else ()
+    body = _body(problem, facts, trials, best, configured, against or "the best baseline")
     title = _title(problem, best)
-    evidence = tuple(dict.fromkeys(id for trial in (best, *recipes) for id in trial.evidence))
+    evidence = tuple(dict.fromkeys(id for trial in (best, *configured) for id in trial.evidence))
     operators = tuple(sorted(facts.operators))
     # The identity is the content without the session, so the same lesson learned twice is one skill.
     identity = sha256(json.dumps([title, body, pool.name, facts.dtype, sizes_of(facts), operators]))
@@ -62,7 +62,7 @@ def distill(
         dtype=facts.dtype,
         sizes=sizes_of(facts),
         text=front_matter.join(head, body),
-        recipes=tuple(trial.recipe for trial in recipes),
+        recipes=tuple(trial.recipe for trial in configured),
         speedup=best.speedup,
         evidence=evidence,
     )
@@ -102,7 +102,8 @@ def _what_to_do(best: Trial, top: Sequence[Trial]) -> str:
         verb = "The fastest had no knobs." if best.speedup > 1 else "Nothing tried here beat the baseline."
         return verb + idea
     lines = [
-        f"{rank}. {trial.speedup:.2f}x: {_recipe(trial.recipe)}{_why(trial)}" for rank, trial in enumerate(top, start=1)
+        f"{rank}. {trial.speedup:.2f}x: {_config_text(trial.recipe)}{_why(trial)}"
+        for rank, trial in enumerate(top, start=1)
     ]
     return "Try these settings first:\n\n" + "\n".join(lines)
 
@@ -137,8 +138,8 @@ def _numbers(trials: Sequence[Trial], best: Trial, against: str) -> str:
     )
 
 
-def _recipe(recipe: Recipe) -> str:
-    return ", ".join(f"`{tunable}` = {_value(value)}" for tunable, value in sorted(recipe.items()))
+def _config_text(config: Config) -> str:
+    return ", ".join(f"`{tunable}` = {_value(value)}" for tunable, value in sorted(config.items()))
 
 
 def _value(value: Value) -> str:

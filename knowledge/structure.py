@@ -39,7 +39,7 @@ class Likeness(Schema, frozen=True, kw_only=True):
 
 
 def structure_of(facts: ProblemFacts, platform: str) -> Structure:
-    """What is compared of an admitted problem."""
+    """What is compared of a validated problem."""
     operators, flows = _of_graph(facts.graph) if facts.graph else (Counter[str](), Counter[str]())
     if not operators:
         operators = Counter(bare_name(name) for name in facts.operators if not is_layout(name))

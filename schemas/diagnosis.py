@@ -27,7 +27,7 @@ class Bottleneck(StrEnum):
 
 
 class AdviceAction(StrEnum):
-    """What to try next, in words that every synthesizer understands. The playbook maps them to knobs."""
+    """What to try next, in words that every synthesizer understands. The generator maps them to tunables."""
 
     reduce_traffic = "reduce_traffic"
     """Fuse more, fewer passes, keep rows in cache."""
@@ -38,7 +38,7 @@ class AdviceAction(StrEnum):
     more_parallelism = "more_parallelism"
     """More threads, finer grain."""
     less_overhead = "less_overhead"
-    """Fewer kernels and threads, coarser grain, cheaper glue."""
+    """Fewer kernels and threads, coarser grain, a cheaper host wrapper."""
     cheaper_math = "cheaper_math"
     """Approximate intrinsics within the error bound."""
     more_accurate_math = "more_accurate_math"

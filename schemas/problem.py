@@ -1,4 +1,4 @@
-"""A problem: the PyTorch reference to beat, and what admission found out about it."""
+"""A problem: the PyTorch reference to beat, and what problem validation found out about it."""
 
 from enum import StrEnum
 
@@ -110,7 +110,7 @@ class Work(Schema, frozen=True, kw_only=True):
 
 
 class ProblemFacts(Schema, frozen=True, kw_only=True):
-    """What admission found: the search relies on it, and replay needs no torch because of it."""
+    """What problem validation found: the search relies on it, and replay needs no torch because of it."""
 
     signature: tuple[str, ...]
     """Parameter names of the reference (or of ``Model.forward``), in order."""
@@ -150,8 +150,8 @@ class ProblemFacts(Schema, frozen=True, kw_only=True):
     """ATen operators of the graph, sorted and unique: what similarity between problems looks at."""
 
     error_bound: float | None = None
-    """Relative error allowed at the main shape on admission's inputs, the least of all floating outputs; None where the
+    """Relative error allowed at the main shape on validation inputs, the least of all floating outputs; None where the
     problem asks for an absolute one only."""
 
     input_kinds: tuple[InputKind, ...] = ()
-    """Inputs beside the problem's own that candidates are checked on, and those that admission left out."""
+    """Inputs beside the problem's own that candidates are checked on, and those that problem validation left out."""

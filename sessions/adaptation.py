@@ -57,8 +57,8 @@ def _fit(winner: Winner, target: Target) -> Fitted | str:
     written = rewritten(target.facts, target.hardware, winner.recipe, winner.language)
     if written is None:
         return f"its settings have nothing to act on: no {winner.language} kernel is written for {target.problem.name}"
-    source, recipe = written
+    source, config = written
     return Fitted(
-        msgspec.structs.replace(winner, source=source, sha256=sha256(source), recipe=recipe),
+        msgspec.structs.replace(winner, source=source, sha256=sha256(source), recipe=config),
         adapted=True,
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..agents.planner.machine import WIDTH
-from ..agents.registry import asks_a_model, fitted
+from ..agents.registry import asks_a_model, worker_counts
 from ..bus import Bus
 from ..schemas import HardwareFacts
 from .session import SearchOptions
@@ -23,8 +23,8 @@ def width_for(budget: int, compilers: int) -> int:
     """Nodes under way at once where ``compilers`` work.
 
     A compilation takes several times as long as timing what came of it. With a node for each compiler none of these
-    is idle, and as long as there are enough of them (default numbers: :func:`.registry.fitted`) neither is the one that
-    times; more would only wait in line with less to go by.
+    is idle, and as long as there are enough of them (default numbers: :func:`.registry.worker_counts`) neither is the
+    one that times; more would only wait in line with less to go by.
     """
     return max(WIDTH, min(compilers, budget // GENERATIONS))
 
@@ -42,7 +42,7 @@ async def kept_busy(
     """
     if "width" in options.policy_options or asks_a_model(options.synthesizer):
         return options
-    compilers = fitted(roles, hardware).get("compiler", 0)
+    compilers = worker_counts(roles, hardware).get("compiler", 0)
     if not alone:
         compilers = max(compilers, await count_of("compiler", bus, pool))
     width = width_for(options.budget, compilers)

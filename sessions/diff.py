@@ -1,4 +1,4 @@
-"""Two sessions side by side: what was asked, where their decisions part, what each found and how soon. Pure."""
+"""Two sessions side by side: what was asked, where their decisions diverge, what each found and how soon. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -37,7 +37,7 @@ class Decided(Schema, frozen=True, kw_only=True):
     """As it was said."""
 
 
-class Parting(Schema, frozen=True, kw_only=True):
+class FirstDivergence(Schema, frozen=True, kw_only=True):
     """The first decision in which two sessions do something else."""
 
     number: int
@@ -82,7 +82,7 @@ class SessionDiff(Schema, frozen=True, kw_only=True):
     b: Side
     asked: dict[str, tuple[Any, Any]]
     """What differs in what was asked, by name, as (a, b)."""
-    parting: Parting | None
+    parting: FirstDivergence | None
     """None if all decisions do the same."""
     comparable: bool
     """Whether their speedups may be compared: the same problem on the same hardware against the same baselines, and on
@@ -107,13 +107,13 @@ def compare(a: RecordedSession, b: RecordedSession) -> SessionDiff:
         a=sides[0],
         b=sides[1],
         asked=_asked(*opened),
-        parting=parting(_decisions(a), _decisions(b)),
+        parting=first_divergence(_decisions(a), _decisions(b)),
         comparable=fit,
         better=_better(sides[0], sides[1]) if fit else "",
     )
 
 
-def parting(a: Sequence[Decided], b: Sequence[Decided]) -> Parting | None:
+def first_divergence(a: Sequence[Decided], b: Sequence[Decided]) -> FirstDivergence | None:
     """The first decision in which they differ; None if they are equal.
 
     What a decision does counts: the random number that goes with it and the measured figures in it differ always.
@@ -121,10 +121,10 @@ def parting(a: Sequence[Decided], b: Sequence[Decided]) -> Parting | None:
     for number in range(max(len(a), len(b))):
         left, right = (side[number] if number < len(side) else None for side in (a, b))
         if left is None or right is None:
-            return Parting(number=number + 1, field="", a=left, b=right)
+            return FirstDivergence(number=number + 1, field="", a=left, b=right)
         difference = first_difference(_deed(left), _deed(right))
         if difference is not None:
-            return Parting(number=number + 1, field=difference[0], a=left, b=right)
+            return FirstDivergence(number=number + 1, field=difference[0], a=left, b=right)
     return None
 
 

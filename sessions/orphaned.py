@@ -16,11 +16,11 @@ AFTERWARDS = "distiller"
 """The role that a session does not need to be closed."""
 
 
-class Unattended(KernelswarmError):
+class OrphanedSession(KernelswarmError):
     """A session is out of minutes and nobody serves it: it stays open, and can be resumed."""
 
 
-def unattended(session: str, why: str, pool: str, missing: Sequence[str], url: str) -> Unattended:
+def orphaned_session(session: str, why: str, pool: str, missing: Sequence[str], url: str) -> OrphanedSession:
     """The error, with what to do.
 
     Args:
@@ -32,7 +32,7 @@ def unattended(session: str, why: str, pool: str, missing: Sequence[str], url: s
     """
     state = "is out of minutes" if why == "minutes" else "was asked to end"
     who = "worker" if set(missing) == set(ROLES) else " and no ".join(role for role in missing if role != AFTERWARDS)
-    return Unattended(
+    return OrphanedSession(
         f"session {session} {state}, and pool {pool} has no {who} to bring it to its end. It stays open: "
         f"workers that join finish it ({join_command(pool, missing, url)}), "
         f"and kernelswarm resume {session} --nats {url} goes on with it here"

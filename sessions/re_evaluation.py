@@ -28,7 +28,7 @@ from ..schemas import (
 )
 
 
-class Carried(Schema, frozen=True, kw_only=True):
+class ReEvaluatedCandidate(Schema, frozen=True, kw_only=True):
     """One candidate, then and now."""
 
     node: str
@@ -54,7 +54,7 @@ class Carried(Schema, frozen=True, kw_only=True):
         return self.recorded.is_win and self.now is not None and self.now.is_win
 
 
-class CarryOver(Schema, frozen=True, kw_only=True):
+class ReEvaluation(Schema, frozen=True, kw_only=True):
     """What became of a session's ranking on a pool."""
 
     session: str
@@ -63,7 +63,7 @@ class CarryOver(Schema, frozen=True, kw_only=True):
     pool: str
     device: str
     """Device it was measured on now."""
-    candidates: tuple[Carried, ...]
+    candidates: tuple[ReEvaluatedCandidate, ...]
     """By recorded rank."""
     rank_correlation: float | None
     """Spearman's, between recorded and present speedups, wrong ones counting as 0; None for fewer than two, or if all
@@ -87,42 +87,42 @@ def correct_candidates(graph: SearchGraph) -> list[NodeRecord]:
         if node.fitness > 0 and node.candidate is not None and _recorded_speedup(node) is not None:
             nodes.setdefault(node.candidate.sha256, node)
     if not nodes:
-        raise KernelswarmError(f"session {graph.session} has no correct candidate to carry over")
+        raise KernelswarmError(f"session {graph.session} has no correct candidate to re-evaluate")
     return list(nodes.values())
 
 
-async def carried_over(
+async def re_evaluate_on(
     graph: SearchGraph,
     pool_name: str,
     home: Path,
     *,
     on_notice: Callable[[str], None] = lambda _: None,
-    on_judged: Callable[[Carried], None] = lambda _: None,
-) -> CarryOver:
-    """Open the pool of that name (empty: the session's own) on this machine, and :func:`carry_over` to it.
+    on_judged: Callable[[ReEvaluatedCandidate], None] = lambda _: None,
+) -> ReEvaluation:
+    """Open the pool of that name (empty: the session's own) on this machine, and :func:`re_evaluate` the session there.
 
     Raises:
         InputError: the session was never opened, there is no such pool, or it is not served here.
-        KernelswarmError, ProblemError: as :func:`carry_over`.
+        KernelswarmError, ProblemError: as :func:`re_evaluate`.
     """
     if graph.opened is None:
         raise InputError(f"session {graph.session} has no opening event in the log")
     correct_candidates(graph)  # before the machine is measured
     pool = find_pool(pool_name or graph.opened.pool.name, home)
     hardware = await asyncio.to_thread(detect, pool, home)
-    on_notice(f"admitting {graph.opened.problem.name} on pool {pool.name}: {hardware.device}")
+    on_notice(f"validating {graph.opened.problem.name} on pool {pool.name}: {hardware.device}")
     async with Device(pool, hardware, home) as device:
-        return await carry_over(graph, pool, hardware, device, on_judged)
+        return await re_evaluate(graph, pool, hardware, device, on_judged)
 
 
-async def carry_over(
+async def re_evaluate(
     graph: SearchGraph,
     pool: Pool,
     hardware: HardwareFacts,
     device: Device,
-    on_judged: Callable[[Carried], None] = lambda _: None,
-) -> CarryOver:
-    """Admit the session's problem on ``device``, then evaluate its correct candidates there, the best first.
+    on_judged: Callable[[ReEvaluatedCandidate], None] = lambda _: None,
+) -> ReEvaluation:
+    """Validate the session's problem on ``device``, then evaluate its correct candidates there, the best first.
 
     Args:
         graph: The session, replayed.
@@ -138,7 +138,7 @@ async def carry_over(
     opened, nodes = graph.opened, correct_candidates(graph)
     if opened is None:
         raise KernelswarmError(f"session {graph.session} has no opening event in the log")
-    facts = await device.admit(opened.problem)
+    facts = await device.validate_problem(opened.problem)
     judged = []
     for rank, node in enumerate(nodes, 1):
         judged.append(await _again(node, rank, opened, facts, device))
@@ -146,13 +146,15 @@ async def carry_over(
     return compared(graph.session, opened.hardware.device, pool.name, hardware.device, judged)
 
 
-def compared(session: str, recorded_on: str, pool: str, device: str, judged: Sequence[Carried]) -> CarryOver:
+def compared(
+    session: str, recorded_on: str, pool: str, device: str, judged: Sequence[ReEvaluatedCandidate]
+) -> ReEvaluation:
     """Rank and count. Pure."""
     order = sorted(
         (candidate for candidate in judged if candidate.now is not None), key=lambda candidate: -_speed(candidate)
     )
     ranks = {candidate.node: rank for rank, candidate in enumerate(order, 1)}
-    return CarryOver(
+    return ReEvaluation(
         session=session,
         recorded_on=recorded_on,
         pool=pool,
@@ -184,13 +186,17 @@ def _ranks(values: Iterable[float]) -> list[float]:
     return [sum(other < value for other in given) + (given.count(value) + 1) / 2 for value in given]
 
 
-async def _again(node: NodeRecord, rank: int, opened: SessionOpened, facts: ProblemFacts, device: Device) -> Carried:
+async def _again(
+    node: NodeRecord, rank: int, opened: SessionOpened, facts: ProblemFacts, device: Device
+) -> ReEvaluatedCandidate:
     problem, recorded, candidate = opened.problem, _recorded_speedup(node), node.candidate
     assert recorded is not None and candidate is not None
     interval, against = recorded
 
-    def carried(verdict: Verdict, reason: str = "", now: Interval | None = None, best: str = "") -> Carried:
-        return Carried(
+    def re_evaluated(
+        verdict: Verdict, reason: str = "", now: Interval | None = None, best: str = ""
+    ) -> ReEvaluatedCandidate:
+        return ReEvaluatedCandidate(
             node=node.name,
             rank=rank,
             recorded=interval,
@@ -204,15 +210,15 @@ async def _again(node: NodeRecord, rank: int, opened: SessionOpened, facts: Prob
     try:
         compiled, _ = await device.compile(candidate.source, candidate.language)
     except PoolError as error:
-        return carried(Verdict.compile_error, str(error))
+        return re_evaluated(Verdict.compile_error, str(error))
     verified = await device.verify(problem, candidate.source, compiled)
     if verified.verdict is not Verdict.correct:
-        return carried(verified.verdict, verified.evidence.message if verified.evidence else "")
+        return re_evaluated(verified.verdict, verified.evidence.message if verified.evidence else "")
     profiled = await device.profile(problem, facts, candidate.source, compiled)
     if profiled.timing is None:
-        return carried(profiled.verdict, profiled.evidence.message if profiled.evidence else "")
+        return re_evaluated(profiled.verdict, profiled.evidence.message if profiled.evidence else "")
     best = profiled.timing.baseline(opened.against)
-    return carried(Verdict.correct, "", profiled.timing.speedup[best], best)
+    return re_evaluated(Verdict.correct, "", profiled.timing.speedup[best], best)
 
 
 def _recorded_speedup(node: NodeRecord) -> tuple[Interval, str] | None:
@@ -220,5 +226,5 @@ def _recorded_speedup(node: NodeRecord) -> tuple[Interval, str] | None:
     return None if diagnosis is None or diagnosis.speedup is None else (diagnosis.speedup, diagnosis.against)
 
 
-def _speed(candidate: Carried) -> float:
+def _speed(candidate: ReEvaluatedCandidate) -> float:
     return candidate.now.median if candidate.now is not None else 0.0

@@ -59,7 +59,7 @@ class RecordedSession:
 
 
 async def read_session(
-    home: Path, session: str, *, bus: Bus | None = None, checked: bool = False, to_end: bool = True
+    home: Path, session: str, *, bus: Bus | None = None, verify: bool = False, to_end: bool = True
 ) -> RecordedSession:
     """Read ``session`` from the log of ``home``, or from the one that a recorder on ``bus`` keeps.
 
@@ -67,26 +67,26 @@ async def read_session(
         home: where the log lies.
         session: its id.
         bus: of the cluster whose recorder has the log.
-        checked: follow the chain of hashes over its events, and those of the sessions it was forked from.
-        to_end: with ``checked``, follow it to the log's last event where one of them is open.
+        verify: follow the chain of hashes over its events, and those of the sessions it was forked from.
+        to_end: with ``verify``, follow it to the log's last event where one of them is open.
 
     Raises:
         UnknownSession: there is no such session.
-        LogCorrupted: with ``checked``, an event is not what was written; the first is named.
+        LogCorrupted: with ``verify``, an event is not what was written; the first is named.
         InputError: it is a fork, and a session that it comes from is not in the log.
         StoreError, BusError: the log cannot be read.
     """
 
     async def envelopes(parent: str) -> list[Envelope]:
         try:
-            recorded = await read_recorded(home, parent, bus=bus, checked=checked, to_end=to_end)
+            recorded = await read_recorded(home, parent, bus=bus, verify=verify, to_end=to_end)
             return [envelope for _, envelope in recorded]
         except UnknownSession as error:
             raise InputError(
                 f"session {session} is a fork and needs session {parent}, which is not in this log: import that as well"
             ) from error
 
-    events = await read_recorded(home, session, bus=bus, checked=checked, to_end=to_end)
+    events = await read_recorded(home, session, bus=bus, verify=verify, to_end=to_end)
     opened = next((event for _, envelope in events if isinstance(event := envelope.event(), SessionOpened)), None)
     before = [] if opened is None else await inherited(opened, envelopes)
     return RecordedSession(session, events, before)

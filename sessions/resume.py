@@ -179,7 +179,7 @@ async def _refuse_without_a_bus(session: str, home: Path) -> None:
     recorded: RecordedSession | None = None
     try:
         if log_path(home).exists():
-            recorded = await read_session(home, session, checked=True)
+            recorded = await read_session(home, session, verify=True)
     except UnknownSession:
         pass
     except LogBusyError:
@@ -222,7 +222,7 @@ async def _everything(session: str, home: Path, bus: Bus, recorded_here: bool) -
     held = list({envelope.id: envelope for _, envelope in streamed}.values())
     try:
         log_bus = None if recorded_here else bus
-        events = [envelope for _, envelope in await read_recorded(home, session, bus=log_bus, checked=True)]
+        events = [envelope for _, envelope in await read_recorded(home, session, bus=log_bus, verify=True)]
     except UnknownSession:
         if not held:
             raise

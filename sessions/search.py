@@ -1,4 +1,4 @@
-"""One search from end to end: admit the problem, join a bus, record, serve the ring, follow it to its close."""
+"""One search from end to end: validate the problem, join a bus, record, serve the ring, follow it to its close."""
 
 import asyncio
 import contextlib
@@ -44,11 +44,11 @@ from ..store import check_usable, recording, run_sql, wait_recorded
 from ..store.query import Query
 from .adaptation import Target
 from .concurrency import kept_busy
-from .orphaned import left_alone, unattended
+from .orphaned import left_alone, orphaned_session
 from .seed import seeding
 from .session import SearchOptions, SearchResult, new_session_id, open_session, request_stop, result_of
 from .swarm import Swarm, serving
-from .worker_availability import watch_attendance
+from .worker_availability import watch_availability
 
 SKILL_WAIT_S = 60.0
 """How long a closed session waits for a skill that is to come; it is recorded later if it comes later."""
@@ -144,7 +144,7 @@ class Search:
         Where nothing was timed the baselines are waited for as well: they are worth knowing all the same.
 
         Raises:
-            Unattended: its minutes are over, and nobody is there to close it.
+            OrphanedSession: its minutes are over, and nobody is there to close it.
         """
         tail = self._bus.tail(session=self.session, after=self.seen)
         async with contextlib.aclosing(tail):
@@ -155,7 +155,7 @@ class Search:
                 except (TimeoutError, StopAsyncIteration):
                     if self._unserved:
                         why = self.graph.stop.reason if self.graph.stop else "minutes"
-                        raise unattended(self.session, why, self._pool, self._unserved, self._bus.url) from None
+                        raise orphaned_session(self.session, why, self._pool, self._unserved, self._bus.url) from None
                     return
                 finally:
                     self._waiting = None
@@ -189,12 +189,12 @@ class Search:
         opened = self.graph.opened
         return opened is not None and lesson(opened, self.graph, self.session, closed) is not None
 
-    async def attend(self, on_notice: Callable[[str], None]) -> None:
-        """Tell when workers are missing that the session waits for (:func:`.worker_availability.watch_attendance`)."""
+    async def watch_workers(self, on_notice: Callable[[str], None]) -> None:
+        """Tell when workers that the session waits for are missing (:func:`.watch_availability`)."""
         if not self._serves_itself():
-            await watch_attendance(self._bus, self._pool, on_notice)
+            await watch_availability(self._bus, self._pool, on_notice)
 
-    async def end_unattended(self) -> None:
+    async def end_orphaned(self) -> None:
         """Once the session goes nowhere, because nobody serves it, let :meth:`events` end with that.
 
         Raises:
@@ -295,7 +295,7 @@ async def search_context(
     nats: str = "",
     on_notice: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[SearchContext]:
-    """Look at the hardware, admit ``problem`` and join a bus: what comes before a session.
+    """Look at the hardware, validate ``problem`` and join a bus: what comes before a session.
 
     Raises:
         InputError: the problem or the pool cannot be used.
@@ -307,9 +307,9 @@ async def search_context(
     on_notice(f"looking at the hardware of pool {pool.name}")
     hardware = await asyncio.to_thread(detect, pool, home)
     async with Device(pool, hardware, home) as device:
-        device.expect_looks()
-        on_notice(f"admitting {problem.name}: importing, checking, capturing")
-        facts = await device.admit(problem)
+        device.prepare_profilers()
+        on_notice(f"validating {problem.name}: importing, checking, capturing")
+        facts = await device.validate_problem(problem)
         on_notice("starting the bus")
         async with joined_bus(home, nats, on_notice) as joined:
             yield SearchContext(problem, facts, pool, hardware, device, joined, home, nats)
@@ -390,4 +390,4 @@ async def _keep_time(search: Search, minutes: float | None) -> None:
         if minutes is not None:
             await asyncio.sleep(minutes * 60)
             await search.stop("minutes")
-        await search.end_unattended()
+        await search.end_orphaned()

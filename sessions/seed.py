@@ -73,7 +73,7 @@ async def seeding(
     most = max(MOST_SESSIONS, len(named))
     chosen = _chosen(await _winners(home, matches, most, bus), target, max(1, min(MOST_SEEDS, budget // 3)))
     for session in dict.fromkeys(kernel.session for kernel in chosen.kernels):
-        await store.read_recorded(home, session, bus=bus, checked=True)
+        await store.read_recorded(home, session, bus=bus, verify=True)
     if named and not chosen.kernels:
         why = chosen.notes[0] if chosen.notes else "no candidate of theirs beat its baselines"
         raise InputError(f"nothing of {', '.join(named)} can seed {target.problem.name}: {why}; leave --seed-from out")
@@ -83,14 +83,14 @@ async def seeding(
 
 
 def _chosen(winners: Sequence[Winner], target: Target, limit: int) -> Seeding:
-    fitted, refused = fit(winners, target)
-    by_node = {(kernel.winner.session, kernel.winner.node): kernel for kernel in fitted}
-    chosen = [by_node[winner.session, winner.node] for winner in diverse([kernel.winner for kernel in fitted], limit)]
+    kernels, refused = fit(winners, target)
+    by_node = {(kernel.winner.session, kernel.winner.node): kernel for kernel in kernels}
+    chosen = [by_node[winner.session, winner.node] for winner in diverse([kernel.winner for kernel in kernels], limit)]
     return Seeding(tuple(map(_kernel, chosen)), (*map(_note, chosen), *refused))
 
 
-def _kernel(fitted: Fitted) -> SeedKernel:
-    winner = fitted.winner
+def _kernel(kernel: Fitted) -> SeedKernel:
+    winner = kernel.winner
     return SeedKernel(
         session=winner.session,
         node=winner.node,
@@ -102,13 +102,13 @@ def _kernel(fitted: Fitted) -> SeedKernel:
         recipe=winner.recipe,
         similarity=winner.similarity,
         speedup=winner.speedup,
-        adapted=fitted.adapted,
+        adapted=kernel.adapted,
     )
 
 
-def _note(fitted: Fitted) -> str:
-    winner = fitted.winner
-    how = "its settings" if fitted.adapted else "as it is"
+def _note(kernel: Fitted) -> str:
+    winner = kernel.winner
+    how = "its settings" if kernel.adapted else "as it is"
     return (
         f"seed {winner.node} of {winner.session} ({winner.problem}, likeness {winner.similarity:.2f}): "
         f"{winner.speedup:.2f}x there, {how}"

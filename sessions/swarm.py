@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from ..agents.registry import ROLES, fitted
+from ..agents.registry import ROLES, worker_counts
 from ..agents.runtime import Histories, Worker
 from ..bus import Bus
 from ..bus.alive import running_beside
@@ -90,7 +90,7 @@ async def serving(
                     await stack.enter_async_context(opened)
         histories = Histories(bus, home)
         workers = []
-        for role, count in fitted(roles, hardware, len(devices)).items():
+        for role, count in worker_counts(roles, hardware, len(devices)).items():
             for number in range(1, count + 1):
                 agent = ROLES[role].make(devices[(number - 1) % len(devices)], bus)
                 stack.push_async_callback(agent.close)

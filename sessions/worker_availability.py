@@ -45,7 +45,9 @@ def waiting_for(pool: str, missing: Iterable[str], url: str) -> str:
     return f"waiting for {who} in pool {pool}; to join: {join_command(pool, roles, url)}"
 
 
-async def watch_attendance(bus: Bus, pool: str, on_notice: Callable[[str], None], *, every_s: float = EVERY_S) -> None:
+async def watch_availability(
+    bus: Bus, pool: str, on_notice: Callable[[str], None], *, every_s: float = EVERY_S
+) -> None:
     """Tell which roles of ``pool`` go unserved, and with an empty text that all are served again; until cancelled."""
     last, absences = "", 0
     while True:

@@ -19,7 +19,7 @@ from ..bus.bulk import running
 from ..schemas import InputError, KernelswarmError, Schema, decode, encode
 from .database import LogBusyError, explained
 from .log import Log, log_path
-from .query_sandbox import Table, guarded
+from .query_sandbox import Table, run_sandboxed
 
 MAX_ROWS = 10_000
 """Rows that a query returns at most, unless it is told otherwise."""
@@ -97,11 +97,11 @@ def answer(log: Log, query: Query, waited: float = 0.0) -> Table:
     """Run ``query`` on an open log. Blocks.
 
     Raises:
-        InputError: as :func:`kernelswarm.store.query_sandbox.guarded`.
+        InputError: as :func:`kernelswarm.store.query_sandbox.run_sandboxed`.
         StoreError: the file lost pieces, or holds others.
     """
     with log.cursor(as_of=query.as_of) as cursor, explained(log.path):
-        return guarded(
+        return run_sandboxed(
             cursor,
             query.sql,
             query.params,

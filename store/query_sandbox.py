@@ -20,8 +20,8 @@ from .views import VIEWS, meaning
 _CHUNK = 256
 _STEP_CHARACTERS = 1024 * 1024
 _MAX_CHARACTERS = 64 * 1024 * 1024
-_SPELLED = ("WITH TIME ZONE", "INTERVAL")
-"""Types that DuckDB spells out itself: Python would need pytz for the first, and has no years and months."""
+_RENDERED_BY_DUCKDB = ("WITH TIME ZONE", "INTERVAL")
+"""Types that DuckDB renders as text itself: Python would need pytz for the first, and has no years and months."""
 _SHOW_TABLES = re.compile(r"\s*SHOW\s+TABLES\s*;?\s*", re.IGNORECASE)
 _ALLOWED = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 
@@ -33,7 +33,7 @@ class Table(Schema, frozen=True, kw_only=True):
     """Names."""
 
     types: tuple[str, ...]
-    """Types, as DuckDB spells them."""
+    """Types, as DuckDB names them."""
 
     rows: tuple[tuple[Any, ...], ...]
     """None, bool, int, float, str, list, dict. Times are ISO text, bytes hex; what JSON has no number for is text."""
@@ -46,7 +46,7 @@ class Table(Schema, frozen=True, kw_only=True):
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
-def guarded(
+def run_sandboxed(
     con: duckdb.DuckDBPyConnection,
     sql: str,
     params: Sequence[Any] | Mapping[str, Any],
@@ -58,7 +58,7 @@ def guarded(
 ) -> Table:
     """Run one reading statement on ``con``, a connection of its own, of a database without access to the outside.
 
-    Fences, each enough for what it is there for: one statement only, and a SELECT or EXPLAIN (so that it cannot
+    Restrictions, each enough for its purpose: one statement only, and a SELECT or EXPLAIN (so that it cannot
     end the transaction); what its syntax tree says (:mod:`.sql_allowlist`); a read-only transaction (DuckDB's SELECT
     may hold an INSERT in its WITH); the configuration of :mod:`.database` (no files, no extensions, settings locked);
     limits on time and memory.
@@ -132,14 +132,14 @@ def _executed(
     values = dict(params) if isinstance(params, Mapping) else list(params)
     result = con.execute(statement, values)
     types = [str(column[1]) for column in result.description or []]
-    spelled = [any(type_name in kind for type_name in _SPELLED) for kind in types]
-    if not any(spelled):
+    as_text = [any(type_name in kind for type_name in _RENDERED_BY_DUCKDB) for kind in types]
+    if not any(as_text):
         return result
     names = ['"' + str(column[0]).replace('"', '""') + '"' for column in result.description or []]
     places = [f"c{place}" for place in range(len(types))]
     shown = ", ".join(
         f"{place}{'::VARCHAR' if text else ''} AS {name}"
-        for place, text, name in zip(places, spelled, names, strict=True)
+        for place, text, name in zip(places, as_text, names, strict=True)
     )
     return con.execute(f"SELECT {shown} FROM ({_bare(statement.query)}\n) AS asked({', '.join(places)})", values)
 

@@ -16,7 +16,7 @@ from .chain import Chain
 from .database import LogBusyError, explained
 from .log import Log, log_path
 from .query import run_sql
-from .verified_session import checked_in, checked_pages
+from .verified_session import verified_in, verified_pages
 from .verify import bad_event
 
 _COLUMNS = "seq, id, session, pool, node, cause, agent, worker, at_ns, body, wire"
@@ -52,7 +52,7 @@ class UnknownSession(InputError):
 
 
 async def read_recorded(
-    home: Path, session: str, *, bus: Bus | None = None, checked: bool = False, to_end: bool = True
+    home: Path, session: str, *, bus: Bus | None = None, verify: bool = False, to_end: bool = True
 ) -> list[Recorded]:
     """Every event of ``session`` that is written down, oldest first.
 
@@ -62,21 +62,21 @@ async def read_recorded(
         home: where the log lies.
         session: its id.
         bus: of the cluster whose recorder has the log.
-        checked: follow the chain of hashes over them first (:mod:`.verified_session`).
-        to_end: with ``checked``, follow it to the log's last event where the session is open.
+        verify: follow the chain of hashes over them first (:mod:`.verified_session`).
+        to_end: with ``verify``, follow it to the log's last event where the session is open.
 
     Raises:
         UnknownSession: the log has no such session.
-        LogCorrupted: with ``checked``, an event is not what was written; the first is named.
+        LogCorrupted: with ``verify``, an event is not what was written; the first is named.
         StoreError, BusError: as :func:`.query.run_sql`.
     """
-    read = partial(checked_in, to_end=to_end) if checked else recorded_in
+    read = partial(verified_in, to_end=to_end) if verify else recorded_in
     events = await _from_file(home, session, read) if bus is None else None
     if events is None:
-        ask = partial(checked_pages, to_end=to_end) if checked else _pages
+        ask = partial(verified_pages, to_end=to_end) if verify else _pages
         events = [event async for event in ask(home, session, bus)]
     if not events:
-        if checked:
+        if verify:
             await _check_complete(home, bus)
         raise UnknownSession(f"There is no session {session!r} in {log_path(home)}: `kernelswarm sessions` lists them.")
     return events

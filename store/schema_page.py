@@ -23,7 +23,7 @@ stopped after `--timeout` seconds. `--as-of EVENT|SEQ|TIME` shows the log as it 
 `SELECT column_name, comment FROM duckdb_columns() WHERE table_name = 'nodes'`.
 
 """
-_CHECKED = f"""SQL answers from what is there. To follow the chain of hashes over a million events takes the better part
+_VERIFY = f"""SQL answers from what is there. To follow the chain of hashes over a million events takes the better part
 of a minute, so that is `kernelswarm log verify`; `show`, `diff`, `lineage`, `replay`, `fork` and `resume` do it for the
 sessions that they read. In a log of at most {SMALL:,} events that no process has in use, `sql`, `sessions`, `log stats`
 and `log tail` do it after they have answered: a warning on stderr names the first bad event, and the exit status stays
@@ -51,7 +51,7 @@ def page() -> str:
     with tempfile.TemporaryDirectory() as folder, Log.open(log_path(Path(folder))) as log, log.cursor() as con:
         views = "".join(_view(con, name) for name in sorted(VIEWS))
         tables = "".join(_table(con, name) for name in ("events", *NAMES))
-    return _HEAD + _CHECKED + views + _UNDER + tables + "\n" + _QUESTIONS + "".join(map(_question, questions()))
+    return _HEAD + _VERIFY + views + _UNDER + tables + "\n" + _QUESTIONS + "".join(map(_question, questions()))
 
 
 def _view(con: duckdb.DuckDBPyConnection, name: str) -> str:

@@ -12,7 +12,7 @@ from .typed import NAMES, first_wrong
 from .verify import VerifyResult, not_as_told
 
 SMALL = 10_000
-"""Events of a log that is checked beside a question: half a second, on a machine on which a command takes one."""
+"""Events of a log that is verified beside a question: half a second, on a machine on which a command takes one."""
 
 _TYPED = f"""
     WITH events AS MATERIALIZED (SELECT * FROM main.events WHERE session = $session)
@@ -33,7 +33,7 @@ async def check_session(home: Path, session: str, *, bus: Bus | None = None) -> 
         LogCorrupted: an event of it, or a typed column beside it, is not what was written; the first event is named.
         StoreError, BusError: as :func:`run_sql`.
     """
-    events = await read_recorded(home, session, bus=bus, checked=True, to_end=False)
+    events = await read_recorded(home, session, bus=bus, verify=True, to_end=False)
     try:
         wrong = await run_sql(home, _TYPED, params={"session": session}, bus=bus)
     except InputError as error:
@@ -58,7 +58,7 @@ async def check_usable(home: Path) -> None:
 
 
 async def verify_small(home: Path, *, most: int = SMALL) -> VerifyResult | None:
-    """Check the log of ``home`` if that costs little: nobody has it, and it holds at most ``most`` events; else None.
+    """Verify the log of ``home`` if that costs little: nobody has it, and it holds at most ``most`` events; else None.
 
     Where somebody has it a search may be running, and whoever is being measured needs the cores.
     """

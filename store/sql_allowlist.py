@@ -34,7 +34,7 @@ _CATALOG = frozenset(
     {"duckdb_columns", "duckdb_views", "duckdb_tables", "duckdb_functions", "duckdb_types", "pragma_table_info"}
 )
 _COUNTED = frozenset({"repeat", "lpad", "rpad", "range", "generate_series", "list_resize", "array_resize", "bitstring"})
-_SPELLED = frozenset({"printf", "format"})
+_FORMATTING = frozenset({"printf", "format"})
 _REFUSED = frozenset({"current_setting", "getenv", "write_log"})
 _REPLACING = {"replace": 2, "regexp_replace": 2}
 
@@ -136,7 +136,7 @@ def _check_function(call: Node) -> None:
         raise InputError(
             f"The query was refused. {name}() takes only constants here, for at most {MOST_COPIES:,} elements."
         )
-    if name in _SPELLED and (not given or not isinstance(given[0], str) or _LONG_NUMBER.search(given[0])):
+    if name in _FORMATTING and (not given or not isinstance(given[0], str) or _LONG_NUMBER.search(given[0])):
         raise InputError(f"The query was refused. {name}() takes a constant format with small widths here.")
     place = _REPLACING.get(name)
     if place is not None and len(given) > place and not (isinstance(given[place], str) and len(given[place]) <= 100):

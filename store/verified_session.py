@@ -42,7 +42,7 @@ _EXTENT_AND_STATE = f"""
     FROM ({_EXTENT})"""
 
 
-def checked_in(log: Log, session: str, *, to_end: bool = True) -> Iterator[tuple[int, Envelope]]:
+def verified_in(log: Log, session: str, *, to_end: bool = True) -> Iterator[tuple[int, Envelope]]:
     """Every event of ``session`` in an open log, oldest first; nothing if there is no such session. Blocks.
 
     Args:
@@ -63,15 +63,15 @@ def checked_in(log: Log, session: str, *, to_end: bool = True) -> Iterator[tuple
         state = LogState(id=log.id, events=events, head=head)
         dense = (opened or closed or not to_end) and log.dense
         over = (closed or not to_end) and dense
-        stretch = _Stretch(session, first, last, state, opened=opened and dense, over=over)
-        while not stretch.done:
-            yield from stretch.followed(_page(log, cursor, stretch) or _read(cursor, stretch))
+        segment = _Segment(session, first, last, state, opened=opened and dense, over=over)
+        while not segment.done:
+            yield from segment.followed(_page(log, cursor, segment) or _read(cursor, segment))
 
 
-async def checked_pages(
+async def verified_pages(
     home: Path, session: str, bus: Bus | None, *, to_end: bool = True
 ) -> AsyncIterator[tuple[int, Envelope]]:
-    """As :func:`checked_in`, page by page from whoever has the log.
+    """As :func:`verified_in`, page by page from whoever has the log.
 
     Raises:
         LogCorrupted: as there. Others: :func:`run_sql`.
@@ -82,13 +82,13 @@ async def checked_pages(
         return
     state, dense = LogState(id=id, events=int(events), head=head), count == int(events)
     over = (closed or not to_end) and dense
-    stretch = _Stretch(session, first, last, state, opened=opened and dense, over=over)
-    async for rows in pages(home, stretch.goal, bus=bus, after=stretch.chain.good):
-        for event in stretch.followed(rows):
+    segment = _Segment(session, first, last, state, opened=opened and dense, over=over)
+    async for rows in pages(home, segment.goal, bus=bus, after=segment.chain.good):
+        for event in segment.followed(rows):
             yield event
 
 
-class _Stretch:
+class _Segment:
     """The part of the chain that a session's events hang on.
 
     Args:
@@ -155,13 +155,13 @@ def _extent(log: Log, con: duckdb.DuckDBPyConnection, session: str) -> _Extent |
     return _extents[log].get(session)
 
 
-def _page(log: Log, con: duckdb.DuckDBPyConnection, stretch: _Stretch) -> list[Row]:
+def _page(log: Log, con: duckdb.DuckDBPyConnection, segment: _Segment) -> list[Row]:
     """The next rows out of the page that they lie in; none if that is not as it should be.
 
     DuckDB unpacks a page of texts whole, whatever is asked of it, and a usual session has an eighth of one: who reads
     sessions one after the other would unpack each page again and again.
     """
-    after, goal = stretch.chain.good, stretch.goal.events
+    after, goal = segment.chain.good, segment.goal.events
     start = after - after % _SPAN
     until = min(start + _SPAN, goal)
     cached_start, rows = _last_page.get(log, (-1, []))
@@ -175,15 +175,15 @@ def _page(log: Log, con: duckdb.DuckDBPyConnection, stretch: _Stretch) -> list[R
     return page if page and page[0].seq == after + 1 else []
 
 
-def _read(con: duckdb.DuckDBPyConnection, stretch: _Stretch) -> list[Row]:
+def _read(con: duckdb.DuckDBPyConnection, segment: _Segment) -> list[Row]:
     """Some of the next rows; one where DuckDB cannot read more of them.
 
     Raises:
         LogCorrupted: the next one cannot be read, or is not there.
     """
-    chain = stretch.chain
+    chain = segment.chain
     try:
-        rows = _rows(con, chain.good, min(_SPAN, stretch.goal.events - chain.good))
+        rows = _rows(con, chain.good, min(_SPAN, segment.goal.events - chain.good))
     except duckdb.Error:
         try:
             rows = _rows(con, chain.good, 1)

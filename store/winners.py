@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ..bus import Bus
-from ..schemas import ProblemFacts, Recipe, Schema
+from ..schemas import Config, ProblemFacts, Schema
 from .query import run_sql
 
 MOST_PROBLEMS = 500
@@ -67,7 +67,7 @@ class WinnerRow(Schema, frozen=True, kw_only=True):
     sha256: str
     language: str
     backend: str
-    recipe: Recipe
+    recipe: Config
 
 
 async def searched_problems(

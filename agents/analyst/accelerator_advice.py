@@ -1,4 +1,4 @@
-"""What to try on an accelerator: every action has moves in the playbook for GPUs."""
+"""What to try on an accelerator: every action has mutations in the generator for GPUs."""
 
 from collections.abc import Iterator
 

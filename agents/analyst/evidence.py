@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ...graph.session_graph import NodeRecord, SearchGraph
-from ...schemas import Finding, Recipe
+from ...schemas import Config, Finding
 from .limits import Limits
 
 
@@ -36,7 +36,7 @@ def of_limits(limits: Limits) -> Iterator[Finding]:
 
 
 def of_family(graph: SearchGraph, node: str, fitness: float) -> Iterator[Finding]:
-    """What the change from the parent did, tunable by tunable where a recipe tells."""
+    """What the change from the parent did, tunable by tunable where a config tells."""
     record = graph.nodes.get(node)
     parent = graph.nodes.get(record.parent) if record else None
     if record is None or parent is None or parent.fitness <= 0 or record.candidate is None:
@@ -49,8 +49,8 @@ def of_family(graph: SearchGraph, node: str, fitness: float) -> Iterator[Finding
     )
 
 
-def _changes(parent: NodeRecord, recipe: Recipe) -> Iterator[str]:
+def _changes(parent: NodeRecord, config: Config) -> Iterator[str]:
     before = parent.candidate.recipe if parent.candidate else {}
-    for tunable in sorted({*before, *recipe}):
-        if before.get(tunable) != recipe.get(tunable):
-            yield f"{tunable} {before.get(tunable)} → {recipe.get(tunable)}"
+    for tunable in sorted({*before, *config}):
+        if before.get(tunable) != config.get(tunable):
+            yield f"{tunable} {before.get(tunable)} → {config.get(tunable)}"

@@ -1,7 +1,7 @@
 """What a synthesizer backend is asked and what it answers: draft, repair and improve are one operation.
 
-The playbook is one backend, a language model another. A backend is found by its name in :data:`BACKENDS`; its module is
-imported only when it is used, because a model's libraries take seconds to import.
+The generator is one backend, a language model another. A backend is found by its name in :data:`BACKENDS`; its module
+is imported only when it is used, because a model's libraries take seconds to import.
 """
 
 from importlib import import_module
@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from ...schemas import (
     CandidateProposed,
+    Config,
     HardwareFacts,
     InputError,
     ModelCalled,
@@ -17,7 +18,6 @@ from ...schemas import (
     Pool,
     Problem,
     ProblemFacts,
-    Recipe,
     Schema,
     Skill,
     SynthesisFailed,
@@ -32,7 +32,7 @@ class Attempt(Schema, frozen=True, kw_only=True):
     """Its name in the search graph."""
     source: str = ""
     """The whole candidate file; empty if its synthesis failed."""
-    recipe: Recipe = {}
+    recipe: Config = {}
     """Tunable settings, where its backend has tunables."""
     rationale: str = ""
     """Why it was thought to be faster."""

@@ -1,8 +1,8 @@
-"""The playbook as a synthesizer backend."""
+"""The generator as a synthesizer backend."""
 
 import structlog
 
-from ...codegen.generator import Exhausted, Playbook, Proposal
+from ...codegen.generator import Exhausted, Generator, Proposal
 from ...schemas import CandidateProposed, SynthesisFailed, sha256
 from .backend import Answer, Attempt, Request
 
@@ -15,7 +15,7 @@ class GeneratorBackend:
     name = "playbook"
 
     def __init__(self) -> None:
-        self._playbook = Playbook()
+        self._generator = Generator()
         self._defects: set[str] = set()
         """Defects of the generator, as far as their traceback was shown."""
 
@@ -23,7 +23,7 @@ class GeneratorBackend:
         """Nothing can be missing."""
 
     async def synthesize(self, request: Request) -> Answer:
-        """Propose the next recipe's candidate, or say why there is none."""
+        """Propose the next config's candidate, or say why there is none."""
         parent = _parent(request)
         proposal = self._proposed(request, parent)
         if isinstance(proposal, SynthesisFailed):
@@ -38,14 +38,14 @@ class GeneratorBackend:
                 language=request.language,
                 backend=self.name,
                 rationale=proposal.rationale,
-                recipe=proposal.recipe,
+                recipe=proposal.config,
                 parents=_parents(request, proposal) if parent else (),
                 skills=(proposal.skill,) if proposal.skill else (),
             )
         )
 
     def _proposed(self, request: Request, parent: Attempt | None) -> Proposal | Exhausted | SynthesisFailed:
-        """The playbook's answer. It is deterministic: what it raises it would raise again, so nobody tries again."""
+        """The generator's answer. It is deterministic: what it raises it would raise again, so nobody tries again."""
         try:
             return self._propose(request, parent)
         except Exception as error:
@@ -56,7 +56,7 @@ class GeneratorBackend:
             return SynthesisFailed(backend=self.name, reason=reason)
 
     def _propose(self, request: Request, parent: Attempt | None) -> Proposal | Exhausted:
-        return self._playbook.propose(
+        return self._generator.propose(
             request.facts,
             request.hardware,
             request.plan,
@@ -73,7 +73,7 @@ class GeneratorBackend:
 
 
 def _parent(request: Request) -> Attempt | None:
-    """The node to start from: its own backend may be another one, then its recipe means nothing here."""
+    """The node to start from: its own backend may be another one, then its config means nothing here."""
     if not request.plan.parent or not request.lineage:
         return None
     return request.lineage[0] if request.lineage[0].recipe else None

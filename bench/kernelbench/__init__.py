@@ -4,20 +4,20 @@ from .bench import bench, report_so_far
 from .checkout import Task, chosen, tasks_of
 from .progress import Progress, Spectator, Watcher
 from .report import Report, report_on
-from .results_table import Sheet
+from .results_table import ResultsTable
 from .row import Outcome, Row
-from .run_configuration import Order
+from .run_configuration import RunConfiguration
 from .score import FastP, Misses
 
 __all__ = [
     "FastP",
     "Misses",
-    "Order",
     "Outcome",
     "Progress",
     "Report",
+    "ResultsTable",
     "Row",
-    "Sheet",
+    "RunConfiguration",
     "Spectator",
     "Task",
     "Watcher",

@@ -22,13 +22,13 @@ from .judging import Bench, first, judge
 from .planning import plan
 from .progress import Progress, Watcher, progress_of
 from .report import Report, report_on
-from .results_table import Sheet, open_sheet
+from .results_table import ResultsTable, open_results_table
 from .resumption import resume
 from .row import Outcome, Row
-from .run_configuration import Order
+from .run_configuration import RunConfiguration
 
 
-async def bench(order: Order, watcher: Watcher | None = None) -> Report:
+async def bench(configuration: RunConfiguration, watcher: Watcher | None = None) -> Report:
     """Run what is not done yet, and report on all that was chosen.
 
     A problem that is refused, crashes or takes too long is a row. Cancelled, it leaves the session under way open: the
@@ -38,39 +38,46 @@ async def bench(order: Order, watcher: Watcher | None = None) -> Report:
         InputError: the checkout, the choice, an option, the pool or the CSV file cannot be used.
         BusError, StoreError: the bus or the log failed, which no other problem would survive.
     """
-    order.check()
-    tasks = _tasks(order)
-    pool = find_pool(order.pool, order.home)
+    configuration.check()
+    tasks = _tasks(configuration)
+    pool = find_pool(configuration.pool, configuration.home)
     watcher = watcher or Watcher()
-    with open_sheet(order.csv) as sheet:
+    with open_results_table(configuration.csv) as results:
         watcher.notice(f"looking at the hardware of pool {pool.name}")
-        hardware = await asyncio.to_thread(detect, pool, order.home)
-        run = _Run(order, tasks, sheet, watcher, _blank(order, pool, hardware))
+        hardware = await asyncio.to_thread(detect, pool, configuration.home)
+        run = _Run(configuration, tasks, results, watcher, _blank(configuration, pool, hardware))
         await run.resumable()
         if run.todo:
-            async with _opened(order, pool, hardware, watcher) as lanes:
-                await run.rest(lanes)
-        return _report(order, tasks, sheet)
+            async with _opened(configuration, pool, hardware, watcher) as slots:
+                await run.run_remaining(slots)
+        return _report(configuration, tasks, results)
 
 
-def report_so_far(order: Order) -> Report:
+def report_so_far(configuration: RunConfiguration) -> Report:
     """The report on what is done, also while a command adds to it.
 
     Raises:
         InputError: the checkout, the choice or the CSV file cannot be used.
     """
-    return _report(order, _tasks(order), Sheet(order.csv))
+    return _report(configuration, _tasks(configuration), ResultsTable(configuration.csv))
 
 
 class _Run:
     """The problems of one call."""
 
-    def __init__(self, order: Order, tasks: Sequence[Task], sheet: Sheet, watcher: Watcher, blank: Row) -> None:
+    def __init__(
+        self,
+        configuration: RunConfiguration,
+        tasks: Sequence[Task],
+        results: ResultsTable,
+        watcher: Watcher,
+        blank: Row,
+    ) -> None:
         """``blank`` is what every row says of the run."""
-        self._order, self._tasks, self._sheet, self._watcher = order, tasks, sheet, watcher
+        self._configuration, self._tasks, self._results, self._watcher = configuration, tasks, results, watcher
         self._rows = {task.name: _row(blank, task) for task in tasks}
-        entries = [(task, sheet.get(task), self._rows[task.name]) for task in tasks]
-        self._plan = plan(entries, fresh=order.fresh, retry=order.retry)
+        entries = [(task, results.get(task), self._rows[task.name]) for task in tasks]
+        self._plan = plan(entries, fresh=configuration.fresh, retry=configuration.retry)
         self._again = set(self._plan.again)
         self._seconds: list[float] = []
         self._at_once = 1
@@ -82,37 +89,37 @@ class _Run:
         """Go on with the sessions that were under way when an earlier run ended."""
         for row in self._plan.resumable:
             task = next(task for task in self.todo if task.name == row.problem)
-            done = await resume(self._order, row, self._watcher.began(task, self._progress()))
+            done = await resume(self._configuration, row, self._watcher.began(task, self._progress()))
             if done is not None:
                 self._done(task, done)
 
-    async def rest(self, lanes: Sequence[Bench]) -> None:
-        """Do what is left, in each lane one after the other.
+    async def run_remaining(self, slots: Sequence[Bench]) -> None:
+        """Do what is left, in each slot one problem after the other.
 
         Raises:
-            BusError, StoreError, InputError: what ends one lane ends them all.
+            BusError, StoreError, InputError: what ends one slot ends them all.
         """
-        self._at_once = len(lanes)
+        self._at_once = len(slots)
         waiting = iter(list(self.todo))
         try:
             async with asyncio.TaskGroup() as running:
-                for on in lanes:
-                    running.create_task(self._lane(on, waiting))
+                for on in slots:
+                    running.create_task(self._run_slot(on, waiting))
         except ExceptionGroup as failed:
             raise first(failed) from failed
 
-    async def _lane(self, on: Bench, waiting: Iterator[Task]) -> None:
+    async def _run_slot(self, on: Bench, waiting: Iterator[Task]) -> None:
         for task in waiting:
             spectator = self._watcher.began(task, self._progress())
             row = replace(self._rows[task.name], at=datetime.now(UTC).isoformat(timespec="seconds"))
-            self._done(task, await judge(on, task, row, self._sheet.put, spectator))
+            self._done(task, await judge(on, task, row, self._results.put, spectator))
 
     def _progress(self) -> Progress:
-        rows = [row for row in self._sheet.finished(self._tasks) if row.problem not in self._again]
+        rows = [row for row in self._results.finished(self._tasks) if row.problem not in self._again]
         return progress_of(rows, len(self._tasks), self._seconds, self._at_once)
 
     def _done(self, task: Task, row: Row) -> None:
-        self._sheet.put(row)
+        self._results.put(row)
         self._again.discard(task.name)
         self.todo.remove(task)
         self._seconds.append(row.seconds)
@@ -121,26 +128,30 @@ class _Run:
 
 @asynccontextmanager
 async def _opened(
-    order: Order, pool: Pool, hardware: HardwareFacts, watcher: Watcher
+    configuration: RunConfiguration, pool: Pool, hardware: HardwareFacts, watcher: Watcher
 ) -> AsyncIterator[Sequence[Bench]]:
-    """What the problems of each lane stand on; lanes beyond the number of devices share them."""
+    """What the problems of each concurrent slot use; slots beyond the number of devices share devices."""
     async with AsyncExitStack() as stack:
         every = max(1, len(hardware.accelerators))
-        used = range(min(every, order.at_once or every))
-        devices = [await stack.enter_async_context(Device(pool, hardware, order.home, accelerator=n)) for n in used]
+        used = range(min(every, configuration.at_once or every))
+        devices = [
+            await stack.enter_async_context(Device(pool, hardware, configuration.home, accelerator=n)) for n in used
+        ]
         watcher.notice("starting the bus")
-        joined = await stack.enter_async_context(joined_bus(order.home, order.nats, watcher.notice))
-        lanes = range(order.at_once or every)
-        yield [Bench(order, pool, hardware, devices[lane % len(devices)], joined) for lane in lanes]
+        joined = await stack.enter_async_context(joined_bus(configuration.home, configuration.nats, watcher.notice))
+        slots = range(configuration.at_once or every)
+        yield [Bench(configuration, pool, hardware, devices[slot % len(devices)], joined) for slot in slots]
 
 
-def _tasks(order: Order) -> list[Task]:
-    return chosen(tasks_of(order.root, order.level), order.problems)
+def _tasks(configuration: RunConfiguration) -> list[Task]:
+    return chosen(tasks_of(configuration.root, configuration.level), configuration.problems)
 
 
-def _report(order: Order, tasks: Sequence[Task], sheet: Sheet) -> Report:
-    rows = sheet.finished(tasks)
-    return report_on(rows, level=order.level, pool=order.pool, problems=len(tasks), path=str(order.csv))
+def _report(configuration: RunConfiguration, tasks: Sequence[Task], results: ResultsTable) -> Report:
+    rows = results.finished(tasks)
+    return report_on(
+        rows, level=configuration.level, pool=configuration.pool, problems=len(tasks), path=str(configuration.csv)
+    )
 
 
 def _row(blank: Row, task: Task) -> Row:
@@ -155,20 +166,20 @@ def _hash(task: Task) -> str:
         return ""
 
 
-def _blank(order: Order, pool: Pool, hardware: HardwareFacts) -> Row:
+def _blank(configuration: RunConfiguration, pool: Pool, hardware: HardwareFacts) -> Row:
     return Row(
-        level=order.level,
+        level=configuration.level,
         number=0,
         problem="",
         verdict=Outcome.running,
         pool=pool.name,
         pool_sha256=sha256(encode(pool))[:12],
         device=hardware.device,
-        budget=order.budget,
-        minutes_per_problem=order.minutes_per_problem,
-        seed=order.seed,
-        synthesizer=order.synthesizer,
-        model=order.model,
+        budget=configuration.budget,
+        minutes_per_problem=configuration.minutes_per_problem,
+        seed=configuration.seed,
+        synthesizer=configuration.synthesizer,
+        model=configuration.model,
         versions=_versions(hardware),
     )
 

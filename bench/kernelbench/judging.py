@@ -1,4 +1,4 @@
-"""One problem: admitted, searched in a session of its own, and brought to a row whatever happens."""
+"""One problem: validated, searched in a session of its own, and brought to a row whatever happens."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ from . import reading
 from .checkout import Task
 from .progress import Spectator
 from .row import Row
-from .run_configuration import Order
+from .run_configuration import RunConfiguration
 
 OVERTIME = 0.25
 """Share of its minutes that a session may take beyond them to confirm its finalists."""
@@ -35,7 +35,7 @@ Write = Callable[[Row], None]
 class Bench:
     """What all problems of a run stand on."""
 
-    order: Order
+    configuration: RunConfiguration
     pool: Pool
     hardware: HardwareFacts
     device: Device
@@ -57,15 +57,15 @@ async def judge(on: Bench, task: Task, row: Row, write: Write, spectator: Specta
     problem: Problem | None = None
     try:
         problem = load_problem(task.path)
-        facts = await _admitted(on, problem, spectator)
+        facts = await _validated(on, problem, spectator)
         row = replace(row, session=new_session_id(problem.name), **_precision(on.pool, facts, problem))
         write(row)
-        left_s = max(1.0, on.order.minutes_per_problem * 60 - (time.monotonic() - began))
+        left_s = max(1.0, on.configuration.minutes_per_problem * 60 - (time.monotonic() - began))
         context = SearchContext(
-            problem, facts, on.pool, on.hardware, on.device, on.joined, on.order.home, on.order.nats
+            problem, facts, on.pool, on.hardware, on.device, on.joined, on.configuration.home, on.configuration.nats
         )
-        options = on.order.options(left_s / 60)
-        async with session_on(context, options, session=row.session, roles=on.order.roles) as search:
+        options = on.configuration.options(left_s / 60)
+        async with session_on(context, options, session=row.session, roles=on.configuration.roles) as search:
             await follow(search, left_s, spectator)
         return reading.row_of(row, search.graph, time.monotonic() - began)
     except ProblemError as error:
@@ -96,7 +96,7 @@ async def follow(search: Search, left_s: float, spectator: Spectator) -> None:
         await search.stop("interrupted")
 
     cutting = asyncio.create_task(cut_off(), name="minutes per problem")
-    attending = asyncio.create_task(search.attend(spectator.waiting), name="attendance")
+    watching_workers = asyncio.create_task(search.watch_workers(spectator.waiting), name="worker-availability")
     spectator.opened(search)
     try:
         async with asyncio.timeout(limit_s + CLOSE_S):
@@ -106,8 +106,8 @@ async def follow(search: Search, left_s: float, spectator: Spectator) -> None:
         raise _TooLong("its session does not end") from None
     finally:
         cutting.cancel()
-        attending.cancel()
-        await asyncio.wait([cutting, attending])
+        watching_workers.cancel()
+        await asyncio.wait([cutting, watching_workers])
 
 
 def first(error: BaseException) -> BaseException:
@@ -118,13 +118,13 @@ def first(error: BaseException) -> BaseException:
     return next((leaf for leaf in leaves if isinstance(leaf, FATAL)), leaves[0])
 
 
-async def _admitted(on: Bench, problem: Problem, spectator: Spectator) -> ProblemFacts:
-    spectator.notice(f"admitting {problem.name}: importing, checking, capturing")
+async def _validated(on: Bench, problem: Problem, spectator: Spectator) -> ProblemFacts:
+    spectator.notice(f"validating {problem.name}: importing, checking, capturing")
     try:
-        async with asyncio.timeout(on.order.minutes_per_problem * 60):
-            return await on.device.admit(problem)
+        async with asyncio.timeout(on.configuration.minutes_per_problem * 60):
+            return await on.device.validate_problem(problem)
     except TimeoutError:
-        raise _TooLong("it was still being admitted") from None
+        raise _TooLong("it was still being validated") from None
 
 
 def _precision(pool: Pool, facts: ProblemFacts, problem: Problem) -> dict[str, str]:

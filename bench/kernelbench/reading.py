@@ -21,7 +21,7 @@ REFUSALS = (
     ("does not import", "does not import"),
     ("ends its process", "ends its process"),
 )
-"""What admission's sentences say, and the cause under which such problems are counted together."""
+"""What problem validation's sentences say, and the cause under which such problems are counted together."""
 
 COMPILED = ("compile", "max_autotune")
 

@@ -16,7 +16,7 @@ Key = tuple[int, str]
 """Level and name of a problem."""
 
 
-class Sheet:
+class ResultsTable:
     """Rows by problem, in the order of levels and numbers. Every change is on the disk when the call returns."""
 
     def __init__(self, path: Path) -> None:
@@ -57,8 +57,8 @@ class Sheet:
 
 
 @contextmanager
-def open_sheet(path: Path) -> Iterator[Sheet]:
-    """The sheet at ``path``, for this process alone as long as the context is open.
+def open_results_table(path: Path) -> Iterator[ResultsTable]:
+    """The results table at ``path``, for this process alone as long as the context is open.
 
     Raises:
         InputError: it cannot be read or written, or another command writes it.
@@ -76,7 +76,7 @@ def open_sheet(path: Path) -> Iterator[Sheet]:
             raise InputError(
                 f"another command is writing {path}: wait for it, or choose another file with --out"
             ) from None
-        yield Sheet(path)
+        yield ResultsTable(path)
 
 
 def _text(rows: Sequence[Row]) -> str:

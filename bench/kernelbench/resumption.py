@@ -10,13 +10,13 @@ from . import reading
 from .judging import first, follow
 from .progress import Spectator
 from .row import Row
-from .run_configuration import Order
+from .run_configuration import RunConfiguration
 
 
-async def resume(order: Order, row: Row, spectator: Spectator) -> Row | None:
+async def resume(configuration: RunConfiguration, row: Row, spectator: Spectator) -> Row | None:
     """``row`` brought to its end; None if its session cannot go on, which is said: the problem is done anew."""
     try:
-        return await _to_its_end(order, row, spectator)
+        return await _to_its_end(configuration, row, spectator)
     except UnknownSession:
         return None  # killed before it was opened
     except Exception as error:  # noqa: BLE001
@@ -25,26 +25,30 @@ async def resume(order: Order, row: Row, spectator: Spectator) -> Row | None:
         return None
 
 
-async def _to_its_end(order: Order, row: Row, spectator: Spectator) -> Row | None:
+async def _to_its_end(configuration: RunConfiguration, row: Row, spectator: Spectator) -> Row | None:
     began = time.monotonic()
     try:
         async with resuming(
-            row.session, home=order.home, nats=order.nats, roles=order.roles, on_notice=spectator.notice
+            row.session,
+            home=configuration.home,
+            nats=configuration.nats,
+            roles=configuration.roles,
+            on_notice=spectator.notice,
         ) as search:
             spectator.say(f"{row.problem}: going on with session {row.session}")
-            await follow(search, order.minutes_per_problem * 60, spectator)
+            await follow(search, configuration.minutes_per_problem * 60, spectator)
         return reading.row_of(row, search.graph, time.monotonic() - began)
     except AlreadyClosed:
-        return await _recorded(order, row)
+        return await _recorded(configuration, row)
 
 
-async def _recorded(order: Order, row: Row) -> Row | None:
+async def _recorded(configuration: RunConfiguration, row: Row) -> Row | None:
     """The row of a session that closed just before the run was killed, or that somebody resumed since."""
-    if order.nats:
-        async with await Bus.connect(order.nats, name="kernelswarm query") as bus:
-            recorded = await read_session(order.home, row.session, bus=bus)
+    if configuration.nats:
+        async with await Bus.connect(configuration.nats, name="kernelswarm query") as bus:
+            recorded = await read_session(configuration.home, row.session, bus=bus)
     else:
-        recorded = await read_session(order.home, row.session)
+        recorded = await read_session(configuration.home, row.session)
     graph = recorded.graph()
     if graph.closed is None or graph.closed.reason == "interrupted":
         return None  # somebody had enough of it: that says nothing of the problem

@@ -77,7 +77,7 @@ class Row(Schema, frozen=True, kw_only=True):
     ended: str = ""
     """Why the search ended: ``budget``, ``minutes``, ``stall``, ``floor``, …"""
     seconds: float = 0.0
-    """Of the whole problem, admission included; of a resumed one since it was resumed."""
+    """Of the whole problem, validation included; of a resumed one since it was resumed."""
     session: str = ""
     node: str = ""
     """Of the best kernel: ``kernelswarm show SESSION --node NODE --source`` prints it."""

@@ -14,8 +14,8 @@ SURVEY = 10
 
 
 @dataclass(frozen=True)
-class Order:
-    """A run of the benchmark as the user orders it."""
+class RunConfiguration:
+    """A run of the benchmark as the user configures it."""
 
     root: Path
     """The checkout."""

@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from ...agents.registry import ALL_ROLES
-from ...bench.kernelbench import Order, Report, bench, report_so_far
+from ...bench.kernelbench import Report, RunConfiguration, bench, report_so_far
 from ...sessions.home import kernelswarm_home
 from ..connecting import connecting
 from ..display.bench_live import open_watcher
@@ -70,7 +70,7 @@ def kernelbench(
     problem's file, the pool, an option or a version has changed. A problem that is refused, crashes or takes too long
     is a row with its cause. docs/kernelbench.md describes the columns.
     """
-    order = Order(
+    configuration = RunConfiguration(
         root=path,
         home=kernelswarm_home(),
         level=level,
@@ -88,19 +88,19 @@ def kernelbench(
         nats=nats,
         roles=dict(ALL_ROLES) if workers else {},
     )
-    return _run(order, json=json)
+    return _run(configuration, json=json)
 
 
-def _run(order: Order, *, json: bool) -> int:
+def _run(configuration: RunConfiguration, *, json: bool) -> int:
     async def run(interrupts: Interrupts) -> Report:
         with open_watcher(quiet=json) as watcher:
-            return await bench(order, watcher)
+            return await bench(configuration, watcher)
 
-    order.check()
+    configuration.check()
     try:
         report, status = run_interruptible(run), 0
     except KeyboardInterrupt:
-        report, status = report_so_far(order), EXIT_INTERRUPTED
+        report, status = report_so_far(configuration), EXIT_INTERRUPTED
     if json:
         print_json(report)
     else:

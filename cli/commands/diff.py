@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ...bus import asked_bus
-from ...sessions.diff import Decided, Parting, SessionDiff, Side, compare
+from ...sessions.diff import Decided, FirstDivergence, SessionDiff, Side, compare
 from ...sessions.home import kernelswarm_home
 from ..completion import session_ids
 from ..display.summary import NAMES, count
@@ -66,13 +66,13 @@ def _print(comparison: SessionDiff) -> None:
         if name not in comparison.asked:
             table.add_row(name, escape(shown(comparison.a)), escape(shown(comparison.b)))
     print_wide(table)
-    out.print(_parting(comparison.parting) if comparison.parting else "every decision does the same", markup=False)
+    out.print(_divergence(comparison.parting) if comparison.parting else "every decision does the same", markup=False)
     out.print(_better(comparison), markup=False)
 
 
-def _parting(parting: Parting) -> str:
-    field = f" ({parting.field})" if parting.field else ""
-    return f"decisions part at number {parting.number}{field}: {_decided(parting.a)}  |  {_decided(parting.b)}"
+def _divergence(divergence: FirstDivergence) -> str:
+    field = f" ({divergence.field})" if divergence.field else ""
+    return f"decisions part at number {divergence.number}{field}: {_decided(divergence.a)}  |  {_decided(divergence.b)}"
 
 
 def _decided(decision: Decided | None) -> str:

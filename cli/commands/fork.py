@@ -11,7 +11,7 @@ from ...sessions.home import kernelswarm_home
 from ..completion import pool_names
 from ..options import Json, Minutes, Model, Nats, OutFolder, SessionId, Target, Workers
 from ..reading import event_of, recorded_session
-from ..searching import Ordered, check, search
+from ..searching import SearchConfiguration, check, search
 
 EXAMPLES = (
     "kernelswarm fork mapid-7kq2m --node n012                          # go on from n012",
@@ -97,7 +97,7 @@ def fork(
     )
     check(options, nats=nats, workers=workers)
     return search(
-        Ordered(
+        SearchConfiguration(
             point.opened.problem,
             pool or point.opened.pool.name,
             options,

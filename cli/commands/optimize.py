@@ -30,7 +30,7 @@ from ..options import (
     Workers,
 )
 from ..reading import check_known
-from ..searching import Ordered, check, search
+from ..searching import SearchConfiguration, check, search
 
 EXAMPLES = (
     "kernelswarm optimize problems/mapid.py --pool cpu --budget 40",
@@ -91,7 +91,7 @@ def optimize(
     check(options, nats=nats, workers=workers)
     home = kernelswarm_home()
     asyncio.run(_check_seeds(home, nats, options.seed_from))
-    return search(Ordered(load_problem(problem), pool, options, home, nats, workers, out_dir, json))
+    return search(SearchConfiguration(load_problem(problem), pool, options, home, nats, workers, out_dir, json))
 
 
 async def _check_seeds(home: Path, nats: str, sources: Sequence[str]) -> None:

@@ -104,7 +104,7 @@ async def _watch(bus: Bus, pool: str, interrupts: Interrupts, *, json: bool) -> 
         else:
             with Live(console=err, auto_refresh=False, transient=True) as live:
                 while not stopped.is_set():
-                    live.update(_picture(await _there(bus, pool)), refresh=True)
+                    live.update(_dashboard(await _there(bus, pool)), refresh=True)
                     await _pause(stopped)
 
 
@@ -118,7 +118,7 @@ def _print(workers: list[WorkerPresence], *, json: bool) -> None:
     out.print("; ".join([*counts, *absent(workers)]) or NOBODY, markup=False)
 
 
-def _picture(workers: list[WorkerPresence]) -> RenderableType:
+def _dashboard(workers: list[WorkerPresence]) -> RenderableType:
     if not workers:
         return Text(NOBODY, style="dim")
     return Group(live_table(workers, time.time_ns()), *(Text(line, style="yellow") for line in absent(workers)))

@@ -9,11 +9,11 @@ import typer
 from ...bus import asked_bus
 from ...schemas import InputError, ReplayDivergence
 from ...sessions.home import kernelswarm_home
-from ...sessions.re_evaluation import CarryOver, carried_over
+from ...sessions.re_evaluation import ReEvaluation, re_evaluate_on
 from ...sessions.replay import Replay, ReplayReport
 from ..completion import pool_names
 from ..display.playback import play
-from ..display.replay_text import print_carry_over, print_divergence, print_replay, say_judged
+from ..display.replay_text import print_divergence, print_re_evaluation, print_replay, say_judged
 from ..display.terminal import err, print_json
 from ..interrupts import Interrupts, run_interruptible
 from ..options import Json, Nats, SessionId
@@ -67,7 +67,7 @@ def replay(
     factor = _factor(speed)
     home = kernelswarm_home()
 
-    async def run(interrupts: Interrupts) -> ReplayReport | CarryOver:
+    async def run(interrupts: Interrupts) -> ReplayReport | ReEvaluation:
         async with asked_bus(nats) as bus:
             past = await recorded_session(home, session, bus)
             stop = await event_of(past, to, home, bus) if to else ""
@@ -85,14 +85,14 @@ def replay(
     elif isinstance(result, ReplayReport):
         print_replay(result)
     else:
-        print_carry_over(result)
+        print_re_evaluation(result)
     return 0
 
 
-async def _live(replaying: Replay, pool_name: str, home: Path, *, quiet: bool) -> CarryOver:
+async def _live(replaying: Replay, pool_name: str, home: Path, *, quiet: bool) -> ReEvaluation:
     if quiet:
-        return await carried_over(replaying.graph, pool_name, home)
-    return await carried_over(
+        return await re_evaluate_on(replaying.graph, pool_name, home)
+    return await re_evaluate_on(
         replaying.graph, pool_name, home, on_notice=lambda text: err.print(text, markup=False), on_judged=say_judged
     )
 

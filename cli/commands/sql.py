@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table as Dashboard
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from ...bus import asked_bus
@@ -178,7 +178,7 @@ def _print(table: Table, shape: Format) -> None:
         case Format.json:
             write(as_json(table))
         case Format.table:
-            print_wide(_picture(table))
+            print_wide(_rendered(table))
     if table.truncated:
         err.print(f"there is more: only the first {len(table.rows)} rows are shown (--limit)")
 
@@ -187,13 +187,13 @@ _SHOWN = {code: 0x2400 + code for code in range(32) if chr(code) not in "\n\t"} 
 """Control characters as their pictures: a candidate's output must not steer the terminal that shows it."""
 
 
-def _picture(table: Table) -> Dashboard:
-    dashboard = Dashboard(box=None, pad_edge=False, header_style="bold")
+def _rendered(table: Table) -> RichTable:
+    rendered = RichTable(box=None, pad_edge=False, header_style="bold")
     for index, name in enumerate(table.columns):
         numbers = all(isinstance(row[index], int | float | None) for row in table.rows)
-        dashboard.add_column(Text(name), justify="right" if numbers else "left", overflow="fold")
+        rendered.add_column(Text(name), justify="right" if numbers else "left", overflow="fold")
     for row in table.rows:
-        dashboard.add_row(
+        rendered.add_row(
             *(Text("NULL", style="dim") if value is None else Text(cell(value).translate(_SHOWN)) for value in row)
         )
-    return dashboard
+    return rendered

@@ -24,7 +24,7 @@ MINUTE_S, HOUR_S = 60, 3600
 def open_watcher(*, quiet: bool) -> Iterator[Watcher]:
     """The watcher that fits where stderr goes."""
     if is_screen():
-        dashboard = Board()
+        dashboard = BenchDashboard()
         with Live(dashboard, console=err, refresh_per_second=4, transient=True):
             yield dashboard
     elif quiet:
@@ -71,7 +71,7 @@ class Scene(Dashboard, Spectator):
         return far_text(self.search.graph), best_text(self.search.graph), Text(self.doing(), "dim")
 
 
-class Board(Watcher):
+class BenchDashboard(Watcher):
     """How far the run is, above the dashboard of the search under way, or a line for each. Finished ones stay above."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

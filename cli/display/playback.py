@@ -13,7 +13,7 @@ LONGEST_PAUSE_S = 60.0
 """Recorded seconds without an event after which the rest of the pause is skipped: a killed session may lie for days."""
 
 
-class Played:
+class ReplayedSearch:
     """A replay as the display wants to see a search."""
 
     swarm = None
@@ -48,7 +48,7 @@ async def play(
     )
     until = past.events[0][1].at_ns
     with scope as display:
-        display.opened(Played(replaying))
+        display.opened(ReplayedSearch(replaying))
         for seq, envelope in past.events:
             if speed is not None:
                 await asyncio.sleep(min(max(0, envelope.at_ns - until) / 1e9, LONGEST_PAUSE_S) / speed)

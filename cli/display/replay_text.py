@@ -4,7 +4,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ...schemas import Interval, ReplayDivergence, Schema
-from ...sessions.re_evaluation import Carried, CarryOver
+from ...sessions.re_evaluation import ReEvaluatedCandidate, ReEvaluation
 from ...sessions.replay import ReplayReport
 from .summary import NAMES, count
 from .terminal import err, out, print_json, print_wide
@@ -73,12 +73,12 @@ def print_divergence(error: ReplayDivergence, *, json: bool) -> None:
     out.print(f"replayed  {error.replayed or 'nothing'}", markup=False)
 
 
-def say_judged(candidate: Carried) -> None:
+def say_judged(candidate: ReEvaluatedCandidate) -> None:
     """One line for a candidate that was evaluated again."""
     err.print(f"{candidate.node}  {_shown(candidate.recorded)} recorded, now {_now(candidate)}", markup=False)
 
 
-def print_carry_over(result: CarryOver) -> None:
+def print_re_evaluation(result: ReEvaluation) -> None:
     """Print both rankings side by side, and what must not be read into them."""
     print_wide(_rankings(result))
     noted = {note for candidate in result.candidates for note in _notes(candidate)}
@@ -92,7 +92,7 @@ def print_carry_over(result: CarryOver) -> None:
     out.print(_best(result), markup=False)
 
 
-def _rankings(result: CarryOver) -> Table:
+def _rankings(result: ReEvaluation) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("node", "rank", "now", "recorded", "now", "against", "now", ""):
         table.add_column(column, justify="right" if column in ("rank", "now") else "left", no_wrap=True)
@@ -107,7 +107,7 @@ def _rankings(result: CarryOver) -> Table:
     return table
 
 
-def _notes(candidate: Carried) -> list[str]:
+def _notes(candidate: ReEvaluatedCandidate) -> list[str]:
     """Why the two speedups of a row do not simply compare."""
     if candidate.now is None:
         return []
@@ -115,7 +115,7 @@ def _notes(candidate: Carried) -> list[str]:
     return [OTHER_BASELINE] * (candidate.against != candidate.against_now) + [WITHIN_NOISE] * overlap
 
 
-def _best(result: CarryOver) -> str:
+def _best(result: ReEvaluation) -> str:
     then = result.candidates[0]
     best = next((candidate for candidate in result.candidates if candidate.node == result.best), None)
     if best is None or best.now is None:
@@ -127,7 +127,7 @@ def _best(result: CarryOver) -> str:
     return f"the best is now {best.node}, not {then.node}"
 
 
-def _now(candidate: Carried) -> str:
+def _now(candidate: ReEvaluatedCandidate) -> str:
     if candidate.now is not None:
         return _shown(candidate.now)
     return f"{candidate.verdict.replace('_', ' ')}: {candidate.reason}".splitlines()[0][:80]

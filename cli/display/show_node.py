@@ -75,7 +75,7 @@ def _head(report: NodeReport) -> Iterator[str]:
     if report.rationale:
         yield f"why      {escape(report.rationale)}"
     if report.recipe:
-        yield "recipe   " + escape(", ".join(f"{tunable}={value}" for tunable, value in report.recipe.items()))
+        yield "config   " + escape(", ".join(f"{tunable}={value}" for tunable, value in report.recipe.items()))
 
 
 def _timings(rows: list[MeasurementRow]) -> Table:

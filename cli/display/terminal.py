@@ -69,7 +69,7 @@ def _reader_left() -> None:
 
 
 def is_screen() -> bool:
-    """Whether stderr is a screen that pictures can be drawn on again and again."""
+    """Whether stderr is a screen on which a live display can be redrawn."""
     return sys.stderr.isatty() and err.is_terminal and not err.is_dumb_terminal
 
 

@@ -1,4 +1,4 @@
-"""A recipe and a graph to a candidate file."""
+"""A config and a graph to a candidate file."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

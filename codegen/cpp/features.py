@@ -53,7 +53,7 @@ def features_of(graph: Graph, plan: Plan) -> Features:
 
 
 def error_allowed(facts: ProblemFacts) -> float:
-    """What the problem allows, in the judge's measure: as measured at admission, else the least for its precision."""
+    """What the problem allows, in the judge's measure: as validation measured it, else the least for its precision."""
     if facts.error_bound is not None:
         return facts.error_bound
     return bound_for(facts.dtype, 0.0, float64=facts.float64_oracle, tolerance=Tolerance())

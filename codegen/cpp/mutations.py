@@ -1,10 +1,10 @@
 """Which tunables an advice turns."""
 
-from ...schemas import AdviceAction, Recipe
+from ...schemas import AdviceAction, Config
 
 Value = str | int | float | bool
 
-MOVES: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
+CPP_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
     AdviceAction.reduce_traffic: (
         ("stream", (True,)),
         ("fusion", ("all",)),
@@ -91,11 +91,11 @@ MOVES: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
 """For every advice the tunables that follow it, with the values to try, the most promising first."""
 
 
-def moves(action: AdviceAction, recipe: Recipe, tunables: dict[str, tuple[Value, ...]]) -> list[Recipe]:
-    """Recipes one tunable away from ``recipe`` that follow the advice, the most promising first."""
-    recipes = []
-    for name, values in MOVES[action]:
+def cpp_mutations(action: AdviceAction, config: Config, tunables: dict[str, tuple[Value, ...]]) -> list[Config]:
+    """Configs one tunable away from ``config`` that follow the advice, the most promising first."""
+    configs = []
+    for name, values in CPP_MUTATIONS[action]:
         for value in values:
-            if name in tunables and value in tunables[name] and recipe.get(name, tunables[name][0]) != value:
-                recipes.append({**recipe, name: value})
-    return recipes
+            if name in tunables and value in tunables[name] and config.get(name, tunables[name][0]) != value:
+                configs.append({**config, name: value})
+    return configs

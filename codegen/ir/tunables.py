@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from ...schemas import HardwareFacts, Recipe
+from ...schemas import Config, HardwareFacts
 
 
 @dataclass(frozen=True)
@@ -147,19 +147,19 @@ def domains(features: Features, hardware: HardwareFacts) -> dict[str, tuple[str 
     return {name: values for name, values in tunables.items() if len(values) > 1}
 
 
-def settings(recipe: Recipe) -> Settings:
-    """Settings from a recipe: unknown tunables are ignored, missing ones have their default."""
+def settings(config: Config) -> Settings:
+    """Settings from a config: unknown tunables are ignored, missing ones have their default."""
     field_types = {field.name: field.type for field in fields(Settings)}
-    return Settings(**{name: value for name, value in recipe.items() if name in field_types})  # type: ignore[arg-type]
+    return Settings(**{name: value for name, value in config.items() if name in field_types})  # type: ignore[arg-type]
 
 
 Tunables = dict[str, tuple[str | int | float | bool, ...]]
 """The tunables that matter for a graph on a machine: their values, the default first."""
 
 
-def complete(recipe: Recipe, tunables: Tunables) -> Recipe:
-    """``recipe`` with the default of every tunable that it leaves out, and without those that do not matter here.
+def complete(config: Config, tunables: Tunables) -> Config:
+    """``config`` with the default of every tunable that it leaves out, and without those that do not matter here.
 
-    Equal kernels have equal recipes that way.
+    Equal kernels have equal configs that way.
     """
-    return {name: recipe[name] if recipe.get(name) in values else values[0] for name, values in tunables.items()}
+    return {name: config[name] if config.get(name) in values else values[0] for name, values in tunables.items()}

@@ -16,7 +16,7 @@ from .views import VIEWS, Index, broadcast, linear, shape_of, sizes, source_inde
 CREATIONS = {"full", "zeros", "ones", "full_like", "zeros_like", "ones_like", "scalar_tensor", "arange", "iota"}
 GATHERS = {"index", "_unsafe_index", "index_select", "gather", "embedding"}
 SEARCHES = {"bucketize", "searchsorted"}
-PIECES = {"cat", "constant_pad_nd"}
+PIECEWISE = {"cat", "constant_pad_nd"}
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Lowering:
             return self._gather(node, name, at)
         if name in SEARCHES:
             return self._search(node, name, at)
-        if name in PIECES:
+        if name in PIECEWISE:
             return self._cat(node, at) if name == "cat" else self._pad(node, at)
         if is_pointwise(node.target):
             return pointwise(node, lambda arg: self._operand(node, arg, at), self._rank)
@@ -265,6 +265,6 @@ def _integer(arg: Arg, node: Node) -> Poly:
 def is_lowerable(node: Node) -> bool:
     """Whether a node may be computed in generated code (reductions and special steps aside)."""
     name = base_name(node.target)
-    has_lowering = name in VIEWS or name in CREATIONS or name in GATHERS or name in SEARCHES or name in PIECES
+    has_lowering = name in VIEWS or name in CREATIONS or name in GATHERS or name in SEARCHES or name in PIECEWISE
     fits = all(meta.dtype in SUPPORTED for meta in node.values)
     return fits and (has_lowering or is_pointwise(node.target) or node.target in ("operator.getitem", SEGMENT_OF))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Set
 from ...hardware.work import refs
 from ...schemas import Graph, Node
 from ..ir.scalar import COSTLY
-from .lower import CREATIONS, PIECES
+from .lower import CREATIONS, PIECEWISE
 from .pointwise import base_name, is_pointwise
 from .views import VIEWS
 
@@ -57,7 +57,7 @@ def _evaluations_of(operand: Node, user: Node, times: int) -> int:
         return 0
     given, shape = operand.values[0].example, user.values[0].example
     name = base_name(user.target)
-    if name in PIECES:
+    if name in PIECEWISE:
         return times * math.prod(given) // max(1, math.prod(shape))
     if not is_pointwise(user.target) and name != "expand":
         return times
@@ -71,7 +71,7 @@ def _evaluations_of(operand: Node, user: Node, times: int) -> int:
 
 def _is_computed(node: Node) -> bool:
     name = base_name(node.target)
-    computed = is_pointwise(node.target) or name in VIEWS or name in CREATIONS or name in PIECES
+    computed = is_pointwise(node.target) or name in VIEWS or name in CREATIONS or name in PIECEWISE
     return node.op == "call" and bool(node.values) and computed
 
 

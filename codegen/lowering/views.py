@@ -42,8 +42,8 @@ def dims_of(arg: Arg, rank: int) -> tuple[int, ...]:
     """A dimension or a list of them, negative ones counted from the end; nothing means all."""
     if arg is None:
         return tuple(range(rank))
-    listed = arg.items if isinstance(arg, Items) else (arg,)
-    dims = tuple(int(dim) % max(rank, 1) for dim in listed if isinstance(dim, int))
+    items = arg.items if isinstance(arg, Items) else (arg,)
+    dims = tuple(int(dim) % max(rank, 1) for dim in items if isinstance(dim, int))
     return dims or tuple(range(rank))
 
 

@@ -1,4 +1,4 @@
-"""A recipe and a graph to a candidate file in Triton."""
+"""A config and a graph to a candidate file in Triton."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from ..cpp.entry_points import Pass, entry_points
 from ..lowering.anchors import is_special
 from ..lowering.normal import RUNNING_PRODUCT, normalise
 from ..lowering.regions import Fusion, Plan, partition
-from .host_wrapper import TritonGlue
+from .host_wrapper import TritonHostWrapper
 from .launch import HELPERS
-from .launch_table import KIND, Listed, launches_literal
+from .launch_table import KIND, LaunchTable, launches_literal
 from .library_convolutions import TUNED
 from .products import is_product
 from .rewrites import on_gpu
@@ -66,13 +66,19 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
         for name, members in zip(graphs, zip(graphs.values(), plans, libraries, strict=True), strict=True)
     ]
     most = MOST_LAUNCHES // len(written)
-    listed = [
-        Listed(pass_.library.everything(), pass_.graph, facts.shapes[1:], pass_.suffix, most) for pass_ in written
+    tables = [
+        LaunchTable(pass_.library.everything(), pass_.graph, facts.shapes[1:], pass_.suffix, most) for pass_ in written
     ]
     conditions = [[*pass_.library.conditions, *pass_.more] for pass_ in written]
     passes = [
-        Pass(pass_.graph, TritonGlue(pass_.plan, pass_.library), pass_.name, "device == device", [launches.condition()])
-        for pass_, launches in zip(written, listed, strict=True)
+        Pass(
+            pass_.graph,
+            TritonHostWrapper(pass_.plan, pass_.library),
+            pass_.name,
+            "device == device",
+            [table.condition()],
+        )
+        for pass_, table in zip(written, tables, strict=True)
     ]
     helpers = dict.fromkeys(part for library in libraries for part in library.prelude.split("\n\n\n") if part)
     parts = [
@@ -86,7 +92,7 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
         "import triton.language as tl",
         "from triton.language.extra import libdevice",
         "",
-        launches_literal(listed),
+        launches_literal(tables),
         "",
         HELPERS,
         "",
@@ -96,11 +102,7 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
         KIND,
         "",
         "",
-        *(
-            line
-            for launches, more in zip(listed, conditions, strict=True)
-            for line in (launches.functions(more), "", "")
-        ),
+        *(line for table, more in zip(tables, conditions, strict=True) for line in (table.functions(more), "", "")),
         *constants(graphs.values()),
         "",
         *entry_points(facts, passes),

@@ -15,7 +15,7 @@ from .layout import Layout, layout_of
 from .source import TritonLibrary
 
 
-class TritonGlue(HostWrapper):
+class TritonHostWrapper(HostWrapper):
     """Statements of the candidate's function, in order of execution."""
 
     def __init__(self, plan: Plan, library: TritonLibrary) -> None:

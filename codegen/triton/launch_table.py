@@ -16,7 +16,7 @@ _ANY = 17
 """Stands for a size that depends on the data."""
 
 
-class Listed:
+class LaunchTable:
     """The launches of a candidate at the sizes that are known beforehand."""
 
     def __init__(
@@ -101,9 +101,9 @@ class Listed:
         return f"({', '.join(_spelled(part, launch) for part in parts)},)"
 
 
-def launches_literal(listed: Sequence[Listed]) -> str:
+def launches_literal(tables: Sequence[LaunchTable]) -> str:
     """``TRITON_LAUNCHES``: an entry for each launch that is compiled."""
-    entries = [entry for launches in listed for entry in launches.entries.values()]
+    entries = [entry for table in tables for entry in table.entries.values()]
     return "\n".join(["TRITON_LAUNCHES = [", *(f"    {entry!r}," for entry in entries), "]"])
 
 

@@ -96,8 +96,8 @@ def _below(node: Node, plan: Plan) -> Node | None:
         return None
     name = base_name(node.target)
     if node.target == "operator.getitem":
-        listed = base_name(plan.nodes[first.name].target) in VIEWS and plan.nodes[first.name] not in plan.externs
-        return plan.nodes[first.name] if listed else None
+        is_view = base_name(plan.nodes[first.name].target) in VIEWS and plan.nodes[first.name] not in plan.externs
+        return plan.nodes[first.name] if is_view else None
     return plan.nodes[first.name] if name in VIEWS - _COPIES else None
 
 

@@ -1,6 +1,6 @@
 """Which tunables of Triton kernels an advice turns."""
 
-from ...schemas import AdviceAction, Recipe
+from ...schemas import AdviceAction, Config
 from .tunables import Value
 
 GPU_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
@@ -81,11 +81,11 @@ GPU_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
 """For every advice the tunables that follow it, with the values to try, the most promising first."""
 
 
-def gpu_mutations(action: AdviceAction, recipe: Recipe, tunables: dict[str, tuple[Value, ...]]) -> list[Recipe]:
-    """Recipes one tunable away from ``recipe`` that follow the advice, the most promising first."""
-    recipes = []
+def gpu_mutations(action: AdviceAction, config: Config, tunables: dict[str, tuple[Value, ...]]) -> list[Config]:
+    """Configs one tunable away from ``config`` that follow the advice, the most promising first."""
+    configs = []
     for name, values in GPU_MUTATIONS.get(action, ()):
         for value in values:
-            if name in tunables and value in tunables[name] and recipe.get(name, tunables[name][0]) != value:
-                recipes.append({**recipe, name: value})
-    return recipes
+            if name in tunables and value in tunables[name] and config.get(name, tunables[name][0]) != value:
+                configs.append({**config, name: value})
+    return configs

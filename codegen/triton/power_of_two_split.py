@@ -1,4 +1,4 @@
-"""Rows that a program holds in pieces, each a power of two, where a single one would be much longer than the row."""
+"""Rows that a program holds in parts, each a power of two, where a single one would be much longer than the row."""
 
 from typing import Protocol
 
@@ -9,9 +9,9 @@ from .scope import INSIDE, OUTSIDE, TritonScope
 from .text import TritonNeeds
 
 _MOST = 3
-"""Pieces of a row."""
+"""Parts of a row."""
 _LEAST = 16
-"""Shortest piece: a matrix product takes no shorter one."""
+"""Shortest part: a matrix product takes no shorter one."""
 
 
 class Writer(Protocol):
@@ -21,15 +21,15 @@ class Writer(Protocol):
     needs: TritonNeeds
 
     @property
-    def pieces(self) -> tuple[int, ...]:
-        """Lengths of the pieces."""
+    def row_split(self) -> tuple[int, ...]:
+        """Lengths of the parts."""
 
     @property
     def axis(self) -> tuple[int, bool]:
         """The axis of a tile that a row lies along, and whether it stays when it is folded."""
 
-    def enter(self, piece: int) -> list[str]:
-        """Statements that lead to a piece; from now on values are printed for it."""
+    def enter(self, part: int) -> list[str]:
+        """Statements that lead to a part; from now on values are printed for it."""
 
     def masked(self, a: Accumulation) -> str:
         """What is accumulated, neutral where there is no element."""
@@ -44,30 +44,30 @@ class Writer(Protocol):
         """Statements that printed values need."""
 
 
-def pieces_of(length: int) -> tuple[int, ...]:
+def row_split_of(length: int) -> tuple[int, ...]:
     """Falling powers of two that cover a row; empty where a single one is hardly longer than they are."""
-    pieces: list[int] = []
+    lengths: list[int] = []
     rest = length
     while rest > 0:
-        ends = len(pieces) == _MOST - 1 or rest < _LEAST
-        pieces.append(max(_LEAST, power(rest) if ends else 1 << (rest.bit_length() - 1)))
-        rest -= pieces[-1]
-    return tuple(pieces) if len(pieces) > 1 and 8 * sum(pieces) <= 7 * power(length) else ()
+        ends = len(lengths) == _MOST - 1 or rest < _LEAST
+        lengths.append(max(_LEAST, power(rest) if ends else 1 << (rest.bit_length() - 1)))
+        rest -= lengths[-1]
+    return tuple(lengths) if len(lengths) > 1 and 8 * sum(lengths) <= 7 * power(length) else ()
 
 
-def can_be_pieced(accumulations: list[Accumulation]) -> bool:
-    """Whether results of the pieces can be put together by value alone."""
+def can_split_rows(accumulations: list[Accumulation]) -> bool:
+    """Whether results of the parts can be put together by value alone."""
     return not any(is_position(a) for a in accumulations)
 
 
-def pieced(writer: Writer, accumulations: list[Accumulation], stores: list[Store]) -> list[str]:
-    """One pass: pieces are reduced, their results put together, pieces written. What was read stays in registers."""
+def split_pass(writer: Writer, accumulations: list[Accumulation], stores: list[Store]) -> list[str]:
+    """One pass: parts are reduced, their results put together, parts written. What was read stays in registers."""
     lines: list[str] = []
     for a in accumulations:
         lines += _reduced(writer, a)
     for store in stores:
-        for piece in range(len(writer.pieces)):
-            head = writer.enter(piece)
+        for part in range(len(writer.row_split)):
+            head = writer.enter(part)
             text = writer.written(store)
             lines += [*writer.drained(OUTSIDE), *head, *writer.drained(INSIDE), text]
     return lines
@@ -77,11 +77,11 @@ def _reduced(writer: Writer, a: Accumulation) -> list[str]:
     lines: list[str] = []
     axis, keeps = writer.axis
     total = ""
-    for piece in range(len(writer.pieces)):
-        head = writer.enter(piece)
+    for part in range(len(writer.row_split)):
+        head = writer.enter(part)
         value = writer.masked(a)
-        part = writer.scope.fresh(f"{a.name}_piece")
+        partial = writer.scope.fresh(f"{a.name}_piece")
         lines += [*writer.drained(OUTSIDE), *head, *writer.drained(INSIDE)]
-        lines.append(f"{part} = {fold(a, value, axis, keeps, writer.needs)}")
-        total = combine(a, f"({total})", part, writer.needs) if total else part
+        lines.append(f"{partial} = {fold(a, value, axis, keeps, writer.needs)}")
+        total = combine(a, f"({total})", partial, writer.needs) if total else partial
     return [*lines, f"{writer.name_of(a)} = {f'({total}) != 0' if a.dtype == 'bool' else total}"]

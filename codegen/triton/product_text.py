@@ -25,7 +25,7 @@ _LOCALS = {
     "down", "across", "width", "first", "group", "tile", "tiles", "place", "tile_m", "tile_n", "row_mask", "col_mask",
     "at", "end", "begin", "other", "slot", "base", "part", "x_low", "y_low", "left_low", "right_low",
     "again",
-    *(f"{name}{piece}" for name in ("acc", "rn", "right", "y") for piece in range(3)),
+    *(f"{name}{part}" for name in ("acc", "rn", "right", "y") for part in range(3)),
 }  # fmt: skip
 """Names that the text uses."""
 
@@ -44,8 +44,8 @@ class ProductWriter:
         self.settings = settings
         self.parts = parts
         self.kernel = self._with_result()
-        self.rows = RowWriter(self.kernel, Shape(max(2, tiles.m), 0, pieces=tiles.pieces), settings, needs)
-        self.rows.piece_columns = self._enter
+        self.rows = RowWriter(self.kernel, Shape(max(2, tiles.m), 0, row_split=tiles.row_split), settings, needs)
+        self.rows.part_columns = self._enter
         self.scope = self.rows.scope
         self.scope.results[RESULT] = "acc"
         self.scope.inner.add(f"@{RESULT}")
@@ -121,11 +121,11 @@ class ProductWriter:
     @property
     def _parts(self) -> list[tuple[str, int]]:
         """What the variables of a part of the tile's columns end in, and how many columns it has."""
-        return [(str(p), width) for p, width in enumerate(self.tiles.pieces)] or [("", self.tiles.n)]
+        return [(str(p), width) for p, width in enumerate(self.tiles.row_split)] or [("", self.tiles.n)]
 
-    def _enter(self, piece: int) -> list[str]:
-        self.scope.results[RESULT] = f"acc{piece}"
-        return [f"cols = rn{piece}[None, :]", f"col_mask = (rn{piece} < {self.n})[None, :]"]
+    def _enter(self, part: int) -> list[str]:
+        self.scope.results[RESULT] = f"acc{part}"
+        return [f"cols = rn{part}[None, :]", f"col_mask = (rn{part} < {self.n})[None, :]"]
 
     def extent(self) -> list[str]:
         """Tiles of one product."""
@@ -245,7 +245,7 @@ class ProductWriter:
         return [
             f"rows = (batch * {self.m} + rm)[:, None]",
             f"row_mask = (rm < {self.m})[:, None]",
-            *([] if self.tiles.pieces else ["cols = rn[None, :]", f"col_mask = (rn < {self.n})[None, :]"]),
+            *([] if self.tiles.row_split else ["cols = rn[None, :]", f"col_mask = (rn < {self.n})[None, :]"]),
             *self.rows.passes(),
             *self.rows.drained(OUTSIDE),
         ]

@@ -9,7 +9,7 @@ from ..ir.scalar import Scalar
 from ..lowering.pointwise import base_name
 from ..lowering.regions import Plan
 from ..lowering.views import linear, shape_of
-from .power_of_two_split import can_be_pieced, pieces_of
+from .power_of_two_split import can_split_rows, row_split_of
 from .prepare import Sizes, power
 from .prologue import Prologue, dimension_of, prologue
 from .tunables import GpuSettings
@@ -20,7 +20,7 @@ _TIMES = 2
 WIDEST = 512
 """Longest row that a tile of a product may hold whole, for reductions behind it."""
 SHORTEST = 256
-"""Length from which on both sides pay for reading and writing the operands once more, in halves."""
+"""Length from which on both sides pay for reading and writing the operands once more, for the 3xTF32 split."""
 _TERMS = 1 << 30
 """Terms of all sums from which on they pay however short each sum is: what they are worth does not depend on that, but
 two more launches do."""
@@ -56,12 +56,12 @@ class Tiles:
     k: int
     warps: int
     stages: int
-    pieces: tuple[int, ...] = ()
+    row_split: tuple[int, ...] = ()
     """Widths of the parts that ``n`` consists of; empty: it is one."""
 
 
 def is_product(node: Node) -> bool:
-    """Whether the playbook has a kernel for the operator."""
+    """Whether the generator has a kernel for the operator."""
     if base_name(node.target) not in ("mm", "bmm") or node.op != "call":
         return False
     return all(meta.dtype in _DTYPES for meta in node.values) and all(isinstance(a, Ref) for a in node.args[:2])
@@ -109,7 +109,7 @@ def _before(
 
 
 def is_split_ahead(matmul: Product, sizes: Sizes, settings: GpuSettings) -> bool:
-    """Whether a product is computed from halves of its operands (:mod:`.split_3xtf32`)."""
+    """Whether a product is computed from the 3xTF32 split of its operands (:mod:`.split_3xtf32`)."""
     full = matmul.node.values[0].dtype == "float32" and settings.halves and settings.precision == "tf32x3"
     alone = not settings.stream_k and settings.split_k < 2 and (matmul.user is None or matmul.user.reduced is None)
     m, n, k = (sizes.of(size) for size in (matmul.m, matmul.n, matmul.k))
@@ -118,7 +118,7 @@ def is_split_ahead(matmul: Product, sizes: Sizes, settings: GpuSettings) -> bool
 
 
 def _slows(user: Kernel, matmul: Product, sizes: Sizes, settings: GpuSettings) -> bool:
-    """Whether a product gains more by halves than it would by reducing its rows in the same kernel."""
+    """Whether a product gains more by the 3xTF32 split than it would by reducing its rows in the same kernel."""
     return user.reduced is not None and is_split_ahead(matmul, sizes, settings)
 
 
@@ -172,10 +172,10 @@ def tiles_of(matmul: Product, sizes: Sizes, settings: GpuSettings) -> Tiles:
     m, n, k = sizes.of(matmul.m), sizes.of(matmul.n), sizes.of(matmul.k)
     full = matmul.node.values[0].dtype == "float32"
     rows = matmul.user is not None and matmul.user.reduced is not None
-    pieces = _pieces(matmul, n, settings) if rows else ()
+    row_split = _row_split(matmul, n, settings) if rows else ()
     tile_n = min(settings.tile_n or (128 if full or n < 512 or m <= 64 else 256), max(16, power(n)))
     if rows:
-        tile_n = sum(pieces) or power(n)
+        tile_n = sum(row_split) or power(n)
     tile_m = min(settings.tile_m or (128 if tile_n <= 256 else 64), max(16, power(m)))
     most = 64 * 256 if rows else 128 * 256
     while not settings.tile_m and tile_m > 16 and (tile_m * tile_n > most or _wastes(m, tile_m)):
@@ -184,7 +184,7 @@ def tiles_of(matmul: Product, sizes: Sizes, settings: GpuSettings) -> Tiles:
     warps = settings.warps or (8 if tile_m * tile_n >= 128 * 128 else 4)
     stage_bytes = (tile_m + tile_n) * tile_k * (4 if full else 2)
     stages = settings.stages or max(2, min(4, 200_000 // stage_bytes))
-    return Tiles(tile_m, tile_n, tile_k, warps, stages, pieces)
+    return Tiles(tile_m, tile_n, tile_k, warps, stages, row_split)
 
 
 def _wastes(m: int, tile: int) -> bool:
@@ -192,7 +192,7 @@ def _wastes(m: int, tile: int) -> bool:
     return tile > 64 and 8 * (-(-m // tile) * tile) > 9 * (-(-2 * m // tile) * tile // 2)
 
 
-def _pieces(matmul: Product, n: int, settings: GpuSettings) -> tuple[int, ...]:
+def _row_split(matmul: Product, n: int, settings: GpuSettings) -> tuple[int, ...]:
     """Parts of a tile that holds whole rows; shares of stream-K are handed on as one."""
-    simple = matmul.user is not None and can_be_pieced(list(matmul.user.accumulations.values()))
-    return pieces_of(n) if simple and settings.pieces != "none" and not settings.stream_k else ()
+    simple = matmul.user is not None and can_split_rows(list(matmul.user.accumulations.values()))
+    return row_split_of(n) if simple and settings.pieces != "none" and not settings.stream_k else ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ..ir.loops import Accumulation, Store, buffers_read
 from ..ir.poly import product
 from .pairs import Pair, Parts, pairs_of
-from .power_of_two_split import can_be_pieced, pieced, pieces_of
+from .power_of_two_split import can_split_rows, row_split_of, split_pass
 from .prepare import Sizes, Tile, is_columns, power, unique
 from .reduce import combine, fold, held, is_position, neutral
 from .scope import INSIDE, OUTSIDE, AvailableValues, Axis, TritonScope
@@ -34,8 +34,8 @@ class Shape:
     """Rows lie along memory, elements of a row do not."""
     persistent: int = 0
     """Programs in all, each taking many tiles; 0: one program for each tile."""
-    pieces: tuple[int, ...] = ()
-    """Lengths of the pieces that a whole row is held in; empty: it is held as one."""
+    row_split: tuple[int, ...] = ()
+    """Lengths of the parts of a whole row's power-of-two split; empty: the row is held as one."""
 
     @property
     def flat(self) -> bool:
@@ -54,9 +54,9 @@ def shape_of_tile(kernel: Tile, sizes: Sizes, settings: GpuSettings) -> Shape:
     whole = _is_whole(kernel, length, settings)
     width = power(length) if whole else (settings.block or 4096)
     rows = settings.rows or (_rows(width, count) if whole else 1)
-    simple = whole and kernel.below is None and can_be_pieced(list(kernel.accumulations.values()))
-    pieces = pieces_of(length) if simple and settings.pieces == "all" else ()
-    return Shape(rows if kernel.outer else 1, 0 if whole else max(16, width), False, persistent, pieces)
+    simple = whole and kernel.below is None and can_split_rows(list(kernel.accumulations.values()))
+    row_split = row_split_of(length) if simple and settings.pieces == "all" else ()
+    return Shape(rows if kernel.outer else 1, 0 if whole else max(16, width), False, persistent, row_split)
 
 
 def _shape_of_columns(kernel: Tile, length: int, count: int, settings: GpuSettings) -> Shape:
@@ -123,10 +123,10 @@ class RowWriter:
             Axis("cols", inner, tuple(kernel.dims[d] for d in kernel.inner), "col_mask"),
         ]
         self.scope = TritonScope(needs, axes, {*inner, "cols"}, {})
-        self.scope.one_level = not shape.block and not shape.pieces
-        self.available: list[AvailableValues] = [{} for _ in shape.pieces]
-        self.piece_columns: Callable[[int], list[str]] = self._piece_columns
-        """Positions and mask of a piece; a product has them already."""
+        self.scope.one_level = not shape.block and not shape.row_split
+        self.available: list[AvailableValues] = [{} for _ in shape.row_split]
+        self.part_columns: Callable[[int], list[str]] = self._part_columns
+        """Positions and mask of a part; a product has them already."""
         self.accumulations = list(unique(kernel).values())
         self.pairs: list[Pair] = pairs_of(kernel, shape.block, shape.flat, settings)
         self.reads = self._reads()
@@ -208,7 +208,7 @@ class RowWriter:
         ]
 
     def _columns(self, start: str = "") -> list[str]:
-        if self.shape.pieces or (self.shape.block and not start):
+        if self.shape.row_split or (self.shape.block and not start):
             return []
         width = str(self.shape.block) if self.shape.block else "BLOCK"
         place = "" if self.shape.flat else "[:, None]" if self.shape.columns else "[None, :]"
@@ -226,22 +226,22 @@ class RowWriter:
         return lines
 
     @property
-    def pieces(self) -> tuple[int, ...]:
-        """Lengths of the pieces of a row."""
-        return self.shape.pieces
+    def row_split(self) -> tuple[int, ...]:
+        """Lengths of the parts of a row."""
+        return self.shape.row_split
 
     @property
     def axis(self) -> tuple[int, bool]:
         """The axis of a tile that a row lies along, and whether it stays when it is folded."""
         return 0 if self.shape.flat or self.shape.columns else 1, not self.shape.flat
 
-    def enter(self, piece: int) -> list[str]:
-        """Statements that lead to a piece of the row; from now on values are printed for it."""
-        self.scope.available[INSIDE] = self.available[piece]
-        return self.piece_columns(piece)
+    def enter(self, part: int) -> list[str]:
+        """Statements that lead to a part of the row; from now on values are printed for it."""
+        self.scope.available[INSIDE] = self.available[part]
+        return self.part_columns(part)
 
-    def _piece_columns(self, piece: int) -> list[str]:
-        width, before = self.pieces[piece], sum(self.pieces[:piece])
+    def _part_columns(self, part: int) -> list[str]:
+        width, before = self.row_split[part], sum(self.row_split[:part])
         place, full = ("", f"[{width}]") if self.shape.flat else ("[None, :]", f"[1, {width}]")
         return [
             f"cols = {before} + tl.arange(0, {width}){place}",
@@ -268,8 +268,8 @@ class RowWriter:
         return [*lines, *self._row_stores([s for s in stores if s.level != "element"])]
 
     def _pass(self, accumulations: list[Accumulation], pairs: list[Pair], stores: list[Store]) -> list[str]:
-        if self.shape.pieces:
-            return pieced(self, accumulations, stores)
+        if self.shape.row_split:
+            return split_pass(self, accumulations, stores)
         if not self.shape.block:
             return self._whole(accumulations, stores)
         head: list[str] = []

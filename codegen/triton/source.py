@@ -22,7 +22,7 @@ from .products import Product, Tiles, is_split_ahead, products, tiles_of
 from .rows import WHOLE_LIMIT, RowWriter, Shape, shape_of_tile
 from .scan import scan_kernel
 from .scope import pname
-from .split_3xtf32 import HalvesWriter, halves_of, with_room
+from .split_3xtf32 import Split3xTF32Writer, splits_3xtf32, with_room
 from .split_k import parts_of, split_product
 from .stream_k import StreamEndWriter, StreamWriter, fits, stream_scratch
 from .text import TritonNeeds, prelude
@@ -109,7 +109,7 @@ class _Printer:
             return
         tiles = tiles_of(matmul, self.sizes, self.settings)
         if is_split_ahead(matmul, self.sizes, self.settings):
-            self._of_halves(matmul, tiles)
+            self._product_3xtf32(matmul, tiles)
             return
         if matmul.user is not None and matmul.user.reduced is not None:
             self.library.conditions.append(f"{python_poly(matmul.n)} <= {tiles.n}")
@@ -130,13 +130,13 @@ class _Printer:
         self.library.scratch[_owner(matmul)] = [split.scratch, *scratch]
         self._take(matmul.node, matmul.user, [first, *rest])
 
-    def _of_halves(self, matmul: Product, tiles: Tiles) -> None:
-        both = halves_of(matmul)
-        most = " and ".join(f"2 * ({python_poly(half.elements)}) <= {_ELEMENTS}" for half in both)
+    def _product_3xtf32(self, matmul: Product, tiles: Tiles) -> None:
+        splits = splits_3xtf32(matmul)
+        most = " and ".join(f"2 * ({python_poly(split.elements)}) <= {_ELEMENTS}" for split in splits)
         self.library.conditions.append(most)
-        self.library.scratch[_owner(matmul)] = [half.buffer for half in both]
-        writer = HalvesWriter(matmul, with_room(tiles, self.settings), self.settings, self.needs)
-        printed = [*(half.kernel(self.plan) for half in both), product_kernel(writer, self.plan)]
+        self.library.scratch[_owner(matmul)] = [split.buffer for split in splits]
+        writer = Split3xTF32Writer(matmul, with_room(tiles, self.settings), self.settings, self.needs)
+        printed = [*(split.kernel(self.plan) for split in splits), product_kernel(writer, self.plan)]
         self._take(matmul.node, matmul.user, printed)
 
     def _take(self, node: Node, user: Kernel | None, printed: list[TritonKernel]) -> None:
@@ -202,7 +202,7 @@ def _kernel(
             grid = f"min({shape.persistent}, {grid})"
         constants, warps = _constants(shape, length, writer.width)
         if not shape.block and not length.isdigit():
-            conditions.append(f"{length} <= {sum(shape.pieces) or WHOLE_LIMIT}")
+            conditions.append(f"{length} <= {sum(shape.row_split) or WHOLE_LIMIT}")
         fixed = names_fixed(kernel.dims[1:]) | names_fixed([kernel.dims[d] for d in kernel.inner])
     numbers += [(name, name) for name in sorted(symbols_of(kernel))]
     numbers += [(name, f"float({text})") for text, name in needs.floats.items()]
@@ -222,9 +222,9 @@ def _constants(shape: Shape, length: str, width: int) -> tuple[list[tuple[str, s
         return [("EVEN", f"({length}) % {shape.block} == 0")], max(4, min(32, shape.rows * shape.block // share))
     # Of a whole row two accesses of 16 bytes a thread.
     share = 1024 // width
-    if shape.pieces:
-        total = sum(shape.pieces)
-        return [("EVEN", f"({length}) == {total}")], max(1, min(32, shape.rows * shape.pieces[0] // share))
+    if shape.row_split:
+        total = sum(shape.row_split)
+        return [("EVEN", f"({length}) == {total}")], max(1, min(32, shape.rows * shape.row_split[0] // share))
     constants = [("BLOCK", f"_pow2({length})"), ("EVEN", f"({length}) % BLOCK == 0")]
     return constants, f"max(1, min(32, {shape.rows} * BLOCK // {share}))"
 

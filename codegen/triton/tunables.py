@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from ...schemas import HardwareFacts, Recipe
+from ...schemas import Config, HardwareFacts
 from ..ir.tunables import SHIFTED_ERROR
 
 Value = str | int | float | bool
@@ -30,7 +30,7 @@ class GpuSettings:
     rows: int = 0
     """Rows of a program."""
     pieces: str = "products"
-    """Rows whose length lies far below a power of two are held in two or three pieces: of ``products`` only, ``all``
+    """Rows whose length lies far below a power of two are split into two or three powers: of ``products`` only, ``all``
     that are held whole, or ``none``."""
     warps: int = 0
     """Warps of a program."""
@@ -50,7 +50,7 @@ class GpuSettings:
     """``fast``: hardware's approximations where there are some; ``accurate``: library functions."""
     # Products
     templates: bool = True
-    """Products, attention and convolutions in Triton where the playbook can; else all are left to PyTorch."""
+    """Products, attention and convolutions in Triton where the generator can; else all are left to PyTorch."""
     windows: bool = True
     """Pooling and convolutions of every channel by itself in Triton, fused with what is around them."""
     tuned: bool = True
@@ -246,7 +246,7 @@ GPU_DRAFTS = (
 )
 """Tunables that drafts turn."""
 
-_TILES: tuple[Recipe, ...] = (
+_TILES: tuple[Config, ...] = (
     # Two programs on a multiprocessor: while one waits for its products, the other has work.
     {"tile_m": 64, "tile_n": 128, "warps": 4, "stages": 3},
     {"tile_m": 128, "tile_n": 128, "warps": 8, "stages": 3},
@@ -256,7 +256,7 @@ _TILES: tuple[Recipe, ...] = (
     {"tile_m": 128, "tile_n": 128, "stream_k": True},
     {"prologue": "none"},
 )
-GPU_STARTS: tuple[Recipe, ...] = (
+GPU_STARTS: tuple[Config, ...] = (
     _TILES[0],
     {"chain": True, "tile_n": 256, "tile_k": 128},
     {"chain": False, "tile_m": 64, "tile_n": 128, "tile_k": 128, "warps": 8, "stages": 2},
@@ -288,9 +288,9 @@ GPU_STARTS: tuple[Recipe, ...] = (
     {"variance": "welford", "row": "loop", "block": 2048, "warps": 16},
     {"tuned": False},
     # Each as it is, and where PyTorch's products are the default.
-    *(recipe for tile_recipe in _TILES for recipe in (tile_recipe, {"templates": True, **tile_recipe})),
+    *(config for tile_config in _TILES for config in (tile_config, {"templates": True, **tile_config})),
 )
-"""Recipes for drafts that turn several tunables."""
+"""Configs for drafts that turn several tunables."""
 
 
 def gpu_domains(features: GpuFeatures, hardware: HardwareFacts) -> dict[str, tuple[Value, ...]]:
@@ -302,7 +302,7 @@ def gpu_domains(features: GpuFeatures, hardware: HardwareFacts) -> dict[str, tup
     }
 
 
-def gpu_settings(recipe: Recipe) -> GpuSettings:
-    """Settings from a recipe: unknown tunables are ignored, missing ones have their default."""
+def gpu_settings(config: Config) -> GpuSettings:
+    """Settings from a config: unknown tunables are ignored, missing ones have their default."""
     names = {field.name for field in fields(GpuSettings)}
-    return GpuSettings(**{name: value for name, value in recipe.items() if name in names})  # type: ignore[arg-type]
+    return GpuSettings(**{name: value for name, value in config.items() if name in names})  # type: ignore[arg-type]

@@ -48,7 +48,7 @@ def attempt(call: Callable[[], T], kind: str = "raised") -> T:
     except Refused:
         raise
     except BaseException as error:  # noqa: BLE001 - the border to user code, where everything becomes data
-        message = f"{describe(error)}{_place(error)}"
+        message = f"{describe(error)}{_source_line(error)}"
         raise Refused(message, kind=_kind(error, kind), log=_trace(error)) from None
 
 
@@ -87,13 +87,13 @@ def describe(error: BaseException) -> str:
     return f"{name}: {text[0]}"[:500] if text else name
 
 
-def _place(error: BaseException) -> str:
+def _source_line(error: BaseException) -> str:
     """The innermost line of the user's file, where it went through one; with the name of a neighbour, where in one."""
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    places = [(file, line) for file, line in frames if file in user_files or file.startswith(PREFIX)]
-    if not places:
+    source_lines = [(file, line) for file, line in frames if file in user_files or file.startswith(PREFIX)]
+    if not source_lines:
         return ""
-    file, line = places[-1]
+    file, line = source_lines[-1]
     return f" (line {line})" if file in user_files else f" ({file.partition('/')[2]}, line {line})"
 
 

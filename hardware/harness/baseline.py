@@ -16,12 +16,12 @@ from .messages import HOST, Done, Open, Opened, Release, Spawn
 from .recorded_calls import Graphs, graphs_for
 from .recording_messages import Record, Recorded
 from .reference import prepare_process
-from .reference_problem import ReferenceProblem, open_subject
+from .reference_problem import ReferenceProblem, open_reference
 from .restarts import Restarts
 from .state import whole_of
 from .state_messages import INPUT
 from .stopwatch import as_it_is, stopwatch_for
-from .tensor_placement import Place
+from .tensor_placement import TensorDevice
 from .timing_messages import IDLE, Build, Built, Time, Timed, Upload
 
 MODES = {"compile": None, "max_autotune": "max-autotune"}
@@ -31,13 +31,13 @@ NO_GRAPHS = {"max-autotune": "max-autotune-no-cudagraphs"}
 
 def serve(channel: socket.socket, request: Spawn) -> None:
     """Answer the supervisor until it lets go."""
-    there = prepare_process(request)
+    tensor_device = prepare_process(request)
     # One process: helper processes of the compiler would disturb the timing and outlive us.
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
-    baseline = _Baseline(there)
+    baseline = _Baseline(tensor_device)
     handlers: Handlers = {
         Open: baseline.open,
-        Upload: baseline.stock,
+        Upload: baseline.upload,
         Build: baseline.build,
         Time: baseline.time,
         Release: baseline.release,
@@ -50,44 +50,46 @@ def serve(channel: socket.socket, request: Spawn) -> None:
 
 
 class _Baseline:
-    def __init__(self, there: Place) -> None:
-        self._subject: ReferenceProblem | None = None
+    def __init__(self, tensor_device: TensorDevice) -> None:
+        self._reference: ReferenceProblem | None = None
         nothing = torch.zeros(1)
         self._calls: dict[str, Callable[..., Any]] = {IDLE: lambda *inputs: nothing}
-        self._there = there
-        self._stopwatch = stopwatch_for(there)
+        self._tensor_device = tensor_device
+        self._stopwatch = stopwatch_for(tensor_device)
         self._restarts: Restarts | None = None
         self._batches = Batches()
         self._graphs: Graphs | None = None
 
     def open(self, command: Open, descriptors: list[int]) -> Opened:
-        self._subject = open_subject(command)
-        self._subject.bring()
-        return Opened(shapes=self._subject.shapes)
+        self._reference = open_reference(command)
+        self._reference.move_to_device()
+        return Opened(shapes=self._reference.shapes)
 
-    def stock(self, command: Upload, descriptors: list[int]) -> Done:
+    def upload(self, command: Upload, descriptors: list[int]) -> Done:
         source = values.MappedFile(descriptors[0], command.inputs.size)
-        self._stopwatch.stock(values.unpack(command.inputs, source))
+        self._stopwatch.add_inputs(values.unpack(command.inputs, source))
         if command.state:
             self._restart_from(self._stopwatch.copies[-1], command)
         return Done()
 
     def _restart_from(self, inputs: list[Any], command: Upload) -> None:
-        assert self._subject is not None
+        assert self._reference is not None
         if self._restarts is None:
             names = {whole_of(entry.name) for entry in command.state if entry.kind != INPUT}
-            subject = self._subject
-            self._restarts = Restarts(command.state, subject.module, lambda: subject.restart(names))
+            reference = self._reference
+            self._restarts = Restarts(command.state, reference.module, lambda: reference.restart(names))
             self._stopwatch.written = self._restarts.written
-        self._restarts.stock(inputs)
+        self._restarts.save_originals(inputs)
 
     def build(self, command: Build, descriptors: list[int]) -> Built:
-        assert self._subject is not None
+        assert self._reference is not None
         started = time.perf_counter()
-        call: Callable[..., Any] = self._subject.call
+        call: Callable[..., Any] = self._reference.call
         if command.name in MODES:
             mode = MODES[command.name]
-            call = self._subject.compiled(mode if self._there.device.type == HOST else NO_GRAPHS.get(mode or "", mode))
+            call = self._reference.compiled(
+                mode if self._tensor_device.device.type == HOST else NO_GRAPHS.get(mode or "", mode)
+            )
         if self._restarts is not None:
             call = self._restarts.before(call)
         try:
@@ -102,7 +104,7 @@ class _Baseline:
     def time(self, command: Time, descriptors: list[int]) -> Timed | tuple[Timed, Sequence[int]]:
         if command.form:
             graphs = self._graphed()
-            self._stopwatch.unveil()
+            self._stopwatch.restore_all()
             return attempt(lambda: graphs.time(command))
         call = self._calls[command.name]
         taken = as_it_is if self._restarts is None or command.name == IDLE else self._restarts.taken
@@ -110,18 +112,18 @@ class _Baseline:
         return timed
 
     def lay(self, command: Lay, descriptors: list[int]) -> Done:
-        if self._there.device.type != HOST:
+        if self._tensor_device.device.type != HOST:
             return self._graphed().lay(command, descriptors[0], self._restarts)
         return self._batches.lay(command, descriptors[0], self._restarts)
 
     def _graphed(self) -> Graphs:
         if self._graphs is None:
-            self._graphs = graphs_for(self._there.device)
+            self._graphs = graphs_for(self._tensor_device.device)
         return self._graphs
 
     def record(self, command: Record, descriptors: list[int]) -> Recorded:
         graphs = self._graphed()
-        self._stopwatch.unveil()
+        self._stopwatch.restore_all()
         graphs.take_uploaded(self._stopwatch.copies, self._restarts)
         return attempt(lambda: graphs.record(self._calls[command.name], command))
 
@@ -133,5 +135,5 @@ class _Baseline:
 
     def release(self, command: Release, descriptors: list[int]) -> Done:
         """Others may have the memory of the calls' outputs and workspaces; the copies of the inputs stay."""
-        self._there.tidy()
+        self._tensor_device.tidy()
         return Done()

@@ -78,7 +78,7 @@ class BaselineProcess:
         self.warm_ns: dict[str, float] = {}
         """Time of a call by baseline where the cache holds all that fits."""
         self.apart_ns = 0.0
-        """What a call of the best baseline costs more where input sets are whole only around their calls."""
+        """What a call of the best baseline costs more where input sets are intact only around their calls."""
         self.report: BaselineReport | None = None
 
     async def close(self) -> None:
@@ -244,7 +244,7 @@ class BaselineProcess:
         async with lease.exclusive():
             await self._sample(0)
             if self.on_processor:
-                await self._look_from_outside(names)
+                await self._time_from_outside(names)
             else:
                 await self._record_all(names)
             await self._sample(QUICK_SAMPLES)
@@ -252,7 +252,7 @@ class BaselineProcess:
             medians = {implementation.name: implementation.median_ms for implementation in timed}
             best = min(medians, key=lambda name: medians[name])
             if self._recorded:
-                await self._look_closer(best, medians[best] * 1e6)
+                await self._time_other_forms(best, medians[best] * 1e6)
         self.go_on()
         return BaselineReport(
             statuses=tuple(statuses),
@@ -302,8 +302,8 @@ class BaselineProcess:
     async def _replay(self, command: Time) -> Timed:
         return await self._time(msgspec.structs.replace(command, form=command.form or COLD))
 
-    async def _look_closer(self, best: str, ns: float) -> None:
-        """Time calls in a warm cache, and those of the best baseline on inputs that are whole only around each."""
+    async def _time_other_forms(self, best: str, ns: float) -> None:
+        """Time calls in a warm cache, and those of the best baseline on inputs that are intact only around each."""
         for baseline in self._recorded:
             warm = await self._replay(Time(calls=baseline.calls, name=baseline.name, form=WARM))
             self.warm_ns[baseline.name] = warm.ns / baseline.calls
@@ -312,7 +312,7 @@ class BaselineProcess:
         apart = [batch.ns / calls for batch in timed]
         self.apart_ns = max(0.0, median(apart) - ns)
 
-    async def _look_from_outside(self, names: Sequence[str]) -> None:
+    async def _time_from_outside(self, names: Sequence[str]) -> None:
         """Have the timekeeper time the process from here on, where the problem and the system allow that."""
         assert self._worker is not None
         # The least of several: a pool that is drawn for disturbed calls is too small for a batch of what is faster.

@@ -25,7 +25,7 @@ from .arguments import specs_of
 from .backward import differentiated
 from .batch_messages import Batch, Lay, Made, Warm
 from .batches import Batches
-from .candidate_state import CandidateState, build_model, check_kinds
+from .candidate_state import CandidateState, build_model, check_roles
 from .fingerprint import Fingerprint
 from .gradients import followed
 from .integrity import Snapshot
@@ -38,7 +38,7 @@ from .restarts import Restarts
 from .state import after_call
 from .state_messages import INPUT, CheckState, StateChecked, StateEntry
 from .stopwatch import as_it_is, stopwatch_for
-from .tensor_placement import Place
+from .tensor_placement import TensorDevice
 from .timing_messages import Time, Timed, Upload
 from .user_module import import_source
 
@@ -56,7 +56,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(request.threads)
     torch.set_grad_enabled(False)
-    candidate = _Candidate(tensor_placement.settle(request.device), Path(request.scratch))
+    candidate = _Candidate(tensor_placement.set_device(request.device), Path(request.scratch))
     handlers: Handlers = {
         Load: candidate.load,
         Run: candidate.run,
@@ -64,7 +64,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
         Dump: candidate.dump,
         CheckState: candidate.check_state,
         Release: candidate.release,
-        Upload: candidate.stock,
+        Upload: candidate.upload,
         Time: candidate.time,
         Lay: candidate.lay,
         Warm: candidate.warm,
@@ -87,14 +87,14 @@ class _Slot:
 
 
 class _Candidate:
-    def __init__(self, there: Place, scratch: Path) -> None:
-        self._place = there
+    def __init__(self, tensor_device: TensorDevice, scratch: Path) -> None:
+        self._tensor_device = tensor_device
         self._scratch = scratch
         self._call: Callable[..., Any] | None = None
         self._model: torch.nn.Module | None = None
         self._backward: Callable[..., Any] | None = None
         self._slots: dict[int, _Slot] = {}
-        self._stopwatch = stopwatch_for(there)
+        self._stopwatch = stopwatch_for(tensor_device)
         self._coming: list[tuple[Upload, values.MappedFile]] = []
         self._snapshot = Snapshot()
         self._state: CandidateState | None = None
@@ -116,7 +116,7 @@ class _Candidate:
             assert command.setup is not None
             source = _mapped(command.setup, descriptors)
             self._call = self._model = model = build_model(module, values.unpack(command.setup, source))
-            check_kinds(model, command.roles)
+            check_roles(model, command.roles)
             self._state = CandidateState(model, command.setup, source)
         own = getattr(module, "backward", None)
         self._backward = own if callable(own) else None
@@ -136,23 +136,23 @@ class _Candidate:
         slot = self._slots[command.slot] if command.repeat else self._filled(command, descriptors)
         written = [entry.tensor for entry in command.state if entry.kind == INPUT]
         if command.repeat and written:
-            slot = _placed(command.inputs, slot.source, slot)
+            slot = _slot_for_inputs(command.inputs, slot.source, slot)
         if self._state is not None:
             self._state.begin(command.state, continued=command.continued)
         if command.poison == "malloc" and self._slots:
-            self._place.soil(next(reversed(self._slots.values())).outputs)
+            self._tensor_device.soil(next(reversed(self._slots.values())).outputs)
         with _poisoned(command.poison):
             result = attempt(lambda: self._call(*slot.inputs))  # type: ignore[misc]
         # Read at once and backwards: a thread that still computes is caught with its work undone.
         slot.outputs = values.leaves(result)
-        slot.probes = [probe(output, self._place) for output in slot.outputs]
+        slot.probes = [probe(output, self._tensor_device) for output in slot.outputs]
         state = after_call(command.state, slot.inputs, self._model)
         slot.outputs += state
-        slot.probes += [probe(value, self._place) for value in state]
+        slot.probes += [probe(value, self._tensor_device) for value in state]
         self._slots[command.slot] = slot
         return Ran(
-            outputs=tuple(describe(output, self._place) for output in slot.outputs),
-            mutated=_first_changed(slot, self._place, written),
+            outputs=tuple(describe(output, self._tensor_device) for output in slot.outputs),
+            mutated=_first_changed(slot, self._tensor_device, written),
             touched=self._touched(),
         )
 
@@ -167,21 +167,21 @@ class _Candidate:
 
     def _filled(self, command: Run, descriptors: list[int]) -> _Slot:
         source = _mapped(command.inputs, descriptors)
-        slot = _placed(command.inputs, source, self._slots.get(command.reuse))
-        slot.marks = [self._place.fingerprint(tensor) for tensor in values.tensors_of(slot.inputs)]
+        slot = _slot_for_inputs(command.inputs, source, self._slots.get(command.reuse))
+        slot.marks = [self._tensor_device.fingerprint(tensor) for tensor in values.tensors_of(slot.inputs)]
         return slot
 
     def differentiate(self, command: Differentiate, descriptors: list[int]) -> Ran:
         """Call it with gradients on; the slot's outputs are the gradients."""
         assert self._call is not None
-        slot = _placed(command.inputs, _mapped(command.inputs, descriptors), None)
+        slot = _slot_for_inputs(command.inputs, _mapped(command.inputs, descriptors), None)
         differentiate = self._followed(command.followed)
         if self._state is not None:
             self._state.restore()
         slot.outputs = attempt(lambda: differentiate(*slot.inputs))
-        slot.probes = [probe(output, self._place) for output in slot.outputs]
+        slot.probes = [probe(output, self._tensor_device) for output in slot.outputs]
         self._slots[command.slot] = slot
-        outputs = tuple(describe(output, self._place) for output in slot.outputs)
+        outputs = tuple(describe(output, self._tensor_device) for output in slot.outputs)
         return Ran(outputs=outputs, touched=self._touched())
 
     def _followed(self, names: Sequence[str]) -> Callable[..., Any]:
@@ -199,15 +199,15 @@ class _Candidate:
 
     def dump(self, command: Dump, descriptors: list[int]) -> tuple[Dumped, Sequence[int]]:
         slot = self._slots[command.slot]
-        probes = [probe(output, self._place) for output in slot.outputs]
+        probes = [probe(output, self._tensor_device) for output in slot.outputs]
         changed = next((i for i, (now, then) in enumerate(zip(probes, slot.probes, strict=True)) if now != then), -1)
-        return Dumped(changed=changed), (hand_over(slot.outputs, self._place),)
+        return Dumped(changed=changed), (hand_over(slot.outputs, self._tensor_device),)
 
     def release(self, command: Release, descriptors: list[int]) -> Done:
         self._slots.clear()
         return Done()
 
-    def stock(self, command: Upload, descriptors: list[int]) -> Done:
+    def upload(self, command: Upload, descriptors: list[int]) -> Done:
         if command.state and self._restarts is None:
             self._restarts = self._restarting(command.state)
             self._stopwatch.written = self._restarts.written
@@ -222,28 +222,28 @@ class _Candidate:
         return Restarts(state, self._model, _nothing if self._state is None else self._state.restore)
 
     def lay(self, command: Lay, descriptors: list[int]) -> Done:
-        if self._place.device.type != HOST:
+        if self._tensor_device.device.type != HOST:
             return self._graphed(command.state).lay(command, descriptors[0], self._restarts)
         self._restarts = self._restarting(command.state) if command.state else None
         return self._batches.lay(command, descriptors[0], self._restarts)
 
     def _graphed(self, state: tuple[StateEntry, ...]) -> Graphs:
         if self._graphs is None:
-            self._graphs = graphs_for(self._place.device)
+            self._graphs = graphs_for(self._tensor_device.device)
             if state and self._restarts is None:
                 self._restarts = self._restarting(state)
         return self._graphs
 
     def record(self, command: Record, descriptors: list[int]) -> Recorded:
         graphs = self._graphed(())
-        self._stopwatch.unveil()
+        self._stopwatch.restore_all()
         graphs.take_uploaded(self._stopwatch.copies, self._restarts)
         return attempt(lambda: graphs.record(self._restarted(), msgspec.structs.replace(command, name="")))
 
     def take_call(self, command: TakeCall, descriptors: list[int]) -> Done:
         assert self._graphs is not None
         outputs = self._graphs.outputs(command.call)
-        probes = [probe(output, self._place) for output in outputs]
+        probes = [probe(output, self._tensor_device) for output in outputs]
         self._slots[command.slot] = _Slot([], *_NOTHING, outputs, probes)
         return Done()
 
@@ -261,19 +261,19 @@ class _Candidate:
         while self._coming:
             command, source = self._coming.pop(0)
             old = self._slots.get(_slot_of_copy(command.reuse)) if command.reuse >= 0 else None
-            slot = _placed(command.inputs, source, old)
+            slot = _slot_for_inputs(command.inputs, source, old)
             copies = self._stopwatch.copies
             index = command.reuse if old is not None else len(copies)
             copies[index : index + 1] = [slot.inputs]
             self._slots[_slot_of_copy(index)] = slot
             if self._restarts is not None:
-                self._restarts.stock(slot.inputs)
+                self._restarts.save_originals(slot.inputs)
 
     def time(self, command: Time, descriptors: list[int]) -> Timed:
         assert self._call is not None
         if command.form:
             graphs = self._graphed(())
-            self._stopwatch.unveil()
+            self._stopwatch.restore_all()
             return attempt(lambda: graphs.time(msgspec.structs.replace(command, name="")))
         call, taken = self._call, as_it_is
         if self._restarts is not None:
@@ -287,7 +287,7 @@ class _Candidate:
                 held.source,
                 held.description,
                 outputs,
-                [probe(output, self._place) for output in outputs],
+                [probe(output, self._tensor_device) for output in outputs],
             )
         return timed
 
@@ -305,7 +305,7 @@ def _slot_of_copy(index: int) -> int:
     return -2 - index
 
 
-def _placed(inputs: Values, source: values.MappedFile, old: _Slot | None) -> _Slot:
+def _slot_for_inputs(inputs: Values, source: values.MappedFile, old: _Slot | None) -> _Slot:
     """The inputs in the tensors of ``old`` if they fit there, else in fresh ones."""
     if old is None or not _same_layout(old.description, inputs):
         return _Slot(values.unpack(inputs, source), source, inputs)
@@ -338,7 +338,7 @@ def _poisoned(kind: str) -> Iterator[None]:
         torch.use_deterministic_algorithms(False)
 
 
-def _first_changed(slot: _Slot, there: Place, written: Sequence[int]) -> int:
+def _first_changed(slot: _Slot, tensor_device: TensorDevice, written: Sequence[int]) -> int:
     """Index of the first tensor among the inputs whose bytes differ from what was handed in; -1: none.
 
     Those that are to be ``written`` aside.
@@ -349,9 +349,9 @@ def _first_changed(slot: _Slot, there: Place, written: Sequence[int]) -> int:
             continue
         mark = slot.marks[index] if slot.marks else None
         if mark is None:
-            same = there.holds(tensor, slot.source.address + spec.position, spec.size)
+            same = tensor_device.holds(tensor, slot.source.address + spec.position, spec.size)
         else:
-            same = there.fingerprint(tensor) == mark
+            same = tensor_device.fingerprint(tensor) == mark
         if not same:
             return index
     return -1

@@ -31,7 +31,7 @@ def build_model(module: Any, setup: Sequence[Any]) -> torch.nn.Module:
     make = getattr(module, "ModelNew", None)
     if not (isinstance(make, type) and issubclass(make, torch.nn.Module)):
         raise Refused("the file defines no class `ModelNew(nn.Module)`", kind="load")
-    model: torch.nn.Module = attempt(lambda: make(*arguments).to(tensor_placement.here().device), "load")
+    model: torch.nn.Module = attempt(lambda: make(*arguments).to(tensor_placement.current_device().device), "load")
     attempt(lambda: model.load_state_dict(weights, strict=True), "load")
     for name, member in held(model).items():
         if member.kind == NOT_PERSISTENT and isinstance(beside.get(name), torch.Tensor):
@@ -39,7 +39,7 @@ def build_model(module: Any, setup: Sequence[Any]) -> torch.nn.Module:
     return model
 
 
-def check_kinds(model: torch.nn.Module, roles: dict[str, str]) -> None:
+def check_roles(model: torch.nn.Module, roles: dict[str, str]) -> None:
     """Parameters must be parameters, and buffers buffers.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Two clocks on one batch, its process's, which may lie, and the supervisor's; and one kind of batch against another.
+"""Cross-checks two clocks on one batch, its process's and the supervisor's; and one kind of batch against another.
 
 A long batch is compared with short ones like those that were counted: a candidate may do less, or show less, in these
 alone. But on a busy machine the scheduler spares short batches (who has slept gets the processor at once) and not long
@@ -25,13 +25,13 @@ CLOCK_SHARE = 0.1
 CLOCK_SLACK_NS = 3_000_000
 """Its own clock may show so much less than ours: messages and the scheduler cost time too."""
 CLOCK_TRIES = 5
-"""So many batches on which the clocks differ are a lie; not those beside which an honest clock differs as much."""
+"""So many batches whose clocks differ fail the cross-check; not those beside which an honest clock differs as much."""
 MOST_CLOCK_TRIES = 20
 AGREED_BESIDE = 3
 """So many batches that agree only with the short ones beside them, not with those that were counted, and more than say
-the contrary: what slowed the machine in the meantime slows a liar's short batches too, now and then."""
+the contrary: what slowed the machine in the meantime slows a dishonest process's short batches too, now and then."""
 LONGEST_CHECK_NS = 500_000_000
-"""A batch on which the clocks differ is doubled up to this: what a lie leaves out grows with it, waiting does not."""
+"""A batch whose clocks differ is doubled up to this: what a process leaves out grows with it, waiting does not."""
 MOST_SECONDS = 10.0
 """Beyond :data:`CLOCK_TRIES` no try is begun after so long: threads that spin while they wait can take ages."""
 SAMPLE_SHARE = 1.5
@@ -197,7 +197,7 @@ def agree(shown: int, elapsed: int) -> bool:
 def checked_calls(calls: int, ns: float) -> int:
     """Calls that take :data:`CHECK_NS` if one takes ``ns``, as its process says; ``calls`` are those of a batch.
 
-    By our clock not many times as many as in a batch, should the other clock lie.
+    By our clock not many times as many as in a batch, should the other clock be wrong.
     """
     return max(1, min(math.ceil(CHECK_NS / max(1.0, ns)), calls * CHECK_NS // interleaved.BATCH_NS))
 
@@ -206,7 +206,7 @@ class CrossCheckTally:
     """What the checked batches of one process say together."""
 
     def __init__(self) -> None:
-        self.tries = self._lies = self._beside = 0
+        self.tries = self._failures = self._beside = 0
         self._ends = time.monotonic() + MOST_SECONDS
         self.times = 1
         """The next batch is to be so many times as long as the first one."""
@@ -214,7 +214,7 @@ class CrossCheckTally:
     def count(self, comparison: ClockCrossCheck, *, steady: bool) -> None:
         """Count one try; ``steady``: an honest process's clock agreed with ours just then, where that was asked."""
         self.tries += 1
-        self._lies += comparison.result is ClockResult.differs and (steady or not comparison.needs_steadiness)
+        self._failures += comparison.result is ClockResult.differs and (steady or not comparison.needs_steadiness)
         self._beside += comparison.result is ClockResult.agrees_beside
         if comparison.clock_agrees:
             self.times = 1
@@ -228,14 +228,14 @@ class CrossCheckTally:
         return in_time and self.tries < MOST_CLOCK_TRIES
 
     @property
-    def is_lie(self) -> bool:
+    def has_failed(self) -> bool:
         """Most tries say so: on a busy machine clocks differ now in one process, now in the other."""
-        return self._lies >= CLOCK_TRIES and 2 * self._lies > self.tries
+        return self._failures >= CLOCK_TRIES and 2 * self._failures > self.tries
 
     @property
-    def is_true(self) -> bool:
+    def has_passed(self) -> bool:
         """The machine became slower after the interleaved benchmark, and the candidate with it."""
-        return self._beside >= AGREED_BESIDE and self._beside > self._lies
+        return self._beside >= AGREED_BESIDE and self._beside > self._failures
 
 
 def short_batches(calls: int, ns: float) -> int:
@@ -261,7 +261,7 @@ _WORK_OF_A_PROCESS = 2
 """``CPUCLOCK_SCHED`` of Linux, whose clocks of processes are their complement, shifted, and the kind of clock."""
 
 
-def lies(shown: int, batch: Batch) -> Judged:
+def cross_check_failure(shown: int, batch: Batch) -> Judged:
     """The verdict on a clock that shows so many nanoseconds for a batch, which are less than passed."""
     message = f"its clock shows {shown / 1e6:.2f} ms for {batch.calls} calls that took {batch.elapsed_ns / 1e6:.2f} ms"
     return judged(Verdict.tampering, message)

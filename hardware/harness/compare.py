@@ -12,7 +12,7 @@ from .bounds import EPSILON, LEAST_ERROR, MULTIPLE, Tolerance, bound_for, is_mod
 from .messages import UNMEASURABLE, Compared, Expected, Output
 from .output_transfer import Written
 from .state_messages import StateEntry
-from .tensor_placement import here
+from .tensor_placement import current_device
 from .values import all_finite, dtype_name
 
 LARGE = 1 << 27
@@ -62,7 +62,7 @@ class Target:
         precise = precise if self.floating and _is_as_precise(precise, native) else None
         self.float64 = precise is not None or not self.floating
         self._device = native.device if isinstance(native, torch.Tensor) else torch.device("cpu")
-        self._chunk = here().chunk
+        self._chunk = current_device().chunk
         self._oracle = _flat(native if precise is None else precise, self.floating)
         self._prepare_special(_flat(native, False))
         self._weight: torch.Tensor | None = None

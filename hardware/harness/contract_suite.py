@@ -24,7 +24,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(request.threads)
     sleep_while_waiting(request.threads)
-    tensor_placement.settle(request.device)
+    tensor_placement.set_device(request.device)
     serve_commands(channel, {CheckContract: _check})
 
 

@@ -45,45 +45,45 @@ _DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 Change = Callable[[torch.Tensor, torch.Generator], torch.Tensor]
 
 
-def derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
-    """``inputs`` changed as ``kind`` says; None where nothing of them can be. ``inputs`` themselves stay."""
-    if len(blocks(kind)) > 1:
-        return _in_blocks(inputs, blocks(kind), seed)
+def derive(inputs: list[Any], variant: str, seed: int) -> list[Any] | None:
+    """``inputs`` changed as ``variant`` says; None where nothing of them can be. ``inputs`` themselves stay."""
+    if len(blocks(variant)) > 1:
+        return _in_blocks(inputs, blocks(variant), seed)
     changed: list[Any] | None = inputs
-    for part in parts(kind):
+    for part in parts(variant):
         changed = None if changed is None else _derive(changed, part, seed)
     return changed
 
 
-def _in_blocks(inputs: list[Any], kinds: tuple[str, ...], seed: int) -> list[Any] | None:
-    """Every kind in a block of rows of its own. Tensors with another number of rows stay."""
+def _in_blocks(inputs: list[Any], variants: tuple[str, ...], seed: int) -> list[Any] | None:
+    """Every variant in a block of rows of its own. Tensors with another number of rows stay."""
     free = [leaf for leaf in values.leaves(inputs) if _is_free(leaf) and leaf.dim()]
     if not free:
         return None
     extents = tuple(max(free, key=torch.Tensor.numel).shape)
-    dim = next((dim for dim, extent in enumerate(extents) if extent >= len(kinds)), 0)
+    dim = next((dim for dim, extent in enumerate(extents) if extent >= len(variants)), 0)
     split = [leaf for leaf in free if leaf.dim() > dim and leaf.shape[dim] == extents[dim]]
     copies = {id(leaf): leaf.clone() for leaf in split}
-    for index, kind in enumerate(kinds):
-        begin, end = (extents[dim] * edge // len(kinds) for edge in (index, index + 1))
+    for index, variant in enumerate(variants):
+        begin, end = (extents[dim] * edge // len(variants) for edge in (index, index + 1))
         block = [leaf.narrow(dim, begin, end - begin) for leaf in split]
-        for leaf, part in zip(split, derive(block, kind, seed) or block, strict=True):
+        for leaf, part in zip(split, derive(block, variant, seed) or block, strict=True):
             copies[id(leaf)].narrow(dim, begin, end - begin).copy_(part)
     return _replaced(inputs, copies)
 
 
-def _derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
+def _derive(inputs: list[Any], variant: str, seed: int) -> list[Any] | None:
     leaves = [leaf for leaf in values.leaves(inputs) if _is_free(leaf)]
-    if kind == STRIDED:
+    if variant == STRIDED:
         odd = [leaf for leaf in values.leaves(inputs) if _is_floating(leaf)]
         gaps = random.Random(seed)
         return _replaced(inputs, {id(leaf): _strided(leaf, index, gaps) for index, leaf in enumerate(odd)})
     if not leaves:
         return None
     generator = torch.Generator(leaves[0].device).manual_seed(seed)
-    if kind == CENTRED:
+    if variant == CENTRED:
         return _replaced(inputs, _centred(leaves))
-    if kind == "shifted":
+    if variant == "shifted":
         ranges = [_range_of(leaf) for leaf in leaves]
         by = SHIFT * max(limits.spread for limits in ranges)
         return _replaced(
@@ -93,18 +93,18 @@ def _derive(inputs: list[Any], kind: str, seed: int) -> list[Any] | None:
                 for leaf, limits in zip(leaves, ranges, strict=True)
             },
         )
-    if kind == "heavy_tailed":
+    if variant == "heavy_tailed":
         return _replaced(inputs, {id(leaf): _led(_heavy_tailed(leaf), leaf, 1) for leaf in leaves})
     leaves = [leaf for leaf in leaves if not _is_sorted(leaf)]
-    if kind == "ill_conditioned":
+    if variant == "ill_conditioned":
         return _replaced(inputs, {id(leaf): _led(_ill_conditioned(leaf, generator), leaf, 2) for leaf in leaves})
     largest = max(leaves, key=torch.Tensor.numel, default=None)
     if largest is None or largest.numel() < 2:
         return None
-    if kind in _REDUCED:
+    if variant in _REDUCED:
         alike = [leaf for leaf in leaves if leaf.shape == largest.shape]
-        return _replaced(inputs, {id(leaf): _REDUCED[kind](leaf, _range_of(leaf), generator) for leaf in alike})
-    return _replaced(inputs, {id(largest): _PLACED[kind](largest, generator)})
+        return _replaced(inputs, {id(leaf): _REDUCED[variant](leaf, _range_of(leaf), generator) for leaf in alike})
+    return _replaced(inputs, {id(largest): _SPARSE_CHANGES[variant](largest, generator)})
 
 
 def _is_floating(leaf: Any) -> bool:
@@ -277,7 +277,7 @@ def _put(tensor: torch.Tensor, some: list[float], count: int, generator: torch.G
 
 
 _REDUCED = {DOMINATED: reductions.dominated, REPEATED: reductions.repeated}
-_PLACED: dict[str, Change] = {"tiny": _tiny, "infinite": _infinite, "nan": _nan}
+_SPARSE_CHANGES: dict[str, Change] = {"tiny": _tiny, "infinite": _infinite, "nan": _nan}
 
 
 def _strided(tensor: torch.Tensor, index: int, gaps: random.Random) -> torch.Tensor:

@@ -38,30 +38,30 @@ class Called:
         return [*self.outputs, *self.state]
 
 
-def called(subject: ReferenceProblem, problem: Open, inputs: list[Any], earlier: Sequence[list[Any]] = ()) -> Called:
+def called(reference: ReferenceProblem, problem: Open, inputs: list[Any], earlier: Sequence[list[Any]] = ()) -> Called:
     """Call the reference on ``inputs``, which stay as they are, from the start, or after calls on ``earlier`` ones.
 
     Raises:
         Refused: it raised or returned nothing; the message is a sentence for the user.
     """
-    subject.restart()
-    call: Callable[..., Any] = subject.call
+    reference.restart()
+    call: Callable[..., Any] = reference.call
     kinds: dict[str, str] = {}
     try:
         for before in earlier:
             attempt(lambda before=before: call(*copies(before)))  # type: ignore[misc]
-            kinds |= subject.changed()
+            kinds |= reference.changed()
         taken = copies(inputs)
         outputs = values.leaves(attempt(lambda: call(*taken)))
     except Refused as refused:
         name = "Model.forward" if problem.format is ProblemFormat.kernelbench else "reference"
         raise explained(refused, problem, f"{name}(...) fails on its own inputs") from None
-    kinds |= subject.changed()
-    entries = (*_written(subject, inputs, taken), *(StateEntry(name=name, kind=kind) for name, kind in kinds.items()))
+    kinds |= reference.changed()
+    entries = (*_written(reference, inputs, taken), *(StateEntry(name=name, kind=kind) for name, kind in kinds.items()))
     if not entries and all(leaf is None for leaf in outputs):
         raise Refused(f"{problem.name}.py: the reference returns nothing; return a tensor or a tuple of tensors")
-    state = after_call(entries, taken, subject.module)
-    aliased = bool(entries) and _lie_in(outputs, [taken, _module_values(subject)])
+    state = after_call(entries, taken, reference.module)
+    aliased = bool(entries) and _lie_in(outputs, [taken, _module_values(reference)])
     return Called(cloned(outputs) if entries else outputs, entries, state, aliased)
 
 
@@ -85,9 +85,9 @@ def names_of(signature: tuple[str, ...], count: int) -> list[str]:
     return head + [f"{last}_{index}" for index in range(count - len(head))]
 
 
-def _written(subject: ReferenceProblem, inputs: list[Any], taken: list[Any]) -> list[StateEntry]:
+def _written(reference: ReferenceProblem, inputs: list[Any], taken: list[Any]) -> list[StateEntry]:
     """The input tensors that a call changed."""
-    named = zip(names_of(subject.signature, len(inputs)), inputs, strict=True)
+    named = zip(names_of(reference.signature, len(inputs)), inputs, strict=True)
     names = [
         name if isinstance(value, torch.Tensor) else f"{name}[{index}]"
         for name, value in named
@@ -101,10 +101,10 @@ def _written(subject: ReferenceProblem, inputs: list[Any], taken: list[Any]) -> 
     ]
 
 
-def _module_values(subject: ReferenceProblem) -> list[Any]:
-    return [] if subject.module is None else [value for _, value in read(subject.module).values()]
+def _module_values(reference: ReferenceProblem) -> list[Any]:
+    return [] if reference.module is None else [value for _, value in read(reference.module).values()]
 
 
-def _lie_in(outputs: list[Any], places: list[Any]) -> bool:
-    taken = {tensor.untyped_storage().data_ptr() for tensor in values.tensors_of(places)} - {0}
+def _lie_in(outputs: list[Any], owners: list[Any]) -> bool:
+    taken = {tensor.untyped_storage().data_ptr() for tensor in values.tensors_of(owners)} - {0}
     return any(tensor.untyped_storage().data_ptr() in taken for tensor in values.tensors_of(outputs))

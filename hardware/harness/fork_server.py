@@ -2,8 +2,8 @@
 
 It never enters an OpenMP region and never touches a tensor: libgomp hangs in the child of a process that did. Each job
 gets two processes: a *reaper* (first process of a PID namespace where permitted) and the child proper. The reaper kills
-the child, and whatever the child left behind, as soon as the leash is pulled or let go, that is, also when the
-supervisor was killed. All of them end with the fork server, and the fork server ends with the supervisor.
+the child, and whatever the child left behind, at the parent-death signal: the supervisor asks for it, closes its
+end of their socket, or was killed. All of them end with the fork server, and the fork server ends with the supervisor.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from . import linux, sandbox, wire
 from .messages import Hello, Ready, Spawn
-from .reaped_child import be_keeper
+from .reaped_child import run_reaper
 
 Main = Callable[[socket.socket, Spawn], None]
 
@@ -67,15 +67,14 @@ def _load() -> tuple[dict[str, Main], str]:
     # Replaces functions of torch when it is first imported, which must not look like a candidate's doing.
     import torch._dynamo
 
-    # What capturing a graph imports: every admission would, a quarter of a second each time.
+    # What capturing a graph imports: every problem validation would, a quarter of a second each time.
     import torch.export._trace
 
     from .. import capture  # noqa: F401
-    from . import baseline, candidate, contract_suite, reference
-    from . import problem_validation as admission
+    from . import baseline, candidate, contract_suite, problem_validation, reference
 
     roles: dict[str, Main] = {
-        "admission": admission.serve,
+        "admission": problem_validation.serve,
         "baseline": baseline.serve,
         "candidate": candidate.serve,
         "contract": contract_suite.serve,
@@ -93,7 +92,7 @@ def _keep(roles: dict[str, Main], request: Spawn, descriptors: list[int], layers
         wire.send(connection, Hello(isolation=("process", *layers)))
         roles[request.role](connection, request)
 
-    be_keeper(request, descriptors, layers, work)
+    run_reaper(request, descriptors, layers, work)
 
 
 if __name__ == "__main__":

@@ -14,12 +14,12 @@ from . import backward, values
 from .answering import Refused, attempt
 from .bounds import read_tolerance
 from .compare import Target
-from .meaning import Meaningless
+from .meaning import InvalidVariant
 from .oracle import in_float64
 from .reference_problem import ReferenceProblem
 from .state import in_precision
 from .targets import FEW_SHAKES, epsilon_of
-from .tensor_placement import brought
+from .tensor_placement import to_device
 
 Call = Callable[..., Any]
 
@@ -155,52 +155,52 @@ def parameters_of(model: Any) -> dict[str, torch.Tensor]:
 
 
 def gradient_case(
-    subject: ReferenceProblem, shape: str, seed: int
+    reference: ReferenceProblem, shape: str, seed: int
 ) -> tuple[list[Any], list[Target], list[str], list[str]]:
     """Inputs and cotangents, the right gradients, names of the parameters and what each gradient is.
 
     Raises:
-        Meaningless: the reference has no gradients there, or none that can be told from wrong ones.
+        InvalidVariant: the reference has no gradients there, or none that can be told from wrong ones.
     """
-    if subject.backward:
-        raise Meaningless("its gradients are outputs already")
-    drawn = subject.draw(shape, seed)
+    if reference.backward:
+        raise InvalidVariant("its gradients are outputs already")
+    drawn = reference.draw(shape, seed)
     if values.size_of(drawn) > MOST_BYTES:
-        raise Meaningless(f"its inputs take more than {MOST_BYTES >> 20} MiB")
+        raise InvalidVariant(f"its inputs take more than {MOST_BYTES >> 20} MiB")
     try:
-        return attempt(lambda: _case(subject, brought(drawn), seed))
+        return attempt(lambda: _case(reference, to_device(drawn), seed))
     except Refused as refused:
-        raise Meaningless(f"it cannot be differentiated: {refused}") from None
+        raise InvalidVariant(f"it cannot be differentiated: {refused}") from None
 
 
 def _case(
-    subject: ReferenceProblem, inputs: list[Any], seed: int
+    reference: ReferenceProblem, inputs: list[Any], seed: int
 ) -> tuple[list[Any], list[Target], list[str], list[str]]:
-    subject.restart()
-    forward = copy.deepcopy(subject.call) if isinstance(subject.call, torch.nn.Module) else subject.call
+    reference.restart()
+    forward = copy.deepcopy(reference.call) if isinstance(reference.call, torch.nn.Module) else reference.call
     wide = in_precision(forward, torch.float64) if isinstance(forward, torch.nn.Module) else forward
     outputs = forward(*values.mapped(inputs, torch.clone))
-    arguments = [*inputs, brought(list(backward.cotangents(outputs, seed)))]
+    arguments = [*inputs, to_device(list(backward.cotangents(outputs, seed)))]
     parameters = parameters_of(forward)
     native = followed(forward, parameters)(*arguments)
     exact, *moved = (
         in_float64(followed(wide, parameters_of(wide)), arguments, share, seed)
         for seed, share in enumerate((0.0, *[epsilon_of(native)] * FEW_SHAKES))
     )
-    tolerance = read_tolerance(subject.tolerance)
+    tolerance = read_tolerance(reference.tolerance)
     answers = zip(native, exact, zip(*moved, strict=True), strict=True)
     targets = [Target(answer, precise, tolerance, shaken) for answer, precise, shaken in answers]
     doubts = [doubt for target in targets if (doubt := target.doubt(may_be_nan=False))]
     if doubts:
         raise Refused(doubts[0])
-    return arguments, targets, list(parameters), list(labels(_names(subject, inputs), list(parameters)))
+    return arguments, targets, list(parameters), list(labels(_names(reference, inputs), list(parameters)))
 
 
-def _names(subject: ReferenceProblem, inputs: list[Any]) -> list[str]:
+def _names(reference: ReferenceProblem, inputs: list[Any]) -> list[str]:
     """A name for every floating tensor among the inputs."""
     names: list[str] = []
     for index, value in enumerate(inputs):
-        name = subject.signature[index] if index < len(subject.signature) else f"input {index}"
+        name = reference.signature[index] if index < len(reference.signature) else f"input {index}"
         count = sum(map(_is_floating, values.leaves(value)))
         names += [name] if isinstance(value, torch.Tensor) and count else [f"{name}[{i}]" for i in range(count)]
     return names

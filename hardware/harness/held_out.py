@@ -17,14 +17,14 @@ HELD_OUT_ALIKE = "held_out_alike"
 """Every size is another one, but a multiple of what all named ones are multiples of, also among each other."""
 HELD_OUT_FIRST = "held_out_first"
 """The same for the first size alone, which is often the batch."""
-HELD_OUT_KINDS = (HELD_OUT, HELD_OUT_ALIKE, HELD_OUT_FIRST)
+HELD_OUT_VARIANTS = (HELD_OUT, HELD_OUT_ALIKE, HELD_OUT_FIRST)
 LARGER = "held_out_larger"
 """One size is larger than at the timed shape, odd, and no multiple of a named one."""
 LARGER_ALIKE = "held_out_larger_alike"
 """One size is larger, but a multiple of what all named ones are multiples of."""
 LARGER_FIRST = "held_out_larger_first"
 """The same for the first size."""
-LARGER_KINDS = (LARGER, LARGER_ALIKE, LARGER_FIRST)
+LARGER_VARIANTS = (LARGER, LARGER_ALIKE, LARGER_FIRST)
 
 LEAST_FACTOR, MOST_FACTOR = 1.1, 3.0
 """Inputs of a larger shape are between so many times as large as at the timed one."""
@@ -47,7 +47,7 @@ Sizes = Mapping[str, int]
 
 
 def bases(sizes: Sizes, shapes: Sequence[str], *, large: bool = False) -> list[tuple[str, tuple[str, ...]]]:
-    """The named shapes that others are made from, each with the kinds that are tried in turn.
+    """The named shapes that others are made from, each with the variants that are tried in turn.
 
     The largest small one that is not timed, the timed one, and this once more for a larger one.
 
@@ -59,31 +59,33 @@ def bases(sizes: Sizes, shapes: Sequence[str], *, large: bool = False) -> list[t
     timed, *others = shapes
     small = [shape for shape in others if sizes[shape] <= SMALL_BYTES]
     untimed = sorted(small, key=lambda shape: -sizes[shape]) or sorted(others, key=lambda shape: sizes[shape])
-    larger = [] if large else [(timed, LARGER_KINDS)]
-    return [*((shape, HELD_OUT_KINDS) for shape in (*untimed[:1], timed)), *larger]
+    larger = [] if large else [(timed, LARGER_VARIANTS)]
+    return [*((shape, HELD_OUT_VARIANTS) for shape in (*untimed[:1], timed)), *larger]
 
 
-def made_up(named: Mapping[str, Sizes], base: str, kind: str, size: int, seed: int) -> dict[str, int] | None:
-    """Sizes that no named shape has; None where ``kind`` leaves none. What is 1 at ``base`` stays 1: it broadcasts.
+def made_up(named: Mapping[str, Sizes], base: str, variant: str, size: int, seed: int) -> dict[str, int] | None:
+    """Sizes that no named shape has; None where ``variant`` leaves none. What is 1 at ``base`` stays 1: it broadcasts.
 
     Args:
         named: The sizes of every shape.
         base: The shape whose sizes are changed.
-        kind: Of :data:`HELD_OUT_KINDS` or :data:`LARGER_KINDS`.
+        variant: Of :data:`HELD_OUT_VARIANTS` or :data:`LARGER_VARIANTS`.
         size: Bytes of the inputs at ``base``.
         seed: What they are drawn from.
     """
     if base not in named:
         return None
     groups = _groups(named, base)
-    if kind in LARGER_KINDS:
-        return _larger(named, base, kind, size, groups, random.Random(seed))
-    ratios = _ratios(named, base, groups) if kind == HELD_OUT_ALIKE else {}
-    common = {name: 1 if kind == HELD_OUT else math.gcd(_MOST_COMMON, *_named_values(named, name)) for name in groups}
-    if kind == HELD_OUT_ALIKE and not ratios and set(common.values()) <= {1}:
+    if variant in LARGER_VARIANTS:
+        return _larger(named, base, variant, size, groups, random.Random(seed))
+    ratios = _ratios(named, base, groups) if variant == HELD_OUT_ALIKE else {}
+    common = {
+        name: 1 if variant == HELD_OUT else math.gcd(_MOST_COMMON, *_named_values(named, name)) for name in groups
+    }
+    if variant == HELD_OUT_ALIKE and not ratios and set(common.values()) <= {1}:
         return None
     free = [name for name in groups if name not in ratios]
-    if kind == HELD_OUT_FIRST:
+    if variant == HELD_OUT_FIRST:
         free = free[:1] if len(groups) > 1 else []
     drawn = _drawn(free, named, base, common, size / MOST_BYTES, random.Random(seed))
     for name, of in ratios.items():
@@ -93,15 +95,15 @@ def made_up(named: Mapping[str, Sizes], base: str, kind: str, size: int, seed: i
 
 
 def _larger(
-    named: Mapping[str, Sizes], base: str, kind: str, size: int, groups: Mapping[str, list[str]], draw: random.Random
+    named: Mapping[str, Sizes], base: str, variant: str, size: int, groups: Mapping[str, list[str]], draw: random.Random
 ) -> dict[str, int] | None:
     """The sizes of ``base`` but for one, drawn among those that can grow by little enough."""
     most = min(MOST_FACTOR, 1 + MOST_GROWTH / max(size, 1))
-    ratios = _ratios(named, base, groups) if kind == LARGER_ALIKE else {}
+    ratios = _ratios(named, base, groups) if variant == LARGER_ALIKE else {}
     names = [name for name in groups if name not in ratios.values()]
     candidates: dict[str, int] = {}
-    for name in names[:1] if kind == LARGER_FIRST else names:
-        common = 1 if kind == LARGER else math.gcd(_MOST_COMMON, *_named_values(named, name))
+    for name in names[:1] if variant == LARGER_FIRST else names:
+        common = 1 if variant == LARGER else math.gcd(_MOST_COMMON, *_named_values(named, name))
         step = math.lcm(common, named[base][ratios[name]]) if name in ratios else common
         value = _grown(named[base][name], len(groups[name]), most, step, _named_values(named, name), draw)
         candidates |= {name: value} if value else {}

@@ -1,4 +1,4 @@
-"""Hides what this machine keeps of other candidates from a stranger: the seeds of their cases are in the log.
+"""Hides what this machine keeps of others from an untrusted candidate: the seeds of their cases are in the log.
 
 Who knows them knows the inputs ahead, and needs to compute nothing when it is called.
 """

@@ -1,4 +1,4 @@
-"""Does a candidate's process rest while others are timed? What it computes then slows them, and makes it look fast."""
+"""Is a candidate's process idle while others are timed? What it computes then slows them, and makes it look fast."""
 
 import asyncio
 import os
@@ -9,12 +9,12 @@ from .clocks import work_ns
 from .placement import threads_of
 
 LEAST_NS = 10_000_000
-"""A rest is judged from so much time on: in less, the ticks of the scheduler's account decide."""
+"""Idle time is judged from so much on: in less, the ticks of the scheduler's account decide."""
 MOST_SHARE = 0.25
-"""Processor time, as a share of the rest's: a pool that polls before it sleeps takes a few hundredths."""
+"""Processor time, as a share of the idle time: a pool that polls before it sleeps takes a few hundredths."""
 POLL_SECONDS = 1e-3
-QUIET_LOOKS = 2
-"""A process rests if so often in a row none of its threads runs or wants to."""
+QUIET_SAMPLES = 2
+"""A process is idle if so often in a row none of its threads runs or wants to."""
 RESTLESS_SECONDS = 0.5
 """Threads of a pool that look for work before they sleep, up to ten milliseconds by default, sleep long before."""
 
@@ -30,7 +30,7 @@ def runs(pid: int) -> bool:
 def waits_until_idle(pid: int, most: float = RESTLESS_SECONDS) -> Iterator[float]:
     """Seconds to sleep, again and again, until the threads of the process sleep; ``most`` seconds in all."""
     until, quiet = time.monotonic() + most, 0
-    while quiet < QUIET_LOOKS and time.monotonic() < until:
+    while quiet < QUIET_SAMPLES and time.monotonic() < until:
         yield POLL_SECONDS
         quiet = 0 if runs(pid) else quiet + 1
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from .batch_messages import Draw, Drawn
 from .case import Case, Planned
-from .input_sets import HARDER_OF, LEAST_SETS, InputSets, fits, judged_sets, place, sets_for, warm_sets
+from .input_sets import HARDER_OF, LEAST_SETS, InputSets, fits, judged_sets, sets_for, warm_sets, write_inputs
 from .sizes import bytes_of
 
 if TYPE_CHECKING:
@@ -72,11 +72,11 @@ class InputSetPool:
     async def _judged(self, main: Case, drawn: Drawn, file: int, judged: int) -> dict[int, int]:
         """Numbers of the cases that know the right answers, by set: of ``judged`` sets, and of harder inputs."""
         count = len(drawn.seeds)
-        places = random.SystemRandom().sample(range(warm_sets(count), count), count - warm_sets(count))
-        cases = {number: self._cases.plan(Planned(main.shape, drawn.seeds[number])) for number in places[:judged]}
+        numbers = random.SystemRandom().sample(range(warm_sets(count), count), count - warm_sets(count))
+        cases = {number: self._cases.plan(Planned(main.shape, drawn.seeds[number])) for number in numbers[:judged]}
         # What takes another path while it is timed meets harder inputs there, too.
         harder = [case for case in await self._cases.derived_cases() if fits(case, main.shape, drawn.inputs)]
-        for number, case in zip(places[judged : judged + count // HARDER_OF], harder, strict=False):
-            place(case, drawn.inputs, file, number * drawn.stride)
+        for number, case in zip(numbers[judged : judged + count // HARDER_OF], harder, strict=False):
+            write_inputs(case, drawn.inputs, file, number * drawn.stride)
             cases[number] = case.number
         return cases

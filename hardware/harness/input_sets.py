@@ -84,7 +84,7 @@ def fits(case: Case, shape: str, inputs: Values) -> bool:
     return same and STRIDED not in parts(case.kind)
 
 
-def place(case: Case, inputs: Values, file: int, position: int) -> None:
+def write_inputs(case: Case, inputs: Values, file: int, position: int) -> None:
     """Write the inputs of ``case`` into a pool's ``file`` as the set at ``position``."""
     for source, target in zip(specs_of(case.inputs.items), specs_of(inputs.items), strict=True):
         os.pwrite(file, os.pread(case.file, source.size, source.position), position + target.position)
@@ -92,8 +92,8 @@ def place(case: Case, inputs: Values, file: int, position: int) -> None:
 
 def _form(inputs: Values) -> list[Any]:
     """Everything but where tensors lie in their file."""
-    placed = msgspec.to_builtins(inputs.items)
-    return [_without_position(item) for item in placed]
+    items = msgspec.to_builtins(inputs.items)
+    return [_without_position(item) for item in items]
 
 
 def _without_position(item: Any) -> Any:

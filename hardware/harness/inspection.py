@@ -34,7 +34,7 @@ async def inspect(
     *,
     seconds: float,
 ) -> DeviceProfile | None:
-    """Look into a candidate at the timed shape, on the inputs that it was timed on. None if nothing is permitted here.
+    """Profile a candidate at the timed shape, on the inputs that it was timed on. None if nothing is permitted here.
 
     Raises:
         HarnessError: the reference cannot draw the inputs any more.
@@ -52,4 +52,4 @@ async def inspect(
         seconds=min(seconds, LONGEST_SECONDS),
     )
     files = [case.file for case in timed] + ([] if cases.setup_file is None else [cases.setup_file])
-    return await profilers.look(request, files, lease)
+    return await profilers.profile(request, files, lease)

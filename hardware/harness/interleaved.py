@@ -105,7 +105,7 @@ class Implementation:
         """Find out how many calls make a batch.
 
         By the fastest of several tries: one that a disturbance stretched would make batches of single calls, and those
-        are then all disturbed. Our own clock ends it early, should the other one lie.
+        are then all disturbed. Our own clock ends it early, should the other one be wrong.
         """
         if self.is_calibrated:
             return

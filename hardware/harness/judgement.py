@@ -13,7 +13,7 @@ _MEMORY = re.compile(r"bad_alloc|annot allocate memory|can't allocate memory|Mem
 MOST_CHARACTERS = 16_000
 """Of what a verdict quotes."""
 
-_KINDS = {"load": Verdict.load_error, "state": Verdict.wrong_state, "memory": Verdict.out_of_memory}
+_VERDICTS = {"load": Verdict.load_error, "state": Verdict.wrong_state, "memory": Verdict.out_of_memory}
 
 
 class Judged(Exception):
@@ -46,7 +46,7 @@ def judged(
 
 def failed(failure: Failure, shape: str, seed: int | None, printed: str) -> Judged:
     """It raised, does not load, or wants too much memory."""
-    verdict = _KINDS.get(failure.kind, Verdict.runtime_error)
+    verdict = _VERDICTS.get(failure.kind, Verdict.runtime_error)
     return judged(verdict, failure.message, shape=shape, seed=seed, log=failure.log or printed)
 
 

@@ -1,4 +1,4 @@
-"""A view of files for a stranger that needs no privilege: what it must read, one folder to write, nothing else.
+"""A view of files for an untrusted candidate, without privileges: what it must read, one folder to write, nothing else.
 
 Landlock (Linux 5.13, Documentation/userspace-api/landlock.rst) refuses all files but those named, also where mount
 namespaces are not permitted: the user's home folder with its keys, ``/tmp``, other checkouts. Looking a path up stays

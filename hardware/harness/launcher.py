@@ -142,7 +142,7 @@ class Launcher:
         reason = ""
         for _ in range(3):
             async with self._guard:
-                control = await self._zygote()
+                control = await self._running_fork_server()
                 request, ends, peers = self._prepare(role, memory_bytes or self.memory, programs)
                 try:
                     await control.send(request, [end.fileno() for end in peers])
@@ -183,7 +183,7 @@ class Launcher:
         pairs = [socket.socketpair() for _ in range(3)]
         return request, tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
 
-    async def _zygote(self) -> Channel:
+    async def _running_fork_server(self) -> Channel:
         if self._control is not None and self._process is not None and self._process.returncode is None:
             return self._control
         await self._end()

@@ -6,7 +6,7 @@ import torch
 
 from . import values
 from .compare import rms_of_finite
-from .tensor_placement import here
+from .tensor_placement import current_device
 
 ORDER_SLACK = 256
 """Units in the last place that two runs of one reference may differ by."""
@@ -31,7 +31,7 @@ def repeats(first: Any, second: Any) -> bool:
     if not first.dtype.is_floating_point or first.numel() == 0:
         return _is_same(first, second)
     slack = ORDER_SLACK * torch.finfo(first.dtype).eps
-    size = here().chunk
+    size = current_device().chunk
     scale, _ = rms_of_finite(first.reshape(-1), size)
     pairs = zip(first.reshape(-1).split(size), second.reshape(-1).split(size), strict=True)
     return all(torch.allclose(a.double(), b.double(), rtol=slack, atol=slack * scale, equal_nan=True) for a, b in pairs)

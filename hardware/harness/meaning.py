@@ -1,9 +1,9 @@
-"""Draws inputs of one kind, or of another shape, and finds out whether the reference still means something on them.
+"""Draws inputs of one variant, or of another shape, and finds out whether the reference still means something on them.
 
 The rule: the reference runs; in float64 it gives the same whole numbers, is finite in the same places and, where no
 input is special, gives no NaN; its own error, and how far its answer moves when every input moves by an epsilon, stay
-moderate (:func:`.bounds.is_moderate`). So a problem whose inputs must lie in some range takes no harm from a kind that
-leaves it, provided its reference shows that: by raising, by NaN, by losing its digits.
+moderate (:func:`.bounds.is_moderate`). So a problem whose inputs must lie in some range takes no harm from a variant
+that leaves it, provided its reference shows that: by raising, by NaN, by losing its digits.
 
 At a shape that the problem does not name (:mod:`.held_out`) inputs and answers must also be of the types and dimensions
 that they have at the named one, and nothing may be doubtful that is not so there.
@@ -21,13 +21,13 @@ from .answering import Refused
 from .compare import Target
 from .derived import derive
 from .effects import called
-from .held_out import LARGER_KINDS, MOST_GROWTH, in_words
+from .held_out import LARGER_VARIANTS, MOST_GROWTH, in_words
 from .input_variants import NO_ROOM, SMALL_BYTES, STRIDED, allows_nonfinite, instead_of, left_out, planned
 from .messages import HOST, Open
 from .reference_problem import ReferenceProblem
 from .sizes import REDRAWN_BYTES
 from .targets import targets_of
-from .tensor_placement import brought, here
+from .tensor_placement import current_device, to_device
 from .wrong_answers import both, passing
 
 SLOW_SECONDS = 10.0
@@ -36,14 +36,14 @@ TOO_SLOW = f"the reference and its oracle take more than {SLOW_SECONDS:g} s ther
 
 
 DRAWS = 4
-"""How often inputs of a kind are drawn before the reference counts as saying nothing on them."""
+"""How often inputs of a variant are drawn before it counts as invalid."""
 
 
-class Meaningless(Exception):
-    """The reference says nothing on inputs of this kind; the message says why."""
+class InvalidVariant(Exception):
+    """The reference says nothing on inputs of this variant; the message says why."""
 
 
-class Unlucky(Meaningless):
+class InvalidDraw(InvalidVariant):
     """The reference says nothing on this draw; on another one it may."""
 
 
@@ -53,51 +53,51 @@ def is_slow(seconds: float) -> bool:
 
 
 def changed(
-    subject: ReferenceProblem, problem: Open, draw: Callable[[int], list[Any]], kind: str, seed: int
+    reference: ReferenceProblem, problem: Open, draw: Callable[[int], list[Any]], variant: str, seed: int
 ) -> tuple[list[Any], list[Target]]:
-    """A draw from ``seed`` changed as ``kind`` says, and what is right for it; another draw where it has no meaning.
+    """A draw from ``seed`` changed as ``variant`` says, and what is right for it; another draw where it is invalid.
 
     Args:
-        subject: The reference.
+        reference: The problem as a child sees it.
         problem: It as it was opened.
-        draw: The problem's own inputs for a seed (here, not in main memory).
-        kind: What is made of them.
+        draw: The problem's own inputs for a seed, on this process's device.
+        variant: What is made of them.
         seed: Of the first draw; those behind it follow from it.
 
     Raises:
-        Meaningless: candidates cannot be checked on that, or on none of :data:`DRAWS` draws.
+        InvalidVariant: candidates cannot be checked on that, or on none of :data:`DRAWS` draws.
     """
     base = draw(seed)
     for attempt in range(1, DRAWS):
         try:
-            return _changed(subject, problem, base, kind, seed + attempt - 1)
-        except Unlucky:
+            return _changed(reference, problem, base, variant, seed + attempt - 1)
+        except InvalidDraw:
             if values.size_of(base) > REDRAWN_BYTES:
                 raise
             base = draw(seed + attempt)
-    return _changed(subject, problem, base, kind, seed + DRAWS - 1)
+    return _changed(reference, problem, base, variant, seed + DRAWS - 1)
 
 
 def _changed(
-    subject: ReferenceProblem, problem: Open, base: list[Any], kind: str, seed: int
+    reference: ReferenceProblem, problem: Open, base: list[Any], variant: str, seed: int
 ) -> tuple[list[Any], list[Target]]:
-    inputs = derive(base, kind, seed)
+    inputs = derive(base, variant, seed)
     if inputs is None:
-        raise Meaningless("it has no floating numbers that may be others")
-    plain = kind == STRIDED
+        raise InvalidVariant("it has no floating numbers that may be others")
+    plain = variant == STRIDED
     try:
-        targets = targets_of(subject, problem, inputs, shake=not plain)
+        targets = targets_of(reference, problem, inputs, shake=not plain)
     except Refused as refused:
-        raise Meaningless(f"the reference fails on them ({refused})") from None
+        raise InvalidVariant(f"the reference fails on them ({refused})") from None
     doubt = ""
     for target in () if plain else targets:
-        doubtful = target.doubt(may_be_nan=allows_nonfinite(kind))
+        doubtful = target.doubt(may_be_nan=allows_nonfinite(variant))
         if target.is_answer:
             doubt = doubt or doubtful
         # What a module keeps may mean nothing where its answer does, as an average of infinities: that alone is judged.
         target.is_judged = target.is_answer or (not doubtful and target.is_finite)
     if doubt:
-        raise Unlucky(doubt)
+        raise InvalidDraw(doubt)
     return inputs, targets
 
 
@@ -125,10 +125,10 @@ def usual(inputs: list[Any], targets: list[Target]) -> Usual:
 
 
 def elsewhere(
-    subject: ReferenceProblem,
+    reference: ReferenceProblem,
     problem: Open,
     shape: str,
-    kind: str,
+    variant: str,
     sizes: Mapping[str, int],
     seed: int,
     like: Usual,
@@ -136,32 +136,32 @@ def elsewhere(
 ) -> tuple[list[Any], list[Target]]:
     """Inputs of the problem's own at made-up ``sizes``, and what is right for them.
 
-    At ``shape``, which they were made from as ``kind`` says, inputs and answers are ``like`` that, and such a case
+    At ``shape``, which they were made from as ``variant`` says, inputs and answers are ``like`` that, and such a case
     ``took`` seconds.
 
     Raises:
-        Meaningless: candidates cannot be checked there.
+        InvalidVariant: candidates cannot be checked there.
     """
     sizes_text = in_words(sizes)
     try:
-        drawn = subject.draw(shape, seed, sizes)
-        least, most = (like.size + 1, like.size + MOST_GROWTH) if kind in LARGER_KINDS else (0, SMALL_BYTES)
+        drawn = reference.draw(shape, seed, sizes)
+        least, most = (like.size + 1, like.size + MOST_GROWTH) if variant in LARGER_VARIANTS else (0, SMALL_BYTES)
         if not least <= values.size_of(drawn) <= most:
-            raise Meaningless(f"at {sizes_text} its inputs are {values.size_of(drawn) / 1e6:.1f} MB")
+            raise InvalidVariant(f"at {sizes_text} its inputs are {values.size_of(drawn) / 1e6:.1f} MB")
         if is_slow(took * values.size_of(drawn) / max(like.size, 1)):
-            raise Meaningless(TOO_SLOW)
-        if here().device.type != HOST:
+            raise InvalidVariant(TOO_SLOW)
+        if current_device().device.type != HOST:
             # An index out of range raises in main memory. On a device it ends whatever else runs in this process.
-            called(subject, problem, drawn)
-        inputs = brought(drawn)
-        targets = targets_of(subject, problem, inputs)
+            called(reference, problem, drawn)
+        inputs = to_device(drawn)
+        targets = targets_of(reference, problem, inputs)
     except Refused as refused:
-        raise Meaningless(f"the problem refuses {sizes_text} ({refused})") from None
+        raise InvalidVariant(f"the problem refuses {sizes_text} ({refused})") from None
     actual = usual(inputs, targets)
     if (actual.inputs, actual.outputs) != (like.inputs, like.outputs):
-        raise Meaningless(f"at {sizes_text} inputs or answers are of other types or dimensions")
+        raise InvalidVariant(f"at {sizes_text} inputs or answers are of other types or dimensions")
     if actual.doubt and not like.doubt:
-        raise Meaningless(f"at {sizes_text} {actual.doubt}")
+        raise InvalidVariant(f"at {sizes_text} {actual.doubt}")
     return inputs, targets
 
 
@@ -171,10 +171,10 @@ def _form(leaf: Any) -> tuple[str, str, int]:
 
 
 @dataclass
-class Battery:
+class InputVariants:
     """All inputs beside the problem's own that candidates would be checked on, examined one after the other."""
 
-    subject: ReferenceProblem
+    reference: ReferenceProblem
     problem: Open
     seed: int
     sizes: Mapping[str, int]
@@ -189,29 +189,32 @@ class Battery:
     """The inputs of the only shape, where there is but one."""
 
     def examined(self) -> tuple[InputKind, ...]:
-        """Every kind, with the reason where it is left out; afterwards ``passing`` are those that pass on all."""
+        """Every variant, with the reason where it is left out; afterwards ``passing`` are those that pass on all."""
         input_kinds: list[InputKind] = []
-        waiting = planned(self.sizes, self.subject.shapes, self.call, decided=not self.passing)
+        waiting = planned(self.sizes, self.reference.shapes, self.call, decided=not self.passing)
         while waiting:
-            shape, kind = waiting.pop(0)
-            refused = self._refused(shape, kind)
-            input_kinds.append(InputKind(name=kind, shape=shape, refused=refused))
-            waiting += [(shape, substitute) for substitute in instead_of(kind)] if refused else []
-        timed = self.subject.shapes[0]
-        return (*input_kinds, *(InputKind(name=kind, shape=timed, refused=NO_ROOM) for kind in left_out(self.call)))
+            shape, variant = waiting.pop(0)
+            refused = self._refused(shape, variant)
+            input_kinds.append(InputKind(name=variant, shape=shape, refused=refused))
+            waiting += [(shape, substitute) for substitute in instead_of(variant)] if refused else []
+        timed = self.reference.shapes[0]
+        return (
+            *input_kinds,
+            *(InputKind(name=variant, shape=timed, refused=NO_ROOM) for variant in left_out(self.call)),
+        )
 
-    def _refused(self, shape: str, kind: str) -> str:
+    def _refused(self, shape: str, variant: str) -> str:
         if is_slow(self.took[shape]):
             return TOO_SLOW
 
         def draw(seed: int) -> list[Any]:
-            return self.lone if self.lone is not None else brought(self.subject.draw(shape, seed))
+            return self.lone if self.lone is not None else to_device(self.reference.draw(shape, seed))
 
         try:
-            inputs, targets = changed(self.subject, self.problem, draw, kind, self.seed)
-        except Meaningless as why:
+            inputs, targets = changed(self.reference, self.problem, draw, variant, self.seed)
+        except InvalidVariant as why:
             return str(why)
-        if self.passing and not allows_nonfinite(kind) and all(target.is_finite for target in targets):
+        if self.passing and not allows_nonfinite(variant) and all(target.is_finite for target in targets):
             # Where numbers are not finite, a copy of them says nothing about the others.
             self.passing = both(self.passing, passing(inputs, targets))
         return ""

@@ -320,13 +320,13 @@ UNMEASURABLE = 1e300
 # Problem validation --------------------------------------------------------------------------------------------------
 
 
-class Admit(Schema, frozen=True, kw_only=True, tag="admit"):
+class ValidateProblem(Schema, frozen=True, kw_only=True, tag="admit"):
     """Find out everything about a problem."""
 
     problem: Open
 
 
-class Admitted(Schema, frozen=True, kw_only=True, tag="admitted"):
+class ProblemValidated(Schema, frozen=True, kw_only=True, tag="admitted"):
     """The problem can be searched."""
 
     facts: ProblemFacts
@@ -334,8 +334,17 @@ class Admitted(Schema, frozen=True, kw_only=True, tag="admitted"):
 
 _Timing = Upload | Time | Lay | Warm | Batch | Record | TakeCall
 CandidateCommand = Load | Run | Differentiate | Dump | Release | CheckState | _Timing
-Command = CandidateCommand | Open | MakeCase | Draw | Compare | Explain | Build | Admit | CheckContract
+Command = CandidateCommand | Open | MakeCase | Draw | Compare | Explain | Build | ValidateProblem | CheckContract
 CandidateAnswer = Done | Ran | Dumped | StateChecked | Timed | Made | Recorded
 Answer = (
-    CandidateAnswer | Failure | Opened | CaseMade | Drawn | Compared | Explained | Built | Admitted | ContractChecked
+    CandidateAnswer
+    | Failure
+    | Opened
+    | CaseMade
+    | Drawn
+    | Compared
+    | Explained
+    | Built
+    | ProblemValidated
+    | ContractChecked
 )

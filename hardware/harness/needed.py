@@ -13,27 +13,27 @@ MOST_BYTES = 512 << 20
 """Of inputs. Beyond that, derivatives may not fit in memory beside everything else."""
 
 
-def needed_bytes(subject: ReferenceProblem, inputs: list[Any]) -> int:
+def needed_bytes(reference: ReferenceProblem, inputs: list[Any]) -> int:
     """Bytes of the numbers in ``inputs`` by which the derivative of some answer is not zero.
 
     Never too many: integers count as nothing, and so does a reference that has no derivatives.
     """
     if values.size_of(inputs) > MOST_BYTES:
         return 0
-    subject.restart()
+    reference.restart()
     try:
-        return attempt(lambda: _count(subject, copies(inputs)))
+        return attempt(lambda: _count(reference, copies(inputs)))
     except Refused:
         return 0
 
 
-def _count(subject: ReferenceProblem, inputs: list[Any]) -> int:
+def _count(reference: ReferenceProblem, inputs: list[Any]) -> int:
     sources = [tensor for tensor in values.tensors_of(inputs) if tensor.is_floating_point()]
     with torch.enable_grad():
         for tensor in sources:
             tensor.requires_grad_()
         total = torch.zeros((), dtype=torch.float64)
-        for output in values.tensors_of([subject.call(*inputs)]):
+        for output in values.tensors_of([reference.call(*inputs)]):
             if output.requires_grad and output.is_floating_point():
                 generator = torch.Generator(output.device).manual_seed(0)
                 weight = torch.randn(output.shape, generator=generator, dtype=torch.float32, device=output.device)

@@ -16,14 +16,14 @@ from .effects import called
 from .likeness import same
 from .messages import HOST, Open
 from .reference_problem import ReferenceProblem
-from .tensor_placement import here
+from .tensor_placement import current_device
 
 _without: "weakref.WeakKeyDictionary[ReferenceProblem, bool]" = weakref.WeakKeyDictionary()
 """Whether a reference's first answer was another one without oneDNN; only then is it asked for again."""
 
 
 def by_other_kernels(
-    subject: ReferenceProblem,
+    reference: ReferenceProblem,
     problem: Open,
     inputs: list[Any],
     earlier: Sequence[list[Any]],
@@ -31,15 +31,15 @@ def by_other_kernels(
 ) -> list[Any]:
     """Outputs and state without oneDNN, in their own precision; empty where that changes nothing of ``usual``."""
     single = any(isinstance(leaf, torch.Tensor) and leaf.dtype is torch.float32 for leaf in usual)
-    if here().device.type != HOST or not single or not _without.get(subject, True):
+    if current_device().device.type != HOST or not single or not _without.get(reference, True):
         return []
     try:
         with _onednn_off():
-            answer = called(subject, problem, inputs, earlier).answer
+            answer = called(reference, problem, inputs, earlier).answer
     except Refused:
         return []
     differs = len(answer) == len(usual) and not all(map(same, answer, usual))
-    _without.setdefault(subject, differs)
+    _without.setdefault(reference, differs)
     return answer if differs else []
 
 

@@ -10,7 +10,7 @@ import torch
 
 from . import values
 from .messages import Output
-from .tensor_placement import Place
+from .tensor_placement import TensorDevice
 
 PROBES = 64
 """Elements of an output that are read at once when it is handed over, from the end to the beginning."""
@@ -24,11 +24,11 @@ _numel = torch._C.TensorBase.numel
 _untyped_storage = torch.Tensor.untyped_storage
 
 
-def describe(output: Any, there: Place) -> Output:
+def describe(output: Any, tensor_device: TensorDevice) -> Output:
     """What it is, and where it lies."""
     kind = type(output)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    if kind is torch.Tensor and (output.device != there.device or output.layout != torch.strided):
+    if kind is torch.Tensor and (output.device != tensor_device.device or output.layout != torch.strided):
         return Output(kind="other", type_name=f"{name} on {output.device} with layout {output.layout}")
     if kind is torch.Tensor:
         storage = _untyped_storage(output)
@@ -45,16 +45,16 @@ def describe(output: Any, there: Place) -> Output:
     return Output(kind="none" if output is None else "other", type_name=name)
 
 
-def probe(output: Any, there: Place) -> Probe:
+def probe(output: Any, tensor_device: TensorDevice) -> Probe:
     """Bytes of elements spread over the output, the last first."""
-    if type(output) is not torch.Tensor or output.device != there.device or output.layout != torch.strided:
+    if type(output) is not torch.Tensor or output.device != tensor_device.device or output.layout != torch.strided:
         return ()
     if _numel(output) == 0:
         return ()
     count = min(PROBES, _numel(output))
     flat = [index * (_numel(output) - 1) // max(count - 1, 1) for index in range(count - 1, -1, -1)]
     shape, stride = output.shape, output.stride()
-    return there.read(output, [_offset(index, shape, stride) for index in flat])
+    return tensor_device.read(output, [_offset(index, shape, stride) for index in flat])
 
 
 def _offset(flat: int, shape: Sequence[int], stride: Sequence[int]) -> int:

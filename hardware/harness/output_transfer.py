@@ -14,7 +14,7 @@ import torch
 from . import tensor_placement, values
 from .device_memory import Block
 from .messages import HOST
-from .tensor_placement import Place
+from .tensor_placement import TensorDevice
 
 LARGE_BYTES = 16 << 20
 """Of all outputs of a call, from which on a block of the device's memory is worth its set-up of half a millisecond."""
@@ -28,24 +28,24 @@ _synchronize = torch.cuda.synchronize
 _uint8 = torch.uint8
 
 
-def hand_over(outputs: Sequence[object], there: Place) -> int:
-    """Copies of the tensors among ``outputs``, all of them ``there``; a descriptor that the caller closes."""
+def hand_over(outputs: Sequence[object], tensor_device: TensorDevice) -> int:
+    """Copies of the tensors among ``outputs``, all on ``tensor_device``; a descriptor that the caller closes."""
     tensors = [output for output in outputs if type(output) is torch.Tensor]
     size = sum(_numel(tensor) * _element_size(tensor) for tensor in tensors)
-    if there.device.type != HOST and size >= LARGE_BYTES:
+    if tensor_device.device.type != HOST and size >= LARGE_BYTES:
         # Without room, or with a driver that cannot do it, main memory will do.
         with contextlib.suppress(OSError):
-            return _in_a_block(tensors, size, there)
+            return _in_a_block(tensors, size, tensor_device)
     file, position = os.memfd_create("outputs", os.MFD_CLOEXEC), 0
     for tensor in tensors:
-        for address, count in there.elements(tensor):
+        for address, count in tensor_device.elements(tensor):
             values.write_bytes(file, address, count, position)
             position += count
     return file
 
 
-def _in_a_block(tensors: Sequence[torch.Tensor], size: int, there: Place) -> int:
-    block, position = _with_room(size, there), 0
+def _in_a_block(tensors: Sequence[torch.Tensor], size: int, tensor_device: TensorDevice) -> int:
+    block, position = _with_room(size, tensor_device), 0
     try:
         target = _tensor.__get__(block)
         for tensor in tensors:
@@ -58,18 +58,18 @@ def _in_a_block(tensors: Sequence[torch.Tensor], size: int, there: Place) -> int
                 else:
                     _copy(part, _view(_reshape(_contiguous(tensor), -1), _uint8))
             position += count
-        _synchronize(there.device)
+        _synchronize(tensor_device.device)
         return _file(block)
     finally:
         _close(block)
 
 
-def _with_room(size: int, there: Place) -> Block:
+def _with_room(size: int, tensor_device: TensorDevice) -> Block:
     try:
-        return _allocate(size, there.device.index or 0)
+        return _allocate(size, tensor_device.device.index or 0)
     except OSError:
-        there.tidy()
-        return _allocate(size, there.device.index or 0)
+        tensor_device.tidy()
+        return _allocate(size, tensor_device.device.index or 0)
 
 
 class Written:
@@ -79,7 +79,7 @@ class Written:
         """``size`` is what all outputs take; ``file`` stays the caller's."""
         self._file = file if stat.S_ISREG(os.fstat(file).st_mode) else -1
         self._block: Block | None = None
-        device = tensor_placement.here().device
+        device = tensor_placement.current_device().device
         if self._file < 0 and device.type != HOST:
             # A candidate's process may send anything.
             with contextlib.suppress(OSError):
@@ -94,9 +94,9 @@ class Written:
     def part(self, position: int, size: int) -> torch.Tensor:
         """Bytes, where this process keeps its tensors. Valid until the next call."""
         if self._file >= 0:
-            return tensor_placement.here().from_file(self._file, position, size)
+            return tensor_placement.current_device().from_file(self._file, position, size)
         if self._block is None:
-            return torch.full((size,), _UNREADABLE, dtype=torch.uint8, device=tensor_placement.here().device)
+            return torch.full((size,), _UNREADABLE, dtype=torch.uint8, device=tensor_placement.current_device().device)
         # A copy: no alignment is promised, and the owner could still change what lies there.
         return self._block.tensor[position : position + size].clone()
 

@@ -1,4 +1,4 @@
-"""Inputs that are whole only while a call on them is timed.
+"""Inputs that are intact only while a call on them is timed.
 
 What is launched on a stream of its own, without waiting for the current one, may run before the timed call begins,
 beside the flush, and after it has ended. There it meets other numbers than those that it is called with.
@@ -24,7 +24,7 @@ _index_select, _scatter, _set = torch.Tensor.index_select, torch.Tensor.scatter_
 _empty, _zeros_like, _untyped_storage = torch.empty, torch.zeros_like, torch.Tensor.untyped_storage
 _numel, _element_size, _storage_offset = torch.Tensor.numel, torch.Tensor.element_size, torch.Tensor.storage_offset
 _is_contiguous = torch.Tensor.is_contiguous
-_WHOLE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.int64}
+_WORD_TYPES = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.int64}
 """Every type has these operations as bits, and not every one by itself; of the largest ones half of the bits do."""
 
 
@@ -47,7 +47,7 @@ class Poisoning:
     __slots__ = ("_flat", "_right", "_spots", "_wrong")
 
     def __init__(self, inputs: list[Any], chance: torch.Generator) -> None:
-        """Nothing is replaced yet; ``inputs`` must be whole."""
+        """Nothing is replaced yet; ``inputs`` must be intact."""
         tensors = [tensor for tensor in values.tensors_of(inputs) if _numel(tensor) > 1]
         self._flat: torch.Tensor | None = None
         if not tensors:
@@ -58,11 +58,11 @@ class Poisoning:
         elements = _numel(chosen)
         count = max(1, min(SPOTS, elements // ONE_OF))
         drawn = (_randint(elements, (count,), generator=chance, device=flat.device) for _ in range(2))
-        self._spots, others = (_places(indices, chosen) for indices in drawn)
+        self._spots, others = (_offsets(indices, chosen) for indices in drawn)
         self._right, self._wrong = (_index_select(flat, 0, spots) for spots in (self._spots, others))
 
-    def look_again(self) -> None:
-        """The inputs hold other contents by now, all of them."""
+    def refresh(self) -> None:
+        """Take the contents anew: the inputs hold others by now, all of them."""
         if self._flat is not None:
             _copy(self._right, _index_select(self._flat, 0, self._spots))
 
@@ -83,22 +83,22 @@ def _flat(tensor: torch.Tensor) -> torch.Tensor:
     Not a view: a view would count its changes with the tensor, and a candidate could tell by that.
     """
     size = _element_size(tensor)
-    word = _WHOLE[size]
+    word = _WORD_TYPES[size]
     storage = _untyped_storage(tensor)
     begin = _storage_offset(tensor) * size // word.itemsize
     return _set(_empty(0, dtype=word, device=tensor.device), storage)[begin:]
 
 
-def _places(drawn: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+def _offsets(drawn: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
     """Where in :func:`_flat` the elements with the numbers ``drawn`` lie."""
-    words = _element_size(tensor) // _WHOLE[_element_size(tensor)].itemsize
+    words = _element_size(tensor) // _WORD_TYPES[_element_size(tensor)].itemsize
     if _is_contiguous(tensor):
         return drawn * words
-    places = _zeros_like(drawn)
+    offsets = _zeros_like(drawn)
     for extent, step in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
-        places += drawn % extent * (step * words)
+        offsets += drawn % extent * (step * words)
         drawn = drawn // extent
-    return places
+    return offsets
 
 
 def _drawn(below: int) -> int:

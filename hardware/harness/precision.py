@@ -59,11 +59,11 @@ def step_for(elements: int) -> int:
     return -(-elements // MOST_ELEMENTS) or 1
 
 
-def suspected(subject: ReferenceProblem, inputs: list[Any], index: int, answer: Answer) -> str:
+def suspected(reference: ReferenceProblem, inputs: list[Any], index: int, answer: Answer) -> str:
     """The sentence that says in which lower precision output ``index`` was computed; empty if it does not look so.
 
     Args:
-        subject: The reference.
+        reference: The problem as a child sees it.
         inputs: What the candidate was called with.
         index: Which output.
         answer: What it returned, and what is right.
@@ -75,9 +75,9 @@ def suspected(subject: ReferenceProblem, inputs: list[Any], index: int, answer: 
     off, size = _rms((got - oracle)[finite]), _rms(oracle[finite])
     if not LEAST * torch.finfo(getattr(torch, dtype)).eps * size < off < MOST * size:
         return ""
-    sources = [_of_rounded(subject, inputs, index, answer)]
+    sources = [_of_rounded(reference, inputs, index, answer)]
     if answer.step == 1:
-        sources.append(_throughout(subject, inputs, index, answer))
+        sources.append(_throughout(reference, inputs, index, answer))
     for answers in sources:
         distances = [(_rms((got - lower)[finite]) / off, how) for how, lower in answers if lower.shape == got.shape]
         closest, how = min((pair for pair in distances if pair[0] < CLOSER), default=(1.0, ""))
@@ -90,27 +90,27 @@ def suspected(subject: ReferenceProblem, inputs: list[Any], index: int, answer: 
 
 
 def _of_rounded(
-    subject: ReferenceProblem, inputs: list[Any], index: int, answer: Answer
+    reference: ReferenceProblem, inputs: list[Any], index: int, answer: Answer
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """What the reference says when its inputs hold less, flat in float64, and in words."""
     for name in _LOWER[answer.dtype]:
         for rounding in _roundings(name) if name != answer.dtype else ():
 
             def call(rounding: Rounding = rounding) -> Any:
-                return subject.rounded(copies(inputs), rounding)
+                return reference.rounded(copies(inputs), rounding)
 
             yield from _answer(f"for inputs rounded to {_NAMES.get(name, name)}", call, index, answer.step)
 
 
 def _throughout(
-    subject: ReferenceProblem, inputs: list[Any], index: int, answer: Answer
+    reference: ReferenceProblem, inputs: list[Any], index: int, answer: Answer
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """What the reference says when everything in it holds less."""
     for name in _LOWER[answer.dtype]:
         if name != "tf32" and not name.startswith("float8"):
 
             def call(name: str = name) -> Any:
-                return subject.lowered(copies(inputs), getattr(torch, name))
+                return reference.lowered(copies(inputs), getattr(torch, name))
 
             yield from _answer(f"in {name} throughout", call, index, answer.step)
 

@@ -1,4 +1,4 @@
-"""The admission's process: finds out whether a problem can be searched, and all that the search must know of it."""
+"""The validation process: finds out whether a problem can be searched, and all that the search must know of it."""
 
 import math
 import socket
@@ -28,49 +28,49 @@ from .bounds import read_tolerance
 from .compare import Target, relative_bound
 from .effects import CALLS, Called, called, facts_of, names_of
 from .likeness import repeats, same
-from .meaning import Battery, Meaningless, Usual, elsewhere, is_slow, usual
-from .messages import Admit, Admitted, Open, Spawn
+from .meaning import InputVariants, InvalidVariant, Usual, elsewhere, is_slow, usual
+from .messages import Open, ProblemValidated, Spawn, ValidateProblem
 from .needed import needed_bytes
 from .reference import prepare_process
-from .reference_problem import ReferenceProblem, open_subject
+from .reference_problem import ReferenceProblem, open_reference
 from .sizes import bytes_of, left_out
 from .sleeping_threads import sleep_while_waiting
 from .state import held
 from .state_messages import ATTRIBUTE
 from .targets import targets_of
-from .tensor_placement import brought, here
+from .tensor_placement import current_device, to_device
 from .wrong_answers import both, passing
 
 MOST_LITERAL = 4096
 """Characters of an input that is no tensor, as text: a longer one fits no call."""
 
 _FIXED_SEEDS = (1, 2)
-"""Admission draws from known seeds: nothing that it draws is used to judge a candidate."""
+"""Validation draws from known seeds: nothing that it draws is used to judge a candidate."""
 
 
 def serve(channel: socket.socket, request: Spawn) -> None:
     """Answer the supervisor until it lets go."""
     prepare_process(request)
     sleep_while_waiting(request.threads)
-    serve_commands(channel, {Admit: _admit})
+    serve_commands(channel, {ValidateProblem: _validate})
 
 
-def _admit(command: Admit, descriptors: list[int]) -> Admitted:
+def _validate(command: ValidateProblem, descriptors: list[int]) -> ProblemValidated:
     problem = command.problem
-    subject = open_subject(problem)
-    _check_tolerance(subject, problem)
-    main = _drawn(subject, problem, subject.shapes[0])
+    reference = open_reference(problem)
+    _check_tolerance(reference, problem)
+    main = _drawn(reference, problem, reference.shapes[0])
     # In main memory: the graph names no device, and candidates put their tensors where the inputs are.
-    captured = _capture(subject, main)
-    subject.bring()
-    examination = _Examination(subject, problem)
-    for name in subject.shapes:
-        examination.examine(name, main if name == subject.shapes[0] else _drawn(subject, problem, name))
-    parameters = _parameters(subject)
+    captured = _capture(reference, main)
+    reference.move_to_device()
+    examination = _Examination(reference, problem)
+    for name in reference.shapes:
+        examination.examine(name, main if name == reference.shapes[0] else _drawn(reference, problem, name))
+    parameters = _parameters(reference)
     shapes = tuple(examination.shapes)
-    return Admitted(
+    return ProblemValidated(
         facts=ProblemFacts(
-            signature=subject.signature,
+            signature=reference.signature,
             shapes=shapes,
             graph=captured.graph,
             backward_graph=captured.backward,
@@ -79,11 +79,11 @@ def _admit(command: Admit, descriptors: list[int]) -> Admitted:
             float64_oracle=examination.float64,
             capture_error=captured.error,
             parameters=parameters,
-            is_module=subject.module is not None,
+            is_module=reference.module is not None,
             state=examination.state,
             operators=_operators(captured.graph),
             error_bound=examination.error_bound,
-            input_kinds=(*_left_out(shapes[0]), *examination.kinds(), *examination.held_out()),
+            input_kinds=(*_left_out(shapes[0]), *examination.variants(), *examination.held_out()),
         )
     )
 
@@ -92,7 +92,7 @@ def _admit(command: Admit, descriptors: list[int]) -> Admitted:
 class _Examination:
     """What is found out by running the reference, shape by shape, where it is to run."""
 
-    subject: ReferenceProblem
+    reference: ReferenceProblem
     problem: Open
     shapes: list[ShapeFacts] = field(default_factory=list)
     float64: bool = True
@@ -119,40 +119,40 @@ class _Examination:
         Raises:
             Refused: it cannot be searched.
         """
-        inputs = brought(drawn)
+        inputs = to_device(drawn)
         drawn.clear()
         self._check_drawn_again(name, inputs)
         began = time.monotonic()
-        first = _called_from(_FIXED_SEEDS[0], self.subject, self.problem, inputs)
+        first = _called_from(_FIXED_SEEDS[0], self.reference, self.problem, inputs)
         half = time.monotonic() - began
-        _check_deterministic(self.subject, self.problem, name, inputs, first)
+        _check_deterministic(self.reference, self.problem, name, inputs, first)
         self._check_depends(name, inputs, first)
         self._take_state(inputs, first)
         began = time.monotonic()
-        targets = targets_of(self.subject, self.problem, inputs, first=first)
+        targets = targets_of(self.reference, self.problem, inputs, first=first)
         self.took[name] = time.monotonic() - began + half
         self.sizes[name] = values.size_of(inputs)
         self.usual[name] = usual(inputs, targets)
         names = self._passing_next(name, inputs, passing(inputs, targets))
         self.passing = both(self.passing, names) if self.shapes else names
         if not self.shapes:
-            self.error_bound = relative_bound(read_tolerance(self.subject.tolerance), targets)
+            self.error_bound = relative_bound(read_tolerance(self.reference.tolerance), targets)
             self.final_state = _facts([target for target in targets if target.entry is not None])
-            self.needed = 0 if is_slow(self.took[name]) else needed_bytes(self.subject, inputs)
+            self.needed = 0 if is_slow(self.took[name]) else needed_bytes(self.reference, inputs)
         self.float64 = self.float64 and all(target.float64 for target in targets)
         self.dtype = self.dtype or _dtype_to_match(targets)
-        self.shapes.append(_shape_facts(self.subject, name, inputs, targets))
-        self.lone = inputs if len(self.subject.shapes) == 1 else None
+        self.shapes.append(_shape_facts(self.reference, name, inputs, targets))
+        self.lone = inputs if len(self.reference.shapes) == 1 else None
 
     def _passing_next(self, shape: str, inputs: list[Any], names: tuple[str, ...]) -> tuple[str, ...]:
         """Those of the wrong answers ``names`` that pass for the next call, too, which finds another state."""
-        if not names or self.subject.module is None or not self.state:
+        if not names or self.reference.module is None or not self.state:
             return names
-        following = brought(self.subject.draw(shape, _FIXED_SEEDS[1]))
-        return both(names, passing(following, targets_of(self.subject, self.problem, following, earlier=[inputs])))
+        following = to_device(self.reference.draw(shape, _FIXED_SEEDS[1]))
+        return both(names, passing(following, targets_of(self.reference, self.problem, following, earlier=[inputs])))
 
     def _check_drawn_again(self, shape: str, inputs: list[Any]) -> None:
-        if not same(inputs, brought(self.subject.draw(shape, _FIXED_SEEDS[0]))):
+        if not same(inputs, to_device(self.reference.draw(shape, _FIXED_SEEDS[0]))):
             raise Refused(
                 f"{self.problem.name}.py is not deterministic: inputs at shape {shape!r} differ although the seed is "
                 "the same; draw from the given generator only"
@@ -161,16 +161,16 @@ class _Examination:
     def _take_state(self, inputs: list[Any], first: Called) -> None:
         """What calls change: some only do from the second one on."""
         entries = first.entries
-        if self.subject.changed():
-            entries = called(self.subject, self.problem, inputs, [inputs] * (CALLS - 1)).entries
+        if self.reference.changed():
+            entries = called(self.reference, self.problem, inputs, [inputs] * (CALLS - 1)).entries
         self.state = tuple(dict.fromkeys((*self.state, *facts_of(entries))))
 
     def _check_depends(self, shape: str, inputs: list[Any], first: Called) -> None:
         """Numbers alone may be the same whatever the inputs are; of tensors the wrong answers show that."""
         if first.entries or not all(isinstance(output, int | float) for output in first.outputs):
             return
-        others = brought(self.subject.draw(shape, _FIXED_SEEDS[1]))
-        again = _called_from(_FIXED_SEEDS[0], self.subject, self.problem, others)
+        others = to_device(self.reference.draw(shape, _FIXED_SEEDS[1]))
+        again = _called_from(_FIXED_SEEDS[0], self.reference, self.problem, others)
         if same(first.outputs, again.outputs) and not same(inputs, others):
             raise Refused(
                 f"{self.problem.name}.py decides nothing: the reference returns "
@@ -178,7 +178,7 @@ class _Examination:
                 "computed from them"
             )
 
-    def kinds(self) -> tuple[InputKind, ...]:
+    def variants(self) -> tuple[InputKind, ...]:
         """The inputs made from the problem's own, now that all shapes were examined.
 
         Raises:
@@ -186,13 +186,13 @@ class _Examination:
         """
         main = self.shapes[0]
         call = sum(map(_bytes, main.inputs)) + sum(map(_bytes, main.outputs))
-        battery = Battery(
-            self.subject, self.problem, _FIXED_SEEDS[0], self.sizes, call, self.took, self.passing, self.lone
+        variants = InputVariants(
+            self.reference, self.problem, _FIXED_SEEDS[0], self.sizes, call, self.took, self.passing, self.lone
         )
-        input_kinds = battery.examined()
-        if battery.passing:
+        input_kinds = variants.examined()
+        if variants.passing:
             raise Refused(
-                f"{self.problem.name}.py decides nothing: {battery.passing[0]} passes as the right answer on all "
+                f"{self.problem.name}.py decides nothing: {variants.passing[0]} passes as the right answer on all "
                 "inputs that candidates would be checked on; change its inputs or its tolerance"
             )
         return input_kinds
@@ -200,26 +200,26 @@ class _Examination:
     def held_out(self) -> tuple[InputKind, ...]:
         """Whether shapes can be made up that the problem does not name. Those tried here are none that is judged on."""
         input_kinds: list[InputKind] = []
-        for base, kinds in held_out.bases(self.sizes, self.subject.shapes, large=bool(_left_out(self.shapes[0]))):
-            for kind in kinds:
-                sizes = held_out.made_up(self.subject.sizes, base, kind, self.sizes[base], _FIXED_SEEDS[0])
+        for base, variants in held_out.bases(self.sizes, self.reference.shapes, large=bool(_left_out(self.shapes[0]))):
+            for variant in variants:
+                sizes = held_out.made_up(self.reference.sizes, base, variant, self.sizes[base], _FIXED_SEEDS[0])
                 if sizes is None:
                     continue
-                refused = self._refused_at(base, kind, sizes)
-                input_kinds.append(InputKind(name=kind, shape=base, refused=refused))
+                refused = self._refused_at(base, variant, sizes)
+                input_kinds.append(InputKind(name=variant, shape=base, refused=refused))
                 if not refused:
                     break
         if input_kinds:
             return tuple(input_kinds)
         is_module = self.problem.format is ProblemFormat.kernelbench
         why = held_out.ONE_SHAPE if is_module else held_out.NO_SIZES
-        return (InputKind(name=held_out.HELD_OUT, shape=self.subject.shapes[0], refused=why),)
+        return (InputKind(name=held_out.HELD_OUT, shape=self.reference.shapes[0], refused=why),)
 
-    def _refused_at(self, base: str, kind: str, sizes: dict[str, int]) -> str:
+    def _refused_at(self, base: str, variant: str, sizes: dict[str, int]) -> str:
         usual_there, took = self.usual[base], self.took[base]
         try:
-            elsewhere(self.subject, self.problem, base, kind, sizes, _FIXED_SEEDS[0], usual_there, took)
-        except Meaningless as why:
+            elsewhere(self.reference, self.problem, base, variant, sizes, _FIXED_SEEDS[0], usual_there, took)
+        except InvalidVariant as why:
             return str(why)
         return ""
 
@@ -230,42 +230,42 @@ def _left_out(main: ShapeFacts) -> tuple[InputKind, ...]:
     return (InputKind(name="more_sets", shape=main.name, refused=why),) if why else ()
 
 
-def _check_tolerance(subject: ReferenceProblem, problem: Open) -> None:
+def _check_tolerance(reference: ReferenceProblem, problem: Open) -> None:
     try:
-        read_tolerance(subject.tolerance)
+        read_tolerance(reference.tolerance)
     except ProblemError as error:
         raise Refused(f"{problem.name}.py: {error}") from None
 
 
-def _drawn(subject: ReferenceProblem, problem: Open, shape: str) -> list[Any]:
+def _drawn(reference: ReferenceProblem, problem: Open, shape: str) -> list[Any]:
     """Inputs at ``shape`` in main memory, made sure to be ones that a candidate can be given."""
-    inputs = subject.draw(shape, _FIXED_SEEDS[0])
+    inputs = reference.draw(shape, _FIXED_SEEDS[0])
     for index, value in enumerate(inputs):
-        if isinstance(value, torch.Tensor) and value.device not in (torch.device("cpu"), here().device):
+        if isinstance(value, torch.Tensor) and value.device not in (torch.device("cpu"), current_device().device):
             raise Refused(
                 f"{problem.name}.py asks for {value.device.type}, pool {problem.device} has none; make its tensors "
                 "on the cpu"
             )
-        _check_value(problem, subject, index, value)
+        _check_value(problem, reference, index, value)
     return [values.mapped(value, torch.Tensor.cpu) for value in inputs]
 
 
-def _check_value(problem: Open, subject: ReferenceProblem, index: int, value: Any) -> None:
+def _check_value(problem: Open, reference: ReferenceProblem, index: int, value: Any) -> None:
     allowed = (torch.Tensor, bool, int, float, str, type(None), torch.dtype)
     for leaf in values.leaves(value):
         if not isinstance(leaf, allowed):
-            name = subject.signature[index] if index < len(subject.signature) else str(index)
+            name = reference.signature[index] if index < len(reference.signature) else str(index)
             raise Refused(f"{problem.name}.py: input {name} is a {type(leaf).__name__}; give tensors or numbers")
 
 
 def _check_deterministic(
-    subject: ReferenceProblem, problem: Open, shape: str, inputs: list[Any], first: Called
+    reference: ReferenceProblem, problem: Open, shape: str, inputs: list[Any], first: Called
 ) -> None:
     """Call the reference once more, from the same start but from another state of the global generators than before.
 
     Not against the oracle: that is a call too, and a random one makes a bound that lets everything pass.
     """
-    again = _called_from(_FIXED_SEEDS[1], subject, problem, inputs)
+    again = _called_from(_FIXED_SEEDS[1], reference, problem, inputs)
     names = [*(f"output {index} of the reference" for index, _ in enumerate(first.outputs))]
     names += [f"{entry.kind} {entry.name}, which the reference writes," for entry in first.entries]
     alike = first.entries == again.entries and len(first.outputs) == len(again.outputs)
@@ -273,24 +273,24 @@ def _check_deterministic(
         if not alike or not repeats(answer, repeated):
             raise Refused(
                 f"{problem.name}.py is not deterministic: {name} differs between two calls on the same inputs at shape "
-                f"{shape!r}; a random step must become an input{_way_out(subject)}"
+                f"{shape!r}; a random step must become an input{_way_out(reference)}"
             )
 
 
-def _way_out(subject: ReferenceProblem) -> str:
-    if subject.module is None:
+def _way_out(reference: ReferenceProblem) -> str:
+    if reference.module is None:
         return ", and what one call leaves for the next an input that is written"
     return ", and what one call leaves for the next a buffer, or an attribute that is a tensor or a number"
 
 
-def _called_from(seed: int, subject: ReferenceProblem, problem: Open, inputs: list[Any]) -> Called:
+def _called_from(seed: int, reference: ReferenceProblem, problem: Open, inputs: list[Any]) -> Called:
     torch.manual_seed(seed)
-    return called(subject, problem, inputs)
+    return called(reference, problem, inputs)
 
 
-def _shape_facts(subject: ReferenceProblem, name: str, inputs: list[Any], targets: list[Target]) -> ShapeFacts:
+def _shape_facts(reference: ReferenceProblem, name: str, inputs: list[Any], targets: list[Target]) -> ShapeFacts:
     outputs = _facts([target for target in targets if target.entry is None])
-    named = zip(names_of(subject.signature, len(inputs)), inputs, strict=True)
+    named = zip(names_of(reference.signature, len(inputs)), inputs, strict=True)
     return ShapeFacts(name=name, inputs=tuple(_fact(key, value) for key, value in named), outputs=outputs)
 
 
@@ -310,14 +310,14 @@ def _fact(name: str, value: Any) -> InputFact:
     )
 
 
-def _parameters(subject: ReferenceProblem) -> dict[str, InputFact]:
+def _parameters(reference: ReferenceProblem) -> dict[str, InputFact]:
     """Parameters and buffers, also those that ``state_dict`` leaves out."""
-    if subject.module is None:
+    if reference.module is None:
         return {}
-    subject.restart()
+    reference.restart()
     return {
         name: msgspec.structs.replace(_fact(name, member.value), role=member.kind)
-        for name, member in held(subject.module).items()
+        for name, member in held(reference.module).items()
         if member.kind != ATTRIBUTE and isinstance(member.value, torch.Tensor)
     }
 
@@ -337,23 +337,23 @@ class _Captured:
     error: str = ""
 
 
-def _capture(subject: ReferenceProblem, inputs: list[Any]) -> _Captured:
-    names = names_of(subject.signature, len(inputs))
+def _capture(reference: ReferenceProblem, inputs: list[Any]) -> _Captured:
+    names = names_of(reference.signature, len(inputs))
     try:
-        return attempt(lambda: _captured(subject, inputs, names))
+        return attempt(lambda: _captured(reference, inputs, names))
     except Refused as refused:
         return _Captured(error=str(refused))
 
 
-def _captured(subject: ReferenceProblem, inputs: list[Any], names: list[str]) -> _Captured:
+def _captured(reference: ReferenceProblem, inputs: list[Any], names: list[str]) -> _Captured:
     from .. import capture
 
     try:
-        if not subject.backward:
-            graph = capture.capture(subject.forward, inputs, names)
+        if not reference.backward:
+            graph = capture.capture(reference.forward, inputs, names)
             return _Captured(graph, None, capture.count_work(graph))
-        graph = capture.capture(subject.forward, inputs[:-1], names[:-1])
-        joint, gradients = capture.capture_backward(subject.forward, differentiated, inputs, names)
+        graph = capture.capture(reference.forward, inputs[:-1], names[:-1])
+        joint, gradients = capture.capture_backward(reference.forward, differentiated, inputs, names)
         return _Captured(graph, gradients, capture.count_work(joint))
     except ProblemError as error:
         return _Captured(error=str(error))

@@ -54,7 +54,7 @@ class ProcessChecks:
         verification = Verification(self.cases, self.untrusted)
         outputs = await verification.run(run_on(case, _FINAL_SLOT), case, [])
         must_be_right_when_timed(await verification.compare(_FINAL_SLOT, case, outputs, allowance=NARROW), case)
-        await verification.check_rest_of_state(case, " after it was timed")
+        await verification.check_unchanged_state(case, " after it was timed")
 
 
 def start_counting(session: CounterSession, pid: int) -> bool:

@@ -16,24 +16,24 @@ Work = Callable[[socket.socket, tuple[str, ...]], None]
 """What the child does, given its channel and the layers of isolation that it has got so far."""
 
 
-def be_keeper(request: Spawn, descriptors: list[int], layers: tuple[str, ...], work: Work) -> NoReturn:
-    """Be the reaper of a child that does ``work``: fork it, then watch it and the leash.
+def run_reaper(request: Spawn, descriptors: list[int], layers: tuple[str, ...], work: Work) -> NoReturn:
+    """Be the reaper of a child that does ``work``: fork it, then watch it and the parent-death socket.
 
     Args:
         request: What files it may see and write.
-        descriptors: Its channel, the leash, and where its output goes.
+        descriptors: Its channel, the parent-death socket, and where its output goes.
         layers: Of isolation, in force so far.
         work: Once its output goes there.
     """
     linux.die_with_parent()
-    channel, leash, output = descriptors
+    channel, parent_death, output = descriptors
     # A group of its own: it has to outlive the signals that it sends.
     os.setsid()
     layers += sandbox.separate_files(request)
-    watch = reaper.Reaper(leash)
+    watch = reaper.Reaper(parent_death)
     pid = os.fork()
     if pid == 0:
-        os.close(leash)
+        os.close(parent_death)
         _be_child(request, channel, output, layers, work)
     os.close(channel)
     os.close(output)

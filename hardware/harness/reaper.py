@@ -15,8 +15,8 @@ from .messages import Ended
 class Reaper:
     """Made before the child is forked, so that no end of it can be missed."""
 
-    def __init__(self, leash: int) -> None:
-        self._leash = socket.socket(fileno=leash)
+    def __init__(self, parent_death: int) -> None:
+        self._parent_death = socket.socket(fileno=parent_death)
         self._alarm, wake = os.pipe()
         os.set_blocking(wake, False)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
@@ -24,11 +24,11 @@ class Reaper:
         linux.adopt_orphans()
 
     def until_the_end(self, child: int) -> NoReturn:
-        """Wait until the child ends or the leash moves, report, exit."""
+        """Wait until the child ends or the parent-death socket has something, report, exit."""
         ended: Ended | None = None
         while ended is None:
-            ready, _, _ = select.select([self._leash.fileno(), self._alarm], [], [])
-            if self._leash.fileno() in ready:
+            ready, _, _ = select.select([self._parent_death.fileno(), self._alarm], [], [])
+            if self._parent_death.fileno() in ready:
                 _kill_group(child)
                 ended = _reap(child, wait=True)
             else:
@@ -37,7 +37,7 @@ class Reaper:
         _kill_group(child)
         _kill_descendants()
         with contextlib.suppress(OSError):
-            wire.send(self._leash, ended)
+            wire.send(self._parent_death, ended)
         os._exit(0)
 
 

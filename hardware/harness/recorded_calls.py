@@ -83,7 +83,7 @@ class Graphs:
         return Done()
 
     def take_uploaded(self, copies: list[list[Any]], restarts: Restarts | None) -> None:
-        """Take the stocked copies as the input sets, where no others were laid."""
+        """Take the uploaded copies as the input sets, where no others were laid."""
         if not self._base:
             self._sets, self._restarts, self._aliased = copies, restarts, restarts is not None
 
@@ -182,7 +182,7 @@ class Graphs:
                 values.refill(inputs, command.inputs, source, begin=number * command.stride)
                 # At once: a kernel on a stream of its own would begin on them before they are timed.
                 if self._poisonings:
-                    self._poisonings[number].look_again()
+                    self._poisonings[number].refresh()
                     self._poisonings[number].poison()
             return
         for number in range(command.sets):

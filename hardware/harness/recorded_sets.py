@@ -49,8 +49,8 @@ def laid(
 ) -> tuple[Lay, int]:
     """The message for sets of the pool, and a memory file that holds them (the caller closes it)."""
     file = os.memfd_create("sets", os.MFD_CLOEXEC)
-    for place, number in enumerate(numbers):
-        _copy(supply.file, number * supply.stride, file, place * supply.stride, supply.stride)
+    for index, number in enumerate(numbers):
+        _copy(supply.file, number * supply.stride, file, index * supply.stride, supply.stride)
     message = Lay(
         inputs=supply.inputs, stride=supply.stride, sets=len(numbers), state=state, aliased=aliased, later=later
     )

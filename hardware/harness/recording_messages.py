@@ -7,7 +7,7 @@ COLD = "cold"
 WARM = "warm"
 """As many calls on the first set: all that fits into the cache lies there."""
 APART = "apart"
-"""As ``COLD``, but each set is whole only from directly before its call to directly after it."""
+"""As ``COLD``, but each set is intact only from directly before its call to directly after it."""
 
 
 class Record(Schema, frozen=True, kw_only=True, tag="record"):

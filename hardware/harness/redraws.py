@@ -1,14 +1,14 @@
 """Several draws decide where one says nothing: an error on derived inputs that lies beside the bound.
 
-It is wrong on one draw and right on the next: what one of them says is chance. So other draws of the same kind at the
-same shape are looked at until most of :data:`DRAWS` agree. An error that is far on either side of the bound decides
+It is wrong on one draw and right on the next: what one of them says is chance. So other draws of the same variant at
+the same shape are looked at until most of :data:`DRAWS` agree. An error that is far on either side of the bound decides
 alone. On the problem's own values every draw decides: what is wrong there is wrong.
 """
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from .input_variants import CENTRED, VALUE_KINDS, parts
+from .input_variants import CENTRED, VALUE_VARIANTS, parts
 from .messages import Compared, Output
 from .reference_process import Case
 from .sizes import REDRAWN_BYTES
@@ -36,7 +36,7 @@ class Draw:
     def is_narrow(self) -> bool:
         """Whether other draws decide."""
         result = self.result
-        has_other_values = not {CENTRED, *VALUE_KINDS}.isdisjoint(parts(self.case.kind))
+        has_other_values = not {CENTRED, *VALUE_VARIANTS}.isdisjoint(parts(self.case.kind))
         is_drawn_again = has_other_values and self.case.inputs.size <= REDRAWN_BYTES
         return is_drawn_again and result.bound < result.error * NARROW and result.error <= result.bound * NARROW
 
@@ -46,7 +46,7 @@ async def decided(first: Draw, draw: Callable[[int], Awaitable[Draw | None]]) ->
 
     Args:
         first: The draw that every candidate is checked on.
-        draw: Makes a call on another one into the given slot; None where the reference means nothing on it.
+        draw: Makes a call on another one into the given slot; None where the variant is invalid.
     """
     if not first.is_narrow:
         return first, ""

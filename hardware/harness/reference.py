@@ -18,24 +18,24 @@ from .effects import called
 from .gradients import PASSES, gradient_case
 from .input_variants import GRADIENTS, NORMAL
 from .linux import LESS_URGENT
-from .meaning import TOO_SLOW, Meaningless, Usual, changed, elsewhere, is_slow, usual
+from .meaning import TOO_SLOW, InvalidVariant, Usual, changed, elsewhere, is_slow, usual
 from .messages import CaseMade, Compare, Compared, Explain, Explained, MakeCase, Open, Opened, Spawn, Values
 from .output_transfer import written
 from .precision import Answer, step_for, suspected
-from .reference_problem import ReferenceProblem, open_subject
+from .reference_problem import ReferenceProblem, open_reference
 from .sleeping_threads import sleep_while_waiting
 from .state import roles
 from .targets import targets_of
-from .tensor_placement import Place, brought, here, settle
+from .tensor_placement import TensorDevice, current_device, set_device, to_device
 from .wrong_answers import passing
 
 
-def prepare_process(request: Spawn) -> Place:
+def prepare_process(request: Spawn) -> TensorDevice:
     """What every child that runs a problem file sets first; returns where its tensors live."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(request.threads)
     torch.set_grad_enabled(False)
-    return settle(request.device)
+    return set_device(request.device)
 
 
 def serve(channel: socket.socket, request: Spawn) -> None:
@@ -57,7 +57,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
 
 class _Reference:
     def __init__(self) -> None:
-        self._subject: ReferenceProblem | None = None
+        self._reference: ReferenceProblem | None = None
         self._problem: Open | None = None
         self._cases: dict[int, list[Target]] = {}
         self._took: dict[str, float] = {}
@@ -66,32 +66,34 @@ class _Reference:
         """What the problem's own inputs are like, by shape."""
 
     def open(self, command: Open, descriptors: list[int]) -> Opened | tuple[Opened, Sequence[int]]:
-        self._problem, self._subject = command, open_subject(command)
-        self._subject.bring()
-        setup = self._subject.setup()
+        self._problem, self._reference = command, open_reference(command)
+        self._reference.move_to_device()
+        setup = self._reference.setup()
         if setup is None:
-            subject = self._subject
-            return Opened(shapes=subject.shapes, backward=subject.backward, sizes=subject.sizes)
+            reference = self._reference
+            return Opened(shapes=reference.shapes, backward=reference.backward, sizes=reference.sizes)
         packed, file = values.pack(setup)
-        kinds = roles(self._subject.module)
-        return Opened(shapes=self._subject.shapes, setup=packed, backward=self._subject.backward, roles=kinds), (file,)
+        member_roles = roles(self._reference.module)
+        return Opened(
+            shapes=self._reference.shapes, setup=packed, backward=self._reference.backward, roles=member_roles
+        ), (file,)
 
     def draw(self, command: Draw, descriptors: list[int]) -> tuple[Drawn, Sequence[int]]:
         """Input sets for batches, none of which is kept here."""
-        assert self._subject is not None
-        subject = self._subject
-        draws = (subject.draw(command.shape, seed) for seed in command.seeds)
+        assert self._reference is not None
+        reference = self._reference
+        draws = (reference.draw(command.shape, seed) for seed in command.seeds)
         inputs, stride, taken, file = values.pack_sets(draws)
         return Drawn(inputs=inputs, stride=stride, seeds=tuple(command.seeds[number] for number in taken)), (file,)
 
     def make_case(self, command: MakeCase, descriptors: list[int]) -> tuple[CaseMade, Sequence[int]]:
-        assert self._subject is not None and self._problem is not None
+        assert self._reference is not None and self._problem is not None
         try:
             answer, file = self._make(command, descriptors)
-        except Meaningless as why:
+        except InvalidVariant as why:
             answer, file = CaseMade(inputs=Values(items=(), size=0), outputs=(), float64=False, refused=str(why)), ()
         # Only now, of a refused case too: what it was made of is let go of with the exception.
-        here().tidy()
+        current_device().tidy()
         return answer, file
 
     def _make(self, command: MakeCase, descriptors: list[int]) -> tuple[CaseMade, Sequence[int]]:
@@ -107,10 +109,10 @@ class _Reference:
         return answer, (file,)
 
     def _gradients(self, command: MakeCase) -> tuple[CaseMade, Sequence[int]]:
-        assert self._subject is not None
+        assert self._reference is not None
         if not command.again and is_slow(PASSES * self._took.get(command.shape, 0.0)):
-            raise Meaningless(TOO_SLOW)
-        inputs, targets, parameters, labels = gradient_case(self._subject, command.shape, command.seed)
+            raise InvalidVariant(TOO_SLOW)
+        inputs, targets, parameters, labels = gradient_case(self._reference, command.shape, command.seed)
         packed, file = values.pack(inputs)
         self._cases[command.case] = targets
         answer = CaseMade(
@@ -124,15 +126,15 @@ class _Reference:
 
     def _normal(self, shape: str, seed: int, earlier: Sequence[int] = ()) -> tuple[CaseMade, int, list[Target]]:
         """Inputs of the problem's own, packed, what is right for them, and which wrong answers would pass for it."""
-        assert self._subject is not None and self._problem is not None
-        before = [brought(self._subject.draw(shape, earlier_seed)) for earlier_seed in earlier]
-        drawn = self._subject.draw(shape, seed)
+        assert self._reference is not None and self._problem is not None
+        before = [to_device(self._reference.draw(shape, earlier_seed)) for earlier_seed in earlier]
+        drawn = self._reference.draw(shape, seed)
         packed, file = values.pack(drawn)
         began = time.monotonic()
-        inputs = brought(drawn)
-        first = called(self._subject, self._problem, inputs, before)
+        inputs = to_device(drawn)
+        first = called(self._reference, self._problem, inputs, before)
         aliased = first.aliased
-        targets = targets_of(self._subject, self._problem, inputs, first=first, earlier=before)
+        targets = targets_of(self._reference, self._problem, inputs, first=first, earlier=before)
         names = passing(inputs, targets)
         if not before:
             self._usual[shape] = usual(inputs, targets)
@@ -140,25 +142,25 @@ class _Reference:
         return _case_made(packed, targets, passing=names, aliased=aliased), file, targets
 
     def _elsewhere(self, command: MakeCase) -> tuple[list[Any], list[Target]]:
-        assert self._subject is not None and self._problem is not None
+        assert self._reference is not None and self._problem is not None
         if command.shape not in self._usual:
             # This process took the place of the one that had drawn there.
             os.close(self._normal(command.shape, command.seed)[1])
         like, took = self._usual[command.shape], 0.0 if command.again else self._took[command.shape]
         return elsewhere(
-            self._subject, self._problem, command.shape, command.kind, command.sizes, command.seed, like, took
+            self._reference, self._problem, command.shape, command.kind, command.sizes, command.seed, like, took
         )
 
     def _changed(self, command: MakeCase, descriptors: list[int]) -> tuple[list[Any], list[Target]]:
-        assert self._subject is not None and self._problem is not None
+        assert self._reference is not None and self._problem is not None
         if not command.again and is_slow(self._took.get(command.shape, 0.0)):
-            raise Meaningless(TOO_SLOW)
-        subject, given = self._subject, command.base
+            raise InvalidVariant(TOO_SLOW)
+        reference, given = self._reference, command.base
 
         def draw(seed: int) -> list[Any]:
-            return brought(subject.draw(command.shape, seed)) if given is None else unpacked(given, descriptors[0])
+            return to_device(reference.draw(command.shape, seed)) if given is None else unpacked(given, descriptors[0])
 
-        return changed(subject, self._problem, draw, command.kind, command.seed)
+        return changed(reference, self._problem, draw, command.kind, command.seed)
 
     def compare(self, command: Compare, descriptors: list[int]) -> Compared:
         """The worst output; the first that is wrong, if one is."""
@@ -179,11 +181,11 @@ class _Reference:
 
     def explain(self, command: Explain, descriptors: list[int]) -> Explained:
         """Whether a wrong output is what the reference computes in a lower precision."""
-        assert self._subject is not None and self._problem is not None
+        assert self._reference is not None and self._problem is not None
         output, inputs = descriptors
         answer = _written(self._cases[command.case], command.output, output)
-        precision = suspected(self._subject, unpacked(command.inputs, inputs), command.output, answer)
-        here().tidy()
+        precision = suspected(self._reference, unpacked(command.inputs, inputs), command.output, answer)
+        current_device().tidy()
         return Explained(precision=precision)
 
 

@@ -16,7 +16,7 @@ from .answering import Refused, attempt
 from .messages import HOST, Open
 from .oracle import in_float64, in_lower
 from .state_messages import StateEntry
-from .tensor_placement import brought, here
+from .tensor_placement import current_device, to_device
 from .user_module import import_source
 from .values import mapped
 
@@ -50,7 +50,7 @@ class ReferenceProblem(Protocol):
     def compiled(self, mode: str | None) -> Callable[..., Any]:
         """``call``, made by ``torch.compile``."""
 
-    def bring(self) -> None:
+    def move_to_device(self) -> None:
         """Move its weights to where this process keeps its tensors."""
 
     def draw(self, shape: str, seed: int, sizes: Mapping[str, int] | None = None) -> list[Any]:
@@ -93,7 +93,7 @@ class ReferenceProblem(Protocol):
         """The reference's result, its inputs and weights rounded before, computed in their own precision."""
 
 
-def open_subject(problem: Open) -> ReferenceProblem:
+def open_reference(problem: Open) -> ReferenceProblem:
     """Execute a problem file.
 
     Raises:
@@ -104,11 +104,11 @@ def open_subject(problem: Open) -> ReferenceProblem:
     except Refused as refused:
         raise explained(refused, problem, "does not import") from None
     if problem.format is ProblemFormat.function:
-        return FunctionSubject(problem, module)
-    return KernelBenchSubject(problem, module)
+        return FunctionReference(problem, module)
+    return KernelBenchReference(problem, module)
 
 
-class FunctionSubject:
+class FunctionReference:
     """``shapes``, ``inputs(generator, **shape)``, ``reference(*inputs)``."""
 
     def __init__(self, problem: Open, module: types.ModuleType) -> None:
@@ -125,7 +125,7 @@ class FunctionSubject:
         self.signature = _signature(self._forward, self.backward)
         self.tolerance = getattr(module, "tolerance", None)
 
-    def bring(self) -> None:
+    def move_to_device(self) -> None:
         """A function has no weights."""
 
     def draw(self, shape: str, seed: int, sizes: Mapping[str, int] | None = None) -> list[Any]:
@@ -175,7 +175,7 @@ class FunctionSubject:
         return self.call(*_rounded(inputs, rounding))
 
 
-class KernelBenchSubject:
+class KernelBenchReference:
     """``Model``, ``get_inputs()``, ``get_init_inputs()``; weights are made once from the problem's private seed."""
 
     shapes: tuple[str, ...] = ("main",)
@@ -222,15 +222,15 @@ class KernelBenchSubject:
         """Names and kinds of what calls have changed since the start."""
         return self._start.changed()
 
-    def bring(self) -> None:
+    def move_to_device(self) -> None:
         """Move the model to where this process keeps its tensors."""
         self.restart()
-        self._model = self._model.to(here().device)
+        self._model = self._model.to(current_device().device)
         self._start = self._started()
 
     def draw(self, shape: str, seed: int, sizes: Mapping[str, int] | None = None) -> list[Any]:
         """Inputs from ``seed``; KernelBench files draw from torch's global generator, at the sizes they have."""
-        inputs = self._drawn_on_device(seed) if here().device.type != HOST else None
+        inputs = self._drawn_on_device(seed) if current_device().device.type != HOST else None
         if inputs is None:
             inputs = self._drawn(seed)
         return _with_cotangents(inputs, self._model, seed, self._problem) if self.backward else inputs
@@ -246,9 +246,9 @@ class KernelBenchSubject:
     def _drawn_on_device(self, seed: int) -> list[Any] | None:
         """The same by the device's generator: a processor draws 6 GB in one thread. None where the file minds."""
         try:
-            with here().device:
+            with current_device().device:
                 drawn = self._drawn(seed)
-            inputs: list[Any] = brought(drawn)
+            inputs: list[Any] = to_device(drawn)
         except (Refused, RuntimeError, TypeError):
             return None
         return inputs
@@ -321,7 +321,7 @@ def _signature(forward: Callable[..., Any], both: bool) -> tuple[str, ...]:
 
 def _with_cotangents(inputs: list[Any], forward: Callable[..., Any], seed: int, problem: Open) -> list[Any]:
     try:
-        outputs = attempt(lambda: forward(*mapped(brought(inputs), torch.clone)))
+        outputs = attempt(lambda: forward(*mapped(to_device(inputs), torch.clone)))
     except Refused as refused:
         raise explained(refused, problem, "fails on its own inputs") from None
     return [*inputs, backward.cotangents(outputs, seed)]
@@ -358,7 +358,7 @@ def _as_list(drawn: Any, problem: Open, source: str) -> list[Any]:
 
 
 def _seed_everything(seed: int) -> None:
-    if here().device.type == HOST:
+    if current_device().device.type == HOST:
         # `torch.manual_seed` also asks every accelerator, with a traceback for each that is not in use: 200 us a draw.
         torch.default_generator.manual_seed(seed)
     else:

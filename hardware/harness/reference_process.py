@@ -51,7 +51,7 @@ class ReferenceProcess:
         self._sizes: dict[str, dict[str, int]] = {}
         """The problem's sizes by shape, where it has some."""
         self._further: dict[tuple[str, str], list[int]] = {}
-        """Other draws of a derived case, by shape and kind: made when the first candidate needs them."""
+        """Other draws of a derived case, by shape and variant: made when the first candidate needs them."""
         self._held_out: list[Case] | None = None
         self._disclosed = 0
         self._gradients: int | None = None
@@ -91,7 +91,7 @@ class ReferenceProcess:
         first, *more = [number for number, case in enumerate(self._plan[: self._final]) if case.shape == shape]
         cases = [await self.case(first)]
         if cases[0].is_large:
-            # Admission says so in the facts (sizes.left_out).
+            # Problem validation says so in the facts (sizes.left_out).
             more = more[: LARGE_SEEDS - 1]
         return cases + [await self.case(number) for number in more]
 
@@ -104,13 +104,13 @@ class ReferenceProcess:
             passing = set.intersection(*(set(case.passing) for case in decided))
             sizes = {shape: cases[0].inputs.size for shape, cases in own.items()}
             call = own[shapes[0]][0].inputs.size + own[shapes[0]][0].returned_bytes
-            for shape, kind in planned(sizes, shapes, call, decided=not passing):
-                self._add(shape, kind)
+            for shape, variant in planned(sizes, shapes, call, decided=not passing):
+                self._add(shape, variant)
         cases: list[Case] = []
         while len(cases) < len(self._derived):
             cases.append(await self.case(self._derived[len(cases)]))
-            for kind in instead_of(cases[-1].kind) if cases[-1].refused else ():
-                self._add(cases[-1].shape, kind)
+            for variant in instead_of(cases[-1].kind) if cases[-1].refused else ():
+                self._add(cases[-1].shape, variant)
         return [case for case in cases if not case.refused]
 
     async def further_draw(self, case: Case, index: int) -> Case | None:
@@ -121,12 +121,12 @@ class ReferenceProcess:
         further_case = await self.case(numbers[index])
         return None if further_case.refused else further_case
 
-    def _add(self, shape: str, kind: str) -> None:
-        if not any((plan.shape, plan.kind) == (shape, kind) for plan in self._plan):
-            self._derived.append(self._put(shape, kind, {}))
+    def _add(self, shape: str, variant: str) -> None:
+        if not any((plan.shape, plan.kind) == (shape, variant) for plan in self._plan):
+            self._derived.append(self._put(shape, variant, {}))
 
-    def _put(self, shape: str, kind: str, sizes: dict[str, int], earlier: tuple[int, ...] = ()) -> int:
-        return self.plan(Planned(shape, self.seed(f"case {len(self._plan)}"), kind, sizes, earlier))
+    def _put(self, shape: str, variant: str, sizes: dict[str, int], earlier: tuple[int, ...] = ()) -> int:
+        return self.plan(Planned(shape, self.seed(f"case {len(self._plan)}"), variant, sizes, earlier))
 
     def plan(self, case: Planned) -> int:
         """Its number; it is made when it is asked for."""
@@ -158,16 +158,16 @@ class ReferenceProcess:
             if self._held_out is None:
                 large = (await self.cases_of(shapes[0]))[0].is_large
                 bases = held_out.bases(sizes, shapes, large=large)
-                cases = [await self._held_out_from(base, kinds, sizes[base]) for base, kinds in bases]
+                cases = [await self._held_out_from(base, variants, sizes[base]) for base, variants in bases]
                 self._held_out = [case for case in cases if case is not None]
             return self._held_out
 
-    async def _held_out_from(self, base: str, kinds: Sequence[str], size: int) -> Case | None:
-        for kind in kinds:
-            seed = self.seed(f"{kind} from {base} after {self._disclosed}")
-            sizes = held_out.made_up(self._sizes, base, kind, size, seed)
+    async def _held_out_from(self, base: str, variants: Sequence[str], size: int) -> Case | None:
+        for variant in variants:
+            seed = self.seed(f"{variant} from {base} after {self._disclosed}")
+            sizes = held_out.made_up(self._sizes, base, variant, size, seed)
             if sizes is not None:
-                case = await self.case(self._put(base, kind, sizes))
+                case = await self.case(self._put(base, variant, sizes))
                 if not case.refused:
                     return case
         return None
@@ -225,7 +225,7 @@ class ReferenceProcess:
         """One case; drawn, and its oracle computed, the first time.
 
         Raises:
-            HarnessError: the reference cannot do it, although it was admitted.
+            HarnessError: the reference cannot do it, although it was validated.
         """
         return await self._healed(lambda worker: self._ensure_case(worker, number))
 
@@ -374,7 +374,7 @@ async def ask_reference(
 
     Raises:
         WorkerDied: it ended.
-        HarnessError: it cannot do what admission saw it do, or took longer than :data:`STEP_SECONDS`.
+        HarnessError: it cannot do what problem validation saw it do, or took longer than :data:`STEP_SECONDS`.
     """
     try:
         answer, received = await worker.ask(command, kind, descriptors, seconds=STEP_SECONDS)
@@ -383,5 +383,5 @@ async def ask_reference(
     except WorkerConfused as error:
         raise HarnessError(f"the reference's process answered nonsense: {error}") from error
     if isinstance(answer, Failure):
-        raise HarnessError(f"the reference failed although it was admitted: {answer.message}\n{answer.log}".strip())
+        raise HarnessError(f"the reference failed although it was validated: {answer.message}\n{answer.log}".strip())
     return answer, received

@@ -1,7 +1,7 @@
 """A process of a candidate whose calls are replayed by the device: what counts is the device's time, without launches.
 
 It is cross-checked as :mod:`.self_timed` does. Whether it works ahead or joins calls is seen by replays in which each
-input set is whole only around its call (:mod:`.poisoning`): a call may cost as much more there as the best baseline's
+input set is intact only around its call (:mod:`.poisoning`): a call may cost as much more there as the best baseline's
 does. Whether it keeps answers is seen by one such replay on input sets that it never met, beside one on
 those that it knows.
 """
@@ -94,18 +94,18 @@ class Replayed(SelfTimed):
 
     async def _check_timed_output(self, copy: int) -> None:
         """What one of the recorded calls left must be right: nobody knew which one."""
-        judged = [place for place, number in enumerate(self.numbers) if self._is_judged(number)]
-        places = judged if self.supply is not None else list(range(len(self.copies)))
-        await self._check_call(places[secrets.randbelow(len(places))])
+        judged = [index for index, number in enumerate(self.numbers) if self._is_judged(number)]
+        indices = judged if self.supply is not None else list(range(len(self.copies)))
+        await self._check_call(indices[secrets.randbelow(len(indices))])
 
     def _is_judged(self, number: int) -> bool:
         return self.supply is not None and number in self.supply.cases
 
-    async def _check_call(self, place: int) -> None:
-        case = self.copies[place % len(self.copies)]
+    async def _check_call(self, index: int) -> None:
+        case = self.copies[index % len(self.copies)]
         if self.supply is not None:
-            case = await self.cases.case(self.supply.cases[self.numbers[place]])
-        await self.untrusted.ask(TakeCall(call=place % self.timing.recorded_calls, slot=TIMED_SLOT), Done, case=case)
+            case = await self.cases.case(self.supply.cases[self.numbers[index]])
+        await self.untrusted.ask(TakeCall(call=index % self.timing.recorded_calls, slot=TIMED_SLOT), Done, case=case)
         await self._take(case)
 
     async def _check_memory(self, candidate: Implementation) -> None:
@@ -124,8 +124,8 @@ class Replayed(SelfTimed):
         known_ns = await self._arrived_ns(self.numbers)
         unseen_ns = await self._arrived_ns(self.unseen)
         self.numbers = self.unseen
-        for place in [place for place, number in enumerate(self.numbers) if self._is_judged(number)]:
-            await self._check_call(place)
+        for index in [index for index, number in enumerate(self.numbers) if self._is_judged(number)]:
+            await self._check_call(index)
         slack_ns = SLACK_NS + LAUNCH_NS / self.timing.recorded_calls
         if unseen_ns > (1 + SHARE) * known_ns + slack_ns:
             raise Memoizes(unseen_ns, known_ns, factor=1 + SHARE, slack_ns=slack_ns)

@@ -35,10 +35,10 @@ class Restarts:
         own: list[Any] = values.mapped(
             inputs, lambda tensor: values.copied(tensor) if id(tensor) in written else tensor
         )
-        self.stock(own, values.tensors_of(inputs))
+        self.save_originals(own, values.tensors_of(inputs))
         return own
 
-    def stock(self, inputs: list[Any], starts: Sequence[torch.Tensor] = ()) -> None:
+    def save_originals(self, inputs: list[Any], starts: Sequence[torch.Tensor] = ()) -> None:
         """Remember what a copy of the inputs holds, or that its tensors begin from ``starts``."""
         if not self.written:
             return

@@ -26,7 +26,7 @@ class ProcessSpaces:
 
     def __init__(self) -> None:
         self._own: int | None = None
-        self._zygote = os.getpid()
+        self._fork_server_pid = os.getpid()
         with contextlib.suppress(OSError):
             self._own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
 
@@ -36,7 +36,7 @@ class ProcessSpaces:
         try:
             return os.fork(), apart
         finally:
-            if apart and self._own is not None and os.getpid() == self._zygote:
+            if apart and self._own is not None and os.getpid() == self._fork_server_pid:
                 linux.enter(self._own, linux.CLONE_NEWPID)
 
     def _next_apart(self) -> bool:
@@ -50,8 +50,10 @@ class ProcessSpaces:
 
 
 def wall_in(request: Spawn) -> tuple[str, ...]:
-    """Let this process, a stranger, see nothing that computing does not need; after its mounts, since it can mount
-    nothing from then on."""
+    """Let this process, an untrusted candidate, see nothing that computing does not need.
+
+    After its mounts, since it can mount nothing from then on.
+    """
     if not request.confine:
         return ()
     try:
@@ -64,7 +66,7 @@ def wall_in(request: Spawn) -> tuple[str, ...]:
 def separate_files(request: Spawn) -> tuple[str, ...]:
     """Give this process and its children their own view of the file system; before they are forked.
 
-    For a stranger everything is read-only but its scratch folder, which is empty and vanishes with it.
+    For an untrusted candidate everything is read-only but its scratch folder, which is empty and vanishes with it.
     """
     try:
         linux.unshare(linux.CLONE_NEWNS)
@@ -83,7 +85,7 @@ def separate_files(request: Spawn) -> tuple[str, ...]:
 
 
 def limit(request: Spawn) -> tuple[str, ...]:
-    """Set the resource limits of this process, and the system call filter for a stranger. Cannot be undone."""
+    """Set the resource limits of this process, and an untrusted candidate's system call filter. Cannot be undone."""
     # A driver of an accelerator reserves address space without end; what a candidate takes of memory is then bounded
     # by what it writes to.
     space = _address_space() + request.memory_bytes if request.device == HOST else resource.RLIM_INFINITY

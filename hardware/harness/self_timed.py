@@ -70,7 +70,7 @@ class SelfTimed(ProcessChecks):
         baselines = self._baselines()
         others = self._background_load().share if self.timing.on_processor else lambda: 0.0
         part = replace(await interleaved.hold([*baselines, candidate], plan, others), measure=self._measure)
-        self._check_rest()
+        self._check_idle()
         # At once: whatever else comes between would tell the candidate that nothing is counted any more.
         await self._check_memory(candidate)
         counters = await self._check_clock(candidate, baselines[0])
@@ -91,7 +91,7 @@ class SelfTimed(ProcessChecks):
         """What so many calls of a long batch cost beside them."""
         return await self.timing.idle_ns(calls)
 
-    def _check_rest(self) -> None:
+    def _check_idle(self) -> None:
         """Nobody computes while the others are timed.
 
         Raises:
@@ -139,7 +139,7 @@ class SelfTimed(ProcessChecks):
         self.idle_check.begin()
         self.doubts = self.doubts + 1 if batch.is_doubtful else 0
         if self.doubts >= MOST_DOUBTS and await self._is_steady(self._baselines()[0]):
-            raise clocks.lies(batch.timed.whole_ns, batch)
+            raise clocks.cross_check_failure(batch.timed.whole_ns, batch)
         return batch
 
     async def _check_clock(self, candidate: Implementation, honest: Implementation) -> Counters | None:
@@ -165,10 +165,10 @@ class SelfTimed(ProcessChecks):
             if comparison.result is ClockResult.agrees:
                 return counters
             tally.count(comparison, steady=comparison.needs_steadiness and await self._is_steady(honest))
-            if tally.is_true:
+            if tally.has_passed:
                 return counters
-            if tally.is_lie:
-                raise clocks.lies(comparison.believed_ns, checked)
+            if tally.has_failed:
+                raise clocks.cross_check_failure(comparison.believed_ns, checked)
         raise HarnessError("the machine is so busy that the clocks of two processes cannot be compared")
 
     async def _is_steady(self, honest: Implementation) -> bool:

@@ -75,9 +75,9 @@ class Staging:
     def same(self, address: int, tensor: torch.Tensor) -> bool:
         """Whether ``tensor``, bytes on the device, holds what lies in main memory at ``address``."""
         for turn, (begin, size) in enumerate(self._parts(tensor.numel())):
-            brought = _to(self._filled(turn, address + begin, size), self._device, non_blocking=True)
+            on_device = _to(self._filled(turn, address + begin, size), self._device, non_blocking=True)
             self._mark(turn)
-            if not _equal(brought, tensor[begin : begin + size]):
+            if not _equal(on_device, tensor[begin : begin + size]):
                 return False
         return True
 

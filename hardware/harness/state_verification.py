@@ -41,7 +41,7 @@ def wrong_state(
     return Judged(Verdict.wrong_state, evidence)
 
 
-def check_rest(checked: StateChecked, case: Case, when: str = "") -> None:
+def check_unchanged(checked: StateChecked, case: Case, when: str = "") -> None:
     """What the reference leaves alone must be as it was; ``case`` is the call before.
 
     Raises:

@@ -12,7 +12,7 @@ import torch
 
 from .messages import HOST
 from .poisoning import Poisoning, generator, only_read
-from .tensor_placement import Place
+from .tensor_placement import TensorDevice
 from .timing_messages import Time, Timed
 
 FLUSH_BYTES = 256 << 20
@@ -39,9 +39,9 @@ def as_it_is(output: Any, inputs: list[Any]) -> Any:
     return output
 
 
-def stopwatch_for(place: Place) -> "Stopwatch":
-    """The stopwatch for calls whose tensors are at ``place``."""
-    return Stopwatch() if place.device.type == HOST else DeviceStopwatch(place.device)
+def stopwatch_for(tensor_device: TensorDevice) -> "Stopwatch":
+    """The stopwatch for calls whose tensors are on ``tensor_device``."""
+    return Stopwatch() if tensor_device.device.type == HOST else DeviceStopwatch(tensor_device.device)
 
 
 class Stopwatch:
@@ -60,12 +60,12 @@ class Stopwatch:
         self.written: Sequence[int] = ()
         self._turn = 0
 
-    def stock(self, inputs: list[Any]) -> None:
+    def add_inputs(self, inputs: list[Any]) -> None:
         """Add one copy."""
         self.copies.append(inputs)
 
-    def unveil(self) -> None:
-        """Make all copies whole, for somebody else who uses them."""
+    def restore_all(self) -> None:
+        """Make all copies intact, for somebody else who uses them."""
 
     def run(
         self,
@@ -123,7 +123,7 @@ class DeviceStopwatch(Stopwatch):
     """Times by the device's own events, the last-level cache flushed before every call.
 
     The flush keeps the device busy while the call is launched: launching costs only what exceeds it. Only between the
-    two events are its inputs whole, so nothing of it can run beside the flush.
+    two events are its inputs intact, so nothing of it can run beside the flush.
     """
 
     __slots__ = ("_chance", "_device", "_flushed", "_poisonings")
@@ -147,15 +147,15 @@ class DeviceStopwatch(Stopwatch):
         began = clock()
         gc.disable()
         try:
-            self.unveil()
+            self.restore_all()
             self._prepare(call, command, arrive)
             ns, after, output = self._flushed_between(call, command, clock, taken)
         finally:
             gc.enable()
         return Timed(ns=ns, whole_ns=clock() - began, kept=self._copy(after)), output
 
-    def unveil(self) -> None:
-        """Make all copies whole, for somebody else who uses them."""
+    def restore_all(self) -> None:
+        """Make all copies intact, for somebody else who uses them."""
         for poisoning in self._poisonings:
             poisoning.restore()
         self._poisonings = []
@@ -165,12 +165,12 @@ class DeviceStopwatch(Stopwatch):
         self._poisonings = [Poisoning(only_read(inputs, self.written), self._chance) for inputs in self.copies]
         for poisoning in self._poisonings:
             poisoning.poison()
-        for inputs, poisoning in self._with_veils(calls):
+        for inputs, poisoning in self._with_poisonings(calls):
             poisoning.restore()
             call(*inputs)
             poisoning.poison()
 
-    def _with_veils(self, calls: int) -> list[tuple[list[Any], Poisoning]]:
+    def _with_poisonings(self, calls: int) -> list[tuple[list[Any], Poisoning]]:
         turn = self._turn
         return [
             (inputs, self._poisonings[(turn + index) % len(self._poisonings)])
@@ -181,7 +181,7 @@ class DeviceStopwatch(Stopwatch):
         self, call: Callable[..., Any], command: Time, clock: Callable[[], int], taken: Taken
     ) -> tuple[int, int, Any]:
         """The timed calls: nanoseconds of all, how many came after the one whose output is kept, and that output."""
-        batch = self._with_veils(command.calls)
+        batch = self._with_poisonings(command.calls)
         pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in batch]
         turns = iter([(*pair, poisoning) for pair, (_, poisoning) in zip(pairs, batch, strict=True)])
         flushes = range(FLUSHES_BEFORE_ONE if command.calls == 1 else 1)

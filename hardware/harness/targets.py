@@ -20,7 +20,7 @@ FEW, FEW_SHAKES = 4096, 2
 
 
 def targets_of(
-    subject: ReferenceProblem,
+    reference: ReferenceProblem,
     problem: Open,
     inputs: list[Any],
     *,
@@ -40,20 +40,20 @@ def targets_of(
         Refused: the reference fails on them, or returns nothing that can be compared; or float64 needs more memory
             than there is.
     """
-    first = called(subject, problem, inputs, earlier) if first is None else first
+    first = called(reference, problem, inputs, earlier) if first is None else first
     native, entries = first.answer, first.entries
     parts = [*(None for _ in first.outputs), *entries]
     first.outputs.clear()
 
     def precise_for(share: float, seed: int = 0) -> list[Any]:
-        return _precise(problem, len(native), lambda: subject.precise(inputs, share, seed, entries, earlier))
+        return _precise(problem, len(native), lambda: reference.precise(inputs, share, seed, entries, earlier))
 
-    others = by_other_kernels(subject, problem, inputs, earlier, native)
+    others = by_other_kernels(reference, problem, inputs, earlier, native)
     # Where it does not run in float64, it is its own oracle, in its own precision (see bounds.OWN_PRECISION).
     precise = precise_for(0.0)
     epsilon, count = epsilon_of(native), _movements(inputs, native) if shake else 0
     shaken = [precise_for(epsilon, seed) for seed in range(count)]
-    tolerance = read_tolerance(subject.tolerance)
+    tolerance = read_tolerance(reference.tolerance)
     for leaf in native:
         if not isinstance(leaf, torch.Tensor | int | float | None):
             raise Refused(

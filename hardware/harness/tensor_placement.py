@@ -1,6 +1,6 @@
-"""Where the tensors of a child live: in main memory, or on one accelerator.
+"""The device that the tensors of a child are on: main memory, or one accelerator.
 
-A child settles on one place before it runs anything of a problem's or a candidate's. What it then uses of torch was
+A child sets its device before it runs anything of a problem's or a candidate's. What it then uses of torch was
 bound here before, so that a candidate cannot get between by patching a module.
 """
 
@@ -47,15 +47,15 @@ TIDIED_BYTES = 1 << 30
 """Less than that is kept: handing memory back stops the device."""
 
 
-class Place(Protocol):
-    """What the harness does with memory there."""
+class TensorDevice(Protocol):
+    """What the harness does with memory of a device."""
 
     device: torch.device
     chunk: int
     """Elements that are compared at once."""
 
-    def bring(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor there; one that is there already stays the same object."""
+    def to_device(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor on this device; one that is there already stays the same object."""
 
     def tidy(self) -> None:
         """Let others have the memory that this process does not use just now."""
@@ -79,7 +79,7 @@ class Place(Protocol):
         """
 
     def from_file(self, file: int, position: int, size: int) -> torch.Tensor:
-        """Bytes of a file, here; ones where it ends too early. Valid until the next call."""
+        """Bytes of a file, on this device; ones where it ends too early. Valid until the next call."""
 
     def read(self, tensor: torch.Tensor, offsets: Sequence[int]) -> tuple[bytes, ...]:
         """Bytes of the elements that lie ``offsets`` elements behind the tensor's first, in this order.
@@ -98,8 +98,8 @@ class MainMemory:
     def __init__(self) -> None:
         self._buffer = bytearray()
 
-    def bring(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensor here."""
+    def to_device(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The tensor in main memory."""
         return tensor.to(self.device)
 
     def tidy(self) -> None:
@@ -150,14 +150,14 @@ class Accelerator:
         _empty(1, device=self.device).fill_(0)
         torch.cuda.synchronize(self.device)
 
-    def bring(self, tensor: torch.Tensor) -> torch.Tensor:
+    def to_device(self, tensor: torch.Tensor) -> torch.Tensor:
         """A copy, made in parts where that is faster."""
         size = tensor.numel() * tensor.element_size()
         if tensor.device.type != HOST or not tensor.is_contiguous() or size <= STAGED_BYTES:
             return tensor.to(self.device)
-        brought = torch.empty_like(tensor, device=self.device)
-        self.fill(brought, tensor.data_ptr(), size)
-        return brought
+        on_device = torch.empty_like(tensor, device=self.device)
+        self.fill(on_device, tensor.data_ptr(), size)
+        return on_device
 
     def tidy(self) -> None:
         """Hand the blocks back that torch keeps for later: baselines and candidates need the memory, too."""
@@ -177,7 +177,7 @@ class Accelerator:
             _copy(self._bytes(tensor, size), host_bytes(address, size))
 
     def holds(self, tensor: torch.Tensor, address: int, size: int) -> bool:
-        """Bring the bytes to the device once more, and compare there."""
+        """Copy the bytes to the device once more, and compare there."""
         if size > STAGED_BYTES:
             return self._staging.same(address, self._bytes(tensor, size))
         return not size or bool(_equal(self._bytes(tensor, size), _to(host_bytes(address, size), self.device)))
@@ -199,7 +199,7 @@ class Accelerator:
             yield _data_ptr(copied), size
 
     def from_file(self, file: int, position: int, size: int) -> torch.Tensor:
-        """Read into page-locked buffers, and brought from there."""
+        """Read into page-locked buffers, and copied from there."""
         return self._staging.read(file, position, size)
 
     @functools.cached_property
@@ -223,30 +223,30 @@ class Accelerator:
         return view[:size]
 
 
-_settled: list[Place] = [MainMemory()]
+_current: list[TensorDevice] = [MainMemory()]
 
 
-def settle(name: str) -> Place:
+def set_device(name: str) -> TensorDevice:
     """Have this process keep its tensors at ``name``: ``cpu`` or ``cuda:0``.
 
     Raises:
         RuntimeError: torch cannot use that device.
     """
-    _settled[0] = MainMemory() if name == HOST else Accelerator(name)
-    return _settled[0]
+    _current[0] = MainMemory() if name == HOST else Accelerator(name)
+    return _current[0]
 
 
-def here() -> Place:
+def current_device() -> TensorDevice:
     """Where this process keeps its tensors."""
-    return _settled[0]
+    return _current[0]
 
 
-def brought(value: Any) -> Any:
-    """``value`` with its tensors here; those that are already stay the same objects."""
+def to_device(value: Any) -> Any:
+    """``value`` with its tensors on this process's device; those that are there already stay the same objects."""
     if isinstance(value, torch.Tensor):
-        return here().bring(value)
+        return current_device().to_device(value)
     if isinstance(value, list | tuple):
-        return type(value)(brought(item) for item in value)
+        return type(value)(to_device(item) for item in value)
     if isinstance(value, dict):
-        return {key: brought(item) for key, item in value.items()}
+        return {key: to_device(item) for key, item in value.items()}
     return value

@@ -6,17 +6,19 @@ from ...schemas import Accelerator, HarnessError, InputFact, Problem, ProblemErr
 from .input_variants import planned
 from .judgement import ran_out_of_memory
 from .launcher import Launcher
-from .messages import Admit, Admitted, Failure
+from .messages import Failure, ProblemValidated, ValidateProblem
 from .reference_process import open_command
 from .sizes import MAIN_SEEDS, bytes_of, is_large
 from .state_messages import INPUT
 from .worker import WorkerConfused, WorkerDied
 
-ADMISSION_SECONDS = 180.0
+VALIDATION_SECONDS = 180.0
 WEIGHTS_SEED = 0
 
 
-async def admit(launcher: Launcher, problem: Problem, accelerator: Accelerator | None = None) -> ProblemFacts:
+async def validate_problem(
+    launcher: Launcher, problem: Problem, accelerator: Accelerator | None = None
+) -> ProblemFacts:
     """Find out everything the search needs to know of ``problem``; ``accelerator`` is what it will run on.
 
     Raises:
@@ -24,12 +26,12 @@ async def admit(launcher: Launcher, problem: Problem, accelerator: Accelerator |
         HarnessError: the examining process answered nonsense.
     """
     worker = await launcher.spawn("admission")
-    command = Admit(problem=open_command(problem, WEIGHTS_SEED, launcher.pool_name))
+    command = ValidateProblem(problem=open_command(problem, WEIGHTS_SEED, launcher.pool_name))
     try:
-        answer, _ = await worker.ask(command, Admitted, seconds=ADMISSION_SECONDS)
+        answer, _ = await worker.ask(command, ProblemValidated, seconds=VALIDATION_SECONDS)
     except TimeoutError:
         raise ProblemError(
-            f"{problem.name}.py was not examined within {ADMISSION_SECONDS:g} s; use smaller shapes"
+            f"{problem.name}.py was not examined within {VALIDATION_SECONDS:g} s; use smaller shapes"
         ) from None
     except WorkerDied as error:
         if ran_out_of_memory(worker.output):

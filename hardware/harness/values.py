@@ -135,7 +135,7 @@ class _Writer:
             write_bytes(self.file, storage.data_ptr(), storage.nbytes(), position)
             return
         flat = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-        for address, size in tensor_placement.here().elements(flat):
+        for address, size in tensor_placement.current_device().elements(flat):
             write_bytes(self.file, address, size, position)
             position += size
 
@@ -173,7 +173,7 @@ class MappedFile:
 def fresh_tensor(spec: TensorSpec) -> torch.Tensor:
     """A tensor as ``spec`` says, in memory that torch allocated; its contents are undefined."""
     dtype = getattr(torch, spec.dtype)
-    storage = torch.empty(spec.size // dtype.itemsize, dtype=dtype, device=tensor_placement.here().device)
+    storage = torch.empty(spec.size // dtype.itemsize, dtype=dtype, device=tensor_placement.current_device().device)
     return storage.as_strided(spec.shape, spec.stride, spec.storage_offset)
 
 
@@ -188,7 +188,7 @@ def unpack(values: Values, mapped: MappedFile, make: Make = fresh_tensor, *, beg
 
     def filled(spec: TensorSpec) -> torch.Tensor:
         tensor = make(spec)
-        tensor_placement.here().fill(tensor, mapped.address + begin + spec.position, spec.size)
+        tensor_placement.current_device().fill(tensor, mapped.address + begin + spec.position, spec.size)
         return tensor
 
     return [_unpack(item, filled) for item in values.items]

@@ -15,11 +15,11 @@ from .launcher import Launcher
 from .messages import UNMEASURABLE, Compared, Done, Dump, Dumped, Load, Output, Ran, Release, Run
 from .reference_process import Case, ReferenceProcess
 from .state_messages import CheckState, StateChecked
-from .state_verification import check_form, check_rest
+from .state_verification import check_form, check_unchanged
 from .untrusted import Taken, UntrustedCandidate
 from .worker import Worker
 
-_SECOND_LOOK = 2000
+_DIAGNOSIS_SLOT = 2000
 """Slot of a call that only explains what is wrong."""
 EARLY = " (a kernel on a stream of its own must wait for the current one: inputs are written just before the call)"
 """What to tell somebody whose kernel is wrong on an accelerator only when it is timed."""
@@ -54,7 +54,7 @@ class Verification:
             await self._check_once(case, f"on {in_words(case.kind)} inputs")
         for case in await self.host.held_out_cases():
             await self._check_elsewhere(case)
-        await self.check_rest_of_state((await self.host.timed_cases())[0])
+        await self.check_unchanged_state((await self.host.timed_cases())[0])
         self.gradients = await check_gradients(self)
         await self.untrusted.ask(Release(), Done)
 
@@ -84,10 +84,10 @@ class Verification:
             result = await self.compare(index, case, outputs)
             if not result.ok:
                 raise await self._explain(index, case, outputs, result, [])
-            await self.check_rest_of_state(case)
+            await self.check_unchanged_state(case)
         await self.untrusted.ask(Release(), Done)
 
-    async def check_rest_of_state(self, case: Case, when: str = "") -> None:
+    async def check_unchanged_state(self, case: Case, when: str = "") -> None:
         """What the reference leaves alone must be as it was; ``case`` is the call before.
 
         Raises:
@@ -95,7 +95,7 @@ class Verification:
         """
         if self.host.setup is not None:
             checked, _ = await self.untrusted.ask(CheckState(), StateChecked, case=case)
-            check_rest(checked, case, when)
+            check_unchanged(checked, case, when)
 
     async def _check_once(self, case: Case, label: str) -> None:
         """One call beside those on the problem's own inputs at its own shapes; ``label`` says in words what is new."""
@@ -225,9 +225,9 @@ class Verification:
 
     async def _is_unwritten(self, case: Case, result: Compared) -> bool:
         """Whether what looks like fresh memory is that: another pattern must then show, unless it is malloc's."""
-        command = run_on(case, _SECOND_LOOK, poison="malloc")
+        command = run_on(case, _DIAGNOSIS_SLOT, poison="malloc")
         outputs = await self.run(command, case, [])
-        _, files = await self._dump(_SECOND_LOOK, case)
+        _, files = await self._dump(_DIAGNOSIS_SLOT, case)
         try:
             again = await self.host.compare(case, outputs, files[0])
         finally:
@@ -244,9 +244,9 @@ class Verification:
     async def _changed(self, case: Case, output: int) -> Judged:
         """An output is not what it was. Whether a later call did that, or work that went on, shows a call alone."""
         try:
-            await self.run(run_on(case, _SECOND_LOOK), case, [])
+            await self.run(run_on(case, _DIAGNOSIS_SLOT), case, [])
             await asyncio.sleep(LATE_SECONDS)
-            dumped, files = await self.untrusted.ask(Dump(slot=_SECOND_LOOK), Dumped, case=case)
+            dumped, files = await self.untrusted.ask(Dump(slot=_DIAGNOSIS_SLOT), Dumped, case=case)
             wire.close_all(files)
             works_on = dumped.changed >= 0
         except Judged:

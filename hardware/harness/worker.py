@@ -1,4 +1,4 @@
-"""One child, as the supervisor holds it: channel, leash, and the end of what it printed."""
+"""One child, as the supervisor holds it: channel, parent-death socket, and the end of what it printed."""
 
 import asyncio
 import contextlib
@@ -50,7 +50,7 @@ class Worker:
     def __init__(
         self,
         channel: socket.socket,
-        leash: socket.socket,
+        parent_death: socket.socket,
         output: socket.socket,
         *,
         scratch: Path,
@@ -65,8 +65,8 @@ class Worker:
         self.pid = 0
         """Its process id as we see it; 0 if unknown."""
         self._channel = Channel(channel)
-        self._leash = Channel(leash)
-        self._leash_socket = leash
+        self._parent_death = Channel(parent_death)
+        self._parent_death_socket = parent_death
         self._output = output
         self._printed = bytearray()
         self._scratch = scratch
@@ -81,7 +81,7 @@ class Worker:
         if self._ended is not None:
             return False
         try:
-            self._leash_socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            self._parent_death_socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
             return True
         except OSError:
@@ -180,7 +180,7 @@ class Worker:
         """End it and everything it started, and wait until that is done."""
         if self._ended is None:
             with contextlib.suppress(OSError):
-                self._leash_socket.send(b"k")
+                self._parent_death_socket.send(b"k")
             await self._await_end()
 
     def abandon(self) -> None:
@@ -194,7 +194,7 @@ class Worker:
             ended = Ended(exit_code=-1, signal=signal.SIGKILL)
             try:
                 async with asyncio.timeout(KILL_SECONDS):
-                    ended, _ = await self._leash.receive(Ended)
+                    ended, _ = await self._parent_death.receive(Ended)
             except (EOFError, OSError, ValueError):
                 # The reaper is gone too, which only a dying fork server does to it.
                 pass
@@ -206,7 +206,7 @@ class Worker:
     def _close(self) -> None:
         self._read_output()
         asyncio.get_running_loop().remove_reader(self._output)
-        for end in (self._channel, self._leash, self._output):
+        for end in (self._channel, self._parent_death, self._output):
             end.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
 

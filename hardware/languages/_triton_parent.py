@@ -21,7 +21,7 @@ from typing import NoReturn
 
 from ..harness import sandbox, wire
 from ..harness.messages import Done, Hello, Spawn
-from ..harness.reaped_child import be_keeper
+from ..harness.reaped_child import run_reaper
 from . import _triton_ahead
 from ._triton_source import Order, Request
 
@@ -63,7 +63,7 @@ def _keep(order: Order, descriptors: list[int], layers: tuple[str, ...]) -> NoRe
         wire.send(connection, _triton_ahead.compile_request(request, Path(order.scratch)))
 
     spawn = Spawn(role="compiler", scratch=order.scratch, memory_bytes=0, threads=1, confine=True)
-    be_keeper(spawn, descriptors, layers, work)
+    run_reaper(spawn, descriptors, layers, work)
 
 
 def _settle(order: Order) -> None:

@@ -47,7 +47,8 @@ class Request(Schema, frozen=True, kw_only=True):
 
 
 class Order(Schema, frozen=True, kw_only=True):
-    """Asks the warm parent for a child that compiles one candidate. Beside it travel: channel, leash, output."""
+    """Asks the warm parent for a child that compiles one candidate. Beside it travel: channel, parent-death socket,
+    output."""
 
     scratch: str
     """Working folder of the child, empty; all that it can write."""

@@ -8,7 +8,7 @@ from ...schemas import HardwareFacts, InputError, Pool, Problem, Schema, Timing,
 from ...schemas.pool import BASELINES
 from ..assembly import language_of, language_taken
 from ..harness.launcher import Launcher
-from ..harness.validation_process import admit
+from ..harness.validation_process import validate_problem
 from ..import_statements import bound
 from ..languages import find_language, triton
 from ..lease import Lease
@@ -98,7 +98,7 @@ async def time_file(text: str, problem: Problem, pool: Pool, hardware: HardwareF
     lease = Lease(pool, home, accelerator.uuid if accelerator else "")
     try:
         async with lease.shared():
-            facts = await admit(launcher, problem, accelerator)
+            facts = await validate_problem(launcher, problem, accelerator)
             await _compile(text, pool, hardware, home)
     finally:
         await launcher.close()

@@ -95,7 +95,7 @@ class _Process:
 
 
 class _Problem:
-    """The problem's file: inputs, weights, reference. As the harness has it (``harness/subject.py``)."""
+    """The problem's file: inputs, weights, reference. As the harness has it (``harness/reference_problem.py``)."""
 
     def __init__(self, command: dict[str, Any]) -> None:
         self.device = torch.device(command["device"])

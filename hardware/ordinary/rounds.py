@@ -93,7 +93,7 @@ class Runner:
         self.process.wait_until_idle()
         self.others.begin()
 
-    def check_rest(self) -> None:
+    def check_idle(self) -> None:
         """Nobody computes while others are timed.
 
         Raises:
@@ -137,7 +137,7 @@ def hold(baselines: Sequence[Runner], candidate: Runner) -> Part:
         shift = turn % len(runners)
         for runner in runners[shift:] + runners[:shift]:
             runner.sample()
-    candidate.check_rest()
+    candidate.check_idle()
     return Part(
         tuple(
             Series(name=timed_runner.name, samples_ns=tuple(timed_runner.samples), calls=timed_runner.calls)

@@ -1,4 +1,4 @@
-"""Looks into a candidate on the GPU with whatever this machine permits, into one result."""
+"""Profiles a candidate on the GPU with whatever this machine permits, into one result."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from .standby import NeverStarted, NothingSeen, Setting, Standby
 START_SECONDS = 120.0
 """How long importing torch may take on a busy machine."""
 ALWAYS = ("trace", "counters")
-"""What every candidate is looked into with, where it is permitted; scopes only where the candidate has some."""
+"""What every candidate is profiled with, where it is permitted; scopes only where the candidate has some."""
 
 PROBE = Inspect(
     source='import torch\n\n\ndef kernel():\n    return torch.ones(1 << 22, device="cuda").sum()\n',
@@ -27,7 +27,7 @@ PROBE = Inspect(
 )
 """A candidate of our own: what a profiler does not see of it, it sees of none."""
 
-Looks = dict[str, Standby]
+ProfilingPasses = dict[str, Standby]
 
 
 class Profilers:
@@ -37,7 +37,7 @@ class Profilers:
         """Starts nothing yet."""
         self._setting = setting
         self._ncu = ncu.find_ncu()
-        self._waiting: Looks = {}
+        self._waiting: ProfilingPasses = {}
         self._warming: asyncio.Task[None] | None = None
         self._missing: dict[str, str] = {}
         self._proven: set[str] = set()
@@ -53,7 +53,7 @@ class Profilers:
         return tuple(self._missing.values())
 
     def get_ready(self, lease: Lease | None = None) -> None:
-        """Start the processes that the next look needs, so that it need not wait for them. In a running loop.
+        """Start the processes that the next profiling pass needs, so that it need not wait for them. In a running loop.
 
         With ``lease`` the device's contexts and the profilers are started in them too, while others may use the device.
         """
@@ -63,8 +63,8 @@ class Profilers:
         if lease is not None and (self._warming is None or self._warming.done()):
             self._warming = asyncio.create_task(_warmed(list(self._waiting.values()), lease), name="profilers warm up")
 
-    async def look(self, inspect: Inspect, files: Sequence[int], lease: Lease) -> DeviceProfile | None:
-        """Look into the candidate of ``inspect``; ``files`` are its memory files. None if nothing is permitted here.
+    async def profile(self, inspect: Inspect, files: Sequence[int], lease: Lease) -> DeviceProfile | None:
+        """Profile the candidate of ``inspect``; ``files`` are its memory files. None if nothing is permitted here.
 
         Each profiler has a process of its own, and ``inspect.seconds`` for each of its two steps. It loads the
         candidate while others may use the device, and calls it while nobody else does. A candidate that fails there,
@@ -110,7 +110,7 @@ class Profilers:
         return [mode for mode in ALWAYS if mode not in self._missing]
 
     async def _prove(self, mode: str, lease: Lease) -> None:
-        """See whether the probe can be looked into in this mode; first behind closed doors, then with them open."""
+        """See whether the probe can be profiled in this mode; first behind closed doors, then with them open."""
         why = ""
         for doors in ("closed", "open"):
             if mode in self._proven or mode in self._missing:
@@ -130,15 +130,15 @@ class Profilers:
         self, modes: Sequence[str], inspect: Inspect, files: Sequence[int], lease: Lease
     ) -> tuple[DeviceProfile, dict[str, str]]:
         """What profilers see of a candidate, and by mode why one sees nothing."""
-        looks: Looks = {mode: self._taken(mode) for mode in modes}
-        every, failed = list(looks.values()), dict[str, str]()
+        passes: ProfilingPasses = {mode: self._taken(mode) for mode in modes}
+        every, failed = list(passes.values()), dict[str, str]()
 
         async def step(taken: Sequence[str], do: Callable[[Standby], Awaitable[None]]) -> None:
             """One step with some of them at once; who cannot take it is out."""
-            left = [mode for mode in taken if mode in looks]
-            for mode, error in zip(left, await _all(do(looks[mode]) for mode in left), strict=True):
+            left = [mode for mode in taken if mode in passes]
+            for mode, error in zip(left, await _all(do(passes[mode]) for mode in left), strict=True):
                 if error is not None:
-                    standby = looks.pop(mode)
+                    standby = passes.pop(mode)
                     failed[mode] = self._why(standby, error)
                     # At once: it may still keep the device busy.
                     await asyncio.shield(standby.close())
@@ -154,7 +154,7 @@ class Profilers:
                     await step([mode], lambda standby: standby.measure(inspect.seconds))
             # Nothing else writes after the last answer.
             await step(["counters"], Standby.end)
-            profile, unread = await asyncio.to_thread(put_together, looks)
+            profile, unread = await asyncio.to_thread(put_together, passes)
         finally:
             await asyncio.shield(_closed(every))
         return profile, {**failed, **unread}
@@ -200,7 +200,7 @@ async def _all(steps: Iterable[Awaitable[None]]) -> list[NothingSeen | None]:
 
 
 async def _warmed(standbys: Sequence[Standby], lease: Lease) -> None:
-    """Warm up those that come up; of one that fails, whoever looks with it is told."""
+    """Warm up those that come up; of one that fails, whoever profiles with it is told."""
     failed = await _all(standby.connected(START_SECONDS) for standby in standbys)
     # Without a lease whoever judges next says why.
     with contextlib.suppress(InputError):

@@ -34,7 +34,7 @@ _GRACE_S = 10
 
 
 def main(address: str, mode: str, doors: str, device: str, target: str, cache: str) -> None:
-    """Be ready, then look at one candidate in ``mode``: ``trace``, ``counters`` or ``scopes``.
+    """Be ready, then profile one candidate in ``mode``: ``trace``, ``counters`` or ``scopes``.
 
     ``doors`` are ``closed`` for a candidate without network and with files that it can only read, beside the limits and
     the system call filter that always hold, or ``open``. It computes on ``device``, as torch names it: on ``cpu`` a
@@ -55,24 +55,24 @@ def main(address: str, mode: str, doors: str, device: str, target: str, cache: s
         _prepare_triton(Path(cache), target)
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(address)
-    look = _ProfilingPass(mode, doors, device, left)
+    profiling_pass = _ProfilingPass(mode, doors, device, left)
     question: Question
     request: Inspect
     try:
         question, files = wire.receive(connection, Question)
         if isinstance(question, WarmUp):
             with _limited(question.seconds):
-                attempt(look.warm_up)
+                attempt(profiling_pass.warm_up)
             wire.send(connection, Warm())
             request, files = wire.receive(connection, Inspect)
         else:
             request = question
         with _limited(request.seconds):
-            loaded = attempt(lambda: look.load(request, files))
+            loaded = attempt(lambda: profiling_pass.load(request, files))
         wire.send(connection, loaded)
         wire.receive(connection, Measure)
         with _limited(request.seconds):
-            measured = attempt(look.measure)
+            measured = attempt(profiling_pass.measure)
         wire.send(connection, Measured(output=measured))
     except Refused as refused:
         wire.send(connection, Failure(kind=refused.kind, message=str(refused), log=refused.log))
@@ -121,8 +121,8 @@ class _ProfilingPass:
 
         if self._flush is not None:
             return
-        there = tensor_placement.settle(self._device)
-        flushed = torch.empty(FLUSH_BYTES // 4 + _UNLIKE, dtype=torch.int32, device=there.device)
+        tensor_device = tensor_placement.set_device(self._device)
+        flushed = torch.empty(FLUSH_BYTES // 4 + _UNLIKE, dtype=torch.int32, device=tensor_device.device)
         fill = torch.Tensor.fill_
         self._flush = flush = lambda: fill(flushed, 1)
         if self._mode == "trace":
@@ -172,7 +172,7 @@ class _ProfilingPass:
                     layers.append("netns")
             # Without a PID namespace of its own "procfs" would promise what does not hold.
             layers += [layer for layer in sandbox.separate_files(confined) if layer != "procfs"]
-            # Nsight Compute shares files with what it looks into, and nobody says which.
+            # Nsight Compute shares files with what it profiles, and nobody says which.
             layers += sandbox.wall_in(confined) if self._mode != "counters" else ()
         os.chdir(scratch)
         for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME"):

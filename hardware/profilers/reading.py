@@ -15,16 +15,16 @@ NAMES = {"trace": "torch.profiler", "counters": "Nsight Compute", "scopes": "Pro
 """Profilers by mode."""
 
 
-def put_together(looks: Mapping[str, Standby]) -> tuple[DeviceProfile, dict[str, str]]:
+def put_together(passes: Mapping[str, Standby]) -> tuple[DeviceProfile, dict[str, str]]:
     """One profile of what was seen, and by mode why something was not."""
     profile, reasons = NOTHING, dict[str, str]()
     readers = {"trace": _with_trace, "counters": _with_counters, "scopes": _with_scopes}
-    for mode, standby in looks.items():
+    for mode, standby in passes.items():
         try:
             profile = readers[mode](profile, standby)
         except (ValueError, csv.Error) as error:
             reasons[mode] = str(error)
-    return replace(profile, isolation=_isolation(looks)), reasons
+    return replace(profile, isolation=_isolation(passes)), reasons
 
 
 def log_of(standby: Standby) -> str:
@@ -91,8 +91,8 @@ def _joined(timed: KernelProfile, counted: KernelProfile) -> KernelProfile:
     )
 
 
-def _isolation(looks: Mapping[str, Standby]) -> str:
-    isolations = {mode: "+".join(standby.isolation) for mode, standby in looks.items()}
+def _isolation(passes: Mapping[str, Standby]) -> str:
+    isolations = {mode: "+".join(standby.isolation) for mode, standby in passes.items()}
     if len(set(isolations.values())) <= 1:
         return next(iter(isolations.values()), "")
     return ", ".join(f"{NAMES[mode]} {layers}" for mode, layers in isolations.items())

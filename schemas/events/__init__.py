@@ -2,7 +2,7 @@
 
 from .base import Event
 from .baseline import BaselinesMeasured
-from .candidate import CandidateProposed, Recipe, SynthesisFailed
+from .candidate import CandidateProposed, Config, SynthesisFailed
 from .compilation import CandidateCompiled, CompilationFailed
 from .diagnosis import NodeDiagnosed
 from .model import ModelCalled
@@ -46,6 +46,7 @@ __all__ = [
     "CandidateProposed",
     "CandidateVerified",
     "CompilationFailed",
+    "Config",
     "ConfirmationPlanned",
     "Event",
     "Intent",
@@ -55,7 +56,6 @@ __all__ = [
     "NodePlanned",
     "Origin",
     "ProfilingFailed",
-    "Recipe",
     "SeedKernel",
     "SessionClosed",
     "SessionOpened",

@@ -2,8 +2,8 @@
 
 from .base import Event
 
-Recipe = dict[str, str | int | float | bool]
-"""Settings of a synthesizer's knobs, by name."""
+Config = dict[str, str | int | float | bool]
+"""Values of a synthesizer's tunables, by name."""
 
 
 class CandidateProposed(Event, frozen=True, kw_only=True, tag="candidate.proposed.v1"):
@@ -19,8 +19,8 @@ class CandidateProposed(Event, frozen=True, kw_only=True, tag="candidate.propose
     """Synthesizer backend that made it."""
     rationale: str = ""
     """Why it should be faster, one or two sentences."""
-    recipe: Recipe = {}
-    """Knob settings, for backends that have knobs."""
+    recipe: Config = {}
+    """Tunable settings, for backends that have tunables."""
     parents: tuple[str, ...] = ()
     """Nodes whose source it was made from."""
     skills: tuple[str, ...] = ()

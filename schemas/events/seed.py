@@ -1,7 +1,7 @@
 """A kernel of an earlier session that a new search starts from."""
 
 from ..base import Schema
-from .candidate import Recipe
+from .candidate import Config
 
 
 class SeedKernel(Schema, frozen=True, kw_only=True):
@@ -20,8 +20,8 @@ class SeedKernel(Schema, frozen=True, kw_only=True):
     language: str
     backend: str
     """Synthesizer backend that made it."""
-    recipe: Recipe = {}
-    """Knob settings, for backends that have knobs."""
+    recipe: Config = {}
+    """Tunable settings, for backends that have tunables."""
     similarity: float = 0.0
     """Of its problem, platform included, to this one, in [0, 1]."""
     speedup: float = 0.0

@@ -14,7 +14,7 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
 
     problem: Problem
     facts: ProblemFacts
-    """What admission found; capture included."""
+    """What problem validation found; capture included."""
     pool: Pool
     hardware: HardwareFacts
     budget: int
@@ -39,7 +39,7 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     synthesizer: str = "playbook"
     """Backend that plans go to."""
     model: str = ""
-    """Model of a language-model backend; empty for the playbook."""
+    """Model of a language-model backend; empty for the generator."""
     language: str = "cpp"
     origin: Origin | None = None
     """Set on a fork."""

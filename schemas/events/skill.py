@@ -2,7 +2,7 @@
 
 from ..base import Schema
 from .base import Event
-from .candidate import Recipe
+from .candidate import Config
 
 
 class Skill(Schema, frozen=True, kw_only=True):
@@ -20,8 +20,8 @@ class Skill(Schema, frozen=True, kw_only=True):
     """Bytes read and written and operations at the main shape."""
     text: str
     """Markdown with front matter: when to use, what to do, the numbers."""
-    recipes: tuple[Recipe, ...] = ()
-    """Knob settings to try first, best first."""
+    recipes: tuple[Config, ...] = ()
+    """Tunable settings to try first, best first."""
     speedup: float = 0.0
     """Confirmed speedup of the best against the best baseline."""
     evidence: tuple[str, ...] = ()

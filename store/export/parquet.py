@@ -41,8 +41,8 @@ def _write(con: duckdb.DuckDBPyConnection, name: str, folder: Path, stop: Stop) 
     stop.check()
     path = folder / f"{name}.parquet"
     columns = [(row[0], row[1]) for row in con.execute(f"DESCRIBE {name}").fetchall()]
-    # Parquet's JSON type is a stranger to most readers.
-    spelled = ", ".join(
+    # Parquet's JSON type is unknown to most readers.
+    select_list = ", ".join(
         f'"{column}"::{kind.replace("JSON", "VARCHAR")} AS "{column}"' if "JSON" in kind else f'"{column}"'
         for column, kind in columns
     )
@@ -51,7 +51,7 @@ def _write(con: duckdb.DuckDBPyConnection, name: str, folder: Path, stop: Stop) 
     ordered = "" if name in ("events", *_WIDE) else f"ORDER BY {order}"
     source = _staged(con, name, order, stop) if name in _WIDE else name
     con.execute(
-        f"COPY (SELECT {spelled} FROM {source} {ordered}) TO '{str(path).replace(chr(39), chr(39) * 2)}' "
+        f"COPY (SELECT {select_list} FROM {source} {ordered}) TO '{str(path).replace(chr(39), chr(39) * 2)}' "
         f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_GROUP_ROWS})"
     )
     rows = con.execute(f"SELECT count(*) FROM {name}").fetchone()

@@ -1,6 +1,6 @@
 """What a node's synthesizer was asked, as chat messages: the exact request of a model, or the state in words.
 
-The playbook reads no text: its "prompt" is the state its answer depends on, written down here. Its randomness (the
+The generator reads no text: its "prompt" is the state its answer depends on, written down here. Its randomness (the
 plan's draw, the order of the advice) and what it must not repeat are the sampling, not the prompt.
 """
 
@@ -109,8 +109,8 @@ def _parent(node: ExportedNode) -> str:
     if parent is None:
         return ""
     source = parent.candidate.source if parent.candidate is not None else ""
-    recipe = parent.candidate.recipe if parent.candidate is not None else {}
-    settings = ", ".join(f"{name}={value}" for name, value in sorted(recipe.items()))
+    config = parent.candidate.recipe if parent.candidate is not None else {}
+    settings = ", ".join(f"{name}={value}" for name, value in sorted(config.items()))
     return "\n".join(["# Parent", *([f"Settings: {settings}"] if settings else []), _fenced(source, "python")])
 
 

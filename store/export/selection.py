@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 import duckdb
 
 from ...schemas import InputError
-from ..query_sandbox import Table, guarded
+from ..query_sandbox import Table, run_sandboxed
 
 VIEWS_BY_FORMAT = {"sft": "nodes", "dpo": "nodes", "grpo": "nodes", "events": "events", "parquet": "sessions"}
 """The view that ``--where`` speaks of."""
@@ -77,6 +77,6 @@ def events_where(cursors: Cursors, where: str, after: int, until: int) -> frozen
 def _ask(cursors: Cursors, sql: str, params: Sequence[int]) -> Table:
     with cursors() as cursor:
         try:
-            return guarded(cursor, sql, params, max_rows=_MOST_KEYS, timeout=_TIMEOUT_S)
+            return run_sandboxed(cursor, sql, params, max_rows=_MOST_KEYS, timeout=_TIMEOUT_S)
         except InputError as error:
             raise InputError(f"--where cannot be used. {error}") from error

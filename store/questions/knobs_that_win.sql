@@ -1,11 +1,11 @@
--- title: Which knob settings win on which problem?
+-- title: Which tunable settings win on which problem?
 -- meaning: >-
---   Settings of recipes among the correct candidates of a problem: how fast the candidates with a setting are in the
---   median, and how many of them beat the best baseline. Compare settings of one knob with each other.
+--   Settings of configs among the correct candidates of a problem: how fast the candidates with a setting are in the
+--   median, and how many of them beat the best baseline. Compare settings of one tunable with each other.
 -- columns:
 --   problem: problem
---   knob: name of the knob
---   setting: value of the knob
+--   knob: name of the tunable
+--   setting: value of the tunable
 --   candidates: correct candidates with it
 --   wins: of them, interval above 1
 --   median_speedup: median speedup against the best baseline

@@ -6,7 +6,7 @@
 --   language: language it is written in
 --   backend: synthesizer that made it
 --   rationale: why it should be faster, in the synthesizer's words
---   recipe: knob settings by name, for synthesizers that have knobs
+--   recipe: tunable settings by name, for synthesizers that have tunables
 --   parents: nodes whose source it was made from
 --   skills: ids of the skills that were used
 --   state: how far its node got, as in nodes

@@ -8,7 +8,7 @@
 --   dtype: precision of that problem
 --   sizes: bytes read, bytes written and operations at the main shape
 --   speedup: confirmed speedup of the best against the best baseline
---   recipes: knob settings to try first, best first
+--   recipes: tunable settings to try first, best first
 --   evidence: ids of the events it rests on
 --   text: the document, markdown
 --   event: id of the event

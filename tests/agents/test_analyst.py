@@ -275,7 +275,7 @@ def test_counters_of_a_device_name_what_limits_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_advised_for_a_device_is_something_that_its_playbook_can_do(name: str) -> None:
+def test_what_is_advised_for_a_device_is_something_that_its_generator_can_do(name: str) -> None:
     diagnosis, _ = CASES[name]
     assert all(GPU_MUTATIONS[action] for action in actions(diagnosis))
 

@@ -5,7 +5,7 @@ import pytest
 
 import given
 from kernelswarm.agents.planner.machine import WIDTH
-from kernelswarm.agents.registry import ALL_ROLES, AS_FITS, ROLES, fitted
+from kernelswarm.agents.registry import ALL_ROLES, AS_FITS, ROLES, worker_counts
 from kernelswarm.bus import Bus
 from kernelswarm.schemas import Accelerator, HardwareFacts, WorkerPresence
 from kernelswarm.sessions.concurrency import GENERATIONS, kept_busy, width_for
@@ -18,23 +18,23 @@ def machine(cores: int, devices: int) -> HardwareFacts:
 
 
 def test_on_a_processor_two_compile_and_one_of_each_other_role_works() -> None:
-    assert fitted(ALL_ROLES, machine(16, 0)) == {role: 2 if role == "compiler" else 1 for role in ROLES}
+    assert worker_counts(ALL_ROLES, machine(16, 0)) == {role: 2 if role == "compiler" else 1 for role in ROLES}
 
 
 @pytest.mark.parametrize(("cores", "compilers"), [(2, 2), (11, 7), (16, 12), (128, 32)])
 def test_beside_an_accelerator_all_cores_compile_but_a_few(cores: int, compilers: int) -> None:
-    fits = fitted(ALL_ROLES, machine(cores, 1))
+    fits = worker_counts(ALL_ROLES, machine(cores, 1))
     assert (fits["compiler"], fits["verifier"], fits["profiler"]) == (compilers, 2, 4 if cores >= 12 else 2)
 
 
 def test_each_accelerator_has_its_verifiers_and_profilers() -> None:
-    fits = fitted(ALL_ROLES, machine(16, 3), 3)
+    fits = worker_counts(ALL_ROLES, machine(16, 3), 3)
     assert (fits["compiler"], fits["verifier"], fits["profiler"]) == (12, 6, 6)
-    assert fitted(ALL_ROLES, machine(48, 3), 3)["profiler"] == 12
+    assert worker_counts(ALL_ROLES, machine(48, 3), 3)["profiler"] == 12
 
 
 def test_a_number_that_somebody_gave_stays() -> None:
-    assert fitted({"compiler": 3, "verifier": AS_FITS}, machine(16, 1)) == {"compiler": 3, "verifier": 2}
+    assert worker_counts({"compiler": 3, "verifier": AS_FITS}, machine(16, 1)) == {"compiler": 3, "verifier": 2}
 
 
 def test_a_node_for_each_compiler_but_never_so_many_that_the_search_is_blind() -> None:

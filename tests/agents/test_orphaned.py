@@ -15,7 +15,7 @@ from kernelswarm.bus import Bus
 from kernelswarm.bus.alive import running_beside
 from kernelswarm.schemas import NodePlanned, WorkerPresence
 from kernelswarm.sessions import search as searches
-from kernelswarm.sessions.orphaned import Unattended, left_alone, stuck_without
+from kernelswarm.sessions.orphaned import OrphanedSession, left_alone, stuck_without
 from kernelswarm.sessions.search import Search, timed
 from kernelswarm.sessions.session import SearchOptions, open_session
 
@@ -36,7 +36,7 @@ async def opened(bus: Bus) -> Search:
 
 async def ends(search: Search) -> str:
     """The sentence that the search ends with once its minutes are over."""
-    with pytest.raises(Unattended) as caught, timed(search, 0.0):
+    with pytest.raises(OrphanedSession) as caught, timed(search, 0.0):
         async for _ in search.events():
             pass
     return str(caught.value)

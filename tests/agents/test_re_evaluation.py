@@ -8,11 +8,11 @@ import pytest
 import given
 import kernelswarm
 from kernelswarm.schemas import KernelswarmError, Verdict
-from kernelswarm.sessions.re_evaluation import Carried, compared, spearman
+from kernelswarm.sessions.re_evaluation import ReEvaluatedCandidate, compared, spearman
 
 
-def carried(node: str, rank: int, then: float, now: float | None) -> Carried:
-    return Carried(
+def re_evaluated(node: str, rank: int, then: float, now: float | None) -> ReEvaluatedCandidate:
+    return ReEvaluatedCandidate(
         node=node,
         rank=rank,
         recorded=given.interval(then),
@@ -24,10 +24,10 @@ def carried(node: str, rank: int, then: float, now: float | None) -> Carried:
 
 def test_wins_are_kept_lost_and_new_and_the_ranking_changes() -> None:
     judged = [
-        carried("n1", 1, 3.0, 1.5),
-        carried("n2", 2, 2.0, 2.5),
-        carried("n3", 3, 1.5, None),
-        carried("n4", 4, 0.9, 1.2),
+        re_evaluated("n1", 1, 3.0, 1.5),
+        re_evaluated("n2", 2, 2.0, 2.5),
+        re_evaluated("n3", 3, 1.5, None),
+        re_evaluated("n4", 4, 0.9, 1.2),
     ]
     comparison = compared("s", "here", "far", "there", judged)
     assert (comparison.wins_recorded, comparison.wins_kept, comparison.wins_new, comparison.best) == (3, 2, 1, "n2")
@@ -51,15 +51,15 @@ def test_recorded_candidates_are_evaluated_again(tmp_path: Path) -> None:
     (events,) = histories.read("v1-failures").values()
     histories.into_log(tmp_path, events)
     notices: list[str] = []
-    report = kernelswarm.carries_over(events[0].session, pool="other", home=tmp_path, on_notice=notices.append)
+    report = kernelswarm.re_evaluate(events[0].session, pool="other", home=tmp_path, on_notice=notices.append)
     assert [entry.verdict for entry in report.candidates] == [Verdict.correct] and report.candidates[0].now is not None
     assert report.pool == "other" and report.best == "n001" and notices == ["n001: correct"]
 
 
-def test_a_session_without_a_correct_candidate_has_nothing_to_carry_over(tmp_path: Path) -> None:
+def test_a_session_without_a_correct_candidate_has_nothing_to_re_evaluate(tmp_path: Path) -> None:
     (events,) = histories.read("v1-killed").values()
     histories.into_log(tmp_path, events[:3])
     (tmp_path / "pools").mkdir()
     (tmp_path / "pools" / "bare.toml").write_text('name = "bare"\nplatform = "cpu"\nlanguages = ["cpp"]\n')
     with pytest.raises(KernelswarmError, match="no correct candidate"):
-        kernelswarm.carries_over(events[0].session, home=tmp_path)
+        kernelswarm.re_evaluate(events[0].session, home=tmp_path)

@@ -13,7 +13,7 @@ from kernelswarm.agents.registry import ROLES
 from kernelswarm.bus import Bus
 from kernelswarm.cli.commands.pools_live import absent, live_table
 from kernelswarm.schemas import WorkerPresence
-from kernelswarm.sessions.worker_availability import join_command, missing_roles, watch_attendance
+from kernelswarm.sessions.worker_availability import join_command, missing_roles, watch_availability
 
 
 def worker(role: str, pool: str = "cpu", **changes) -> WorkerPresence:
@@ -33,7 +33,7 @@ def test_roles_that_nobody_serves_are_named_with_the_command_that_joins_them():
 
 async def test_a_session_hears_that_it_waits_and_that_it_waits_no_longer(bus: Bus):
     messages: asyncio.Queue[str] = asyncio.Queue()
-    watching = asyncio.create_task(watch_attendance(bus, "cpu", messages.put_nowait, every_s=0.05))
+    watcher = asyncio.create_task(watch_availability(bus, "cpu", messages.put_nowait, every_s=0.05))
     try:
         async with asyncio.timeout(LIMIT_S):
             first = await messages.get()
@@ -49,7 +49,7 @@ async def test_a_session_hears_that_it_waits_and_that_it_waits_no_longer(bus: Bu
             while await messages.get() != "":
                 pass
     finally:
-        watching.cancel()
+        watcher.cancel()
 
 
 def test_the_table_tells_who_is_there_and_what_they_do():

@@ -30,7 +30,7 @@ def tls(keys: dict[str, Path], *, verify: bool) -> str:
 async def works(url: str, event, options: ConnectOptions | None = None) -> bool:
     async with await Bus.connect(url, name="test", options=options) as bus:
         await bus.publish(event())
-        async with bus.consume_in_turn("cpu", "compiler", [type(event().event())]) as consumer:
+        async with bus.consume_round_robin("cpu", "compiler", [type(event().event())]) as consumer:
             await (await anext(consumer)).ack()
         return len(await bus.history(None)) >= 1
 

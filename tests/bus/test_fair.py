@@ -12,9 +12,9 @@ from waiting import LIMIT_S, REDELIVERY_S, eventually, within
 from given import opened
 from kernelswarm.bus import Bus
 from kernelswarm.bus.cancelled import heeded
-from kernelswarm.bus.open_sessions import Board
+from kernelswarm.bus.open_sessions import OpenSessionIndex
 from kernelswarm.bus.pull import Pull
-from kernelswarm.bus.round_robin import Turns
+from kernelswarm.bus.round_robin import RoundRobin
 from kernelswarm.bus.subjects import durable_name
 from kernelswarm.schemas import SessionClosed, StopRequested
 
@@ -43,29 +43,29 @@ def backlog(event, session: str, count: int):
 
 
 def test_who_was_served_least_comes_next():
-    turns = Turns(lambda: 0.5)
+    sessions = RoundRobin(lambda: 0.5)
     for session, seconds in (("a", 3.0), ("b", 1.0), ("c", 2.0)):
-        turns.begin(session)
-        turns.end(session, seconds)
-    assert turns.order("abc") == ["b", "c", "a"]
+        sessions.begin(session)
+        sessions.end(session, seconds)
+    assert sessions.order("abc") == ["b", "c", "a"]
 
 
 def test_who_is_being_served_waits_for_the_others():
-    turns = Turns(lambda: 0.5)
-    turns.begin("a")
-    assert turns.order(["a", "b"]) == ["b", "a"]
+    sessions = RoundRobin(lambda: 0.5)
+    sessions.begin("a")
+    assert sessions.order(["a", "b"]) == ["b", "a"]
 
 
 def test_idleness_saves_up_no_claim():
-    turns = Turns(lambda: 0.5)
+    sessions = RoundRobin(lambda: 0.5)
     for _ in range(10):
-        turns.begin("busy")
-        turns.end("busy", 1.0)
+        sessions.begin("busy")
+        sessions.end("busy", 1.0)
     served = []
     for _ in range(6):
-        session = turns.order(["busy", "newcomer"])[0]
-        turns.begin(session)
-        turns.end(session, 1.0)
+        session = sessions.order(["busy", "newcomer"])[0]
+        sessions.begin(session)
+        sessions.end(session, 1.0)
         served.append(session)
     assert Counter(served) == {"busy": 3, "newcomer": 3}
 
@@ -74,7 +74,7 @@ def test_idleness_saves_up_no_claim():
 async def test_a_later_session_does_not_wait_for_an_earlier_ones_backlog(bus, event):
     await bus.publish_many(backlog(event, "early", 40))
     await bus.publish_many(backlog(event, "late", 10))
-    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+    async with bus.consume_round_robin("cpu", "compiler", STOP) as worker:
         served = await done(worker, 50)
     assert Counter(served) == {"early": 40, "late": 10}
     assert served.index("late") <= 2
@@ -84,11 +84,11 @@ async def test_a_later_session_does_not_wait_for_an_earlier_ones_backlog(bus, ev
 @pytest.mark.usefixtures("alike")
 async def test_a_session_that_was_opened_meanwhile_gets_its_turn(bus, event):
     await bus.publish_many(backlog(event, "early", 40))
-    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+    async with bus.consume_round_robin("cpu", "compiler", STOP) as worker:
         await done(worker, 10)
         await bus.publish_many(backlog(event, "late", 5))
         expected = ["early", "late"]
-        assert await eventually(worker._board.sessions, expected) == expected
+        assert await eventually(worker._open_sessions.sessions, expected) == expected
         served = await done(worker, 35)
     assert Counter(served) == {"early": 30, "late": 5}
     assert served[10:].count("late") == 0
@@ -110,14 +110,14 @@ async def test_workers_share_everything_out_and_do_nothing_twice(bus, url, event
 
     async with await Bus.connect(url, name="second") as second:
         second.ack_wait_s = REDELIVERY_S
-        consumers = [on.consume_in_turn("cpu", "compiler", STOP) for on in (bus, second) for _ in range(4)]
+        consumers = [on.consume_round_robin("cpu", "compiler", STOP) for on in (bus, second) for _ in range(4)]
         await within(asyncio.gather(*map(work, consumers)))
     assert len(seen) == 100 and set(seen.values()) == {1}
 
 
 async def test_work_that_was_handed_back_comes_again(bus, event):
     await bus.publish_many(backlog(event, "s1", 1))
-    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+    async with bus.consume_round_robin("cpu", "compiler", STOP) as worker:
         await (await within(anext(worker))).nak(0.01)
         again = await within(anext(worker))
         assert (again.seq, again.deliveries) == (2, 2)
@@ -131,12 +131,12 @@ async def test_what_a_worker_left_behind_goes_to_another(url, event, how, monkey
     monkeypatch.setenv("KERNELSWARM_NATS_ACK_WAIT", "1")
     async with await Bus.connect(url, name="one") as leaving, await Bus.connect(url, name="two") as staying:
         await leaving.publish_many(backlog(event, "s1", 2))
-        worker = leaving.consume_in_turn("cpu", "compiler", STOP)
+        worker = leaving.consume_round_robin("cpu", "compiler", STOP)
         taken = await within(anext(worker))
         if how == "closed":
             await taken.nak()
             await worker.aclose()
-        async with staying.consume_in_turn("cpu", "compiler", STOP) as consumer:
+        async with staying.consume_round_robin("cpu", "compiler", STOP) as consumer:
             seen = set()
             while len(seen) < 2:
                 delivery = await within(anext(consumer))
@@ -148,12 +148,12 @@ async def test_what_a_worker_left_behind_goes_to_another(url, event, how, monkey
 async def test_leftover_work_of_a_closed_session_is_done(bus, event):
     await bus.publish_many(backlog(event, "s1", 3))
     await bus.publish_many([event(SessionClosed(reason="user"), session="s1"), *backlog(event, "s2", 3)])
-    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+    async with bus.consume_round_robin("cpu", "compiler", STOP) as worker:
         assert Counter(await done(worker, 6)) == {"s1": 3, "s2": 3}
 
 
 async def test_waiting_may_be_cancelled_without_losing_anything(bus, event):
-    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+    async with bus.consume_round_robin("cpu", "compiler", STOP) as worker:
         with pytest.raises(TimeoutError):
             await within(anext(worker), 0.05)
         await bus.publish_many(backlog(event, "s1", 1))
@@ -162,35 +162,35 @@ async def test_waiting_may_be_cancelled_without_losing_anything(bus, event):
 
 async def test_a_worker_lives_through_a_restart_of_the_server(bus, event, kill_server):
     await bus.publish_many(backlog(event, "s1", 3))
-    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+    async with bus.consume_round_robin("cpu", "compiler", STOP) as worker:
         await done(worker, 1)
         kill_server()
         await bus.publish(event(session="s1"))
         assert await done(worker, 3) == ["s1"] * 3
 
 
-async def test_a_ticket_that_got_lost_costs_time_and_not_the_work(bus, event, monkeypatch):
+async def test_a_dispatch_token_that_got_lost_costs_time_and_not_the_work(bus, event, monkeypatch):
     monkeypatch.setattr("kernelswarm.bus.fair.LOOK_AROUND_SECONDS", 0.1)
     await bus.publish_many(backlog(event, "s1", 1))
     async with bus.consume("cpu", "compiler", STOP) as thief:
         await (await within(anext(thief))).ack()
-    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+    async with bus.consume_round_robin("cpu", "compiler", STOP) as worker:
         assert (await within(anext(worker))).seq == 2
 
 
-async def test_a_lost_ticket_is_missed_beside_open_sessions_that_have_nothing_to_do(bus, event, monkeypatch):
+async def test_a_lost_dispatch_token_is_missed_beside_open_sessions_that_have_nothing_to_do(bus, event, monkeypatch):
     monkeypatch.setattr("kernelswarm.bus.fair.LOOK_AROUND_SECONDS", 0.05)
     idle = [f"idle{number}" for number in range(4)]
     await bus.publish_many([*(event(opened(), session=name) for name in idle), *backlog(event, "s1", 1)])
-    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+    async with bus.consume_round_robin("cpu", "compiler", STOP) as worker:
         assert await done(worker, 1) == ["s1"]
     await bus.publish(event(session="s1"))
-    # As when a message is delivered twice, and settled with another one's ticket.
+    # As when a message is delivered twice, and settled with another one's dispatch token.
     thief = Pull(bus._link, durable_name("cpu", "compiler"))
     await thief.start()
     await within((await within(thief.get(1))).ack())
     await thief.stop()
-    async with bus.consume_in_turn("cpu", "compiler", STOP) as worker:
+    async with bus.consume_round_robin("cpu", "compiler", STOP) as worker:
         assert await done(worker, 1) == ["s1"]
 
 
@@ -198,9 +198,9 @@ async def test_a_copy_of_its_opening_does_not_open_a_closed_session(bus, event):
     closing = event(SessionClosed(reason="user"), session="s1")
     await bus.publish_many([event(opened(), session="s1"), closing, event(opened(), session="s1")])
     await bus.publish(event(opened(), session="s2"))
-    board = Board(bus._link, "cpu")
-    assert await board.sessions() == ["s2"]
-    await board.aclose()
+    index = OpenSessionIndex(bus._link, "cpu")
+    assert await index.sessions() == ["s2"]
+    await index.aclose()
 
 
 async def test_a_cancellation_that_the_client_swallows_ends_the_task_all_the_same():

@@ -121,14 +121,14 @@ async def test_a_runner_acknowledges_only_what_it_was_given(as_role: URL):
         await buses["submitter"].publish(opened)
         await buses["thinker"].publish(candidate)
         planner = await stack.enter_async_context(
-            buses["thinker"].consume_in_turn("cpu", "planner", [type(opened.event())])
+            buses["thinker"].consume_round_robin("cpu", "planner", [type(opened.event())])
         )
         held = await within(anext(planner))
         forged = held._messages[0].reply
         await buses["runner"]._link.nc.publish(forged, b"+ACK")
         await buses["runner"]._link.nc.flush()
         compiler = await stack.enter_async_context(
-            buses["runner"].consume_in_turn("cpu", "compiler", [type(candidate.event())])
+            buses["runner"].consume_round_robin("cpu", "compiler", [type(candidate.event())])
         )
         await (await within(anext(compiler))).ack()
         js = buses["admin"]._link.js

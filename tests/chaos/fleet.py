@@ -73,7 +73,7 @@ class Fleet:
         processes = [process for name, process in sorted(self.processes.items()) if name.startswith(prefix)]
         return processes[draw % len(processes)]
 
-    async def admit(self) -> None:
+    async def validate_problem(self) -> None:
         """Look at the machine and at the problem once, for every round."""
         (self.home / "pools").mkdir(parents=True, exist_ok=True)
         (self.home / "logs").mkdir(exist_ok=True)
@@ -81,7 +81,7 @@ class Fleet:
         self.pool = find_pool(POOL, self.home)
         self.hardware = await asyncio.to_thread(detect, self.pool, self.home)
         async with Device(self.pool, self.hardware, self.home) as device:
-            self.facts = await device.admit(PROBLEM)
+            self.facts = await device.validate_problem(PROBLEM)
 
     async def add(self, name: str, *command: str, at_the_end: AsyncExitStack) -> Process:
         """Put a process beside the others, with a wire of its own to the server."""
@@ -174,7 +174,7 @@ async def open_fleet(home: Path) -> AsyncIterator[Fleet]:
         await server.start()
         stack.push_async_callback(server.stop)
         fleet = Fleet(home, server, disk)
-        await fleet.admit()
+        await fleet.validate_problem()
         fleet.bus = await stack.enter_async_context(await Bus.connect(server.url, name="faults", patience=PATIENCE_S))
         cli = ("-m", "kernelswarm.cli")
         await fleet.add("recorder", *cli, "record", at_the_end=stack)

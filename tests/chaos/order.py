@@ -4,7 +4,7 @@ from kernelswarm.schemas import HardwareFacts, Pool, ProblemFacts, Schema
 
 
 class Order(Schema, frozen=True, kw_only=True):
-    """A session to open. The problem was admitted before, so its user needs no device."""
+    """A session to open. The problem was validated before, so its user needs no device."""
 
     session: str
     facts: ProblemFacts

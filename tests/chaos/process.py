@@ -45,10 +45,10 @@ class Process:
         """Start it, unless it runs."""
         if self.alive:
             return
-        leashed = (sys.executable, "-I", "-S", str(_PARENT_DEATH), str(os.getpid()), sys.executable, *self._command)
+        command = (sys.executable, "-I", "-S", str(_PARENT_DEATH), str(os.getpid()), sys.executable, *self._command)
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *leashed,
+                *command,
                 env=dict(self._environment),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,

@@ -1,6 +1,6 @@
 """The process of a user who opens a session on a cluster (KERNELSWARM_NATS) as a file orders, and follows it.
 
-The problem was admitted before, so it needs no device. Started again with the same order it opens nothing new: the
+The problem was validated before, so it needs no device. Started again with the same order it opens nothing new: the
 session's first event has the same id.
 """
 

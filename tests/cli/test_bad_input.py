@@ -146,14 +146,14 @@ def test_what_the_grammar_refuses_is_said_in_our_words(
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def device(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Device]:
-    """One warm process for all of them: admission imports torch."""
+    """One warm process for all of them: problem validation imports torch."""
     home = tmp_path_factory.mktemp("device")
     pool = find_pool("cpu", home)
     async with Device(pool, given.hardware(memory_bytes=4 << 30), home) as opened:
         yield opened
 
 
-ADMISSION = {
+INVALID_PROBLEMS = {
     "does not import": (GOOD.replace("import torch", "import torch, no_such_module"), "no_such_module"),
     "returns nothing": (GOOD.replace("return x * 2 + 1", "x * 2 + 1"), "returns nothing"),
     "is not deterministic": (GOOD.replace("x * 2 + 1", "x + torch.rand_like(x)"), "not deterministic"),
@@ -170,12 +170,12 @@ ADMISSION = {
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("what", ADMISSION)
+@pytest.mark.parametrize("what", INVALID_PROBLEMS)
 async def test_what_admission_finds(what: str, device: Device, tmp_path: Path) -> None:
-    source, expected = ADMISSION[what]
+    source, expected = INVALID_PROBLEMS[what]
     (tmp_path / "problem.py").write_text(source)
     with pytest.raises(ProblemError) as refused:
-        await device.admit(load_problem(tmp_path / "problem.py"))
+        await device.validate_problem(load_problem(tmp_path / "problem.py"))
     message = str(refused.value)
     assert expected in message and "problem.py" in message
     assert "\n" not in message and "Traceback" not in message
@@ -185,7 +185,7 @@ def test_a_problem_that_admission_refuses_ends_the_command_with_its_sentence(
     recorded: Path, tmp_path: Path, kernelswarm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "detect", lambda *_: given.hardware())
-    (tmp_path / "empty_handed.py").write_text(ADMISSION["returns nothing"][0])
+    (tmp_path / "empty_handed.py").write_text(INVALID_PROBLEMS["returns nothing"][0])
     before = log_path(recorded).read_bytes()
     ran = kernelswarm("optimize", tmp_path / "empty_handed.py")
     assert ran.status == 2 and ran.out == ""
@@ -203,8 +203,8 @@ def test_without_a_compiler(
     assert "no C++ compiler found" in sentence(ran.err) and "install" in ran.err
 
 
-class Admitting:
-    """A device that has admitted the problem already: what these tests are about comes after."""
+class Validating:
+    """A device that has validated the problem already: what these tests are about comes after."""
 
     def __init__(self, *_: object) -> None: ...
 
@@ -215,19 +215,19 @@ class Admitting:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None: ...
 
-    def expect_looks(self) -> None: ...
+    def prepare_profilers(self) -> None: ...
 
-    async def admit(self, _: object) -> ProblemFacts:
+    async def validate_problem(self, _: object) -> ProblemFacts:
         return given.facts()
 
 
 @pytest.fixture
-def admitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "Device", Admitting)
+def validated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "Device", Validating)
     monkeypatch.setattr(search, "detect", lambda *_: given.hardware())
 
 
-@pytest.mark.usefixtures("admitted")
+@pytest.mark.usefixtures("validated")
 def test_a_server_that_cannot_be_reached(
     recorded: Path, kernelswarm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,7 +238,7 @@ def test_a_server_that_cannot_be_reached(
     assert log_path(recorded).read_bytes() == before
 
 
-@pytest.mark.usefixtures("admitted")
+@pytest.mark.usefixtures("validated")
 def test_a_full_disk_before_the_search(
     recorded: Path, kernelswarm: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

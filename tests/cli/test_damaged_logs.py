@@ -167,7 +167,7 @@ def test_what_lies_behind_an_open_session_is_left_to_whoever_goes_on_with_it(
     assert "damaged from event" in kernelswarm("replay", OTHER).err
 
 
-async def test_a_session_is_checked_through_a_recorder_too(
+async def test_a_session_is_verified_through_a_recorder_too(
     changed: Callable[..., Path], home: Path, tmp_path: Path, bus: Bus
 ) -> None:
     changed("UPDATE closed_events SET win = NOT win", "UPDATE events SET worker = 'other' WHERE seq = 70")
@@ -193,7 +193,7 @@ def test_sql_and_sessions_answer_and_warn_of_the_first_bad_event(
         assert "warning: The log is damaged from event 8 (" in ran.err
 
 
-async def test_only_a_small_log_that_nobody_has_is_checked_beside_a_question(
+async def test_only_a_small_log_that_nobody_has_is_verified_beside_a_question(
     changed: Callable[..., Path], home: Path
 ) -> None:
     path = changed("UPDATE events SET worker = 'other' WHERE seq = 8")

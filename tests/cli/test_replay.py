@@ -13,9 +13,9 @@ import pytest
 
 import given
 import kernelswarm
-from kernelswarm.cli.display.replay_text import print_carry_over
+from kernelswarm.cli.display.replay_text import print_re_evaluation
 from kernelswarm.schemas import Envelope, KernelswarmError, NodeDiagnosed, ReplayDivergence, Verdict, encode
-from kernelswarm.sessions.re_evaluation import Carried, compared
+from kernelswarm.sessions.re_evaluation import ReEvaluatedCandidate, compared
 from kernelswarm.store import log_path
 
 
@@ -153,8 +153,8 @@ def test_bad_input_is_named(
 
 
 def test_live_effects_say_what_must_not_be_read_into_two_speedups(capsys: pytest.CaptureFixture[str]) -> None:
-    def carried(node: str, then: float, now: float, against: str) -> Carried:
-        return Carried(
+    def re_evaluated(node: str, then: float, now: float, against: str) -> ReEvaluatedCandidate:
+        return ReEvaluatedCandidate(
             node=node,
             rank=int(node[1:]),
             recorded=given.interval(then),
@@ -164,8 +164,12 @@ def test_live_effects_say_what_must_not_be_read_into_two_speedups(capsys: pytest
             against_now=against,
         )
 
-    judged = [carried("n1", 2.0, 2.01, "compile"), carried("n2", 1.9, 1.2, "eager"), carried("n3", 1.8, 1.5, "compile")]
-    print_carry_over(compared("s-1", "here", "far", "there", judged))
+    judged = [
+        re_evaluated("n1", 2.0, 2.01, "compile"),
+        re_evaluated("n2", 1.9, 1.2, "eager"),
+        re_evaluated("n3", 1.8, 1.5, "compile"),
+    ]
+    print_re_evaluation(compared("s-1", "here", "far", "there", judged))
     rows: dict[str, str] = {}
     for line in capsys.readouterr().out.splitlines():
         rows.setdefault(line.split()[0], line)

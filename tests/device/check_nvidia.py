@@ -176,9 +176,9 @@ def cuda_ahead(home: Path) -> object:
 READER = """
 import sys, torch
 from kernelswarm.hardware.harness.output_transfer import written
-from kernelswarm.hardware.harness.tensor_placement import settle
+from kernelswarm.hardware.harness.tensor_placement import set_device
 file, size = int(sys.argv[1]), int(sys.argv[2])
-settle("cuda:0")
+set_device("cuda:0")
 with written(file, size) as outputs:
     assert outputs._block is not None, "it came through main memory"
     first = outputs.part(3, size - 3)
@@ -202,15 +202,15 @@ def device_memory(home: Path) -> object:
     import torch
 
     from kernelswarm.hardware.harness.output_transfer import hand_over
-    from kernelswarm.hardware.harness.tensor_placement import settle
+    from kernelswarm.hardware.harness.tensor_placement import set_device
 
-    there = settle("cuda:0")
-    outputs = [torch.tensor([1, 2, 3], dtype=torch.uint8, device=there.device)]
-    outputs.append(torch.full((1 << 28,), 1.0, device=there.device))
+    tensor_device = set_device("cuda:0")
+    outputs = [torch.tensor([1, 2, 3], dtype=torch.uint8, device=tensor_device.device)]
+    outputs.append(torch.full((1 << 28,), 1.0, device=tensor_device.device))
     seconds = []
     for _ in range(3):
         began = time.monotonic()
-        file = hand_over(outputs, there)
+        file = hand_over(outputs, tensor_device)
         seconds.append(time.monotonic() - began)
         size = 3 + (1 << 30)
         command = (sys.executable, "-c", READER, str(file), str(size))
@@ -218,12 +218,12 @@ def device_memory(home: Path) -> object:
         os.close(file)
         expected = f"{((1 << 28) - 1) * (0x80 + 0x3F)} {[0, 0, 0x80, 0x3F]}"
         assert ran.stdout.strip() == expected, f"{ran.stdout} {ran.stderr}"
-    mark = there.fingerprint(outputs[1])
+    mark = tensor_device.fingerprint(outputs[1])
     began = time.monotonic()
-    assert there.fingerprint(outputs[1]) == mark
+    assert tensor_device.fingerprint(outputs[1]) == mark
     took = time.monotonic() - began
     outputs[1][12345] = 2.0
-    assert there.fingerprint(outputs[1]) != mark
+    assert tensor_device.fingerprint(outputs[1]) != mark
     return f"1 GiB handed over in {min(seconds) * 1e3:.1f} ms, its fingerprint in {took * 1e3:.1f} ms"
 
 

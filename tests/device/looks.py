@@ -36,7 +36,7 @@ def look_into_all(home: Path, pool, hardware, *, own: str) -> list[object]:
     async def run() -> list[object]:
         diagnoses: list[object] = []
         async with Device(pool, hardware, home, baselines=("eager",)) as device:
-            facts = await device.admit(problem)
+            facts = await device.validate_problem(problem)
             await device.baselines(problem, facts)
             for name, source in {"triton": own, "torch": IN_TORCH}.items():
                 report, _ = await device.compile(source, "triton")

@@ -17,7 +17,7 @@ def time_all(home: Path, pool, hardware, *, own: str) -> list[str]:
 
     async def run() -> list[str]:
         async with Device(pool, hardware, home, baselines=("eager", "compile")) as device:
-            facts = await device.admit(problem)
+            facts = await device.validate_problem(problem)
             lines = []
             for name, source in {"torch": IN_TORCH, "triton": own}.items():
                 lines += await _timed(device, problem, facts, name, source)

@@ -36,7 +36,7 @@ def replay_all(home: Path, pool, hardware) -> str:
     problem = load_problem(home / "small.py")
 
     async def timed(device: Device, source: str):
-        facts = await device.admit(problem)
+        facts = await device.validate_problem(problem)
         report, _ = await device.compile(source, "triton")
         profile = await device.profile(problem, facts, source, report)
         assert profile.timing is not None, profile.evidence

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from kernelswarm.codegen.backends import WRITERS
+from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.problem_files import load_problem
@@ -58,11 +58,11 @@ def make(device: Device, tmp_path: Path) -> Make:
         if isinstance(problem, str):
             path.write_text(problem)
         loaded = load_problem(path)
-        facts = await device.admit(loaded)
+        facts = await device.validate_problem(loaded)
         if not candidate:
             if facts.graph is None:
                 pytest.skip(f"it is not captured: {facts.capture_error}")
-            candidate = WRITERS["cpp"].source(facts, facts.graph, {})
+            candidate = CODEGEN_BACKENDS["cpp"].source(facts, facts.graph, {})
         return Made(loaded, facts, candidate, finish(loaded, facts, candidate, **options))
 
     return finished

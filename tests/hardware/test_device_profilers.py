@@ -215,7 +215,7 @@ def test_the_doctor_says_which_profilers_are_permitted():
 
 
 CPU = Setting(device="cpu")
-LOOK = replace(PROBE, seconds=120.0, source="import torch\n\ndef kernel():\n    return torch.ones(8).sum()\n")
+INSPECT = replace(PROBE, seconds=120.0, source="import torch\n\ndef kernel():\n    return torch.ones(8).sum()\n")
 
 
 @pytest.fixture
@@ -227,7 +227,7 @@ async def standby():
 
 async def test_a_process_that_waits_looks_into_a_candidate_behind_closed_doors(standby):
     await standby.connected(120.0)
-    await standby.load(LOOK, ())
+    await standby.load(INSPECT, ())
     assert standby.isolation[0] == "process" and "rlimits" in standby.isolation
     await standby.measure(60.0)
     await standby.end()
@@ -240,7 +240,7 @@ async def test_what_is_warmed_up_while_there_is_time_looks_as_before(standby):
     await standby.connected(120.0)
     await standby.warm_up(60.0)
     await standby.warm_up(60.0)
-    await standby.load(LOOK, ())
+    await standby.load(INSPECT, ())
     await standby.measure(60.0)
     await standby.end()
     assert b"aten::ones" in standby.output
@@ -269,7 +269,7 @@ async def test_a_candidate_under_a_profiler_is_as_shut_off_as_this_machine_allow
     outside = tmp_path / "outside"
     await standby.connected(120.0)
     with pytest.raises(NothingSeen, match=r"scratch 1") as caught:
-        await standby.load(replace(LOOK, source=ESCAPES.format(outside=str(outside))), ())
+        await standby.load(replace(INSPECT, source=ESCAPES.format(outside=str(outside))), ())
     assert "program" not in str(caught.value) or sys.platform != "linux"
     assert not outside.exists() or "file" in str(caught.value)
 
@@ -284,7 +284,7 @@ async def test_a_candidate_under_a_profiler_is_as_shut_off_as_this_machine_allow
 async def test_a_candidate_that_fails_under_a_profiler_gives_a_reason(standby, body, seconds, why):
     await standby.connected(120.0)
     with pytest.raises(NothingSeen, match=why):
-        await standby.load(replace(LOOK, source=body, seconds=seconds), ())
+        await standby.load(replace(INSPECT, source=body, seconds=seconds), ())
 
 
 class Scripted(Profilers):
@@ -312,23 +312,23 @@ LEASE = Lease(Pool(name="h200", platform="nvidia", languages=("triton",)), Path(
 
 async def test_a_candidate_that_hides_from_a_profiler_neither_ends_it_nor_opens_a_door():
     profilers = Scripted(candidate={"trace", "counters"})
-    profile = await profilers.look(LOOK, (), LEASE)
+    profile = await profilers.profile(INSPECT, (), LEASE)
     assert len(profile.unavailable) == 2 and "saw nothing of it: trace failed" in profile.unavailable[0]
     assert profilers.missing == () and not profilers._open
     assert profilers.runs == [("trace", "counters"), ("trace",), ("counters",)]
-    await profilers.look(LOOK, (), LEASE)
+    await profilers.profile(INSPECT, (), LEASE)
     assert profilers.runs[3:] == [("trace", "counters")], "what the probe has shown once is known"
 
 
 async def test_a_profiler_that_sees_the_probe_with_open_doors_alone_gets_them():
     profilers = Scripted(candidate={"counters"}, closed={"counters"})
-    await profilers.look(LOOK, (), LEASE)
+    await profilers.profile(INSPECT, (), LEASE)
     assert profilers._open == {"counters"} and profilers.missing == ()
 
 
 async def test_a_profiler_that_sees_no_probe_is_done_without():
     profilers = Scripted(candidate={"counters"}, closed={"counters"}, opened={"counters"})
-    first, second = [await profilers.look(LOOK, (), LEASE) for _ in range(2)]
+    first, second = [await profilers.profile(INSPECT, (), LEASE) for _ in range(2)]
     assert first.unavailable == second.unavailable == profilers.missing == ("counters failed",)
     assert profilers.runs[-1] == ("trace",)
 
@@ -347,11 +347,11 @@ async def test_where_nothing_can_be_profiled_it_is_said_once_and_done_without(tm
     profilers = Profilers(Setting())
     lease = Lease(Pool(name="h200", platform="nvidia", languages=("triton",)), tmp_path, "GPU-0")
     try:
-        profile = await profilers.look(PROBE, (), lease)
+        profile = await profilers.profile(PROBE, (), lease)
         assert profile is not None and not profile.kernels and not profile.sources
         assert any("torch.profiler" in reason and "no CUDA device" in reason for reason in profile.unavailable)
         assert any("no counters of the GPU" in reason and "gVisor" in reason for reason in profile.unavailable)
         assert len(profile.unavailable) == 2 and profile.unavailable == profilers.missing
-        assert await profilers.look(PROBE, (), lease) is None
+        assert await profilers.profile(PROBE, (), lease) is None
     finally:
         await profilers.close()

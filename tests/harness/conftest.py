@@ -61,7 +61,7 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def facts(device: Device, problem: Problem) -> ProblemFacts:
-    return await device.admit(problem)
+    return await device.validate_problem(problem)
 
 
 @pytest.fixture(scope="session")

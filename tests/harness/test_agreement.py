@@ -17,10 +17,10 @@ from kernelswarm.hardware.harness.bounds import SHAKES, is_steady
 from kernelswarm.hardware.harness.compare import Target
 from kernelswarm.hardware.harness.derived import derive
 from kernelswarm.hardware.harness.launcher import Launcher
-from kernelswarm.hardware.harness.meaning import Meaningless, changed
+from kernelswarm.hardware.harness.meaning import InvalidVariant, changed
 from kernelswarm.hardware.harness.messages import Compared, Open, Values
 from kernelswarm.hardware.harness.redraws import DRAWS, Draw, decided
-from kernelswarm.hardware.harness.reference_problem import open_subject
+from kernelswarm.hardware.harness.reference_problem import open_reference
 from kernelswarm.hardware.harness.reference_process import Case, ReferenceProcess
 from kernelswarm.hardware.harness.verification import verify
 from kernelswarm.schemas import ProblemFormat, Verdict, VerifyReport
@@ -123,17 +123,17 @@ async def test_movements_that_differ_too_much_determine_no_bound() -> None:
 async def test_a_draw_without_a_meaning_is_drawn_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)  # the module is written into the working folder, as in a child's scratch
     problem = Open(name="edge", format=ProblemFormat.function, source=DEVIATION, seed=1)
-    subject = open_subject(problem)
+    reference = open_reference(problem)
     drawn: list[int] = []
     doubts = iter(["its error is 1", "", ""])
     monkeypatch.setattr(Target, "doubt", lambda self, *, may_be_nan: next(doubts))
 
     def draw(seed: int) -> list[torch.Tensor]:
         drawn.append(seed)
-        inputs: list[torch.Tensor] = subject.draw("ragged", seed)
+        inputs: list[torch.Tensor] = reference.draw("ragged", seed)
         return inputs
 
-    changed(subject, problem, draw, "tiny", 7)
+    changed(reference, problem, draw, "tiny", 7)
 
     assert drawn == [7, 8]
 
@@ -141,17 +141,17 @@ async def test_a_draw_without_a_meaning_is_drawn_again(monkeypatch: pytest.Monke
 async def test_draws_without_a_meaning_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)  # the module is written into the working folder, as in a child's scratch
     problem = Open(name="edge", format=ProblemFormat.function, source=DEVIATION, seed=1)
-    subject = open_subject(problem)
+    reference = open_reference(problem)
     drawn: list[int] = []
     monkeypatch.setattr(Target, "doubt", lambda self, *, may_be_nan: "its error is 1")
 
     def draw(seed: int) -> list[torch.Tensor]:
         drawn.append(seed)
-        inputs: list[torch.Tensor] = subject.draw("ragged", seed)
+        inputs: list[torch.Tensor] = reference.draw("ragged", seed)
         return inputs
 
-    with pytest.raises(Meaningless, match="its error is 1"):
-        changed(subject, problem, draw, "tiny", 7)
+    with pytest.raises(InvalidVariant, match="its error is 1"):
+        changed(reference, problem, draw, "tiny", 7)
 
     assert len(drawn) == meaning.DRAWS
 

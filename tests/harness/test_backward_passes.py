@@ -118,7 +118,7 @@ async def test_wrong_gradients_are_wrong(judge: Judge, name: str) -> None:
 
 async def test_both_passes_are_timed_against_both(device: Device, tmp_path: Path) -> None:
     problem = _problem(tmp_path, GELU)
-    facts = await device.admit(problem)
+    facts = await device.validate_problem(problem)
     report, _ = await device.compile(BY_HAND, "cpp")
 
     profiled = await device.profile(problem, facts, BY_HAND, report)
@@ -132,4 +132,4 @@ async def test_both_passes_are_timed_against_both(device: Device, tmp_path: Path
 
 async def test_what_is_no_flag_is_refused(device: Device, tmp_path: Path) -> None:
     with pytest.raises(ProblemError, match="`backward` is a function"):
-        await device.admit(_problem(tmp_path, GELU.replace("backward = True", "def backward(): pass")))
+        await device.validate_problem(_problem(tmp_path, GELU.replace("backward = True", "def backward(): pass")))

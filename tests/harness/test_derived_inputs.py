@@ -14,13 +14,13 @@ from kernelswarm.hardware.harness.input_variants import (
     DOMINATED,
     FAR,
     FEW,
-    KINDS,
     MOST_TIMED_BYTES,
-    PLACED,
     REPEATED,
     SMALL_BYTES,
+    SPARSE_CHANGES,
     STRIDED,
-    VALUE_KINDS,
+    VALUE_VARIANTS,
+    VARIANTS,
     in_words,
     instead_of,
     left_out,
@@ -34,39 +34,43 @@ def _drawn(*shape: int) -> torch.Tensor:
 
 
 def _at_timed_shape(inputs: int, outputs: int, *, decided: bool = True) -> list[str]:
-    return [kind for _, kind in planned({"main": inputs}, ["main"], inputs + outputs, decided=decided)]
+    return [variant for _, variant in planned({"main": inputs}, ["main"], inputs + outputs, decided=decided)]
 
 
-def test_all_kinds_go_to_small_shapes_and_to_the_timed_one() -> None:
+def test_all_variants_go_to_small_shapes_and_to_the_timed_one() -> None:
     sizes = {"main": 1 << 20, "wide": 4096, "ragged": 8192, "odd": 16, "huge": SMALL_BYTES + 1}
 
     plan = planned(sizes, list(sizes), 1 << 21)
 
     for shape in ("ragged", "main"):
-        assert [kind for named, kind in plan if named == shape] == list(KINDS)
+        assert [variant for named, variant in plan if named == shape] == list(VARIANTS)
     assert {shape for shape, _ in plan} == {"ragged", "wide", "main"}
 
 
 @pytest.mark.parametrize("size", [1, 1 << 23, 1 << 24, 1 << 25, 3 << 24, 1 << 26])
-def test_every_kind_is_tried_at_the_timed_shape_where_three_cases_fit(size: int) -> None:
+def test_every_variant_is_tried_at_the_timed_shape_where_three_cases_fit(size: int) -> None:
     for outputs in (size, 4):
-        kinds = _at_timed_shape(size, outputs)
+        variants = _at_timed_shape(size, outputs)
 
-        if len(kinds) > 2:
-            assert {part for kind in kinds for part in parts(kind)} == set(KINDS) and not left_out(size + outputs)
-        assert len(kinds) == 2 or len(kinds) * (size + outputs) <= MOST_TIMED_BYTES * 5 / 3
-        assert "infinite" in left_out(size + outputs) or len(kinds) > 2
+        if len(variants) > 2:
+            assert {part for variant in variants for part in parts(variant)} == set(VARIANTS) and not left_out(
+                size + outputs
+            )
+        assert len(variants) == 2 or len(variants) * (size + outputs) <= MOST_TIMED_BYTES * 5 / 3
+        assert "infinite" in left_out(size + outputs) or len(variants) > 2
 
 
 def test_large_inputs_are_changed_in_blocks() -> None:
-    assert _at_timed_shape(1 << 24, 1 << 24) == ["|".join(FAR), "|".join(FEW), STRIDED, PLACED]
-    assert _at_timed_shape(1 << 25, 4) == ["|".join(FAR), *FEW, STRIDED, PLACED], "reductions have cases of their own"
+    assert _at_timed_shape(1 << 24, 1 << 24) == ["|".join(FAR), "|".join(FEW), STRIDED, SPARSE_CHANGES]
+    assert _at_timed_shape(1 << 25, 4) == ["|".join(FAR), *FEW, STRIDED, SPARSE_CHANGES], (
+        "reductions have cases of their own"
+    )
     assert _at_timed_shape(1 << 30, 1 << 30) == ["|".join((*FAR, *FEW)), BOTH]
     assert left_out(1 << 31) == ("tiny", "infinite", "nan")
 
 
 def test_where_wrong_answers_pass_there_are_inputs_with_negative_numbers() -> None:
-    assert _at_timed_shape(4096, 4096, decided=False) == [*KINDS, CENTRED]
+    assert _at_timed_shape(4096, 4096, decided=False) == [*VARIANTS, CENTRED]
     assert _at_timed_shape(1 << 24, 1 << 24, decided=False)[-1] == CENTRED
     assert _at_timed_shape(1 << 33, 1 << 33, decided=False)[-1] == ALL
 
@@ -82,7 +86,7 @@ def test_of_several_large_shapes_the_smallest_gets_one_case() -> None:
     assert plan[0] == ("other", BOTH) and {shape for shape, _ in plan[1:]} == {"main"}
 
 
-def test_blocks_of_rows_are_of_different_kinds() -> None:
+def test_blocks_of_rows_are_of_different_variants() -> None:
     x, weight = _drawn(30, 64), _drawn(64)
 
     (changed, same) = derive([x, weight], f"shifted|{REPEATED}|heavy_tailed", 1) or []
@@ -93,7 +97,7 @@ def test_blocks_of_rows_are_of_different_kinds() -> None:
     assert float(changed[20:].abs().max()) > 20
 
 
-def test_a_tensor_with_fewer_rows_than_kinds_is_cut_along_another_dimension() -> None:
+def test_a_tensor_with_fewer_rows_than_variants_is_cut_along_another_dimension() -> None:
     (changed,) = derive([_drawn(2, 90)], f"shifted|{REPEATED}|heavy_tailed", 1) or []
 
     assert float(changed[:, 30:60].median(-1).values.std()) < 0.01 and float(changed[:, :30].min()) > 20
@@ -139,7 +143,7 @@ def test_numbers_that_are_repeated_can_be_summed_in_any_order() -> None:
 
 
 def test_infinite_numbers_and_nan_lie_in_rows_of_their_own() -> None:
-    (changed,) = derive([_drawn(64, 32)], PLACED, 1) or []
+    (changed,) = derive([_drawn(64, 32)], SPARSE_CHANGES, 1) or []
 
     rows = [set(special.any(-1).nonzero().reshape(-1).tolist()) for special in (changed.isinf(), changed.isnan())]
     assert rows[0] and rows[1] and not rows[0] & rows[1]
@@ -158,12 +162,12 @@ def test_centred_numbers_have_both_signs() -> None:
 
 def test_large_tensors_are_changed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     x = _drawn(3, 50, 7).transpose(0, 1)
-    whole = {kind: derive([x], kind, 1) for kind in ("heavy_tailed", "shifted", BOTH)}
+    whole = {variant: derive([x], variant, 1) for variant in ("heavy_tailed", "shifted", BOTH)}
     monkeypatch.setattr(derived, "HOST_PART", 40)
 
-    for kind, expected in whole.items():
-        (changed,) = derive([x], kind, 1) or []
-        assert expected is not None and torch.allclose(changed, expected[0], rtol=1e-6), kind
+    for variant, expected in whole.items():
+        (changed,) = derive([x], variant, 1) or []
+        assert expected is not None and torch.allclose(changed, expected[0], rtol=1e-6), variant
         assert changed.stride() == expected[0].stride()
 
 
@@ -173,48 +177,48 @@ def test_where_no_other_shape_is_small_the_smallest_is_taken() -> None:
     assert {shape for shape, _ in plan} == {"less", "main"}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_inputs_are_changed_and_the_originals_are_not(kind: str) -> None:
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_inputs_are_changed_and_the_originals_are_not(variant: str) -> None:
     x = _drawn(16, 40)
     original = x.clone()
 
-    (changed,) = derive([x], kind, 1) or []
+    (changed,) = derive([x], variant, 1) or []
 
     assert torch.equal(x, original)
     assert changed.shape == x.shape and changed.dtype == x.dtype
-    assert torch.equal(changed, x) is (kind == STRIDED)
-    assert (changed.stride() != x.stride()) is (kind == STRIDED)
-    again = derive([x], kind, 1) or []
+    assert torch.equal(changed, x) is (variant == STRIDED)
+    assert (changed.stride() != x.stride()) is (variant == STRIDED)
+    again = derive([x], variant, 1) or []
     assert torch.equal(again[0].nan_to_num(), changed.nan_to_num()), "the same seed gives the same inputs"
 
 
-@pytest.mark.parametrize("kind", VALUE_KINDS)
+@pytest.mark.parametrize("variant", VALUE_VARIANTS)
 @pytest.mark.parametrize(
     "meant",
     [torch.randint(0, 9, (8, 8)), torch.randint(0, 2, (8, 8)).float(), torch.ones(4, 4, dtype=torch.bool)],
     ids=["integers", "flags", "mask"],
 )
-def test_whole_numbers_mean_something(kind: str, meant: torch.Tensor) -> None:
-    assert derive([meant, 3, "text", None], kind, 1) is None
+def test_whole_numbers_mean_something(variant: str, meant: torch.Tensor) -> None:
+    assert derive([meant, 3, "text", None], variant, 1) is None
 
-    changed = derive([_drawn(8, 8), meant, 0.5], kind, 1)
+    changed = derive([_drawn(8, 8), meant, 0.5], variant, 1)
 
     assert changed is not None and changed[1] is meant and changed[2] == 0.5
 
 
-@pytest.mark.parametrize("kind", VALUE_KINDS)
-def test_what_has_no_negative_numbers_gets_none(kind: str) -> None:
-    (changed,) = derive([_drawn(64, 8).abs()], kind, 1) or []
+@pytest.mark.parametrize("variant", VALUE_VARIANTS)
+def test_what_has_no_negative_numbers_gets_none(variant: str) -> None:
+    (changed,) = derive([_drawn(64, 8).abs()], variant, 1) or []
 
     assert not bool((changed < 0).any())
 
 
-@pytest.mark.parametrize("kind", VALUE_KINDS)
+@pytest.mark.parametrize("variant", VALUE_VARIANTS)
 @pytest.mark.parametrize("descending", [False, True])
-def test_what_is_sorted_stays_sorted(kind: str, descending: bool) -> None:
+def test_what_is_sorted_stays_sorted(variant: str, descending: bool) -> None:
     borders = torch.sort(_drawn(4, 30), dim=-1, descending=descending).values
 
-    changed = derive([_drawn(4, 500), borders], kind, 1)
+    changed = derive([_drawn(4, 500), borders], variant, 1)
 
     assert changed is not None
     steps = changed[1].diff(dim=-1)
@@ -232,8 +236,8 @@ def test_what_is_shifted_together_stays_together() -> None:
 
 
 def test_special_numbers_leave_most_rows_alone() -> None:
-    for kind, predicate in (("infinite", torch.isinf), ("nan", torch.isnan)):
-        (changed,) = derive([_drawn(40, 100)], kind, 1) or []
+    for variant, predicate in (("infinite", torch.isinf), ("nan", torch.isnan)):
+        (changed,) = derive([_drawn(40, 100)], variant, 1) or []
         touched = predicate(changed).any(dim=-1)
         assert 0 < int(touched.sum()) <= 10
 
@@ -247,12 +251,12 @@ def test_pairs_nearly_cancel_and_magnitudes_differ() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
-@pytest.mark.parametrize("kind", VALUE_KINDS)
-def test_other_precisions_stay_in_their_range(kind: str, dtype: torch.dtype) -> None:
-    (changed,) = derive([(100 * _drawn(9, 33)).to(dtype)], kind, 1) or []
+@pytest.mark.parametrize("variant", VALUE_VARIANTS)
+def test_other_precisions_stay_in_their_range(variant: str, dtype: torch.dtype) -> None:
+    (changed,) = derive([(100 * _drawn(9, 33)).to(dtype)], variant, 1) or []
 
     assert changed.dtype == dtype
-    assert bool(torch.isfinite(changed).all()) is (kind not in ("infinite", "nan"))
+    assert bool(torch.isfinite(changed).all()) is (variant not in ("infinite", "nan"))
 
 
 def test_what_lies_between_strided_elements_is_not_a_number() -> None:
@@ -283,5 +287,5 @@ def test_infinities_that_are_there_already_stay() -> None:
     assert float(changed[2, 3]) == -math.inf and bool(torch.isfinite(changed[0]).all())
 
 
-def test_kinds_have_words() -> None:
+def test_variants_have_words() -> None:
     assert in_words(BOTH) == "heavy-tailed, strided" and in_words("normal") == ""

@@ -1,4 +1,4 @@
-"""On an accelerator inputs are whole only while a call on them runs. Here on the processor, without times."""
+"""On an accelerator inputs are intact only while a call on them runs. Here on the processor, without times."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from kernelswarm.hardware.harness.stopwatch import DeviceStopwatch
 from kernelswarm.hardware.harness.timing_messages import Time
 
 COPIES, SIDE, BATCHES = 3, 96, 20
-CONTEST = Time(calls=10, warm=4)
+INTERLEAVED = Time(calls=10, warm=4)
 
 Kernel = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -30,7 +30,7 @@ def stopwatch(monkeypatch: pytest.MonkeyPatch) -> Iterator[DeviceStopwatch]:
     monkeypatch.setattr(module, "FLUSH_BYTES", 4)
     device_stopwatch = DeviceStopwatch(torch.device("cpu"))
     for _ in range(COPIES):
-        device_stopwatch.stock(fresh())
+        device_stopwatch.add_inputs(fresh())
     with torch.no_grad():
         yield device_stopwatch
 
@@ -61,7 +61,7 @@ class Judge:
     def everything(self) -> int:
         """An interleaved benchmark, and calls on unseen data; how many outputs were wrong."""
         for _ in range(BATCHES):
-            self.time(CONTEST)
+            self.time(INTERLEAVED)
         for _ in range(BATCHES):
             self.time(Time(calls=1, before=12, warm=COPIES - 1), fresh(), self.time(Time(calls=1)))
         return self.wrong
@@ -113,16 +113,16 @@ def test_spoiling_and_restoring_is_no_change_that_a_tensor_counts(stopwatch: Dev
         versions.update({tensor._version for copy in stopwatch.copies for tensor in copy})
         return x @ w
 
-    Judge(stopwatch, kernel).time(CONTEST)
+    Judge(stopwatch, kernel).time(INTERLEAVED)
     assert len(versions) == 1
 
 
-def test_between_batches_nothing_is_whole_and_a_call_that_raises_spoils_nothing_for_good(
+def test_between_batches_nothing_is_intact_and_a_call_that_raises_poisons_nothing_for_good(
     stopwatch: DeviceStopwatch,
 ) -> None:
     before = [[tensor.clone() for tensor in copy] for copy in stopwatch.copies]
     judge = Judge(stopwatch, lambda x, w: x @ w)
-    judge.time(CONTEST)
+    judge.time(INTERLEAVED)
     poisoned = [
         any(not torch.equal(tensor, original) for tensor, original in zip(copy, originals, strict=True))
         for copy, originals in zip(stopwatch.copies, before, strict=True)
@@ -132,9 +132,9 @@ def test_between_batches_nothing_is_whole_and_a_call_that_raises_spoils_nothing_
         raise RuntimeError("it does not fit")
 
     with pytest.raises(RuntimeError, match="fit"):
-        stopwatch.run(fails, CONTEST)
+        stopwatch.run(fails, INTERLEAVED)
     for _ in range(BATCHES):
-        judge.time(CONTEST)
+        judge.time(INTERLEAVED)
 
     assert all(poisoned)
     assert judge.wrong == 0

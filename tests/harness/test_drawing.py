@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from kernelswarm.hardware.harness import reference_problem as subject
+from kernelswarm.hardware.harness import reference_problem
 from kernelswarm.hardware.harness.messages import Open
 from kernelswarm.schemas import ProblemFormat
 
@@ -31,15 +31,15 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
 
 
-def opened(source: str) -> tuple[subject.ReferenceProblem, list[str]]:
+def opened(source: str) -> tuple[reference_problem.ReferenceProblem, list[str]]:
     problem = Open(name="p", source=source, format=ProblemFormat.kernelbench, seed=1, device="cpu")
-    reference = subject.open_subject(problem)
+    reference = reference_problem.open_reference(problem)
     return reference, reference._get_inputs.__globals__["drawn"]  # type: ignore[attr-defined]
 
 
 def on(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = SimpleNamespace(device=torch.device(device), tidy=lambda: None)
-    monkeypatch.setattr(subject, "here", lambda: place)
+    tensor_device = SimpleNamespace(device=torch.device(device), tidy=lambda: None)
+    monkeypatch.setattr(reference_problem, "current_device", lambda: tensor_device)
 
 
 def test_the_device_draws_and_the_inputs_stay_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ def test_the_device_draws_and_the_inputs_stay_there(monkeypatch: pytest.MonkeyPa
     before = reference.draw("main", 7)
     # Stands for a device that can draw: nothing else here can.
     on("cpu", monkeypatch)
-    monkeypatch.setattr(subject, "HOST", "somewhere else")
+    monkeypatch.setattr(reference_problem, "HOST", "somewhere else")
     inputs = reference.draw("main", 7)
     assert torch.equal(inputs[0], before[0]) and inputs[1] == 2 and drawn == ["cpu", "cpu"]
 

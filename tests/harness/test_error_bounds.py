@@ -10,7 +10,7 @@ from kernelswarm.hardware.harness.compare import Target
 from kernelswarm.hardware.harness.effects import called
 from kernelswarm.hardware.harness.messages import UNMEASURABLE, Compared, Open
 from kernelswarm.hardware.harness.other_kernels import by_other_kernels
-from kernelswarm.hardware.harness.reference_problem import open_subject
+from kernelswarm.hardware.harness.reference_problem import open_reference
 from kernelswarm.hardware.harness.targets import targets_of
 from kernelswarm.hardware.harness.verification import explain_numbers
 from kernelswarm.schemas import ProblemError, ProblemFormat
@@ -74,14 +74,14 @@ def reference(x, weight): return F.conv1d(x, weight, padding=1)
 def test_a_plain_sum_of_many_products_is_right(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)  # the module is written into the working folder, as in a child's scratch
     problem = Open(name="long_sums", format=ProblemFormat.function, source=LONG_SUMS, seed=1)
-    subject = open_subject(problem)
-    x, weight = subject.draw("main", 1)
-    usual = called(subject, problem, [x, weight]).answer
+    reference = open_reference(problem)
+    x, weight = reference.draw("main", 1)
+    usual = called(reference, problem, [x, weight]).answer
 
-    (target,) = targets_of(subject, problem, [x, weight])
+    (target,) = targets_of(reference, problem, [x, weight])
 
-    (other,) = by_other_kernels(subject, problem, [x, weight], (), usual)
-    assert target.reference_error > Target(usual[0], subject.precise([x, weight]), NOTHING).reference_error
+    (other,) = by_other_kernels(reference, problem, [x, weight], (), usual)
+    assert target.reference_error > Target(usual[0], reference.precise([x, weight]), NOTHING).reference_error
     assert target.accepts(other) and not target.accepts(other * (1 + 1e-4))
 
 

@@ -27,7 +27,7 @@ def _machine(**changes: object) -> HardwareFacts:
     return HardwareFacts(**(fields | changes))  # type: ignore[arg-type]
 
 
-async def _admitted(device: Device, folder, reference: str, inputs: str = "randn(n, n)") -> ProblemFacts:
+async def _validated(device: Device, folder, reference: str, inputs: str = "randn(n, n)") -> ProblemFacts:
     path = folder / "mine.py"
     drawn = inputs.replace(")", ", generator=generator)")
     path.write_text(
@@ -35,7 +35,7 @@ async def _admitted(device: Device, folder, reference: str, inputs: str = "randn
         f"def inputs(generator, n): return [torch.{drawn}, torch.{drawn}]\n"
         f"def reference(a, b): return {reference}\n"
     )
-    return await device.admit(load_problem(path))
+    return await device.validate_problem(load_problem(path))
 
 
 WHOLE = 64 * 64 * 4
@@ -54,7 +54,7 @@ WHOLE = 64 * 64 * 4
     ],
 )
 async def test_bytes_that_matter(device: Device, tmp_path, reference: str, needed: int) -> None:
-    facts = await _admitted(device, tmp_path, reference)
+    facts = await _validated(device, tmp_path, reference)
 
     assert facts.work.needed_bytes == pytest.approx(needed, rel=0.01), facts.capture_error
 
@@ -73,14 +73,14 @@ async def test_bytes_that_matter(device: Device, tmp_path, reference: str, neede
     ],
 )
 async def test_operations_that_no_algebra_saves(device: Device, tmp_path, reference: str, operations: int) -> None:
-    facts = await _admitted(device, tmp_path, reference)
+    facts = await _validated(device, tmp_path, reference)
 
     assert facts.graph is not None, facts.capture_error
     assert dense_operations(facts.graph) == operations
 
 
 async def test_a_floor_lies_below_what_was_measured(device: Device, tmp_path) -> None:
-    facts = await _admitted(device, tmp_path, "a * b")
+    facts = await _validated(device, tmp_path, "a * b")
     moved = floor_of(facts, _machine(), 3)
 
     assert moved.ns == pytest.approx(3 * WHOLE / 100.0 / 2)
@@ -89,7 +89,7 @@ async def test_a_floor_lies_below_what_was_measured(device: Device, tmp_path) ->
 
 
 async def test_what_a_device_keeps_in_its_cache_does_not_count(device: Device, tmp_path) -> None:
-    facts = await _admitted(device, tmp_path, "a * b")
+    facts = await _validated(device, tmp_path, "a * b")
     small, large = (
         Accelerator(index=0, name="test", uuid="test", target="sm_90", memory_bytes=1 << 36, l2_bytes=size)
         for size in (WHOLE, 4 * WHOLE)
@@ -100,7 +100,7 @@ async def test_what_a_device_keeps_in_its_cache_does_not_count(device: Device, t
 
 
 async def test_products_have_a_floor_where_their_peak_is_known(device: Device, tmp_path) -> None:
-    facts = await _admitted(device, tmp_path, "a @ b")
+    facts = await _validated(device, tmp_path, "a @ b")
 
     assert floor_of(facts, _machine(bandwidths=()), 3).ns == pytest.approx(2 * 64**3 / 100 / 8)
     assert "GFLOP/s" in floor_of(facts, _machine(bandwidths=()), 3).why

@@ -11,11 +11,11 @@ from kernelswarm.hardware.harness.held_out import (
     HELD_OUT,
     HELD_OUT_ALIKE,
     HELD_OUT_FIRST,
-    HELD_OUT_KINDS,
+    HELD_OUT_VARIANTS,
     LARGER,
     LARGER_ALIKE,
     LARGER_FIRST,
-    LARGER_KINDS,
+    LARGER_VARIANTS,
     MOST_FACTOR,
     MOST_GROWTH,
     NO_SIZES,
@@ -35,8 +35,8 @@ HEADS = {
 SEEDS = range(200)
 
 
-def _all(named: dict[str, dict[str, int]], base: str, kind: str = HELD_OUT, size: int = 1) -> list[dict[str, int]]:
-    shapes = [made_up(named, base, kind, size, seed) for seed in SEEDS]
+def _all(named: dict[str, dict[str, int]], base: str, variant: str = HELD_OUT, size: int = 1) -> list[dict[str, int]]:
+    shapes = [made_up(named, base, variant, size, seed) for seed in SEEDS]
     return [shape for shape in shapes if shape is not None]
 
 
@@ -86,10 +86,10 @@ def test_there_may_be_none() -> None:
 
 
 def test_they_are_made_from_a_small_shape_and_the_timed_one() -> None:
-    timed = [("main", HELD_OUT_KINDS), ("main", LARGER_KINDS)]
+    timed = [("main", HELD_OUT_VARIANTS), ("main", LARGER_VARIANTS)]
     sizes = {"main": 1 << 30, "a": 10, "b": 20, "c": 1 << 25}
-    assert bases(sizes, ["main", "a", "b", "c"]) == [("b", HELD_OUT_KINDS), *timed]
-    assert bases({"main": 1 << 20, "c": 1 << 25}, ["main", "c"]) == [("c", HELD_OUT_KINDS), *timed]
+    assert bases(sizes, ["main", "a", "b", "c"]) == [("b", HELD_OUT_VARIANTS), *timed]
+    assert bases({"main": 1 << 20, "c": 1 << 25}, ["main", "c"]) == [("c", HELD_OUT_VARIANTS), *timed]
     assert bases({"main": 1}, ["main"]) == timed
     assert bases({"main": 1}, ["main"], large=True) == timed[:1]
 
@@ -207,7 +207,7 @@ async def test_a_shape_that_a_verdict_has_named_is_replaced(judge: Judge) -> Non
     assert not before.declined
 
 
-ADMITTED = {
+VALIDATED = {
     "all sizes": ("softmax(-1)", [(HELD_OUT, "")], {}),
     "even sizes": (
         "view(-1, 2).sum(-1)",
@@ -238,19 +238,21 @@ ADMITTED = {
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.parametrize("name", ADMITTED)
-async def test_admission_tries_them_and_says_which_are_used(device: Device, tmp_path: Path, name: str) -> None:
-    answer, expected, change = ADMITTED[name]
+@pytest.mark.parametrize("name", VALIDATED)
+async def test_problem_validation_tries_them_and_says_which_are_used(device: Device, tmp_path: Path, name: str) -> None:
+    answer, expected, change = VALIDATED[name]
     source = HEAD.replace("softmax(-1)", answer)
     source = source.replace(f"rows={change['rows']}", f"rows={change['to']}") if change else source
 
-    facts = await device.admit(_problem(tmp_path, source))
+    facts = await device.validate_problem(_problem(tmp_path, source))
 
     for shape in ("ragged", "main"):
-        kinds = [kind for kind in facts.input_kinds if kind.shape == shape and kind.name in HELD_OUT_KINDS]
-        assert [kind.name for kind in kinds] == [kind for kind, _ in expected], kinds
-        for kind, (_, why) in zip(kinds, expected, strict=True):
-            assert why in kind.refused and bool(why) is bool(kind.refused)
+        variants = [
+            variant for variant in facts.input_kinds if variant.shape == shape and variant.name in HELD_OUT_VARIANTS
+        ]
+        assert [variant.name for variant in variants] == [variant for variant, _ in expected], variants
+        for variant, (_, why) in zip(variants, expected, strict=True):
+            assert why in variant.refused and bool(why) is bool(variant.refused)
 
 
 @pytest.mark.asyncio(loop_scope="session")
@@ -278,4 +280,4 @@ async def test_what_has_one_shape_keeps_it(device: Device, tmp_path: Path) -> No
 
 
 async def _last_of(device: Device, problem: Problem) -> InputKind:
-    return (await device.admit(problem)).input_kinds[-1]
+    return (await device.validate_problem(problem)).input_kinds[-1]

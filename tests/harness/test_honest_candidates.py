@@ -6,7 +6,7 @@ import pytest
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.held_out import HELD_OUT, LARGER
-from kernelswarm.hardware.harness.input_variants import KINDS
+from kernelswarm.hardware.harness.input_variants import VARIANTS
 from kernelswarm.hardware.languages.cpp import LOADER
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import Problem, ProblemFacts, Verdict, encode
@@ -126,7 +126,7 @@ async def test_is_correct_on_every_case(device: Device, problem: Problem, source
     assert verified.verdict is Verdict.correct, verified.evidence
     own = [case for case in verified.cases if case.inputs == "normal"]
     assert [case.shape for case in own] == ["main"] * 3 + ["ragged"] * 2
-    assert {case.inputs for case in verified.cases} == {"normal", *KINDS, HELD_OUT, LARGER}
+    assert {case.inputs for case in verified.cases} == {"normal", *VARIANTS, HELD_OUT, LARGER}
     assert len({case.seed for case in verified.cases}) == len(verified.cases)
     assert all(case.error <= case.bound for case in verified.cases)
     assert verified.isolation.startswith("process+")
@@ -184,7 +184,7 @@ async def test_a_candidate_that_does_not_compile_is_not_run(device: Device, prob
 async def test_outputs_of_another_size_on_data_not_seen_before(device: Device, tmp_path: Path) -> None:
     (tmp_path / "positive.py").write_text(POSITIVE)
     positive = load_problem(tmp_path / "positive.py")
-    facts = await device.admit(positive)
+    facts = await device.validate_problem(positive)
     report, _ = await device.compile(POSITIVE_KERNEL, "cpp")
 
     assert (await device.verify(positive, POSITIVE_KERNEL, report)).verdict is Verdict.correct

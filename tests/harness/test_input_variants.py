@@ -7,7 +7,7 @@ import pytest
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.held_out import HELD_OUT, LARGER
-from kernelswarm.hardware.harness.input_variants import CENTRED, KINDS, VALUE_KINDS
+from kernelswarm.hardware.harness.input_variants import CENTRED, VALUE_VARIANTS, VARIANTS
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import Problem, ProblemError, ProblemFacts, Verdict, VerifyReport
 
@@ -75,12 +75,12 @@ ONLY_USUAL = {
 
 @pytest.mark.parametrize("name", ONLY_USUAL)
 async def test_right_on_usual_inputs_is_not_right(judge: JudgeOn, name: str) -> None:
-    problem, candidate, kinds = ONLY_USUAL[name]
+    problem, candidate, variants = ONLY_USUAL[name]
 
     report = await judge(problem, candidate)
 
     assert report.verdict in (Verdict.wrong_numbers, Verdict.runtime_error), report.evidence
-    assert report.evidence is not None and report.evidence.inputs in kinds, report.evidence
+    assert report.evidence is not None and report.evidence.inputs in variants, report.evidence
     assert " inputs" in report.evidence.message
     assert {case.inputs for case in report.cases} >= {"normal"}
 
@@ -108,17 +108,17 @@ HONEST = {
 
 
 @pytest.mark.parametrize("name", HONEST)
-async def test_honest_kernels_are_right_on_all_kinds(judge: JudgeOn, name: str) -> None:
+async def test_honest_kernels_are_right_on_all_variants(judge: JudgeOn, name: str) -> None:
     report = await judge(*HONEST[name])
 
     assert report.verdict is Verdict.correct, report.evidence
-    assert {case.inputs for case in report.cases} == {"normal", *KINDS, HELD_OUT, LARGER}
+    assert {case.inputs for case in report.cases} == {"normal", *VARIANTS, HELD_OUT, LARGER}
 
 
-async def test_admission_says_what_is_used(facts: ProblemFacts) -> None:
-    assert {kind.name for kind in facts.input_kinds if kind.shape == "ragged"} == {*KINDS, HELD_OUT}
-    assert {kind.name for kind in facts.input_kinds if kind.shape == "main"} == {*KINDS, HELD_OUT, LARGER}
-    assert not any(kind.refused for kind in facts.input_kinds), facts.input_kinds
+async def test_problem_validation_says_what_is_used(facts: ProblemFacts) -> None:
+    assert {variant.name for variant in facts.input_kinds if variant.shape == "ragged"} == {*VARIANTS, HELD_OUT}
+    assert {variant.name for variant in facts.input_kinds if variant.shape == "main"} == {*VARIANTS, HELD_OUT, LARGER}
+    assert not any(variant.refused for variant in facts.input_kinds), facts.input_kinds
 
 
 NEEDS_ITS_INPUTS = {
@@ -126,7 +126,7 @@ NEEDS_ITS_INPUTS = {
         "import torch\nshapes = {'main': dict(n=99), 'less': dict(n=50)}\n"
         "def inputs(generator, n): return [torch.randint(0, 99, (n,), generator=generator)]\n"
         "def reference(x): return x // 3\n",
-        set(KINDS),
+        set(VARIANTS),
     ),
     "probabilities": (
         HEAD.replace("randn", "rand")
@@ -138,22 +138,22 @@ NEEDS_ITS_INPUTS = {
         HEAD + "def reference(x): return (x * x + 1e5).sum(-1) - x.shape[-1] * 1e5\n",
         {"tiny", "infinite", "nan"},
     ),
-    "waves": (HEAD + "def reference(x): return (x * 1e5).sin()\n", set(VALUE_KINDS)),
+    "waves": (HEAD + "def reference(x): return (x * 1e5).sin()\n", set(VALUE_VARIANTS)),
 }
 
 
 @pytest.mark.parametrize("name", NEEDS_ITS_INPUTS)
-async def test_kinds_on_which_the_reference_means_nothing_are_left_out(
+async def test_variants_that_are_invalid_for_the_reference_are_left_out(
     device: Device, tmp_path: Path, name: str
 ) -> None:
     source, left_out = NEEDS_ITS_INPUTS[name]
     problem = _problem(tmp_path, source)
 
-    facts = await device.admit(problem)
+    facts = await device.validate_problem(problem)
     report, _ = await device.compile(source + "kernel = reference\n", "cpp")
     verified = await device.verify(problem, source + "kernel = reference\n", report)
 
-    assert {kind.name for kind in facts.input_kinds if kind.refused} >= left_out, facts.input_kinds
+    assert {variant.name for variant in facts.input_kinds if variant.refused} >= left_out, facts.input_kinds
     assert verified.verdict is Verdict.correct, verified.evidence
     assert not {case.inputs for case in verified.cases} & left_out
 
@@ -161,14 +161,14 @@ async def test_kinds_on_which_the_reference_means_nothing_are_left_out(
 POSITIVE_RELU = HEAD.replace("randn", "rand") + "def reference(x): return torch.relu(x)\n"
 
 
-async def test_what_only_the_usual_inputs_cannot_tell_from_nothing_is_admitted(
+async def test_what_only_the_usual_inputs_cannot_tell_from_nothing_is_valid(
     device: Device, tmp_path: Path, judge: JudgeOn
 ) -> None:
-    facts = await device.admit(_problem(tmp_path, POSITIVE_RELU))
+    facts = await device.validate_problem(_problem(tmp_path, POSITIVE_RELU))
     honest = await judge(POSITIVE_RELU, "def kernel(x): return torch.relu(x)")
     idle = await judge(POSITIVE_RELU, "def kernel(x): return x.clone()")
 
-    assert {kind.name for kind in facts.input_kinds} == {*KINDS, CENTRED, HELD_OUT, LARGER}
+    assert {variant.name for variant in facts.input_kinds} == {*VARIANTS, CENTRED, HELD_OUT, LARGER}
     assert honest.verdict is Verdict.correct, honest.evidence
     assert {case.inputs for case in honest.cases} >= {"normal", CENTRED}
     assert idle.verdict is Verdict.wrong_numbers
@@ -179,4 +179,4 @@ async def test_a_range_that_the_reference_needs_stays_and_decides_nothing(device
     source = HEAD.replace("randn", "rand") + "def reference(x):\n    assert bool((x >= 0).all())\n    return x.abs()\n"
 
     with pytest.raises(ProblemError, match="decides nothing: input 0 itself passes"):
-        await device.admit(_problem(tmp_path, source))
+        await device.validate_problem(_problem(tmp_path, source))

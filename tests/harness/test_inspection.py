@@ -62,7 +62,7 @@ class OnTheProcessor:
     def __init__(self) -> None:
         self.trace = b""
 
-    async def look(self, request: Inspect, files: Sequence[int], lease: Lease) -> DeviceProfile | None:
+    async def profile(self, request: Inspect, files: Sequence[int], lease: Lease) -> DeviceProfile | None:
         standby = Standby("trace", Setting(device="cpu"))
         try:
             await standby.connected(120.0)

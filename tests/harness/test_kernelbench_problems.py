@@ -42,7 +42,7 @@ def kernelbench(tmp_path_factory: pytest.TempPathFactory) -> Problem:
 
 
 async def test_facts(device: Device, kernelbench: Problem) -> None:
-    facts = await device.admit(kernelbench)
+    facts = await device.validate_problem(kernelbench)
 
     assert facts.signature == ("x",)
     assert {name: fact.shape for name, fact in facts.parameters.items()} == {
@@ -72,7 +72,7 @@ async def test_verdicts(device: Device, kernelbench: Problem, source: str, verdi
 
 
 async def test_is_timed(device: Device, kernelbench: Problem) -> None:
-    facts = await device.admit(kernelbench)
+    facts = await device.validate_problem(kernelbench)
     report, _ = await device.compile(RIGHT, "cpp")
 
     profiled = await device.profile(kernelbench, facts, RIGHT, report)

@@ -99,7 +99,7 @@ async def test_baselines_of_large_problems_make_room_between_candidates(
     monkeypatch.setattr(sizes, "LARGE_BYTES", 1)
     problem = _problem(tmp_path, POSITIVE)
     report, _ = await device.compile(HONEST, "cpp")
-    facts = await device.admit(problem)
+    facts = await device.validate_problem(problem)
     alive: list[bool] = []
     make_room = BaselineProcess.make_room
 
@@ -123,14 +123,14 @@ async def test_where_negative_numbers_mean_nothing_others_are_taken(device: Devi
     source = source.replace("reference(x): return", "reference(x): return x if x.max() <= 1 and x.min() >= 0 else")
     problem = _problem(tmp_path, source)
 
-    facts = await device.admit(problem)
+    facts = await device.validate_problem(problem)
 
-    used = {kind.name: kind.refused for kind in facts.input_kinds}
+    used = {variant.name: variant.refused for variant in facts.input_kinds}
     assert used[CENTRED] and not used["dominated"] and not used[STRIDED] and not used[HELD_OUT]
 
 
 def _facts(size: int) -> ProblemFacts:
-    fact = InputFact(name="x", kind="tensor", shape=(size,), dtype="float32")
+    fact = InputFact(name="x", variant="tensor", shape=(size,), dtype="float32")
     main = ShapeFacts(name="main", inputs=(fact,), outputs=(fact,))
     return ProblemFacts(
         signature=("x",),

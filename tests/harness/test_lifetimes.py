@@ -73,7 +73,7 @@ async def test_a_reference_that_was_killed_is_replaced_with_the_same_cases(devic
     assert device._cases[problem.sha256]._worker is not worker
 
 
-async def test_a_zygote_that_was_killed_is_replaced(device: Device, problem: Problem) -> None:
+async def test_a_fork_server_that_was_killed_is_replaced(device: Device, problem: Problem) -> None:
     report, _ = await device.compile(RIGHT, "cpp")
     fork_server = device._launcher._process
     assert fork_server is not None
@@ -84,7 +84,7 @@ async def test_a_zygote_that_was_killed_is_replaced(device: Device, problem: Pro
     assert (await device.verify(problem, RIGHT, report)).verdict is Verdict.correct
 
 
-async def test_baselines_that_end_with_their_zygote_are_replaced(
+async def test_baselines_that_end_with_their_fork_server_are_replaced(
     device: Device, problem: Problem, facts: ProblemFacts
 ) -> None:
     report, _ = await device.compile(RIGHT, "cpp")

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from kernelswarm.hardware.harness.output_transfer import Written, hand_over, written
-from kernelswarm.hardware.harness.tensor_placement import here
+from kernelswarm.hardware.harness.tensor_placement import current_device
 
 OUTPUTS = (torch.arange(7, dtype=torch.uint8), torch.randn(5, 3), None, 2.5, torch.randn(4, 6).t(), torch.ones(0))
 
 
 @pytest.fixture
 def file() -> Iterator[int]:
-    descriptor = hand_over(OUTPUTS, here())
+    descriptor = hand_over(OUTPUTS, current_device())
     yield descriptor
     os.close(descriptor)
 

@@ -1,4 +1,4 @@
-"""Inputs that are whole only while a call on them is timed: something is replaced, and put back to the bit."""
+"""Inputs that are intact only while a call on them is timed: something is replaced, and put back to the bit."""
 
 from collections.abc import Callable
 

@@ -76,7 +76,7 @@ async def test_an_example_can_be_searched(name: str, tmp_path: Path, device: Dev
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text(text)
     problem = load_problem(tmp_path / name)
-    facts = await device.admit(problem)
+    facts = await device.validate_problem(problem)
     if problem.format is ProblemFormat.function:
         assert len(facts.shapes) > 1, "the page asks for two shapes"
     assert all(shape.outputs for shape in facts.shapes)
@@ -93,7 +93,7 @@ async def test_a_refusal_costs_the_sentence_of_the_page(what: str, tmp_path: Pat
     path = tmp_path / "operator_of_mine.py"
     path.write_text(REFUSED[what])
     with pytest.raises(ProblemError) as caught:
-        await device.admit(load_problem(path))
+        await device.validate_problem(load_problem(path))
     pattern = re.escape(sentences()[what]).replace("…", ".*")
     assert re.fullmatch(pattern, str(caught.value)), str(caught.value)
 

@@ -45,9 +45,9 @@ async def test_facts_say_what_the_search_needs(facts: ProblemFacts) -> None:
 async def test_facts_say_what_error_the_problem_allows(
     device: Device, tmp_path: Path, tolerance: str, bound: float | None
 ) -> None:
-    admitted = await device.admit(_problem(tmp_path, f"{HEAD}{INPUTS}{REFERENCE}tolerance = {tolerance}\n"))
+    facts = await device.validate_problem(_problem(tmp_path, f"{HEAD}{INPUTS}{REFERENCE}tolerance = {tolerance}\n"))
 
-    assert admitted.error_bound == bound
+    assert facts.error_bound == bound
 
 
 BAD: dict[str, tuple[str, str]] = {
@@ -104,7 +104,7 @@ async def test_a_bad_problem_gets_one_sentence(device: Device, tmp_path: Path, n
     source, message = BAD[name]
 
     with pytest.raises(ProblemError) as caught:
-        await device.admit(_problem(tmp_path, source))
+        await device.validate_problem(_problem(tmp_path, source))
 
     assert message in str(caught.value)
     assert "mine.py" in str(caught.value)
@@ -118,7 +118,7 @@ async def test_integers_and_several_outputs(device: Device, tmp_path: Path) -> N
         "def reference(x, k): return (x // k, [x > k, x.float().mean()])\n"
     )
 
-    facts = await device.admit(_problem(tmp_path, source))
+    facts = await device.validate_problem(_problem(tmp_path, source))
 
     assert [output.dtype for output in facts.shapes[0].outputs] == ["int64", "bool", "float32"]
     assert facts.shapes[0].inputs[1].kind == "int"
@@ -132,7 +132,7 @@ async def test_a_reference_that_asks_for_float32_still_gets_a_float64_oracle(dev
         "def reference(x): return (x.float() * torch.ones(1, dtype=torch.float32)).exp().to(x.dtype)\n"
     )
 
-    facts = await device.admit(_problem(tmp_path, source))
+    facts = await device.validate_problem(_problem(tmp_path, source))
 
     assert facts.dtype == "bfloat16"
     assert facts.float64_oracle
@@ -146,7 +146,7 @@ async def test_a_reference_without_float64_is_its_own_oracle(device: Device, tmp
     )
     problem = _problem(tmp_path, source)
 
-    facts = await device.admit(problem)
+    facts = await device.validate_problem(problem)
     kernel = "def kernel(x): return x.exp()"
     report, _ = await device.compile(kernel, "cpp")
     verified = await device.verify(problem, kernel, report)

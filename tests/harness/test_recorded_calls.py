@@ -112,7 +112,7 @@ def test_an_output_that_no_replay_writes_is_no_answer(graphs: Graphs, recorder: 
     assert not torch.equal(graphs.outputs(0)[0], 2 * torch.arange(1000.0))
 
 
-def test_new_sets_arrive_directly_before_they_are_replayed_each_whole_only_around_its_call(
+def test_new_sets_arrive_directly_before_they_are_replayed_each_intact_only_around_its_call(
     graphs: Graphs, recorder: Processor
 ) -> None:
     _lay(graphs, 0)
@@ -125,7 +125,7 @@ def test_new_sets_arrive_directly_before_they_are_replayed_each_whole_only_aroun
         if all(tensor.data_ptr() != x.data_ptr() for tensor in tensors):
             tensors.append(x)
         seen.append(x.clone())
-        others.extend(_is_whole(tensor) for tensor in tensors if tensor.data_ptr() != x.data_ptr())
+        others.extend(_is_intact(tensor) for tensor in tensors if tensor.data_ptr() != x.data_ptr())
         return 2 * x
 
     graphs.record(call, Record())
@@ -144,7 +144,7 @@ def test_new_sets_arrive_directly_before_they_are_replayed_each_whole_only_aroun
         assert torch.equal(graphs.outputs(number)[0], 2 * x)
 
 
-def _is_whole(x: torch.Tensor) -> bool:
+def _is_intact(x: torch.Tensor) -> bool:
     return bool((x[1:] - x[:-1] == 1).all())
 
 

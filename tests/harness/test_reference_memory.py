@@ -48,8 +48,8 @@ def test_memory_is_handed_back_when_the_oracle_alone_is_held(
     kind: str, is_refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    place = Tidied()
-    monkeypatch.setattr(reference, "here", lambda: place)
+    tensor_device = Tidied()
+    monkeypatch.setattr(reference, "current_device", lambda: tensor_device)
     process = reference._Reference()
     process.open(Open(name="p", source=SOURCE, format=ProblemFormat.function, seed=1, device="cpu"), [])
     gc.collect()
@@ -60,6 +60,6 @@ def test_memory_is_handed_back_when_the_oracle_alone_is_held(
     for file in files:
         os.close(file)
     assert bool(case.refused) is is_refused, case.refused
-    assert len(place.held) == 1
+    assert len(tensor_device.held) == 1
     # An oracle, its weights, and where numbers are special: a handful of the case's own, nothing of its making.
-    assert place.held[0] - before <= (0 if is_refused else 4)
+    assert tensor_device.held[0] - before <= (0 if is_refused else 4)

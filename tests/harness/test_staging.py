@@ -82,7 +82,7 @@ def test_an_accelerator_holds_what_it_was_filled_with(accelerator: Accelerator, 
     source = torch.randn(rows, 11)
     address, size = source.data_ptr(), 4 * source.numel()
 
-    there = accelerator.bring(source).clone()
+    there = accelerator.to_device(source).clone()
     accelerator.fill(there, address, size)
 
     assert torch.equal(there, source)

@@ -143,7 +143,7 @@ async def test_what_a_call_changes_is_found_and_an_honest_candidate_is_right(
 ) -> None:
     source, state = STATEFUL[name]
 
-    facts = await device.admit(problem_of(tmp_path, source))
+    facts = await device.validate_problem(problem_of(tmp_path, source))
     report = await verify(source, own(source))
 
     assert set(facts.state) == {StateFact(name=key, kind=kind) for key, kind in state.items()}
@@ -152,7 +152,7 @@ async def test_what_a_call_changes_is_found_and_an_honest_candidate_is_right(
 
 @pytest.mark.parametrize("name", STATELESS)
 async def test_what_keeps_nothing_has_no_state(device: Device, verify: Verify, tmp_path: Path, name: str) -> None:
-    facts = await device.admit(problem_of(tmp_path, STATELESS[name]))
+    facts = await device.validate_problem(problem_of(tmp_path, STATELESS[name]))
     report = await verify(STATELESS[name], own(STATELESS[name]))
 
     assert facts.state == ()
@@ -162,7 +162,7 @@ async def test_what_keeps_nothing_has_no_state(device: Device, verify: Verify, t
 async def test_every_tensor_of_a_module_has_its_role(device: Device, tmp_path: Path) -> None:
     source = AVERAGE.replace("        self.register", "        self.f = nn.Linear(2, 2, bias=False); self.register", 1)
 
-    facts = await device.admit(problem_of(tmp_path, source))
+    facts = await device.validate_problem(problem_of(tmp_path, source))
 
     assert {name: fact.role for name, fact in facts.parameters.items()} == {
         "mean": "buffer",
@@ -198,7 +198,7 @@ async def test_what_cannot_be_judged_is_refused_with_the_reason(device: Device, 
     source, reason = REFUSED[name]
 
     with pytest.raises(ProblemError) as refused:
-        await device.admit(problem_of(tmp_path, source))
+        await device.validate_problem(problem_of(tmp_path, source))
 
     assert reason in str(refused.value)
 
@@ -315,7 +315,7 @@ async def test_an_input_that_the_reference_only_reads_stays(verify: Verify) -> N
 @pytest.mark.parametrize("source", [AVERAGE, COUNTER, CACHE, ALIAS, STEP, "backward = True\n" + BATCHNORM])
 async def test_calls_begin_from_the_start_while_they_are_timed(device: Device, tmp_path: Path, source: str) -> None:
     problem = problem_of(tmp_path, source)
-    facts = await device.admit(problem)
+    facts = await device.validate_problem(problem)
     report, _ = await device.compile(own(source), "cpp")
 
     profiled = await device.profile(problem, facts, own(source), report)
@@ -336,7 +336,7 @@ async def test_state_left_alone_while_it_is_timed_is_wrong(device: Device, tmp_p
         ),
     )
     problem = problem_of(tmp_path, BATCHNORM)
-    facts = await device.admit(problem)
+    facts = await device.validate_problem(problem)
     report, _ = await device.compile(source, "cpp")
 
     verified = await device.verify(problem, source, report)

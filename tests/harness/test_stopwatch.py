@@ -14,7 +14,7 @@ CALLS, COPIES, BATCHES = 7, 3, 500
 def stopwatch() -> Stopwatch:
     stopwatch = Stopwatch()
     for copy in range(COPIES):
-        stopwatch.stock([copy])
+        stopwatch.add_inputs([copy])
     return stopwatch
 
 

@@ -58,7 +58,7 @@ def get_init_inputs(): return []
 
 
 async def profiled(device: Device, problem: Problem, source: str) -> ProfileReport:
-    facts = await device.admit(problem)
+    facts = await device.validate_problem(problem)
     report, _ = await device.compile(source, "cpp")
     assert (await device.verify(problem, source, report)).verdict is Verdict.correct
     return await device.profile(problem, facts, source, report)

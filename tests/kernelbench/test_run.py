@@ -187,20 +187,20 @@ def test_what_changed_is_done_again_and_what_takes_too_long_is_a_row(story: Stor
     assert "done again, the minutes changed: 1_Gate" in again.notices
     assert "done again, its file and the minutes changed: 2_Nothing" in again.notices
     assert [row.cause for row in again.report.rows] == ["timeout", "timeout"]
-    assert "still being admitted" in again.report.rows[0].detail
+    assert "still being validated" in again.report.rows[0].detail
 
 
 def test_a_session_that_takes_too_long_is_cut_off_and_what_breaks_beside_it_is_a_row(
     checkout: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admit = Device.admit
+    validate_problem = Device.validate_problem
 
     async def broken(self: Device, problem: kernelswarm.schemas.Problem) -> object:
         if problem.name == "2_nothing":
             raise HarnessError("the harness broke")
-        return await admit(self, problem)
+        return await validate_problem(self, problem)
 
-    monkeypatch.setattr(Device, "admit", broken)
+    monkeypatch.setattr(Device, "validate_problem", broken)
     # At once: the limit is a hundredth of what is left of the minutes.
     monkeypatch.setattr(judging, "OVERTIME", -0.99)
     monkeypatch.setattr(judging, "LEAST_OVERTIME_S", -1e9)
@@ -215,12 +215,12 @@ def test_a_session_that_takes_too_long_is_cut_off_and_what_breaks_beside_it_is_a
     assert crashed.detail == "the harness broke"
 
 
-def test_what_ends_one_lane_ends_the_run_with_its_own_error(
+def test_what_ends_one_slot_ends_the_run_with_its_own_error(
     checkout: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def lost(self: Device, problem: kernelswarm.schemas.Problem) -> object:
         raise BusError("the bus is lost")
 
-    monkeypatch.setattr(Device, "admit", lost)
+    monkeypatch.setattr(Device, "validate_problem", lost)
     with pytest.raises(BusError, match="the bus is lost"):
         bench(checkout, home, tmp_path / "rows.csv", level=2, at_once=2)

@@ -1,4 +1,4 @@
-"""What people see: a line for each problem, the board on a terminal, the tables at the end, help."""
+"""What people see: a line for each problem, the dashboard on a terminal, the tables at the end, help."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from rich.console import Console
 
 from kernelswarm.bench.kernelbench import Outcome, Progress, Task, report_on
 from kernelswarm.cli.display import bench_summary
-from kernelswarm.cli.display.bench_live import Board, Lines, left_text, row_line
+from kernelswarm.cli.display.bench_live import BenchDashboard, Lines, left_text, row_line
 from kernelswarm.cli.main import run
 
 MISSING = {"eager_speedup": None, "eager_low": None, "compile_speedup": None, "compile_low": None}
@@ -38,29 +38,29 @@ def test_the_rest_is_told_in_its_unit(seconds: float, text: str) -> None:
     assert left_text(seconds) == text
 
 
-def test_the_board_shows_the_run_above_the_search() -> None:
-    board = Board(lambda: 0.0)
-    board.began(Task(1, 19, Path("19_ReLU.py")), HALF_WAY).notice("admitting 19_relu")
+def test_the_dashboard_shows_the_run_above_the_search() -> None:
+    dashboard = BenchDashboard(lambda: 0.0)
+    dashboard.began(Task(1, 19, Path("19_ReLU.py")), HALF_WAY).notice("validating 19_relu")
     console = Console(width=150)
     with console.capture() as capture:
-        console.print(board)
+        console.print(dashboard)
     head, search = capture.get().splitlines()
     assert head.startswith("19_ReLU") and "3/20 done, fast_1 0.67, about 12 min left" in head
-    assert "admitting 19_relu" in search
+    assert "validating 19_relu" in search
 
 
 def test_problems_side_by_side_have_a_line_each() -> None:
-    board = Board(lambda: 0.0)
+    dashboard = BenchDashboard(lambda: 0.0)
     for number, name in ((19, "19_ReLU"), (20, "20_LeakyReLU")):
-        board.began(Task(1, number, Path(f"{name}.py")), HALF_WAY).notice(f"admitting {name.lower()}")
+        dashboard.began(Task(1, number, Path(f"{name}.py")), HALF_WAY).notice(f"validating {name.lower()}")
     console = Console(width=150)
     with console.capture() as capture:
-        console.print(board)
+        console.print(dashboard)
     head, *lines = capture.get().splitlines()
     assert head.startswith("KernelBench") and "3/20 done" in head
     assert [line.split() for line in lines] == [
-        ["19_ReLU", "admitting", "19_relu"],
-        ["20_LeakyReLU", "admitting", "20_leakyrelu"],
+        ["19_ReLU", "validating", "19_relu"],
+        ["20_LeakyReLU", "validating", "20_leakyrelu"],
     ]
 
 

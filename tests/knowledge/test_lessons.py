@@ -5,12 +5,12 @@ import pytest
 from kernelswarm.knowledge import Trial, best_trials, distill, failures, tunable_effects
 from kernelswarm.knowledge import front_matter as fm
 from kernelswarm.schemas import (
+    Config,
     Interval,
     Pool,
     Problem,
     ProblemFacts,
     ProblemFormat,
-    Recipe,
     Verdict,
     Work,
     encode,
@@ -25,8 +25,8 @@ FACTS = ProblemFacts(
 )  # fmt: skip
 
 
-def trial(node: str, speedup: float, parent: str = "p", verdict: Verdict = Verdict.correct, **recipe) -> Trial:
-    return Trial(node=node, parent=parent, recipe=recipe, verdict=verdict, speedup=speedup, evidence=(f"e-{node}",))
+def trial(node: str, speedup: float, parent: str = "p", verdict: Verdict = Verdict.correct, **config) -> Trial:
+    return Trial(node=node, parent=parent, recipe=config, verdict=verdict, speedup=speedup, evidence=(f"e-{node}",))
 
 
 def test_a_tunable_is_judged_by_pairs_that_differ_in_it_alone():
@@ -45,7 +45,7 @@ def test_a_tunable_is_judged_by_pairs_that_differ_in_it_alone():
     assert grain.low == 1.0 and grain.high == pytest.approx(4 / 3)
 
 
-def test_a_tunable_that_one_recipe_lacks_is_compared_with_its_absence():
+def test_a_tunable_that_one_config_lacks_is_compared_with_its_absence():
     (effect,) = tunable_effects([trial("a", 1.0, x=1), trial("b", 2.0, x=1, stream=True)])
     assert (effect.tunable, effect.better, effect.worse) == ("stream", True, None)
 
@@ -139,6 +139,6 @@ def test_a_front_matter_survives_awkward_words():
     assert fm.split(fm.join(head, "text"), "t") == (head, "text\n")
 
 
-def test_recipes_are_plain():
-    recipe: Recipe = {"a": 1}
-    assert best_trials([Trial(node="n", recipe=recipe, speedup=2.0)])[0].recipe == recipe
+def test_configs_are_plain():
+    config: Config = {"a": 1}
+    assert best_trials([Trial(node="n", recipe=config, speedup=2.0)])[0].recipe == config

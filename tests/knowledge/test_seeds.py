@@ -92,10 +92,10 @@ def test_a_like_problem_is_worth_less_than_the_same_one() -> None:
 
 
 def test_a_lucky_number_that_nobody_repeated_does_not_come_before_a_confirmed_one() -> None:
-    recipe = {"lanes": 1, "math": "x", "online": False}
-    confirmed, lucky = winner("n002", 1.3), winner("n001", 1.6, recipe=recipe, confirmed=False)
+    config = {"lanes": 1, "math": "x", "online": False}
+    confirmed, lucky = winner("n002", 1.3), winner("n001", 1.6, recipe=config, confirmed=False)
     assert [w.node for w in diverse([lucky, confirmed], 2)] == ["n002", "n001"]
-    assert diverse([winner("n003", 0.98, recipe=recipe, confirmed=False), confirmed], 2) == [confirmed]
+    assert diverse([winner("n003", 0.98, recipe=config, confirmed=False), confirmed], 2) == [confirmed]
 
 
 def test_kernels_without_settings_differ_by_their_lines() -> None:

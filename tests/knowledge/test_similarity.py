@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelswarm.knowledge import Traits, relevant_skills, similarity, traits_of_problem, traits_of_skill
+from kernelswarm.knowledge import ProblemFeatures, features_of_problem, features_of_skill, relevant_skills, similarity
 from kernelswarm.schemas import Pool, ProblemFacts, Skill, Work
 
 POOL = Pool(name="cpu", platform="cpu", languages=("cpp",))
 NORM = ("aten.mean.dim", "aten.mul.Tensor", "aten.pow.Tensor_Scalar", "aten.rsqrt.default")
 
-traits = st.builds(
-    Traits,
+features = st.builds(
+    ProblemFeatures,
     operators=st.lists(st.sampled_from([*NORM, "aten.view.default", "aten.exp.default"]), unique=True).map(tuple),
     dtype=st.sampled_from(["float32", "bfloat16"]),
     sizes=st.tuples(*[st.integers(0, 2**40)] * 3),
@@ -19,8 +19,8 @@ traits = st.builds(
 )
 
 
-def make(operators=NORM, dtype="float32", sizes=(1000, 1000, 1000), platform="cpu") -> Traits:
-    return Traits(operators=operators, dtype=dtype, sizes=sizes, platform=platform)
+def make(operators=NORM, dtype="float32", sizes=(1000, 1000, 1000), platform="cpu") -> ProblemFeatures:
+    return ProblemFeatures(operators=operators, dtype=dtype, sizes=sizes, platform=platform)
 
 
 def skill(name: str, operators=NORM, speedup=1.5, sizes=(1000, 1000, 1000), platform="cpu") -> Skill:
@@ -37,7 +37,7 @@ def facts(operators=NORM) -> ProblemFacts:
     )  # fmt: skip
 
 
-@given(traits, traits)
+@given(features, features)
 def test_it_is_symmetric_and_between_0_and_1(a, b):
     assert similarity(a, b) == pytest.approx(similarity(b, a))
     assert 0.0 <= similarity(a, b) <= 1.0 + 1e-9
@@ -93,5 +93,5 @@ def test_without_a_common_operator_nothing_is_found():
     assert relevant_skills([skill("s")], facts(operators=()), POOL) == []
 
 
-def test_problem_and_skill_are_compared_by_the_same_traits():
-    assert traits_of_problem(facts(), "cpu") == traits_of_skill(skill("s"))
+def test_problem_and_skill_are_compared_by_the_same_features():
+    assert features_of_problem(facts(), "cpu") == features_of_skill(skill("s"))

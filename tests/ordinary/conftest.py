@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from kernelswarm.hardware.harness.launcher import Launcher
-from kernelswarm.hardware.harness.validation_process import admit
+from kernelswarm.hardware.harness.validation_process import validate_problem
 from kernelswarm.hardware.lease import Lease
 from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, Settings
 from kernelswarm.hardware.problem_files import load_problem
@@ -68,13 +68,13 @@ async def launcher(home: Path) -> AsyncIterator[Launcher]:
 
 @pytest.fixture(scope="session")
 def facts_of(launcher: Launcher) -> Callable[[Problem], Awaitable[ProblemFacts]]:
-    return lambda problem: admit(launcher, problem)
+    return lambda problem: validate_problem(launcher, problem)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def host(home: Path, launcher: Launcher, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OrdinaryHost]:
     problem = problem_from(tmp_path_factory.mktemp("problem"), SCALE, "scale")
-    host = OrdinaryHost(Settings(POOL, HARDWARE, home, ("eager",)), problem, await admit(launcher, problem))
+    host = OrdinaryHost(Settings(POOL, HARDWARE, home, ("eager",)), problem, await validate_problem(launcher, problem))
     yield host
     await host.close()
 

@@ -8,7 +8,7 @@ import pyarrow.json
 import pyarrow.parquet
 import pytest
 from story import Story, story, wire
-from training_story import model_story, playbook_story
+from training_story import generator_story, model_story
 
 from kernelswarm.schemas import InputError, Intent, StoreError, sha256
 from kernelswarm.store import Log, log_path, run_sql, write_export
@@ -20,7 +20,7 @@ from kernelswarm.store.views import VIEWS
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     with Log.open(log_path(tmp_path)) as log:
-        log.append(wire(model_story() + playbook_story() + story("rmsnorm-a1")))
+        log.append(wire(model_story() + generator_story() + story("rmsnorm-a1")))
     return tmp_path
 
 
@@ -80,7 +80,7 @@ async def test_dpo_pairs_share_their_prompt_and_differ_by_more_than_noise(home: 
     assert all(row["prompt_sha256"] == state_of(row["prompt"]) and row["chosen"] != row["rejected"] for row in rows)
 
 
-async def test_the_playbooks_prompt_is_problem_parent_and_diagnosis(home: Path) -> None:
+async def test_the_generators_prompt_is_problem_parent_and_diagnosis(home: Path) -> None:
     _, rows = await exported(home, "grpo", sessions=["rmsnorm-p1"])
     # n5 started from the same parent, but after another diagnosis: it is in neither group.
     assert [(row["parent"], row["nodes"]) for row in rows] == [("", ["n1", "n2"]), ("n2", ["n3", "n4"])]

@@ -16,15 +16,15 @@ SearchContextOf = Callable[[Problem], Awaitable[SearchContext]]
 
 @asynccontextmanager
 async def shared(home: Path, pool_name: str) -> AsyncIterator[SearchContextOf]:
-    """What sessions of any problem stand on, on one pool; a problem is admitted once."""
+    """What sessions of any problem stand on, on one pool; a problem is validated once."""
     pool = find_pool(pool_name, home)
     hardware = await asyncio.to_thread(detect, pool, home)
-    admitted: dict[str, ProblemFacts] = {}
+    facts: dict[str, ProblemFacts] = {}
     async with Device(pool, hardware, home) as device, joined_bus(home) as joined:
 
         async def of(problem: Problem) -> SearchContext:
-            if problem.sha256 not in admitted:
-                admitted[problem.sha256] = await device.admit(problem)
-            return SearchContext(problem, admitted[problem.sha256], pool, hardware, device, joined, home, "")
+            if problem.sha256 not in facts:
+                facts[problem.sha256] = await device.validate_problem(problem)
+            return SearchContext(problem, facts[problem.sha256], pool, hardware, device, joined, home, "")
 
         yield of

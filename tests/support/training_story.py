@@ -58,7 +58,7 @@ def model_story(session: str = "softmax-m1", **changes: object) -> list[Envelope
     return history.envelopes
 
 
-def playbook_story(session: str = "rmsnorm-p1") -> list[Envelope]:
+def generator_story(session: str = "rmsnorm-p1") -> list[Envelope]:
     """Two drafts, then three improvements of the second: two of them with one diagnosis, one after a confirmation."""
     history = Story(session)
     history.open()

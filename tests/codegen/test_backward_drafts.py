@@ -10,7 +10,7 @@ import pytest_asyncio
 sys.path.insert(0, str(Path(__file__).parent))
 from graphs import HARDWARE
 
-from kernelswarm.codegen.backends import WRITERS
+from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.problem_files import load_problem
 from kernelswarm.schemas import Pool, Verdict
@@ -96,12 +96,12 @@ async def test_drafts_are_right(name: str, device: Device, tmp_path: Path) -> No
     path = tmp_path / f"{name}.py"
     path.write_text(HEAD + PROBLEMS[name])
     problem = load_problem(path)
-    facts = await device.admit(problem)
+    facts = await device.validate_problem(problem)
     assert facts.capture_error == ""
     assert facts.graph is not None
     assert facts.backward_graph is not None
 
-    source = WRITERS["cpp"].source(facts, facts.graph, {})
+    source = CODEGEN_BACKENDS["cpp"].source(facts, facts.graph, {})
     assert "_backward_kernel0(" in source.partition("\ndef backward(")[2]
     compiled, _ = await device.compile(source, "cpp")
     report = await device.verify(problem, source, compiled)

@@ -96,7 +96,7 @@ def inputs(rows, columns):
     return [torch.randn(rows, columns), torch.randn(columns), torch.randn(rows, 1)]
 
 
-RECIPES = [
+CONFIGS = [
     {},
     {"fusion": "split", "row_buffer": "none", "lanes": 16, "stream": True},
     {"row_buffer": "all", "keep_shared": True, "online": True},
@@ -108,7 +108,7 @@ def check(seed):
     torch.manual_seed(seed)
     function = _tolerant(program(seed))
     main = inputs(24, 70)
-    target, load, source = build(function, main, RECIPES[seed % len(RECIPES)], f"fuzz{seed}")
+    target, load, source = build(function, main, CONFIGS[seed % len(CONFIGS)], f"fuzz{seed}")
 
     def compare():
         kernel = load()

@@ -1,4 +1,4 @@
-"""Whatever is changed among what a session's reading rests on, its checked reading names the first bad event."""
+"""Whatever is changed among what a session's reading rests on, its verified reading names the first bad event."""
 
 import asyncio
 import shutil
@@ -15,7 +15,7 @@ from kernelswarm.bus import Bus
 from kernelswarm.schemas import Envelope, LogCorrupted
 from kernelswarm.store import Log, UnknownSession, log_path, pages, read_recorded, recording
 from kernelswarm.store.chain import Row, link
-from kernelswarm.store.verified_session import checked_in
+from kernelswarm.store.verified_session import verified_in
 
 AROUND = 5
 """Events of other sessions before and after."""
@@ -67,9 +67,9 @@ async def test_what_is_as_it_was_written_comes_out_as_without_the_check(home_wit
     home = home_with(close=close)
     for session in ("rmsnorm-a1", "other-b2", "before-c3", "after-d4"):
         plain = await read_recorded(home, session)
-        assert await read_recorded(home, session, checked=True) == plain
+        assert await read_recorded(home, session, verify=True) == plain
     with pytest.raises(UnknownSession):
-        await read_recorded(home, "nosuch", checked=True)
+        await read_recorded(home, "nosuch", verify=True)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ async def test_the_first_bad_event_is_named(home_with: Callable, statement: str,
     home = home_with(statement)
     before = log_path(home).read_bytes()
     with pytest.raises(LogCorrupted, match=f"damaged from event {seq} "):
-        await read_recorded(home, "rmsnorm-a1", checked=True)
+        await read_recorded(home, "rmsnorm-a1", verify=True)
     assert log_path(home).read_bytes() == before
 
 
@@ -106,7 +106,7 @@ async def test_a_log_that_lost_its_end_is_seen_by_a_session_that_has_none(home_w
     gone = len(interleaved_envelopes(close=False)) - 1
     home = home_with(f"DELETE FROM events WHERE seq >= {gone}", close=False)
     with pytest.raises(LogCorrupted, match=f"damaged from event {gone} "):
-        await read_recorded(home, "rmsnorm-a1", checked=True)
+        await read_recorded(home, "rmsnorm-a1", verify=True)
 
 
 async def test_a_forged_event_with_a_hash_of_its_own_is_named_by_the_one_behind_it(home_with: Callable) -> None:
@@ -118,33 +118,33 @@ async def test_a_forged_event_with_a_hash_of_its_own_is_named_by_the_one_behind_
     with duckdb.connect(log_path(home)) as con:
         con.execute("UPDATE events SET body = ?, hash = ? WHERE seq = ?", [forged.body, forged.hash, LAST])
     with pytest.raises(LogCorrupted, match=f"damaged from event {LAST + 1} "):
-        await read_recorded(home, "rmsnorm-a1", checked=True)
+        await read_recorded(home, "rmsnorm-a1", verify=True)
 
 
 @pytest.mark.parametrize("read_only", [True, False])
 def test_sessions_are_read_one_after_the_other_from_one_open_log(home_with: Callable, read_only: bool) -> None:
     with Log.open(log_path(home_with()), read_only=read_only) as log:
         for session, length in (("rmsnorm-a1", LENGTH), ("nosuch", 0), ("before-c3", None), ("rmsnorm-a1", LENGTH)):
-            entries = list(checked_in(log, session))
+            entries = list(verified_in(log, session))
             assert {envelope.session for _, envelope in entries} == ({session} if length != 0 else set())
             assert length is None or len(entries) == length
 
 
 async def test_what_is_elsewhere_in_the_log_is_for_verify(home_with: Callable) -> None:
     home = home_with("UPDATE events SET worker = 'other' WHERE seq IN (1, 2)")
-    assert len(await read_recorded(home, "rmsnorm-a1", checked=True)) == LENGTH
+    assert len(await read_recorded(home, "rmsnorm-a1", verify=True)) == LENGTH
     with pytest.raises(LogCorrupted, match="damaged from event 1 "):
-        await read_recorded(home, "before-c3", checked=True)
+        await read_recorded(home, "before-c3", verify=True)
 
 
 @pytest.mark.parametrize("statement", ["", f"UPDATE events SET session = 'other-b2' WHERE seq = {MIDDLE}"])
-async def test_it_is_checked_through_a_recorder_too(
+async def test_it_is_verified_through_a_recorder_too(
     home_with: Callable, tmp_path: Path, bus: Bus, statement: str
 ) -> None:
     home = home_with(*filter(None, [statement]))
     async with asyncio.timeout(LIMIT_S), recording(home, bus) as recorder:
         await recorder.started.wait()
-        reading = read_recorded(tmp_path / "far", "rmsnorm-a1", bus=bus, checked=True)
+        reading = read_recorded(tmp_path / "far", "rmsnorm-a1", bus=bus, verify=True)
         if not statement:
             assert len(await reading) == LENGTH
             return
@@ -165,5 +165,5 @@ async def test_pages_come_from_one_log_though_recorders_of_two_share_a_bus(
         await first.started.wait()
         await second.started.wait()
         for _ in range(3):
-            entries = await read_recorded(tmp_path / "far", "rmsnorm-a1", bus=bus, checked=True)
+            entries = await read_recorded(tmp_path / "far", "rmsnorm-a1", bus=bus, verify=True)
             assert [envelope for _, envelope in entries] == [envelope for _, envelope in plain]

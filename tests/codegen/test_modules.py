@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from compared import Pair, facts_of, tensors
 from modules import MODULES, TRITON, WRITES
 
-from kernelswarm.codegen.backends import WRITERS
+from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.lowering.aten import pyname
 from kernelswarm.hardware.capture import capture
 
@@ -84,11 +84,11 @@ def test_capturing_changes_nothing(name: str) -> None:
     assert all(torch.equal(*both) for both in zip(copies, (*inputs, *tensors(target).values()), strict=True))
 
 
-@pytest.mark.parametrize("language", WRITERS)
+@pytest.mark.parametrize("language", CODEGEN_BACKENDS)
 @pytest.mark.parametrize("name", WRITES)
 def test_every_write_is_in_every_body(name: str, language: str, pair_of: Callable[[str], Pair]) -> None:
     target, graph = MODULES[name][0], pair_of(name).graph
-    source = WRITERS[language].source(facts_of(graph, target), graph, {})
+    source = CODEGEN_BACKENDS[language].source(facts_of(graph, target), graph, {})
     entry = "    def forward(" if isinstance(target, torch.nn.Module) else "\ndef kernel("
     plain, kernels = source.partition("def _aten(")[2].partition(entry)[::2]
 

@@ -13,11 +13,11 @@ CASES = {}
 PROBLEMS = Path(__file__).parents[2] / "problems"
 
 
-def case(*inputs, bound=2e-5, **recipe):
+def case(*inputs, bound=2e-5, **config):
     """Register an operator with its inputs, the first for the capture, and the bound of its error."""
 
     def register(function):
-        CASES[function.__name__] = (function, inputs, recipe, bound)
+        CASES[function.__name__] = (function, inputs, config, bound)
         return function
 
     return register
@@ -342,13 +342,13 @@ def shifted_batch(x):
     lambda: [r(3, 305), r(305)],
     pieces="all",
 )
-def rows_in_pieces(x, w):
+def rows_in_powers_of_two(x, w):
     y = F.layer_norm(x, x.shape[-1:], w)
     return y, torch.softmax(y * 2, -1), (x > 3).any(-1), x.amax(-1)
 
 
 @case(lambda: [r(9, 20), r(20, 300)], lambda: [r(3, 20), r(20, 100)], pieces="all", rows=4)
-def product_in_pieces(x, w):
+def product_in_powers_of_two(x, w):
     y = x @ w
     return F.gelu(y), torch.log_softmax(y, -1)
 
@@ -369,10 +369,10 @@ def flat(x, b):
     lambda: [torch.cat((r(258, 300), torch.full((1, 300), float("inf")), nan(1, 300))), r(300, 280).abs()],
     split_k=1,
 )
-def halves(x, w):
+def split_3xtf32(x, w):
     return x @ w
 
 
 @case(lambda: [r(2, 140, 260), r(300, 260), r(300)], lambda: [r(1, 33, 260), r(300, 260), r(300)], split_k=1)
-def halves_linear(x, w, b):
+def split_3xtf32_linear(x, w, b):
     return F.gelu(F.linear(x, w, b))

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from kernelswarm.codegen.backends import WRITERS
+from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.hardware.capture import capture, count_work
 from kernelswarm.schemas import Graph, InputFact, ProblemFacts
 
@@ -56,10 +56,10 @@ def loaded(source: str, path: Path) -> ModuleType:
 class Pair:
     """A reference, its candidate, and the candidate's plain ATen calls, each with state of its own."""
 
-    def __init__(self, target: Any, inputs: list[Any], language: str, path: Path, **recipe: Any) -> None:
+    def __init__(self, target: Any, inputs: list[Any], language: str, path: Path, **config: Any) -> None:
         with torch.no_grad():
             self.graph = capture(target, inputs)
-        self.source = WRITERS[language].source(facts_of(self.graph, target), self.graph, recipe)
+        self.source = CODEGEN_BACKENDS[language].source(facts_of(self.graph, target), self.graph, config)
         self.file = loaded(self.source, path)
         self.target, self.plain = copy.deepcopy(target), copy.deepcopy(target)
         self.kernel: Any = self.file.ModelNew() if isinstance(target, torch.nn.Module) else self.file.kernel

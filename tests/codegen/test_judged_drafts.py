@@ -10,10 +10,10 @@ import pytest_asyncio
 sys.path.insert(0, str(Path(__file__).parent))
 from graphs import HARDWARE
 
-from kernelswarm.codegen.backends import WRITERS
+from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.problem_files import load_problem
-from kernelswarm.schemas import Pool, Recipe, Verdict
+from kernelswarm.schemas import Config, Pool, Verdict
 
 POOL = Pool(
     name="cpu", platform="cpu", languages=("cpp",), threads=2, candidate_seconds=60.0, candidate_memory_bytes=4 << 30
@@ -64,7 +64,7 @@ def get_inputs(): return [torch.randn(2048, 64)]
 def get_init_inputs(): return [64]
 """,
 }
-RECIPES: tuple[Recipe, ...] = ({}, {"fusion": "split"})
+CONFIGS: tuple[Config, ...] = ({}, {"fusion": "split"})
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -80,12 +80,12 @@ async def test_drafts_are_right(name: str, device: Device, tmp_path: Path) -> No
     path = tmp_path / f"{name}.py"
     path.write_text(f"import math\n\nimport torch\nimport torch.nn.functional as F\n{PROBLEMS[name]}")
     problem = load_problem(path)
-    facts = await device.admit(problem)
+    facts = await device.validate_problem(problem)
     graph = facts.graph
     assert graph is not None and graph.decided == ()
 
-    for recipe in RECIPES:
-        source = WRITERS["cpp"].source(facts, graph, recipe)
+    for config in CONFIGS:
+        source = CODEGEN_BACKENDS["cpp"].source(facts, graph, config)
         compiled, _ = await device.compile(source, "cpp")
         report = await device.verify(problem, source, compiled)
         assert report.verdict is Verdict.correct, report

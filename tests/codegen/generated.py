@@ -42,7 +42,7 @@ def differences(got, want, bound):
     return texts
 
 
-def build(function, inputs, recipe, stem):
+def build(function, inputs, config, stem):
     """Capture at ``inputs`` and generate; the candidate's callable, not yet compiled, as a thunk."""
     torch.manual_seed(1)
     target = function().eval() if isinstance(function, type) else function
@@ -62,7 +62,7 @@ def build(function, inputs, recipe, stem):
         float64_oracle=True,
         parameters=parameters,
     )
-    source = generate(facts, graph, settings(recipe)).source
+    source = generate(facts, graph, settings(config)).source
 
     def load():
         module = types.ModuleType(stem)
@@ -78,10 +78,10 @@ def build(function, inputs, recipe, stem):
 
 def check(name):
     """The differences found for one operator, by inputs."""
-    function, makers, recipe, bound = CASES[name]
+    function, makers, config, bound = CASES[name]
     torch.manual_seed(0)
     input_sets = [maker() for maker in makers]
-    target, load, source = build(function, input_sets[0], recipe, name)
+    target, load, source = build(function, input_sets[0], config, name)
     return lambda: _compare(target, load(), input_sets, bound), source
 
 

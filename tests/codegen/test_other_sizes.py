@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernelswarm.codegen.backends import WRITERS
+from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.hardware.capture import capture
 from kernelswarm.schemas import Graph, InputFact, ProblemFacts, ShapeFacts, Work
 
@@ -80,7 +80,7 @@ def loaded(graph: Graph, language: str, folder: Path) -> ModuleType:
         float64_oracle=True,
     )
     path = folder / f"{language}_candidate.py"
-    path.write_text(WRITERS[language].source(facts, graph, {}))
+    path.write_text(CODEGEN_BACKENDS[language].source(facts, graph, {}))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""What the Triton writer makes of a graph: pure, no torch, no compiler. Numbers: ``test_triton_candidates.py``."""
+"""What the Triton backend makes of a graph: pure, no torch, no compiler. Numbers: ``test_triton_candidates.py``."""
 
 import itertools
 import sys
@@ -13,15 +13,15 @@ import graphs
 from graphs import call, graph, last, meta, source
 from triton_texts import launches, texts
 
-from kernelswarm.codegen import Playbook, Proposal
-from kernelswarm.codegen.backends import WRITERS
+from kernelswarm.codegen import Generator, Proposal
+from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.ir.poly import poly
 from kernelswarm.codegen.ir.printing import python_poly
 from kernelswarm.codegen.ir.tunables import complete
 from kernelswarm.codegen.triton.candidate import generate_triton, gpu_plan
 from kernelswarm.codegen.triton.convolution_text import Slide
 from kernelswarm.codegen.triton.mutations import GPU_MUTATIONS
-from kernelswarm.codegen.triton.power_of_two_split import pieces_of
+from kernelswarm.codegen.triton.power_of_two_split import row_split_of
 from kernelswarm.codegen.triton.scope import Axis
 from kernelswarm.codegen.triton.tunables import GPU_DOMAINS, GPU_STARTS, gpu_settings
 from kernelswarm.schemas import Intent, Items, MemoryOperator, Node, NodePlanned, Ref, sha256
@@ -99,8 +99,8 @@ def test_a_row_in_blocks_stays_in_the_cache_until_it_is_read_for_the_last_time()
 
 
 def test_welford_reads_a_row_in_blocks_once_before_it_is_written():
-    def reads(**recipe):
-        (text,) = texts(layernorm(), **recipe).values()
+    def reads(**config):
+        (text,) = texts(layernorm(), **config).values()
         return text.count("tl.load(x_ptr")
 
     assert reads(row="loop", variance="two_pass") == 3
@@ -122,7 +122,7 @@ def test_a_persistent_program_may_fetch_its_next_rows():
     assert "num_stages" not in text
 
 
-def test_a_row_far_below_a_power_of_two_may_be_held_in_pieces():
+def test_a_row_far_below_a_power_of_two_may_be_split_into_powers_of_two():
     row = graph(
         source("x", "s0", 5120),
         call("total", "sum.dim_IntList", ("x", last(), True), "s0", 1),
@@ -137,11 +137,11 @@ def test_a_row_far_below_a_power_of_two_may_be_held_in_pieces():
 
 
 @pytest.mark.parametrize(
-    ("length", "pieces"),
+    ("length", "row_split"),
     [(160, (128, 32)), (200, (128, 64, 16)), (96, (64, 32)), (128, ()), (250, ()), (5120, (4096, 1024)), (1, ())],
 )
-def test_pieces_cover_a_row_and_are_clearly_shorter_than_one_power_of_two(length, pieces):
-    assert pieces_of(length) == pieces
+def test_row_splits_cover_a_row_and_are_clearly_shorter_than_one_power_of_two(length, row_split):
+    assert row_split_of(length) == row_split
 
 
 # Products
@@ -172,7 +172,7 @@ def test_split_k_adds_its_parts_up_in_a_second_kernel_that_goes_on_with_them():
     assert "atomic" not in relu
 
 
-def test_large_fp32_products_are_made_of_halves_that_are_split_beforehand():
+def test_large_fp32_products_are_made_of_operands_that_are_split_beforehand():
     def product(m, k, n, dtype="float32"):
         return graph(
             source("x", m, k, dtype=dtype),
@@ -192,8 +192,8 @@ def test_large_fp32_products_are_made_of_halves_that_are_split_beforehand():
     assert "halves_mm_left" in texts(product(32768, 64, 32768)), "short sums are worth it where there are many"
     assert "halves_mm_left" not in texts(product(1024, 64, 2048)), "two more launches would cost more"
     # No stage more than shared memory holds, no tile larger than registers do, two small programs side by side.
-    for recipe, stages in (({"tile_n": 256, "stages": 5}, 3), ({"tile_m": 64, "warps": 4, "stages": 5}, 2)):
-        launch = launches(product(1024, 512, 2048), split_k=1, **recipe)["product_mm"]
+    for config, stages in (({"tile_n": 256, "stages": 5}, 3), ({"tile_m": 64, "warps": 4, "stages": 5}, 2)):
+        launch = launches(product(1024, 512, 2048), split_k=1, **config)["product_mm"]
         assert launch.options["num_stages"] == stages
     assert "halves_mm_left" not in texts(product(1024, 512, 2048, "float16"), plain="all")
 
@@ -303,17 +303,17 @@ def test_every_output_of_a_transposed_convolution_meets_only_its_taps(slide, tur
 
 def test_drafts_of_an_fp32_convolution_begin_with_pytorchs_and_kernels_around_it():
     after = (call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30),)
-    writer = WRITERS["triton"]
+    backend = CODEGEN_BACKENDS["triton"]
     for dtype, templates in (("float32", False), ("float16", True)):
-        tunables = writer.tunables(convolution(*after, outputs=["relu"], dtype=dtype), graphs.HARDWARE)
+        tunables = backend.tunables(convolution(*after, outputs=["relu"], dtype=dtype), graphs.HARDWARE)
         assert tunables["templates"][0] == templates
 
 
-def test_drafts_of_an_fp32_convolution_go_on_with_the_playbooks_own():
+def test_drafts_of_an_fp32_convolution_go_on_with_the_generators_own():
     after = (call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30),)
     proposals = drafts(convolution(*after, outputs=["relu"]), 2)
-    assert [p.recipe["templates"] for p in proposals] == [False, True]
-    assert proposals[1].recipe["precision"] == "tf32"
+    assert [p.config["templates"] for p in proposals] == [False, True]
+    assert proposals[1].config["precision"] == "tf32"
 
 
 @pytest.mark.parametrize(("groups", "fused"), [(64, True), (32, False)])
@@ -338,8 +338,11 @@ def test_a_convolution_of_every_channel_by_itself_is_elementwise(groups, fused):
 
 
 def test_every_start_and_every_move_is_made_of_known_tunables():
-    recipes = [*GPU_STARTS, *({name: v} for moves in GPU_MUTATIONS.values() for name, values in moves for v in values)]
-    assert {name for recipe in recipes for name in recipe} <= GPU_DOMAINS.keys()
+    configs = [
+        *GPU_STARTS,
+        *({name: v} for mutations in GPU_MUTATIONS.values() for name, values in mutations for v in values),
+    ]
+    assert {name for config in configs for name in config} <= GPU_DOMAINS.keys()
 
 
 def drafts(source_graph, count):
@@ -348,12 +351,12 @@ def drafts(source_graph, count):
     plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)
     proposals, sources = [], set()
     for _ in range(count):
-        proposal = Playbook().propose(
+        proposal = Generator().propose(
             facts,
             graphs.HARDWARE,
             plan,
             None,
-            [p.recipe for p in proposals],
+            [p.config for p in proposals],
             language="triton",
             tried_sources=sources,
         )
@@ -366,10 +369,10 @@ def drafts(source_graph, count):
 
 @pytest.mark.parametrize("make", [graphs.softmax, layernorm, graphs.matmul_relu])
 def test_drafts_begin_with_the_default_and_the_starts(make):
-    tunables = WRITERS["triton"].tunables(make(), graphs.HARDWARE)
+    tunables = CODEGEN_BACKENDS["triton"].tunables(make(), graphs.HARDWARE)
     proposals = drafts(make(), 24)
     for proposal in proposals:
         compile(proposal.source, "candidate", "exec")
-    starts = [complete(recipe, tunables) for recipe in GPU_STARTS if recipe.keys() <= tunables.keys()]
-    assert proposals[0].recipe == complete({}, tunables)
-    assert starts[0] in [p.recipe for p in proposals[1:3]]
+    starts = [complete(config, tunables) for config in GPU_STARTS if config.keys() <= tunables.keys()]
+    assert proposals[0].config == complete({}, tunables)
+    assert starts[0] in [p.config for p in proposals[1:3]]

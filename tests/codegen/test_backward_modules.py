@@ -12,7 +12,7 @@ from torch import nn
 sys.path.insert(0, str(Path(__file__).parent))
 from compared import facts_of, loaded, same, tensors
 
-from kernelswarm.codegen.backends import WRITERS
+from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.hardware.capture import capture, capture_backward
 from kernelswarm.hardware.harness.backward import cotangents, differentiated
 
@@ -44,7 +44,7 @@ def test_gradients_are_the_references(name: str, tmp_path: Path, monkeypatch: py
     graph = capture(module, inputs, names)
     given = [*inputs, cotangents(copy.deepcopy(module)(*inputs), 1)]
     _, backward = capture_backward(module, differentiated, given, [*names, "cotangents"])
-    source = WRITERS["cpp"].source(facts_of(graph, module, backward), graph, {})
+    source = CODEGEN_BACKENDS["cpp"].source(facts_of(graph, module, backward), graph, {})
     candidate = loaded(source, tmp_path / "candidate.py").ModelNew()
     candidate.load_state_dict(module.state_dict())
 

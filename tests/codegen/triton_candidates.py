@@ -51,7 +51,7 @@ def shape_of(graph, inputs):
     return ShapeFacts(name="", inputs=tuple(facts), outputs=())
 
 
-def write(function, inputs, recipe, path):
+def write(function, inputs, config, path):
     """The candidate for an operator captured at the first inputs, with the shapes of all."""
     graph = capture(function, copied(inputs[0]))
     work = Work(read_bytes=1, write_bytes=1, flops=1)
@@ -65,7 +65,7 @@ def write(function, inputs, recipe, path):
         float64_oracle=True,
         is_module=isinstance(function, torch.nn.Module),
     )
-    path.write_text(generate_triton(facts, graph, gpu_settings(recipe)).source)
+    path.write_text(generate_triton(facts, graph, gpu_settings(config)).source)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -126,7 +126,7 @@ def cases_of(name, given):
         yield "mixed again", placed(small, *places), True
 
 
-def compare(name, function, makers, recipe, bound, folder):
+def compare(name, function, makers, config, bound, folder):
     """What one operator's report says.
 
     Differences, kernels, inputs for which the candidate fell back to ATen or copied something to where its kernels can
@@ -135,7 +135,7 @@ def compare(name, function, makers, recipe, bound, folder):
     torch.manual_seed(0)
     given = [make() for make in makers]
     function = function() if isinstance(function, type) else function
-    module = write(function, given, recipe, folder / f"{name}.py")
+    module = write(function, given, config, folder / f"{name}.py")
     plain, fit = module._aten, module._fit
     fallbacks, copies, differences, unlisted = [], [], [], []
 
@@ -177,9 +177,9 @@ def main(path, *chosen):
         names = names[part::parts]
     report = {}
     for name in names:
-        function, makers, recipe, bound = cases[name]
+        function, makers, config, bound = cases[name]
         try:
-            report[name] = compare(name, function, makers, recipe, bound, path.parent)
+            report[name] = compare(name, function, makers, config, bound, path.parent)
         except Exception:  # noqa: BLE001 - the report says what happened, the other operators go on
             failed = [traceback.format_exc()[-1500:]]
             report[name] = {"differences": failed, "kernels": 0, "fallbacks": [], "copies": [], "unlisted": []}

@@ -16,7 +16,7 @@ from graphs import call, graph, source
 from kernelswarm.codegen.ir.poly import ZERO, poly
 from kernelswarm.codegen.triton.candidate import generate_triton, gpu_plan
 from kernelswarm.codegen.triton.launch import settled
-from kernelswarm.codegen.triton.launch_table import KIND, Listed, launches_literal
+from kernelswarm.codegen.triton.launch_table import KIND, LaunchTable, launches_literal
 from kernelswarm.codegen.triton.layout import layout_of
 from kernelswarm.codegen.triton.source import triton_library
 from kernelswarm.codegen.triton.tunables import gpu_settings
@@ -116,7 +116,7 @@ def test_an_operand_that_begins_between_multiples_of_16_bytes_is_listed_so():
         part = call("part", "slice.Tensor", ("w", 1, start, start + 10), 64, 10)
         source_graph = product(part, right="part", n=10)
         (launch,) = ast.literal_eval(
-            launches_literal([Listed(kernels_of(source_graph), source_graph)]).partition("=")[2].strip()
+            launches_literal([LaunchTable(kernels_of(source_graph), source_graph)]).partition("=")[2].strip()
         )
         assert launch["arguments"]["ks_right_ptr"] == written
 
@@ -124,39 +124,39 @@ def test_an_operand_that_begins_between_multiples_of_16_bytes_is_listed_so():
 def test_shapes_that_are_compiled_alike_have_one_entry():
     source_graph = rows()
     alike, odd = shape("alike", x=(48, 4096)), shape("odd", x=(7, 4096))
-    assert len(Listed(kernels_of(source_graph), source_graph, [alike]).entries) == 1
-    assert len(Listed(kernels_of(source_graph), source_graph, [alike, odd]).entries) == 2
+    assert len(LaunchTable(kernels_of(source_graph), source_graph, [alike]).entries) == 1
+    assert len(LaunchTable(kernels_of(source_graph), source_graph, [alike, odd]).entries) == 2
 
 
 def test_a_list_has_room_for_whole_shapes_only():
     source_graph = graph(source("x", "s0", "s1"), call("t", "exp.default", ("x",), "s0", "s1"), outputs=["t"])
     shapes = [shape(str(n), x=(n, 2 * n + 1)) for n in range(300, 500)]
-    listed = Listed([*kernels_of(source_graph)], source_graph, shapes)
-    assert len(listed.entries) <= MOST_LAUNCHES
-    assert {tuple(s.values()) for s in listed.sizes} >= {(2048, 4096)}
+    table = LaunchTable([*kernels_of(source_graph)], source_graph, shapes)
+    assert len(table.entries) <= MOST_LAUNCHES
+    assert {tuple(s.values()) for s in table.sizes} >= {(2048, 4096)}
 
 
-def listed_of(source_graph, shapes=(), conditions=()):
+def condition_of(source_graph, shapes=(), conditions=()):
     """The function that a candidate asks."""
     names = {"functools": functools}
     head = "def _cdiv(a, b):\n    return -(-a // b)\n\n\ndef _pow2(n):\n    return 1 << max(0, (n - 1).bit_length())\n"
-    exec(f"{head}{KIND}\n" + Listed(kernels_of(source_graph), source_graph, shapes).functions(conditions), names)
+    exec(f"{head}{KIND}\n" + LaunchTable(kernels_of(source_graph), source_graph, shapes).functions(conditions), names)
     return names["_listed"]
 
 
 def test_sizes_for_which_a_kernel_would_be_compiled_anew_are_refused():
-    listed = listed_of(rows(), [shape("odd", x=(7, 4096))])
-    assert listed(2048)
-    assert listed(48)
-    assert listed(9)
-    assert not listed(1)
-    listed = listed_of(rows())
-    assert not listed(9)
+    is_compiled = condition_of(rows(), [shape("odd", x=(7, 4096))])
+    assert is_compiled(2048)
+    assert is_compiled(48)
+    assert is_compiled(9)
+    assert not is_compiled(1)
+    is_compiled = condition_of(rows())
+    assert not is_compiled(9)
 
 
 def test_conditions_on_the_sizes_are_asked_with_the_list():
-    assert not listed_of(rows(), conditions=["s0 < 100"])(2048)
-    assert listed_of(rows(), conditions=["s0 < 100", "u0 < 3"])(48)
+    assert not condition_of(rows(), conditions=["s0 < 100"])(2048)
+    assert condition_of(rows(), conditions=["s0 < 100", "u0 < 3"])(48)
 
 
 def test_a_size_that_depends_on_the_data_is_not_compiled_in():

@@ -12,11 +12,11 @@ import torch.nn.functional as F
 CASES = {}
 
 
-def case(*inputs, bound=None, **recipe):
+def case(*inputs, bound=None, **config):
     """Register an operator with the functions that make its inputs, the first for the capture."""
 
     def register(function):
-        CASES[function.__name__] = (function, inputs, recipe, bound)
+        CASES[function.__name__] = (function, inputs, config, bound)
         return function
 
     return register

@@ -1,4 +1,4 @@
-"""What the Triton writer makes of pools: pure, no torch, no compiler. Numbers: ``test_triton_candidates.py``."""
+"""What the Triton backend makes of pools: pure, no torch, no compiler. Numbers: ``test_triton_candidates.py``."""
 
 import re
 import sys

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from benched import row
 
-from kernelswarm.bench.kernelbench import Outcome, Sheet, Task
-from kernelswarm.bench.kernelbench.results_table import open_sheet
+from kernelswarm.bench.kernelbench import Outcome, ResultsTable, Task
+from kernelswarm.bench.kernelbench.results_table import open_results_table
 from kernelswarm.bench.kernelbench.row import COLUMNS, changes
 from kernelswarm.schemas import InputError
 
@@ -26,10 +26,10 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
         eager_low=None,
         compile_low=None,
     )
-    with open_sheet(path) as sheet:
+    with open_results_table(path) as results:
         for entry in (refused, row(2, at="2026-11-21"), row(2, level=2), row(3, verdict=Outcome.running)):
-            sheet.put(entry)
-    again = Sheet(path)
+            results.put(entry)
+    again = ResultsTable(path)
     assert again.finished([task(2), task(10), task(3), task(4)]) == [row(2, at="2026-11-21"), refused]
     running = again.get(task(3))
     assert running is not None and running.verdict is Outcome.running
@@ -42,7 +42,7 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
 def test_a_row_of_another_version_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     path = tmp_path / "old.csv"
     path.write_text("level,number,problem,verdict,budget,unheard\n1,2,2_Problem,correct,3,x\n")
-    entry = Sheet(path).get(task(2))
+    entry = ResultsTable(path).get(task(2))
     assert entry is not None and entry.budget == 3 and entry.eager_low is None
 
 
@@ -57,18 +57,18 @@ def test_a_row_of_another_version_is_read_as_far_as_it_goes(tmp_path: Path) -> N
 def test_another_file_is_not_written_over(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "mine.csv"
     path.write_text(text)
-    with pytest.raises(InputError, match=message), open_sheet(path):
+    with pytest.raises(InputError, match=message), open_results_table(path):
         pass
     assert path.read_text() == text
 
 
 def test_two_commands_do_not_write_one_file(tmp_path: Path) -> None:
-    with open_sheet(tmp_path / "a.csv"):
-        with pytest.raises(InputError, match="another command is writing"), open_sheet(tmp_path / "a.csv"):
+    with open_results_table(tmp_path / "a.csv"):
+        with pytest.raises(InputError, match="another command is writing"), open_results_table(tmp_path / "a.csv"):
             pass
-        with open_sheet(tmp_path / "b.csv"):
+        with open_results_table(tmp_path / "b.csv"):
             pass
-    with open_sheet(tmp_path / "a.csv"):
+    with open_results_table(tmp_path / "a.csv"):
         pass
 
 

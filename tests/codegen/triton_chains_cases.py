@@ -6,11 +6,11 @@ import torch.nn.functional as F
 CASES = {}
 
 
-def case(*inputs, bound=2e-5, **recipe):
+def case(*inputs, bound=2e-5, **config):
     """Register an operator with its inputs, the first for the capture, and the bound of its error."""
 
     def register(function):
-        CASES[function.__name__] = (function, inputs, recipe, bound)
+        CASES[function.__name__] = (function, inputs, config, bound)
         return function
 
     return register

@@ -12,11 +12,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import graphs
 
-from kernelswarm.codegen import Exhausted, Playbook, Proposal
-from kernelswarm.codegen.backends import WRITERS
+from kernelswarm.codegen import Exhausted, Generator, Proposal
+from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.cpp.candidate import generate
 from kernelswarm.codegen.cpp.features import error_allowed, features_of
-from kernelswarm.codegen.cpp.mutations import MOVES, moves
+from kernelswarm.codegen.cpp.mutations import CPP_MUTATIONS, cpp_mutations
 from kernelswarm.codegen.ir.poly import divide, poly, product, variable
 from kernelswarm.codegen.ir.printing import python_poly
 from kernelswarm.codegen.ir.tunables import DOMAINS, Settings, complete, domains, settings
@@ -216,8 +216,8 @@ def test_only_tunables_that_matter_are_offered():
 
 def test_every_tunable_has_a_setting_and_every_move_a_tunable():
     assert set(DOMAINS) == set(Settings.__dataclass_fields__)
-    assert {name for steps in MOVES.values() for name, _ in steps} <= set(DOMAINS)
-    assert set(MOVES) == set(AdviceAction)
+    assert {name for steps in CPP_MUTATIONS.values() for name, _ in steps} <= set(DOMAINS)
+    assert set(CPP_MUTATIONS) == set(AdviceAction)
 
 
 def test_every_value_of_every_tunable_changes_something_or_is_refused():
@@ -241,7 +241,7 @@ def test_less_accurate_functions_are_offered_only_where_the_problem_allows_their
     offered = {}
     for bound in (None, 1e-7, 1e-5):
         allowed = error_allowed(structs.replace(facts, error_bound=bound))
-        offered[bound] = WRITERS["cpp"].tunables(facts.graph, graphs.HARDWARE, allowed)["math"]
+        offered[bound] = CODEGEN_BACKENDS["cpp"].tunables(facts.graph, graphs.HARDWARE, allowed)["math"]
     assert offered == {
         None: ("accurate", "fast", "libm"),
         1e-7: ("accurate", "libm"),
@@ -263,12 +263,12 @@ def test_functions_of_moderate_arguments_are_a_choice_of_their_own():
 
 
 @pytest.mark.parametrize("action", list(AdviceAction))
-def test_moves_stay_inside_the_domains(action):
+def test_mutations_stay_inside_the_domains(action):
     tunables = tunables_of(graphs.softmax())
     start = complete({}, tunables)
-    for recipe in moves(action, start, tunables):
-        assert recipe != start
-        assert all(recipe[name] in tunables[name] for name in recipe)
+    for config in cpp_mutations(action, start, tunables):
+        assert config != start
+        assert all(config[name] in tunables[name] for name in config)
 
 
 def test_proposals_are_deterministic_distinct_and_readable_without_running():
@@ -276,23 +276,25 @@ def test_proposals_are_deterministic_distinct_and_readable_without_running():
     for number in range(1, 31):
         intent = Intent.draft if number < 9 else Intent.improve
         parent = None if number < 9 else tried[0]
-        answers = [Playbook().propose(facts, graphs.HARDWARE, planned(intent, number), parent, tried) for _ in range(2)]
+        answers = [
+            Generator().propose(facts, graphs.HARDWARE, planned(intent, number), parent, tried) for _ in range(2)
+        ]
         assert answers[0] == answers[1]
         assert isinstance(answers[0], Proposal)
         assert native_source(answers[0].source, "CPP") is not None
         assert answers[0].rationale
         sources.add(answers[0].source)
-        tried.append(answers[0].recipe)
+        tried.append(answers[0].config)
     assert len(sources) == 30
 
 
 def test_advice_is_followed_first():
     facts = graphs.facts(graphs.softmax())
-    first = Playbook().propose(facts, graphs.HARDWARE, planned(), None, [])
+    first = Generator().propose(facts, graphs.HARDWARE, planned(), None, [])
     advice = (Advice(action=AdviceAction.cheaper_math, reason="exp takes 80 % of the time"),)
     plan_ = planned(Intent.improve, 2, advice, "n1")
-    second = Playbook().propose(facts, graphs.HARDWARE, plan_, first.recipe, [first.recipe])
-    assert second.recipe == {**first.recipe, "math": "fast"}
+    second = Generator().propose(facts, graphs.HARDWARE, plan_, first.config, [first.config])
+    assert second.config == {**first.config, "math": "fast"}
     assert "exp takes 80 %" in second.rationale
 
 
@@ -300,8 +302,8 @@ def test_repair_takes_back_what_is_suspect():
     facts = graphs.facts(graphs.softmax())
     tunables = tunables_of(graphs.softmax())
     wrong = complete({"math": "fast"}, tunables)
-    answer = Playbook().propose(facts, graphs.HARDWARE, planned(Intent.repair, 3, (), "n2"), wrong, [wrong])
-    assert answer.recipe["math"] == "accurate"
+    answer = Generator().propose(facts, graphs.HARDWARE, planned(Intent.repair, 3, (), "n2"), wrong, [wrong])
+    assert answer.config["math"] == "accurate"
 
 
 def test_a_skill_is_tried_before_the_default():
@@ -317,17 +319,17 @@ def test_a_skill_is_tried_before_the_default():
         text="",
         recipes=({"math": "fast", "unknown": 1},),
     )
-    first = Playbook().propose(facts, graphs.HARDWARE, planned(), None, [], [skill])
-    second = Playbook().propose(facts, graphs.HARDWARE, planned(number=2), None, [first.recipe], [skill])
-    assert (first.recipe["math"], first.skill) == ("fast", "softmax-1")
-    assert (second.recipe["math"], second.skill) == ("accurate", "")
+    first = Generator().propose(facts, graphs.HARDWARE, planned(), None, [], [skill])
+    second = Generator().propose(facts, graphs.HARDWARE, planned(number=2), None, [first.config], [skill])
+    assert (first.config["math"], first.skill) == ("fast", "softmax-1")
+    assert (second.config["math"], second.skill) == ("accurate", "")
 
 
 @pytest.mark.parametrize(
     ("made", "reason"), [(None, "could not be captured: it sleeps"), (graphs.only_matmul(), "nothing to fuse")]
 )
 def test_nothing_to_do_is_said(made, reason):
-    answer = Playbook().propose(graphs.facts(made, "it sleeps"), graphs.HARDWARE, planned(), None, [])
+    answer = Generator().propose(graphs.facts(made, "it sleeps"), graphs.HARDWARE, planned(), None, [])
     assert isinstance(answer, Exhausted)
     assert reason in answer.reason
 
@@ -335,8 +337,8 @@ def test_nothing_to_do_is_said(made, reason):
 def test_the_space_ends():
     facts, tried = graphs.facts(graphs.reshaped()), []
     for number in range(1, 500):
-        answer = Playbook().propose(facts, graphs.HARDWARE, planned(number=number), None, tried, (), set())
+        answer = Generator().propose(facts, graphs.HARDWARE, planned(number=number), None, tried, (), set())
         if isinstance(answer, Exhausted):
             break
-        tried.append(answer.recipe)
+        tried.append(answer.config)
     assert isinstance(answer, Exhausted)

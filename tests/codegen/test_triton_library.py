@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import graphs
 from graphs import call, graph, source
 
-from kernelswarm.codegen import Playbook, Proposal
-from kernelswarm.codegen.backends import WRITERS
+from kernelswarm.codegen import Generator, Proposal
+from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.ir.poly import floordiv, modulo, poly
 from kernelswarm.codegen.lowering.rejoin import together
 from kernelswarm.codegen.triton.candidate import generate_triton, gpu_plan
@@ -42,8 +42,8 @@ IN_TF32, IN_FP32 = 5e-3, 4e-6
 RELU = call("relu", "relu.default", ("conv",), "s0", 32, "s1", 30)
 
 
-def plan_of(source_graph, **recipe):
-    return gpu_plan(source_graph, gpu_settings(recipe))
+def plan_of(source_graph, **config):
+    return gpu_plan(source_graph, gpu_settings(config))
 
 
 def drafts(source_graph, count, error_bound):
@@ -51,8 +51,8 @@ def drafts(source_graph, count, error_bound):
     proposals: list[Proposal] = []
     facts = structs.replace(graphs.facts(source_graph), error_bound=error_bound)
     for _ in range(count):
-        tried = [p.recipe for p in proposals]
-        answer = Playbook().propose(facts, graphs.HARDWARE, plan, None, tried, language="triton")
+        tried = [p.config for p in proposals]
+        answer = Generator().propose(facts, graphs.HARDWARE, plan, None, tried, language="triton")
         assert isinstance(answer, Proposal)
         proposals.append(answer)
     return proposals
@@ -69,11 +69,11 @@ def test_where_the_reference_did_without_tf32_its_drafts_do_too():
     for source_graph in (convolution(outputs=["conv"]), convolution(RELU, outputs=["relu"], bias="b")):
         for draft in drafts(source_graph, 6, IN_FP32):
             assert "aten._convolution" not in draft.source, "the measured algorithm may be one in TF32"
-            assert draft.recipe.get("precision", "tf32x3") in ("tf32x3", "ieee")
+            assert draft.config.get("precision", "tf32x3") in ("tf32x3", "ieee")
 
 
 def test_products_in_fp32_are_never_tried_in_tf32():
-    tunables = WRITERS["triton"].tunables(graphs.matmul_relu(), graphs.HARDWARE)
+    tunables = CODEGEN_BACKENDS["triton"].tunables(graphs.matmul_relu(), graphs.HARDWARE)
     assert tunables["precision"] == ("tf32x3", "ieee")
 
 

@@ -37,9 +37,9 @@ COMPILED = [
     "gathers", "concatenations", "mapid", "integers", "half_precision", "running_sums", "matmul", "pffn", "optfm",
     "attention_causal", "attention_spelled", "conv1d", "conv_residual", "conv_full", "made_operands", "skinny",
     "stream_product", "max_pool", "mean_pool", "depthwise", "welford_rows", "welford_columns", "rows_ahead",
-    "rows_in_pieces", "conv1d_half", "pffn_half", "optfm_half", "pooled_convolution",
+    "rows_in_powers_of_two", "conv1d_half", "pffn_half", "optfm_half", "pooled_convolution",
     "extremes_over_dimensions", "running_products", "softmax_of_channels", "convolution_of_few_channels",
-    "convolution_of_volumes", "transposed_in_groups", "transposed_volumes_half", "halves",
+    "convolution_of_volumes", "transposed_in_groups", "transposed_volumes_half", "split_3xtf32",
     "padded_otherwise", "resampled", "scaled_by_sizes",
 ]  # fmt: skip
 """One of every kind."""
@@ -47,9 +47,9 @@ FUSED = {
     "rmsnorm": 1, "softmax": 1, "cross_entropy": 2, "linear_gelu": 1, "pffn": 2, "attention_spelled": 1, "conv1d": 2,
     "softmax_of_product": 1, "optfm": 2, "split_sum": 3, "conv2d": 2, "conv_full": 2, "conv_twice": 4,
     "split_linear": 2, "split_softmax": 2, "skinny": 2, "stream_product": 2, "max_pool": 2, "depthwise_line": 1,
-    "conv1d_half": 2, "pffn_half": 2, "optfm_half": 2, "welford_rows": 1, "made_operands": 1, "rows_in_pieces": 1,
-    "product_in_pieces": 1, "halves": 3, "halves_linear": 3, "convolution_of_few_channels": 2,
-    "convolution_of_volumes": 3, "transposed_in_groups": 2,
+    "conv1d_half": 2, "pffn_half": 2, "optfm_half": 2, "welford_rows": 1, "made_operands": 1,
+    "rows_in_powers_of_two": 1, "product_in_powers_of_two": 1, "split_3xtf32": 3, "split_3xtf32_linear": 3,
+    "convolution_of_few_channels": 2, "convolution_of_volumes": 3, "transposed_in_groups": 2,
 }  # fmt: skip
 """How many kernels an operator becomes."""
 

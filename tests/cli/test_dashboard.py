@@ -39,9 +39,9 @@ def followed(dashboard: Dashboard, events: int | None, clock: list[float]) -> Da
 def test_before_the_session_it_says_what_is_happening() -> None:
     clock = [0.0]
     dashboard = Dashboard(lambda: clock[0])
-    dashboard.notice("admitting rmsnorm")
+    dashboard.notice("validating rmsnorm")
     clock[0] = 3.0
-    assert "admitting rmsnorm  3 s" in drawn(dashboard)
+    assert "validating rmsnorm  3 s" in drawn(dashboard)
 
 
 def test_it_shows_progress_candidates_and_who_does_what() -> None:
@@ -68,7 +68,7 @@ def test_without_a_screen_there_are_plain_lines_or_nothing(quiet: bool, kind: ty
         assert isinstance(display, kind)
 
 
-def test_a_screen_gets_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_screen_gets_the_dashboard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "is_screen", lambda: True)
     with open_display(quiet=False) as display:
         assert isinstance(display, Dashboard)
