@@ -14,6 +14,7 @@ import torch
 
 from . import values
 from .likeness import same
+from .oracle import in_dtype
 from .state_messages import ATTRIBUTE, BUFFER, INPUT, NOT_PERSISTENT, PARAMETER, StateEntry
 
 _TORCHS_OWN = frozenset(vars(torch.nn.Module())) | {"_is_full_backward_hook", "_compiled_call_impl"}
@@ -106,12 +107,11 @@ def cloned(value: Any) -> Any:
 
 def in_precision(module: torch.nn.Module, dtype: torch.dtype) -> torch.nn.Module:
     """A copy of ``module`` whose parameters, buffers and attributes are in ``dtype``."""
-    converted: torch.nn.Module = copy.deepcopy(module).to(dtype)
+    # Not `module.to`: that takes the imaginary part from complex buffers.
+    converted: torch.nn.Module = copy.deepcopy(module)._apply(lambda tensor: in_dtype(tensor, dtype))
     for member in held(converted).values():
         if member.kind == ATTRIBUTE:
-            _vars(member.owner)[member.key] = values.mapped(
-                member.value, lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor
-            )
+            _vars(member.owner)[member.key] = values.mapped(member.value, lambda tensor: in_dtype(tensor, dtype))
     return converted
 
 
