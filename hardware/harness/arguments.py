@@ -40,7 +40,24 @@ class DTypeValue(Schema, frozen=True, kw_only=True, tag="dtype"):
     name: str
 
 
-Value = None | bool | int | float | str | TensorSpec | Sequence | Mapping | DTypeValue
+class Record(Schema, frozen=True, kw_only=True, tag="record"):
+    """An object of a class that is the problem's own: a dataclass, a named tuple, or one with plain attributes."""
+
+    form: str
+    """One of :mod:`.records`."""
+    name: str
+    """Of its class."""
+    items: "dict[str, Value]"
+
+
+class TorchName(Schema, frozen=True, kw_only=True, tag="torch"):
+    """A class or a function of torch."""
+
+    name: str
+    """Module and qualified name: ``torch.nn.functional:relu``."""
+
+
+Value = None | bool | int | float | str | TensorSpec | Sequence | Mapping | DTypeValue | Record | TorchName
 """An argument as it travels."""
 
 
@@ -60,6 +77,6 @@ def specs_of(values: Iterable[Value]) -> list[TensorSpec]:
             specs.append(value)
         elif isinstance(value, Sequence):
             specs += specs_of(value.items)
-        elif isinstance(value, Mapping):
+        elif isinstance(value, Mapping | Record):
             specs += specs_of(value.items.values())
     return specs

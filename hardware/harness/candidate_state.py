@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from . import tensor_placement, values
+from . import records, tensor_placement, values
 from .answering import Refused, attempt
 from .arguments import Mapping, Values
 from .likeness import same
@@ -31,7 +31,8 @@ def build_model(module: Any, setup: Sequence[Any]) -> torch.nn.Module:
     make = getattr(module, "ModelNew", None)
     if not (isinstance(make, type) and issubclass(make, torch.nn.Module)):
         raise Refused("the file defines no class `ModelNew(nn.Module)`", kind="load")
-    model: torch.nn.Module = attempt(lambda: make(*arguments).to(tensor_placement.current_device().device), "load")
+    own = records.of_own_class(arguments, module)
+    model: torch.nn.Module = attempt(lambda: make(*own).to(tensor_placement.current_device().device), "load")
     attempt(lambda: model.load_state_dict(weights, strict=True), "load")
     for name, member in held(model).items():
         if member.kind == NOT_PERSISTENT and isinstance(beside.get(name), torch.Tensor):

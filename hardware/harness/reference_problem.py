@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import os
 import random
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,14 +12,13 @@ import numpy
 import torch
 
 from ...schemas import ProblemFormat
-from . import backward, state
+from . import backward, state, values
 from .answering import Refused, attempt
 from .messages import HOST, Open
 from .oracle import in_float64, in_lower
 from .state_messages import StateEntry
 from .tensor_placement import current_device, to_device
 from .user_module import import_source
-from .values import mapped
 
 Rounding = Callable[[torch.Tensor], torch.Tensor]
 """Takes digits away from a floating tensor; its dtype stays."""
@@ -190,6 +190,7 @@ class KernelBenchReference:
         _seed_everything(problem.seed)
         try:
             self._arguments = _as_list(attempt(get_init), problem, "get_init_inputs()")
+            _check_packable(self._arguments, problem)
             self._model: torch.nn.Module = attempt(lambda: make(*self._arguments))
         except Refused as refused:
             raise explained(refused, problem, "Model(*get_init_inputs()) fails") from None
@@ -295,7 +296,7 @@ class KernelBenchReference:
 
 
 def _rounded(inputs: list[Any], rounding: Rounding) -> list[Any]:
-    rounded: list[Any] = mapped(
+    rounded: list[Any] = values.mapped(
         inputs, lambda tensor: rounding(tensor) if tensor.is_floating_point() else tensor.clone()
     )
     return rounded
@@ -321,7 +322,7 @@ def _signature(forward: Callable[..., Any], both: bool) -> tuple[str, ...]:
 
 def _with_cotangents(inputs: list[Any], forward: Callable[..., Any], seed: int, problem: Open) -> list[Any]:
     try:
-        outputs = attempt(lambda: forward(*mapped(to_device(inputs), torch.clone)))
+        outputs = attempt(lambda: forward(*values.mapped(to_device(inputs), torch.clone)))
     except Refused as refused:
         raise explained(refused, problem, "fails on its own inputs") from None
     return [*inputs, backward.cotangents(outputs, seed)]
@@ -335,6 +336,23 @@ def _shapes(problem: Open, module: types.ModuleType) -> dict[str, dict[str, Any]
         if not isinstance(name, str) or not isinstance(sizes, dict):
             raise Refused(f"{problem.name}.py: shapes[{name!r}] must be a dictionary of keyword arguments of inputs()")
     return shapes
+
+
+def _check_packable(arguments: list[Any], problem: Open) -> None:
+    """Make sure that candidates can be given the constructor's arguments.
+
+    Raises:
+        Refused: they cannot.
+    """
+    try:
+        os.close(values.pack(arguments)[1])
+    except (values.Unsupported, RecursionError) as error:
+        what = "an object that holds itself" if isinstance(error, RecursionError) else str(error)
+        raise Refused(
+            f"{problem.name}.py: get_init_inputs() returns {what}, which no candidate can be given; return "
+            "tensors, numbers, text, dtypes, classes and functions of torch, objects with such attributes, or lists, "
+            "tuples and dictionaries of these"
+        ) from None
 
 
 def _sizes(arguments: dict[str, Any]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import arguments, messages, tensor_placement
+from . import arguments, messages, records, tensor_placement
 from .arguments import DTypeValue, TensorSpec, Value, Values
 from .staging import write_by_threads
 
@@ -41,7 +41,8 @@ def pack(arguments: Sequence[Any]) -> tuple[Values, int]:
         What describes them, and the file's descriptor (the caller closes it).
 
     Raises:
-        Unsupported: a value is neither tensor, number, text, None, dtype, nor a list, tuple or dictionary of such.
+        Unsupported: a value is neither tensor, number, text, None, dtype, a class or function of torch, nor a list,
+            tuple, dictionary or record of such.
     """
     writer = _Writer()
     try:
@@ -106,10 +107,15 @@ class _Writer:
             return value
         if isinstance(value, torch.dtype):
             return DTypeValue(name=dtype_name(value))
+        if form := records.form_of(value):
+            fields = {key: self.value(item) for key, item in records.fields_of(value, form).items()}
+            return arguments.Record(form=form, name=type(value).__name__, items=fields)
         if isinstance(value, list | tuple):
             return arguments.Sequence(items=tuple(map(self.value, value)), is_tuple=isinstance(value, tuple))
         if isinstance(value, dict) and all(isinstance(key, str) for key in value):
             return arguments.Mapping(items={key: self.value(item) for key, item in value.items()})
+        if name := records.torch_name(value):
+            return arguments.TorchName(name=name)
         raise Unsupported(f"a {type(value).__name__}")
 
     def _tensor(self, tensor: torch.Tensor) -> TensorSpec:
@@ -222,6 +228,11 @@ def _unpack(value: Value, make: Make) -> Any:
         return tuple(items) if value.is_tuple else items
     if isinstance(value, arguments.Mapping):
         return {key: _unpack(item, make) for key, item in value.items.items()}
+    if isinstance(value, arguments.Record):
+        fields = {key: _unpack(item, make) for key, item in value.items.items()}
+        return records.record(value.form, value.name, fields)
+    if isinstance(value, arguments.TorchName):
+        return records.by_name(value.name)
     if isinstance(value, DTypeValue):
         return getattr(torch, value.name)
     return value
@@ -262,6 +273,8 @@ def mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """``value`` with every tensor in it changed, depth first."""
     if isinstance(value, torch.Tensor):
         return change(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(mapped(item, change) for item in value))
     if isinstance(value, list | tuple):
         return type(value)(mapped(item, change) for item in value)
     if isinstance(value, dict):
