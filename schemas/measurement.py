@@ -273,6 +273,10 @@ class CompileReport(Schema, frozen=True, kw_only=True):
     isolation: str = ""
     """Layers around the compiler, as ``process+netns+pidns+toolroot``; empty if nothing had to be compiled."""
 
+    def names(self, suffix: str) -> tuple[str, ...]:
+        """Names of the artifacts that end with ``suffix``."""
+        return tuple(artifact.name for artifact in self.artifacts if artifact.name.endswith(suffix))
+
 
 class VerifyReport(Schema, frozen=True, kw_only=True):
     """What the verifier's harness found."""

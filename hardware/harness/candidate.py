@@ -32,6 +32,7 @@ from .integrity import Snapshot
 from .messages import HOST, Differentiate, Done, Dump, Dumped, Load, Ran, Release, Run, Spawn, Values
 from .output_descriptions import Probe, describe, probe
 from .output_transfer import hand_over
+from .program_runs import played_back
 from .recorded_calls import Graphs, graphs_for
 from .recording_messages import Record, Recorded, TakeCall
 from .restarts import Restarts
@@ -107,6 +108,11 @@ class _Candidate:
         if command.ahead:
             self._unpack(command)
         self._snapshot = Snapshot()
+        with played_back(self._scratch, [Path(command.artifacts) / name for name in command.built]):
+            self._import(command, descriptors)
+        return Done()
+
+    def _import(self, command: Load, descriptors: list[int]) -> None:
         module = import_source("candidate", command.source, kind="load")
         if command.format is ProblemFormat.function:
             self._call = getattr(module, "kernel", None)
@@ -121,8 +127,7 @@ class _Candidate:
         own = getattr(module, "backward", None)
         self._backward = own if callable(own) else None
         if command.backward:
-            self._call = differentiated(self._call, own if callable(own) else None)
-        return Done()
+            self._call = differentiated(self._call, self._backward)
 
     def _unpack(self, command: Load) -> None:
         """What was compiled ahead, into a cache of this process's own: launches find it and only load."""

@@ -5,6 +5,7 @@ from .answering import describe
 from .contract_messages import CheckContract, ContractChecked
 from .launcher import Launcher
 from .messages import Failure
+from .program_runs import starts_programs
 from .worker import WorkerConfused, WorkerDied
 
 
@@ -16,7 +17,7 @@ async def contract_of(launcher: Launcher, source: str, *, seconds: float) -> tup
     Raises:
         HarnessError: no process can be started.
     """
-    worker = await launcher.spawn("contract", programs="triton" in source)
+    worker = await launcher.spawn("contract", programs="triton" in source or starts_programs(source))
     command = CheckContract(source=source, artifacts=str(launcher.artifacts))
     try:
         answer, _ = await worker.ask(command, ContractChecked, seconds=seconds)

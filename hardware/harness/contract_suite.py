@@ -32,6 +32,7 @@ def _check(command: CheckContract, descriptors: list[int]) -> ContractChecked:
     os.environ["KERNELSWARM_ARTIFACTS"] = command.artifacts
     # Triton compiles in this process, which cannot write where its parent keeps what it compiled.
     use(Path.cwd() / "triton")
+    os.environ |= {"HOME": str(Path.cwd()), "TMPDIR": str(Path.cwd())}
     path = Path.cwd() / f"{FILE}.py"
     path.write_text(command.source, encoding="utf-8")
     return ContractChecked(properties=attempt(lambda: check(path)))

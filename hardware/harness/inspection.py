@@ -47,7 +47,8 @@ async def inspect(
         backward=cases.backward,
         setup=cases.setup,
         artifacts=str(artifacts),
-        ahead=tuple(artifact.name for artifact in compiled.artifacts if artifact.name.endswith(".triton")),
+        ahead=compiled.names(".triton"),
+        built=compiled.names(".build"),
         programs=compiled.language == "triton" and not compiled.artifacts,
         seconds=min(seconds, LONGEST_SECONDS),
     )

@@ -101,6 +101,9 @@ class Load(Schema, frozen=True, kw_only=True, tag="load"):
     ahead: tuple[str, ...] = ()
     """Artifacts, by name, that go into Triton's cache before the import."""
 
+    built: tuple[str, ...] = ()
+    """Artifacts, by name, of programs that the file ran when it was built (:mod:`.program_runs`)."""
+
     backward: bool = False
     """Whether its calls are both passes (:mod:`.backward`)."""
 

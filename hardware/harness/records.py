@@ -43,7 +43,7 @@ def fields_of(value: Any, form: str) -> dict[str, Any]:
 def record(form: str, name: str, fields: Mapping[str, Any]) -> Any:
     """An object of a class of that name, with these attributes."""
     if form == NAMED_TUPLE:
-        return namedtuple(name, fields)(**fields)  # type: ignore[misc]
+        return namedtuple(name, fields)(**fields)
     if form == DATACLASS:
         return dataclasses.make_dataclass(name, list(fields))(**fields)
     return type(name, (types.SimpleNamespace,), {"form": form})(**fields)

@@ -362,7 +362,8 @@ async def load_into(
         format=problem.format,
         artifacts=str(launcher.artifacts),
         setup=host.setup,
-        ahead=tuple(artifact.name for artifact in compiled.artifacts if artifact.name.endswith(".triton")),
+        ahead=compiled.names(".triton"),
+        built=compiled.names(".build"),
         backward=host.backward,
         roles=host.roles,
     )

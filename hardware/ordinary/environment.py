@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,6 +38,8 @@ def ordinary_environment(
     inherited = {name: value for name, value in environment.items() if _is_kept(name)}
     count = {"OMP_NUM_THREADS": str(threads)} if threads and "OMP_NUM_THREADS" not in inherited else {}
     own = {"HOME": str(scratch), "TMPDIR": str(scratch), "KERNELSWARM_ARTIFACTS": str(artifacts)}
+    # What is installed beside this Python, ninja for one, is found as in a virtual environment that is active.
+    own["PATH"] = os.pathsep.join([inherited.get("PATH", os.defpath), str(Path(sys.executable).parent)])
     device = _on_accelerator(accelerator, scratch / "triton") if accelerator else {}
     return {**inherited, **count, **own, **device, "PYTHONDONTWRITEBYTECODE": "1"}
 

@@ -13,6 +13,7 @@ from ..harness import interleaved
 from ..harness.background_load import BackgroundLoad
 from ..harness.interleaved import CANDIDATE, Part
 from ..harness.messages import HOST
+from ..harness.program_runs import starts_programs
 from ..harness.scratch import Scratch
 from ..harness.sizes import LARGE_BYTES, MAIN_SEEDS, bytes_of
 from ..lease import Lease
@@ -24,8 +25,8 @@ from .trust import COMPILES, CONFINED, TRUSTED
 
 PROCESSES = 3
 """Fresh processes in which a candidate is timed."""
-BUILD_SECONDS = 180.0
-"""Limit for compiling a baseline."""
+BUILD_SECONDS = 240.0
+"""Limit for compiling a baseline, or a file that compiles for itself."""
 EAGER = "eager"
 
 T = TypeVar("T")
@@ -152,10 +153,9 @@ class OrdinaryHost:
 
     @contextlib.asynccontextmanager
     async def _candidates(self, text: str, processes: int) -> AsyncIterator[list[Runner]]:
+        seconds = max(self.settings.pool.candidate_seconds, BUILD_SECONDS if starts_programs(text) else 0.0)
         starting = [
-            asyncio.ensure_future(
-                self._started(CANDIDATE, "the finished file", text, self.settings.pool.candidate_seconds)
-            )
+            asyncio.ensure_future(self._started(CANDIDATE, "the finished file", text, seconds))
             for _ in range(processes)
         ]
         try:
@@ -188,10 +188,11 @@ class OrdinaryHost:
         return Runner(name, process, copies=MAIN_SEEDS, seconds=seconds)
 
     def _trust(self, name: str, text: str) -> str:
-        """Triton compiles in the process that launches, and needs programs for it; what else is native is compiled."""
+        """Triton compiles in the process that launches, a file may as well, and needs programs for it."""
         if name != CANDIDATE:
             return TRUSTED
-        return COMPILES if self.settings.accelerator and "triton" in text else CONFINED
+        compiles = (self.settings.accelerator and "triton" in text) or starts_programs(text)
+        return COMPILES if compiles else CONFINED
 
     async def _process(self, name: str, label: str, trust: str) -> OrdinaryProcess:
         settings, trusted = self.settings, trust == TRUSTED

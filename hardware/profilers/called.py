@@ -256,6 +256,7 @@ def _imported(request: Inspect, setup: Sequence[Any] | None) -> Callable[..., ob
         Refused: it does not import, or lacks ``kernel`` / ``ModelNew``.
     """
     from ..harness.candidate_state import build_model
+    from ..harness.program_runs import played_back
     from ..harness.user_module import import_source
     from ..languages._triton_runtime import unpack, use
 
@@ -263,13 +264,15 @@ def _imported(request: Inspect, setup: Sequence[Any] | None) -> Callable[..., ob
     use(cache)
     for name in request.ahead:
         unpack(Path(request.artifacts) / name, cache)
-    module: Any = import_source("candidate", request.source, kind="load")
+    module: Any
     call: Callable[..., object]
-    if request.format is ProblemFormat.function:
-        call = module.kernel
-    else:
-        assert setup is not None
-        call = build_model(module, setup)
+    with played_back(Path.cwd(), [Path(request.artifacts) / name for name in request.built]):
+        module = import_source("candidate", request.source, kind="load")
+        if request.format is ProblemFormat.function:
+            call = module.kernel
+        else:
+            assert setup is not None
+            call = build_model(module, setup)
     if not request.backward:
         return call
     from ..harness.backward import differentiated

@@ -36,6 +36,9 @@ class Inspect(Schema, frozen=True, kw_only=True, tag="inspect"):
     ahead: tuple[str, ...] = ()
     """Artifacts, by name, that go into Triton's cache before the import."""
 
+    built: tuple[str, ...] = ()
+    """Artifacts, by name, of programs that the file ran when it was built."""
+
     scratch: str = ""
     """The folder that it may write to."""
 

@@ -1,0 +1,90 @@
+"""The build step of files that compile for themselves: ``load_inline``, ``load``, or a compiler that they start.
+
+They are imported once in the compiler's jail (:mod:`..harness.program_runs`); what they ran there is the artifact.
+"""
+
+import asyncio
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+from ...schemas import CompileReport, Diagnostic, HardwareFacts, Pool
+from ..artifact_cache import ArtifactCache
+from ..compilers import Compiler
+from ..harness import program_runs
+from ..harness.linux import LESS_URGENT
+from ..limited_command import Finished, Limits, run_limited
+
+SUFFIX = ".build"
+MEDIA_TYPE = "application/zip"
+LEAST_SECONDS = 240.0
+"""PyTorch's own headers take half a minute."""
+LARGEST_FILE = 256 << 20
+_LOG_CHARACTERS = 8000
+
+
+async def build(
+    source: str, language: str, compiler: Compiler, pool: Pool, hardware: HardwareFacts, folder: Path
+) -> tuple[CompileReport, dict[str, Path]]:
+    """Import ``source`` where it may compile, and keep what it ran in ``folder``.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    cache = ArtifactCache(folder, SUFFIX, MEDIA_TYPE)
+    key = hashlib.sha256(f"build\0{source}".encode()).hexdigest()
+    machine = [str(compiler), compiler.path, hardware.device, *hardware.isa, sys.version]
+    cached = await asyncio.to_thread(cache.find, key, machine)
+    if cached is not None:
+        return cached
+    place = Path(await asyncio.to_thread(_fresh_folder, folder, source))
+    try:
+        seconds = max(pool.candidate_seconds, LEAST_SECONDS)
+        finished = await run_limited(
+            [sys.executable, "-P", "program_runs.py", "candidate.py", f"kernel{SUFFIX}"],
+            cwd=place,
+            limits=Limits(seconds, hardware.memory_bytes, LARGEST_FILE, LESS_URGENT),
+            environment={"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])},
+            readable=(*compiler.files, *_python()),
+        )
+        report = _report(finished, language, compiler, seconds)
+        if not report.ok:
+            return report, {}
+        return await asyncio.to_thread(cache.keep, key, place / f"kernel{SUFFIX}", report, machine)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _fresh_folder(cache: Path, source: str) -> str:
+    folder = tempfile.mkdtemp(prefix=ArtifactCache.BUILDING, dir=cache)
+    Path(folder, "candidate.py").write_text(source, encoding="utf-8", errors="replace")
+    shutil.copyfile(program_runs.__file__, Path(folder, "program_runs.py"))
+    return folder
+
+
+def _python() -> list[str]:
+    """What this Python and its packages are read from."""
+    packages = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    return [path for path in dict.fromkeys([sys.prefix, sys.base_prefix, *packages]) if path != "/"]
+
+
+def _report(finished: Finished, language: str, compiler: Compiler, seconds: float) -> CompileReport:
+    ok = finished.returncode == 0 and not finished.timed_out
+    diagnostics: tuple[Diagnostic, ...] = ()
+    if finished.timed_out:
+        diagnostics = (Diagnostic(severity="error", message=f"importing the file took more than {seconds:g} s"),)
+    elif not ok:
+        lines = [line for line in finished.output.splitlines() if line.strip()]
+        diagnostics = (Diagnostic(severity="error", message=lines[-1][:500] if lines else "it could not be imported"),)
+    return CompileReport(
+        ok=ok,
+        language=language,
+        compiler=str(compiler),
+        diagnostics=diagnostics,
+        log=finished.output[-_LOG_CHARACTERS:],
+        seconds=finished.seconds,
+        isolation=finished.isolation,
+    )
