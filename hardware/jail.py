@@ -1,7 +1,8 @@
 """Runs a compiler where it sees its toolchain and its own folder, and nothing else: no other file, process or network.
 
-A program of its own, run by path: ``python -I -S jail.py REPORT FOLDER READABLE -- COMMAND...``. ``FOLDER`` can be
-written, what ``READABLE`` lists (separated by ``os.pathsep``) can be read. The names of the layers in force go to the
+A program of its own, run by path: ``python -I -S jail.py REPORT FOLDER READABLE [filtered] -- COMMAND...``. ``FOLDER``
+can be written, what ``READABLE`` lists (separated by ``os.pathsep``) can be read; ``filtered``: the command is a
+candidate's own code, which gets a candidate's system call filter, but may start programs. The names of the layers in force go to the
 file descriptor ``REPORT``, separated by ``+``: where the kernel refuses one, the rest still holds. Nothing of the
 package but the system calls is imported, so it starts in a few hundredths of a second.
 """
@@ -14,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    from .harness import linux, namespaces
+    from .harness import linux, namespaces, seccomp
 else:
     sys.path.insert(0, str(Path(__file__).parent))
-    from harness import linux, namespaces
+    from harness import linux, namespaces, seccomp
 
     sys.path.pop(0)
 
@@ -26,23 +27,32 @@ ROOT = ".root"
 ROOT_BYTES = 16 << 20
 
 
-def main(report: int, folder: str, readable: list[str], command: list[str]) -> NoReturn:
+FILTERED = "filtered"
+
+
+def main(report: int, folder: str, readable: list[str], command: list[str], *, filtered: bool = False) -> NoReturn:
     """Shut off, run ``command`` in ``folder``, exit as it did."""
     linux.die_with_parent()
     layers = ["process", *namespaces.leave_network()]
     with contextlib.suppress(OSError):
         linux.unshare(linux.CLONE_NEWPID)
         layers.append("pidns")
-    relay(lambda: _first_process(report, folder, readable, command, layers))
+    relay(lambda: _first_process(report, folder, readable, command, layers, filtered))
 
 
-def _first_process(report: int, folder: str, readable: list[str], command: list[str], layers: list[str]) -> NoReturn:
+def _first_process(
+    report: int, folder: str, readable: list[str], command: list[str], layers: list[str], filtered: bool
+) -> NoReturn:
     """The first process of the new PID namespace, which none of the others outlives."""
     linux.die_with_parent()
     with contextlib.suppress(OSError):
         _see_only(folder, readable)
         layers.append("toolroot")
     os.chdir(folder)
+    if filtered:
+        with contextlib.suppress(OSError):
+            seccomp.confine(programs=True)
+            layers.append("seccomp_but_programs")
     os.write(report, "+".join(layers).encode())
     os.close(report)
     # Signals that end a process do not end the first one of a namespace: a compiler that aborts must not hang.
@@ -113,4 +123,5 @@ def _show(path: str, root: Path) -> None:
 
 if __name__ == "__main__":
     separator = sys.argv.index("--")
-    main(int(sys.argv[1]), sys.argv[2], sys.argv[3].split(os.pathsep), sys.argv[separator + 1 :])
+    is_filtered = FILTERED in sys.argv[4:separator]
+    main(int(sys.argv[1]), sys.argv[2], sys.argv[3].split(os.pathsep), sys.argv[separator + 1 :], filtered=is_filtered)

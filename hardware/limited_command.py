@@ -69,6 +69,7 @@ async def run_limited(
     limits: Limits,
     environment: Mapping[str, str] | None = None,
     readable: Sequence[str] = (),
+    filtered: bool = False,
 ) -> Finished:
     """Run ``argv`` in ``cwd`` under ``limits``; when cancelled or late, every process it started is killed.
 
@@ -79,6 +80,7 @@ async def run_limited(
         environment: Added to what it gets to see of ours.
         readable: If given, the command is shut off where the kernel permits that: no network, and of all files it can
             read these, folders whole, and write those in ``cwd``.
+        filtered: The command runs a candidate's own code: it gets a candidate's system call filter as well.
 
     Raises:
         OSError: the command cannot be started.
@@ -87,7 +89,7 @@ async def run_limited(
     command, report = _limited(argv, limits), _LayersPipe()
     with report:
         process = await subprocesses.start(
-            *(_shut_off(command, cwd, readable, report) if readable and sys.platform == "linux" else command),
+            *(_shut_off(command, cwd, readable, report, filtered) if readable and sys.platform == "linux" else command),
             cwd=cwd,
             env={**clean_environment(), "TMPDIR": str(cwd), "HOME": str(cwd), **(environment or {})},
             stdin=asyncio.subprocess.PIPE,
@@ -121,9 +123,9 @@ class _LayersPipe:
             return ""
 
 
-def _shut_off(command: list[str], cwd: Path, readable: Sequence[str], report: _LayersPipe) -> list[str]:
+def _shut_off(command: list[str], cwd: Path, readable: Sequence[str], report: _LayersPipe, filtered: bool) -> list[str]:
     interpreter = [sys.executable, "-I", "-S", str(JAIL), str(report.into)]
-    return [*interpreter, str(cwd.resolve()), os.pathsep.join(readable), "--", *command]
+    return [*interpreter, str(cwd.resolve()), os.pathsep.join(readable), *(["filtered"] * filtered), "--", *command]
 
 
 async def _finished(

@@ -177,13 +177,15 @@ class _Finished:
         if self.returncode is not None:
             return
         self.returncode, self._out, self._err = self.runner.run(self.args, self._options, sent)
-        for name, data in (("stdout", self._out), ("stderr", self._err)):
+        for number, (name, data) in enumerate((("stdout", self._out), ("stderr", self._err)), 1):
             target = self._options.get(name)
-            if target == subprocess.PIPE:
+            if target is None:
+                os.write(number, data)
+            elif target == subprocess.PIPE:
                 setattr(self, name, io.StringIO(self._text(data)) if self._is_text else io.BytesIO(data))
             elif isinstance(target, int) and target >= 0:
                 os.write(target, data)
-            elif target is not None and not isinstance(target, int):
+            elif not isinstance(target, int):
                 getattr(target, "buffer", target).write(data)
 
     def _text(self, data: bytes) -> str:

@@ -6,6 +6,7 @@ They are imported once in the compiler's jail (:mod:`..harness.program_runs`); w
 import asyncio
 import hashlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -23,6 +24,8 @@ MEDIA_TYPE = "application/zip"
 LEAST_SECONDS = 240.0
 """PyTorch's own headers take half a minute."""
 LARGEST_FILE = 256 << 20
+LEAST_MEMORY, TORCH_BYTES = 2 << 30, 16 << 30
+"""Bytes: for PyTorch's headers in a compiler, and the address space that importing torch takes."""
 _LOG_CHARACTERS = 8000
 
 
@@ -43,12 +46,14 @@ async def build(
     place = Path(await asyncio.to_thread(_fresh_folder, folder, source))
     try:
         seconds = max(pool.candidate_seconds, LEAST_SECONDS)
+        memory = max(pool.candidate_memory_bytes or hardware.memory_bytes // 2, LEAST_MEMORY)
         finished = await run_limited(
             [sys.executable, "-P", "program_runs.py", "candidate.py", f"kernel{SUFFIX}"],
             cwd=place,
-            limits=Limits(seconds, hardware.memory_bytes, LARGEST_FILE, LESS_URGENT),
+            limits=Limits(seconds, memory + TORCH_BYTES, LARGEST_FILE, LESS_URGENT),
             environment={"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])},
             readable=(*compiler.files, *_python()),
+            filtered=True,
         )
         report = _report(finished, language, compiler, seconds)
         if not report.ok:
@@ -78,7 +83,8 @@ def _report(finished: Finished, language: str, compiler: Compiler, seconds: floa
         diagnostics = (Diagnostic(severity="error", message=f"importing the file took more than {seconds:g} s"),)
     elif not ok:
         lines = [line for line in finished.output.splitlines() if line.strip()]
-        diagnostics = (Diagnostic(severity="error", message=lines[-1][:500] if lines else "it could not be imported"),)
+        errors = [line for line in lines if re.search(r"\berror: ", line)] or lines[-1:] or ["it cannot be imported"]
+        diagnostics = (Diagnostic(severity="error", message=errors[0].strip()[:500]),)
     return CompileReport(
         ok=ok,
         language=language,
