@@ -2,9 +2,9 @@
 
 A program of its own, run by path: ``python -I -S jail.py REPORT FOLDER READABLE [filtered] -- COMMAND...``. ``FOLDER``
 can be written, what ``READABLE`` lists (separated by ``os.pathsep``) can be read; ``filtered``: the command is a
-candidate's own code, which gets a candidate's system call filter, but may start programs. The names of the layers in force go to the
-file descriptor ``REPORT``, separated by ``+``: where the kernel refuses one, the rest still holds. Nothing of the
-package but the system calls is imported, so it starts in a few hundredths of a second.
+candidate's own code, which gets a candidate's system call filter, but may start programs. The names of the layers in
+force go to the file descriptor ``REPORT``, separated by ``+``: where the kernel refuses one, the rest still holds.
+Nothing of the package but the system calls is imported, so it starts in a few hundredths of a second.
 """
 
 import contextlib

@@ -8,6 +8,8 @@ from ...schemas import CompileReport, Evidence, Verdict
 from .messages import Ended, Expected, Failure, Output
 from .worker import Worker, describe_end
 
+_SHUT_OFF = re.compile(r"PermissionError|Operation not permitted|Read-only file system")
+_WALLS = "; a judged process starts no program and writes in its own folder alone: compile while the file is imported"
 _MEMORY = re.compile(r"bad_alloc|annot allocate memory|can't allocate memory|MemoryError")
 
 MOST_CHARACTERS = 16_000
@@ -47,7 +49,8 @@ def judged(
 def failed(failure: Failure, shape: str, seed: int | None, printed: str) -> Judged:
     """It raised, does not load, or wants too much memory."""
     verdict = _VERDICTS.get(failure.kind, Verdict.runtime_error)
-    return judged(verdict, failure.message, shape=shape, seed=seed, log=failure.log or printed)
+    message = failure.message + (_WALLS if _SHUT_OFF.search(failure.message) else "")
+    return judged(verdict, message, shape=shape, seed=seed, log=failure.log or printed)
 
 
 def died(ended: Ended, worker: Worker, shape: str, seed: int | None) -> Judged:
