@@ -3,7 +3,8 @@
 For each the generator's default candidate (a copy of eager where it writes none) is judged as a session's finalist is,
 and timed in ordinary processes against the same baselines. The ratio of the two speedups should be 1. It is taken over
 the baseline that was the fastest in ordinary processes, which of three equal ones is chosen by their noise, to the
-disadvantage of the second number; a line of its own has the ratio of what each claims. What both call a win is timed in ordinary processes once more: its interval should lie above 1 again (``--pairs``: so often).
+disadvantage of the second number; a line of its own has the ratio of what each claims. What both call a win is timed
+in ordinary processes once more: its interval should lie above 1 again (``--pairs``: so often).
 
 Rows are kept after each problem in ``results/ordinary.json``: an interrupted run goes on where it was.
 
