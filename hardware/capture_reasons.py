@@ -16,24 +16,20 @@ _STANDARD_LIBRARY = Path(traceback.__file__).parent
 
 
 def check_inputs(inputs: Sequence[Any], labels: Sequence[str]) -> None:
-    """Tensors inside lists and dictionaries would be taken for constants.
+    """Tensors inside lists, dictionaries and objects would be taken for constants.
 
     Raises:
         ProblemError: an input holds tensors and is none.
     """
     import torch
 
+    from .harness.values import tensors_of
+
     for label, value in zip(labels, inputs, strict=False):
-        if isinstance(value, list | tuple | dict) and any(isinstance(leaf, torch.Tensor) for leaf in _leaves(value)):
+        if not isinstance(value, torch.Tensor) and tensors_of([value]):
             raise ProblemError(
                 f"the input `{label}` is a {type(value).__name__} of tensors, and generated kernels take tensors only"
             )
-
-
-def _leaves(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        value = list(value.values())
-    return [leaf for item in value for leaf in _leaves(item)] if isinstance(value, list | tuple) else [value]
 
 
 def why_not_captured(errors: Sequence[Exception]) -> str:

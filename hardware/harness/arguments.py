@@ -40,24 +40,14 @@ class DTypeValue(Schema, frozen=True, kw_only=True, tag="dtype"):
     name: str
 
 
-class Record(Schema, frozen=True, kw_only=True, tag="record"):
-    """An object of a class that is the problem's own: a dataclass, a named tuple, or one with plain attributes."""
+class Object(Schema, frozen=True, kw_only=True, tag="object"):
+    """Anything else that can be sent to another process: see :mod:`.objects`."""
 
-    form: str
-    """One of :mod:`.records`."""
-    name: str
-    """Of its class."""
-    items: "dict[str, Value]"
+    pickled: bytes
+    tensors: "tuple[TensorSpec, ...]" = ()
 
 
-class TorchName(Schema, frozen=True, kw_only=True, tag="torch"):
-    """A class or a function of torch."""
-
-    name: str
-    """Module and qualified name: ``torch.nn.functional:relu``."""
-
-
-Value = None | bool | int | float | str | TensorSpec | Sequence | Mapping | DTypeValue | Record | TorchName
+Value = None | bool | int | float | str | TensorSpec | Sequence | Mapping | DTypeValue | Object
 """An argument as it travels."""
 
 
@@ -77,6 +67,8 @@ def specs_of(values: Iterable[Value]) -> list[TensorSpec]:
             specs.append(value)
         elif isinstance(value, Sequence):
             specs += specs_of(value.items)
-        elif isinstance(value, Mapping | Record):
+        elif isinstance(value, Mapping):
             specs += specs_of(value.items.values())
+        elif isinstance(value, Object):
+            specs += value.tensors
     return specs

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from . import records, tensor_placement, values
+from . import objects, tensor_placement, values
 from .answering import Refused, attempt
 from .arguments import Mapping, Values
 from .likeness import same
@@ -31,7 +31,7 @@ def build_model(module: Any, setup: Sequence[Any]) -> torch.nn.Module:
     make = getattr(module, "ModelNew", None)
     if not (isinstance(make, type) and issubclass(make, torch.nn.Module)):
         raise Refused("the file defines no class `ModelNew(nn.Module)`", kind="load")
-    own = records.of_own_class(arguments, module)
+    own = objects.of_own_classes(arguments)
     model: torch.nn.Module = attempt(lambda: make(*own).to(tensor_placement.current_device().device), "load")
     attempt(lambda: model.load_state_dict(weights, strict=True), "load")
     for name, member in held(model).items():

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from . import values
+from . import objects, values
 from .compare import rms_of_finite
 from .tensor_placement import current_device
 
@@ -41,7 +41,7 @@ def _is_same(a: Any, b: Any) -> bool:
     if isinstance(a, torch.Tensor) != isinstance(b, torch.Tensor):
         return False
     if not isinstance(a, torch.Tensor):
-        return bool(a == b or (a != a and b != b))
+        return bool(a == b or (a != a and b != b)) or (type(a) is type(b) and objects.alike(a, b))
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     return torch.equal(a, b) or bool(((a == b) | ((a != a) & (b != b))).all())

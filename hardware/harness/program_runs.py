@@ -13,24 +13,32 @@ import io
 import itertools
 import json
 import os
+import random
 import re
 import runpy
+import stat
 import subprocess
 import sys
 import tempfile
+import uuid
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 RUNS = "runs.json"
 FOLDER = "{folder}"
-"""Stands for the working folder, whose subfolder :data:`BUILT` is the one that everything is written in."""
+"""Stands for the working folder."""
 BUILT = "built"
+"""Its subfolder for home, temporary files and caches."""
 _TEMPORARY = re.compile(r"kernelswarm-temporary-\d+")
 _STARTS_PROGRAMS = re.compile(r"\bcpp_extension\b|\bload_inline\b|\bsubprocess\b|\bos\s*\.\s*(system|popen)\b")
 _OWN_LOADER = "KERNELSWARM_ARTIFACTS"
 """In every file whose native code the toolchain compiles; its loader finds the artifact and starts nothing."""
+_DIFFERS = (
+    "it was not run with these words when the file was built; run it while the file is imported, and name no file "
+    "after the time or the process"
+)
 _Popen = subprocess.Popen
 
 
@@ -56,8 +64,10 @@ class NotRecorded(PermissionError):
 class Recorder:
     """Runs programs, and keeps what they did."""
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, folder: Path) -> None:
+        """In the working folder ``folder``: what lies there already is not recorded."""
+        self.folder = folder
+        self._given = self._state().keys()
         self.runs: list[dict[str, Any]] = []
         self.files: dict[str, bytes] = {}
 
@@ -72,31 +82,38 @@ class Recorder:
             **{key: options[key] for key in ("cwd", "env", "shell", "executable") if options.get(key) is not None},
         )
         out, err = done.communicate(sent)
-        written = {}
-        for path, state in self._state().items():
-            if before.get(path) != state:
-                written[path] = f"files/{len(self.files)}"
-                self.files[written[path]] = (self.root / path).read_bytes()
+        written, links = {}, {}
+        for name, state in self._state().items():
+            path = self.folder / name
+            if before.get(name) == state or name in self._given:
+                continue
+            if path.is_symlink():
+                links[name] = _anywhere(path.readlink(), self.folder)
+            else:
+                written[name] = f"files/{len(self.files)}"
+                self.files[written[name]] = path.read_bytes()
         self.runs.append(
             {
-                "command": _command(argv, options, self.root),
+                "command": _command(argv, options, self.folder),
                 "status": done.returncode,
                 "out": (out or b"").decode("latin-1"),
                 "err": (err or b"").decode("latin-1"),
                 "written": written,
+                "links": links,
             }
         )
         return done.returncode, out or b"", err or b""
 
     def _state(self) -> dict[str, tuple[int, int, int]]:
+        """Files and links in the working folder, and what changes when one is written."""
         states = {}
-        for folder, _, names in os.walk(self.root):
-            for name in names:
+        for folder, folders, files in os.walk(self.folder):
+            for name in (*folders, *files):
                 path = Path(folder, name)
                 with contextlib.suppress(OSError):
                     status = path.lstat()
-                    if path.is_file() and not path.is_symlink():
-                        key = str(path.relative_to(self.root))
+                    if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+                        key = str(path.relative_to(self.folder))
                         states[key] = (status.st_mtime_ns, status.st_size, status.st_ino)
         return states
 
@@ -111,8 +128,8 @@ class Recorder:
 class Player:
     """Answers as the programs did, and writes what they wrote."""
 
-    def __init__(self, root: Path, archives: Sequence[Path]) -> None:
-        self.root = root
+    def __init__(self, folder: Path, archives: Sequence[Path]) -> None:
+        self.folder = folder
         self._recorded: dict[str, list[tuple[Path, dict[str, Any]]]] = {}
         for path in archives:
             with zipfile.ZipFile(path) as archive:
@@ -125,25 +142,39 @@ class Player:
         Raises:
             NotRecorded: it was not run when the file was built.
         """
-        command = _command(argv, options, self.root)
+        command = _command(argv, options, self.folder)
         runs = self._recorded.get(_unnamed(command), [])
         if not runs:
-            raise NotRecorded(1, f"{command[0]}: it was not run when the file was built; run it while it is imported")
+            raise NotRecorded(1, f"{command[0]}: {_DIFFERS}")
         path, run = runs.pop(0) if len(runs) > 1 else runs[0]
         now = dict(zip(_names(run["command"]), _names(command), strict=True))
         with zipfile.ZipFile(path) as archive:
-            for relative, name in run["written"].items():
-                target = self.root / _TEMPORARY.sub(lambda match: now.get(match[0], match[0]), relative)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.unlink(missing_ok=True)
-                target.write_bytes(archive.read(name))
+            for name, member in run["written"].items():
+                self._free(name, now).write_bytes(archive.read(member))
+        for name, target in run["links"].items():
+            self._free(name, now).symlink_to(_renamed(target, now).replace(FOLDER, str(self.folder)))
         return run["status"], run["out"].encode("latin-1"), run["err"].encode("latin-1")
 
+    def _free(self, name: str, now: Mapping[str, str]) -> Path:
+        """Where a file is to lie; what lay there is gone."""
+        target = self.folder / _renamed(name, now)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        return target
 
-def _command(argv: Any, options: dict[str, Any], root: Path) -> list[str]:
+
+def _command(argv: Any, options: dict[str, Any], folder: Path) -> list[str]:
     words = [argv] if isinstance(argv, str | bytes | os.PathLike) else list(argv)
     cwd = os.fspath(options.get("cwd") or Path.cwd())
-    return [os.fsdecode(word).replace(str(root.parent), FOLDER) for word in (*words, cwd)]
+    return [_anywhere(word, folder) for word in (*words, cwd)]
+
+
+def _anywhere(path: str | bytes | os.PathLike[str], folder: Path) -> str:
+    return os.fsdecode(path).replace(str(folder), FOLDER)
+
+
+def _renamed(text: str, now: Mapping[str, str]) -> str:
+    return _TEMPORARY.sub(lambda match: now.get(match[0], match[0]), text)
 
 
 def _names(command: Sequence[str]) -> list[str]:
@@ -235,21 +266,23 @@ def _system(command: str) -> int:
 def instead_of_programs(runner: Recorder | Player) -> Iterator[None]:
     """While this is open, ``runner`` runs what Python code starts with ``subprocess`` and ``os.system``."""
     own = type("Popen", (_Finished,), {"runner": runner})
-    variables = environment(runner.root)
+    variables = environment(runner.folder / BUILT)
     for name in ("TMPDIR", "XDG_CACHE_HOME", "TORCH_EXTENSIONS_DIR"):
         Path(variables[name]).mkdir(parents=True, exist_ok=True)
     before = {name: os.environ.get(name) for name in variables}
-    kept = subprocess.Popen, os.system, tempfile.tempdir, tempfile._name_sequence  # type: ignore[attr-defined]
+    kept = subprocess.Popen, os.system, uuid.uuid4, tempfile.tempdir, tempfile._name_sequence  # type: ignore[attr-defined]
     os.environ.update(variables)
     subprocess.Popen, os.system = own, _system  # type: ignore[misc,assignment]
     tempfile.tempdir = variables["TMPDIR"]
     # The same names in every process, so that the commands are the same.
+    bits = random.Random(0)
+    uuid.uuid4 = lambda: uuid.UUID(int=bits.getrandbits(128), version=4)
     names = (f"kernelswarm-temporary-{number}" for number in itertools.count())
     tempfile._name_sequence = names  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        subprocess.Popen, os.system, tempfile.tempdir, tempfile._name_sequence = kept  # type: ignore
+        subprocess.Popen, os.system, uuid.uuid4, tempfile.tempdir, tempfile._name_sequence = kept  # type: ignore
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)
@@ -259,12 +292,12 @@ def instead_of_programs(runner: Recorder | Player) -> Iterator[None]:
 
 def played_back(folder: Path, archives: Sequence[Path]) -> contextlib.AbstractContextManager[None]:
     """While this is open in the working folder ``folder``, programs are played back, if there are any."""
-    return instead_of_programs(Player(folder / BUILT, archives)) if archives else contextlib.nullcontext()
+    return instead_of_programs(Player(folder, archives)) if archives else contextlib.nullcontext()
 
 
 def main(file: str, archive: str) -> None:
     """Import ``file`` in the working folder, and write what it ran into ``archive``."""
-    recorder = Recorder(Path.cwd() / BUILT)
+    recorder = Recorder(Path.cwd())
     with instead_of_programs(recorder):
         runpy.run_path(file, run_name="candidate")
     recorder.save(Path(archive))

@@ -347,11 +347,11 @@ def _check_packable(arguments: list[Any], problem: Open) -> None:
     try:
         os.close(values.pack(arguments)[1])
     except (values.Unsupported, RecursionError) as error:
-        what = "an object that holds itself" if isinstance(error, RecursionError) else str(error)
+        what = "a list that holds itself" if isinstance(error, RecursionError) else str(error)
         raise Refused(
             f"{problem.name}.py: get_init_inputs() returns {what}, which no candidate can be given; return "
-            "tensors, numbers, text, dtypes, classes and functions of torch, objects with such attributes, or lists, "
-            "tuples and dictionaries of these"
+            "tensors, numbers, text, modules, classes and functions of torch, or objects, lists, tuples and "
+            "dictionaries of these"
         ) from None
 
 

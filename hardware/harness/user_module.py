@@ -5,6 +5,7 @@ import sys
 import types
 from pathlib import Path
 
+from . import objects
 from .answering import attempt, user_files
 
 
@@ -23,6 +24,7 @@ def import_source(name: str, source: str, *, kind: str) -> types.ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    objects.use_classes_of(module)
     loader = spec.loader
     attempt(lambda: loader.exec_module(module), kind)
     return module

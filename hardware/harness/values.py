@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import arguments, messages, records, tensor_placement
+from . import arguments, messages, objects, tensor_placement
 from .arguments import DTypeValue, TensorSpec, Value, Values
 from .staging import write_by_threads
 
@@ -41,8 +41,7 @@ def pack(arguments: Sequence[Any]) -> tuple[Values, int]:
         What describes them, and the file's descriptor (the caller closes it).
 
     Raises:
-        Unsupported: a value is neither tensor, number, text, None, dtype, a class or function of torch, nor a list,
-            tuple, dictionary or record of such.
+        Unsupported: a value holds a function of the problem, or another thing that cannot be sent.
     """
     writer = _Writer()
     try:
@@ -101,22 +100,22 @@ class _Writer:
         self._alignment = alignment
 
     def value(self, value: Any) -> Value:
+        kind = type(value)
         if isinstance(value, torch.Tensor):
             return self._tensor(value)
-        if value is None or isinstance(value, bool | int | float | str):
-            return value
-        if isinstance(value, torch.dtype):
+        if value is None or kind in (bool, int, str) or (kind is float and math.isfinite(value)):
+            return value  # type: ignore[no-any-return]
+        if kind is torch.dtype:
             return DTypeValue(name=dtype_name(value))
-        if form := records.form_of(value):
-            fields = {key: self.value(item) for key, item in records.fields_of(value, form).items()}
-            return arguments.Record(form=form, name=type(value).__name__, items=fields)
-        if isinstance(value, list | tuple):
-            return arguments.Sequence(items=tuple(map(self.value, value)), is_tuple=isinstance(value, tuple))
-        if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        if kind in (list, tuple):
+            return arguments.Sequence(items=tuple(map(self.value, value)), is_tuple=kind is tuple)
+        if kind is dict and all(type(key) is str for key in value):
             return arguments.Mapping(items={key: self.value(item) for key, item in value.items()})
-        if name := records.torch_name(value):
-            return arguments.TorchName(name=name)
-        raise Unsupported(f"a {type(value).__name__}")
+        try:
+            data, tensors = objects.packed(value)
+        except objects.CannotTravel as error:
+            raise Unsupported(str(error)) from None
+        return arguments.Object(pickled=data, tensors=tuple(map(self._tensor, tensors)))
 
     def _tensor(self, tensor: torch.Tensor) -> TensorSpec:
         if tensor.layout != torch.strided:
@@ -228,11 +227,8 @@ def _unpack(value: Value, make: Make) -> Any:
         return tuple(items) if value.is_tuple else items
     if isinstance(value, arguments.Mapping):
         return {key: _unpack(item, make) for key, item in value.items.items()}
-    if isinstance(value, arguments.Record):
-        fields = {key: _unpack(item, make) for key, item in value.items.items()}
-        return records.record(value.form, value.name, fields)
-    if isinstance(value, arguments.TorchName):
-        return records.by_name(value.name)
+    if isinstance(value, arguments.Object):
+        return objects.unpacked(value.pickled, [make(spec) for spec in value.tensors])
     if isinstance(value, DTypeValue):
         return getattr(torch, value.name)
     return value
@@ -244,12 +240,14 @@ def tensors_of(values: Sequence[Any]) -> list[torch.Tensor]:
 
 
 def leaves(value: Any) -> list[Any]:
-    """``value`` flattened: what is no list, tuple or dictionary, depth first."""
+    """``value`` flattened: tensors, depth first, and objects that hold none."""
+    if isinstance(value, torch.Tensor):
+        return [value]
     if isinstance(value, list | tuple):
         return [leaf for item in value for leaf in leaves(item)]
-    if isinstance(value, dict):
+    if type(value) is dict:
         return [leaf for item in value.values() for leaf in leaves(item)]
-    return [value]
+    return objects.tensors_in(value) or [value]
 
 
 def size_of(values: Sequence[Any]) -> int:
@@ -277,6 +275,6 @@ def mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
         return type(value)(*(mapped(item, change) for item in value))
     if isinstance(value, list | tuple):
         return type(value)(mapped(item, change) for item in value)
-    if isinstance(value, dict):
+    if type(value) is dict:
         return {key: mapped(item, change) for key, item in value.items()}
-    return value
+    return objects.with_tensors(value, change)

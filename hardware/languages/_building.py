@@ -4,6 +4,7 @@ They are imported once in the compiler's jail (:mod:`..harness.program_runs`); w
 """
 
 import asyncio
+import errno
 import hashlib
 import os
 import re
@@ -27,6 +28,8 @@ LARGEST_FILE = 256 << 20
 LEAST_MEMORY, TORCH_BYTES = 2 << 30, 16 << 30
 """Bytes: for PyTorch's headers in a compiler, and the address space that importing torch takes."""
 _LOG_CHARACTERS = 8000
+_READ_ONLY = os.strerror(errno.EROFS)
+_WHERE_TO_WRITE = "; write into a folder of tempfile.mkdtemp(), the home folder or the working folder"
 
 
 async def build(
@@ -38,7 +41,9 @@ async def build(
         OSError: the folder cannot be written.
     """
     cache = ArtifactCache(folder, SUFFIX, MEDIA_TYPE)
-    key = hashlib.sha256(f"build\0{source}".encode()).hexdigest()
+    # What recorded the programs is what can play them back.
+    recorder = await asyncio.to_thread(Path(program_runs.__file__).read_text)
+    key = hashlib.sha256(f"build\0{recorder}\0{source}".encode()).hexdigest()
     machine = [str(compiler), compiler.path, hardware.device, *hardware.isa, sys.version]
     cached = await asyncio.to_thread(cache.find, key, machine)
     if cached is not None:
@@ -84,7 +89,8 @@ def _report(finished: Finished, language: str, compiler: Compiler, seconds: floa
     elif not ok:
         lines = [line for line in finished.output.splitlines() if line.strip()]
         errors = [line for line in lines if re.search(r"\berror: ", line)] or lines[-1:] or ["it cannot be imported"]
-        diagnostics = (Diagnostic(severity="error", message=errors[0].strip()[:500]),)
+        message = errors[0].strip()[:500] + (_WHERE_TO_WRITE if _READ_ONLY in errors[0] else "")
+        diagnostics = (Diagnostic(severity="error", message=message),)
     return CompileReport(
         ok=ok,
         language=language,

@@ -132,7 +132,7 @@ class _ProfilingPass:
 
     def load(self, request: Inspect, files: list[int]) -> Loaded:
         """CUDA, the profiler and the inputs first, then the doors shut, then the candidate; and warm calls of it."""
-        from ..harness import values
+        from ..harness import objects, values
 
         self.warm_up()
         mapped = [
@@ -142,8 +142,8 @@ class _ProfilingPass:
         setup = None if request.setup is None else values.unpack(request.setup, _mapped(request.setup, files[-1:]))
         wire.close_all(files)
         isolation = self._shut(request)
-        self._copies = mapped
         self._call = _imported(request, setup)
+        self._copies = [objects.of_own_classes(inputs) for inputs in mapped]
         for inputs in self._turns(WARM):
             self._call(*inputs)
         self._synchronize()

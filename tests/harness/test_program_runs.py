@@ -10,7 +10,6 @@ import pytest
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.program_runs import (
-    BUILT,
     NotRecorded,
     Player,
     Recorder,
@@ -21,7 +20,7 @@ from kernelswarm.hardware.languages.cpp import LOADER
 from kernelswarm.schemas import CompileReport, Problem, Verdict, VerifyReport
 
 WRITES = """
-import os, subprocess, sys, tempfile
+import os, subprocess, sys, tempfile, uuid
 folder = tempfile.mkdtemp()
 code = "import sys; print('made', end='', file=open(sys.argv[1], 'w')); print('done'); print('warned', file=sys.stderr)"
 path = os.path.join(folder, "made.txt")
@@ -29,8 +28,12 @@ ran = subprocess.run([sys.executable, "-c", code, path], capture_output=True, te
 status = subprocess.call([sys.executable, "-c", "raise SystemExit(3)"])
 said = subprocess.check_output([sys.executable, "-c", "print(input())"], input="given", text=True)
 shell = os.system("exit 4")
-with open(path) as file:
-    made = file.read()
+link = os.path.join(folder, "link.txt")
+subprocess.check_call(["ln", "-s", path, link])
+beside = f"{uuid.uuid4().hex}.txt"
+subprocess.check_call(f"echo beside > {beside}", shell=True)
+with open(link) as file, open(beside) as other:
+    made = file.read(), other.read()
 """
 
 BUILDS = """
@@ -91,29 +94,29 @@ def test_what_programs_answered_and_wrote_is_played_back(tmp_path: Path, monkeyp
     here.mkdir()
     there.mkdir()
     monkeypatch.chdir(here)
-    recorder = Recorder(here / BUILT)
+    recorder = Recorder(here)
     recorded = facts(imported(here, recorder))
     recorder.save(tmp_path / "runs.zip")
     monkeypatch.chdir(there)
     monkeypatch.setattr("kernelswarm.hardware.harness.program_runs._Popen", None)  # no program can be started
 
-    played = [facts(imported(there, Player(there / BUILT, [tmp_path / "runs.zip"]))) for _ in range(2)]
+    played = [facts(imported(there, Player(there, [tmp_path / "runs.zip"]))) for _ in range(2)]
 
-    assert recorded == (0, "done\n", "warned\n", 3, "given\n", 4 << 8, "made")
+    assert recorded == (0, "done\n", "warned\n", 3, "given\n", 4 << 8, ("made", "beside\n"))
     assert played == [recorded, recorded]
     assert subprocess.run([sys.executable, "-c", ""], check=False).returncode == 0, "everything is put back"
 
 
 def test_another_program_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    recorder = Recorder(tmp_path / BUILT)
+    recorder = Recorder(tmp_path)
     with instead_of_programs(recorder):
         subprocess.run([sys.executable, "-c", "print(1)"], check=True)
     recorder.save(tmp_path / "runs.zip")
 
     with (
-        pytest.raises(NotRecorded, match="was not run when the file was built"),
-        instead_of_programs(Player(tmp_path / BUILT, [tmp_path / "runs.zip"])),
+        pytest.raises(NotRecorded, match="was not run with these words"),
+        instead_of_programs(Player(tmp_path, [tmp_path / "runs.zip"])),
     ):
         subprocess.run([sys.executable, "-c", "print(2)"], check=True)
 
@@ -172,7 +175,7 @@ async def test_what_does_not_compile_is_said_with_the_compilers_words(device: De
 @pytest.mark.parametrize(
     ("source", "verdict", "message"),
     [
-        (ASKS_FOR_MORE, Verdict.load_error, "was not run when the file was built"),
+        (ASKS_FOR_MORE, Verdict.load_error, "was not run with these words"),
         (STARTS_ONE_LATER, Verdict.runtime_error, "Operation not permitted"),
     ],
     ids=["while it is imported", "in a call"],
