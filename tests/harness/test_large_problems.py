@@ -130,7 +130,7 @@ async def test_where_negative_numbers_mean_nothing_others_are_taken(device: Devi
 
 
 def _facts(size: int) -> ProblemFacts:
-    fact = InputFact(name="x", variant="tensor", shape=(size,), dtype="float32")
+    fact = InputFact(name="x", kind="tensor", shape=(size,), dtype="float32")
     main = ShapeFacts(name="main", inputs=(fact,), outputs=(fact,))
     return ProblemFacts(
         signature=("x",),
