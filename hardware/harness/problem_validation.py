@@ -255,7 +255,9 @@ def _check_value(problem: Open, reference: ReferenceProblem, index: int, value: 
     for leaf in values.leaves(value):
         if not isinstance(leaf, allowed):
             name = reference.signature[index] if index < len(reference.signature) else str(index)
-            raise Refused(f"{problem.name}.py: input {name} is a {type(leaf).__name__}; give tensors or numbers")
+            raise Refused(
+                f"{problem.name}.py: input {name} is a {type(leaf).__name__}; give tensors, or what Python can pickle"
+            )
 
 
 def _check_deterministic(
