@@ -82,7 +82,7 @@ class SessionDiff(Schema, frozen=True, kw_only=True):
     b: Side
     asked: dict[str, tuple[Any, Any]]
     """What differs in what was asked, by name, as (a, b)."""
-    parting: FirstDivergence | None
+    divergence: FirstDivergence | None
     """None if all decisions do the same."""
     comparable: bool
     """Whether their speedups may be compared: the same problem on the same hardware against the same baselines, and on
@@ -107,7 +107,7 @@ def compare(a: RecordedSession, b: RecordedSession) -> SessionDiff:
         a=sides[0],
         b=sides[1],
         asked=_asked(*opened),
-        parting=first_divergence(_decisions(a), _decisions(b)),
+        divergence=first_divergence(_decisions(a), _decisions(b)),
         comparable=fit,
         better=_better(sides[0], sides[1]) if fit else "",
     )

@@ -13,7 +13,7 @@ from ..bus import Bus
 from ..knowledge import Likeness, Winner, diverse, likeness, structure_of
 from ..schemas import InputError, SeedKernel, StoreError
 from ..store import SearchedProblem, WinnerRow
-from .adaptation import Fitted, Target, fit
+from .adaptation import AdaptedKernel, Target, adapt
 
 AUTO = "auto"
 """In place of a session: whatever is alike in the log."""
@@ -83,13 +83,13 @@ async def seeding(
 
 
 def _chosen(winners: Sequence[Winner], target: Target, limit: int) -> Seeding:
-    kernels, refused = fit(winners, target)
+    kernels, refused = adapt(winners, target)
     by_node = {(kernel.winner.session, kernel.winner.node): kernel for kernel in kernels}
     chosen = [by_node[winner.session, winner.node] for winner in diverse([kernel.winner for kernel in kernels], limit)]
     return Seeding(tuple(map(_kernel, chosen)), (*map(_note, chosen), *refused))
 
 
-def _kernel(kernel: Fitted) -> SeedKernel:
+def _kernel(kernel: AdaptedKernel) -> SeedKernel:
     winner = kernel.winner
     return SeedKernel(
         session=winner.session,
@@ -106,7 +106,7 @@ def _kernel(kernel: Fitted) -> SeedKernel:
     )
 
 
-def _note(kernel: Fitted) -> str:
+def _note(kernel: AdaptedKernel) -> str:
     winner = kernel.winner
     how = "its settings" if kernel.adapted else "as it is"
     return (

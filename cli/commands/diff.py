@@ -19,7 +19,7 @@ from ..reading import recorded_session
 
 EXAMPLES = (
     "kernelswarm diff mapid-7kq2m mapid-x3vnd",
-    "kernelswarm diff mapid-7kq2m mapid-x3vnd --json | jq .parting",
+    "kernelswarm diff mapid-7kq2m mapid-x3vnd --json | jq .divergence",
 )
 
 _ROWS: tuple[tuple[str, Callable[[Side], str]], ...] = (
@@ -66,7 +66,9 @@ def _print(comparison: SessionDiff) -> None:
         if name not in comparison.asked:
             table.add_row(name, escape(shown(comparison.a)), escape(shown(comparison.b)))
     print_wide(table)
-    out.print(_divergence(comparison.parting) if comparison.parting else "every decision does the same", markup=False)
+    out.print(
+        _divergence(comparison.divergence) if comparison.divergence else "every decision does the same", markup=False
+    )
     out.print(_better(comparison), markup=False)
 
 

@@ -240,7 +240,7 @@ def _simd(items: list[Item]) -> list[str]:
 def _splittable(items: list[Item], variable: str) -> Scalar | None:
     for item in items:
         for node in item.value.walk():
-            moves = node.op == "piece" and node.polys[0].coefficient(variable) == ONE
+            moves = node.op == "piecewise" and node.polys[0].coefficient(variable) == ONE
             if moves and not any(variable in bound.names for bound in node.polys[1:]):
                 return node
     return None
@@ -249,7 +249,7 @@ def _splittable(items: list[Item], variable: str) -> Scalar | None:
 def _splittable_outside(items: list[Item], variable: str, scope: Scope) -> Scalar | None:
     for item in items:
         for node in item.value.walk():
-            if node.op == "piece" and not any(p.names & scope.inner for p in node.polys):
+            if node.op == "piecewise" and not any(p.names & scope.inner for p in node.polys):
                 return node
     return None
 
@@ -258,6 +258,6 @@ def _chosen(items: list[Item], piece: Scalar, part: int) -> list[Item]:
     """The items with every choice like ``piece`` replaced by its part."""
 
     def change(node: Scalar) -> Scalar | None:
-        return node.args[part] if node.op == "piece" and node.polys == piece.polys else None
+        return node.args[part] if node.op == "piecewise" and node.polys == piece.polys else None
 
     return [Item(rewrite(item.value, change), item.accumulation, item.store, item.keep) for item in items]

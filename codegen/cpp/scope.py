@@ -115,14 +115,14 @@ class Scope:
             self.needs.helper("ks_segment")
             position, length = (index_text(p, self.text) for p in value.polys)
             return f"ks_segment({position}, {cname(value.data)}, {length})"
-        if value.op == "piece":
-            return self._piece(value)
+        if value.op == "piecewise":
+            return self._piecewise(value)
         return operation(value, [self.text(arg) for arg in value.args], self.needs)
 
     def _index(self, value: Scalar) -> str:
         return index_text(value.polys[0], self.text)
 
-    def _piece(self, value: Scalar) -> str:
+    def _piecewise(self, value: Scalar) -> str:
         """A choice by position that no loop was split for: only the taken side may be evaluated."""
         position = index_text(value.polys[0], self.text)
         outermost, self.inline = self.inline, True

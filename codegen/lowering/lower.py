@@ -195,7 +195,7 @@ class Lowering:
             parts.append(cast(self.element(part.name, (*at[:dim], at[dim] - begin, *at[dim + 1 :])), dtype))
             begin = begin + shape_of(part)[dim]
             bounds.append(begin)
-        return _piece(at[dim], bounds[:-1], parts, dtype)
+        return _piecewise(at[dim], bounds[:-1], parts, dtype)
 
     def _pad(self, node: Node, at: Index) -> Scalar:
         base = self._tensor(node, 0)
@@ -213,12 +213,12 @@ class Lowering:
             tests.append((at[dim], before, before + shape[dim]))
         value = self.element(base.name, tuple(source))
         for position, low, high in tests:
-            value = _piece(position, [low, high], [fill, value, fill], dtype)
+            value = _piecewise(position, [low, high], [fill, value, fill], dtype)
         return value
 
 
-def _piece(position: Poly, bounds: list[Poly], parts: list[Scalar], dtype: str) -> Scalar:
-    return parts[0] if len(parts) == 1 else Scalar("piece", dtype, tuple(parts), (position, *bounds))
+def _piecewise(position: Poly, bounds: list[Poly], parts: list[Scalar], dtype: str) -> Scalar:
+    return parts[0] if len(parts) == 1 else Scalar("piecewise", dtype, tuple(parts), (position, *bounds))
 
 
 def _constant(node: Node) -> Scalar:

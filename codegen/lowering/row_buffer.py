@@ -38,7 +38,7 @@ def kept_values(kernel: Kernel, policy: str) -> list[BufferedValue]:
     if policy == "none" or len(kernel.inner) != 1:
         return []
     shared = shared_values(kernel)
-    worth = {k: e for k, e in shared.items() if e[0].cost >= _WORTH[policy] and e[0].op != "piece"}
+    worth = {k: e for k, e in shared.items() if e[0].cost >= _WORTH[policy] and e[0].op != "piecewise"}
     covered: set[str] = set()
     for node, passes in worth.values():
         for below in node.walk():

@@ -187,8 +187,8 @@ class TritonScope:
                 return f"{self.needs.helper('ks_wrap')}({inner}, {self.index(value.polys[0])})"
             case "search":
                 return self._search(value)
-            case "piece":
-                return self._piece(value)
+            case "piecewise":
+                return self._piecewise(value)
         return operation(value, [self.text(arg) for arg in value.args], self.needs)
 
     def _typed(self, value: Scalar) -> str:
@@ -219,7 +219,7 @@ class TritonScope:
         table = f"{pname(value.data[0])}_ptr + {self.offset(value.polys[0])}"
         return f"{self.needs.helper('ks_search')}({table}, {self.index(value.polys[1])}, {key}, {value.flag})"
 
-    def _piece(self, value: Scalar) -> str:
+    def _piecewise(self, value: Scalar) -> str:
         """A choice by position: a part may be read only where it is the one that is taken."""
         position = f"({self.index(value.polys[0])})"
         bounds = [f"({self.index(p)})" for p in value.polys[1:]]
@@ -259,7 +259,7 @@ class TritonScope:
 def _padding(value: Scalar) -> float | int | None:
     """The number around a tensor that is read at one place, if that is all that a choice by position chooses from."""
     fills: dict[str, float | int] = {}
-    while value.op == "piece":
+    while value.op == "piecewise":
         around = [arg for arg in value.args if arg.op == "const"]
         if len(around) != len(value.args) - 1 or value.dtype == "bool":
             return None

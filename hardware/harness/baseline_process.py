@@ -108,7 +108,7 @@ class BaselineProcess:
     @property
     def _is_ready(self) -> bool:
         lives = self._worker is not None and self._worker.alive
-        return lives and (self._process is None or self._process.is_furnished)
+        return lives and (self._process is None or self._process.has_arena)
 
     async def make_room(self) -> None:
         """Have the process hand back memory that it keeps for its next call, which may be long in coming."""
@@ -324,7 +324,7 @@ class BaselineProcess:
         if supply is None or not self._worker.pid:
             return
         process = TimedProcess(self._launcher.timekeeper, self._worker, supply)
-        file = await process.furnish()
+        file = await process.make_arena()
         try:
             await ask_reference(self._worker, await self.lay_for(supply), Done, [file])
         finally:

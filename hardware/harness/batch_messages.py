@@ -83,8 +83,8 @@ class Made(Schema, frozen=True, kw_only=True, tag="made"):
 # The timekeeper ----------------------------------------------------------------------------------------------------
 
 
-class Furnish(Schema, frozen=True, kw_only=True, tag="furnish"):
-    """Make an arena for sets of the pool whose memory file is beside this. Answered by ``Furnished``."""
+class MakeArena(Schema, frozen=True, kw_only=True, tag="make_arena"):
+    """Make an arena for sets of the pool whose memory file is beside this. Answered by ``ArenaMade``."""
 
     stride: int
     pool: int
@@ -95,7 +95,7 @@ class Furnish(Schema, frozen=True, kw_only=True, tag="furnish"):
     """How many of the pool's first sets it is filled with, over and over, until the first batch."""
 
 
-class Furnished(Schema, frozen=True, kw_only=True, tag="furnished"):
+class ArenaMade(Schema, frozen=True, kw_only=True, tag="arena_made"):
     """Beside it: the arena's memory file, which only the timekeeper can write."""
 
     arena: int
@@ -137,5 +137,5 @@ class Kept(Schema, frozen=True, kw_only=True, tag="kept"):
     """Of each checked call: why its outputs cannot be read; empty where they can."""
 
 
-TimekeeperCommand = Furnish | Clear | Keep
-TimekeeperAnswer = Furnished | Kept
+TimekeeperCommand = MakeArena | Clear | Keep
+TimekeeperAnswer = ArenaMade | Kept

@@ -31,7 +31,7 @@ from .gradients import followed
 from .integrity import Snapshot
 from .messages import HOST, Differentiate, Done, Dump, Dumped, Load, Ran, Release, Run, Spawn, Values
 from .output_descriptions import Probe, describe, probe
-from .output_transfer import hand_over
+from .output_transfer import copy_out
 from .program_runs import played_back
 from .recorded_calls import Graphs, graphs_for
 from .recording_messages import Record, Recorded, TakeCall
@@ -145,7 +145,7 @@ class _Candidate:
         if self._state is not None:
             self._state.begin(command.state, continued=command.continued)
         if command.poison == "malloc" and self._slots:
-            self._tensor_device.soil(next(reversed(self._slots.values())).outputs)
+            self._tensor_device.poison_free_memory(next(reversed(self._slots.values())).outputs)
         with _poisoned(command.poison):
             result = attempt(lambda: self._call(*slot.inputs))  # type: ignore[misc]
         # Read at once and backwards: a thread that still computes is caught with its work undone.
@@ -206,7 +206,7 @@ class _Candidate:
         slot = self._slots[command.slot]
         probes = [probe(output, self._tensor_device) for output in slot.outputs]
         changed = next((i for i, (now, then) in enumerate(zip(probes, slot.probes, strict=True)) if now != then), -1)
-        return Dumped(changed=changed), (hand_over(slot.outputs, self._tensor_device),)
+        return Dumped(changed=changed), (copy_out(slot.outputs, self._tensor_device),)
 
     def release(self, command: Release, descriptors: list[int]) -> Done:
         self._slots.clear()

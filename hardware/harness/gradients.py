@@ -14,12 +14,12 @@ from . import backward, values
 from .answering import Refused, attempt
 from .bounds import read_tolerance
 from .compare import Target
-from .meaning import InvalidVariant
 from .oracle import in_float64
 from .reference_problem import ReferenceProblem
 from .state import in_precision
 from .targets import FEW_SHAKES, epsilon_of
 from .tensor_placement import to_device
+from .validity import InvalidVariant
 
 Call = Callable[..., Any]
 

@@ -28,7 +28,7 @@ _synchronize = torch.cuda.synchronize
 _uint8 = torch.uint8
 
 
-def hand_over(outputs: Sequence[object], tensor_device: TensorDevice) -> int:
+def copy_out(outputs: Sequence[object], tensor_device: TensorDevice) -> int:
     """Copies of the tensors among ``outputs``, all on ``tensor_device``; a descriptor that the caller closes."""
     tensors = [output for output in outputs if type(output) is torch.Tensor]
     size = sum(_numel(tensor) * _element_size(tensor) for tensor in tensors)

@@ -49,7 +49,7 @@ class TimedOutside(ProcessChecks):
         Raises:
             Judged: the candidate's process died of it.
         """
-        file = await self.process.furnish()
+        file = await self.process.make_arena()
         try:
             await self.untrusted.ask(await self.timing.lay_for(self.supply), Done, (file,), case=self.case)
         finally:

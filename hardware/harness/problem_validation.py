@@ -28,7 +28,6 @@ from .bounds import read_tolerance
 from .compare import Target, relative_bound
 from .effects import CALLS, Called, called, facts_of, names_of
 from .likeness import repeats, same
-from .meaning import InputVariants, InvalidVariant, Usual, elsewhere, is_slow, usual
 from .messages import Open, ProblemValidated, Spawn, ValidateProblem
 from .needed import needed_bytes
 from .reference import prepare_process
@@ -39,6 +38,7 @@ from .state import held
 from .state_messages import ATTRIBUTE
 from .targets import targets_of
 from .tensor_placement import current_device, to_device
+from .validity import InputVariants, InvalidVariant, Usual, elsewhere, is_slow, usual
 from .wrong_answers import both, passing
 
 MOST_LITERAL = 4096

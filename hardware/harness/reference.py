@@ -18,7 +18,6 @@ from .effects import called
 from .gradients import PASSES, gradient_case
 from .input_variants import GRADIENTS, NORMAL
 from .linux import LESS_URGENT
-from .meaning import TOO_SLOW, InvalidVariant, Usual, changed, elsewhere, is_slow, usual
 from .messages import CaseMade, Compare, Compared, Explain, Explained, MakeCase, Open, Opened, Spawn, Values
 from .output_transfer import written
 from .precision import Answer, step_for, suspected
@@ -27,6 +26,7 @@ from .sleeping_threads import sleep_while_waiting
 from .state import roles
 from .targets import targets_of
 from .tensor_placement import TensorDevice, current_device, set_device, to_device
+from .validity import TOO_SLOW, InvalidVariant, Usual, changed, elsewhere, is_slow, usual
 from .wrong_answers import passing
 
 

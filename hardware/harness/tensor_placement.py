@@ -60,7 +60,7 @@ class TensorDevice(Protocol):
     def tidy(self) -> None:
         """Let others have the memory that this process does not use just now."""
 
-    def soil(self, like: Sequence[object]) -> None:
+    def poison_free_memory(self, like: Sequence[object]) -> None:
         """Leave a pattern in free memory of the sizes of the tensors in ``like``, where malloc's own does not reach."""
 
     def fill(self, tensor: torch.Tensor, address: int, size: int) -> None:
@@ -105,7 +105,7 @@ class MainMemory:
     def tidy(self) -> None:
         """What is freed goes back by itself."""
 
-    def soil(self, like: Sequence[object]) -> None:
+    def poison_free_memory(self, like: Sequence[object]) -> None:
         """Malloc does that."""
 
     def fill(self, tensor: torch.Tensor, address: int, size: int) -> None:
@@ -164,7 +164,7 @@ class Accelerator:
         if torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device) > TIDIED_BYTES:
             torch.cuda.empty_cache()
 
-    def soil(self, like: Sequence[object]) -> None:
+    def poison_free_memory(self, like: Sequence[object]) -> None:
         """Take blocks as large, and let them go: torch hands out the same ones to whoever asks for as much next."""
         sizes = [_nbytes(_untyped_storage(tensor)) for tensor in like if type(tensor) is torch.Tensor]
         _ = [_fill(_empty(size, dtype=torch.uint8, device=self.device), _PATTERN) for size in sizes]

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import msgspec
 
 from . import linux, wire
-from .batch_messages import Clear, Furnish, Furnished, Keep, Kept, Made, TimekeeperCommand
+from .batch_messages import ArenaMade, Clear, Keep, Kept, Made, MakeArena, TimekeeperCommand
 from .freezing import Frozen, Unreadable, elements
 from .messages import Failure
 from .sizes import bytes_of, width_of
@@ -38,7 +38,7 @@ _SEALS = fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | _F_SEAL_FUTURE_WRITE | fcntl.
 class Arena:
     """Input sets in memory that only this process writes; others map it privately."""
 
-    def __init__(self, command: Furnish, pool: int) -> None:
+    def __init__(self, command: MakeArena, pool: int) -> None:
         self._stride = command.stride
         self._process: Frozen | None = None
         self._pool = mmap.mmap(pool, command.stride * command.pool, mmap.MAP_SHARED, mmap.PROT_READ)
@@ -81,11 +81,11 @@ class Timekeeper:
         self._arenas: dict[int, Arena] = {}
         self._count = 0
 
-    def furnish(self, command: Furnish, descriptors: list[int]) -> tuple[Furnished, list[int]]:
+    def make_arena(self, command: MakeArena, descriptors: list[int]) -> tuple[ArenaMade, list[int]]:
         """Make an arena."""
         self._count += 1
         self._arenas[self._count] = arena = Arena(command, descriptors[0])
-        return Furnished(arena=self._count), [arena.file]
+        return ArenaMade(arena=self._count), [arena.file]
 
     def clear(self, command: Clear) -> None:
         """Forget an arena."""
@@ -200,8 +200,8 @@ def main(descriptor: int) -> None:
 def _serve(reaper: Timekeeper, supervisor: socket.socket, command: TimekeeperCommand, descriptors: list[int]) -> None:
     if isinstance(command, Clear):
         reaper.clear(command)
-    elif isinstance(command, Furnish):
-        wire.send(supervisor, *reaper.furnish(command, descriptors))
+    elif isinstance(command, MakeArena):
+        wire.send(supervisor, *reaper.make_arena(command, descriptors))
     else:
         reply, files = reaper.keep(command, descriptors)
         wire.send(supervisor, reply, files)

@@ -16,7 +16,7 @@ import msgspec
 from ...schemas import HarnessError
 from .. import subprocesses
 from . import wire
-from .batch_messages import Batch, Clear, Form, Furnish, Furnished, Keep, Kept, Made
+from .batch_messages import ArenaMade, Batch, Clear, Form, Keep, Kept, Made, MakeArena
 from .channel import Channel
 from .input_sets import LEAST_BATCHES, InputSets
 from .messages import Failure
@@ -42,7 +42,7 @@ class TimekeeperProcess:
         self._channel: Channel | None = None
         self._guard = asyncio.Lock()
         self.generation = 0
-        """How many have been started: what was furnished by another one than the last is gone."""
+        """How many have been started: what was made by another one than the last is gone."""
 
     @property
     def pid(self) -> int:
@@ -164,16 +164,16 @@ class TimedProcess:
         self._generation = 0
         self._unseen = Unseen(range(supply.warm, supply.sets), supply.cases)
 
-    async def furnish(self) -> int:
+    async def make_arena(self) -> int:
         """Make its arena; returns the descriptor of its memory file, which the caller closes."""
         supply = self._supply
-        command = Furnish(stride=supply.stride, pool=supply.sets, sets=supply.most_calls, warm=supply.warm)
-        furnished, (file,) = await self._timekeeper.ask(command, Furnished, (self._pool,))
-        self._arena, self._generation = furnished.arena, self._timekeeper.generation
+        command = MakeArena(stride=supply.stride, pool=supply.sets, sets=supply.most_calls, warm=supply.warm)
+        made, (file,) = await self._timekeeper.ask(command, ArenaMade, (self._pool,))
+        self._arena, self._generation = made.arena, self._timekeeper.generation
         return file
 
     @property
-    def is_furnished(self) -> bool:
+    def has_arena(self) -> bool:
         """Whether its arena is still there."""
         return self._arena > 0 and self._generation == self._timekeeper.generation and self._timekeeper.pid > 0
 
@@ -183,7 +183,7 @@ class TimedProcess:
         if self._pool >= 0:
             os.close(self._pool)
             self._pool = -1
-        if self.is_furnished:
+        if self.has_arena:
             await self._timekeeper.tell(Clear(arena=self._arena))
         self._arena = 0
 

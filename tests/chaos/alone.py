@@ -19,18 +19,18 @@ from kernelswarm.sessions.session import SearchOptions
 from kernelswarm.store import recording
 
 from .audit import Chain, audit
-from .order import Order
 from .plans import RoundPlan
 from .problem import POOL, PROBLEM
 from .process import Process
+from .run_configuration import RunConfiguration
 
 FIRST_EVENT_S = 120.0
 RESUMED_S = 180.0
 _LOOK_AGAIN_S = 0.05
 
 
-async def killed_and_resumed(home: Path, order: Path, plan: RoundPlan) -> tuple[list[str], int]:
-    """Kill a search of ``order`` after so many events as the plan's first fault says, resume it, and audit it.
+async def killed_and_resumed(home: Path, configuration: Path, plan: RoundPlan) -> tuple[list[str], int]:
+    """Kill a search of ``configuration`` after so many events as the plan's first fault says, resume it, and audit it.
 
     Returns:
         What was found wrong, and how many events the session had when it was killed.
@@ -38,7 +38,9 @@ async def killed_and_resumed(home: Path, order: Path, plan: RoundPlan) -> tuple[
     (home / "logs").mkdir(parents=True)
     environment = {**os.environ, "KERNELSWARM_HOME": str(home)}
     environment.pop("KERNELSWARM_NATS", None)
-    search = Process("alone", ("-m", f"{__package__}.alone", str(order)), environment, home / "logs" / "alone.log")
+    search = Process(
+        "alone", ("-m", f"{__package__}.alone", str(configuration)), environment, home / "logs" / "alone.log"
+    )
     await search.start()
     try:
         session, events = await _when(home, search, plan.injections[0].after)
@@ -91,9 +93,12 @@ async def _recorded(home: Path) -> AsyncIterator[Bus]:
         yield bus
 
 
-async def _search(home: Path, order: Order) -> None:
+async def _search(home: Path, configuration: RunConfiguration) -> None:
     options = SearchOptions(
-        budget=len(order.candidates), seed=order.seed, synthesizer="given", candidates=order.candidates
+        budget=len(configuration.candidates),
+        seed=configuration.seed,
+        synthesizer="given",
+        candidates=configuration.candidates,
     )
     async with searching(PROBLEM, POOL, options, home=home) as search:
         async for _ in search.events():
@@ -101,4 +106,4 @@ async def _search(home: Path, order: Order) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_search(Path(os.environ["KERNELSWARM_HOME"]), decode(Path(sys.argv[1]).read_bytes(), Order)))
+    asyncio.run(_search(Path(os.environ["KERNELSWARM_HOME"]), decode(Path(sys.argv[1]).read_bytes(), RunConfiguration)))

@@ -16,10 +16,10 @@ from kernelswarm.schemas import BusError, HardwareFacts, Pool, ProblemFacts, enc
 
 from .disk import Disk
 from .leftover_processes import children
-from .order import Order
 from .plans import RoundPlan
 from .problem import POOL, POOL_FILE, PROBLEM, candidate
 from .process import Process
+from .run_configuration import RunConfiguration
 from .wire import Wire
 
 ACK_WAIT_S = 3
@@ -100,12 +100,12 @@ class Fleet:
 
     async def submit(self, plan: RoundPlan) -> None:
         """Start the process of a user who opens the round's session."""
-        self.order(plan)
+        self.configure(plan)
         await self.submitter.start()
 
-    def order(self, plan: RoundPlan) -> Path:
+    def configure(self, plan: RoundPlan) -> Path:
         """Write down what the round's user searches."""
-        order = Order(
+        configuration = RunConfiguration(
             session=plan.session,
             facts=self.facts,
             pool=self.pool,
@@ -113,8 +113,8 @@ class Fleet:
             candidates=tuple(candidate(name, number) for number, name in enumerate(plan.candidates, 1)),
             seed=plan.number,
         )
-        path = self.home / "order.json"
-        path.write_bytes(encode(order))
+        path = self.home / "configuration.json"
+        path.write_bytes(encode(configuration))
         return path
 
     @asynccontextmanager
@@ -182,7 +182,9 @@ async def open_fleet(home: Path) -> AsyncIterator[Fleet]:
             await fleet.add(name, *cli, "swarm", "--pool", POOL, "--roles", roles, at_the_end=stack)
         for process in fleet.processes.values():
             await process.start()
-        await fleet.add("submitter", "-m", f"{__package__}.submitter", str(home / "order.json"), at_the_end=stack)
+        await fleet.add(
+            "submitter", "-m", f"{__package__}.submitter", str(home / "configuration.json"), at_the_end=stack
+        )
         await fleet.until_served()
         yield fleet
 

@@ -116,7 +116,7 @@ async def _alone(fleet: Fleet, plan: RoundPlan) -> RoundResult:
     home = fleet.home / plan.session
     shutil.copytree(fleet.home / "pools", home / "pools")
     try:
-        faults, events = await killed_and_resumed(home, fleet.order(plan), plan)
+        faults, events = await killed_and_resumed(home, fleet.configure(plan), plan)
     except (KernelswarmError, TimeoutError) as error:
         faults, events = [f"{type(error).__name__}: {error}"], 0
     faults += [f"process {left} is left behind" for left in await remaining(fleet.pids(), LEFT_BEHIND_S)]

@@ -1,7 +1,7 @@
-"""The process of a user who opens a session on a cluster (KERNELSWARM_NATS) as a file orders, and follows it.
+"""The process of a user who opens a session on a cluster (KERNELSWARM_NATS) as a file says, and follows it.
 
-The problem was validated before, so it needs no device. Started again with the same order it opens nothing new: the
-session's first event has the same id.
+The problem was validated before, so it needs no device. Started again with the same configuration it
+opens nothing new: the session's first event has the same id.
 """
 
 import asyncio
@@ -14,22 +14,33 @@ from kernelswarm.schemas import decode
 from kernelswarm.sessions.search import Search
 from kernelswarm.sessions.session import SearchOptions, open_session
 
-from .order import Order
 from .problem import PROBLEM
+from .run_configuration import RunConfiguration
 
 
-async def submit(url: str, order: Order) -> None:
+async def submit(url: str, configuration: RunConfiguration) -> None:
     """Open the session, and follow it to its close."""
     options = SearchOptions(
-        budget=len(order.candidates), seed=order.seed, synthesizer="given", candidates=order.candidates
+        budget=len(configuration.candidates),
+        seed=configuration.seed,
+        synthesizer="given",
+        candidates=configuration.candidates,
     )
     async with await Bus.connect(url, name="faults submitter") as bus:
-        seq, opened = await open_session(bus, order.session, PROBLEM, order.facts, order.pool, order.hardware, options)
-        search = Search(order.session, order.pool.name, bus, None, opened.id, seq - 1)
+        seq, opened = await open_session(
+            bus,
+            configuration.session,
+            PROBLEM,
+            configuration.facts,
+            configuration.pool,
+            configuration.hardware,
+            options,
+        )
+        search = Search(configuration.session, configuration.pool.name, bus, None, opened.id, seq - 1)
         async for _ in search.events():
             pass
         search.result()
 
 
 if __name__ == "__main__":
-    asyncio.run(submit(os.environ["KERNELSWARM_NATS"], decode(Path(sys.argv[1]).read_bytes(), Order)))
+    asyncio.run(submit(os.environ["KERNELSWARM_NATS"], decode(Path(sys.argv[1]).read_bytes(), RunConfiguration)))

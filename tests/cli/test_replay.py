@@ -195,10 +195,10 @@ def test_two_sessions_are_held_against_each_other(sessions: dict[str, str], kern
     assert (
         comparison["asked"]["seed"] == [3, 6] and comparison["asked"]["budget"] == [8, 40] and comparison["comparable"]
     )
-    assert comparison["parting"]["a"] != comparison["parting"]["b"]
+    assert comparison["divergence"]["a"] != comparison["divergence"]["b"]
     assert 1 <= comparison["a"]["candidates_to_best"] <= 8 and comparison["a"]["speedup"]["median"] > 0
     same = json.loads(kernelswarm("diff", first, first, "--json").out)
-    assert same["asked"] == {} and same["parting"] is None and same["better"] == ""
+    assert same["asked"] == {} and same["divergence"] is None and same["better"] == ""
 
 
 def test_a_closed_session_says_that_it_is_closed(sessions: dict[str, str], kernelswarm: Callable[..., Any]) -> None:

@@ -2,7 +2,8 @@
 
     python3 tests/device/check_nvidia.py [--only triton] [--out FOLDER]
 
-`--only profilers --only looks` are the profilers alone, about a minute; `--only ordinary` the ordinary processes alone.
+`--only profilers --only profiling` are the profilers alone, about a minute; `--only ordinary`
+the ordinary processes alone.
 
 Needs torch with CUDA, Triton, nvidia-ml-py and msgspec. Exit status 0 if all passed. What a machine does not permit
 (counters) is a PASS with the reason. On a machine without a GPU, `--only compile_rate` measures compiling alone.
@@ -201,7 +202,7 @@ def device_memory(home: Path) -> object:
 
     import torch
 
-    from kernelswarm.hardware.harness.output_transfer import hand_over
+    from kernelswarm.hardware.harness.output_transfer import copy_out
     from kernelswarm.hardware.harness.tensor_placement import set_device
 
     tensor_device = set_device("cuda:0")
@@ -210,7 +211,7 @@ def device_memory(home: Path) -> object:
     seconds = []
     for _ in range(3):
         began = time.monotonic()
-        file = hand_over(outputs, tensor_device)
+        file = copy_out(outputs, tensor_device)
         seconds.append(time.monotonic() - began)
         size = 3 + (1 << 30)
         command = (sys.executable, "-c", READER, str(file), str(size))
@@ -262,11 +263,11 @@ def profilers(home: Path) -> object:
 
 
 @check
-def looks(home: Path) -> object:
-    """The whole way: a device times a candidate, looks into it, and the analyst says what limits it."""
-    from looks import look_into_all
+def profiling(home: Path) -> object:
+    """The whole way: a device times a candidate, profiles it, and the analyst says what limits it."""
+    from profiling_passes import profile_all
 
-    return look_into_all(home, *pool_and_facts(home), own=text("rows_triton.py"))
+    return profile_all(home, *pool_and_facts(home), own=text("rows_triton.py"))
 
 
 @check

@@ -4,7 +4,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from looks import IN_TORCH, RMSNORM
+from profiling_passes import IN_TORCH, RMSNORM
 
 
 def time_all(home: Path, pool, hardware, *, own: str) -> list[str]:

@@ -12,16 +12,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 from conftest import HARDWARE, POOL, problem_from
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness import meaning
+from kernelswarm.hardware.harness import validity
 from kernelswarm.hardware.harness.bounds import SHAKES, is_steady
 from kernelswarm.hardware.harness.compare import Target
 from kernelswarm.hardware.harness.derived import derive
 from kernelswarm.hardware.harness.launcher import Launcher
-from kernelswarm.hardware.harness.meaning import InvalidVariant, changed
 from kernelswarm.hardware.harness.messages import Compared, Open, Values
 from kernelswarm.hardware.harness.redraws import DRAWS, Draw, decided
 from kernelswarm.hardware.harness.reference_problem import open_reference
 from kernelswarm.hardware.harness.reference_process import Case, ReferenceProcess
+from kernelswarm.hardware.harness.validity import InvalidVariant, changed
 from kernelswarm.hardware.harness.verification import verify
 from kernelswarm.schemas import ProblemFormat, Verdict, VerifyReport
 
@@ -153,7 +153,7 @@ async def test_draws_without_a_meaning_end(monkeypatch: pytest.MonkeyPatch, tmp_
     with pytest.raises(InvalidVariant, match="its error is 1"):
         changed(reference, problem, draw, "tiny", 7)
 
-    assert len(drawn) == meaning.DRAWS
+    assert len(drawn) == validity.DRAWS
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

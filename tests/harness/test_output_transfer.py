@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelswarm.hardware.harness.output_transfer import Written, hand_over, written
+from kernelswarm.hardware.harness.output_transfer import Written, copy_out, written
 from kernelswarm.hardware.harness.tensor_placement import current_device
 
 OUTPUTS = (torch.arange(7, dtype=torch.uint8), torch.randn(5, 3), None, 2.5, torch.randn(4, 6).t(), torch.ones(0))
@@ -15,7 +15,7 @@ OUTPUTS = (torch.arange(7, dtype=torch.uint8), torch.randn(5, 3), None, 2.5, tor
 
 @pytest.fixture
 def file() -> Iterator[int]:
-    descriptor = hand_over(OUTPUTS, current_device())
+    descriptor = copy_out(OUTPUTS, current_device())
     yield descriptor
     os.close(descriptor)
 

@@ -16,7 +16,7 @@ import numpy
 import pytest
 
 from kernelswarm.hardware.harness import wire
-from kernelswarm.hardware.harness.batch_messages import Furnish, Made
+from kernelswarm.hardware.harness.batch_messages import Made, MakeArena
 from kernelswarm.hardware.harness.batch_timing import counted
 from kernelswarm.hardware.harness.clocks import work_ns
 from kernelswarm.hardware.harness.freezing import Frozen, Unreadable, elements
@@ -129,7 +129,7 @@ def arena() -> Iterator[Arena]:
     """Four sets of a page; the pool has eight, each filled with its number."""
     pool = os.memfd_create("pool")
     os.write(pool, b"".join(bytes([number]) * mmap.PAGESIZE for number in range(8)))
-    made = Arena(Furnish(stride=mmap.PAGESIZE, pool=8, sets=4, warm=2), pool)
+    made = Arena(MakeArena(stride=mmap.PAGESIZE, pool=8, sets=4, warm=2), pool)
     yield made
     made.close()
     os.close(pool)

@@ -102,8 +102,8 @@ async def test_productive_parents(ask: Callable) -> None:
     assert tuple(second.values()) == ("family", "n1", 1.0, 2, 1, "n2", 2.0)
 
 
-async def test_knobs_that_win(ask: Callable) -> None:
-    rows = await ask(family().envelopes, "knobs_that_win")
+async def test_tunables_that_win(ask: Callable) -> None:
+    rows = await ask(family().envelopes, "tunables_that_win")
     assert [tuple(row.values()) for row in rows] == [
         ("rmsnorm", "threads", "2", 2, 2, 2.5, 3.0),
         ("rmsnorm", "threads", "1", 1, 0, 0.5, 0.5),

@@ -25,7 +25,7 @@ def kernel(x):
 """
 
 
-def look_into_all(home: Path, pool, hardware, *, own: str) -> list[object]:
+def profile_all(home: Path, pool, hardware, *, own: str) -> list[object]:
     """Time and look into ``own``, a Triton candidate for RMSNorm with marked regions, and one in PyTorch."""
     from kernelswarm.hardware.device import Device
     from kernelswarm.hardware.problem_files import load_problem

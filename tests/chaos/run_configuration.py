@@ -3,7 +3,7 @@
 from kernelswarm.schemas import HardwareFacts, Pool, ProblemFacts, Schema
 
 
-class Order(Schema, frozen=True, kw_only=True):
+class RunConfiguration(Schema, frozen=True, kw_only=True):
     """A session to open. The problem was validated before, so its user needs no device."""
 
     session: str

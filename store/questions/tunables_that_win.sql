@@ -4,7 +4,7 @@
 --   median, and how many of them beat the best baseline. Compare settings of one tunable with each other.
 -- columns:
 --   problem: problem
---   knob: name of the tunable
+--   tunable: name of the tunable
 --   setting: value of the tunable
 --   candidates: correct candidates with it
 --   wins: of them, interval above 1
@@ -26,8 +26,8 @@ WITH chosen AS MATERIALIZED (
     SELECT session, node, unnest(map_entries(from_json(recipe, '"MAP(VARCHAR, VARCHAR)"'))) AS one
     FROM proposed_events SEMI JOIN chosen USING (session) WHERE recipe <> '{}'
 )
-SELECT problem, one.key AS knob, one.value AS setting, count(*) AS candidates, count(*) FILTER (low > 1) AS wins,
+SELECT problem, one.key AS tunable, one.value AS setting, count(*) AS candidates, count(*) FILTER (low > 1) AS wins,
     median(speedup) AS median_speedup, max(speedup) AS best_speedup
 FROM set_to JOIN chosen USING (session) JOIN judged USING (session, node)
 WHERE speedup IS NOT NULL
-GROUP BY ALL ORDER BY problem, knob, median_speedup DESC, setting
+GROUP BY ALL ORDER BY problem, tunable, median_speedup DESC, setting
