@@ -19,7 +19,8 @@ setup(
     packages=["kernelswarm", *(f"kernelswarm.{name}" for name in find_packages(exclude=OUTSIDE))],
     package_data={
         "kernelswarm": ["py.typed"],
-        "kernelswarm.hardware": ["pools/*.toml", "peaks.cpp"],
+        "kernelswarm.hardware.machine": ["peaks.cpp"],
+        "kernelswarm.hardware.pools": ["*.toml"],
         "kernelswarm.hardware.harness": ["keep.cpp"],
         "kernelswarm.knowledge": ["corpus/**/*.md"],
         "kernelswarm.store": ["*.sql", "**/*.sql"],

@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 from torch.utils._pytree import tree_leaves
 
-from ..hardware.from_python import Traced
+from ..hardware.sources.from_python import Traced
 from ..schemas import InputError
 from .calls import SearchedCall, difference, held_by
 

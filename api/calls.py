@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_unflatten
 
-from ..hardware.from_python import Traced, flattened, is_held, signature_of
+from ..hardware.sources.from_python import Traced, flattened, is_held, signature_of
 
 _SIMPLE = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.Size)
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")

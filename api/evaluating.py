@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..agents.synthesizer.backend import GIVEN
-from ..hardware.assembly import language_taken
-from ..hardware.pool_files import find_pool
-from ..hardware.problem_files import load_candidate
+from ..hardware.languages.assembly import language_taken
+from ..hardware.pools.pool_files import find_pool
+from ..hardware.sources.problem_files import load_candidate
 from ..schemas import InputError
 from ..sessions.home import kernelswarm_home
 from ..sessions.search import search_context, session_on

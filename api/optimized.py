@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..hardware.from_python import Traced
+from ..hardware.sources.from_python import Traced
 from ..schemas import InputError, Interval
 from ..schemas.pool import BASELINE_NAMES
 from ..sessions.session import SearchResult

@@ -6,8 +6,8 @@ from typing import Any
 
 from .. import store
 from ..bus import asked_bus
-from ..hardware.from_python import Traced, trace
-from ..hardware.problem_files import load_problem
+from ..hardware.sources.from_python import Traced, trace
+from ..hardware.sources.problem_files import load_problem
 from ..schemas import InputError, Origin
 from ..sessions.finished_file import finished_file
 from ..sessions.fork import fork_point

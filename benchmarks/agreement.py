@@ -27,8 +27,8 @@ from kernelswarm.hardware.harness import verification
 from kernelswarm.hardware.harness.launcher import Launcher
 from kernelswarm.hardware.harness.reference_process import ReferenceProcess
 from kernelswarm.hardware.platforms import detect
-from kernelswarm.hardware.pool_files import find_pool
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.pools.pool_files import find_pool
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import CompileReport, HardwareFacts, Pool, Problem, VerifyReport, sha256
 
 GOAL = 0.998

@@ -23,8 +23,8 @@ import numpy as np
 from _shared import RESULTS, BenchmarkError, machine, now, save, table, versions
 
 from kernelswarm.codegen.cpp.math import TABLE
-from kernelswarm.hardware.compilers import find_compiler
 from kernelswarm.hardware.languages.cpp import BASE_FLAGS, compile
+from kernelswarm.hardware.machine.compilers import find_compiler
 from kernelswarm.schemas import HardwareFacts, Pool
 
 TARGETS = {"avx2": ["-mno-avx512f"], "avx512": ["-mprefer-vector-width=512"]}

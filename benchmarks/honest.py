@@ -26,8 +26,8 @@ from _shared import RESULTS, ROOT, WORKSPACE, commit, machine, now, save, table,
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.platforms import detect
-from kernelswarm.hardware.pool_files import find_pool
-from kernelswarm.hardware.problem_files import load_candidate, load_problem
+from kernelswarm.hardware.pools.pool_files import find_pool
+from kernelswarm.hardware.sources.problem_files import load_candidate, load_problem
 from kernelswarm.schemas import (
     Evidence,
     HarnessError,

@@ -33,8 +33,8 @@ from kernelswarm.codegen.generator import Generator, Proposal
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.platforms import detect
-from kernelswarm.hardware.pool_files import find_pool
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.pools.pool_files import find_pool
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import (
     HardwareFacts,
     Intent,

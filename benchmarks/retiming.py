@@ -35,8 +35,8 @@ from _shared import (
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.platforms import detect
-from kernelswarm.hardware.pool_files import find_pool
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.pools.pool_files import find_pool
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import HardwareFacts, Pool, Problem, ProblemFacts, Timing
 
 HEADER = ("kernel", "runs", "first", "interval", "agree", "processes", "runs differ", "wins", "refused")

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from ..hardware.pool_files import load_pools
+from ..hardware.pools.pool_files import load_pools
 from ..schemas import KernelswarmError
 from ..sessions.home import kernelswarm_home
 from ..store import log_path, questions, run_sql

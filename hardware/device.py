@@ -26,7 +26,6 @@ from ..schemas import (
     VerifyReport,
     sha256,
 )
-from .assembly import language_of
 from .harness import inspection, judgement, profiling, verification
 from .harness.baseline_process import BaselineProcess
 from .harness.contract import contract_of
@@ -34,9 +33,10 @@ from .harness.launcher import Launcher
 from .harness.reference_process import ReferenceProcess
 from .harness.validation_process import validate_problem
 from .languages import find_language
-from .lease import Lease
-from .native_source import candidate_in
+from .languages.assembly import language_of
+from .machine.lease import Lease
 from .ordinary import Missing, OrdinaryHost, Settings
+from .sources.native_source import candidate_in
 
 CONTRACT_SECONDS = 120.0
 """Least limit for the contract suite: it makes some thirty modules, and compiles and exports some."""

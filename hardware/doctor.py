@@ -11,11 +11,11 @@ from pathlib import Path
 
 from ..schemas import Pool, PoolError
 from .checks import Check, Status
-from .compilers import find_compiler
-from .cpu_facts import instruction_sets, memory_bytes, model_name, transparent_huge_pages, usable_cores
 from .gpu_doctor import examine_gpu
-from .harness import landlock
 from .languages.cpp import BASE_FLAGS
+from .machine.compilers import find_compiler
+from .machine.cpu_facts import instruction_sets, memory_bytes, model_name, transparent_huge_pages, usable_cores
+from .processes import landlock
 from .profilers import why_no_hardware_counters
 
 PACKAGES = ("torch", "nats-py", "duckdb", "msgspec", "numpy", "autogen-agentchat", "anthropic")

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from ..schemas import Accelerator, DeviceProfile, InputError, Pool, PoolError
 from .checks import Check, Status
-from .gpu_peaks import installed
 from .harness.inspection import profilers_for
 from .languages._cubin import find_tool
 from .languages._cuda_loader import NVRTC
-from .lease import Lease
-from .nvml import InstalledGpus, find_devices, read_clocks
+from .machine.gpu_peaks import installed
+from .machine.lease import Lease
+from .machine.nvml import InstalledGpus, find_devices, read_clocks
 from .platforms.nvidia import chosen
 
 WITHOUT_COUNTERS = "diagnoses then rest on times, launches and the roofline"

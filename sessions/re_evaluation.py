@@ -13,7 +13,7 @@ import msgspec
 from ..graph.session_graph import NodeRecord, SearchGraph
 from ..hardware.device import Device
 from ..hardware.platforms import detect
-from ..hardware.pool_files import find_pool
+from ..hardware.pools.pool_files import find_pool
 from ..schemas import (
     HardwareFacts,
     InputError,

@@ -23,7 +23,7 @@ from ..graph.inheritance import LoggedEvent, inherited
 from ..graph.session_graph import SearchGraph
 from ..hardware.device import Device
 from ..hardware.platforms import detect
-from ..hardware.pool_files import find_pool
+from ..hardware.pools.pool_files import find_pool
 from ..schemas import (
     BusError,
     Envelope,

@@ -21,7 +21,7 @@ from ..graph.inheritance import LoggedEvent, inherited_at
 from ..graph.session_graph import SearchGraph
 from ..hardware.device import Device
 from ..hardware.platforms import detect
-from ..hardware.pool_files import find_pool
+from ..hardware.pools.pool_files import find_pool
 from ..knowledge import relevant_skills
 from ..schemas import (
     BusError,

@@ -1,6 +1,6 @@
 """Candidates that a user wrote: handed in as they are, one for each plan."""
 
-from ...hardware.assembly import language_of
+from ...hardware.languages.assembly import language_of
 from ...schemas import CandidateProposed, SynthesisFailed, sha256
 from .backend import GIVEN, Answer, Request
 

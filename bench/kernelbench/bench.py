@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from ...hardware.device import Device
 from ...hardware.platforms import detect
-from ...hardware.pool_files import find_pool
-from ...hardware.problem_files import load_problem
+from ...hardware.pools.pool_files import find_pool
+from ...hardware.sources.problem_files import load_problem
 from ...schemas import HardwareFacts, Pool, ProblemError, encode, sha256
 from ...sessions.search import joined_bus
 from .checkout import Task, chosen, tasks_of

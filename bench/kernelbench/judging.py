@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from ...hardware.device import Device
-from ...hardware.problem_files import load_problem
+from ...hardware.sources.problem_files import load_problem
 from ...schemas import BusError, HardwareFacts, InputError, Pool, Problem, ProblemError, ProblemFacts, StoreError
 from ...sessions.search import Joined, Search, SearchContext, session_on
 from ...sessions.session import new_session_id

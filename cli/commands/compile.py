@@ -8,11 +8,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ...hardware.assembly import WITH_ASSEMBLY, assembly, language_taken
 from ...hardware.languages import find_language
+from ...hardware.languages.assembly import WITH_ASSEMBLY, assembly, language_taken
 from ...hardware.platforms import known
-from ...hardware.pool_files import find_pool
-from ...hardware.problem_files import LARGEST_FILE
+from ...hardware.pools.pool_files import find_pool
+from ...hardware.sources.problem_files import LARGEST_FILE
 from ...schemas import CompileReport, InputError
 from ...sessions.home import kernelswarm_home
 from ..completion import python_files

@@ -6,7 +6,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ...hardware.doctor import Check, Status, examine
-from ...hardware.pool_files import find_pool
+from ...hardware.pools.pool_files import find_pool
 from ...sessions.home import kernelswarm_home
 from ..display.summary import count
 from ..display.terminal import out, print_json, print_wide

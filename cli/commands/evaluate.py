@@ -10,9 +10,9 @@ import typer
 from rich.markup import escape
 
 from ...agents.synthesizer.backend import GIVEN
-from ...hardware.assembly import language_taken
-from ...hardware.pool_files import find_pool
-from ...hardware.problem_files import load_candidate, load_problem
+from ...hardware.languages.assembly import language_taken
+from ...hardware.pools.pool_files import find_pool
+from ...hardware.sources.problem_files import load_candidate, load_problem
 from ...schemas import InputError
 from ...sessions.home import kernelswarm_home
 from ...sessions.search import search_context, session_on

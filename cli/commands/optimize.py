@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ...bus import asked_bus
-from ...hardware.problem_files import load_problem
+from ...hardware.sources.problem_files import load_problem
 from ...schemas import InputError
 from ...sessions.home import kernelswarm_home
 from ...sessions.seed import AUTO

@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ...hardware.platforms import detect
-from ...hardware.pool_files import find_pool, load_pools
+from ...hardware.pools.pool_files import find_pool, load_pools
 from ...schemas import HardwareFacts, InputError, Pool, PoolError, Schema
 from ...sessions.home import kernelswarm_home
 from ..completion import pool_names

@@ -9,7 +9,7 @@ import typer
 
 from ...agents.registry import ALL_ROLES, parse_roles
 from ...hardware.platforms import detect, known
-from ...hardware.pool_files import find_pool
+from ...hardware.pools.pool_files import find_pool
 from ...schemas import InputError
 from ...sessions.home import kernelswarm_home
 from ...sessions.swarm import serving

@@ -93,7 +93,7 @@ def _largest(plan: Plan, names: list[str]) -> int:
 
 
 def _bytes(node: Node) -> int:
-    from ...hardware.work import dtype_bytes
+    from ...hardware.machine.work import dtype_bytes
 
     meta = node.values[0]
     return math.prod(meta.example) * dtype_bytes(meta.dtype) if meta.example else 0

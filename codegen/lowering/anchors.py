@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ...hardware.work import refs
+from ...hardware.machine.work import refs
 from ...schemas import Graph, Items, Node, Ref
 from ..ir.build import SUPPORTED
 from ..ir.poly import ONE, Poly

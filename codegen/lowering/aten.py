@@ -4,7 +4,7 @@ import keyword
 import re
 from collections.abc import Callable, Collection
 
-from ...hardware.work import refs
+from ...hardware.machine.work import refs
 from ...schemas import Arg, DType, Expr, Graph, Items, Node, Ref, SpecialFloat
 from .pointwise import base_name
 from .views import VIEWS

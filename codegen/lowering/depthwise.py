@@ -2,7 +2,7 @@
 
 import math
 
-from ...hardware.work import refs
+from ...hardware.machine.work import refs
 from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype, is_float
 from ..ir.poly import poly

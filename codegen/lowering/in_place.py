@@ -1,6 +1,6 @@
 """Which memory a kernel may overwrite with its own result: of PyTorch's results, and of what the operator writes."""
 
-from ...hardware.work import refs
+from ...hardware.machine.work import refs
 from ...schemas import Ref
 from ..ir.loops import Kernel, buffers_read
 from .pointwise import base_name

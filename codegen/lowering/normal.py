@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from ...hardware.work import refs
+from ...hardware.machine.work import refs
 from ...schemas import Arg, Expr, Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype
 from ..ir.poly import product

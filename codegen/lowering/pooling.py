@@ -2,7 +2,7 @@
 
 import math
 
-from ...hardware.work import refs
+from ...hardware.machine.work import refs
 from ...schemas import Arg, Graph, Node, Ref, SpecialFloat, TensorMeta
 from ..ir.build import compute_dtype, is_float
 from .pointwise import base_name, is_pointwise

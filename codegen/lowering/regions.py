@@ -8,7 +8,7 @@ between anchors is computed in place, wherever it is used.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ...hardware.work import refs
+from ...hardware.machine.work import refs
 from ...schemas import Graph, Items, Node
 from ..ir.build import SUPPORTED, Unsupported, cast, compute_dtype, load
 from ..ir.loops import Accumulation, Buffer, Kernel, SpecialKernel, Store

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Set
 
-from ...hardware.work import refs
+from ...hardware.machine.work import refs
 from ...schemas import Graph, Node
 from ..ir.scalar import COSTLY
 from .lower import CREATIONS, PIECEWISE

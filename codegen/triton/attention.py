@@ -4,7 +4,7 @@ import math
 import re
 from dataclasses import dataclass
 
-from ...hardware.work import refs
+from ...hardware.machine.work import refs
 from ...schemas import Arg, Expr, Graph, Node, Ref
 from ..ir.build import number
 from ..ir.printing import python_poly

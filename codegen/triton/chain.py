@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from ...hardware.work import refs, uses
+from ...hardware.machine.work import refs, uses
 from ...schemas import Node, Ref
 from ..ir.printing import python_poly
 from ..lowering.pointwise import base_name

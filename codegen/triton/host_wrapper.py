@@ -1,6 +1,6 @@
 """The Python side of a Triton candidate: reads sizes, allocates outputs, launches kernels and PyTorch in order."""
 
-from ...hardware.work import refs
+from ...hardware.machine.work import refs
 from ...schemas import Node
 from ..cpp.host_wrapper import HostWrapper
 from ..cpp.source import Library

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...hardware.work import refs
+from ...hardware.machine.work import refs
 from ..ir.loops import Kernel, buffers_read
 from ..ir.poly import Poly, product
 from ..lowering.in_place import _base

@@ -2,7 +2,7 @@
 
 from msgspec import structs
 
-from ...hardware.work import uses
+from ...hardware.machine.work import uses
 from ...schemas import Graph, Items, Node, Ref, TensorMeta
 from ..ir.build import compute_dtype
 from ..lowering.depthwise import spell_depthwise

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...schemas import InputFact, Problem, ProblemFacts
-from ..native_source import CANDIDATE, parsed
+from ..sources.native_source import CANDIDATE, parsed
 
 PARTS = ("embedded", "conditions", "own_backward", "functions", "bridge", "modules", "selfcheck")
 """The files beside this one whose code goes into every finished file, in this order."""

@@ -4,9 +4,9 @@ The *supervisor* (asyncio, inside the agents' process, no torch) owns clock, see
 the problem file: it draws inputs from private seeds, holds the oracle and compares. The *candidate* gets inputs and
 hands in outputs; it never holds what is expected. Both are forked from a *fork server* that imported torch once.
 
-Supervisor's side: :mod:`.launcher` (the fork server), :mod:`.worker` (one child), :mod:`.verification`,
+Supervisor's side: :mod:`.launcher` (the fork server), :mod:`..processes.worker` (one child), :mod:`.verification`,
 :mod:`.profiling`.
 Children's side: :mod:`.fork_server`, :mod:`.candidate`, :mod:`.reference`, :mod:`.baseline`,
 :mod:`.problem_validation`.
-Between them: :mod:`.messages` over :mod:`.wire`.
+Between them: :mod:`.messages` over :mod:`..processes.wire`.
 """

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...schemas import Pool, PoolError, sha256
-from ..compilers import find_compiler
+from ..machine.compilers import find_compiler
 
 SOURCE = Path(__file__).with_name("keep.cpp")
 FLAGS = ("-O2", "-std=gnu++17", "-fPIC", "-shared", "-Wall", "-Wextra")

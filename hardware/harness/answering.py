@@ -6,9 +6,10 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from ..neighbours import PREFIX
-from . import wire
-from .messages import Answer, Command, Failure
+from ..processes import wire
+from ..processes.messages import Failure
+from ..sources.neighbours import PREFIX
+from .messages import Answer, Command
 
 T = TypeVar("T")
 

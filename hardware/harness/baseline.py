@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 
+from ..processes.messages import HOST, Done, Spawn
 from . import values
 from .answering import Handlers, Refused, attempt, serve_commands
 from .batch_messages import Batch, Lay, Made, Warm
 from .batches import Batches
-from .messages import HOST, Done, Open, Opened, Release, Spawn
+from .messages import Open, Opened, Release
 from .recorded_calls import Graphs, graphs_for
 from .recording_messages import Record, Recorded
 from .reference import prepare_process

@@ -1,7 +1,7 @@
 """Batches that are timed from outside: what is said to the process that makes them, and to who times it."""
 
 from ...schemas import Schema
-from .arguments import Values
+from ..processes.arguments import Values
 from .state_messages import StateEntry
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
+from ..processes.messages import HOST, Done
 from . import values
 from .answering import attempt
 from .batch_messages import Batch, Form, Lay, Made, Warm
-from .messages import HOST, Done
 from .restarts import Restarts
 
 Call = Callable[..., Any]

@@ -19,9 +19,11 @@ import torch
 from ...schemas import ProblemFormat
 from ..dropin.own_backward import differentiable
 from ..languages._triton_runtime import unpack, use
+from ..languages.program_runs import played_back
+from ..processes.arguments import specs_of
+from ..processes.messages import HOST, Done, Spawn
 from . import tensor_placement, values
 from .answering import Handlers, Refused, attempt, serve_commands
-from .arguments import specs_of
 from .backward import differentiated
 from .batch_messages import Batch, Lay, Made, Warm
 from .batches import Batches
@@ -29,10 +31,9 @@ from .candidate_state import CandidateState, build_model, check_roles
 from .fingerprint import Fingerprint
 from .gradients import followed
 from .integrity import Snapshot
-from .messages import HOST, Differentiate, Done, Dump, Dumped, Load, Ran, Release, Run, Spawn, Values
+from .messages import Differentiate, Dump, Dumped, Load, Ran, Release, Run, Values
 from .output_descriptions import Probe, describe, probe
 from .output_transfer import copy_out
-from .program_runs import played_back
 from .recorded_calls import Graphs, graphs_for
 from .recording_messages import Record, Recorded, TakeCall
 from .restarts import Restarts

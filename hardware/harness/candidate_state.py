@@ -5,9 +5,10 @@ from typing import Any
 
 import torch
 
-from . import objects, tensor_placement, values
+from ..processes import objects
+from ..processes.arguments import Mapping, Values
+from . import tensor_placement, values
 from .answering import Refused, attempt
-from .arguments import Mapping, Values
 from .likeness import same
 from .state import Start, StateMember, cloned, held, parts_of, read, whole_of
 from .state_messages import ATTRIBUTE, BUFFER, INPUT, NOT_PERSISTENT, PARAMETER, StateChecked, StateEntry, in_words

@@ -1,12 +1,12 @@
 """Is a finished file a drop-in for its reference? The supervisor's side; :mod:`.contract_suite` is the child's."""
 
 from ...schemas import ContractProperty
+from ..languages.program_runs import starts_programs
+from ..processes.messages import Failure
+from ..processes.worker import WorkerConfused, WorkerDied
 from .answering import describe
 from .contract_messages import CheckContract, ContractChecked
 from .launcher import Launcher
-from .messages import Failure
-from .program_runs import starts_programs
-from .worker import WorkerConfused, WorkerDied
 
 
 async def contract_of(launcher: Launcher, source: str, *, seconds: float) -> tuple[ContractProperty, ...]:

@@ -9,10 +9,10 @@ import torch
 
 from ..dropin.contract import check
 from ..languages._triton_runtime import use
+from ..processes.messages import Spawn
 from . import tensor_placement
 from .answering import attempt, serve_commands
 from .contract_messages import CheckContract, ContractChecked
-from .messages import Spawn
 from .sleeping_threads import sleep_while_waiting
 
 FILE = "best"

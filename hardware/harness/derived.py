@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
+from ..processes.messages import HOST
 from . import reductions, values
 from .input_variants import CENTRED, DOMINATED, REPEATED, STRIDED, blocks, parts
-from .messages import HOST
 from .reductions import Range
 
 SHIFT = 32.0

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from . import linux, sandbox, wire
-from .messages import Hello, Ready, Spawn
-from .reaped_child import run_reaper
+from ..processes import linux, sandbox, wire
+from ..processes.messages import Hello, Ready, Spawn
+from ..processes.reaped_child import run_reaper
 
 Main = Callable[[socket.socket, Spawn], None]
 
@@ -70,7 +70,7 @@ def _load() -> tuple[dict[str, Main], str]:
     # What capturing a graph imports: every problem validation would, a quarter of a second each time.
     import torch.export._trace
 
-    from .. import capture  # noqa: F401
+    from ..capture import capture  # noqa: F401
     from . import baseline, candidate, contract_suite, problem_validation, reference
 
     roles: dict[str, Main] = {

@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from ...schemas import Evidence, HarnessError, Verdict
+from ..processes.messages import Done
 from .judgement import Judged
-from .messages import Done
 from .reference_process import Case, ReferenceProcess
 from .timing_messages import Time, Timed, Upload
 from .untrusted import UntrustedCandidate

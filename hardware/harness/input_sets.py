@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from .arguments import Values, specs_of
+from ..processes.arguments import Values, specs_of
 from .case import Case
 from .input_variants import STRIDED, parts
 

@@ -4,12 +4,13 @@ import os
 from pathlib import Path
 
 from ...schemas import Accelerator, CompileReport, DeviceProfile, Problem
-from ..lease import Lease
+from ..machine.lease import Lease
 from ..profilers.accelerator import Profilers
 from ..profilers.messages import Inspect
 from ..profilers.standby import Setting
 from .reference_process import ReferenceProcess
 
+PROGRAM = f"{__package__}.profiled_calls"
 LONGEST_SECONDS = 60.0
 """Limit for loading, and for measuring, whatever a candidate may take when it is judged."""
 KEPT_ENVIRONMENT = ("CUDA_HOME", "TRITON_LIBCUDA_PATH", "CC")
@@ -20,7 +21,7 @@ def profilers_for(accelerator: Accelerator, home: Path) -> Profilers:
     """The profilers of one accelerator of this machine."""
     inherited = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
     environment = {**inherited, "CUDA_VISIBLE_DEVICES": accelerator.uuid, "PYTHONDONTWRITEBYTECODE": "1"}
-    return Profilers(Setting(environment, target=accelerator.target, cache=str(home / "triton")))
+    return Profilers(Setting(PROGRAM, environment, target=accelerator.target, cache=str(home / "triton")))
 
 
 async def inspect(

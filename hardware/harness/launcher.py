@@ -9,13 +9,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from ...schemas import Accelerator, HardwareFacts, HarnessError, Pool
-from . import messages, wire
+from ..processes import wire
+from ..processes.channel import Channel
+from ..processes.messages import HOST, Done, Ready, Spawn
+from ..processes.scratch import Scratch
+from ..processes.worker import Worker, WorkerConfused, WorkerDied
 from .allocator import allocator
-from .channel import Channel
-from .messages import HOST
-from .scratch import Scratch
+from .messages import Answer, Release
 from .timekeeping import TimekeeperProcess
-from .worker import Worker, WorkerConfused, WorkerDied
 
 START_SECONDS = 120.0
 """How long importing torch may take on a busy machine."""
@@ -152,7 +153,7 @@ class Launcher:
                 finally:
                     for end in peers:
                         end.close()
-            worker = Worker(*ends, scratch=Path(request.scratch), label=role)
+            worker = Worker(*ends, scratch=Path(request.scratch), label=role, answers=Answer)
             try:
                 await worker.greet(START_SECONDS)
                 return worker
@@ -166,12 +167,12 @@ class Launcher:
 
     def _prepare(
         self, role: str, memory_bytes: int, programs: bool
-    ) -> tuple[messages.Spawn, tuple[socket.socket, ...], tuple[socket.socket, ...]]:
+    ) -> tuple[Spawn, tuple[socket.socket, ...], tuple[socket.socket, ...]]:
         assert self._scratch is not None
         self._count += 1
         scratch = self._scratch.path / str(self._count)
         scratch.mkdir()
-        request = messages.Spawn(
+        request = Spawn(
             role=role,
             scratch=str(scratch),
             memory_bytes=memory_bytes,
@@ -204,7 +205,7 @@ class Launcher:
                     pass_fds=(theirs.fileno(),),
                 )
             async with asyncio.timeout(START_SECONDS):
-                await self._control.receive(messages.Ready)
+                await self._control.receive(Ready)
         except (EOFError, TimeoutError, ValueError) as error:
             await self._end()
             raise HarnessError(
@@ -252,11 +253,11 @@ class Launcher:
 async def _answers(worker: Worker) -> bool:
     """Whether it lives, and has started all that it starts by itself."""
     try:
-        answer, received = await worker.ask(messages.Release(), messages.Done, seconds=PING_SECONDS)
+        answer, received = await worker.ask(Release(), Done, seconds=PING_SECONDS)
     except (WorkerDied, WorkerConfused, TimeoutError):
         return False
     wire.close_all(received)
-    return isinstance(answer, messages.Done)
+    return isinstance(answer, Done)
 
 
 def _last_line(log: Path) -> str:

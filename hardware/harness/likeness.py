@@ -4,7 +4,8 @@ from typing import Any
 
 import torch
 
-from . import objects, values
+from ..processes import objects
+from . import values
 from .compare import rms_of_finite
 from .tensor_placement import current_device
 

@@ -1,88 +1,13 @@
 """What supervisor and children say to each other. Children's words are data to the supervisor, never trusted code."""
 
 from ...schemas import ProblemFacts, ProblemFormat, Schema
-from .arguments import Values as Values
+from ..processes.arguments import Values as Values
+from ..processes.messages import Done, Failure
 from .batch_messages import Batch, Draw, Drawn, Lay, Made, Warm
 from .contract_messages import CheckContract, ContractChecked
 from .recording_messages import Record, Recorded, TakeCall
 from .state_messages import CheckState, StateChecked, StateEntry
 from .timing_messages import Build, Built, Time, Timed, Upload
-
-# The fork server ------------------------------------------------------------------------------------------------------
-
-HOST = "cpu"
-"""Main memory, as torch names it."""
-
-
-class Spawn(Schema, frozen=True, kw_only=True):
-    """Asks the fork server for a child. Beside it travel: channel, reaper's socket, output."""
-
-    role: str
-    """``candidate``, ``reference``, ``baseline`` or ``admission``."""
-
-    scratch: str
-    """Working folder of the child."""
-
-    memory_bytes: int
-    """How much address space it may take."""
-
-    threads: int
-    """Threads of torch's and OpenMP's pool."""
-
-    confine: bool
-    """Whether it is untrusted: read-only files, no processes of its own."""
-
-    device: str = HOST
-    """Where its tensors live, as torch names it: ``cpu`` or ``cuda:0``."""
-
-    programs: bool = False
-    """Whether untrusted code may start programs: what was not compiled ahead has to be compiled in its process."""
-
-
-class Ready(Schema, frozen=True, kw_only=True):
-    """The fork server can fork."""
-
-    torch: str
-    isolation: tuple[str, ...]
-    """Names of the layers that hold for every child."""
-
-
-class Hello(Schema, frozen=True, kw_only=True):
-    """A child is up."""
-
-    isolation: tuple[str, ...]
-    """Every layer in force for it."""
-
-
-class Ended(Schema, frozen=True, kw_only=True):
-    """How a child ended, as its reaper saw it."""
-
-    exit_code: int
-    """Exit status; -1 if a signal killed it."""
-
-    signal: int
-    """The signal, or 0."""
-
-
-# Answers of any child ----------------------------------------------------------------------------------------------
-
-
-class Failure(Schema, frozen=True, kw_only=True, tag="failure"):
-    """A command did not work."""
-
-    kind: str
-    """``load``, ``raised``, ``memory``, ``problem`` (the sentence is for the user) or ``cuda``."""
-
-    message: str
-    """One sentence."""
-
-    log: str = ""
-    """Traceback."""
-
-
-class Done(Schema, frozen=True, kw_only=True, tag="done"):
-    """A command worked and has nothing to tell."""
-
 
 # The candidate -----------------------------------------------------------------------------------------------------
 
@@ -102,7 +27,7 @@ class Load(Schema, frozen=True, kw_only=True, tag="load"):
     """Artifacts, by name, that go into Triton's cache before the import."""
 
     built: tuple[str, ...] = ()
-    """Artifacts, by name, of programs that the file ran when it was built (:mod:`.program_runs`)."""
+    """Artifacts, by name, of programs that the file ran when it was built (:mod:`..languages.program_runs`)."""
 
     backward: bool = False
     """Whether its calls are both passes (:mod:`.backward`)."""

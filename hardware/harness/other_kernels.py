@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 
+from ..processes.messages import HOST
 from .answering import Refused
 from .effects import called
 from .likeness import same
-from .messages import HOST, Open
+from .messages import Open
 from .reference_problem import ReferenceProblem
 from .tensor_placement import current_device
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
+from ..processes.messages import HOST
 from . import tensor_placement, values
 from .device_memory import Block
-from .messages import HOST
 from .tensor_placement import TensorDevice
 
 LARGE_BYTES = 16 << 20

@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass, field
 
 from ...schemas import Counters, Verdict
+from ..processes.messages import Done, Failure
 from ..profilers import CounterSession
 from . import interleaved
 from .background_load import BackgroundLoad
@@ -14,7 +15,7 @@ from .case import Case
 from .input_sets import InputSets
 from .interleaved import Implementation, Part, Plan, Spent
 from .judgement import Judged, check_form, judged
-from .messages import Done, Failure, Output
+from .messages import Output
 from .process_checks import ProcessChecks, start_counting
 from .redraws import NARROW
 from .sizes import bytes_of

@@ -21,6 +21,7 @@ from ...schemas import (
     Work,
 )
 from ..dropin.conditions import described
+from ..processes.messages import Spawn
 from . import held_out, values
 from .answering import Refused, attempt, serve_commands
 from .backward import differentiated
@@ -28,7 +29,7 @@ from .bounds import read_tolerance
 from .compare import Target, relative_bound
 from .effects import CALLS, Called, called, facts_of, names_of
 from .likeness import repeats, same
-from .messages import Open, ProblemValidated, Spawn, ValidateProblem
+from .messages import Open, ProblemValidated, ValidateProblem
 from .needed import needed_bytes
 from .reference import prepare_process
 from .reference_problem import ReferenceProblem, open_reference
@@ -348,7 +349,7 @@ def _capture(reference: ReferenceProblem, inputs: list[Any]) -> _Captured:
 
 
 def _captured(reference: ReferenceProblem, inputs: list[Any], names: list[str]) -> _Captured:
-    from .. import capture
+    from ..capture import capture
 
     try:
         if not reference.backward:

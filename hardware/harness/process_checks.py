@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from ...schemas import Verdict
-from ..floors import Floor
+from ..machine.floors import Floor
 from ..profilers import CounterSession
 from .baseline_process import BaselineProcess
 from .interleaved import Implementation

@@ -16,10 +16,10 @@ from ...schemas import (
     ProfileReport,
     Verdict,
 )
-from ..floors import Floor, floor_of
-from ..lease import Lease, counted
-from ..peaks import measured_again
-from ..roofline import roofline
+from ..machine.floors import Floor, floor_of
+from ..machine.lease import Lease, counted
+from ..machine.peaks import measured_again
+from ..machine.roofline import roofline
 from . import fresh_data, interleaved
 from .baseline_process import BaselineProcess, BaselinesDied
 from .fresh_data import Memoizes

@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
+from ..processes.messages import Done
 from . import values
 from .answering import Refused
 from .batch_messages import Lay
 from .cuda_graphs import CannotRecord, CudaRecorder, Recorder, Recording
-from .messages import Done
 from .poisoning import Poisoning, generator, only_read
 from .recording_messages import APART, COLD, WARM, Record, Recorded
 from .restarts import Restarts

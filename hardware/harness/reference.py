@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from ..processes.linux import LESS_URGENT
+from ..processes.messages import Spawn
 from . import values
 from .answering import Handlers, serve_commands
 from .batch_messages import Draw, Drawn
@@ -17,8 +19,7 @@ from .compare import Target
 from .effects import called
 from .gradients import PASSES, gradient_case
 from .input_variants import GRADIENTS, NORMAL
-from .linux import LESS_URGENT
-from .messages import CaseMade, Compare, Compared, Explain, Explained, MakeCase, Open, Opened, Spawn, Values
+from .messages import CaseMade, Compare, Compared, Explain, Explained, MakeCase, Open, Opened, Values
 from .output_transfer import written
 from .precision import Answer, step_for, suspected
 from .reference_problem import ReferenceProblem, open_reference

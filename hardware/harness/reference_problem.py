@@ -12,9 +12,10 @@ import numpy
 import torch
 
 from ...schemas import ProblemFormat
+from ..processes.messages import HOST
 from . import backward, state, values
 from .answering import Refused, attempt
-from .messages import HOST, Open
+from .messages import Open
 from .oracle import in_float64, in_lower
 from .state_messages import StateEntry
 from .tensor_placement import current_device, to_device

@@ -6,16 +6,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from ...schemas import HarnessError, Problem, sha256
-from . import held_out, wire
+from ..processes import wire
+from ..processes.messages import Failure
+from ..processes.worker import Worker, WorkerConfused, WorkerDied
+from . import held_out
 from .batch_messages import Draw, Drawn
 from .case import Case, Planned
 from .input_set_pool import InputSetPool
 from .input_variants import GRADIENTS, NORMAL, instead_of, planned
 from .launcher import Launcher
-from .messages import CaseMade, Compare, Compared, Explain, Explained, Failure, MakeCase, Open, Opened, Output, Values
+from .messages import CaseMade, Compare, Compared, Explain, Explained, MakeCase, Open, Opened, Output, Values
 from .sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS
 from .state_messages import INPUT, StateEntry
-from .worker import Worker, WorkerConfused, WorkerDied
 
 __all__ = ["MAIN_SEEDS", "Case", "ReferenceProcess", "ask_reference", "open_command"]
 

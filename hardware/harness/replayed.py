@@ -14,12 +14,12 @@ from statistics import median
 import msgspec
 
 from ...schemas import Counters
+from ..processes.messages import Done
 from . import interleaved
 from .fresh_data import Memoizes
 from .input_sets import InputSets
 from .interleaved import Implementation, Part, Plan
 from .judgement import Judged
-from .messages import Done
 from .recorded_sets import halves, laid
 from .recording_messages import APART, COLD, WARM, Record, Recorded, TakeCall
 from .self_timed import TIMED_SLOT, SelfTimed

@@ -7,6 +7,7 @@ from statistics import median
 import msgspec
 
 from ...schemas import Counters, HarnessError, Verdict
+from ..processes.messages import Done
 from ..profilers import CounterSession
 from . import clocks, fresh_data, interleaved
 from .background_load import BackgroundLoad
@@ -15,7 +16,6 @@ from .fresh_data import FreshCall, Memoizes
 from .idle_check import IdleCheck, until_idle
 from .interleaved import Implementation, Part, Plan
 from .judgement import judged
-from .messages import Done
 from .process_checks import ProcessChecks, start_counting
 from .redraws import NARROW
 from .reference_process import MAIN_SEEDS, Case

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .messages import HOST
+from ..processes.messages import HOST
 
 STAGED_BYTES = 32 << 20
 """Of one buffer. What is smaller is copied directly."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .messages import HOST
+from ..processes.messages import HOST
 from .poisoning import Poisoning, generator, only_read
 from .tensor_placement import TensorDevice
 from .timing_messages import Time, Timed

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import torch
 
+from ..processes.messages import HOST
 from .fingerprint import Fingerprint, Fingerprints
-from .messages import HOST
 from .staging import STAGED_BYTES, Staging, host_bytes
 
 _libc = ctypes.CDLL(None)

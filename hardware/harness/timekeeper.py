@@ -20,10 +20,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from . import linux, wire
+from ..processes import linux, wire
+from ..processes.messages import Failure
 from .batch_messages import ArenaMade, Clear, Keep, Kept, Made, MakeArena, TimekeeperCommand
 from .freezing import Frozen, Unreadable, elements
-from .messages import Failure
 from .sizes import bytes_of, width_of
 
 STOP_SECONDS = 5.0

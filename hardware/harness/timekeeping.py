@@ -14,13 +14,12 @@ from typing import TypeVar
 import msgspec
 
 from ...schemas import HarnessError
-from .. import subprocesses
-from . import wire
+from ..processes import subprocesses, wire
+from ..processes.channel import Channel
+from ..processes.messages import Failure
+from ..processes.worker import Worker, WorkerConfused, WorkerDied
 from .batch_messages import ArenaMade, Batch, Clear, Form, Keep, Kept, Made, MakeArena
-from .channel import Channel
 from .input_sets import LEAST_BATCHES, InputSets
-from .messages import Failure
-from .worker import Worker, WorkerConfused, WorkerDied
 
 T = TypeVar("T")
 

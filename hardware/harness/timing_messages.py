@@ -1,7 +1,7 @@
 """Timing inside a process: calls on copies of the inputs, and the baselines that are timed beside a candidate."""
 
 from ...schemas import Schema
-from .arguments import Values
+from ..processes.arguments import Values
 from .state_messages import StateEntry
 
 IDLE = "idle"

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ...schemas import Verdict
-from . import judgement, wire
+from ..processes import wire
+from ..processes.messages import Failure
+from ..processes.worker import Worker, WorkerConfused, WorkerDied
+from . import judgement
 from .case import Case
 from .judgement import judged
-from .messages import Failure, Load, Output
-from .worker import Worker, WorkerConfused, WorkerDied
+from .messages import Load, Output
 
 T = TypeVar("T")
 

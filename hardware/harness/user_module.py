@@ -5,7 +5,7 @@ import sys
 import types
 from pathlib import Path
 
-from . import objects
+from ..processes import objects
 from .answering import attempt, user_files
 
 

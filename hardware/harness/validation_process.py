@@ -3,14 +3,15 @@
 import asyncio
 
 from ...schemas import Accelerator, HarnessError, InputFact, Problem, ProblemError, ProblemFacts
+from ..processes.messages import Failure
+from ..processes.worker import WorkerConfused, WorkerDied
 from .input_variants import planned
 from .judgement import ran_out_of_memory
 from .launcher import Launcher
-from .messages import Failure, ProblemValidated, ValidateProblem
+from .messages import ProblemValidated, ValidateProblem
 from .reference_process import open_command
 from .sizes import MAIN_SEEDS, bytes_of, is_large
 from .state_messages import INPUT
-from .worker import WorkerConfused, WorkerDied
 
 VALIDATION_SECONDS = 180.0
 WEIGHTS_SEED = 0

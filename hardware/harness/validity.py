@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from ...schemas import InputKind
+from ..processes.messages import HOST
 from . import values
 from .answering import Refused
 from .compare import Target
@@ -23,7 +24,7 @@ from .derived import derive
 from .effects import called
 from .held_out import LARGER_VARIANTS, MOST_GROWTH, in_words
 from .input_variants import NO_ROOM, SMALL_BYTES, STRIDED, allows_nonfinite, instead_of, left_out, planned
-from .messages import HOST, Open
+from .messages import Open
 from .reference_problem import ReferenceProblem
 from .sizes import REDRAWN_BYTES
 from .targets import targets_of

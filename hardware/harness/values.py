@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 
-from . import arguments, messages, objects, tensor_placement
-from .arguments import DTypeValue, TensorSpec, Value, Values
+from ..processes import arguments, objects
+from ..processes.arguments import DTypeValue, TensorSpec, Value, Values
+from ..processes.messages import HOST
+from . import tensor_placement
 from .staging import write_by_threads
 
 ALIGNMENT = 4096
@@ -136,7 +138,7 @@ class _Writer:
     def _storage(self, tensor: torch.Tensor) -> None:
         """The storage, not the tensor: a copy of the latter would close the gaps between its rows."""
         storage, position = tensor.untyped_storage(), self._begin + self.position
-        if storage.device.type == messages.HOST:
+        if storage.device.type == HOST:
             write_bytes(self.file, storage.data_ptr(), storage.nbytes(), position)
             return
         flat = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)

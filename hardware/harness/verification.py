@@ -7,17 +7,19 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from ...schemas import CaseResult, CompileReport, Evidence, Problem, Verdict, VerifyReport
-from . import judgement, redraws, state_verification, wire
+from ..processes import wire
+from ..processes.messages import Done
+from ..processes.worker import Worker
+from . import judgement, redraws, state_verification
 from .gradient_verification import check_gradients
 from .input_variants import NORMAL, in_words
 from .judgement import Judged, judged
 from .launcher import Launcher
-from .messages import UNMEASURABLE, Compared, Done, Dump, Dumped, Load, Output, Ran, Release, Run
+from .messages import UNMEASURABLE, Compared, Dump, Dumped, Load, Output, Ran, Release, Run
 from .reference_process import Case, ReferenceProcess
 from .state_messages import CheckState, StateChecked
 from .state_verification import check_form, check_unchanged
 from .untrusted import Taken, UntrustedCandidate
-from .worker import Worker
 
 _DIAGNOSIS_SLOT = 2000
 """Slot of a call that only explains what is wrong."""

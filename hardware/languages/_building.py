@@ -1,6 +1,6 @@
 """The build step of files that compile for themselves: ``load_inline``, ``load``, or a compiler that they start.
 
-They are imported once in the compiler's jail (:mod:`..harness.program_runs`); what they ran there is the artifact.
+They are imported once in the compiler's jail (:mod:`.program_runs`); what they ran there is the artifact.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ import tempfile
 from pathlib import Path
 
 from ...schemas import CompileReport, Diagnostic, HardwareFacts, Pool
-from ..artifact_cache import ArtifactCache
-from ..compilers import Compiler
-from ..harness import program_runs
-from ..harness.linux import LESS_URGENT
-from ..limited_command import Finished, Limits, run_limited
+from ..machine.compilers import Compiler
+from ..processes.limited_command import Finished, Limits, run_limited
+from ..processes.linux import LESS_URGENT
+from . import program_runs
+from .artifact_cache import ArtifactCache
 
 SUFFIX = ".build"
 MEDIA_TYPE = "application/zip"

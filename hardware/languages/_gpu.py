@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from ...schemas import Diagnostic, HardwareFacts, KernelResources, Pool, PoolError
-from ..harness.linux import LESS_URGENT
-from ..limited_command import Limits
+from ..processes.limited_command import Limits
+from ..processes.linux import LESS_URGENT
 
 LARGEST_ARTIFACT = 256 << 20
 LEAST_COMPILER_MEMORY, MOST_COMPILER_MEMORY = 8 << 30, 16 << 30

@@ -3,8 +3,8 @@
 import contextlib
 from pathlib import Path
 
-from ..harness import sandbox
-from ..harness.messages import Spawn
+from ..processes import sandbox
+from ..processes.messages import Spawn
 
 
 def shut_off(scratch: Path) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...schemas import Diagnostic, KernelResources, PoolError
-from ..harness import linux
+from ..processes import linux
 from ._cubin import find_tool, resources
 from ._triton_runtime import capability, fingerprint_of_triton, pack, use
 from ._triton_source import Descriptor, Launch, Request, Result

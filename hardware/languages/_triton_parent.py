@@ -1,7 +1,7 @@
 """Keeps Triton imported and forks a child for each candidate: none pays for the import, and none meets another.
 
 The parent runs nothing of a candidate and never sees its text: that goes to the child over a channel of its own. Each
-child has a reaper (:mod:`..harness.reaper`), no network, a PID namespace and files that it can only read outside its
+child has a reaper (:mod:`..processes.reaper`), no network, a PID namespace and files that it can only read outside its
 scratch folder, as far as the kernel permits; the layers in force are in its first message.
 
 Usage: ``python -m kernelswarm.hardware.languages._triton_parent DESCRIPTOR TARGET``; it serves the socket
@@ -19,9 +19,9 @@ import tempfile
 from pathlib import Path
 from typing import NoReturn
 
-from ..harness import sandbox, wire
-from ..harness.messages import Done, Hello, Spawn
-from ..harness.reaped_child import run_reaper
+from ..processes import sandbox, wire
+from ..processes.messages import Done, Hello, Spawn
+from ..processes.reaped_child import run_reaper
 from . import _triton_ahead
 from ._triton_source import Order, Request
 

@@ -8,7 +8,7 @@ import ast
 import msgspec
 
 from ...schemas import Diagnostic, KernelResources, Schema
-from ..native_source import Refused, module_literal, parsed
+from ..sources.native_source import Refused, module_literal, parsed
 
 LAUNCHES = "TRITON_LAUNCHES"
 MOST_LAUNCHES = 64

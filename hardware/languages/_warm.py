@@ -19,11 +19,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ...schemas import PoolError
-from ..harness import wire
-from ..harness.messages import Done
-from ..harness.scratch import Scratch
-from ..harness.worker import Worker, WorkerConfused, WorkerDied
-from ..limited_command import Finished, Limits, clean_environment
+from ..processes import wire
+from ..processes.limited_command import Finished, Limits, clean_environment
+from ..processes.messages import Done
+from ..processes.scratch import Scratch
+from ..processes.worker import Worker, WorkerConfused, WorkerDied
 from ._triton_source import Order, Request, Result
 
 START_SECONDS = 120.0

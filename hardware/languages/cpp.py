@@ -13,15 +13,15 @@ import tempfile
 from pathlib import Path
 
 from ...schemas import CompileReport, Diagnostic, HardwareFacts, InputError, Pool
-from ..artifact_cache import ArtifactCache
-from ..compilers import Compiler, find_compiler
-from ..diagnostics import read_diagnostics
-from ..harness.linux import LESS_URGENT
-from ..harness.program_runs import starts_programs
-from ..limited_command import Finished, Limits, run_limited
-from ..native_source import NativeSource, Refused, check_flags, native_source
+from ..machine.compilers import Compiler, find_compiler
+from ..processes.limited_command import Finished, Limits, run_limited
+from ..processes.linux import LESS_URGENT
+from ..sources.native_source import NativeSource, Refused, check_flags, native_source
 from ._building import build
 from ._cpp_loader import BASE_FLAGS, LOADER
+from .artifact_cache import ArtifactCache
+from .diagnostics import read_diagnostics
+from .program_runs import starts_programs
 
 NAME = "cpp"
 SOURCE_FILE = "kernel.cpp"

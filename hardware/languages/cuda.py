@@ -18,13 +18,13 @@ from pathlib import Path
 import msgspec
 
 from ...schemas import CompileReport, Diagnostic, HardwareFacts, InputError, Pool, PoolError, decode, encode
-from ..artifact_cache import ArtifactCache
-from ..limited_command import Finished, run_limited
-from ..native_source import Refused, check_flags, native_source
+from ..processes.limited_command import Finished, run_limited
+from ..sources.native_source import Refused, check_flags, native_source
 from . import _cubin
 from ._cuda_loader import BASE_FLAGS, LOADER
 from ._cuda_request import Request, Result
 from ._gpu import compiler_limits, misfits, target_of
+from .artifact_cache import ArtifactCache
 
 NAME = "cuda"
 SUFFIX = ".cubin"

@@ -16,14 +16,14 @@ import tempfile
 from pathlib import Path
 
 from ...schemas import CompileReport, Diagnostic, HardwareFacts, InputError, Pool, PoolError
-from ..artifact_cache import ArtifactCache
-from ..limited_command import Finished
-from ..native_source import Refused
+from ..processes.limited_command import Finished
+from ..sources.native_source import Refused
 from . import _cubin, _triton_source
 from ._gpu import compiler_limits, misfits, target_of
 from ._triton_runtime import prepare, unpack, use
 from ._triton_source import Request, Result
 from ._warm import compile_in_child
+from .artifact_cache import ArtifactCache
 
 NAME = "triton"
 SUFFIX = ".triton"

@@ -6,16 +6,16 @@ from pathlib import Path
 
 from ...schemas import HardwareFacts, InputError, Pool, Problem, Schema, Timing, sha256
 from ...schemas.pool import BASELINES
-from ..assembly import language_of, language_taken
 from ..harness.launcher import Launcher
 from ..harness.validation_process import validate_problem
-from ..import_statements import bound
 from ..languages import find_language, triton
-from ..lease import Lease
-from ..native_source import Refused, module_literal, parsed
+from ..languages.assembly import language_of, language_taken
+from ..machine.lease import Lease
 from ..platforms import detect
-from ..pool_files import find_pool
-from ..problem_files import LARGEST_FILE, load_problem, problem_format
+from ..pools.pool_files import find_pool
+from ..sources.import_statements import bound
+from ..sources.native_source import Refused, module_literal, parsed
+from ..sources.problem_files import LARGEST_FILE, load_problem, problem_format
 from .host import OrdinaryHost, Settings
 from .process import Missing
 

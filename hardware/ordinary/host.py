@@ -12,11 +12,11 @@ from ...schemas import Accelerator, HardwareFacts, Pool, Problem, ProblemFacts, 
 from ..harness import interleaved
 from ..harness.background_load import BackgroundLoad
 from ..harness.interleaved import CANDIDATE, Part
-from ..harness.messages import HOST
-from ..harness.program_runs import starts_programs
-from ..harness.scratch import Scratch
 from ..harness.sizes import LARGE_BYTES, MAIN_SEEDS, bytes_of
-from ..lease import Lease
+from ..languages.program_runs import starts_programs
+from ..machine.lease import Lease
+from ..processes.messages import HOST
+from ..processes.scratch import Scratch
 from .agreement import difference
 from .environment import compiling, ordinary_environment
 from .process import Missing, OrdinaryProcess, Sampled

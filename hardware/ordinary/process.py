@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from .. import subprocesses
 from ..harness.idle_check import POLL_SECONDS, RESTLESS_SECONDS, runs, waits_until_idle
-from ..harness.messages import HOST, Ended
-from ..harness.worker import describe_end
+from ..processes import subprocesses
+from ..processes.messages import HOST, Ended
+from ..processes.worker import describe_end
 from .trust import CONFINED, TRUSTED
 
 LONGEST_LINE = 1 << 20

@@ -1,6 +1,6 @@
 """Puts the walls around an ordinary process, then becomes it: ``python -m ...walls DESCRIPTOR MEMORY DEVICE TRUST``.
 
-The same layers as around the harness's processes (:mod:`..harness.sandbox`). What runs behind them is a fresh
+The same layers as around the harness's processes (:mod:`..processes.sandbox`). What runs behind them is a fresh
 interpreter with the text of :mod:`.program`, so nothing of the package is loaded in it. It installs the system call
 filter itself, once torch is imported: the filter forbids to start programs, and becoming another one is that. Where
 kernels are compiled in the process (Triton's) programs stay allowed, and the filter that holds before is the last one.
@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from ..harness import linux, namespaces, sandbox, seccomp
-from ..harness.messages import Spawn
-from ..jail import relay
+from ..processes import linux, namespaces, sandbox, seccomp
+from ..processes.jail import relay
+from ..processes.messages import Spawn
 from .trust import CONFINED, TRUSTED
 
 PROGRAM = Path(__file__).with_name("program.py")

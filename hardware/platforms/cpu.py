@@ -6,8 +6,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ...schemas import HardwareFacts, Pool
-from ..compilers import find_compilers
-from ..cpu_facts import (
+from ..machine.compilers import find_compilers
+from ..machine.cpu_facts import (
     cache_bytes,
     instruction_sets,
     memory_bytes,
@@ -16,7 +16,7 @@ from ..cpu_facts import (
     usable_cores,
     vector_bytes,
 )
-from ..peaks import measured_peaks
+from ..machine.peaks import measured_peaks
 
 NAME = "cpu"
 

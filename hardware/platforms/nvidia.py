@@ -7,9 +7,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ...schemas import Accelerator, HardwareFacts, Pool, PoolError
-from ..cpu_facts import memory_bytes, usable_cores
-from ..gpu_peaks import gpu_peaks, installed
-from ..nvml import find_devices
+from ..machine.cpu_facts import memory_bytes, usable_cores
+from ..machine.gpu_peaks import gpu_peaks, installed
+from ..machine.nvml import find_devices
 
 NAME = "nvidia"
 _REGISTER_BYTES = 16

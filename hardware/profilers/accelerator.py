@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from msgspec.structs import replace
 
 from ...schemas import DeviceProfile, InputError, ProblemFormat
-from ..harness.messages import Values
-from ..lease import Lease
+from ..machine.lease import Lease
+from ..processes.arguments import Values
 from . import ncu, proton
 from .messages import Inspect
 from .reading import NAMES, log_of, put_together

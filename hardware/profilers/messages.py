@@ -1,7 +1,8 @@
-"""What the supervisor and a process that waits to be profiled say to each other, over :mod:`..harness.wire`."""
+"""What the supervisor and a process that waits to be profiled say to each other, over :mod:`..processes.wire`."""
 
 from ...schemas import ProblemFormat, Schema
-from ..harness.messages import Failure, Values
+from ..processes.arguments import Values
+from ..processes.messages import Failure
 
 
 class WarmUp(Schema, frozen=True, kw_only=True, tag="warm_up"):

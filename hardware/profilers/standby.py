@@ -12,11 +12,11 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from ..harness import wire
-from ..harness.channel import Channel
-from ..harness.messages import Failure
-from ..harness.scratch import Scratch
-from ..limited_command import Finished, Limits, run_limited
+from ..processes import wire
+from ..processes.channel import Channel
+from ..processes.limited_command import Finished, Limits, run_limited
+from ..processes.messages import Failure
+from ..processes.scratch import Scratch
 from .messages import Answer, Inspect, Loaded, Measure, Measured, Warm, WarmUp
 
 LARGEST_FILE = 1 << 30
@@ -26,7 +26,6 @@ _NO_LIMIT = 1 << 60
 """CUDA maps address space far beyond the memory there is."""
 _FOREVER = 1e7
 """Seconds. It may wait as long as the session lasts; once it has a candidate, every step has a limit of its own."""
-_CALLED = f"{__package__}.called"
 _START = "import sys; sys.path[:] = {path!r}; from {module} import main; main(*sys.argv[1:])"
 
 T = TypeVar("T", Warm, Loaded, Measured)
@@ -42,8 +41,10 @@ class NeverStarted(NothingSeen):
 
 @dataclass(frozen=True)
 class Setting:
-    """What every process that waits gets to know of the machine."""
+    """What every process that waits is, and gets to know of the machine."""
 
+    program: str
+    """Name of the module whose ``main`` calls the candidate."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Added to what it sees of ours: which device, where libraries are."""
     device: str = "cuda:0"
@@ -71,7 +72,8 @@ class Standby:
     ) -> None:
         """Starts the process, in a running loop.
 
-        ``wrapper`` makes the command before it, given the tool's log file. :mod:`.called` says what ``doors`` are.
+        ``wrapper`` makes the command before it, given the tool's log file. :mod:`..harness.profiled_calls` says what
+        ``doors`` are.
         """
         self.mode = mode
         self.isolation: tuple[str, ...] = ()
@@ -92,7 +94,7 @@ class Standby:
         # The one folder that is still writable once the doors are shut, and only then Nsight Compute takes its lock.
         self._inner = self._scratch.path / "scratch"
         self._inner.mkdir()
-        program = (*started(), str(address), mode, doors, setting.device, setting.target, setting.cache)
+        program = (*started(setting.program), str(address), mode, doors, setting.device, setting.target, setting.cache)
         self._running = asyncio.create_task(
             run_limited(
                 [*wrapper(self.log), *program],
@@ -194,14 +196,14 @@ class Standby:
         return answer
 
 
-def started() -> tuple[str, ...]:
-    """The command that starts the program, without its arguments.
+def started(program: str) -> tuple[str, ...]:
+    """The command that starts the module ``program``, without its arguments.
 
     It looks for modules where this process does, wherever that is: what a tool in between makes of PYTHONPATH, and what
     PYTHONPATH would make of the tool, must not matter.
     """
     path = [os.path.abspath(folder) for folder in sys.path]  # noqa: PTH100 - "" is the working folder
-    return (sys.executable, "-P", "-c", _START.format(path=path, module=_CALLED))
+    return (sys.executable, "-P", "-c", _START.format(path=path, module=program))
 
 
 def _described(finished: Finished) -> str:

@@ -8,8 +8,8 @@ import sys
 import pytest
 from honest import CORPUS, PROBLEM_FILE, SHIPPED, HonestKernel, honest_kernels
 
-from kernelswarm.hardware.import_statements import bound
-from kernelswarm.hardware.problem_files import load_candidate, load_problem
+from kernelswarm.hardware.sources.import_statements import bound
+from kernelswarm.hardware.sources.problem_files import load_candidate, load_problem
 from kernelswarm.schemas import ProblemFormat
 
 KERNELS = honest_kernels()

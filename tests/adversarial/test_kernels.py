@@ -6,7 +6,7 @@ import pytest
 from adversarial import AFTER, KERNELS, SUITES, Judge
 from expected import Expected
 
-from kernelswarm.hardware.nvml import find_devices
+from kernelswarm.hardware.machine.nvml import find_devices
 from kernelswarm.schemas import PoolError
 
 

@@ -12,7 +12,7 @@ from waiting import eventually
 import given
 from kernelswarm.agents.planner.inheriting import begun
 from kernelswarm.graph.session_graph import SearchGraph
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import InputError, Intent, NodeDiagnosed, Problem, Verdict, encode
 from kernelswarm.sessions.adaptation import Target
 from kernelswarm.sessions.fork import fork_point

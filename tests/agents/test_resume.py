@@ -16,7 +16,7 @@ import pytest
 from waiting import LIMIT_S
 
 from kernelswarm.hardware.platforms import detect
-from kernelswarm.hardware.pool_files import find_pool
+from kernelswarm.hardware.pools.pool_files import find_pool
 from kernelswarm.schemas import (
     CandidateProposed,
     Envelope,

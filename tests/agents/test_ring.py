@@ -20,7 +20,7 @@ from kernelswarm.agents.planner.machine import decide
 from kernelswarm.agents.planner.state import PlannerState
 from kernelswarm.bus import embedded
 from kernelswarm.graph.session_graph import SearchGraph
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import (
     BaselinesMeasured,
     CandidateProfiled,

@@ -10,7 +10,7 @@ from winning import RIGHT, ROWS, Scale, optimized
 
 import kernelswarm
 from kernelswarm.api.optimized import Optimized
-from kernelswarm.hardware.from_python import Traced, trace
+from kernelswarm.hardware.sources.from_python import Traced, trace
 from kernelswarm.schemas import InputError, Interval, ProblemError, ProblemFormat
 from kernelswarm.schemas.problem import Problem
 from kernelswarm.sessions.session import Ordinary

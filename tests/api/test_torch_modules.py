@@ -8,7 +8,7 @@ import torch
 from winning import calls_of, optimized
 
 import kernelswarm
-from kernelswarm.hardware.from_python import trace
+from kernelswarm.hardware.sources.from_python import trace
 from kernelswarm.schemas import ProblemError
 
 

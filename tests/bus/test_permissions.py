@@ -17,8 +17,8 @@ import given
 import kernelswarm
 from kernelswarm.bus import Bus
 from kernelswarm.hardware.platforms import detect
-from kernelswarm.hardware.pool_files import find_pool
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.pools.pool_files import find_pool
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import BusError, Event, NodePlanned, ProfilingFailed, SessionClosed, event_tag
 from kernelswarm.sessions.search import searching
 from kernelswarm.sessions.session import SearchOptions

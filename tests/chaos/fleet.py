@@ -11,7 +11,7 @@ from kernelswarm.bus import Bus
 from kernelswarm.bus.server import Server
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.platforms import detect
-from kernelswarm.hardware.pool_files import find_pool
+from kernelswarm.hardware.pools.pool_files import find_pool
 from kernelswarm.schemas import BusError, HardwareFacts, Pool, ProblemFacts, encode
 
 from .disk import Disk

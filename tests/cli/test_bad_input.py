@@ -12,8 +12,8 @@ import pytest_asyncio
 
 import given
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.pool_files import find_pool
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.pools.pool_files import find_pool
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import HardwareFacts, ProblemError, ProblemFacts
 from kernelswarm.sessions import search
 from kernelswarm.store import log_path

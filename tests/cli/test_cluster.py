@@ -18,7 +18,7 @@ from waiting import LONG_S, within
 
 import given
 from kernelswarm.hardware.platforms import detect
-from kernelswarm.hardware.pool_files import find_pool
+from kernelswarm.hardware.pools.pool_files import find_pool
 
 Process = asyncio.subprocess.Process
 

@@ -14,7 +14,7 @@ from waiting import LONG_S, within
 
 from kernelswarm.cli.report import kept_folder
 from kernelswarm.hardware.platforms import detect
-from kernelswarm.hardware.pool_files import find_pool
+from kernelswarm.hardware.pools.pool_files import find_pool
 
 SHAPES = "import torch\nshapes = {'main': dict(n=64)}\n"
 INPUTS = "def inputs(generator, n):\n    return [torch.randn(n, n, generator=generator)]\n"

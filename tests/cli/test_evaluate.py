@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kernelswarm.hardware.assembly import language_of
+from kernelswarm.hardware.languages.assembly import language_of
 from kernelswarm.sessions import search
 
 PROBLEM = Path(search.__file__).parent.parent / "problems" / "rmsnorm.py"

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
-from kernelswarm.hardware.capture import capture, count_work
+from kernelswarm.hardware.capture.capture.capture import capture, count_work
 from kernelswarm.schemas import Graph, InputFact, ProblemFacts
 
 Maker = Callable[[], list[Any]]

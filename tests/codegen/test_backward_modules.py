@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from compared import facts_of, loaded, same, tensors
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
-from kernelswarm.hardware.capture import capture, capture_backward
+from kernelswarm.hardware.capture.capture.capture import capture, capture_backward
 from kernelswarm.hardware.harness.backward import cotangents, differentiated
 
 

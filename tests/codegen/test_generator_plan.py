@@ -23,8 +23,8 @@ from kernelswarm.codegen.ir.tunables import DOMAINS, Settings, complete, domains
 from kernelswarm.codegen.lowering.normal import normalise
 from kernelswarm.codegen.lowering.regions import Fusion, partition
 from kernelswarm.codegen.lowering.repeated import repeated
-from kernelswarm.hardware.native_source import native_source
-from kernelswarm.hardware.work import count_work
+from kernelswarm.hardware.machine.work import count_work
+from kernelswarm.hardware.sources.native_source import native_source
 from kernelswarm.schemas import (
     Advice,
     AdviceAction,

@@ -12,7 +12,7 @@ from graphs import HARDWARE
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import Config, Pool, Verdict
 
 POOL = Pool(

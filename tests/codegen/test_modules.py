@@ -19,7 +19,7 @@ from modules import MODULES, TRITON, WRITES
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.lowering.aten import pyname
-from kernelswarm.hardware.capture import capture
+from kernelswarm.hardware.capture.capture.capture import capture
 
 HERE = Path(__file__).parent
 CALLS = 3

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
-from kernelswarm.hardware.capture import capture
+from kernelswarm.hardware.capture.capture.capture import capture
 from kernelswarm.schemas import Graph, InputFact, ProblemFacts, ShapeFacts, Work
 
 ROWS, COLS = 6, 40

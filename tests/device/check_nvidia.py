@@ -33,7 +33,7 @@ def check(function: Callable[[Path], object]) -> Callable[[Path], object]:
 
 @check
 def nvml(home: Path) -> object:
-    from kernelswarm.hardware.nvml import find_devices, read_clocks
+    from kernelswarm.hardware.machine.nvml import find_devices, read_clocks
 
     devices = find_devices()
     now = read_clocks(devices.accelerators[0].uuid)
@@ -60,7 +60,7 @@ def peaks(home: Path) -> object:
 @check
 def doctor(home: Path) -> object:
     from kernelswarm.hardware.gpu_doctor import examine_gpu
-    from kernelswarm.hardware.pool_files import find_pool
+    from kernelswarm.hardware.pools.pool_files import find_pool
 
     checks = examine_gpu(find_pool("h200", home), home)
     lines = [f"{result.status} {result.name}: {result.detail} {result.way_out}".strip() for result in checks]
@@ -70,7 +70,7 @@ def doctor(home: Path) -> object:
 
 @check
 def lease(home: Path) -> object:
-    from kernelswarm.hardware.lease import Lease
+    from kernelswarm.hardware.machine.lease import Lease
 
     pool, facts = pool_and_facts(home)
 
@@ -232,7 +232,7 @@ def device_memory(home: Path) -> object:
 def profilers(home: Path) -> object:
     """Each profiler by itself on a kernel of our own, behind closed doors; with them open if that shows nothing."""
     from kernelswarm.hardware.harness.inspection import profilers_for
-    from kernelswarm.hardware.lease import Lease
+    from kernelswarm.hardware.machine.lease import Lease
     from kernelswarm.hardware.profilers.accelerator import ALWAYS, PROBE
 
     pool, facts = pool_and_facts(home)

@@ -26,14 +26,14 @@ def importable() -> None:
 
 def pool_and_facts(home: Path):
     from kernelswarm.hardware.platforms import detect, nvidia
-    from kernelswarm.hardware.pool_files import find_pool
+    from kernelswarm.hardware.pools.pool_files import find_pool
 
     pool = find_pool("h200", home)
     return pool, detect(pool, home) if find_gpu() else nvidia.for_compiling(pool)
 
 
 def find_gpu() -> bool:
-    from kernelswarm.hardware.nvml import find_devices
+    from kernelswarm.hardware.machine.nvml import find_devices
     from kernelswarm.schemas import PoolError
 
     try:
@@ -62,7 +62,7 @@ def confined(home: Path, work: Callable[[Path], dict]) -> dict:
 
     The child is forked before CUDA is initialised, and Triton prepared before that.
     """
-    from kernelswarm.hardware.harness import seccomp
+    from kernelswarm.hardware.processes import seccomp
 
     scratch = Path(tempfile.mkdtemp(dir=home))
     answer = scratch / "answer.json"

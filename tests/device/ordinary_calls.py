@@ -10,7 +10,7 @@ from profiling_passes import IN_TORCH, RMSNORM
 def time_all(home: Path, pool, hardware, *, own: str) -> list[str]:
     """The call of RMSNorm's ``own`` Triton candidate and of one in PyTorch, against eager and ``torch.compile``."""
     from kernelswarm.hardware.device import Device
-    from kernelswarm.hardware.problem_files import load_problem
+    from kernelswarm.hardware.sources.problem_files import load_problem
 
     (home / "rmsnorm.py").write_text(RMSNORM)
     problem = load_problem(home / "rmsnorm.py")

@@ -28,7 +28,7 @@ def kernel(x):
 def profile_all(home: Path, pool, hardware, *, own: str) -> list[object]:
     """Time and look into ``own``, a Triton candidate for RMSNorm with marked regions, and one in PyTorch."""
     from kernelswarm.hardware.device import Device
-    from kernelswarm.hardware.problem_files import load_problem
+    from kernelswarm.hardware.sources.problem_files import load_problem
 
     (home / "rmsnorm.py").write_text(RMSNORM)
     problem = load_problem(home / "rmsnorm.py")

@@ -30,7 +30,7 @@ MOST_APART = 0.03
 def replay_all(home: Path, pool, hardware) -> str:
     """Time a candidate like eager several times, each time beside baselines of a process of their own."""
     from kernelswarm.hardware.device import Device
-    from kernelswarm.hardware.problem_files import load_problem
+    from kernelswarm.hardware.sources.problem_files import load_problem
 
     (home / "small.py").write_text(SMALL)
     problem = load_problem(home / "small.py")

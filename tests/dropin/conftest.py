@@ -10,7 +10,7 @@ import pytest_asyncio
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import HardwareFacts, Pool, Problem, ProblemFacts, VerifyReport
 
 POOL = Pool(

@@ -11,10 +11,10 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from kernelswarm.hardware.assembly import language_of
 from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.dropin.finishing import literal
-from kernelswarm.hardware.native_source import candidate_in
+from kernelswarm.hardware.languages.assembly import language_of
+from kernelswarm.hardware.sources.native_source import candidate_in
 from kernelswarm.schemas import InputFact, Problem, ProblemFacts, ProblemFormat, ShapeFacts, Work
 
 REFERENCE = """

@@ -13,7 +13,7 @@ import pytest
 
 from kernelswarm.hardware.languages import find_language
 from kernelswarm.hardware.languages.cpp import LOADER, artifact_key, compile
-from kernelswarm.hardware.limited_command import Limits, run_limited
+from kernelswarm.hardware.processes.limited_command import Limits, run_limited
 from kernelswarm.schemas import HardwareFacts, InputError, Pool, PoolError, sha256
 
 POOL = Pool(name="cpu", platform="cpu", languages=("cpp",), candidate_seconds=30.0)
@@ -191,7 +191,7 @@ async def test_cancelling_kills_the_whole_group(tmp_path, monkeypatch):
 KILLED_WHILE_COMPILING = """
 import asyncio, sys
 from pathlib import Path
-from kernelswarm.hardware.limited_command import Limits, run_limited
+from kernelswarm.hardware.processes.limited_command import Limits, run_limited
 command = ["sh", "-c", "cat < fifo & cat < fifo"]
 asyncio.run(run_limited(command, cwd=Path(sys.argv[1]), limits=Limits(600.0, 1 << 30, 1 << 20)))
 """

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from kernelswarm.hardware import cpu_facts
+from kernelswarm.hardware.machine import cpu_facts
 
 
 @pytest.fixture

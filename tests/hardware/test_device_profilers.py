@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from kernelswarm.hardware.checks import Status
 from kernelswarm.hardware.gpu_doctor import profiler_checks
-from kernelswarm.hardware.lease import Lease
+from kernelswarm.hardware.harness.inspection import PROGRAM
+from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.profilers import ncu, proton, trace
 from kernelswarm.hardware.profilers.accelerator import PROBE, Profilers
 from kernelswarm.hardware.profilers.reading import NOTHING, merged, put_together
@@ -214,7 +215,7 @@ def test_the_doctor_says_which_profilers_are_permitted():
     assert counters.status is Status.warn and "RestrictProfilingToAdminUsers" in counters.detail and counters.way_out
 
 
-CPU = Setting(device="cpu")
+CPU = Setting(PROGRAM, device="cpu")
 INSPECT = replace(PROBE, seconds=120.0, source="import torch\n\ndef kernel():\n    return torch.ones(8).sum()\n")
 
 
@@ -291,7 +292,7 @@ class Scripted(Profilers):
     """Profilers whose runs are told beforehand: which modes see nothing of a candidate, and of the probe."""
 
     def __init__(self, *, candidate: set[str], closed: set[str] = frozenset(), opened: set[str] = frozenset()):
-        super().__init__(Setting())
+        super().__init__(Setting(PROGRAM))
         self._missing.clear()
         self._blind = {"candidate": candidate, "closed": closed, "open": opened}
         self.runs: list[tuple[str, ...]] = []
@@ -344,7 +345,7 @@ async def test_where_nothing_can_be_profiled_it_is_said_once_and_done_without(tm
     )
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    profilers = Profilers(Setting())
+    profilers = Profilers(Setting(PROGRAM))
     lease = Lease(Pool(name="h200", platform="nvidia", languages=("triton",)), tmp_path, "GPU-0")
     try:
         profile = await profilers.profile(PROBE, (), lease)

@@ -1,6 +1,6 @@
 """Reading compilers' output, by the words of GCC 12, clang 17 and their linkers."""
 
-from kernelswarm.hardware.diagnostics import MOST, read_diagnostics
+from kernelswarm.hardware.languages.diagnostics import MOST, read_diagnostics
 
 
 def read(output: str) -> list[tuple[str, int, int]]:

@@ -10,7 +10,7 @@ from waiting import LONG_S
 CODE = """
 import json, torch
 import torch.nn.functional as F
-from kernelswarm.hardware.from_python import trace
+from kernelswarm.hardware.sources.from_python import trace
 from kernelswarm.schemas import ProblemError
 
 offset = torch.randn(64)

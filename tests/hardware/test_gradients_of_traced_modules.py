@@ -2,7 +2,7 @@
 
 import torch
 
-from kernelswarm.hardware.from_python import trace
+from kernelswarm.hardware.sources.from_python import trace
 
 
 class Tracked(torch.nn.Module):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from waiting import LIMIT_S
 
-from kernelswarm.hardware.lease import MOST_IN_A_ROW, Lease
+from kernelswarm.hardware.machine.lease import MOST_IN_A_ROW, Lease
 from kernelswarm.schemas import InputError, Pool
 
 POOL = Pool(name="cpu", platform="cpu", languages=("cpp",))
@@ -18,7 +18,7 @@ POOL = Pool(name="cpu", platform="cpu", languages=("cpp",))
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
-from kernelswarm.hardware.lease import Lease
+from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.schemas import Pool
 
 async def main(home, mode):

@@ -8,8 +8,8 @@ from types import ModuleType
 
 import pytest
 
-from kernelswarm.hardware.neighbours import PREFIX, refuse_neighbours
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.sources.neighbours import PREFIX, refuse_neighbours
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import InputError, Problem, ProblemError, ProblemFormat
 
 REST = "\nshapes = {'main': {}}\ndef inputs(generator): return []\n"

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from kernelswarm.hardware import gpu_peaks, nvml
 from kernelswarm.hardware.doctor import Status, examine
-from kernelswarm.hardware.gpu_peaks import GpuPeaks
-from kernelswarm.hardware.nvml import find_devices
+from kernelswarm.hardware.machine import gpu_peaks, nvml
+from kernelswarm.hardware.machine.gpu_peaks import GpuPeaks
+from kernelswarm.hardware.machine.nvml import find_devices
 from kernelswarm.hardware.platforms import detect, nvidia
-from kernelswarm.hardware.pool_files import find_pool
+from kernelswarm.hardware.pools.pool_files import find_pool
 from kernelswarm.schemas import Accelerator, HardwareFacts, Pool, PoolError, decode, encode
 
 POOL = Pool(name="h200", platform="nvidia", languages=("triton",), target="sm_90")

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from kernelswarm.hardware import peaks as measuring
-from kernelswarm.hardware.peaks import Peaks, higher, measured_peaks, working_sets
+from kernelswarm.hardware.machine import peaks as measuring
+from kernelswarm.hardware.machine.peaks import Peaks, higher, measured_peaks, working_sets
 from kernelswarm.hardware.platforms import detect
 from kernelswarm.schemas import HardwareFacts, InputError, Pool, PoolError
 

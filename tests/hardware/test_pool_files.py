@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelswarm.hardware.pool_files import find_pool, load_pools
+from kernelswarm.hardware.pools.pool_files import find_pool, load_pools
 from kernelswarm.schemas import PoolError
 
 

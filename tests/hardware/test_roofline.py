@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from kernelswarm.hardware.roofline import bandwidth_gbps, roofline
+from kernelswarm.hardware.machine.roofline import bandwidth_gbps, roofline
 from kernelswarm.schemas import HardwareFacts, Work
 
 MACHINE = HardwareFacts(

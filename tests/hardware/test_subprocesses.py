@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kernelswarm.hardware import subprocesses
-from kernelswarm.hardware.limited_command import Limits, run_limited
+from kernelswarm.hardware.processes import subprocesses
+from kernelswarm.hardware.processes.limited_command import Limits, run_limited
 
 TURNS = range(12)
 """Of the event loop, after which it is cancelled; asyncio needs fewer to start a program."""

@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import HardwareFacts, Pool, Problem, ProblemFacts, VerifyReport
 
 RMSNORM = """

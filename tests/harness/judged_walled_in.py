@@ -7,7 +7,7 @@ from pathlib import Path
 from conftest import HARDWARE, POOL
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import Problem, encode
 
 

@@ -5,7 +5,7 @@ import os
 import platform
 import sys
 
-from kernelswarm.hardware.harness import linux, seccomp
+from kernelswarm.hardware.processes import linux, seccomp
 
 REFUSED = ("unshare", "setns", "mount", "umount2", "mount_setattr", "pivot_root")
 

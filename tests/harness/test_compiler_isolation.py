@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kernelswarm.hardware.compilers import find_compiler
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.limited_command import Finished, Limits, run_limited
+from kernelswarm.hardware.machine.compilers import find_compiler
+from kernelswarm.hardware.processes.limited_command import Finished, Limits, run_limited
 from kernelswarm.schemas import Pool
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

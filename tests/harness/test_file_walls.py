@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelswarm.hardware.harness import landlock
+from kernelswarm.hardware.processes import landlock
 from kernelswarm.schemas import Problem
 
 HERE = Path(__file__).parent

@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.floors import dense_operations, floor_of
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.machine.floors import dense_operations, floor_of
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import Accelerator, HardwareFacts, Problem, ProblemFacts, Verdict
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -109,7 +109,7 @@ async def test_products_have_a_floor_where_their_peak_is_known(device: Device, t
 @pytest.fixture
 def _small_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine is measured again in caches alone, which is quick."""
-    monkeypatch.setattr("kernelswarm.hardware.peaks.LARGEST_SET", 1)
+    monkeypatch.setattr("kernelswarm.hardware.machine.peaks.LARGEST_SET", 1)
 
 
 @pytest.mark.usefixtures("_small_sets")

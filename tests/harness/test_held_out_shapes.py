@@ -24,7 +24,7 @@ from kernelswarm.hardware.harness.held_out import (
     in_words,
     made_up,
 )
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import InputKind, Problem, Verdict, VerifyReport
 
 NAMED = {"main": {"rows": 2048, "cols": 4096}, "ragged": {"rows": 37, "cols": 1000}, "thin": {"rows": 129, "cols": 1}}

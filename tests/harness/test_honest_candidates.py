@@ -8,7 +8,7 @@ from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.held_out import HELD_OUT, LARGER
 from kernelswarm.hardware.harness.input_variants import VARIANTS
 from kernelswarm.hardware.languages.cpp import LOADER
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import Problem, ProblemFacts, Verdict, encode
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness.inspection import inspect
-from kernelswarm.hardware.lease import Lease
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.harness.inspection import PROGRAM, inspect
+from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.profilers.messages import Inspect
 from kernelswarm.hardware.profilers.standby import Setting, Standby
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import DeviceProfile
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -63,7 +63,7 @@ class OnTheProcessor:
         self.trace = b""
 
     async def profile(self, request: Inspect, files: Sequence[int], lease: Lease) -> DeviceProfile | None:
-        standby = Standby("trace", Setting(device="cpu"))
+        standby = Standby("trace", Setting(PROGRAM, device="cpu"))
         try:
             await standby.connected(120.0)
             await standby.load(request, files)

@@ -17,7 +17,7 @@ from kernelswarm.hardware.harness.input_variants import ALL, CENTRED, FAR, FEW, 
 from kernelswarm.hardware.harness.launcher import Launcher
 from kernelswarm.hardware.harness.reference_process import ReferenceProcess
 from kernelswarm.hardware.harness.validation_process import memory_needed, memory_needed_on_device
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import InputFact, Problem, ProblemFacts, ShapeFacts, Verdict, VerifyReport, Work
 
 POSITIVE = """

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import Verdict, VerifyReport
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

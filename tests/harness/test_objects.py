@@ -15,12 +15,13 @@ import pytest
 import torch
 from torch import nn
 
-from kernelswarm.hardware.harness import objects, values
+from kernelswarm.hardware.harness import values
 from kernelswarm.hardware.harness.answering import Refused
-from kernelswarm.hardware.harness.arguments import Values, specs_of
 from kernelswarm.hardware.harness.likeness import same
 from kernelswarm.hardware.harness.messages import Open
 from kernelswarm.hardware.harness.reference_problem import open_reference
+from kernelswarm.hardware.processes import objects
+from kernelswarm.hardware.processes.arguments import Values, specs_of
 from kernelswarm.schemas import ProblemFormat, decode, encode
 
 CONFIGURATION = """

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import ProblemError, ProblemFormat, sha256
 
 FUNCTION = "shapes = {}\ndef inputs(generator): ...\ndef reference(): ...\nraise SystemExit('it was run')\n"

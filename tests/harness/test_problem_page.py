@@ -8,7 +8,7 @@ import pytest
 
 import kernelswarm
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import ProblemError, ProblemFormat
 
 assert kernelswarm.__file__ is not None

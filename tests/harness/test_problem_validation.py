@@ -6,7 +6,7 @@ import pytest
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.validation_process import memory_needed
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import Problem, ProblemError, ProblemFacts, encode
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

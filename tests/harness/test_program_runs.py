@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness.program_runs import (
+from kernelswarm.hardware.languages.cpp import LOADER
+from kernelswarm.hardware.languages.program_runs import (
     NotRecorded,
     Player,
     Recorder,
     instead_of_programs,
     starts_programs,
 )
-from kernelswarm.hardware.languages.cpp import LOADER
 from kernelswarm.schemas import CompileReport, Problem, Verdict, VerifyReport
 
 WRITES = """
@@ -98,7 +98,7 @@ def test_what_programs_answered_and_wrote_is_played_back(tmp_path: Path, monkeyp
     recorded = facts(imported(here, recorder))
     recorder.save(tmp_path / "runs.zip")
     monkeypatch.chdir(there)
-    monkeypatch.setattr("kernelswarm.hardware.harness.program_runs._Popen", None)  # no program can be started
+    monkeypatch.setattr("kernelswarm.hardware.languages.program_runs._Popen", None)  # no program can be started
 
     played = [facts(imported(there, Player(there, [tmp_path / "runs.zip"]))) for _ in range(2)]
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from kernelswarm.hardware.harness import values
-from kernelswarm.hardware.harness.arguments import Values
 from kernelswarm.hardware.harness.batch_messages import Lay
 from kernelswarm.hardware.harness.case import Case
 from kernelswarm.hardware.harness.cuda_graphs import CannotRecord, Recording
@@ -18,6 +17,7 @@ from kernelswarm.hardware.harness.recorded_calls import Graphs
 from kernelswarm.hardware.harness.recorded_sets import calls_in_a_recording, halves, laid
 from kernelswarm.hardware.harness.recording_messages import APART, COLD, WARM, Record
 from kernelswarm.hardware.harness.timing_messages import Time
+from kernelswarm.hardware.processes.arguments import Values
 
 SETS = 5
 CALL_NS = 1000

@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.launcher import Launcher
-from kernelswarm.hardware.harness.worker import Worker
+from kernelswarm.hardware.processes.worker import Worker
 from kernelswarm.schemas import Problem, Verdict
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

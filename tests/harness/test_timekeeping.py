@@ -15,7 +15,6 @@ import msgspec
 import numpy
 import pytest
 
-from kernelswarm.hardware.harness import wire
 from kernelswarm.hardware.harness.batch_messages import Made, MakeArena
 from kernelswarm.hardware.harness.batch_timing import counted
 from kernelswarm.hardware.harness.clocks import work_ns
@@ -31,6 +30,7 @@ from kernelswarm.hardware.harness.input_sets import (
 from kernelswarm.hardware.harness.timekeeper import Arena
 from kernelswarm.hardware.harness.timekeeping import TimedBatch, Unseen
 from kernelswarm.hardware.harness.values import Values
+from kernelswarm.hardware.processes import wire
 
 SPINS = """
 import ctypes, sys, threading, time

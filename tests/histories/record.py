@@ -19,7 +19,7 @@ import histories  # noqa: E402
 
 import given  # noqa: E402
 import kernelswarm  # noqa: E402
-from kernelswarm.hardware.problem_files import load_problem  # noqa: E402
+from kernelswarm.hardware.sources.problem_files import load_problem  # noqa: E402
 from kernelswarm.schemas import CandidateProfiled, Event, NodeDiagnosed  # noqa: E402
 from kernelswarm.sessions.search import searching  # noqa: E402
 from kernelswarm.sessions.session import SearchOptions  # noqa: E402

@@ -9,7 +9,7 @@ import yaml
 import kernelswarm
 from kernelswarm.agents.registry import ROLES, parse_roles
 from kernelswarm.cli.main import app
-from kernelswarm.hardware.pool_files import load_pools
+from kernelswarm.hardware.pools.pool_files import load_pools
 
 ROOT = Path(kernelswarm.__file__).parent
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())

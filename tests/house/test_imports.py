@@ -33,8 +33,23 @@ ALLOWED = {
 ORDER = {
     "codegen": ("ir", "lowering", "host", "cpp", "triton", ""),
     "cli": ("display", "", "commands"),
+    "hardware": (
+        "processes",
+        "machine",
+        "sources",
+        "capture",
+        "dropin",
+        "languages",
+        "platforms",
+        "pools",
+        "profilers",
+        "harness",
+        "ordinary",
+        "",
+    ),
+    "agents": ("ancestors", "runtime", "analyst", "planner", "synthesizer", ""),
 }
-"""Folders inside a folder, each of which imports only from those before it; an empty name: its own files."""
+"""Folders (or files) inside a folder, each of which imports only from those before it; an empty name: its own files."""
 ROLES = ("planner", "synthesizer", "analyst", "compiler", "verifier", "profiler", "distiller")
 
 

@@ -7,7 +7,7 @@ import brief
 import pytest
 
 from kernelswarm.hardware.platforms import detect
-from kernelswarm.hardware.pool_files import find_pool
+from kernelswarm.hardware.pools.pool_files import find_pool
 
 RIGHT = """
 import torch

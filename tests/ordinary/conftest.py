@@ -8,9 +8,9 @@ import pytest_asyncio
 
 from kernelswarm.hardware.harness.launcher import Launcher
 from kernelswarm.hardware.harness.validation_process import validate_problem
-from kernelswarm.hardware.lease import Lease
+from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, Settings
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import HardwareFacts, Pool, Problem, ProblemFacts, Timing
 
 SCALE = """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelswarm.hardware.lease import Lease
+from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, Settings, program
 from kernelswarm.hardware.ordinary.environment import compiling, ordinary_environment
 from kernelswarm.hardware.ordinary.trust import COMPILES, CONFINED, TRUSTED

@@ -9,7 +9,7 @@ import pytest
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
-from kernelswarm.hardware.lease import Lease
+from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.ordinary import OrdinaryHost, Settings, rounds
 from kernelswarm.schemas import Problem, ProblemFacts
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from kernelswarm.hardware.kept_peaks import measuring
-from kernelswarm.hardware.peaks import MOST_RUNS, Peaks, measured_peaks
+from kernelswarm.hardware.machine.kept_peaks import measuring
+from kernelswarm.hardware.machine.peaks import MOST_RUNS, Peaks, measured_peaks
 from kernelswarm.schemas import HardwareFacts, Pool
 
 NAME = "cpu"

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import given
-from kernelswarm.hardware.problem_files import load_problem
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import NodeDiagnosed
 from kernelswarm.sessions.search import searching
 from kernelswarm.sessions.session import SearchOptions

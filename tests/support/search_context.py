@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.platforms import detect
-from kernelswarm.hardware.pool_files import find_pool
+from kernelswarm.hardware.pools.pool_files import find_pool
 from kernelswarm.schemas import Problem, ProblemFacts
 from kernelswarm.sessions.search import SearchContext, joined_bus
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from kernelswarm.api.optimized import Optimized
-from kernelswarm.hardware.from_python import trace
+from kernelswarm.hardware.sources.from_python import trace
 from kernelswarm.schemas import Interval
 from kernelswarm.sessions.session import SearchResult
 

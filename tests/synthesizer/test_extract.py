@@ -8,7 +8,7 @@ import pytest
 
 from kernelswarm.agents.synthesizer.anthropic.extract import Rejected, candidate_in, with_loader, without_loader
 from kernelswarm.hardware.languages.cpp import LOADER
-from kernelswarm.hardware.native_source import native_source
+from kernelswarm.hardware.sources.native_source import native_source
 from kernelswarm.knowledge import constraints
 
 KERNEL = "def kernel(x):\n    return x\n"

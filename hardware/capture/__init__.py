@@ -1,0 +1,1 @@
+"""PyTorch functions and modules as graphs of ATen operators."""

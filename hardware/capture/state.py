@@ -1,0 +1,138 @@
+"""What a module keeps between calls, while it is captured: a copy to trace on, its tensors, what a call changed."""
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ...schemas import ProblemError
+
+
+class UnwritableState(ProblemError):
+    """The reference changes what generated kernels cannot write."""
+
+
+def traceable_copy(target: Any) -> Any:
+    """``target`` for one trace: a module of its own, or the function itself.
+
+    A trace runs the module's own code, which counts its calls, moves its averages and scales its weights.
+    """
+    import torch
+
+    if not isinstance(target, torch.nn.Module):
+        return target
+    try:
+        return copy.deepcopy(target)
+    except Exception:  # noqa: BLE001 - the module's own code; what cannot be copied is traced as it is
+        return target
+
+
+def tensor_names(target: Any) -> dict[int, list[str]]:
+    """The qualified names of every parameter and buffer of a module, by ``id``."""
+    import torch
+
+    names: dict[int, list[str]] = {}
+    if isinstance(target, torch.nn.Module):
+        named = [*target.named_parameters(remove_duplicate=False), *target.named_buffers(remove_duplicate=False)]
+        for name, value in named:
+            names.setdefault(id(value), []).append(name)
+    return names
+
+
+def state_of(target: Any) -> dict[str, Any]:
+    """Every parameter and buffer of a module once, by its first name."""
+    import torch
+
+    if not isinstance(target, torch.nn.Module):
+        return {}
+    return {**dict(target.named_parameters()), **dict(target.named_buffers())}
+
+
+def is_reassigned(target: Any, before: dict[str, Any]) -> bool:
+    """Whether a call put other tensors in the place of parameters or buffers."""
+    after = state_of(target)
+    return after.keys() != before.keys() or any(after[name] is not value for name, value in before.items())
+
+
+@contextmanager
+def attributes_kept(target: Any) -> Iterator[None]:
+    """Nothing else of a module may change while it is traced.
+
+    Raises:
+        UnwritableState: an attribute that is neither parameter nor buffer did.
+    """
+    before = _attributes(target)
+    yield
+    for name, (value, items) in _attributes(target).items():
+        old, old_items = before.get(name, (None, None))
+        is_cache = old is None and not _is_number(value)
+        same = value is old or _is_equal(value, old) or is_cache
+        if not same or (items is not None and old_items is not None and not _are_same(items, old_items)):
+            raise UnwritableState(_sentence(f"`{name}`, {_kind(value)}"))
+
+
+def attribute_name(target: Any, tensor: Any) -> str:
+    """What a sentence calls a tensor that is neither input, parameter nor buffer."""
+    names = [name for name, (value, _) in _attributes(target).items() if value is tensor]
+    return f"`{names[0]}`, a tensor that is no buffer" if names else "a tensor that is none of its inputs"
+
+
+def check_writes(target: Any, tensors: list[Any]) -> None:
+    """``tensors`` are written in place, and are no inputs.
+
+    Raises:
+        UnwritableState: one is neither parameter nor buffer.
+    """
+    names = tensor_names(target)
+    for tensor in tensors:
+        if id(tensor) not in names:
+            raise UnwritableState(_sentence(attribute_name(target, tensor)))
+
+
+def _sentence(subject: str) -> str:
+    return f"the reference changes {subject}, which generated kernels cannot write"
+
+
+def _attributes(target: Any) -> dict[str, tuple[Any, list[Any] | None]]:
+    """Every attribute of a module and its submodules, and of containers what they hold."""
+    import torch
+
+    if not isinstance(target, torch.nn.Module):
+        return {}
+    attributes = {}
+    for path, module in target.named_modules():
+        for name, value in vars(module).items():
+            if name not in ("_parameters", "_buffers", "_modules", "_flat_weights", "_flat_weight_refs"):
+                attributes[f"{path}.{name}".lstrip(".")] = value, _items(value)
+    return attributes
+
+
+def _items(value: Any) -> list[Any] | None:
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    return list(value) if isinstance(value, list | set) else None
+
+
+def _are_same(items: list[Any], others: list[Any]) -> bool:
+    return len(items) == len(others) and all(a is b or _is_equal(a, b) for a, b in zip(items, others, strict=True))
+
+
+def _is_equal(value: Any, other: Any) -> bool:
+    if isinstance(value, tuple) and isinstance(other, tuple):
+        return _are_same(list(value), list(other))
+    plain = (bool, int, float, str, bytes)
+    return isinstance(value, plain) and type(value) is type(other) and bool(value == other)
+
+
+def _is_number(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, bool | int | float | torch.SymInt | torch.SymFloat)
+
+
+def _kind(value: Any) -> str:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return "a tensor that is no buffer"
+    return "a Python number" if _is_number(value) else f"a Python {type(value).__name__}"

@@ -1,0 +1,264 @@
+"""Traces a reference with PyTorch's own tracers: what it calls, what it returns, what it leaves behind."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from ...schemas import ProblemError
+from .decompositions import decompositions
+from .spelled import spelled
+from .state import attributes_kept, check_writes, is_reassigned, state_of, tensor_names, traceable_copy
+from .structure import flattened
+
+
+@dataclass
+class Traced:
+    """A traced module of PyTorch's, and what its placeholders and results are."""
+
+    module: Any
+    target: Any
+    """What was traced."""
+    inputs: list[Any]
+    labels: list[str]
+    """Names of the inputs."""
+    positions: list[int]
+    """Which inputs are placeholders, in order."""
+    state: list[str] = field(default_factory=list)
+    """Parameters and buffers that are placeholders behind them."""
+    structure: str = ""
+    """How the results are put together (:func:`flattened`)."""
+    results: int = 0
+    """How many of the module's results are the reference's; behind them the values after the call of ``state``, and of
+    the inputs that are tensors."""
+    same: dict[int, int] = field(default_factory=dict)
+    """Results that are nothing but a value behind them: both places."""
+    names: dict[int, list[str]] = field(default_factory=dict)
+    """Names of parameters and buffers by ``id``."""
+
+
+Call = Callable[[Any, list[Any]], Any]
+"""What is done with the reference and its inputs."""
+
+
+def plain_call(target: Any, inputs: list[Any]) -> Any:
+    """The forward pass."""
+    return target(*inputs)
+
+
+class _Reference:
+    """The reference as a flat function of what is traced."""
+
+    def __init__(
+        self, target: Any, inputs: list[Any], labels: list[str], positions: list[int], call: Call = plain_call
+    ) -> None:
+        self.target = traceable_copy(target)
+        self._call = call
+        self.inputs = inputs
+        self.positions = positions
+        self.before = state_of(self.target)
+        self.traced = Traced(None, self.target, inputs, labels, positions, names=tensor_names(self.target))
+
+    def call(self, *values: Any) -> list[Any]:
+        full = list(self.inputs)
+        for position, value in zip(self.positions, values, strict=True):
+            full[position] = value
+        leaves, self.traced.structure = flattened(self._call(self.target, full))
+        self.traced.results = len(leaves)
+        return leaves
+
+    def call_with_state(self, *values: Any) -> list[Any]:
+        """The results, then what every parameter and buffer holds after the call, then every tensor among the inputs.
+
+        The last ``len(before)`` of ``values`` are the parameters and buffers.
+        """
+        from torch.nn.utils.stateless import _reparametrize_module
+
+        split = len(self.positions)
+        state = dict(zip(self.before, values[split:], strict=True))
+        with _swapped(_reparametrize_module, self.target, state):
+            leaves = self.call(*values[:split])
+        after = [*state.values(), *(value for value in values[:split] if _is_tensor(value))]
+        places = {id(value): len(leaves) + place for place, value in enumerate(after)}
+        self.traced.same = {n: places[id(leaf)] for n, leaf in enumerate(leaves) if id(leaf) in places}
+        return [*leaves, *after]
+
+    @property
+    def is_reassigned(self) -> bool:
+        return is_reassigned(self.target, self.before)
+
+
+@contextmanager
+def _swapped(reparametrize: Callable[..., Any], target: Any, state: dict[str, Any]) -> Iterator[None]:
+    if not state:
+        yield
+        return
+    with reparametrize(target, state, tie_weights=True):
+        yield
+
+
+def trace_calls(target: Any, inputs: list[Any], labels: list[str], call: Call, *, types: bool) -> Traced:
+    """Trace by ``make_fx``; once more with the state as arguments, where the reference writes something."""
+    import torch
+    from torch.fx.experimental import _config
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    positions = [i for i, value in enumerate(inputs) if _is_tensor(value) or type(value) is int]
+    reference = _Reference(target, inputs, labels, positions, call)
+    with torch.no_grad(), _config.patch(use_duck_shape=False), spelled(reference.target, types):
+        with attributes_kept(reference.target):
+            module = make_fx(
+                reference.call,
+                tracing_mode="symbolic",
+                decomposition_table=decompositions(),
+                _allow_non_fake_inputs=True,
+            )(*[_detached(inputs[i]) for i in positions])
+        check_writes(reference.target, _written_tensors(module))
+        if any(map(_is_mutation, module.graph.nodes)) or reference.is_reassigned:
+            reference = _Reference(target, inputs, labels, positions, call)
+            module = _trace_state(reference)
+    if _writes_unseen(module):
+        raise ProblemError("a composite operator of PyTorch writes into a tensor that is read under another name")
+    reference.traced.module = module
+    return reference.traced
+
+
+def _trace_state(reference: _Reference) -> Any:
+    """Everything that may be written is an argument, whose value after the call is a result."""
+    import torch
+    from torch._dispatch.python import enable_python_dispatcher
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+    arguments = [_symbolic(mode, place, reference.inputs[i]) for place, i in enumerate(reference.positions)]
+    state = [mode.from_tensor(value.detach(), static_shapes=True) for value in reference.before.values()]
+    reference.traced.state = list(reference.before)
+    module: Any = reference.call_with_state
+    # What is differentiated cannot be functionalised while it is; the operators that it calls can.
+    for change in (_unchanged, partial(torch.func.functionalize, remove="mutations")):
+        with mode, enable_python_dispatcher():
+            maker = make_fx(change(module), decomposition_table=decompositions(), _allow_non_fake_inputs=True)
+            module = maker(*arguments, *state)
+    _settle_copies(module.graph)
+    return module
+
+
+def _unchanged(function: Any) -> Any:
+    return function
+
+
+def _settle_copies(graph: Any) -> None:
+    """What is copied into an argument is what everything behind it reads: functionalisation leaves such copies at the
+    end, and decompositions wherever they write."""
+    values: dict[Any, Any] = {}
+    for node in list(graph.nodes):
+        place = node.args[0] if str(node.target) == "aten.copy_.default" else None
+        node.args, node.kwargs = _mapped(node.args, values), _mapped(node.kwargs, values)
+        if place is not None and place.op == "placeholder" and _is_like(place, node.args[1]):
+            values[node] = values[place] = node.args[1]
+    for node in reversed(graph.nodes):
+        if node in values and node.op != "placeholder":
+            graph.erase_node(node)
+
+
+def _is_like(node: Any, other: Any) -> bool:
+    first, second = node.meta["val"], other.meta["val"]
+    return bool(first.shape == second.shape and first.dtype == second.dtype)
+
+
+def _mapped(arguments: Any, values: dict[Any, Any]) -> Any:
+    from torch.fx.node import map_arg
+
+    return map_arg(arguments, lambda node: values.get(node, node))
+
+
+def _symbolic(mode: Any, place: int, value: Any) -> Any:
+    """``value`` with symbols for its sizes, or for itself, as ``make_fx`` makes them."""
+    from torch._dynamo.source import ConstantSource
+
+    source = ConstantSource(f"input{place}")
+    if _is_tensor(value):
+        return mode.from_tensor(value.detach(), source=source)
+    symbol = mode.shape_env.create_symbol(value, source, positive=None)
+    return mode.shape_env.create_symintnode(symbol, hint=value, source=source)
+
+
+def trace_export(target: Any, inputs: list[Any], labels: list[str], call: Call) -> Traced:
+    """Trace by ``torch.export``: integers are numbers here."""
+    import torch
+
+    positions = [i for i, value in enumerate(inputs) if _is_tensor(value)]
+    reference = _Reference(target, inputs, labels, list(range(len(inputs))), call)
+    auto = torch.export.Dim.AUTO
+    dynamic = tuple(dict.fromkeys(range(v.ndim), auto) if _is_tensor(v) else None for v in inputs)
+    with attributes_kept(reference.target), spelled(reference.target, types=False):
+        exported = torch.export.export(_wrapped(reference), tuple(inputs), dynamic_shapes={"args": dynamic})
+    reference.traced.module = exported.run_decompositions(decompositions()).module()
+    reference.traced.positions = positions
+    return reference.traced
+
+
+def _wrapped(reference: _Reference) -> Any:
+    import torch
+
+    class Wrapper(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            if isinstance(reference.target, torch.nn.Module):
+                self.target = reference.target
+
+        def forward(self, *args: Any) -> Any:
+            return reference.call(*args)
+
+    return Wrapper().train(getattr(reference.target, "training", True))
+
+
+def _is_tensor(value: Any) -> bool:
+    import torch
+
+    return isinstance(value, torch.Tensor)
+
+
+def is_floating(value: Any) -> bool:
+    """Whether it is a tensor that has a gradient."""
+    return _is_tensor(value) and bool(value.is_floating_point())
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if _is_tensor(value) else value
+
+
+def _is_mutation(node: Any) -> bool:
+    schema = getattr(node.target, "_schema", None) if node.op == "call_function" else None
+    return schema is not None and schema.is_mutable
+
+
+def _writes_unseen(module: Any) -> bool:
+    """Whether something is written in place that is not read from the write's own result alone."""
+    writes = filter(_is_mutation, module.graph.nodes)
+    return any(not node.users or len(node.args[0].users) > 1 for node in writes)
+
+
+def _written_tensors(module: Any) -> list[Any]:
+    """Tensors that the reference brought along, and writes in place."""
+    owners = [_owner(node) for node in module.graph.nodes if _is_mutation(node)]
+    return [_attribute(module, node.target) for node in owners if node is not None and node.op == "get_attr"]
+
+
+def _owner(node: Any) -> Any:
+    """The node whose memory a write reaches, through views."""
+    while node is not None and node.op == "call_function":
+        schema = getattr(node.target, "_schema", None)
+        is_view = schema is not None and schema.arguments and schema.arguments[0].alias_info is not None
+        node = node.args[0] if is_view and node.args else None
+    return node
+
+
+def _attribute(module: Any, path: Sequence[str] | str) -> Any:
+    value = module
+    for part in str(path).split("."):
+        value = getattr(value, part)
+    return value

@@ -1,0 +1,80 @@
+"""Keeps compiled artifacts by key: whole or not at all, and only for the machine that they were built for."""
+
+import shutil
+import time
+from pathlib import Path
+
+import msgspec
+
+from ...schemas import Artifact, CompileReport, Schema, decode, encode, sha256
+
+SHARED_OBJECT = "application/x-sharedlib"
+ABANDONED_SECONDS = 3600
+"""A build folder this old belongs to a process that was killed."""
+
+
+class _Entry(Schema, frozen=True, kw_only=True):
+    """What is written beside an artifact."""
+
+    report: CompileReport
+    machine: list[str]
+    """Compiler and processor: ``-march=native`` makes code that another machine may not run."""
+
+
+class ArtifactCache:
+    """A folder of ``<key><suffix>`` files, each with a note of the same stem beside it."""
+
+    BUILDING = ".build-"
+    """Prefix of the folders in which artifacts are made before they are renamed into place."""
+
+    def __init__(self, folder: Path, suffix: str = ".so", media_type: str = SHARED_OBJECT) -> None:
+        self.folder = folder
+        self._suffix = suffix
+        self._media_type = media_type
+
+    def find(self, key: str, machine: list[str]) -> tuple[CompileReport, dict[str, Path]] | None:
+        """Report and artifact of an earlier build for the same ``machine``, if the file is still what it was.
+
+        Raises:
+            OSError: the folder cannot be made.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._sweep()
+        path = self.folder / f"{key}{self._suffix}"
+        try:
+            note = decode(path.with_suffix(".json").read_bytes(), _Entry)
+            data = path.read_bytes()
+        except (FileNotFoundError, msgspec.DecodeError):
+            return None
+        (artifact,) = note.report.artifacts
+        if note.machine != machine or artifact.sha256 != sha256(data):
+            return None
+        return msgspec.structs.replace(note.report, cached=True), {artifact.sha256: path}
+
+    def keep(
+        self, key: str, built: Path, report: CompileReport, machine: list[str]
+    ) -> tuple[CompileReport, dict[str, Path]]:
+        """Move ``built`` (inside a folder of this cache) into place; returns the report with its artifact.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        data = built.read_bytes()
+        path = self.folder / f"{key}{self._suffix}"
+        artifact = Artifact(sha256=sha256(data), size=len(data), media_type=self._media_type, name=path.name)
+        report = msgspec.structs.replace(report, artifacts=(artifact,))
+        note = built.with_suffix(".json")
+        note.write_bytes(encode(_Entry(report=report, machine=machine)))
+        # The artifact first: a note without its artifact would be believed until the hash is compared.
+        built.replace(path)
+        note.replace(path.with_suffix(".json"))
+        return report, {artifact.sha256: path}
+
+    def _sweep(self) -> None:
+        for folder in self.folder.glob(f"{self.BUILDING}*"):
+            try:
+                abandoned = time.time() - folder.stat().st_mtime > ABANDONED_SECONDS
+            except FileNotFoundError:
+                continue
+            if abandoned:
+                shutil.rmtree(folder, ignore_errors=True)

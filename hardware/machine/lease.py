@@ -1,0 +1,249 @@
+"""Who may use the machine now: verifying shares it, timing has it alone. On a processor compiling shares it too.
+
+Two lock files per platform, host and device under ``home/"leases"``. A holder has the *room* locked, shared or
+exclusive. Whoever wants in first takes the *turnstile*, alone, and keeps it while waiting for the room: so a waiter for
+the exclusive lease stops the stream of sharers behind it and cannot starve. ``flock`` ends with the process, however
+it ends. (Courtois, Heymans, Parnas: Concurrent Control with "Readers" and "Writers", CACM 1971, with the turnstile.)
+
+Within a process the exclusive lease is handed on to whoever waits for it there. Timing and verifying would take turns
+one by one otherwise, and those who share would never share.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from ...schemas import InputError, Pool
+
+MOST_IN_A_ROW = 4
+"""Exclusive holders of one process in a row, before whoever else waits has a turn."""
+
+
+class Lease:
+    """The lease on this host's hardware for ``pool``'s platform, or on one ``device`` of it (its uuid).
+
+    By platform, not by pool: two pools of one machine disturb each other's timing just as two sessions of one do.
+    Devices do not: what runs on one leaves the timing of another alone.
+    """
+
+    def __init__(self, pool: Pool, home: Path, device: str = "") -> None:
+        stem = ".".join(filter(None, (pool.platform, socket.gethostname(), device)))
+        self._compiling_shares = pool.platform == "cpu"
+        self._folder = home / "leases"
+        self._room = self._folder / f"{stem}.room"
+        self._turnstile = self._folder / f"{stem}.turnstile"
+        self._heirs: deque[asyncio.Future[_Attempt | None]] = deque()
+        """Who waits in this process for the exclusive lease of another one here."""
+        self._taken = False
+        """Whether this process has the exclusive lease, or asks for it."""
+        self._in_a_row = 0
+
+    @contextlib.asynccontextmanager
+    async def shared(self) -> AsyncIterator[None]:
+        """Hold the machine together with other sharers. Waits without blocking the loop; can be cancelled.
+
+        Raises:
+            InputError: the lock files cannot be made.
+        """
+        attempt = self._attempt(fcntl.LOCK_SH)
+        try:
+            await attempt.enter()
+            yield
+        finally:
+            attempt.give_up()
+
+    @contextlib.asynccontextmanager
+    async def compiling(self) -> AsyncIterator[None]:
+        """Compile: on a processor as a sharer, beside an accelerator freely, whoever times something there.
+
+        Raises:
+            InputError: the lock files cannot be made.
+        """
+        if not self._compiling_shares:
+            yield
+            return
+        async with self.shared():
+            yield
+
+    @contextlib.asynccontextmanager
+    async def exclusive(self) -> AsyncIterator[None]:
+        """Hold the machine alone. Waits without blocking the loop; can be cancelled. Not to be asked for inside shared.
+
+        Raises:
+            InputError: the lock files cannot be made.
+        """
+        attempt = await self._inherited() or await self._entered()
+        try:
+            yield
+        finally:
+            self._hand_on(attempt)
+
+    async def _inherited(self) -> "_Attempt | None":
+        """The lease from whom this process had it; None if nobody here has it, or had it too often already."""
+        while self._taken:
+            turn: asyncio.Future[_Attempt | None] = asyncio.get_running_loop().create_future()
+            self._heirs.append(turn)
+            try:
+                attempt = await turn
+            except asyncio.CancelledError:
+                # Its turn may have come in the same moment.
+                if turn.done() and not turn.cancelled() and (attempt := turn.result()) is not None:
+                    self._hand_on(attempt)
+                else:
+                    self._wake()
+                raise
+            if attempt is not None:
+                return attempt
+        return None
+
+    async def _entered(self) -> "_Attempt":
+        self._taken = True
+        attempt = None
+        try:
+            attempt = self._attempt(fcntl.LOCK_EX)
+            await attempt.enter()
+        except BaseException:
+            self._let_go(attempt)
+            raise
+        return attempt
+
+    def _hand_on(self, attempt: "_Attempt") -> None:
+        heir = self._next_heir() if self._in_a_row < MOST_IN_A_ROW - 1 else None
+        if heir is None:
+            self._let_go(attempt)
+            return
+        self._in_a_row += 1
+        heir.set_result(attempt)
+
+    def _let_go(self, attempt: "_Attempt | None") -> None:
+        """Give the lease, or the place in the queue for it, back."""
+        if attempt is not None:
+            attempt.give_up()
+        self._taken = False
+        self._in_a_row = 0
+        self._wake()
+
+    def _wake(self) -> None:
+        """Have who is next here ask for the lease himself."""
+        if not self._taken and (heir := self._next_heir()):
+            heir.set_result(None)
+
+    def _next_heir(self) -> "asyncio.Future[_Attempt | None] | None":
+        while self._heirs:
+            if not (heir := self._heirs.popleft()).done():
+                return heir
+        return None
+
+    def _attempt(self, mode: int) -> "_Attempt":
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            return _Attempt(self._turnstile, self._room, mode)
+        except OSError as error:
+            raise InputError(
+                f"cannot make the lock files in {self._folder}: {error.strerror}; set KERNELSWARM_HOME to a folder "
+                "that can be written"
+            ) from error
+
+
+@contextlib.asynccontextmanager
+async def counted(lease: contextlib.AbstractAsyncContextManager[None], waits: list[float]) -> AsyncIterator[None]:
+    """Hold ``lease``; ``waits`` gets the seconds until it was there."""
+    began = time.monotonic()
+    async with lease:
+        waits.append(time.monotonic() - began)
+        yield
+
+
+class _Attempt:
+    """One way in, from the turnstile to the end of holding the room."""
+
+    def __init__(self, turnstile: Path, room: Path, mode: int) -> None:
+        self._mode = mode
+        self._guard = threading.Lock()
+        self._turnstile = os.open(turnstile, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            self._room = os.open(room, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError:
+            os.close(self._turnstile)
+            raise
+        self._in_queue = False
+        self._given_up = False
+
+    async def enter(self) -> None:
+        """Go in, at once or when it is our turn."""
+        if not self._at_once():
+            await self._wait()
+
+    def _at_once(self) -> bool:
+        try:
+            fcntl.flock(self._turnstile, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        try:
+            fcntl.flock(self._room, self._mode | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        finally:
+            fcntl.flock(self._turnstile, fcntl.LOCK_UN)
+        return True
+
+    async def _wait(self) -> None:
+        loop = asyncio.get_running_loop()
+        entered: asyncio.Future[None] = loop.create_future()
+
+        def tell(error: OSError | None) -> None:
+            if entered.done():
+                return
+            if error is None:
+                entered.set_result(None)
+            else:
+                entered.set_exception(error)
+
+        def block() -> None:
+            error = self._block()
+            # The loop may be closed when a waiter that was cancelled comes to its turn.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(tell, error)
+
+        # A daemon: a waiter that was cancelled must not hold up the end of the process.
+        self._in_queue = True
+        threading.Thread(target=block, name="lease", daemon=True).start()
+        await entered
+
+    def give_up(self) -> None:
+        """Leave the room, or the queue for it. The thread of a cancelled waiter ends at its turn, holding nothing."""
+        with self._guard:
+            self._given_up = True
+            # Unlocked by name, not by closing alone: a child forked meanwhile shares the locks until it execs. And a
+            # cancelled waiter has to let those behind it through now, although its thread still waits for the room.
+            fcntl.flock(self._turnstile, fcntl.LOCK_UN)
+            fcntl.flock(self._room, fcntl.LOCK_UN)
+            if not self._in_queue:
+                self._close()
+
+    def _block(self) -> OSError | None:
+        error = None
+        try:
+            fcntl.flock(self._turnstile, fcntl.LOCK_EX)
+            if not self._given_up:
+                fcntl.flock(self._room, self._mode)
+        except OSError as caught:
+            error = caught
+        with self._guard:
+            self._in_queue = False
+            fcntl.flock(self._turnstile, fcntl.LOCK_UN)
+            if self._given_up:
+                fcntl.flock(self._room, fcntl.LOCK_UN)
+                self._close()
+        return error
+
+    def _close(self) -> None:
+        os.close(self._room)
+        os.close(self._turnstile)

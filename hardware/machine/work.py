@@ -1,0 +1,139 @@
+"""Counts what an operator must do at least, from its captured graph. Pure: no torch, no measuring."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from ...schemas import Arg, Graph, Items, Node, Ref, TensorMeta, Work
+
+_BYTES = {
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "int64": 8, "int32": 4, "int16": 2, "int8": 1,
+    "uint8": 1, "uint16": 2, "uint32": 4, "uint64": 8, "bool": 1, "complex64": 8, "complex128": 16,
+}  # fmt: skip
+
+# Tables: the first argument is read only where an index points. A part that no index names need not be read.
+_TABLE_READS = {"aten.index.Tensor", "aten.index_select.default", "aten.gather.default", "aten.embedding.default"}
+_PARTIAL_VIEWS = {"aten.slice.Tensor", "aten.select.int", "aten.split_with_sizes.default"}
+_VIEWS = _PARTIAL_VIEWS | {
+    "aten.view.default", "aten._unsafe_view.default", "aten.reshape.default", "aten.expand.default",
+    "aten.permute.default", "aten.transpose.int", "aten.t.default", "aten.unsqueeze.default", "aten.squeeze.dim",
+    "aten.squeeze.dims", "aten.squeeze.default", "aten.alias.default", "aten.detach.default", "operator.getitem",
+    "aten.clone.default", "aten.full.default", "aten.full_like.default", "aten.empty.memory_format",
+}  # fmt: skip
+
+
+def count_work(graph: Graph) -> Work:
+    """Bytes and operations of the operator at the main shape.
+
+    - read: every input and parameter once, but a table that is only indexed counts at most the bytes gathered from it,
+      and an input that is only sliced counts at most the bytes of its slices;
+    - write: every output, and what is left in an input or a parameter, once; an output that is a view of an input
+      costs nothing;
+    - operations: 2·m·n·k of products and convolutions, one for each element of the larger of result and first operand
+      otherwise; views are free. A value whose size depends on the data counts with its largest known operand.
+    """
+    users = _users(graph)
+    read = sum(_read_bytes(n, users.get(n.name, [])) for n in graph.nodes if n.op in ("input", "param") and n.values)
+    by_name = {n.name: n for n in graph.nodes}
+    flops = sum(flops_of(n, by_name) for n in graph.nodes if n.op == "call")
+    return Work(read_bytes=read, write_bytes=_write_bytes(graph, by_name), flops=flops)
+
+
+def dtype_bytes(dtype: str) -> int:
+    """Bytes of one element; 4 for a dtype that is not known here."""
+    return _BYTES.get(dtype, 4)
+
+
+def refs(args: Iterable[Arg]) -> Iterator[str]:
+    """Names of all nodes that arguments refer to, in order, lists included."""
+    for arg in args:
+        if isinstance(arg, Ref):
+            yield arg.name
+        elif isinstance(arg, Items):
+            yield from refs(arg.items)
+
+
+def uses(nodes: Iterable[Node]) -> Counter[str]:
+    """How often nodes refer to each of them."""
+    return Counter(name for node in nodes for name in refs((*node.args, *node.kwargs.values())))
+
+
+def _users(graph: Graph) -> dict[str, list[Node]]:
+    users: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        for name in dict.fromkeys(refs((*node.args, *node.kwargs.values()))):
+            users.setdefault(name, []).append(node)
+    return users
+
+
+def _numel(meta: TensorMeta) -> int | None:
+    if meta.shape and not meta.example:
+        return None
+    return math.prod(meta.example)
+
+
+def _bytes(meta: TensorMeta) -> int | None:
+    count = _numel(meta)
+    return None if count is None else count * dtype_bytes(meta.dtype)
+
+
+def _read_bytes(node: Node, users: list[Node]) -> int:
+    size = _bytes(node.values[0]) or 0
+    if not users:
+        return 0
+    parts = 0
+    for user in users:
+        table = user.target in _TABLE_READS and list(refs(user.args)).count(node.name) == 1
+        if not (table and next(refs(user.args)) == node.name) and user.target not in _PARTIAL_VIEWS:
+            return size
+        for meta in user.values:
+            part = _bytes(meta)
+            if part is None:
+                return size
+            parts += part
+    return min(size, parts)
+
+
+def _write_bytes(graph: Graph, by_name: dict[str, Node]) -> int:
+    total = 0
+    output = graph.nodes[-1]
+    for name in dict.fromkeys(refs((*output.args, *output.kwargs.values()))):
+        node = by_name[name]
+        if not node.values or _base(node, by_name).op in ("input", "param"):
+            continue
+        total += _bytes(node.values[0]) or _largest_operand(node, by_name)
+    return total
+
+
+def _base(node: Node, by_name: dict[str, Node]) -> Node:
+    while node.op == "call" and node.target in _VIEWS and node.target != "aten.clone.default":
+        name = next(refs(node.args), None)
+        if name is None:
+            break
+        node = by_name[name]
+    return node
+
+
+def _largest_operand(node: Node, by_name: dict[str, Node]) -> int:
+    sizes = [_bytes(by_name[name].values[0]) or 0 for name in refs(node.args) if by_name[name].values]
+    return max(sizes, default=0)
+
+
+def flops_of(node: Node, by_name: dict[str, Node]) -> int:
+    """Operations of one node of a graph."""
+    if node.target in _VIEWS or not node.values:
+        return 0
+    operands = [by_name[name].values[0] for name in refs(node.args) if by_name[name].values]
+    shapes = [meta.example for meta in operands]
+    result = _numel(node.values[0])
+    if node.target.startswith(("aten.mm.", "aten.bmm.", "aten.mv.", "aten.dot.")):
+        return 2 * math.prod(shapes[0]) * (shapes[1][-1] if len(shapes[1]) > 1 else 1)
+    if node.target.startswith(("aten.addmm.", "aten.baddbmm.")):
+        return 2 * math.prod(shapes[1]) * shapes[2][-1] + (result or 0)
+    if node.target.startswith("aten.convolution"):
+        return 2 * (result or 0) * math.prod(shapes[1][1:])
+    if "scaled_dot_product" in node.target:
+        query, key = shapes[0], shapes[1]
+        return 4 * math.prod(query) * key[-2]
+    first = _numel(operands[0]) if operands else None
+    return max(result or 0, first or 0)

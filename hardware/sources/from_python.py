@@ -1,0 +1,330 @@
+"""A live PyTorch function or module as a problem file: traced to ATen, written out as text, free of the caller's code.
+
+Runs in the user's process, which has torch already; the text is what travels, is hashed and is searched.
+"""
+
+import functools
+import inspect
+import itertools
+import re
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+from ...schemas import Problem, ProblemError, ProblemFormat, sha256
+
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+"""Where a word of a class's name begins."""
+_GRADIENTS = re.compile(r"torch\._C\._set_grad_enabled\((True|False)\)")
+
+HEADER = '''"""{title}, traced from a live {kind} by kernelswarm.optimize: the ATen operators that eager dispatches.
+
+Inputs are drawn like the ones that were given: shape, dtype, range or mean and deviation, order.
+"""
+
+import torch
+from torch import device, inf, nan  # noqa: F401
+
+shapes = {{"main": {{}}}}
+
+'''
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A problem, and how a call of the operator becomes one of a kernel for it.
+
+    A kernel takes the tensors among the inputs, then the module's parameters and buffers, then the constants.
+    """
+
+    problem: Problem
+    operator: Callable[..., Any] | None = None
+    """The caller's own; None for a problem file."""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    """What it was traced with, by parameter name: detached tensors and numbers."""
+    names: tuple[str, ...] = ()
+    """Of the module's parameters and buffers."""
+    constants: tuple[Any, ...] = ()
+    """Tensors that the operator made or held elsewhere."""
+    settings: tuple[tuple[type, dict[str, Any]], ...] = ()
+    """Of the module and its parts, as :func:`settings` says it; ``training`` is None where that changes nothing."""
+    structure: Any = None
+    """Of the result, as ``torch.utils._pytree`` says it."""
+
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        """What a kernel takes after the inputs, as it is now."""
+        held = _parameters(self.operator) if self.operator is not None else {}
+        return (*(held[name] for name in self.names), *self.constants)
+
+
+def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any], name: str = "") -> Traced:
+    """Write ``operator`` applied to ``inputs`` as a problem.
+
+    Args:
+        operator: a function or ``nn.Module``.
+        inputs: its arguments: tensors and numbers, by position or by name.
+        name: the problem's name; by default the operator's.
+
+    Raises:
+        ProblemError: it cannot be traced, or an input is neither a tensor nor a number.
+    """
+    import torch
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.utils._pytree import tree_structure
+
+    values, names = _arguments(operator, inputs)
+    for label, value in zip(names, values, strict=True):
+        if not isinstance(value, torch.Tensor | bool | int | float):
+            raise ProblemError(f"input {label!r} is a {type(value).__name__}: give tensors and numbers")
+        if isinstance(value, torch.Tensor) and (value.is_meta or value.layout is not torch.strided):
+            kind = "has no numbers (it lies on meta)" if value.is_meta else f"is {str(value.layout).split('.')[-1]}"
+            raise ProblemError(f"input {label!r} {kind}: give a dense tensor with the numbers of a usual call")
+    parameters = _parameters(operator)
+    tensors = {label: value for label, value in zip(names, values, strict=True) if isinstance(value, torch.Tensor)}
+
+    def flat(*args: Any) -> Any:
+        given = dict(zip([*tensors, *parameters], args, strict=True))
+        call = [given.get(label, value) for label, value in zip(names, values, strict=True)]
+        if not parameters:
+            result = operator(*call)
+            structures.append(tree_structure(result))
+            return result
+        weights = {key: given[key] for key in parameters}
+        result = torch.func.functional_call(operator, weights, tuple(call))
+        structures.append(tree_structure(result))
+        for key, value in weights.items():
+            if value is not given[key]:
+                given[key].copy_(value)  # the module put another tensor there: for a function that is a write
+        return result
+
+    def traced() -> Any:
+        # It runs the operator: what that writes must not show in the caller's tensors.
+        own = [value.detach().clone() for value in (*tensors.values(), *parameters.values())]
+        # With gradients on, as in training: the graph then says where the operator turns them off.
+        with torch.enable_grad():
+            return make_fx(flat, pre_dispatch=True, _allow_non_fake_inputs=True)(*own)
+
+    structures: list[Any] = []
+    before, lists = settings(operator), _contents(operator)
+    try:
+        graph = traced()
+    except Exception as error:  # whatever the user's code raises while traced becomes one sentence
+        raise ProblemError(f"{_label(operator)} cannot be traced: {_reason(error)}") from error
+    finally:
+        changed = _restored(operator, before, lists)
+    if changed:
+        raise ProblemError(
+            f"{_label(operator)} cannot be traced: a call changes its attribute {changed!r}, which a kernel would not; "
+            "make it a buffer, which a call may write"
+        )
+    constants = {key: value for key, value in vars(graph).items() if key.startswith("_tensor_constant")}
+    constants |= {key: value for key, value in graph.named_buffers() if key.startswith("_tensor_constant")}
+    title = name or _label(operator)
+    everything = {**tensors, **{_identifier(key): value for key, value in parameters.items()}, **constants}
+    kind = "module" if isinstance(operator, torch.nn.Module) else "function"
+    source = HEADER.format(title=title, kind=kind) + _inputs_text(everything) + _reference_text(graph.code, everything)
+    problem = Problem(
+        name=_identifier(title).lower()[:40], format=ProblemFormat.function, source=source, sha256=sha256(source)
+    )
+    inputs = {
+        label: value.detach() if isinstance(value, torch.Tensor) else value
+        for label, value in zip(names, values, strict=True)
+    }
+    if not _depends_on_mode(operator, graph.code, traced):
+        before = [(kind, {**attributes, "training": None}) for kind, attributes in before]
+    return Traced(problem, operator, inputs, tuple(parameters), tuple(constants.values()), tuple(before), structures[0])
+
+
+def _reason(error: Exception) -> str:
+    """Why tracing failed, in one sentence."""
+    if "tracing tensor" in str(error):
+        return (
+            "it makes Python numbers or conditions of its tensors' values, which no graph can hold; use torch.where, "
+            "or search the part that does not"
+        )
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+
+
+def _depends_on_mode(operator: Any, code: str, traced: Callable[[], Any]) -> bool:
+    """Whether a module computes something else in training mode than in evaluation; yes where that cannot be told."""
+    before, lists = settings(operator), _contents(operator)
+    try:
+        for mode in (True, False) if before else ():
+            for part in operator.modules():
+                part.training = mode
+            if traced().code != code:
+                return True
+    except Exception:  # noqa: BLE001 - whatever the user's code raises in a mode in which nobody called it
+        return True
+    finally:
+        _restored(operator, before, lists)
+    return False
+
+
+def settings(operator: Any) -> list[tuple[type, dict[str, Any]]]:
+    """What a module and its parts keep beside parameters, buffers and parts: class and attributes of each."""
+    import torch
+
+    if not isinstance(operator, torch.nn.Module):
+        return []
+    machinery = vars(torch.nn.Module()).keys() - {"training"}
+    return [
+        (type(part), {key: value for key, value in vars(part).items() if key not in machinery})
+        for part in operator.modules()
+    ]
+
+
+def is_held(value: Any) -> bool:
+    """Whether it lists a module's own parameters, as recurrent modules do."""
+    import torch
+
+    kinds = (torch.nn.Parameter, weakref.ref)
+    return isinstance(value, list) and bool(value) and all(isinstance(item, kinds) for item in value)
+
+
+def _contents(operator: Any) -> list[tuple[list[Any], list[Any]]]:
+    """The lists among a module's attributes, each with what is in it."""
+    import torch
+
+    if not isinstance(operator, torch.nn.Module):
+        return []
+    values = (value for part in operator.modules() for value in vars(part).values() if isinstance(value, list))
+    return [(value, list(value)) for value in values]
+
+
+def _restored(
+    operator: Any,
+    before: Sequence[tuple[type, dict[str, Any]]],
+    lists: Sequence[tuple[list[Any], list[Any]]],
+) -> str:
+    """Give the module back the attributes that it had; the name of one that a call had changed, or nothing."""
+    appended = [id(value) for value, items in lists if len(value) != len(items)]
+    for value, items in lists:
+        value[:] = items  # a recurrent module's weights as well, which a traced call replaces
+    changed = ""
+    for part, (_, now), (_, then) in zip(operator.modules() if before else (), settings(operator), before, strict=True):
+        for key in now.keys() | then.keys():
+            if key not in then:
+                del vars(part)[key]
+            elif now.get(key) is not then[key]:
+                vars(part)[key] = then[key]
+            elif id(then[key]) not in appended:
+                continue
+            changed = changed if is_held(then.get(key)) else key
+    return changed
+
+
+def _arguments(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any]) -> tuple[list[Any], list[str]]:
+    """Values and parameter names of the call, defaults filled in where inputs are given by name."""
+    signature = signature_of(operator)
+    values = [inputs[key] for key in inputs] if isinstance(inputs, Mapping) else list(inputs)
+    if signature is None:
+        return values, [f"x{index}" for index in range(len(values))]
+    try:
+        bound = signature.bind(**inputs) if isinstance(inputs, Mapping) else signature.bind(*values)
+    except TypeError as error:
+        raise ProblemError(f"{_label(operator)} does not take these inputs: {error}") from error
+    named = flattened(bound)
+    return list(named.values()), list(named)
+
+
+def signature_of(operator: Callable[..., Any]) -> inspect.Signature | None:
+    """Of a call of ``operator``; None where Python does not know."""
+    try:
+        return inspect.signature(getattr(operator, "forward", operator))
+    except (TypeError, ValueError):
+        return None
+
+
+def flattened(bound: inspect.BoundArguments) -> dict[str, Any]:
+    """The arguments by name, those of ``*args`` one by one."""
+    named: dict[str, Any] = {}
+    for key, value in bound.arguments.items():
+        many = bound.signature.parameters[key].kind is inspect.Parameter.VAR_POSITIONAL
+        named |= {f"{key}{index}": item for index, item in enumerate(value)} if many else {key: value}
+    return named
+
+
+def _parameters(operator: Callable[..., Any]) -> dict[str, Any]:
+    import torch
+
+    if not isinstance(operator, torch.nn.Module):
+        return {}
+    held = {**dict(operator.named_parameters()), **dict(operator.named_buffers())}
+    return {key: value.detach() for key, value in held.items()}
+
+
+def _label(operator: Callable[..., Any]) -> str:
+    """The function's name, a lambda's file, a module's class."""
+    operator = getattr(operator, "func", operator) if isinstance(operator, functools.partial) else operator
+    name = getattr(operator, "__name__", "") or _WORDS.sub("_", type(operator).__name__).lower()
+    if name != "<lambda>":
+        return str(name)
+    file = Path(getattr(getattr(operator, "__code__", None), "co_filename", ""))
+    return file.stem if file.suffix == ".py" else "function"
+
+
+def _identifier(text: str) -> str:
+    name = re.sub(r"\W", "_", text) or "operator"
+    return f"p_{name}" if name[0].isdigit() else name
+
+
+def _inputs_text(tensors: Mapping[str, Any]) -> str:
+    lines = [f"        {_drawn(value)},  # {_identifier(label)}" for label, value in tensors.items()]
+    return "\ndef inputs(generator):\n    return [\n" + "\n".join(lines) + "\n    ]\n"
+
+
+def _drawn(value: Any) -> str:
+    """A torch expression that draws a tensor like ``value``."""
+    import torch
+
+    shape = tuple(value.shape)
+    if value.dtype is torch.bool:
+        return f"torch.rand({shape}, generator=generator) < {float(value.float().mean()) if value.numel() else 0.5:.4f}"
+    low, high = (value.min().item(), value.max().item()) if value.numel() else (0, 1)
+    order = ".sort().values" if value.ndim == 1 and value.numel() > 2 and bool((value.diff() >= 0).all()) else ""
+    if not value.dtype.is_floating_point:
+        return f"torch.randint({low}, {high + 1}, {shape}, generator=generator, dtype={value.dtype}){order}"
+    wide = value.double()
+    mean = float(wide.mean()) if value.numel() else 0.0
+    if value.numel() and low >= 0:
+        span = f"torch.rand({shape}, generator=generator).mul({high - low!r}).add({low!r})"
+        return f"{span}.to({value.dtype}){order}"
+    std = float(wide.std()) if value.numel() > 1 else 1.0
+    return f"torch.randn({shape}, generator=generator).mul({std!r}).add({mean!r}).to({value.dtype}){order}"
+
+
+def _reference_text(code: str, tensors: Mapping[str, Any]) -> str:
+    """FX's ``forward`` as a plain function of inputs, parameters and constants."""
+    match = re.search(r"def forward\(self(?:, )?(.*?)\):\n(.*)", code, re.DOTALL)
+    if match is None:
+        raise ProblemError("the traced graph has no forward function; please report this operator")
+    traced = [name.strip() for name in match.group(1).split(",") if name.strip()]
+    names = [_identifier(label) for label in tensors]
+    unpack = [f"    {inner} = {outer}" for inner, outer in zip(traced, names, strict=False) if inner != outer]
+    body = match.group(2).replace("self._tensor_constant", "_tensor_constant")
+    body = _without_gradients(re.sub(r";  (\w+ = )+None", "", body).rstrip())
+    return f"\n\ndef reference({', '.join(names)}):\n" + "\n".join([*unpack, body]) + "\n"
+
+
+def _without_gradients(body: str) -> str:
+    """The body with ``with torch.no_grad():`` around what was traced with gradients off.
+
+    FX writes calls that switch them. Those would leave the caller's mode as it was when the operator was traced.
+    """
+    off, modes = False, []
+    for line in body.splitlines():
+        if switched := _GRADIENTS.search(line):
+            off = switched[1] == "False"
+        else:
+            modes.append((off, line))
+    lines = []
+    for without, group in itertools.groupby(modes, key=itemgetter(0)):
+        lines += ["    with torch.no_grad():"] if without else []
+        lines += [f"    {line}" if without else line for _, line in group]
+    return "\n".join(lines)

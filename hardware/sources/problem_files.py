@@ -1,0 +1,115 @@
+"""Reads a problem file without running it."""
+
+import ast
+import difflib
+import re
+from pathlib import Path
+
+from ...schemas import InputError, Problem, ProblemError, ProblemFormat, sha256
+from .import_statements import bound
+from .neighbours import bundled, names_from_stars, refuse_neighbours
+
+FUNCTION_NAMES = ("shapes", "inputs", "reference")
+KERNELBENCH_NAMES = ("Model", "get_inputs")
+LARGEST_FILE = 1 << 20
+"""Bytes. A problem is source code; data comes from its generator."""
+
+
+def load_problem(path: Path | str) -> Problem:
+    """The problem in the Python file at ``path``, its format told by the names that it defines.
+
+    Raises:
+        ProblemError: there is no such file, it is no Python, or it follows neither format.
+    """
+    path = Path(path)
+    source = _read(path)
+    tree = _parsed(source, path.name)
+    kind = problem_format(bound(tree) | names_from_stars(source, path), path.name)
+    text = bundled(source, path)
+    return Problem(name=_name(path), format=kind, source=text, sha256=sha256(text))
+
+
+def load_candidate(path: Path) -> str:
+    """The text of the candidate file at ``path``, which must be self-contained.
+
+    Raises:
+        InputError: it is no such file, it is too large, it is no text, or it imports a file beside it.
+    """
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise InputError(f"candidate file {path} is no plain file; give a Python file")
+        if path.exists() and path.stat().st_size > LARGEST_FILE:
+            raise InputError(f"{path} has {path.stat().st_size} bytes; a candidate file may have {LARGEST_FILE}")
+        source = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise InputError(f"candidate file {path} does not exist") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"candidate file {path} cannot be read as text: {error}") from error
+    refuse_neighbours(source, path)
+    return source
+
+
+def problem_format(names: set[str], file: str) -> ProblemFormat:
+    """Which contract a file follows that defines ``names``; ``file`` names it in messages.
+
+    Raises:
+        ProblemError: it follows neither.
+    """
+    if "Model" in names and "reference" not in names:
+        return _complete(ProblemFormat.kernelbench, KERNELBENCH_NAMES, names, file)
+    if names & set(FUNCTION_NAMES):
+        return _complete(ProblemFormat.function, FUNCTION_NAMES, names, file)
+    raise ProblemError(
+        f"{file} lacks `reference`{_meant('reference', names) or _meant('Model', names)}: define shapes, "
+        "inputs(generator, ...) and reference(...), or a KernelBench file's Model and get_inputs()"
+    )
+
+
+def _parsed(source: str, file: str) -> ast.Module:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        place = f" (line {error.lineno})" if isinstance(error, SyntaxError) and error.lineno else ""
+        text = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise ProblemError(f"{file} is not Python: {text}{place}; give a Python file with a reference") from error
+
+
+def _complete(kind: ProblemFormat, required: tuple[str, ...], names: set[str], file: str) -> ProblemFormat:
+    missing = [name for name in required if name not in names]
+    if missing:
+        defined = ", ".join(name for name in required if name in names)
+        raise ProblemError(
+            f"{file} defines {defined} but lacks `{missing[0]}`{_meant(missing[0], names - set(required))}; a {kind} "
+            f"problem needs {', '.join(required)}"
+        )
+    return kind
+
+
+def _meant(missing: str, names: set[str]) -> str:
+    """A hint at the name that may be a misspelling of the ``missing`` one; empty if none is like it."""
+    alike = difflib.get_close_matches(missing, names, n=1)
+    return f" (is `{alike[0]}` meant to be `{missing}`?)" if alike else ""
+
+
+def _read(path: Path) -> str:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ProblemError(f"{path} is no plain file; give a Python file with a reference")
+    if path.is_dir():
+        raise ProblemError(f"{path} is a folder; name the problem's Python file in it")
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise ProblemError(f"there is no file {path}; check the path") from None
+    except OSError as error:
+        raise ProblemError(f"cannot read {path}: {error.strerror}") from error
+    if len(data) > LARGEST_FILE:
+        raise ProblemError(f"{path} has {len(data)} bytes; a problem file may have {LARGEST_FILE}")
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise ProblemError(f"{path} is not Python: it is not UTF-8 text; give a Python file with a reference") from None
+
+
+def _name(path: Path) -> str:
+    name = re.sub(r"[^a-z0-9_]+", "_", path.stem.lower()).strip("_")
+    return name or "problem"
