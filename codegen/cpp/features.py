@@ -2,7 +2,7 @@
 
 import math
 
-from ...hardware.harness.bounds import Tolerance, bound_for
+from ...hardware.harness.tensors.bounds import Tolerance, bound_for
 from ...schemas import Graph, Node, ProblemFacts
 from ..ir.build import is_float
 from ..ir.loops import Kernel, SpecialKernel

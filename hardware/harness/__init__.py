@@ -4,9 +4,8 @@ The *supervisor* (asyncio, inside the agents' process, no torch) owns clock, see
 the problem file: it draws inputs from private seeds, holds the oracle and compares. The *candidate* gets inputs and
 hands in outputs; it never holds what is expected. Both are forked from a *fork server* that imported torch once.
 
-Supervisor's side: :mod:`.launcher` (the fork server), :mod:`..processes.worker` (one child), :mod:`.verification`,
-:mod:`.profiling`.
-Children's side: :mod:`.fork_server`, :mod:`.candidate`, :mod:`.reference`, :mod:`.baseline`,
-:mod:`.problem_validation`.
-Between them: :mod:`.messages` over :mod:`..processes.wire`.
+The files of this folder are the supervisor's side: :mod:`.launcher` (the fork server), :mod:`.verification`,
+:mod:`.profiling`. :mod:`.children` has the programs of the forked processes; :mod:`.messages` is what the two say to
+each other. In the order of their imports, each from those before it: :mod:`.messages`, :mod:`.inputs`,
+:mod:`.tensors`, :mod:`.calls`, :mod:`.reference`, :mod:`.children`, :mod:`.timing`, then the files here.
 """

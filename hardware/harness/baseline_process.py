@@ -17,18 +17,18 @@ from ..machine.lease import Lease
 from ..machine.roofline import roofline
 from ..processes.messages import HOST, Done, Failure
 from ..processes.worker import Worker, WorkerConfused, WorkerDied
-from .batch_messages import Batch, Lay, Warm
-from .batch_timing import BATCH_NS, counted, idle_ns, implementation
-from .idle_check import until_idle
-from .input_sets import LEAST_BATCHES, InputSets
-from .interleaved import EVENTS, GRAPH, Implementation
+from .inputs.input_sets import LEAST_BATCHES, InputSets
 from .launcher import Launcher
-from .messages import Opened, Release
+from .messages.batch import Batch, Lay, Warm
+from .messages.commands import Opened, Release
+from .messages.recording import APART, COLD, WARM, Record, Recorded
+from .messages.timing import IDLE, Build, Built, Time, Timed, Upload
 from .recorded_sets import WEIGHTS_BYTES, calls_in_a_recording, halves, laid
-from .recording_messages import APART, COLD, WARM, Record, Recorded
 from .reference_process import MAIN_SEEDS, ReferenceProcess, ask_reference
-from .timekeeping import TimedBatch, TimedProcess, TimekeeperProcess
-from .timing_messages import IDLE, Build, Built, Time, Timed, Upload
+from .timing.batch_timing import BATCH_NS, counted, idle_ns, implementation
+from .timing.idle_check import until_idle
+from .timing.interleaved import EVENTS, GRAPH, Implementation
+from .timing.timekeeping import TimedBatch, TimedProcess, TimekeeperProcess
 
 T = TypeVar("T")
 

@@ -1,12 +1,12 @@
-"""Is a finished file a drop-in for its reference? The supervisor's side; :mod:`.contract_suite` is the child's."""
+"""Is a finished file a drop-in for its reference? :mod:`.children.contract_suite` is the child's side."""
 
 from ...schemas import ContractProperty
 from ..languages.program_runs import starts_programs
 from ..processes.messages import Failure
 from ..processes.worker import WorkerConfused, WorkerDied
-from .answering import describe
-from .contract_messages import CheckContract, ContractChecked
+from .calls.answering import describe
 from .launcher import Launcher
+from .messages.contract import CheckContract, ContractChecked
 
 
 async def contract_of(launcher: Launcher, source: str, *, seconds: float) -> tuple[ContractProperty, ...]:

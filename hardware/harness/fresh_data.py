@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from ...schemas import Evidence, HarnessError, Verdict
 from ..processes.messages import Done
 from .judgement import Judged
+from .messages.timing import Time, Timed, Upload
 from .reference_process import Case, ReferenceProcess
-from .timing_messages import Time, Timed, Upload
 from .untrusted import UntrustedCandidate
 
 TRIES = 7

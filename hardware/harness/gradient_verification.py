@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ...schemas import Evidence, Verdict
 from . import judgement
 from .judgement import Judged, judged
-from .messages import UNMEASURABLE, Compared, Differentiate, Ran
+from .messages.commands import UNMEASURABLE, Compared, Differentiate, Ran
 from .reference_process import Case
 
 if TYPE_CHECKING:

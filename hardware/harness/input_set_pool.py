@@ -5,10 +5,10 @@ import os
 import random
 from typing import TYPE_CHECKING
 
-from .batch_messages import Draw, Drawn
-from .case import Case, Planned
-from .input_sets import HARDER_OF, LEAST_SETS, InputSets, fits, judged_sets, sets_for, warm_sets, write_inputs
-from .sizes import bytes_of
+from .inputs.case import Case, Planned
+from .inputs.input_sets import HARDER_OF, LEAST_SETS, InputSets, fits, judged_sets, sets_for, warm_sets, write_inputs
+from .inputs.sizes import bytes_of
+from .messages.batch import Draw, Drawn
 
 if TYPE_CHECKING:
     from .reference_process import ReferenceProcess

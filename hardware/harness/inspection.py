@@ -10,7 +10,7 @@ from ..profilers.messages import Inspect
 from ..profilers.standby import Setting
 from .reference_process import ReferenceProcess
 
-PROGRAM = f"{__package__}.profiled_calls"
+PROGRAM = f"{__package__}.children.profiled_calls"
 LONGEST_SECONDS = 60.0
 """Limit for loading, and for measuring, whatever a candidate may take when it is judged."""
 KEPT_ENVIRONMENT = ("CUDA_HOME", "TRITON_LIBCUDA_PATH", "CC")

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from ...schemas import CompileReport, Evidence, Verdict
 from ..processes.messages import Ended, Failure
 from ..processes.worker import Worker, describe_end
-from .messages import Expected, Output
+from .messages.commands import Expected, Output
 
 _SHUT_OFF = re.compile(r"PermissionError|Operation not permitted|Read-only file system")
 _WALLS = "; a judged process starts no program and writes in its own folder alone: compile while the file is imported"

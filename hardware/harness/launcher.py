@@ -15,8 +15,8 @@ from ..processes.messages import HOST, Done, Ready, Spawn
 from ..processes.scratch import Scratch
 from ..processes.worker import Worker, WorkerConfused, WorkerDied
 from .allocator import allocator
-from .messages import Answer, Release
-from .timekeeping import TimekeeperProcess
+from .messages.commands import Answer, Release
+from .timing.timekeeping import TimekeeperProcess
 
 START_SECONDS = 120.0
 """How long importing torch may take on a busy machine."""
@@ -195,7 +195,7 @@ class Launcher:
         try:
             with theirs, log.open("wb") as printed:
                 self._process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-P", "-m", f"{__package__}.fork_server", str(theirs.fileno())),
+                    *(sys.executable, "-P", "-m", f"{__package__}.children.fork_server", str(theirs.fileno())),
                     *(self._accelerator.target if self._accelerator else "", str(self._home / "triton")),
                     cwd=folder,
                     env=await asyncio.to_thread(self._environment, folder),

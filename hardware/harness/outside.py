@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from ...schemas import Counters, Verdict
 from ..processes.messages import Done, Failure
 from ..profilers import CounterSession
-from . import interleaved
-from .background_load import BackgroundLoad
-from .batch_messages import Batch, Form, Warm
-from .batch_timing import implementation
-from .case import Case
-from .input_sets import InputSets
-from .interleaved import Implementation, Part, Plan, Spent
+from .inputs.case import Case
+from .inputs.input_sets import InputSets
+from .inputs.sizes import bytes_of
 from .judgement import Judged, check_form, judged
-from .messages import Output
+from .messages.batch import Batch, Form, Warm
+from .messages.commands import Output
+from .messages.timing import Time, Timed
 from .process_checks import ProcessChecks, start_counting
 from .redraws import NARROW
-from .sizes import bytes_of
 from .state_verification import check_form as check_form_of_state
-from .timekeeping import CheckedCall, TimedBatch, TimedProcess
-from .timing_messages import Time, Timed
+from .timing import interleaved
+from .timing.background_load import BackgroundLoad
+from .timing.batch_timing import implementation
+from .timing.interleaved import Implementation, Part, Plan, Spent
+from .timing.timekeeping import CheckedCall, TimedBatch, TimedProcess
 from .untrusted import Taken
 from .verification import Verification, must_be_right_when_timed
 

@@ -9,10 +9,10 @@ from ...schemas import Verdict
 from ..machine.floors import Floor
 from ..profilers import CounterSession
 from .baseline_process import BaselineProcess
-from .interleaved import Implementation
 from .judgement import judged
 from .redraws import NARROW
 from .reference_process import ReferenceProcess
+from .timing.interleaved import Implementation
 from .untrusted import UntrustedCandidate
 from .verification import Verification, must_be_right_when_timed, run_on
 

@@ -20,17 +20,18 @@ from ..machine.floors import Floor, floor_of
 from ..machine.lease import Lease, counted
 from ..machine.peaks import measured_again
 from ..machine.roofline import roofline
-from . import fresh_data, interleaved
+from . import fresh_data
 from .baseline_process import BaselineProcess, BaselinesDied
 from .fresh_data import Memoizes
-from .interleaved import Part
 from .judgement import Judged
 from .launcher import Launcher
 from .outside import TimedOutside
 from .reference_process import ReferenceProcess
 from .replayed import CannotReplay, Replayed
 from .self_timed import SelfTimed
-from .timekeeping import TimedProcess, TimekeeperDied
+from .timing import interleaved
+from .timing.interleaved import Part
+from .timing.timekeeping import TimedProcess, TimekeeperDied
 from .untrusted import UntrustedCandidate
 from .verification import load_into, started
 

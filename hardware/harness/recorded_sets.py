@@ -5,11 +5,11 @@ import os
 import random
 from collections.abc import Sequence
 
-from .batch_messages import Lay
-from .case import Case
-from .input_sets import InputSets
-from .sizes import MAIN_SEEDS, bytes_of
-from .state_messages import StateEntry
+from .inputs.case import Case
+from .inputs.input_sets import InputSets
+from .inputs.sizes import MAIN_SEEDS, bytes_of
+from .messages.batch import Lay
+from .messages.state import StateEntry
 
 CACHES = 3
 """All input sets and outputs of a recording take so many times the last-level cache."""

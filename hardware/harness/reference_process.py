@@ -9,15 +9,15 @@ from ...schemas import HarnessError, Problem, sha256
 from ..processes import wire
 from ..processes.messages import Failure
 from ..processes.worker import Worker, WorkerConfused, WorkerDied
-from . import held_out
-from .batch_messages import Draw, Drawn
-from .case import Case, Planned
 from .input_set_pool import InputSetPool
-from .input_variants import GRADIENTS, NORMAL, instead_of, planned
+from .inputs import held_out
+from .inputs.case import Case, Planned
+from .inputs.sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS
+from .inputs.variants import GRADIENTS, NORMAL, instead_of, planned
 from .launcher import Launcher
-from .messages import CaseMade, Compare, Compared, Explain, Explained, MakeCase, Open, Opened, Output, Values
-from .sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS
-from .state_messages import INPUT, StateEntry
+from .messages.batch import Draw, Drawn
+from .messages.commands import CaseMade, Compare, Compared, Explain, Explained, MakeCase, Open, Opened, Output, Values
+from .messages.state import INPUT, StateEntry
 
 __all__ = ["MAIN_SEEDS", "Case", "ReferenceProcess", "ask_reference", "open_command"]
 

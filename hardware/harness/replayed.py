@@ -1,8 +1,8 @@
 """A process of a candidate whose calls are replayed by the device: what counts is the device's time, without launches.
 
 It is cross-checked as :mod:`.self_timed` does. Whether it works ahead or joins calls is seen by replays in which each
-input set is intact only around its call (:mod:`.poisoning`): a call may cost as much more there as the best baseline's
-does. Whether it keeps answers is seen by one such replay on input sets that it never met, beside one on
+input set is intact only around its call (:mod:`.tensors.poisoning`): a call may cost as much more there as the best
+baseline's does. Whether it keeps answers is seen by one such replay on input sets that it never met, beside one on
 those that it knows.
 """
 
@@ -15,15 +15,15 @@ import msgspec
 
 from ...schemas import Counters
 from ..processes.messages import Done
-from . import interleaved
 from .fresh_data import Memoizes
-from .input_sets import InputSets
-from .interleaved import Implementation, Part, Plan
+from .inputs.input_sets import InputSets
 from .judgement import Judged
+from .messages.recording import APART, COLD, WARM, Record, Recorded, TakeCall
+from .messages.timing import Time, Timed
 from .recorded_sets import halves, laid
-from .recording_messages import APART, COLD, WARM, Record, Recorded, TakeCall
 from .self_timed import TIMED_SLOT, SelfTimed
-from .timing_messages import Time, Timed
+from .timing import interleaved
+from .timing.interleaved import Implementation, Part, Plan
 
 SHARE, SLACK_NS = 0.1, 500
 """A call may take so much longer where its inputs are there only for its turn, or have never been seen."""

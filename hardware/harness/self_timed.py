@@ -9,18 +9,19 @@ import msgspec
 from ...schemas import Counters, HarnessError, Verdict
 from ..processes.messages import Done
 from ..profilers import CounterSession
-from . import clocks, fresh_data, interleaved
-from .background_load import BackgroundLoad
-from .clocks import Batch, ClockResult
+from . import fresh_data
 from .fresh_data import FreshCall, Memoizes
-from .idle_check import IdleCheck, until_idle
-from .interleaved import Implementation, Part, Plan
+from .inputs.sizes import bytes_of
 from .judgement import judged
+from .messages.timing import Time, Timed, Upload
 from .process_checks import ProcessChecks, start_counting
 from .redraws import NARROW
 from .reference_process import MAIN_SEEDS, Case
-from .sizes import bytes_of
-from .timing_messages import Time, Timed, Upload
+from .timing import clocks, interleaved
+from .timing.background_load import BackgroundLoad
+from .timing.clocks import Batch, ClockResult
+from .timing.idle_check import IdleCheck, until_idle
+from .timing.interleaved import Implementation, Part, Plan
 from .untrusted import Taken
 from .verification import EARLY, Verification, must_be_right_when_timed
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from ...schemas import Evidence, Verdict
-from .case import Case
+from .inputs.case import Case
 from .judgement import Judged
-from .messages import UNMEASURABLE, Compared, Expected, Output
-from .state_messages import INPUT, StateChecked, StateEntry, in_words
+from .messages.commands import UNMEASURABLE, Compared, Expected, Output
+from .messages.state import INPUT, StateChecked, StateEntry, in_words
 
 
 def check_form(outputs: Sequence[Output], case: Case) -> None:

@@ -10,9 +10,9 @@ from ..processes import wire
 from ..processes.messages import Failure
 from ..processes.worker import Worker, WorkerConfused, WorkerDied
 from . import judgement
-from .case import Case
+from .inputs.case import Case
 from .judgement import judged
-from .messages import Load, Output
+from .messages.commands import Load, Output
 
 T = TypeVar("T")
 

@@ -1,17 +1,17 @@
-"""Has a problem examined in a process of its own. The supervisor's side of :mod:`.problem_validation`."""
+"""Has a problem examined in a process of its own. The supervisor's side of :mod:`.children.problem_validation`."""
 
 import asyncio
 
 from ...schemas import Accelerator, HarnessError, InputFact, Problem, ProblemError, ProblemFacts
 from ..processes.messages import Failure
 from ..processes.worker import WorkerConfused, WorkerDied
-from .input_variants import planned
+from .inputs.sizes import MAIN_SEEDS, bytes_of, is_large
+from .inputs.variants import planned
 from .judgement import ran_out_of_memory
 from .launcher import Launcher
-from .messages import ProblemValidated, ValidateProblem
+from .messages.commands import ProblemValidated, ValidateProblem
+from .messages.state import INPUT
 from .reference_process import open_command
-from .sizes import MAIN_SEEDS, bytes_of, is_large
-from .state_messages import INPUT
 
 VALIDATION_SECONDS = 180.0
 WEIGHTS_SEED = 0

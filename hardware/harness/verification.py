@@ -12,12 +12,12 @@ from ..processes.messages import Done
 from ..processes.worker import Worker
 from . import judgement, redraws, state_verification
 from .gradient_verification import check_gradients
-from .input_variants import NORMAL, in_words
+from .inputs.variants import NORMAL, in_words
 from .judgement import Judged, judged
 from .launcher import Launcher
-from .messages import UNMEASURABLE, Compared, Dump, Dumped, Load, Output, Ran, Release, Run
+from .messages.commands import UNMEASURABLE, Compared, Dump, Dumped, Load, Output, Ran, Release, Run
+from .messages.state import CheckState, StateChecked
 from .reference_process import Case, ReferenceProcess
-from .state_messages import CheckState, StateChecked
 from .state_verification import check_form, check_unchanged
 from .untrusted import Taken, UntrustedCandidate
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from ...schemas import Accelerator, HardwareFacts, Pool, Problem, ProblemFacts, Timing
-from ..harness import interleaved
-from ..harness.background_load import BackgroundLoad
-from ..harness.interleaved import CANDIDATE, Part
-from ..harness.sizes import LARGE_BYTES, MAIN_SEEDS, bytes_of
+from ..harness.inputs.sizes import LARGE_BYTES, MAIN_SEEDS, bytes_of
+from ..harness.timing import interleaved
+from ..harness.timing.background_load import BackgroundLoad
+from ..harness.timing.interleaved import CANDIDATE, Part
 from ..languages.program_runs import starts_programs
 from ..machine.lease import Lease
 from ..processes.messages import HOST

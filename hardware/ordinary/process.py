@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from ..harness.idle_check import POLL_SECONDS, RESTLESS_SECONDS, runs, waits_until_idle
+from ..harness.timing.idle_check import POLL_SECONDS, RESTLESS_SECONDS, runs, waits_until_idle
 from ..processes import subprocesses
 from ..processes.messages import HOST, Ended
 from ..processes.worker import describe_end

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from ...schemas import Series
-from ..harness.idle_check import LEAST_NS, IdleCheck
-from ..harness.interleaved import MOST_CALLS, Part, Spread, Spreads
-from ..harness.placement import spread
+from ..harness.timing.idle_check import LEAST_NS, IdleCheck
+from ..harness.timing.interleaved import MOST_CALLS, Part, Spread, Spreads
+from ..harness.timing.placement import spread
 from .process import OrdinaryProcess
 
 BATCH_NS = 25_000_000
@@ -32,7 +32,7 @@ SPREADS: Spreads = (
     (1_000_000, Spread(process=0.04, run=0.03, beside=0.2)),
     (math.inf, Spread(process=0.1, run=0.03, beside=0.15)),
 )
-"""As :data:`..harness.interleaved.SPREADS`, of ordinary processes."""
+"""As :data:`..harness.timing.interleaved.SPREADS`, of ordinary processes."""
 DEVICE_SPREADS: Spreads = ((math.inf, Spread(process=0.2, run=0.03)),)
 """The same on an accelerator, whatever a call takes: short ones are the host's work of launching them, 15 to 100 us,
 which differs by 20 % from process to process and not from run to run (``benchmarks/results/ordinary_h200.json``)."""

@@ -26,7 +26,7 @@ class Inspect(Schema, frozen=True, kw_only=True, tag="inspect"):
     """Copies of the inputs, which the calls rotate through."""
 
     backward: bool = False
-    """Whether its calls are both passes (:mod:`..harness.backward`)."""
+    """Whether its calls are both passes (:mod:`..harness.calls.backward`)."""
 
     setup: Values | None = None
     """Constructor's arguments and parameters, for a KernelBench problem."""

@@ -14,7 +14,7 @@ from compared import facts_of, loaded, same, tensors
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.hardware.capture.capture.capture import capture, capture_backward
-from kernelswarm.hardware.harness.backward import cotangents, differentiated
+from kernelswarm.hardware.harness.calls.backward import cotangents, differentiated
 
 
 class Residual(nn.Module):

@@ -176,8 +176,8 @@ def cuda_ahead(home: Path) -> object:
 
 READER = """
 import sys, torch
-from kernelswarm.hardware.harness.output_transfer import written
-from kernelswarm.hardware.harness.tensor_placement import set_device
+from kernelswarm.hardware.harness.tensors.output_transfer import written
+from kernelswarm.hardware.harness.tensors.tensor_placement import set_device
 file, size = int(sys.argv[1]), int(sys.argv[2])
 set_device("cuda:0")
 with written(file, size) as outputs:
@@ -202,8 +202,8 @@ def device_memory(home: Path) -> object:
 
     import torch
 
-    from kernelswarm.hardware.harness.output_transfer import copy_out
-    from kernelswarm.hardware.harness.tensor_placement import set_device
+    from kernelswarm.hardware.harness.tensors.output_transfer import copy_out
+    from kernelswarm.hardware.harness.tensors.tensor_placement import set_device
 
     tensor_device = set_device("cuda:0")
     outputs = [torch.tensor([1, 2, 3], dtype=torch.uint8, device=tensor_device.device)]

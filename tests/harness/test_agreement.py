@@ -12,16 +12,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 from conftest import HARDWARE, POOL, problem_from
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness import validity
-from kernelswarm.hardware.harness.bounds import SHAKES, is_steady
-from kernelswarm.hardware.harness.compare import Target
-from kernelswarm.hardware.harness.derived import derive
+from kernelswarm.hardware.harness.children.reference import validity
+from kernelswarm.hardware.harness.children.reference.derived import derive
+from kernelswarm.hardware.harness.children.reference.problem import open_reference
+from kernelswarm.hardware.harness.children.reference.validity import InvalidVariant, changed
 from kernelswarm.hardware.harness.launcher import Launcher
-from kernelswarm.hardware.harness.messages import Compared, Open, Values
+from kernelswarm.hardware.harness.messages.commands.commands import Compared, Open, Values
 from kernelswarm.hardware.harness.redraws import DRAWS, Draw, decided
-from kernelswarm.hardware.harness.reference_problem import open_reference
 from kernelswarm.hardware.harness.reference_process import Case, ReferenceProcess
-from kernelswarm.hardware.harness.validity import InvalidVariant, changed
+from kernelswarm.hardware.harness.tensors.bounds import SHAKES, is_steady
+from kernelswarm.hardware.harness.tensors.compare import Target
 from kernelswarm.hardware.harness.verification import verify
 from kernelswarm.schemas import ProblemFormat, Verdict, VerifyReport
 

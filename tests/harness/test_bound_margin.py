@@ -6,10 +6,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernelswarm.hardware.harness.bounds import SHAKES, Tolerance
-from kernelswarm.hardware.harness.compare import Target
-from kernelswarm.hardware.harness.derived import derive
-from kernelswarm.hardware.harness.oracle import in_float64
+from kernelswarm.hardware.harness.calls.oracle import in_float64
+from kernelswarm.hardware.harness.children.reference.derived import derive
+from kernelswarm.hardware.harness.tensors.bounds import SHAKES, Tolerance
+from kernelswarm.hardware.harness.tensors.compare import Target
 
 COEFFICIENTS = ("0x1.522418p-5", "0x1.571d94p-3", "0x1.0006bcp-1", "0x1p0", "0x1p0")
 """Of a polynomial of degree four for exp between plus and minus half of ln 2: right to 5.4e-6."""

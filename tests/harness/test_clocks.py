@@ -7,8 +7,9 @@ import time
 
 import pytest
 
-from kernelswarm.hardware.harness.background_load import BackgroundLoad
-from kernelswarm.hardware.harness.clocks import (
+from kernelswarm.hardware.harness.messages.commands.timing import Timed
+from kernelswarm.hardware.harness.timing.background_load import BackgroundLoad
+from kernelswarm.hardware.harness.timing.clocks import (
     CLOCK_TRIES,
     Batch,
     ClockCrossCheck,
@@ -16,7 +17,6 @@ from kernelswarm.hardware.harness.clocks import (
     CrossCheckTally,
     work_ns,
 )
-from kernelswarm.hardware.harness.timing_messages import Timed
 
 BUSY = "while True: pass"
 

@@ -5,9 +5,9 @@ import math
 import pytest
 import torch
 
-from kernelswarm.hardware.harness import derived
-from kernelswarm.hardware.harness.derived import derive
-from kernelswarm.hardware.harness.input_variants import (
+from kernelswarm.hardware.harness.children.reference import derived
+from kernelswarm.hardware.harness.children.reference.derived import derive
+from kernelswarm.hardware.harness.inputs.variants import (
     ALL,
     BOTH,
     CENTRED,

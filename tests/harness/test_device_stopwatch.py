@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from kernelswarm.hardware.harness import stopwatch as module
-from kernelswarm.hardware.harness.stopwatch import DeviceStopwatch
-from kernelswarm.hardware.harness.timing_messages import Time
+from kernelswarm.hardware.harness.calls import stopwatch as module
+from kernelswarm.hardware.harness.calls.stopwatch import DeviceStopwatch
+from kernelswarm.hardware.harness.messages.commands.timing import Time
 
 COPIES, SIDE, BATCHES = 3, 96, 20
 INTERLEAVED = Time(calls=10, warm=4)

@@ -105,12 +105,12 @@ def kernel(x, w):
     ),
     "changes the code of the harness": (
         Verdict.tampering,
-        "import sys\nvalues = sys.modules['kernelswarm.hardware.harness.values']\n"
+        "import sys\nvalues = sys.modules['kernelswarm.hardware.harness.tensors.values']\n"
         "values.dtype_name.__code__ = (lambda dtype: 'float32').__code__\ndef kernel(x, w): return reference(x, w)",
     ),
     "silences the check for changes": (
         Verdict.tampering,
-        "import sys\nintegrity = sys.modules['kernelswarm.hardware.harness.integrity']\n"
+        "import sys\nintegrity = sys.modules['kernelswarm.hardware.harness.calls.integrity']\n"
         "integrity.Snapshot.differences.__code__ = (lambda self: ()).__code__\n"
         "def kernel(x, w): return reference(x, w)",
     ),
@@ -322,7 +322,7 @@ async def test_answers_remembered_while_timed_are_no_speed(
 
 SHOWS_A_THIRD = """
 import sys, time
-module = sys.modules["kernelswarm.hardware.harness.stopwatch"]
+module = sys.modules["kernelswarm.hardware.harness.calls.stopwatch"]
 def run(self, call, command, clock=None, arrive=None, taken=None):
     self._prepare(call, command, arrive)
     batch = self._next(command.calls)
@@ -347,7 +347,7 @@ async def test_a_stopwatch_that_shows_a_third_is_found_out(
 
 LYING_CLOCK = f"""
 import sys, torch
-stopwatch = sys.modules["kernelswarm.hardware.harness.stopwatch"]
+stopwatch = sys.modules["kernelswarm.hardware.harness.calls.stopwatch"]
 stopwatch.Stopwatch.run.__defaults__ = (lambda: 0, lambda: None, stopwatch.as_it_is)
 def kernel(x, w): return {RIGHT}
 """

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kernelswarm.hardware.harness.fingerprint import Fingerprints
+from kernelswarm.hardware.harness.tensors.fingerprint import Fingerprints
 
 SIZES = (0, 5, 8, 4096, (1 << 23) + 24, (1 << 24) + 3)
 """Bytes: less than a word, whole words, one row of the sums and a rest, two rows and a rest."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness.held_out import (
+from kernelswarm.hardware.harness.inputs.held_out import (
     HELD_OUT,
     HELD_OUT_ALIKE,
     HELD_OUT_FIRST,

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness.held_out import HELD_OUT, LARGER
-from kernelswarm.hardware.harness.input_variants import VARIANTS
+from kernelswarm.hardware.harness.inputs.held_out import HELD_OUT, LARGER
+from kernelswarm.hardware.harness.inputs.variants import VARIANTS
 from kernelswarm.hardware.languages.cpp import LOADER
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import Problem, ProblemFacts, Verdict, encode

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from kernelswarm.hardware.harness.clocks import work_ns
-from kernelswarm.hardware.harness.idle_check import LEAST_NS, IdleCheck
+from kernelswarm.hardware.harness.timing.clocks import work_ns
+from kernelswarm.hardware.harness.timing.idle_check import LEAST_NS, IdleCheck
 
 pytestmark = pytest.mark.skipif(work_ns(os.getpid()) is None, reason="this system does not tell it")
 

@@ -8,14 +8,17 @@ import pytest
 import torch
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness import compare, input_variants, sizes, verification
+from kernelswarm.hardware.harness import verification
 from kernelswarm.hardware.harness.baseline_process import BaselineProcess
-from kernelswarm.hardware.harness.bounds import Tolerance
-from kernelswarm.hardware.harness.compare import Target
-from kernelswarm.hardware.harness.held_out import HELD_OUT
-from kernelswarm.hardware.harness.input_variants import ALL, CENTRED, FAR, FEW, STRIDED
+from kernelswarm.hardware.harness.inputs import sizes
+from kernelswarm.hardware.harness.inputs import variants as input_variants
+from kernelswarm.hardware.harness.inputs.held_out import HELD_OUT
+from kernelswarm.hardware.harness.inputs.variants import ALL, CENTRED, FAR, FEW, STRIDED
 from kernelswarm.hardware.harness.launcher import Launcher
 from kernelswarm.hardware.harness.reference_process import ReferenceProcess
+from kernelswarm.hardware.harness.tensors import compare
+from kernelswarm.hardware.harness.tensors.bounds import Tolerance
+from kernelswarm.hardware.harness.tensors.compare import Target
 from kernelswarm.hardware.harness.validation_process import memory_needed, memory_needed_on_device
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import InputFact, Problem, ProblemFacts, ShapeFacts, Verdict, VerifyReport, Work

@@ -15,11 +15,11 @@ import pytest
 import torch
 from torch import nn
 
-from kernelswarm.hardware.harness import values
-from kernelswarm.hardware.harness.answering import Refused
-from kernelswarm.hardware.harness.likeness import same
-from kernelswarm.hardware.harness.messages import Open
-from kernelswarm.hardware.harness.reference_problem import open_reference
+from kernelswarm.hardware.harness.calls.answering import Refused
+from kernelswarm.hardware.harness.children.reference.problem import open_reference
+from kernelswarm.hardware.harness.messages.commands.commands import Open
+from kernelswarm.hardware.harness.tensors import values
+from kernelswarm.hardware.harness.tensors.likeness import same
 from kernelswarm.hardware.processes import objects
 from kernelswarm.hardware.processes.arguments import Values, specs_of
 from kernelswarm.schemas import ProblemFormat, decode, encode

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelswarm.hardware.harness.output_transfer import Written, copy_out, written
-from kernelswarm.hardware.harness.tensor_placement import current_device
+from kernelswarm.hardware.harness.tensors.output_transfer import Written, copy_out, written
+from kernelswarm.hardware.harness.tensors.tensor_placement import current_device
 
 OUTPUTS = (torch.arange(7, dtype=torch.uint8), torch.randn(5, 3), None, 2.5, torch.randn(4, 6).t(), torch.ones(0))
 

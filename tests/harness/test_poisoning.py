@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from kernelswarm.hardware.harness.poisoning import SPOTS, Poisoning, generator
+from kernelswarm.hardware.harness.tensors.poisoning import SPOTS, Poisoning, generator
 
 CPU = torch.device("cpu")
 NUMBERS = torch.randn(64, 512, generator=torch.Generator().manual_seed(7))

@@ -3,7 +3,7 @@
 import pytest
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness.interleaved import CANDIDATE, THOROUGH, Part, result
+from kernelswarm.hardware.harness.timing.interleaved import CANDIDATE, THOROUGH, Part, result
 from kernelswarm.schemas import Problem, ProblemFacts, Series, Timing, Verdict
 
 KERNEL = """

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 import torch
 
-from kernelswarm.hardware.harness import values
-from kernelswarm.hardware.harness.batch_messages import Lay
-from kernelswarm.hardware.harness.case import Case
-from kernelswarm.hardware.harness.cuda_graphs import CannotRecord, Recording
-from kernelswarm.hardware.harness.input_sets import InputSets
-from kernelswarm.hardware.harness.messages import Expected
-from kernelswarm.hardware.harness.recorded_calls import Graphs
+from kernelswarm.hardware.harness.calls.cuda_graphs import CannotRecord, Recording
+from kernelswarm.hardware.harness.calls.recorded_calls import Graphs
+from kernelswarm.hardware.harness.inputs.case import Case
+from kernelswarm.hardware.harness.inputs.input_sets import InputSets
+from kernelswarm.hardware.harness.messages.commands.batch import Lay
+from kernelswarm.hardware.harness.messages.commands.commands import Expected
+from kernelswarm.hardware.harness.messages.commands.recording import APART, COLD, WARM, Record
+from kernelswarm.hardware.harness.messages.commands.timing import Time
 from kernelswarm.hardware.harness.recorded_sets import calls_in_a_recording, halves, laid
-from kernelswarm.hardware.harness.recording_messages import APART, COLD, WARM, Record
-from kernelswarm.hardware.harness.timing_messages import Time
+from kernelswarm.hardware.harness.tensors import values
 from kernelswarm.hardware.processes.arguments import Values
 
 SETS = 5

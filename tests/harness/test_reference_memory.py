@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelswarm.hardware.harness import reference
-from kernelswarm.hardware.harness.input_variants import NORMAL
-from kernelswarm.hardware.harness.messages import MakeCase, Open
-from kernelswarm.hardware.harness.tensor_placement import MainMemory
+from kernelswarm.hardware.harness.children import reference
+from kernelswarm.hardware.harness.inputs.variants import NORMAL
+from kernelswarm.hardware.harness.messages.commands.commands import MakeCase, Open
+from kernelswarm.hardware.harness.tensors.tensor_placement import MainMemory
 from kernelswarm.schemas import ProblemFormat
 
 SIZE = 54_321

@@ -9,7 +9,7 @@ PROGRAM = """
 import sys, threading, time
 from pathlib import Path
 import torch
-from kernelswarm.hardware.harness.sleeping_threads import _libgomp, sleep_while_waiting
+from kernelswarm.hardware.harness.calls.sleeping_threads import _libgomp, sleep_while_waiting
 
 if _libgomp() is None:
     print("no libgomp")

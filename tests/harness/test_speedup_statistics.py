@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kernelswarm.hardware.harness.statistics import in_a_new_run, relative_width, speedup
+from kernelswarm.hardware.harness.timing.statistics import in_a_new_run, relative_width, speedup
 from kernelswarm.schemas import Interval
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from kernelswarm.hardware.harness import tensor_placement, values
-from kernelswarm.hardware.harness.staging import Staging
-from kernelswarm.hardware.harness.tensor_placement import Accelerator
+from kernelswarm.hardware.harness.tensors import tensor_placement, values
+from kernelswarm.hardware.harness.tensors.staging import Staging
+from kernelswarm.hardware.harness.tensors.tensor_placement import Accelerator
 
 DEVICE = torch.device("cpu")
 SIZES = [1, 99, 100, 101, 1000, 1050]

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from kernelswarm.hardware.harness.state import Start, read, roles
+from kernelswarm.hardware.harness.calls.state import Start, read, roles
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

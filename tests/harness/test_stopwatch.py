@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from kernelswarm.hardware.harness.stopwatch import Stopwatch
-from kernelswarm.hardware.harness.timing_messages import Time
+from kernelswarm.hardware.harness.calls.stopwatch import Stopwatch
+from kernelswarm.hardware.harness.messages.commands.timing import Time
 
 CALLS, COPIES, BATCHES = 7, 3, 500
 

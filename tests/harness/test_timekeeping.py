@@ -15,11 +15,7 @@ import msgspec
 import numpy
 import pytest
 
-from kernelswarm.hardware.harness.batch_messages import Made, MakeArena
-from kernelswarm.hardware.harness.batch_timing import counted
-from kernelswarm.hardware.harness.clocks import work_ns
-from kernelswarm.hardware.harness.freezing import Frozen, Unreadable, elements
-from kernelswarm.hardware.harness.input_sets import (
+from kernelswarm.hardware.harness.inputs.input_sets import (
     LEAST_BATCHES,
     LEAST_SETS,
     MOST_SETS,
@@ -27,9 +23,13 @@ from kernelswarm.hardware.harness.input_sets import (
     judged_sets,
     sets_for,
 )
-from kernelswarm.hardware.harness.timekeeper import Arena
-from kernelswarm.hardware.harness.timekeeping import TimedBatch, Unseen
-from kernelswarm.hardware.harness.values import Values
+from kernelswarm.hardware.harness.messages.commands.batch import Made, MakeArena
+from kernelswarm.hardware.harness.tensors.values import Values
+from kernelswarm.hardware.harness.timing.batch_timing import counted
+from kernelswarm.hardware.harness.timing.clocks import work_ns
+from kernelswarm.hardware.harness.timing.freezing import Frozen, Unreadable, elements
+from kernelswarm.hardware.harness.timing.timekeeper import Arena
+from kernelswarm.hardware.harness.timing.timekeeping import TimedBatch, Unseen
 from kernelswarm.hardware.processes import wire
 
 SPINS = """

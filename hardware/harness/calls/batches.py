@@ -1,0 +1,128 @@
+"""Batches that are timed from outside, as their process makes them: a call on each input set, all outputs kept."""
+
+import gc
+import itertools
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ...processes.messages import HOST, Done
+from ..messages.batch import Batch, Form, Lay, Made, Warm
+from ..tensors import values
+from .answering import attempt
+from .restarts import Restarts
+
+Call = Callable[..., Any]
+
+_LARGEST_INT = 1 << 63
+
+
+class Batches:
+    """The arena as its process sees it, and the outputs of the last batch."""
+
+    def __init__(self) -> None:
+        self._sets: list[list[Any]] = []
+        self._outputs: list[Any] = []
+        self._arena: values.MappedFile | None = None
+        self._restarts: Restarts | None = None
+        self._aliased = False
+
+    def lay(self, command: Lay, file: int, restarts: Restarts | None) -> Done:
+        """Make tensors of the arena's memory. What calls write gets memory of its own: the arena stays as it is."""
+        self._outputs, self._sets = [], []
+        self._arena = arena = values.MappedFile(file, command.stride * command.sets)
+        # The first look at a page takes longer than many a call.
+        arena.touch()
+        self._restarts, self._aliased = restarts, command.aliased
+        for number in range(command.sets):
+            inputs = values.viewed(command.inputs, arena.address + number * command.stride)
+            self._sets.append(inputs if restarts is None else restarts.begin_from(inputs))
+        return Done()
+
+    def warm(self, call: Call, command: Warm) -> Done:
+        """Let go of outputs, and make untimed calls on the inputs that are there."""
+        self._outputs = []
+
+        def calls() -> None:
+            for inputs in itertools.islice(itertools.cycle(self._sets), command.calls):
+                call(*inputs)
+
+        attempt(calls)
+        return Done()
+
+    def make(self, call: Call, command: Batch) -> Made:
+        """One call on each of the first sets."""
+        gc.disable()
+        try:
+            self._outputs = attempt(lambda: self._called(call, command.calls))
+            return _described(self._outputs)
+        finally:
+            gc.enable()
+
+    def _called(self, call: Call, calls: int) -> list[Any]:
+        sets = self._sets[:calls]
+        if self._restarts is None:
+            return [call(*inputs) for inputs in sets]
+        return [self._restarts.left(call(*inputs), inputs, aliased=self._aliased) for inputs in sets]
+
+
+def _described(outputs: list[Any]) -> Made:
+    """Where the outputs of every call lie. It is part of what is timed, so it looks at as little as it can.
+
+    Tensors without gaps and of one size need no look at their shapes: the bytes that must be there decide.
+    """
+    columns = _columns(outputs)
+    if columns and all(map(_are_alike, columns)):
+        form = tuple(_form(*_key(column[0])) for column in columns)
+        addresses = zip(*(map(_data_ptr, column) for column in columns), strict=True)
+        return Made(forms=(form,), calls=tuple((0, *row) for row in addresses))
+    indices: dict[Any, int] = {}
+    rows = []
+    for output in outputs:
+        leaves = values.leaves(output)
+        key = tuple(map(_key, leaves))
+        rows.append((indices.setdefault(key, len(indices)), *map(_address, leaves)))
+    return Made(forms=tuple(tuple(_form(*leaf_key) for leaf_key in key) for key in indices), calls=tuple(rows))
+
+
+_data_ptr, _is_contiguous, _numel = torch.Tensor.data_ptr, torch.Tensor.is_contiguous, torch.Tensor.numel
+_is_cpu = operator.attrgetter("is_cpu")
+
+
+def _columns(outputs: list[Any]) -> list[Sequence[Any]]:
+    """The tensors at each place of what the calls returned; nothing where calls return different numbers of them."""
+    if set(map(type, outputs)) == {torch.Tensor}:
+        return [outputs]
+    rows = list(map(values.leaves, outputs))
+    return list(zip(*rows, strict=True)) if len(set(map(len, rows))) == 1 else []
+
+
+def _are_alike(column: Sequence[Any]) -> bool:
+    if set(map(type, column)) != {torch.Tensor} or len(set(map(_numel, column))) > 1:
+        return False
+    return all(map(_is_cpu, column)) and all(map(_is_contiguous, column))
+
+
+def _key(leaf: Any) -> tuple[Any, ...]:
+    kind = type(leaf)
+    if kind is torch.Tensor and leaf.layout is torch.strided and leaf.device.type == HOST:
+        return kind, leaf.dtype, leaf.shape, leaf.stride()
+    if kind in (bool, float) or (kind is int and -_LARGEST_INT <= leaf < _LARGEST_INT):
+        return kind, leaf
+    return (kind,)
+
+
+def _address(leaf: Any) -> int:
+    return int(leaf.data_ptr()) if type(leaf) is torch.Tensor and leaf.layout is torch.strided else 0
+
+
+def _form(kind: type, *details: Any) -> Form:
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    if len(details) == 3:
+        dtype, shape, stride = details
+        return Form(kind="tensor", type_name=name, dtype=values.dtype_name(dtype), shape=tuple(shape), stride=stride)
+    if details:
+        return Form(kind=kind.__name__, type_name=name, value=details[0])
+    return Form(kind="none" if kind is type(None) else "other", type_name=name)

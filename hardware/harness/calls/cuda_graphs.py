@@ -1,0 +1,124 @@
+"""CUDA graphs: launches that are recorded once and replayed by the device, without the code that launched them.
+
+What this module uses was bound before any candidate is imported. Source: CUDA driver API, section "Graph Management".
+"""
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+from ..tensors.device_memory import cuda_driver
+
+Body = Callable[[], list[Any]]
+
+_Graph, _recording = torch.cuda.CUDAGraph, torch.cuda.graph
+_replay = torch.cuda.CUDAGraph.replay
+_Event = torch.cuda.Event
+_record, _elapsed_time = torch.cuda.Event.record, torch.cuda.Event.elapsed_time
+_synchronize = torch.cuda.synchronize
+_c_void_p, _c_size_t, _c_int, _byref = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.byref
+
+_ON_THE_DEVICE = {0: "kernel", 1: "memcpy", 2: "memset", 5: "empty", 10: "allocation", 11: "free"}
+"""Kinds of a graph's nodes, by ``CUgraphNodeType``."""
+_ELSEWHERE = {3: "a function on the processor", 4: "another graph", 6: "waiting for an event", 7: "an event"}
+
+
+class CannotRecord(Exception):
+    """Why calls cannot be replayed by the device alone; a clause."""
+
+
+class Recording(Protocol):
+    """Recorded work."""
+
+    outputs: list[Any]
+    """What recording it returned: tensors that each replay writes again."""
+
+    def replay(self) -> None:
+        """Queue it."""
+
+
+class Recorder(Protocol):
+    """Records work and times its replays."""
+
+    def record(self, body: Body) -> Recording:
+        """Record what ``body`` launches.
+
+        Raises:
+            CannotRecord: that is impossible.
+        """
+
+    def elapsed_ns(self, recording: Recording, times: int) -> int:
+        """What so many replays in a row take; waits for them."""
+
+
+class CudaRecording:
+    """One graph."""
+
+    def __init__(self, graph: Any, outputs: list[Any]) -> None:
+        self._graph = graph
+        self.outputs = outputs
+
+    def replay(self) -> None:
+        """Queue it on the current stream."""
+        _replay(self._graph)
+
+
+class CudaRecorder:
+    """On one device of NVIDIA's."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+
+    def record(self, body: Body) -> CudaRecording:
+        """Record on a stream of its own. What ``body`` raises is why it cannot be recorded."""
+        graph = _Graph(keep_graph=True)
+        outputs: list[Any] = []
+        try:
+            with _recording(graph):
+                outputs = body()
+            _refuse_other_nodes(graph.raw_cuda_graph())
+            graph.instantiate()
+            # The first replay brings it to the device.
+            _replay(graph)
+            _synchronize(self._device)
+        except CannotRecord:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a call raises while it is recorded is the reason
+            raise CannotRecord(f"{type(error).__name__}: {error}".splitlines()[0][:300]) from None
+        return CudaRecording(graph, outputs)
+
+    def elapsed_ns(self, recording: Recording, times: int) -> int:
+        """By the device's events."""
+        before, after = _Event(enable_timing=True), _Event(enable_timing=True)
+        _record(before)
+        for _ in range(times):
+            recording.replay()
+        _record(after)
+        _synchronize(self._device)
+        return int(_elapsed_time(before, after) * 1e6)
+
+
+def _refuse_other_nodes(graph: int) -> None:
+    """Whatever is not the device's own work would run, or wait, where nobody looks.
+
+    Raises:
+        CannotRecord: there is something else in it.
+    """
+    count = _c_size_t()
+    _check(cuda_driver().cuGraphGetNodes(_c_void_p(graph), None, _byref(count)))
+    if not count.value:
+        return
+    nodes = (_c_void_p * count.value)()
+    _check(cuda_driver().cuGraphGetNodes(_c_void_p(graph), nodes, _byref(count)))
+    for node in nodes:
+        kind = _c_int()
+        _check(cuda_driver().cuGraphNodeGetType(_c_void_p(node), _byref(kind)))
+        if kind.value not in _ON_THE_DEVICE:
+            raise CannotRecord(f"the graph holds {_ELSEWHERE.get(kind.value, f'a node of kind {kind.value}')}")
+
+
+def _check(status: int) -> None:
+    if status:
+        raise CannotRecord(f"its nodes cannot be listed: CUDA driver error {status}")

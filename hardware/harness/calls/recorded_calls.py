@@ -1,0 +1,202 @@
+"""Calls of an accelerator as its users record them: one on each input set, in one graph that is replayed.
+
+No code of the candidate runs on the processor while a graph is replayed, so what is timed is the device's work. The
+input sets are so many that the last-level cache holds none when its turn comes; weights are flushed from it.
+"""
+
+import gc
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ...processes.messages import Done
+from ..messages.batch import Lay
+from ..messages.recording import APART, COLD, WARM, Record, Recorded
+from ..messages.timing import Time, Timed
+from ..tensors import values
+from ..tensors.poisoning import Poisoning, generator, only_read
+from .answering import Refused
+from .cuda_graphs import CannotRecord, CudaRecorder, Recorder, Recording
+from .restarts import Restarts
+from .stopwatch import FLUSH_BYTES
+
+Call = Callable[..., Any]
+
+WARMING_CALLS = 3
+"""Made before recording: what compiles, tunes or allocates at its first call does so there."""
+
+_POISON = 0x7F
+_clock = time.perf_counter_ns
+_fill, _set, _storage = torch.Tensor.fill_, torch.Tensor.set_, torch.Tensor.untyped_storage
+_empty, _uint8 = torch.empty, torch.uint8
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What a graph holds for each input set."""
+
+    name: str
+    poisoned: bool = False
+    called: bool = True
+    first: bool = False
+    """Whether every call is on the first set."""
+
+    @property
+    def bare(self) -> "_Form":
+        """The same without the calls."""
+        return _Form(f"bare {self.name}", self.poisoned, called=False, first=self.first)
+
+
+_FORMS = {form.name: form for form in (_Form(COLD), _Form(WARM, first=True), _Form(APART, poisoned=True))}
+
+
+class Graphs:
+    """The input sets of a process, and what it recorded on them."""
+
+    def __init__(self, recorder: Recorder, device: torch.device) -> None:
+        self._recorder = recorder
+        self._device = device
+        self._base: list[list[Any]] = []
+        """As they arrive."""
+        self._sets: list[list[Any]] = []
+        """The same where calls do not write them; else copies that every call restores first."""
+        self._coming: tuple[Lay, values.MappedFile] | None = None
+        self._restarts: Restarts | None = None
+        self._aliased = self._flush = False
+        self._flushed: torch.Tensor | None = None
+        self._calls: dict[str, Call] = {}
+        self._recordings: dict[tuple[str, _Form], Recording] = {}
+        self._poisonings: list[Poisoning] = []
+        self._outputs: list[Any] = []
+
+    def lay(self, command: Lay, file: int, restarts: Restarts | None) -> Done:
+        """Take input sets: the first time in tensors of their own, later in the same ones."""
+        self._coming = command, values.MappedFile(file, command.stride * command.sets)
+        if not self._base:
+            self._restarts, self._aliased = restarts, command.aliased
+        if not command.later:
+            self._arrive()
+            self._restore()
+        return Done()
+
+    def take_uploaded(self, copies: list[list[Any]], restarts: Restarts | None) -> None:
+        """Take the uploaded copies as the input sets, where no others were laid."""
+        if not self._base:
+            self._sets, self._restarts, self._aliased = copies, restarts, restarts is not None
+
+    def record(self, call: Call, command: Record) -> Recorded:
+        """Record calls in the cold form; ``call`` begins from the start each time, where calls change something."""
+        self._calls[command.name] = call
+        self._flush = command.flush
+        try:
+            for inputs in self._sets[:WARMING_CALLS]:
+                call(*inputs)
+            self._recording(command.name, _FORMS[COLD])
+        except CannotRecord as error:
+            return Recorded(reason=str(error))
+        return Recorded()
+
+    def time(self, command: Time) -> Timed:
+        """Replay about so many calls, one pass over the input sets at least. ``ns`` are those of ``calls`` of them."""
+        began = _clock()
+        form = _FORMS[command.form]
+        gc.disable()
+        try:
+            times = max(1, round(command.calls / len(self._sets)))
+            ns = self._replayed(command.name, form, times)
+        except CannotRecord as error:
+            raise Refused(f"it could be recorded, and cannot any more: {error}", kind="harness") from None
+        finally:
+            gc.enable()
+        share = command.calls / (times * len(self._sets))
+        return Timed(ns=max(1, round(ns * share)), whole_ns=_clock() - began, kept=-1)
+
+    def outputs(self, call: int) -> list[Any]:
+        """What a call of the last replay left."""
+        return values.leaves(self._outputs[call])
+
+    def _replayed(self, name: str, form: _Form, times: int) -> int:
+        recording = self._recording(name, form)
+        bare = self._recording("", form.bare) if form.poisoned or (self._flush and not form.first) else None
+        self._arrive()
+        if not form.first:
+            self._outputs = recording.outputs
+            _poison(recording.outputs)
+        if form.poisoned:
+            for poisoning in self._poisonings:
+                poisoning.poison()
+        ns = self._recorder.elapsed_ns(recording, times)
+        if bare is not None:
+            ns -= self._recorder.elapsed_ns(bare, times)
+        if form.poisoned:
+            self._restore()
+        return ns
+
+    def _restore(self) -> None:
+        for poisoning in self._poisonings:
+            poisoning.restore()
+
+    def _recording(self, name: str, form: _Form) -> Recording:
+        if (name, form) not in self._recordings:
+            if form.poisoned and not self._poisonings:
+                chance = generator(self._device)
+                written = self._restarts.written if self._restarts is not None else ()
+                self._poisonings = [Poisoning(only_read(inputs, written), chance) for inputs in self._sets]
+            call = self._calls.get(name)
+            self._recordings[name, form] = self._recorder.record(lambda: self._body(call, form))
+        return self._recordings[name, form]
+
+    def _body(self, call: Call | None, form: _Form) -> list[Any]:
+        outputs: list[Any] = []
+        for index, inputs in enumerate(self._sets):
+            if self._flush and not form.first:
+                _fill(self._flush_memory(), 1)
+            if form.poisoned:
+                self._poisonings[index].restore()
+            if form.called and call is not None:
+                used = self._sets[0] if form.first else inputs
+                output = self._left(call(*used), used)
+                if not form.first:
+                    outputs.append(output)
+            if form.poisoned:
+                self._poisonings[index].poison()
+        return outputs
+
+    def _left(self, output: Any, inputs: list[Any]) -> Any:
+        return output if self._restarts is None else self._restarts.left(output, inputs, aliased=self._aliased)
+
+    def _flush_memory(self) -> torch.Tensor:
+        if self._flushed is None:
+            self._flushed = _empty(FLUSH_BYTES // 4, dtype=torch.int32, device=self._device)
+        return self._flushed
+
+    def _arrive(self) -> None:
+        if self._coming is None:
+            return
+        (command, source), self._coming = self._coming, None
+        if self._base:
+            for number, inputs in enumerate(self._base):
+                values.refill(inputs, command.inputs, source, begin=number * command.stride)
+                # At once: a kernel on a stream of its own would begin on them before they are timed.
+                if self._poisonings:
+                    self._poisonings[number].refresh()
+                    self._poisonings[number].poison()
+            return
+        for number in range(command.sets):
+            inputs = values.unpack(command.inputs, source, begin=number * command.stride)
+            self._base.append(inputs)
+            self._sets.append(inputs if self._restarts is None else self._restarts.begin_from(inputs))
+
+
+def graphs_for(device: torch.device) -> Graphs:
+    """Those of calls on ``device``."""
+    return Graphs(CudaRecorder(device), device)
+
+
+def _poison(outputs: list[Any]) -> None:
+    """Who leaves an output as it was leaves this."""
+    for tensor in values.tensors_of(outputs):
+        _fill(_set(_empty(0, dtype=_uint8, device=tensor.device), _storage(tensor)), _POISON)

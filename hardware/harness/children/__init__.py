@@ -1,0 +1,1 @@
+"""Programs of the forked processes: the fork server, and what each role does."""

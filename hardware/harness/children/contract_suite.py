@@ -1,0 +1,38 @@
+"""The contract suite's process: it runs a finished file, behind the walls that hold for candidates."""
+
+import os
+import socket
+import warnings
+from pathlib import Path
+
+import torch
+
+from ...dropin.contract import check
+from ...languages._triton_runtime import use
+from ...processes.messages import Spawn
+from ..calls.answering import attempt, serve_commands
+from ..calls.sleeping_threads import sleep_while_waiting
+from ..messages.contract import CheckContract, ContractChecked
+from ..tensors import tensor_placement
+
+FILE = "best"
+"""Module name that the finished file gets."""
+
+
+def serve(channel: socket.socket, request: Spawn) -> None:
+    """Answer the supervisor until it lets go."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(request.threads)
+    sleep_while_waiting(request.threads)
+    tensor_placement.set_device(request.device)
+    serve_commands(channel, {CheckContract: _check})
+
+
+def _check(command: CheckContract, descriptors: list[int]) -> ContractChecked:
+    os.environ["KERNELSWARM_ARTIFACTS"] = command.artifacts
+    # Triton compiles in this process, which cannot write where its parent keeps what it compiled.
+    use(Path.cwd() / "triton")
+    os.environ |= {"HOME": str(Path.cwd()), "TMPDIR": str(Path.cwd())}
+    path = Path.cwd() / f"{FILE}.py"
+    path.write_text(command.source, encoding="utf-8")
+    return ContractChecked(properties=attempt(lambda: check(path)))

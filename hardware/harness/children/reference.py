@@ -1,0 +1,232 @@
+"""The reference's process: draws inputs, knows what is right, compares. It sees outputs, never the candidate's code."""
+
+import math
+import os
+import socket
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ...processes.linux import LESS_URGENT
+from ...processes.messages import Spawn
+from ..calls.answering import Handlers, serve_commands
+from ..calls.sleeping_threads import sleep_while_waiting
+from ..calls.state import roles
+from ..inputs.variants import GRADIENTS, NORMAL
+from ..messages.batch import Draw, Drawn
+from ..messages.commands import CaseMade, Compare, Compared, Explain, Explained, MakeCase, Open, Opened, Values
+from ..reference.effects import called
+from ..reference.gradients import PASSES, gradient_case
+from ..reference.precision import Answer, step_for, suspected
+from ..reference.problem import ReferenceProblem, open_reference
+from ..reference.targets import targets_of
+from ..reference.validity import TOO_SLOW, InvalidVariant, Usual, changed, elsewhere, is_slow, usual
+from ..reference.wrong_answers import passing
+from ..tensors import values
+from ..tensors.compare import Target
+from ..tensors.output_transfer import written
+from ..tensors.tensor_placement import TensorDevice, current_device, set_device, to_device
+
+
+def prepare_process(request: Spawn) -> TensorDevice:
+    """What every child that runs a problem file sets first; returns where its tensors live."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(request.threads)
+    torch.set_grad_enabled(False)
+    return set_device(request.device)
+
+
+def serve(channel: socket.socket, request: Spawn) -> None:
+    """Answer the supervisor until it lets go."""
+    prepare_process(request)
+    sleep_while_waiting(request.threads)
+    # Nothing is timed in here. Drafts are compared while the baselines compile, and everybody waits for the latter.
+    os.nice(LESS_URGENT)
+    reference = _Reference()
+    handlers: Handlers = {
+        Open: reference.open,
+        MakeCase: reference.make_case,
+        Draw: reference.draw,
+        Compare: reference.compare,
+        Explain: reference.explain,
+    }
+    serve_commands(channel, handlers)
+
+
+class _Reference:
+    def __init__(self) -> None:
+        self._reference: ReferenceProblem | None = None
+        self._problem: Open | None = None
+        self._cases: dict[int, list[Target]] = {}
+        self._took: dict[str, float] = {}
+        """How long the last case on the problem's own inputs took to make, by shape, seconds."""
+        self._usual: dict[str, Usual] = {}
+        """What the problem's own inputs are like, by shape."""
+
+    def open(self, command: Open, descriptors: list[int]) -> Opened | tuple[Opened, Sequence[int]]:
+        self._problem, self._reference = command, open_reference(command)
+        self._reference.move_to_device()
+        setup = self._reference.setup()
+        if setup is None:
+            reference = self._reference
+            return Opened(shapes=reference.shapes, backward=reference.backward, sizes=reference.sizes)
+        packed, file = values.pack(setup)
+        member_roles = roles(self._reference.module)
+        return Opened(
+            shapes=self._reference.shapes, setup=packed, backward=self._reference.backward, roles=member_roles
+        ), (file,)
+
+    def draw(self, command: Draw, descriptors: list[int]) -> tuple[Drawn, Sequence[int]]:
+        """Input sets for batches, none of which is kept here."""
+        assert self._reference is not None
+        reference = self._reference
+        draws = (reference.draw(command.shape, seed) for seed in command.seeds)
+        inputs, stride, taken, file = values.pack_sets(draws)
+        return Drawn(inputs=inputs, stride=stride, seeds=tuple(command.seeds[number] for number in taken)), (file,)
+
+    def make_case(self, command: MakeCase, descriptors: list[int]) -> tuple[CaseMade, Sequence[int]]:
+        assert self._reference is not None and self._problem is not None
+        try:
+            answer, file = self._make(command, descriptors)
+        except InvalidVariant as why:
+            answer, file = CaseMade(inputs=Values(items=(), size=0), outputs=(), float64=False, refused=str(why)), ()
+        # Only now, of a refused case too: what it was made of is let go of with the exception.
+        current_device().tidy()
+        return answer, file
+
+    def _make(self, command: MakeCase, descriptors: list[int]) -> tuple[CaseMade, Sequence[int]]:
+        if command.kind == GRADIENTS:
+            return self._gradients(command)
+        if command.kind == NORMAL:
+            answer, file, targets = self._normal(command.shape, command.seed, command.earlier)
+        else:
+            inputs, targets = self._elsewhere(command) if command.sizes else self._changed(command, descriptors)
+            packed, file = values.pack(inputs)
+            answer = _case_made(packed, targets)
+        self._cases[command.case] = targets
+        return answer, (file,)
+
+    def _gradients(self, command: MakeCase) -> tuple[CaseMade, Sequence[int]]:
+        assert self._reference is not None
+        if not command.again and is_slow(PASSES * self._took.get(command.shape, 0.0)):
+            raise InvalidVariant(TOO_SLOW)
+        inputs, targets, parameters, labels = gradient_case(self._reference, command.shape, command.seed)
+        packed, file = values.pack(inputs)
+        self._cases[command.case] = targets
+        answer = CaseMade(
+            inputs=packed,
+            outputs=tuple(target.expected() for target in targets),
+            float64=all(target.float64 for target in targets),
+            followed=tuple(parameters),
+            labels=tuple(labels),
+        )
+        return answer, (file,)
+
+    def _normal(self, shape: str, seed: int, earlier: Sequence[int] = ()) -> tuple[CaseMade, int, list[Target]]:
+        """Inputs of the problem's own, packed, what is right for them, and which wrong answers would pass for it."""
+        assert self._reference is not None and self._problem is not None
+        before = [to_device(self._reference.draw(shape, earlier_seed)) for earlier_seed in earlier]
+        drawn = self._reference.draw(shape, seed)
+        packed, file = values.pack(drawn)
+        began = time.monotonic()
+        inputs = to_device(drawn)
+        first = called(self._reference, self._problem, inputs, before)
+        aliased = first.aliased
+        targets = targets_of(self._reference, self._problem, inputs, first=first, earlier=before)
+        names = passing(inputs, targets)
+        if not before:
+            self._usual[shape] = usual(inputs, targets)
+            self._took[shape] = time.monotonic() - began
+        return _case_made(packed, targets, passing=names, aliased=aliased), file, targets
+
+    def _elsewhere(self, command: MakeCase) -> tuple[list[Any], list[Target]]:
+        assert self._reference is not None and self._problem is not None
+        if command.shape not in self._usual:
+            # This process took the place of the one that had drawn there.
+            os.close(self._normal(command.shape, command.seed)[1])
+        like, took = self._usual[command.shape], 0.0 if command.again else self._took[command.shape]
+        return elsewhere(
+            self._reference, self._problem, command.shape, command.kind, command.sizes, command.seed, like, took
+        )
+
+    def _changed(self, command: MakeCase, descriptors: list[int]) -> tuple[list[Any], list[Target]]:
+        assert self._reference is not None and self._problem is not None
+        if not command.again and is_slow(self._took.get(command.shape, 0.0)):
+            raise InvalidVariant(TOO_SLOW)
+        reference, given = self._reference, command.base
+
+        def draw(seed: int) -> list[Any]:
+            return to_device(reference.draw(command.shape, seed)) if given is None else unpacked(given, descriptors[0])
+
+        return changed(reference, self._problem, draw, command.kind, command.seed)
+
+    def compare(self, command: Compare, descriptors: list[int]) -> Compared:
+        """The worst output; the first that is wrong, if one is."""
+        # A call that was timed may hand over its outputs without the state.
+        targets = self._cases[command.case][: len(command.outputs)]
+        position, worst = 0, Compared(ok=True, error=0.0, reference_error=0.0, bound=0.0)
+        with written(descriptors[0], _end_of(targets)) as file:
+            for index, (target, output) in enumerate(zip(targets, command.outputs, strict=True)):
+                if not target.is_judged:
+                    position = target.after(position)
+                    continue
+                result, position = target.compare(output, file, position, index, command.allowance * target.bound)
+                if not result.ok:
+                    return result
+                if index == 0 or _share(result) > _share(worst):
+                    worst = result
+        return worst
+
+    def explain(self, command: Explain, descriptors: list[int]) -> Explained:
+        """Whether a wrong output is what the reference computes in a lower precision."""
+        assert self._reference is not None and self._problem is not None
+        output, inputs = descriptors
+        answer = _written(self._cases[command.case], command.output, output)
+        precision = suspected(self._reference, unpacked(command.inputs, inputs), command.output, answer)
+        current_device().tidy()
+        return Explained(precision=precision)
+
+
+def _case_made(
+    packed: Values,
+    targets: Sequence[Target],
+    *,
+    passing: tuple[str, ...] = (),
+    aliased: bool = False,
+) -> CaseMade:
+    return CaseMade(
+        inputs=packed,
+        outputs=tuple(target.expected() for target in targets),
+        float64=all(target.float64 for target in targets),
+        passing=passing,
+        state=tuple(target.entry for target in targets if target.entry is not None),
+        aliased=aliased,
+    )
+
+
+def unpacked(described: Values, file: int) -> list[Any]:
+    """Inputs as they lie in a memory file, here."""
+    return values.unpack(described, values.MappedFile(file, described.size))
+
+
+def _written(targets: list[Target], index: int, file: int) -> Answer:
+    """What a candidate wrote as output ``index``, and what is right."""
+    step = step_for(math.prod(targets[index].shape))
+    with written(file, _end_of(targets)) as outputs:
+        got, oracle = targets[index].written(outputs, _end_of(targets[:index]), step)
+    return Answer(got, oracle, targets[index].dtype, step)
+
+
+def _end_of(targets: Sequence[Target]) -> int:
+    """Where the last of them ends in a file."""
+    position = 0
+    for target in targets:
+        position = target.after(position)
+    return position
+
+
+def _share(result: Compared) -> float:
+    return result.error / result.bound if result.bound else 0.0

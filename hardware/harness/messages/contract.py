@@ -1,0 +1,17 @@
+"""What supervisor and the contract suite's process say to each other."""
+
+from ....schemas import ContractProperty, Schema
+
+
+class CheckContract(Schema, frozen=True, kw_only=True, tag="check_contract"):
+    """Hold a finished file against the contract suite (:mod:`..dropin.contract`)."""
+
+    source: str
+    artifacts: str
+    """Folder of compiled artifacts."""
+
+
+class ContractChecked(Schema, frozen=True, kw_only=True, tag="contract_checked"):
+    """What came of it."""
+
+    properties: tuple[ContractProperty, ...]

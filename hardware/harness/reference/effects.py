@@ -1,0 +1,110 @@
+"""What a call of the reference returns, and what it changes: its module's state, and inputs that it writes in place."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ....schemas import ProblemFormat, StateFact
+from ..calls.answering import Refused, attempt
+from ..calls.state import after_call, cloned, read, whole_of
+from ..messages.commands import Open
+from ..messages.state import INPUT, StateEntry
+from ..tensors import values
+from ..tensors.likeness import same
+from .problem import ReferenceProblem, explained
+
+CALLS = 3
+"""So many calls in a row show what a call makes of the state that the one before it left."""
+
+
+@dataclass(frozen=True)
+class Called:
+    """One call of the reference, in its own precision."""
+
+    outputs: list[Any]
+    """Flattened."""
+    entries: tuple[StateEntry, ...]
+    """What it, or a call before it, changed."""
+    state: list[Any]
+    """What it left of these."""
+    aliased: bool
+    """Whether outputs lie in the state, or in inputs that it writes."""
+
+    @property
+    def answer(self) -> list[Any]:
+        """Outputs, and behind them the state."""
+        return [*self.outputs, *self.state]
+
+
+def called(reference: ReferenceProblem, problem: Open, inputs: list[Any], earlier: Sequence[list[Any]] = ()) -> Called:
+    """Call the reference on ``inputs``, which stay as they are, from the start, or after calls on ``earlier`` ones.
+
+    Raises:
+        Refused: it raised or returned nothing; the message is a sentence for the user.
+    """
+    reference.restart()
+    call: Callable[..., Any] = reference.call
+    kinds: dict[str, str] = {}
+    try:
+        for before in earlier:
+            attempt(lambda before=before: call(*copies(before)))  # type: ignore[misc]
+            kinds |= reference.changed()
+        taken = copies(inputs)
+        outputs = values.leaves(attempt(lambda: call(*taken)))
+    except Refused as refused:
+        name = "Model.forward" if problem.format is ProblemFormat.kernelbench else "reference"
+        raise explained(refused, problem, f"{name}(...) fails on its own inputs") from None
+    kinds |= reference.changed()
+    entries = (*_written(reference, inputs, taken), *(StateEntry(name=name, kind=kind) for name, kind in kinds.items()))
+    if not entries and all(leaf is None for leaf in outputs):
+        raise Refused(f"{problem.name}.py: the reference returns nothing; return a tensor or a tuple of tensors")
+    state = after_call(entries, taken, reference.module)
+    aliased = bool(entries) and _lie_in(outputs, [taken, _module_values(reference)])
+    return Called(cloned(outputs) if entries else outputs, entries, state, aliased)
+
+
+def facts_of(entries: Sequence[StateEntry]) -> tuple[StateFact, ...]:
+    """``entries`` as the search knows them: whole attributes, each once."""
+    return tuple(dict.fromkeys(StateFact(name=whole_of(entry.name), kind=entry.kind) for entry in entries))
+
+
+def copies(inputs: list[Any]) -> list[Any]:
+    """``inputs`` with tensors of their own that lie in memory as these do."""
+    copied: list[Any] = values.mapped(inputs, values.copied)
+    return copied
+
+
+def names_of(signature: tuple[str, ...], count: int) -> list[str]:
+    """A name for each input; those of a variadic parameter are numbered."""
+    if len(signature) >= count:
+        return list(signature[:count])
+    last = signature[-1] if signature else "argument"
+    head = list(signature[:-1])
+    return head + [f"{last}_{index}" for index in range(count - len(head))]
+
+
+def _written(reference: ReferenceProblem, inputs: list[Any], taken: list[Any]) -> list[StateEntry]:
+    """The input tensors that a call changed."""
+    named = zip(names_of(reference.signature, len(inputs)), inputs, strict=True)
+    names = [
+        name if isinstance(value, torch.Tensor) else f"{name}[{index}]"
+        for name, value in named
+        for index, _ in enumerate(values.tensors_of([value]))
+    ]
+    pairs = zip(names, values.tensors_of(inputs), values.tensors_of(taken), strict=True)
+    return [
+        StateEntry(name=name, kind=INPUT, tensor=index)
+        for index, (name, before, after) in enumerate(pairs)
+        if not same(before, after)
+    ]
+
+
+def _module_values(reference: ReferenceProblem) -> list[Any]:
+    return [] if reference.module is None else [value for _, value in read(reference.module).values()]
+
+
+def _lie_in(outputs: list[Any], owners: list[Any]) -> bool:
+    taken = {tensor.untyped_storage().data_ptr() for tensor in values.tensors_of(owners)} - {0}
+    return any(tensor.untyped_storage().data_ptr() in taken for tensor in values.tensors_of(outputs))

@@ -1,0 +1,403 @@
+"""A problem as a child sees it: the user's file, executed. Both formats behind one class each."""
+
+import copy
+import inspect
+import os
+import random
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy
+import torch
+
+from ....schemas import ProblemFormat
+from ...processes.messages import HOST
+from ..calls import backward, state
+from ..calls.answering import Refused, attempt
+from ..calls.oracle import in_float64, in_lower
+from ..calls.user_module import import_source
+from ..messages.commands import Open
+from ..messages.state import StateEntry
+from ..tensors import values
+from ..tensors.tensor_placement import current_device, to_device
+
+Rounding = Callable[[torch.Tensor], torch.Tensor]
+"""Takes digits away from a floating tensor; its dtype stays."""
+
+
+class ReferenceProblem(Protocol):
+    """What both formats offer."""
+
+    name: str
+    shapes: tuple[str, ...]
+    """The first is timed."""
+
+    sizes: dict[str, dict[str, int]]
+    """The integers of every shape that has some; none where a shape cannot be another one."""
+
+    tolerance: object
+    """As the file gives it; None if it does not."""
+
+    signature: tuple[str, ...]
+    call: Callable[..., Any]
+    """The reference: a function, or a module with its weights; both passes as one where the problem asks for that."""
+
+    forward: Callable[..., Any]
+    """The forward pass alone."""
+
+    backward: bool
+    """Whether it asks for the backward pass, too."""
+
+    def compiled(self, mode: str | None) -> Callable[..., Any]:
+        """``call``, made by ``torch.compile``."""
+
+    def move_to_device(self) -> None:
+        """Move its weights to where this process keeps its tensors."""
+
+    def draw(self, shape: str, seed: int, sizes: Mapping[str, int] | None = None) -> list[Any]:
+        """Inputs at ``shape`` from ``seed``; ``sizes`` take the place of those that it names.
+
+        In main memory, or already where this process keeps its tensors.
+        """
+
+    def setup(self) -> state.Setup | None:
+        """What a candidate is made with, where it needs that."""
+
+    @property
+    def module(self) -> torch.nn.Module | None:
+        """The module that ``call`` runs; None for a function."""
+
+    def restart(self, names: Iterable[str] | None = None) -> None:
+        """Put back what calls have changed, or of that what ``names`` name."""
+
+    def changed(self) -> dict[str, str]:
+        """Names and kinds of what calls have changed since the start."""
+
+    def precise(
+        self,
+        inputs: list[Any],
+        shake: float = 0.0,
+        seed: int = 0,
+        entries: Sequence[StateEntry] = (),
+        earlier: Sequence[list[Any]] = (),
+    ) -> Any:
+        """The reference's result computed in float64 throughout, every input off by a share ``shake`` at most, by
+        ``seed``.
+
+        Behind the outputs stands what it leaves of ``entries``; the calls ``earlier`` come before, from the start on.
+        """
+
+    def lowered(self, inputs: list[Any], dtype: torch.dtype) -> Any:
+        """The reference's result computed in ``dtype`` throughout."""
+
+    def rounded(self, inputs: list[Any], rounding: Rounding) -> Any:
+        """The reference's result, its inputs and weights rounded before, computed in their own precision."""
+
+
+def open_reference(problem: Open) -> ReferenceProblem:
+    """Execute a problem file.
+
+    Raises:
+        Refused: it does not import or does not follow its format; the message is a sentence for the user.
+    """
+    try:
+        module = import_source(problem.name, problem.source, kind="problem")
+    except Refused as refused:
+        raise explained(refused, problem, "does not import") from None
+    if problem.format is ProblemFormat.function:
+        return FunctionReference(problem, module)
+    return KernelBenchReference(problem, module)
+
+
+class FunctionReference:
+    """``shapes``, ``inputs(generator, **shape)``, ``reference(*inputs)``."""
+
+    def __init__(self, problem: Open, module: types.ModuleType) -> None:
+        self.name = problem.name
+        self._problem = problem
+        self._shapes = _shapes(problem, module)
+        self._inputs = _callable(problem, module, "inputs")
+        self._forward = _callable(problem, module, "reference")
+        self.backward = _asks_for_backward(problem, module)
+        self.forward = self._forward
+        self.call = _passes(self._forward, self.backward)
+        self.shapes = tuple(self._shapes)
+        self.sizes = {name: sizes for name in self.shapes if (sizes := _sizes(self._shapes[name]))}
+        self.signature = _signature(self._forward, self.backward)
+        self.tolerance = getattr(module, "tolerance", None)
+
+    def move_to_device(self) -> None:
+        """A function has no weights."""
+
+    def draw(self, shape: str, seed: int, sizes: Mapping[str, int] | None = None) -> list[Any]:
+        """Inputs at ``shape`` from ``seed``, in main memory; ``sizes`` take the place of those that it names."""
+        _seed_everything(seed)
+        generator = torch.Generator().manual_seed(seed)
+        try:
+            drawn = attempt(lambda: self._inputs(generator, **{**self._shapes[shape], **(sizes or {})}))
+        except Refused as refused:
+            raise explained(refused, self._problem, f"inputs(generator, ...) fails at shape {shape!r}") from None
+        inputs = _as_list(drawn, self._problem, "inputs(generator, ...)")
+        return _with_cotangents(inputs, self._forward, seed, self._problem) if self.backward else inputs
+
+    def compiled(self, mode: str | None) -> Callable[..., Any]:
+        """``call``, made by ``torch.compile``."""
+        return _passes(torch.compile(self._forward, mode=mode, dynamic=False), self.backward)
+
+    def setup(self) -> None:
+        """A function has none."""
+
+    module = None
+
+    def restart(self, names: Iterable[str] | None = None) -> None:
+        """A function keeps nothing."""
+
+    def changed(self) -> dict[str, str]:
+        """A function keeps nothing."""
+        return {}
+
+    def precise(
+        self,
+        inputs: list[Any],
+        shake: float = 0.0,
+        seed: int = 0,
+        entries: Sequence[StateEntry] = (),
+        earlier: Sequence[list[Any]] = (),
+    ) -> Any:
+        """The reference's result computed in float64 throughout."""
+        return in_float64(state.with_state(self.call, entries, None), inputs, shake, seed)
+
+    def lowered(self, inputs: list[Any], dtype: torch.dtype) -> Any:
+        """The reference's result computed in ``dtype`` throughout."""
+        return in_lower(self.call, inputs, dtype)
+
+    def rounded(self, inputs: list[Any], rounding: Rounding) -> Any:
+        """The reference's result on rounded inputs."""
+        return self.call(*_rounded(inputs, rounding))
+
+
+class KernelBenchReference:
+    """``Model``, ``get_inputs()``, ``get_init_inputs()``; weights are made once from the problem's private seed."""
+
+    shapes: tuple[str, ...] = ("main",)
+    sizes: dict[str, dict[str, int]] = {}
+
+    def __init__(self, problem: Open, module: types.ModuleType) -> None:
+        self.name = problem.name
+        self._problem = problem
+        self._get_inputs = _callable(problem, module, "get_inputs")
+        make = _callable(problem, module, "Model")
+        get_init = getattr(module, "get_init_inputs", list)
+        _seed_everything(problem.seed)
+        try:
+            self._arguments = _as_list(attempt(get_init), problem, "get_init_inputs()")
+            _check_packable(self._arguments, problem)
+            self._model: torch.nn.Module = attempt(lambda: make(*self._arguments))
+        except Refused as refused:
+            raise explained(refused, problem, "Model(*get_init_inputs()) fails") from None
+        self.backward = _asks_for_backward(problem, module)
+        self.forward: Callable[..., Any] = self._model
+        self.call = _passes(self._model, self.backward)
+        self.signature = _signature(self._model.forward, self.backward)
+        self.tolerance = getattr(module, "tolerance", None)
+        try:
+            self._start = attempt(self._started)
+        except Refused as refused:
+            failure = "has parameters or buffers that cannot be copied (a lazy layer needs its sizes)"
+            raise explained(refused, problem, failure) from None
+
+    @property
+    def module(self) -> torch.nn.Module:
+        """The model."""
+        return self._model
+
+    def _started(self) -> state.Start:
+        start = state.Start(self._model)
+        start.keep()
+        return start
+
+    def restart(self, names: Iterable[str] | None = None) -> None:
+        """Put back what calls have changed, or of that what ``names`` name."""
+        self._start.restore(names)
+
+    def changed(self) -> dict[str, str]:
+        """Names and kinds of what calls have changed since the start."""
+        return self._start.changed()
+
+    def move_to_device(self) -> None:
+        """Move the model to where this process keeps its tensors."""
+        self.restart()
+        self._model = self._model.to(current_device().device)
+        self._start = self._started()
+
+    def draw(self, shape: str, seed: int, sizes: Mapping[str, int] | None = None) -> list[Any]:
+        """Inputs from ``seed``; KernelBench files draw from torch's global generator, at the sizes they have."""
+        inputs = self._drawn_on_device(seed) if current_device().device.type != HOST else None
+        if inputs is None:
+            inputs = self._drawn(seed)
+        return _with_cotangents(inputs, self._model, seed, self._problem) if self.backward else inputs
+
+    def _drawn(self, seed: int) -> list[Any]:
+        _seed_everything(seed)
+        try:
+            drawn = attempt(self._get_inputs)
+        except Refused as refused:
+            raise explained(refused, self._problem, "get_inputs() fails") from None
+        return _as_list(drawn, self._problem, "get_inputs()")
+
+    def _drawn_on_device(self, seed: int) -> list[Any] | None:
+        """The same by the device's generator: a processor draws 6 GB in one thread. None where the file minds."""
+        try:
+            with current_device().device:
+                drawn = self._drawn(seed)
+            inputs: list[Any] = to_device(drawn)
+        except (Refused, RuntimeError, TypeError):
+            return None
+        return inputs
+
+    def compiled(self, mode: str | None) -> Callable[..., Any]:
+        """``call``, made by ``torch.compile``."""
+        return _passes(torch.compile(self._model, mode=mode, dynamic=False), self.backward)
+
+    def setup(self) -> state.Setup:
+        """Constructor's arguments, ``state_dict``, and what the model keeps beside it."""
+        self.restart()
+        weights = dict(self._model.state_dict())
+        return state.Setup(self._arguments, weights, state.beside(self._model, weights))
+
+    def precise(
+        self,
+        inputs: list[Any],
+        shake: float = 0.0,
+        seed: int = 0,
+        entries: Sequence[StateEntry] = (),
+        earlier: Sequence[list[Any]] = (),
+    ) -> Any:
+        """The model's result with weights, inputs and intermediate values in float64, whose state is its own."""
+        self.restart()
+        model = state.in_precision(self._model, torch.float64)
+        call = _passes(model, self.backward)
+        for before in earlier:
+            in_float64(call, before)
+        return in_float64(state.with_state(call, entries, model), inputs, shake, seed)
+
+    def lowered(self, inputs: list[Any], dtype: torch.dtype) -> Any:
+        """The model's result with weights, inputs and intermediate values in ``dtype``."""
+        self.restart()
+        return in_lower(_passes(state.in_precision(self._model, dtype), self.backward), inputs, dtype)
+
+    def rounded(self, inputs: list[Any], rounding: Rounding) -> Any:
+        """The model's result on rounded inputs with rounded weights."""
+        self.restart()
+        model = copy.deepcopy(self._model)
+        for weight in (*model.parameters(), *model.buffers()):
+            if weight.is_floating_point():
+                weight.copy_(rounding(weight))
+        return _passes(model, self.backward)(*_rounded(inputs, rounding))
+
+
+def _rounded(inputs: list[Any], rounding: Rounding) -> list[Any]:
+    rounded: list[Any] = values.mapped(
+        inputs, lambda tensor: rounding(tensor) if tensor.is_floating_point() else tensor.clone()
+    )
+    return rounded
+
+
+def _asks_for_backward(problem: Open, module: types.ModuleType) -> bool:
+    flag = getattr(module, "backward", False)
+    if not isinstance(flag, bool):
+        raise Refused(
+            f"{problem.name}.py: `backward` is a {type(flag).__name__}; set it to True to have gradients judged"
+        )
+    return flag
+
+
+def _passes(forward: Callable[..., Any], both: bool) -> Callable[..., Any]:
+    return backward.differentiated(forward) if both else forward
+
+
+def _signature(forward: Callable[..., Any], both: bool) -> tuple[str, ...]:
+    names = tuple(inspect.signature(forward).parameters)
+    return (*names, backward.ARGUMENT) if both else names
+
+
+def _with_cotangents(inputs: list[Any], forward: Callable[..., Any], seed: int, problem: Open) -> list[Any]:
+    try:
+        outputs = attempt(lambda: forward(*values.mapped(to_device(inputs), torch.clone)))
+    except Refused as refused:
+        raise explained(refused, problem, "fails on its own inputs") from None
+    return [*inputs, backward.cotangents(outputs, seed)]
+
+
+def _shapes(problem: Open, module: types.ModuleType) -> dict[str, dict[str, Any]]:
+    shapes = getattr(module, "shapes", None)
+    if not isinstance(shapes, dict) or not shapes:
+        raise Refused(f'{problem.name}.py has no `shapes`; add e.g. shapes = {{"main": dict(rows=2048, cols=4096)}}')
+    for name, sizes in shapes.items():
+        if not isinstance(name, str) or not isinstance(sizes, dict):
+            raise Refused(f"{problem.name}.py: shapes[{name!r}] must be a dictionary of keyword arguments of inputs()")
+    return shapes
+
+
+def _check_packable(arguments: list[Any], problem: Open) -> None:
+    """Make sure that candidates can be given the constructor's arguments.
+
+    Raises:
+        Refused: they cannot.
+    """
+    try:
+        os.close(values.pack(arguments)[1])
+    except (values.Unsupported, RecursionError) as error:
+        what = "a list that holds itself" if isinstance(error, RecursionError) else str(error)
+        raise Refused(
+            f"{problem.name}.py: get_init_inputs() returns {what}, which no candidate can be given; return "
+            "tensors, numbers, text, modules, classes and functions of torch, or objects, lists, tuples and "
+            "dictionaries of these"
+        ) from None
+
+
+def _sizes(arguments: dict[str, Any]) -> dict[str, int]:
+    """Those of a shape's arguments that may be sizes."""
+    return {name: value for name, value in arguments.items() if type(value) is int and 0 < value < 1 << 40}
+
+
+def _callable(problem: Open, module: types.ModuleType, name: str) -> Callable[..., Any]:
+    attribute = getattr(module, name, None)
+    if not callable(attribute):
+        raise Refused(f"{problem.name}.py lacks `{name}`; docs/problems.md says what a problem file defines")
+    return attribute  # type: ignore[no-any-return]
+
+
+def _as_list(drawn: Any, problem: Open, source: str) -> list[Any]:
+    if isinstance(drawn, torch.Tensor):
+        return [drawn]
+    if isinstance(drawn, list | tuple):
+        return list(drawn)
+    raise Refused(f"{problem.name}.py: {source} returns a {type(drawn).__name__}; return a list of tensors or numbers")
+
+
+def _seed_everything(seed: int) -> None:
+    if current_device().device.type == HOST:
+        # `torch.manual_seed` also asks every accelerator, with a traceback for each that is not in use: 200 us a draw.
+        torch.default_generator.manual_seed(seed)
+    else:
+        torch.manual_seed(seed)
+    random.seed(seed)
+    numpy.random.seed(seed % 2**32)
+
+
+def explained(refused: Refused, problem: Open, failure: str) -> Refused:
+    """``refused`` as a sentence for the problem's author: which file, its ``failure``, why, and the way out."""
+    if refused.kind == "cuda":
+        return Refused(
+            f"{problem.name}.py asks for cuda, pool {problem.device} has none; make its tensors on the cpu",
+            log=refused.log,
+        )
+    if refused.kind == "memory":
+        return Refused(
+            f"{problem.name}.py {failure}: it does not fit in memory ({refused}); use smaller shapes or raise "
+            f"candidate_memory_bytes of pool {problem.device}",
+            log=refused.log,
+        )
+    return Refused(f"{problem.name}.py {failure}: {refused}", log=refused.log)

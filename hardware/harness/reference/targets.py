@@ -1,0 +1,104 @@
+"""What is right for given inputs: the reference's outputs, in its own precision and in float64."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from ..calls.answering import Refused, attempt
+from ..inputs.variants import SMALL_BYTES
+from ..messages.commands import Open
+from ..tensors import values
+from ..tensors.bounds import SHAKES, read_tolerance
+from ..tensors.compare import Target
+from .effects import Called, called
+from .other_kernels import by_other_kernels
+from .problem import ReferenceProblem, explained
+
+FEW, FEW_SHAKES = 4096, 2
+"""The movement of so few numbers may be small by chance, however large the inputs are: that of two is taken then."""
+
+
+def targets_of(
+    reference: ReferenceProblem,
+    problem: Open,
+    inputs: list[Any],
+    *,
+    shake: bool = False,
+    first: Called | None = None,
+    earlier: Sequence[list[Any]] = (),
+) -> list[Target]:
+    """Oracle and own error for every output of the reference on ``inputs``, which stay as they are, and for the state
+    that it leaves.
+
+    With ``shake`` the bounds also know how far the answer moves when every input moves by an epsilon of the outputs:
+    the farthest of several movements, of one where inputs are large and outputs have many numbers.
+    ``first`` is the reference's call on ``inputs`` where that was made already, and is emptied; calls on ``earlier``
+    come before it.
+
+    Raises:
+        Refused: the reference fails on them, or returns nothing that can be compared; or float64 needs more memory
+            than there is.
+    """
+    first = called(reference, problem, inputs, earlier) if first is None else first
+    native, entries = first.answer, first.entries
+    parts = [*(None for _ in first.outputs), *entries]
+    first.outputs.clear()
+
+    def precise_for(share: float, seed: int = 0) -> list[Any]:
+        return _precise(problem, len(native), lambda: reference.precise(inputs, share, seed, entries, earlier))
+
+    others = by_other_kernels(reference, problem, inputs, earlier, native)
+    # Where it does not run in float64, it is its own oracle, in its own precision (see bounds.OWN_PRECISION).
+    precise = precise_for(0.0)
+    epsilon, count = epsilon_of(native), _movements(inputs, native) if shake else 0
+    shaken = [precise_for(epsilon, seed) for seed in range(count)]
+    tolerance = read_tolerance(reference.tolerance)
+    for leaf in native:
+        if not isinstance(leaf, torch.Tensor | int | float | None):
+            raise Refused(
+                f"{problem.name}.py: the reference returns a {type(leaf).__name__}; return tensors or numbers"
+            )
+    targets = []
+    while native:
+        # One after the other: a large output in float64 is let go of before the next one is looked at.
+        moved, other = [outputs.pop(0) for outputs in shaken], others.pop(0) if others else None
+        targets.append(Target(native.pop(0), precise.pop(0), tolerance, moved, other))
+        targets[-1].entry = parts[len(targets) - 1]
+    return targets
+
+
+def _precise(problem: Open, count: int, compute: Callable[[], Any]) -> list[Any]:
+    """The answer in float64; None for each part of it where there is no such thing."""
+    try:
+        outputs = values.leaves(attempt(compute))
+    except Refused as refused:
+        if refused.kind == "memory":
+            # Not a reference without float64: that would be judged by another rule.
+            raise explained(refused, problem, "cannot be computed in float64") from None
+        return [None] * count
+    return outputs if len(outputs) == count else [None] * count
+
+
+def epsilon_of(outputs: list[Any]) -> float:
+    """Distance from 1 to the next number in the most precise floating type among ``outputs``."""
+    epsilons = [
+        torch.finfo(output.dtype).eps for output in outputs if isinstance(output, torch.Tensor) and _is_floating(output)
+    ]
+    return float(min(epsilons, default=torch.finfo(torch.float32).eps))
+
+
+def _movements(inputs: list[Any], outputs: list[Any]) -> int:
+    if values.size_of(inputs) <= SMALL_BYTES:
+        return SHAKES
+    return FEW_SHAKES if any(map(_is_few, outputs)) else 1
+
+
+def _is_few(output: Any) -> bool:
+    return isinstance(output, float) or (
+        isinstance(output, torch.Tensor) and _is_floating(output) and output.numel() <= FEW
+    )
+
+
+def _is_floating(tensor: torch.Tensor) -> bool:
+    return bool(tensor.is_floating_point() or tensor.is_complex())

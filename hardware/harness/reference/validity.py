@@ -1,0 +1,221 @@
+"""Draws inputs of one variant, or of another shape, and finds out whether the reference still means something on them.
+
+The rule: the reference runs; in float64 it gives the same whole numbers, is finite in the same places and, where no
+input is special, gives no NaN; its own error, and how far its answer moves when every input moves by an epsilon, stay
+moderate (:func:`..tensors.bounds.is_moderate`). So a problem whose inputs must lie in some range takes no harm
+from a variant that leaves it, provided its reference shows that: by raising, by NaN, by losing its digits.
+
+At a shape that the problem does not name (:mod:`..inputs.held_out`) inputs and answers must also be of the types and
+dimensions that they have at the named one, and nothing may be doubtful that is not so there.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from ....schemas import InputKind
+from ...processes.messages import HOST
+from ..calls.answering import Refused
+from ..inputs.held_out import LARGER_VARIANTS, MOST_GROWTH, in_words
+from ..inputs.sizes import REDRAWN_BYTES
+from ..inputs.variants import NO_ROOM, SMALL_BYTES, STRIDED, allows_nonfinite, instead_of, left_out, planned
+from ..messages.commands import Open
+from ..tensors import values
+from ..tensors.compare import Target
+from ..tensors.tensor_placement import current_device, to_device
+from .derived import derive
+from .effects import called
+from .problem import ReferenceProblem
+from .targets import targets_of
+from .wrong_answers import both, passing
+
+SLOW_SECONDS = 10.0
+"""Where the reference and its oracle take longer, they are not asked for more than the problem's own inputs."""
+TOO_SLOW = f"the reference and its oracle take more than {SLOW_SECONDS:g} s there"
+
+
+DRAWS = 4
+"""How often inputs of a variant are drawn before it counts as invalid."""
+
+
+class InvalidVariant(Exception):
+    """The reference says nothing on inputs of this variant; the message says why."""
+
+
+class InvalidDraw(InvalidVariant):
+    """The reference says nothing on this draw; on another one it may."""
+
+
+def is_slow(seconds: float) -> bool:
+    """Whether a case that took so long to make is the last of its shape."""
+    return seconds > SLOW_SECONDS
+
+
+def changed(
+    reference: ReferenceProblem, problem: Open, draw: Callable[[int], list[Any]], variant: str, seed: int
+) -> tuple[list[Any], list[Target]]:
+    """A draw from ``seed`` changed as ``variant`` says, and what is right for it; another draw where it is invalid.
+
+    Args:
+        reference: The problem as a child sees it.
+        problem: It as it was opened.
+        draw: The problem's own inputs for a seed, on this process's device.
+        variant: What is made of them.
+        seed: Of the first draw; those behind it follow from it.
+
+    Raises:
+        InvalidVariant: candidates cannot be checked on that, or on none of :data:`DRAWS` draws.
+    """
+    base = draw(seed)
+    for attempt in range(1, DRAWS):
+        try:
+            return _changed(reference, problem, base, variant, seed + attempt - 1)
+        except InvalidDraw:
+            if values.size_of(base) > REDRAWN_BYTES:
+                raise
+            base = draw(seed + attempt)
+    return _changed(reference, problem, base, variant, seed + DRAWS - 1)
+
+
+def _changed(
+    reference: ReferenceProblem, problem: Open, base: list[Any], variant: str, seed: int
+) -> tuple[list[Any], list[Target]]:
+    inputs = derive(base, variant, seed)
+    if inputs is None:
+        raise InvalidVariant("it has no floating numbers that may be others")
+    plain = variant == STRIDED
+    try:
+        targets = targets_of(reference, problem, inputs, shake=not plain)
+    except Refused as refused:
+        raise InvalidVariant(f"the reference fails on them ({refused})") from None
+    doubt = ""
+    for target in () if plain else targets:
+        doubtful = target.doubt(may_be_nan=allows_nonfinite(variant))
+        if target.is_answer:
+            doubt = doubt or doubtful
+        # What a module keeps may mean nothing where its answer does, as an average of infinities: that alone is judged.
+        target.is_judged = target.is_answer or (not doubtful and target.is_finite)
+    if doubt:
+        raise InvalidDraw(doubt)
+    return inputs, targets
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What inputs and answers are like at a shape that the problem names."""
+
+    inputs: tuple[tuple[str, str, int], ...]
+    """Type, dtype and number of dimensions, leaf by leaf."""
+    outputs: tuple[tuple[str, str, int], ...]
+    doubt: str
+    """Why the reference is not sure of its answer even there; empty if it is."""
+    size: int
+    """Bytes of the inputs."""
+
+
+def usual(inputs: list[Any], targets: list[Target]) -> Usual:
+    """What ``inputs`` and the answers to them are like."""
+    return Usual(
+        inputs=tuple(map(_form, values.leaves(inputs))),
+        outputs=tuple((target.kind, target.dtype, len(target.shape)) for target in targets),
+        doubt=next(filter(None, (target.doubt(may_be_nan=False) for target in targets)), ""),
+        size=values.size_of(inputs),
+    )
+
+
+def elsewhere(
+    reference: ReferenceProblem,
+    problem: Open,
+    shape: str,
+    variant: str,
+    sizes: Mapping[str, int],
+    seed: int,
+    like: Usual,
+    took: float,
+) -> tuple[list[Any], list[Target]]:
+    """Inputs of the problem's own at made-up ``sizes``, and what is right for them.
+
+    At ``shape``, which they were made from as ``variant`` says, inputs and answers are ``like`` that, and such a case
+    ``took`` seconds.
+
+    Raises:
+        InvalidVariant: candidates cannot be checked there.
+    """
+    sizes_text = in_words(sizes)
+    try:
+        drawn = reference.draw(shape, seed, sizes)
+        least, most = (like.size + 1, like.size + MOST_GROWTH) if variant in LARGER_VARIANTS else (0, SMALL_BYTES)
+        if not least <= values.size_of(drawn) <= most:
+            raise InvalidVariant(f"at {sizes_text} its inputs are {values.size_of(drawn) / 1e6:.1f} MB")
+        if is_slow(took * values.size_of(drawn) / max(like.size, 1)):
+            raise InvalidVariant(TOO_SLOW)
+        if current_device().device.type != HOST:
+            # An index out of range raises in main memory. On a device it ends whatever else runs in this process.
+            called(reference, problem, drawn)
+        inputs = to_device(drawn)
+        targets = targets_of(reference, problem, inputs)
+    except Refused as refused:
+        raise InvalidVariant(f"the problem refuses {sizes_text} ({refused})") from None
+    actual = usual(inputs, targets)
+    if (actual.inputs, actual.outputs) != (like.inputs, like.outputs):
+        raise InvalidVariant(f"at {sizes_text} inputs or answers are of other types or dimensions")
+    if actual.doubt and not like.doubt:
+        raise InvalidVariant(f"at {sizes_text} {actual.doubt}")
+    return inputs, targets
+
+
+def _form(leaf: Any) -> tuple[str, str, int]:
+    is_tensor = isinstance(leaf, torch.Tensor)
+    return type(leaf).__name__, str(leaf.dtype) if is_tensor else "", leaf.dim() if is_tensor else 0
+
+
+@dataclass
+class InputVariants:
+    """All inputs beside the problem's own that candidates would be checked on, examined one after the other."""
+
+    reference: ReferenceProblem
+    problem: Open
+    seed: int
+    sizes: Mapping[str, int]
+    """Bytes of the inputs by shape."""
+    call: int
+    """Bytes of the inputs and outputs of a call at the timed shape."""
+    took: Mapping[str, float]
+    """How long the case of the problem's own inputs took to make at each shape, seconds."""
+    passing: tuple[str, ...]
+    """Wrong answers that passed on everything so far."""
+    lone: list[Any] | None
+    """The inputs of the only shape, where there is but one."""
+
+    def examined(self) -> tuple[InputKind, ...]:
+        """Every variant, with the reason where it is left out; afterwards ``passing`` are those that pass on all."""
+        input_kinds: list[InputKind] = []
+        waiting = planned(self.sizes, self.reference.shapes, self.call, decided=not self.passing)
+        while waiting:
+            shape, variant = waiting.pop(0)
+            refused = self._refused(shape, variant)
+            input_kinds.append(InputKind(name=variant, shape=shape, refused=refused))
+            waiting += [(shape, substitute) for substitute in instead_of(variant)] if refused else []
+        timed = self.reference.shapes[0]
+        return (
+            *input_kinds,
+            *(InputKind(name=variant, shape=timed, refused=NO_ROOM) for variant in left_out(self.call)),
+        )
+
+    def _refused(self, shape: str, variant: str) -> str:
+        if is_slow(self.took[shape]):
+            return TOO_SLOW
+
+        def draw(seed: int) -> list[Any]:
+            return self.lone if self.lone is not None else to_device(self.reference.draw(shape, seed))
+
+        try:
+            inputs, targets = changed(self.reference, self.problem, draw, variant, self.seed)
+        except InvalidVariant as why:
+            return str(why)
+        if self.passing and not allows_nonfinite(variant) and all(target.is_finite for target in targets):
+            # Where numbers are not finite, a copy of them says nothing about the others.
+            self.passing = both(self.passing, passing(inputs, targets))
+        return ""

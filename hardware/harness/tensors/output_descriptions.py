@@ -1,0 +1,66 @@
+"""Outputs as the process that made them describes them, and a few of their elements.
+
+What it uses of torch was bound before any candidate is imported.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..messages.commands import Output
+from . import values
+from .tensor_placement import TensorDevice
+
+PROBES = 64
+"""Elements of an output that are read at once when it is handed over, from the end to the beginning."""
+
+Probe = tuple[bytes, ...]
+
+_LARGEST_INT = 1 << 63
+"""What a message can carry."""
+
+_numel = torch._C.TensorBase.numel
+_untyped_storage = torch.Tensor.untyped_storage
+
+
+def describe(output: Any, tensor_device: TensorDevice) -> Output:
+    """What it is, and where it lies."""
+    kind = type(output)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    if kind is torch.Tensor and (output.device != tensor_device.device or output.layout != torch.strided):
+        return Output(kind="other", type_name=f"{name} on {output.device} with layout {output.layout}")
+    if kind is torch.Tensor:
+        storage = _untyped_storage(output)
+        return Output(
+            kind="tensor",
+            type_name=name,
+            dtype=values.dtype_name(output.dtype),
+            shape=tuple(output.shape),
+            begin=storage.data_ptr(),
+            end=storage.data_ptr() + storage.nbytes(),
+        )
+    if kind in (bool, float) or (kind is int and -_LARGEST_INT <= output < _LARGEST_INT):
+        return Output(kind=kind.__name__, type_name=name, value=output)
+    return Output(kind="none" if output is None else "other", type_name=name)
+
+
+def probe(output: Any, tensor_device: TensorDevice) -> Probe:
+    """Bytes of elements spread over the output, the last first."""
+    if type(output) is not torch.Tensor or output.device != tensor_device.device or output.layout != torch.strided:
+        return ()
+    if _numel(output) == 0:
+        return ()
+    count = min(PROBES, _numel(output))
+    flat = [index * (_numel(output) - 1) // max(count - 1, 1) for index in range(count - 1, -1, -1)]
+    shape, stride = output.shape, output.stride()
+    return tensor_device.read(output, [_offset(index, shape, stride) for index in flat])
+
+
+def _offset(flat: int, shape: Sequence[int], stride: Sequence[int]) -> int:
+    """Offset in elements of the ``flat``-th element in row-major order."""
+    offset = 0
+    for extent, step in zip(reversed(shape), reversed(stride), strict=True):
+        flat, index = divmod(flat, extent)
+        offset += index * step
+    return offset

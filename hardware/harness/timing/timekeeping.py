@@ -1,0 +1,265 @@
+"""The timekeeper as the supervisor holds it, and one process whose batches it times."""
+
+import asyncio
+import contextlib
+import os
+import random
+import socket
+import sys
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from ....schemas import HarnessError
+from ...processes import subprocesses, wire
+from ...processes.channel import Channel
+from ...processes.messages import Failure
+from ...processes.worker import Worker, WorkerConfused, WorkerDied
+from ..inputs.input_sets import LEAST_BATCHES, InputSets
+from ..messages.batch import ArenaMade, Batch, Clear, Form, Keep, Kept, Made, MakeArena
+
+T = TypeVar("T")
+
+ANY_BYTES = 1 << 62
+"""Of what a call in a process of our own returns: one that does nothing leaves the state of its problem."""
+
+
+class TimekeeperDied(HarnessError):
+    """The process that times others has ended, and with it all arenas; the next command starts another one."""
+
+
+class TimekeeperProcess:
+    """One for all that a launcher starts; it is started when it is first needed."""
+
+    def __init__(self, home: Callable[[], Path]) -> None:
+        """``home`` is the folder that it runs in."""
+        self._home = home
+        self._process: asyncio.subprocess.Process | None = None
+        self._channel: Channel | None = None
+        self._guard = asyncio.Lock()
+        self.generation = 0
+        """How many have been started: what was made by another one than the last is gone."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 if it does not run."""
+        return self._process.pid if self._process else 0
+
+    async def close(self) -> None:
+        """End it."""
+        process, self._process = self._process, None
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await subprocesses.reaped(process)
+
+    async def ask(self, command: object, kind: type[T], descriptors: Sequence[int] = ()) -> tuple[T, list[int]]:
+        """Ask it; the descriptors that come back are the caller's.
+
+        Raises:
+            TimekeeperDied: it has ended.
+        """
+        # What was asked is answered, whoever still wants to know: the next answer would be taken for it.
+        return await asyncio.shield(self._ask(command, kind, descriptors))
+
+    async def tell(self, command: object) -> None:
+        """Say something that it does not answer. Nothing happens where it does not run."""
+        async with self._guard:
+            if self._channel is not None:
+                with contextlib.suppress(OSError):
+                    await self._channel.send(command)
+
+    async def _ask(self, command: object, kind: type[T], descriptors: Sequence[int]) -> tuple[T, list[int]]:
+        async with self._guard:
+            channel = await self._started()
+            try:
+                await channel.send(command, descriptors)
+                return await channel.receive(kind)
+            except (EOFError, OSError, ValueError) as error:
+                await self.close()
+                raise TimekeeperDied(f"the process that times others has ended ({type(error).__name__})") from error
+
+    async def _started(self) -> Channel:
+        if self._channel is None:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                self._process = await subprocesses.start(
+                    *(sys.executable, "-P", "-m", f"{__package__}.timekeeper", str(theirs.fileno())),
+                    cwd=self._home(),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                )
+            self._channel = Channel(ours)
+            self.generation += 1
+        return self._channel
+
+
+@dataclass(frozen=True)
+class CheckedCall:
+    """What a timed call left, in memory that its process cannot reach."""
+
+    number: int
+    """Which input set it got."""
+    forms: tuple[Form, ...]
+    file: int
+    """Its tensors, contiguous and one behind the other; the holder closes it."""
+    problem: str
+    """Why they could not be read; empty if they were."""
+
+
+@dataclass(frozen=True)
+class TimedBatch:
+    """How long a batch took, by the timekeeper's clock."""
+
+    ns: int
+    """From when its inputs could be read until the answer."""
+    checked: tuple[CheckedCall, ...]
+
+
+class Unseen:
+    """The input sets that a process has not seen yet.
+
+    Every batch gets as many judged ones, at secret places: a process that makes few calls is not looked at any less.
+    """
+
+    def __init__(self, sets: Iterable[int], judged: Container[int]) -> None:
+        self._draw = random.SystemRandom()
+        mixed = list(sets)
+        self._draw.shuffle(mixed)
+        self._judged = [number for number in mixed if number in judged]
+        self._others = [number for number in mixed if number not in judged]
+        self._each = max(1, len(self._judged) // LEAST_BATCHES)
+
+    def has(self, calls: int) -> bool:
+        """Whether there are enough for a batch."""
+        return len(self._judged) >= min(self._each, calls) and len(self._judged) + len(self._others) >= calls
+
+    def take(self, calls: int) -> list[int]:
+        """The sets of a batch, in order; they are not unseen from then on."""
+        judged = [self._judged.pop() for _ in range(min(self._each, calls))]
+        numbers = judged + [(self._others or self._judged).pop() for _ in range(calls - len(judged))]
+        self._draw.shuffle(numbers)
+        return numbers
+
+
+class TimedProcess:
+    """One process, the arena that its inputs lie in, and the input sets that it has not seen yet."""
+
+    def __init__(self, timekeeper: TimekeeperProcess, worker: Worker, supply: InputSets) -> None:
+        """``worker`` is the process, not yet given its arena."""
+        self.worker = worker
+        self._timekeeper = timekeeper
+        self._supply = supply
+        self._draw = random.SystemRandom()
+        # The pool may be replaced by another one before this process has got its arena.
+        self._pool = os.dup(supply.file)
+        self._arena = 0
+        self._generation = 0
+        self._unseen = Unseen(range(supply.warm, supply.sets), supply.cases)
+
+    async def make_arena(self) -> int:
+        """Make its arena; returns the descriptor of its memory file, which the caller closes."""
+        supply = self._supply
+        command = MakeArena(stride=supply.stride, pool=supply.sets, sets=supply.most_calls, warm=supply.warm)
+        made, (file,) = await self._timekeeper.ask(command, ArenaMade, (self._pool,))
+        self._arena, self._generation = made.arena, self._timekeeper.generation
+        return file
+
+    @property
+    def has_arena(self) -> bool:
+        """Whether its arena is still there."""
+        return self._arena > 0 and self._generation == self._timekeeper.generation and self._timekeeper.pid > 0
+
+    async def clear(self) -> None:
+        """Let go of the arena, and let the process run."""
+        self.go_on()
+        if self._pool >= 0:
+            os.close(self._pool)
+            self._pool = -1
+        if self.has_arena:
+            await self._timekeeper.tell(Clear(arena=self._arena))
+        self._arena = 0
+
+    def go_on(self) -> None:
+        """Let it run: it stands still after each batch."""
+        self.worker.go_on()
+
+    def has_unseen(self, calls: int) -> bool:
+        """Whether there are so many input sets that it has not seen."""
+        return self._unseen.has(calls)
+
+    async def can_be_read(self, name: str, seconds: float) -> bool:
+        """Whether it can be stopped and its outputs be read: not every system permits that.
+
+        Raises:
+            WorkerDied, WorkerConfused, TimeoutError: as :meth:`.Worker.ask`.
+        """
+        reply, files = await self._exchange(Batch(calls=1, name=name), [0], [0], seconds, ANY_BYTES)
+        wire.close_all(files)
+        return reply.problems == ("",)
+
+    async def batch(
+        self, command: Batch, *, unseen: bool, most_checked: int = 0, seconds: float
+    ) -> TimedBatch | Failure:
+        """Time one batch, on sets that it has not seen or on those that it has been warmed up on.
+
+        Raises:
+            WorkerDied, WorkerConfused, TimeoutError: as :meth:`.Worker.ask`.
+        """
+        calls = command.calls
+        numbers = self._unseen.take(calls) if unseen else [number % self._supply.warm for number in range(calls)]
+        checked = self._drawn(numbers, most_checked) if unseen else []
+        reply, files = await self._exchange(command, numbers, checked, seconds, self._supply.most_output_bytes)
+        answer = await self._answer(reply)
+        if isinstance(answer, Failure):
+            return answer
+        problems = reply.problems or ("it does not stand still",) * len(files)
+        calls_read = zip(checked, files, problems, strict=True)
+        return TimedBatch(
+            reply.ns,
+            tuple(CheckedCall(numbers[call], _forms(answer, call), file, why) for call, file, why in calls_read),
+        )
+
+    def _drawn(self, numbers: Sequence[int], most: int) -> list[int]:
+        judged = [call for call, number in enumerate(numbers) if number in self._supply.cases]
+        return sorted(self._draw.sample(judged, min(most, len(judged))))
+
+    async def _exchange(
+        self, command: Batch, numbers: Sequence[int], checked: Sequence[int], seconds: float, most_bytes: int
+    ) -> tuple[Kept, list[int]]:
+        keep = Keep(
+            pid=self.worker.pid,
+            arena=self._arena,
+            sets=tuple(numbers),
+            checked=tuple(checked),
+            most_bytes=most_bytes,
+            request=wire.frame(command),
+            seconds=seconds,
+        )
+        async with self.worker.lent() as channel:
+            return await self._timekeeper.ask(keep, Kept, (channel,))
+
+    async def _answer(self, reply: Kept) -> Made | Failure:
+        if reply.late:
+            await self.worker.kill()
+            raise TimeoutError
+        if not reply.answer:
+            raise WorkerDied(await self.worker.ended())
+        try:
+            return wire.unframe(reply.answer, Made | Failure)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            await self.worker.kill()
+            raise WorkerConfused(str(error)) from error
+
+
+def _forms(answer: Made, call: int) -> tuple[Form, ...]:
+    """What a call's outputs are like, as its process says; nothing where it says nonsense."""
+    if call >= len(answer.calls) or not answer.calls[call] or not 0 <= answer.calls[call][0] < len(answer.forms):
+        return ()
+    return answer.forms[answer.calls[call][0]]
