@@ -72,8 +72,8 @@ class Standby:
     ) -> None:
         """Starts the process, in a running loop.
 
-        ``wrapper`` makes the command before it, given the tool's log file. :mod:`..harness.children.profiled_calls` says
-        what ``doors`` are.
+        ``wrapper`` makes the command before it, given the tool's log file; :mod:`..harness.children.profiled_calls`
+        says what ``doors`` are.
         """
         self.mode = mode
         self.isolation: tuple[str, ...] = ()
