@@ -89,8 +89,10 @@ async def test_publishing_many_may_be_cancelled(bus, event):
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await bus.publish_many([event() for _ in range(5000)])
-    stored = len(await bus.history("s1"))
-    assert await bus.publish_many([event()]) == [stored + 1]
+    # What was on its way when it was cancelled may still be stored, before or after the next one.
+    last = event()
+    (seq,) = await bus.publish_many([last])
+    assert dict(await bus.history("s1"))[seq] == last
 
 
 async def test_history_keeps_to_its_session_and_its_bounds(bus, event):
