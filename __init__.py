@@ -10,13 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ..api.benchmarks import bench_kernelbench
-    from ..api.evaluating import apply, evaluate
-    from ..api.optimized import Optimized
-    from ..api.questions import questions, sql
-    from ..api.replays import diff, re_evaluate, replay, resume
-    from ..api.searching import Step, export, fork, import_log, lineage, optimize
-    from ..api.timing import time
+    from .api.benchmarks import bench_kernelbench
+    from .api.evaluating import apply, evaluate
+    from .api.optimized import Optimized
+    from .api.questions import questions, sql
+    from .api.replays import diff, re_evaluate, replay, resume
+    from .api.searching import Step, export, fork, import_log, lineage, optimize
+    from .api.timing import time
 
 __all__ = [
     "Optimized",
