@@ -66,7 +66,7 @@ def winner_source(operator: Operator, facts: Any, hardware: HardwareFacts) -> st
     unknown = {name: value for name, value in operator.config.items() if value not in tunables.get(name, ())}
     if unknown:
         raise BenchmarkError(f"{operator.name} has no such settings: {unknown}; it has {tunables}")
-    return backend.source(facts, facts.graph, complete(operator.config, tunables))
+    return backend.source(facts, facts.graph, complete(operator.config, tunables), hardware)
 
 
 def problem_of(operator: Operator, folder: Path) -> Problem:

@@ -67,7 +67,7 @@ def write(folder: Path, names: list[str], drafts: int) -> None:
 
 def _drafts(operator: Operator, dtype: str, count: int) -> list[tuple[str, dict[str, Any], str]]:
     from kernelswarm.codegen import Generator, Proposal
-    from kernelswarm.hardware.capture.capture.capture import capture
+    from kernelswarm.hardware.capture.capture import capture
     from kernelswarm.schemas import HardwareFacts, Intent, MemoryOperator, NodePlanned, ProblemFacts, Work
 
     graph = capture(operator.run, operator.inputs(dtype, "cpu", empty=True))

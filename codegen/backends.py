@@ -13,7 +13,7 @@ from .ir.tunables import Features, Settings, Tunables, domains, settings
 from .triton.candidate import generate_triton, gpu_plan, has_kernels
 from .triton.features import gpu_features
 from .triton.mutations import gpu_mutations
-from .triton.tunables import GPU_DRAFTS, GPU_STARTS, GpuFeatures, GpuSettings, gpu_domains, gpu_settings
+from .triton.tunables import GPU_DRAFTS, GPU_STARTS, GpuFeatures, gpu_domains, gpu_settings, multiprocessors_of
 
 T = TypeVar("T", Features, GpuFeatures)
 
@@ -49,8 +49,8 @@ class CodegenBackend(Protocol):
         ``backward`` is the graph of the gradients, where the problem asks for them.
         """
 
-    def source(self, facts: ProblemFacts, graph: Graph, config: Config) -> str:
-        """The candidate file."""
+    def source(self, facts: ProblemFacts, graph: Graph, config: Config, hardware: HardwareFacts) -> str:
+        """The candidate file for that hardware."""
 
     def mutations(self, action: AdviceAction, config: Config, tunables: Tunables) -> list[Config]:
         """Configs one tunable away that follow an advice, the most promising first."""
@@ -88,7 +88,7 @@ class CppBackend:
         features = joined([features_of(pass_graph, plan) for pass_graph, plan in passes])
         return domains(replace(features, error_bound=error_bound), hardware)
 
-    def source(self, facts: ProblemFacts, graph: Graph, config: Config) -> str:
+    def source(self, facts: ProblemFacts, graph: Graph, config: Config, hardware: HardwareFacts) -> str:
         """See :class:`CodegenBackend`."""
         return generate(facts, graph, settings(config)).source
 
@@ -109,7 +109,7 @@ class TritonBackend:
     ) -> Tunables | None:
         """See :class:`CodegenBackend`."""
         passes = [
-            (pass_graph, gpu_plan(pass_graph, GpuSettings()))
+            (pass_graph, gpu_plan(pass_graph, gpu_settings({}, multiprocessors_of(hardware))))
             for pass_graph in (graph, backward)
             if pass_graph is not None
         ]
@@ -118,9 +118,9 @@ class TritonBackend:
         features = joined([gpu_features(pass_graph, plan) for pass_graph, plan in passes])
         return gpu_domains(replace(features, error_bound=error_bound), hardware)
 
-    def source(self, facts: ProblemFacts, graph: Graph, config: Config) -> str:
+    def source(self, facts: ProblemFacts, graph: Graph, config: Config, hardware: HardwareFacts) -> str:
         """See :class:`CodegenBackend`."""
-        return generate_triton(facts, graph, gpu_settings(config)).source
+        return generate_triton(facts, graph, gpu_settings(config, multiprocessors_of(hardware))).source
 
     def mutations(self, action: AdviceAction, config: Config, tunables: Tunables) -> list[Config]:
         """See :class:`CodegenBackend`."""

@@ -98,8 +98,8 @@ class Generator:
             if len(seen) > _LIMIT:
                 break
             seen.add(_identity(config))
-            source = backend.source(facts, graph, config)
-            sources = _sources(backend, facts, graph, tried, tunables) if sources is None else sources
+            source = backend.source(facts, graph, config, hardware)
+            sources = _sources(backend, facts, graph, tried, tunables, hardware) if sources is None else sources
             if sha256(source) in sources:
                 continue
             return Proposal(source, config, why, skill, is_crossed=_identity(config) in mixed)
@@ -114,11 +114,16 @@ def _identity(config: Config) -> str:
 
 
 def _sources(
-    backend: CodegenBackend, facts: ProblemFacts, graph: Graph, tried: Sequence[Config], tunables: Tunables
+    backend: CodegenBackend,
+    facts: ProblemFacts,
+    graph: Graph,
+    tried: Sequence[Config],
+    tunables: Tunables,
+    hardware: HardwareFacts,
 ) -> set[str]:
     """Hashes of what was tried: two configs may well mean the same code."""
     unique = {_identity(complete(r, tunables)): complete(r, tunables) for r in tried}
-    return {sha256(backend.source(facts, graph, config)) for config in unique.values()}
+    return {sha256(backend.source(facts, graph, config, hardware)) for config in unique.values()}
 
 
 def _ideas(

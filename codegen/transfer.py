@@ -33,4 +33,4 @@ def rewritten(facts: ProblemFacts, hardware: HardwareFacts, config: Config, lang
     if tunables is None:
         return None
     here = complete(config, tunables)
-    return backend.source(facts, facts.graph, here), here
+    return backend.source(facts, facts.graph, here, hardware), here

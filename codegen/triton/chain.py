@@ -14,7 +14,6 @@ from .launch import Launch, TritonKernel
 from .layout import Layout, layout_of
 from .prepare import power
 from .scope import pname
-from .split_k import MULTIPROCESSORS
 from .tunables import GpuSettings
 
 CHAIN = "ks.chain"
@@ -25,21 +24,21 @@ _SMALL = 128
 _DTYPES = ("bfloat16", "float16")
 
 
-def fuse_chains(nodes: list[Node]) -> list[Node]:
-    """The nodes with chains of two batched products as single ones."""
+def fuse_chains(nodes: list[Node], multiprocessors: int) -> list[Node]:
+    """The nodes with chains of two batched products as single ones, where each has a batch for every multiprocessor."""
     by_name = {node.name: node for node in nodes}
     used = uses(nodes)
     chains: dict[str, Node] = {}
     gone: set[str] = set()
     for node in nodes:
-        inner = _inner(node, by_name)
+        inner = _inner(node, by_name, multiprocessors)
         if inner is not None and used[inner.name] == 1:
             chains[node.name] = structs.replace(node, target=CHAIN, args=(*inner.args, node.args[1]))
             gone.add(inner.name)
     return [chains.get(node.name, node) for node in nodes if node.name not in gone]
 
 
-def _inner(node: Node, nodes: dict[str, Node]) -> Node | None:
+def _inner(node: Node, nodes: dict[str, Node], multiprocessors: int) -> Node | None:
     """The first of two products that ``node`` is the second of, where both fit one program."""
     if not _is_product(node):
         return None
@@ -47,7 +46,7 @@ def _inner(node: Node, nodes: dict[str, Node]) -> Node | None:
     if not _is_product(inner) or not all(_is_half(nodes[name]) for name in refs((*inner.args, *node.args))):
         return None
     batch, rows, middle = inner.values[0].example
-    return inner if batch >= MULTIPROCESSORS and max(rows, middle) <= _SMALL else None
+    return inner if batch >= multiprocessors and max(rows, middle) <= _SMALL else None
 
 
 def _is_product(node: Node) -> bool:

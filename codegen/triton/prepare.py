@@ -9,6 +9,7 @@ from ..ir.scalar import Scalar, rewrite
 from ..lowering.collapse import collapse
 from ..lowering.rejoin import rejoined
 from ..lowering.views import linear
+from .tunables import GpuSettings
 
 
 @dataclass
@@ -51,18 +52,17 @@ def power(n: int) -> int:
     return 1 << max(0, (n - 1).bit_length())
 
 
-PROGRAMS = 264
-"""Programs under which a reduction is split: two for each multiprocessor of an H200."""
+_WIDE_ROWS = 128
+"""Rows that a program of a column reduction takes at once, where the settings do not say."""
 
 
-def prepare(kernel: Kernel, sizes: Sizes, split: int, wide_rows: int) -> Prepared:
+def prepare(kernel: Kernel, sizes: Sizes, settings: GpuSettings) -> Prepared:
     """Kernels that do what ``kernel`` does.
 
     Args:
         kernel: rows or pointwise.
         sizes: at the main shape.
-        split: parts that a reduction is cut into; 0: as many as the machine needs, 1: none.
-        wide_rows: rows that a program of a column reduction takes at once.
+        settings: how many parts a reduction is cut into, and rows of a column reduction that a program takes.
     """
     kernel = collapse(rejoined(kernel))
     if kernel.reduced is None:
@@ -72,7 +72,7 @@ def prepare(kernel: Kernel, sizes: Sizes, split: int, wide_rows: int) -> Prepare
     scratch: list[Buffer] = []
     kernels: list[Tile] = []
     for part in _without_full(kernel, scratch):
-        kernels += _cut(collapse(part), sizes, split, wide_rows, scratch)
+        kernels += _cut(collapse(part), sizes, settings, scratch)
     return Prepared(kernels, scratch)
 
 
@@ -139,12 +139,12 @@ def _without_full(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:
     return [rows, Kernel(f"{kernel.name}_end", kernel.rank, dims, reduced, last, ends, kernel.nodes)]
 
 
-def _cut(kernel: Kernel, sizes: Sizes, split: int, wide_rows: int, scratch: list[Buffer]) -> list[Tile]:
+def _cut(kernel: Kernel, sizes: Sizes, settings: GpuSettings, scratch: list[Buffer]) -> list[Tile]:
     count = sizes.of(product(kernel.dims[d] for d in kernel.outer))
     length = sizes.of(product(kernel.dims[d] for d in kernel.inner))
     columns = is_columns(kernel)
-    programs = -(-count // wide_rows) if columns else count
-    parts = split or _parts(programs, length, columns)
+    programs = -(-count // (settings.rows or _WIDE_ROWS)) if columns else count
+    parts = settings.split or _parts(programs, length, columns, 2 * settings.multiprocessors)
     positions = any(a.op.startswith("arg") for a in unique(kernel).values())
     if parts <= 1 or positions or not kernel.inner:
         return [_tile(kernel)]
@@ -162,11 +162,11 @@ def is_columns(kernel: Kernel) -> bool:
     return bool(kernel.outer) and bool(kernel.inner) and len(kernel.dims) - 1 not in (kernel.reduced or ())
 
 
-def _parts(programs: int, length: int, columns: bool) -> int:
+def _parts(programs: int, length: int, columns: bool, wanted: int) -> int:
     least = 128 if columns else 8192
-    if programs >= PROGRAMS // 2 or length < 2 * least:
+    if programs >= wanted // 2 or length < 2 * least:
         return 1
-    return max(1, min(-(-4 * PROGRAMS // programs), length // least))
+    return max(1, min(-(-4 * wanted // programs), length // least))
 
 
 def _by_pass(kernel: Kernel, scratch: list[Buffer]) -> list[Kernel]:

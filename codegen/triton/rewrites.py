@@ -34,7 +34,7 @@ def on_gpu(graph: Graph, settings: GpuSettings) -> Graph:
     if settings.reassociate:
         nodes = _reassociated(nodes)
     if settings.templates and settings.chain:
-        nodes = fuse_chains(nodes)
+        nodes = fuse_chains(nodes, settings.multiprocessors)
     nodes = [part for node in nodes for part in _vector_product(node, {n.name: n for n in nodes})]
     return Graph(nodes=tuple(nodes), symbols=graph.symbols, guards=graph.guards)
 

@@ -18,8 +18,8 @@ WHOLE_LIMIT = 1 << 16
 
 _WIDEST = 256
 """Most columns of a program that goes over them in blocks."""
-_BUSY = 4 * 132
-"""Programs that keep every multiprocessor busy."""
+_BUSY = 4
+"""Programs that keep a multiprocessor busy."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def shape_of_tile(kernel: Tile, sizes: Sizes, settings: GpuSettings) -> Shape:
     """The cut that the settings ask for, at the main shape."""
     length = _length(kernel, sizes)
     count = sizes.of(product(kernel.dims[d] for d in kernel.outer))
-    persistent = settings.persistent * 132
+    persistent = settings.programs
     columns = is_columns(kernel)
     if columns:
         return _shape_of_columns(kernel, length, count, settings)
@@ -65,17 +65,17 @@ def _shape_of_columns(kernel: Tile, length: int, count: int, settings: GpuSettin
     held = _passes(kernel) > 1 and width <= 256 and settings.row != "loop"
     if held or length <= 32:
         most = min(128, 8192 // width) if held else 128
-        return Shape(max(settings.rows or min(most, power(count)), 2), 0, True, settings.persistent * 132)
+        return Shape(max(settings.rows or min(most, power(count)), 2), 0, True, settings.programs)
     # Few elements a thread and many threads: a maximum over 4096 elements of 524,160 columns, 128 at once, took 4.1 ms
     # with 16 elements a thread, 2.7 with 8, 2.4 with 4 (H200).
-    rows = max(settings.rows or _columns_at_once(count), 2)
+    rows = max(settings.rows or _columns_at_once(count, _BUSY * settings.multiprocessors), 2)
     block = settings.block or (1024 if rows >= _WIDEST else 512)
-    return Shape(rows, max(1, block // rows), True, settings.persistent * 132)
+    return Shape(rows, max(1, block // rows), True, settings.programs)
 
 
-def _columns_at_once(count: int) -> int:
+def _columns_at_once(count: int, programs: int) -> int:
     rows = _WIDEST
-    while rows > 32 and count // rows < _BUSY:
+    while rows > 32 and count // rows < programs:
         rows //= 2
     return min(rows, power(count))
 

@@ -117,7 +117,7 @@ class _Printer:
         if self.settings.stream_k:
             kinds = [StreamWriter, StreamEndWriter]
             self.library.conditions.append(fits(matmul))
-            self.library.scratch[_owner(matmul)] = [stream_scratch(matmul, tiles)]
+            self.library.scratch[_owner(matmul)] = [stream_scratch(matmul, tiles, self.settings.multiprocessors)]
         printed = [product_kernel(kind(matmul, tiles, self.settings, self.needs), self.plan) for kind in kinds]
         self._take(matmul.node, matmul.user, printed)
 
@@ -154,7 +154,7 @@ class _Printer:
             self.library.kernels[kernel.name], self.library.scratch[kernel.name] = self._prepared(kernel)
 
     def _prepared(self, kernel: Kernel) -> tuple[list[TritonKernel], list[Buffer]]:
-        prepared = prepare(kernel, self.sizes, self.settings.split, self.settings.rows or 128)
+        prepared = prepare(kernel, self.sizes, self.settings)
         nodes, conditions = self.plan.nodes, self.library.conditions
         tiles = [(t, _settings_of(t, self.settings, alone=len(prepared.kernels) == 1)) for t in prepared.kernels]
         printed = [_kernel(t, self.sizes, settings, self.needs, nodes, conditions) for t, settings in tiles]

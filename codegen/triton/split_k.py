@@ -13,8 +13,6 @@ from .products import Product, Tiles, tiles_of
 from .scope import pname
 from .tunables import GpuSettings
 
-MULTIPROCESSORS = 132
-"""Of an H100 or H200."""
 _FEWEST_STEPS = 8
 """Tiles of the summed dimension under which a product is not split by itself."""
 _MOST_PARTS = 16
@@ -42,9 +40,9 @@ def parts_of(matmul: Product, sizes: Sizes, settings: GpuSettings) -> int:
         return min(settings.split_k, steps)
     programs = -(-sizes.of(matmul.m) // tiles.m) * -(-sizes.of(matmul.n) // tiles.n) * sizes.of(matmul.batch)
     rows = matmul.user is not None and matmul.user.reduced is not None
-    if rows or steps < _FEWEST_STEPS or 2 * programs > MULTIPROCESSORS:
+    if rows or steps < _FEWEST_STEPS or 2 * programs > settings.multiprocessors:
         return 1
-    return max(1, min(MULTIPROCESSORS // programs, steps // (_FEWEST_STEPS // 2), _MOST_PARTS))
+    return max(1, min(settings.multiprocessors // programs, steps // (_FEWEST_STEPS // 2), _MOST_PARTS))
 
 
 def split_product(matmul: Product, parts: int, sizes: Sizes, settings: GpuSettings) -> Split:

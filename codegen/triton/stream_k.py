@@ -12,13 +12,10 @@ from .products import Product, Tiles
 from .rows import indent
 from .scope import pname
 
-PROGRAMS = 132
-"""One for each multiprocessor of an H100 or H200."""
 
-
-def stream_scratch(matmul: Product, tiles: Tiles) -> Buffer:
+def stream_scratch(matmul: Product, tiles: Tiles, programs: int) -> Buffer:
     """Where programs leave their parts: for each the tile that it goes on with, and the one that it begins."""
-    return Buffer(f"{matmul.node.name}_parts", "float32", (poly(2 * PROGRAMS), poly(tiles.m), poly(tiles.n)))
+    return Buffer(f"{matmul.node.name}_parts", "float32", (poly(2 * programs), poly(tiles.m), poly(tiles.n)))
 
 
 class StreamWriter(ProductWriter):
@@ -27,7 +24,7 @@ class StreamWriter(ProductWriter):
     @property
     def scratch(self) -> tuple[tuple[str, str, str], ...]:
         """See :class:`ProductWriter`."""
-        name = stream_scratch(self.matmul, self.tiles).name
+        name = stream_scratch(self.matmul, self.tiles, self.settings.multiprocessors).name
         return ((f"{pname(name)}_out", name, "float32"),)
 
     @property
@@ -44,7 +41,7 @@ class StreamWriter(ProductWriter):
             *self.extent(),
             f"steps = tl.cdiv({self.k}, {self.tiles.k})",
             f"tiles = down * across * {self.batch}",
-            f"share = tl.cdiv(tiles * steps, {PROGRAMS})",
+            f"share = tl.cdiv(tiles * steps, {self.settings.multiprocessors})",
         ]
 
     def at_tile(self) -> list[str]:
@@ -83,7 +80,7 @@ class StreamWriter(ProductWriter):
 
     def grid(self) -> tuple[str, ...]:
         """See :class:`ProductWriter`."""
-        return (str(PROGRAMS),)
+        return (str(self.settings.multiprocessors),)
 
 
 class StreamEndWriter(StreamWriter):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import Any
 
 from ...schemas import Config, HardwareFacts
 from ..ir.tunables import SHIFTED_ERROR
@@ -10,10 +11,16 @@ from ..ir.tunables import SHIFTED_ERROR
 Value = str | int | float | bool
 
 
+H200_MULTIPROCESSORS = 132
+"""Taken where a device does not say how many it has."""
+
+
 @dataclass(frozen=True)
 class GpuSettings:
     """One value for every tunable. The defaults are what is best most often; 0 means: chosen by the sizes."""
 
+    multiprocessors: int = H200_MULTIPROCESSORS
+    """Of the device: no tunable, but what sizes are chosen for."""
     fusion: str = "all"
     """``all``; ``rows``: no reduction over all rows in a rows' kernel; ``split``: a kernel for every reduction."""
     keep_shared: bool = False
@@ -82,6 +89,11 @@ class GpuSettings:
     halves: bool = True
     """``tf32x3`` of large products from operands that were split beforehand, blocks added up in fp32."""
 
+    @property
+    def programs(self) -> int:
+        """Of a persistent kernel, on the whole device; 0: it has one for each group of rows."""
+        return self.persistent * self.multiprocessors
+
 
 @dataclass(frozen=True)
 class GpuFeatures:
@@ -123,8 +135,6 @@ class GpuFeatures:
 FULL_BOUND = 1e-5
 """Below this a reference with fp32 convolutions did not run them in TF32, whatever was permitted: four times its own
 error was 2e-6 to 9e-6 then, and 2e-4 to 2e-2 where it did (cuDNN 9 on an H200)."""
-_FEW_ROWS = 132
-"""Rows below which each is more than one program's work."""
 Domain = Callable[[GpuFeatures, HardwareFacts], tuple[Value, ...]]
 
 
@@ -170,11 +180,16 @@ def _variance(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ..
     if not features.variance:
         return ()
     shifted = ("shifted",) if features.error_bound >= SHIFTED_ERROR else ()
-    if features.loops and features.row_count < _FEW_ROWS:
+    if features.loops and features.row_count < multiprocessors_of(hardware):
         # Each is put together of parts, which hand on sums: two passes instead of three.
         return (*shifted, "two_pass", "welford")
     # Rows in blocks are read once instead of twice before they are written.
     return ("welford", "two_pass", *shifted) if features.loops else ("two_pass", "welford", *shifted)
+
+
+def _split(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
+    count = multiprocessors_of(hardware)
+    return (0, 1, 64, 2 * count, 8 * count) if features.full else ()
 
 
 def _math(features: GpuFeatures, hardware: HardwareFacts) -> tuple[Value, ...]:
@@ -207,7 +222,7 @@ GPU_DOMAINS: dict[str, Domain] = {
     "fusion": _when(lambda t: t.several_anchors, "all", "rows", "split"),
     "online": _when(lambda t: t.softmax and t.loops, True, False),
     "variance": _variance,
-    "split": _when(lambda t: t.full, 0, 1, 64, 264, 1056),
+    "split": _split,
     "pointwise": _when(lambda t: t.tiles, "auto", "flat", "tile"),
     "stream": _when(lambda t: True, False, True),
     "evict": _when(lambda t: True, True, False),
@@ -302,7 +317,13 @@ def gpu_domains(features: GpuFeatures, hardware: HardwareFacts) -> dict[str, tup
     }
 
 
-def gpu_settings(config: Config) -> GpuSettings:
+def gpu_settings(config: Config, multiprocessors: int = H200_MULTIPROCESSORS) -> GpuSettings:
     """Settings from a config: unknown tunables are ignored, missing ones have their default."""
     names = {field.name for field in fields(GpuSettings)}
-    return GpuSettings(**{name: value for name, value in config.items() if name in names})  # type: ignore[arg-type]
+    values: dict[str, Any] = {name: value for name, value in config.items() if name in names}
+    return GpuSettings(**{**values, "multiprocessors": multiprocessors})
+
+
+def multiprocessors_of(hardware: HardwareFacts) -> int:
+    """Of each of the pool's devices."""
+    return next((device.multiprocessors for device in hardware.accelerators), 0) or H200_MULTIPROCESSORS

@@ -8,9 +8,10 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from graphs import HARDWARE
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
-from kernelswarm.hardware.capture.capture.capture import capture, count_work
+from kernelswarm.hardware.capture.capture import capture, count_work
 from kernelswarm.schemas import Graph, InputFact, ProblemFacts
 
 Maker = Callable[[], list[Any]]
@@ -59,7 +60,7 @@ class Pair:
     def __init__(self, target: Any, inputs: list[Any], language: str, path: Path, **config: Any) -> None:
         with torch.no_grad():
             self.graph = capture(target, inputs)
-        self.source = CODEGEN_BACKENDS[language].source(facts_of(self.graph, target), self.graph, config)
+        self.source = CODEGEN_BACKENDS[language].source(facts_of(self.graph, target), self.graph, config, HARDWARE)
         self.file = loaded(self.source, path)
         self.target, self.plain = copy.deepcopy(target), copy.deepcopy(target)
         self.kernel: Any = self.file.ModelNew() if isinstance(target, torch.nn.Module) else self.file.kernel

@@ -101,7 +101,7 @@ async def test_drafts_are_right(name: str, device: Device, tmp_path: Path) -> No
     assert facts.graph is not None
     assert facts.backward_graph is not None
 
-    source = CODEGEN_BACKENDS["cpp"].source(facts, facts.graph, {})
+    source = CODEGEN_BACKENDS["cpp"].source(facts, facts.graph, {}, HARDWARE)
     assert "_backward_kernel0(" in source.partition("\ndef backward(")[2]
     compiled, _ = await device.compile(source, "cpp")
     report = await device.verify(problem, source, compiled)

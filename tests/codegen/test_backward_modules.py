@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from graphs import HARDWARE
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
 from compared import facts_of, loaded, same, tensors
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
-from kernelswarm.hardware.capture.capture.capture import capture, capture_backward
+from kernelswarm.hardware.capture.capture import capture, capture_backward
 from kernelswarm.hardware.harness.calls.backward import cotangents, differentiated
 
 
@@ -44,7 +45,7 @@ def test_gradients_are_the_references(name: str, tmp_path: Path, monkeypatch: py
     graph = capture(module, inputs, names)
     given = [*inputs, cotangents(copy.deepcopy(module)(*inputs), 1)]
     _, backward = capture_backward(module, differentiated, given, [*names, "cotangents"])
-    source = CODEGEN_BACKENDS["cpp"].source(facts_of(graph, module, backward), graph, {})
+    source = CODEGEN_BACKENDS["cpp"].source(facts_of(graph, module, backward), graph, {}, HARDWARE)
     candidate = loaded(source, tmp_path / "candidate.py").ModelNew()
     candidate.load_state_dict(module.state_dict())
 

@@ -16,7 +16,7 @@ from compared import facts_of
 from kernelswarm.codegen.cpp.candidate import plan_of
 from kernelswarm.codegen.ir.tunables import Settings
 from kernelswarm.codegen.lowering.coverage import why_left, why_nothing
-from kernelswarm.hardware.capture.capture.capture import capture
+from kernelswarm.hardware.capture.capture import capture
 from kernelswarm.schemas import Graph, InputFact, ProblemError, ShapeFacts, StateFact, decode, encode
 
 

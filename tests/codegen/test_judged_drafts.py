@@ -85,7 +85,7 @@ async def test_drafts_are_right(name: str, device: Device, tmp_path: Path) -> No
     assert graph is not None and graph.decided == ()
 
     for config in CONFIGS:
-        source = CODEGEN_BACKENDS["cpp"].source(facts, graph, config)
+        source = CODEGEN_BACKENDS["cpp"].source(facts, graph, config, HARDWARE)
         compiled, _ = await device.compile(source, "cpp")
         report = await device.verify(problem, source, compiled)
         assert report.verdict is Verdict.correct, report

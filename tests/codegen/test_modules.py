@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from graphs import HARDWARE
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -19,7 +20,7 @@ from modules import MODULES, TRITON, WRITES
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.lowering.aten import pyname
-from kernelswarm.hardware.capture.capture.capture import capture
+from kernelswarm.hardware.capture.capture import capture
 
 HERE = Path(__file__).parent
 CALLS = 3
@@ -88,7 +89,7 @@ def test_capturing_changes_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", WRITES)
 def test_every_write_is_in_every_body(name: str, language: str, pair_of: Callable[[str], Pair]) -> None:
     target, graph = MODULES[name][0], pair_of(name).graph
-    source = CODEGEN_BACKENDS[language].source(facts_of(graph, target), graph, {})
+    source = CODEGEN_BACKENDS[language].source(facts_of(graph, target), graph, {}, HARDWARE)
     entry = "    def forward(" if isinstance(target, torch.nn.Module) else "\ndef kernel("
     plain, kernels = source.partition("def _aten(")[2].partition(entry)[::2]
 

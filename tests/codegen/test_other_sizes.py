@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from graphs import HARDWARE
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
-from kernelswarm.hardware.capture.capture.capture import capture
+from kernelswarm.hardware.capture.capture import capture
 from kernelswarm.schemas import Graph, InputFact, ProblemFacts, ShapeFacts, Work
 
 ROWS, COLS = 6, 40
@@ -80,7 +81,7 @@ def loaded(graph: Graph, language: str, folder: Path) -> ModuleType:
         float64_oracle=True,
     )
     path = folder / f"{language}_candidate.py"
-    path.write_text(CODEGEN_BACKENDS[language].source(facts, graph, {}))
+    path.write_text(CODEGEN_BACKENDS[language].source(facts, graph, {}, HARDWARE))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

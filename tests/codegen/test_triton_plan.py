@@ -24,7 +24,7 @@ from kernelswarm.codegen.triton.mutations import GPU_MUTATIONS
 from kernelswarm.codegen.triton.power_of_two_split import row_split_of
 from kernelswarm.codegen.triton.scope import Axis
 from kernelswarm.codegen.triton.tunables import GPU_DOMAINS, GPU_STARTS, gpu_settings
-from kernelswarm.schemas import Intent, Items, MemoryOperator, Node, NodePlanned, Ref, sha256
+from kernelswarm.schemas import Accelerator, Intent, Items, MemoryOperator, Node, NodePlanned, Ref, sha256
 
 
 def layernorm(dtype="float32"):
@@ -376,3 +376,14 @@ def test_drafts_begin_with_the_default_and_the_starts(make):
     starts = [complete(config, tunables) for config in GPU_STARTS if config.keys() <= tunables.keys()]
     assert proposals[0].config == complete({}, tunables)
     assert starts[0] in [p.config for p in proposals[1:3]]
+
+
+def test_sizes_of_the_device_come_from_its_facts():
+    device = Accelerator(index=0, name="NVIDIA A10", uuid="", target="sm_86", memory_bytes=24 << 30, multiprocessors=72)
+    small = structs.replace(graphs.HARDWARE, accelerators=(device,))
+    total = graph(source("x", "s0", "s1"), call("sum1", "sum.default", ("x",)), outputs=["sum1"])
+    backend = CODEGEN_BACKENDS["triton"]
+    assert backend.tunables(total, small)["split"] == (0, 1, 64, 144, 576)
+    assert backend.tunables(total, graphs.HARDWARE)["split"] == (0, 1, 64, 264, 1056)
+    sources = [backend.source(graphs.facts(total), total, {}, facts) for facts in (small, graphs.HARDWARE)]
+    assert sources[0] != sources[1]

@@ -22,7 +22,7 @@ from recorded import PLACES, Launches, placed
 
 from kernelswarm.codegen.triton.candidate import generate_triton
 from kernelswarm.codegen.triton.tunables import gpu_settings
-from kernelswarm.hardware.capture.capture.capture import capture
+from kernelswarm.hardware.capture.capture import capture
 from kernelswarm.schemas import InputFact, ProblemFacts, ShapeFacts, Work
 
 DATA_DEPENDENT = {"compactions", "truncate_by_search", "truncate_by_repeat"}

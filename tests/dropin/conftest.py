@@ -62,7 +62,7 @@ def make(device: Device, tmp_path: Path) -> Make:
         if not candidate:
             if facts.graph is None:
                 pytest.skip(f"it is not captured: {facts.capture_error}")
-            candidate = CODEGEN_BACKENDS["cpp"].source(facts, facts.graph, {})
+            candidate = CODEGEN_BACKENDS["cpp"].source(facts, facts.graph, {}, HARDWARE)
         return Made(loaded, facts, candidate, finish(loaded, facts, candidate, **options))
 
     return finished

@@ -79,7 +79,7 @@ def test_a_loop_may_close_while_a_program_starts(turns: int) -> None:
 import asyncio
 import subprocess
 import sys
-from kernelswarm.hardware import subprocesses
+from kernelswarm.hardware.processes import subprocesses
 
 async def main():
     pipe = asyncio.subprocess.PIPE

@@ -13,12 +13,12 @@ from conftest import HARDWARE, POOL, problem_from
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.children.reference import validity
-from kernelswarm.hardware.harness.children.reference.derived import derive
-from kernelswarm.hardware.harness.children.reference.problem import open_reference
-from kernelswarm.hardware.harness.children.reference.validity import InvalidVariant, changed
 from kernelswarm.hardware.harness.launcher import Launcher
-from kernelswarm.hardware.harness.messages.commands.commands import Compared, Open, Values
+from kernelswarm.hardware.harness.messages.commands import Compared, Open, Values
 from kernelswarm.hardware.harness.redraws import DRAWS, Draw, decided
+from kernelswarm.hardware.harness.reference.derived import derive
+from kernelswarm.hardware.harness.reference.problem import open_reference
+from kernelswarm.hardware.harness.reference.validity import InvalidVariant, changed
 from kernelswarm.hardware.harness.reference_process import Case, ReferenceProcess
 from kernelswarm.hardware.harness.tensors.bounds import SHAKES, is_steady
 from kernelswarm.hardware.harness.tensors.compare import Target

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from kernelswarm.hardware.harness.calls.oracle import in_float64
-from kernelswarm.hardware.harness.children.reference.derived import derive
+from kernelswarm.hardware.harness.reference.derived import derive
 from kernelswarm.hardware.harness.tensors.bounds import SHAKES, Tolerance
 from kernelswarm.hardware.harness.tensors.compare import Target
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from kernelswarm.hardware.harness.messages.commands.timing import Timed
+from kernelswarm.hardware.harness.messages.timing import Timed
 from kernelswarm.hardware.harness.timing.background_load import BackgroundLoad
 from kernelswarm.hardware.harness.timing.clocks import (
     CLOCK_TRIES,

@@ -5,8 +5,6 @@ import math
 import pytest
 import torch
 
-from kernelswarm.hardware.harness.children.reference import derived
-from kernelswarm.hardware.harness.children.reference.derived import derive
 from kernelswarm.hardware.harness.inputs.variants import (
     ALL,
     BOTH,
@@ -27,6 +25,8 @@ from kernelswarm.hardware.harness.inputs.variants import (
     parts,
     planned,
 )
+from kernelswarm.hardware.harness.reference import derived
+from kernelswarm.hardware.harness.reference.derived import derive
 
 
 def _drawn(*shape: int) -> torch.Tensor:

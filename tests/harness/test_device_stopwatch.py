@@ -8,7 +8,7 @@ import torch
 
 from kernelswarm.hardware.harness.calls import stopwatch as module
 from kernelswarm.hardware.harness.calls.stopwatch import DeviceStopwatch
-from kernelswarm.hardware.harness.messages.commands.timing import Time
+from kernelswarm.hardware.harness.messages.timing import Time
 
 COPIES, SIDE, BATCHES = 3, 96, 20
 INTERLEAVED = Time(calls=10, warm=4)

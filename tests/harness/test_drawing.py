@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from kernelswarm.hardware.harness.children.reference import problem as reference_problem
-from kernelswarm.hardware.harness.messages.commands.commands import Open
+from kernelswarm.hardware.harness.messages.commands import Open
 from kernelswarm.schemas import ProblemFormat
 
 SOURCE = """

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelswarm.hardware.harness.children.reference.effects import called
-from kernelswarm.hardware.harness.children.reference.other_kernels import by_other_kernels
-from kernelswarm.hardware.harness.children.reference.problem import open_reference
-from kernelswarm.hardware.harness.children.reference.targets import targets_of
-from kernelswarm.hardware.harness.messages.commands.commands import UNMEASURABLE, Compared, Open
+from kernelswarm.hardware.harness.messages.commands import UNMEASURABLE, Compared, Open
+from kernelswarm.hardware.harness.reference.effects import called
+from kernelswarm.hardware.harness.reference.other_kernels import by_other_kernels
+from kernelswarm.hardware.harness.reference.problem import open_reference
+from kernelswarm.hardware.harness.reference.targets import targets_of
 from kernelswarm.hardware.harness.tensors.bounds import Tolerance, bound_for, read_tolerance
 from kernelswarm.hardware.harness.tensors.compare import Target
 from kernelswarm.hardware.harness.verification import explain_numbers

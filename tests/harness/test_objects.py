@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 from kernelswarm.hardware.harness.calls.answering import Refused
-from kernelswarm.hardware.harness.children.reference.problem import open_reference
-from kernelswarm.hardware.harness.messages.commands.commands import Open
+from kernelswarm.hardware.harness.messages.commands import Open
+from kernelswarm.hardware.harness.reference.problem import open_reference
 from kernelswarm.hardware.harness.tensors import values
 from kernelswarm.hardware.harness.tensors.likeness import same
 from kernelswarm.hardware.processes import objects

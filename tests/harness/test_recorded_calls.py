@@ -11,10 +11,10 @@ from kernelswarm.hardware.harness.calls.cuda_graphs import CannotRecord, Recordi
 from kernelswarm.hardware.harness.calls.recorded_calls import Graphs
 from kernelswarm.hardware.harness.inputs.case import Case
 from kernelswarm.hardware.harness.inputs.input_sets import InputSets
-from kernelswarm.hardware.harness.messages.commands.batch import Lay
-from kernelswarm.hardware.harness.messages.commands.commands import Expected
-from kernelswarm.hardware.harness.messages.commands.recording import APART, COLD, WARM, Record
-from kernelswarm.hardware.harness.messages.commands.timing import Time
+from kernelswarm.hardware.harness.messages.batch import Lay
+from kernelswarm.hardware.harness.messages.commands import Expected
+from kernelswarm.hardware.harness.messages.recording import APART, COLD, WARM, Record
+from kernelswarm.hardware.harness.messages.timing import Time
 from kernelswarm.hardware.harness.recorded_sets import calls_in_a_recording, halves, laid
 from kernelswarm.hardware.harness.tensors import values
 from kernelswarm.hardware.processes.arguments import Values

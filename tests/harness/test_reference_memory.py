@@ -9,7 +9,7 @@ import torch
 
 from kernelswarm.hardware.harness.children import reference
 from kernelswarm.hardware.harness.inputs.variants import NORMAL
-from kernelswarm.hardware.harness.messages.commands.commands import MakeCase, Open
+from kernelswarm.hardware.harness.messages.commands import MakeCase, Open
 from kernelswarm.hardware.harness.tensors.tensor_placement import MainMemory
 from kernelswarm.schemas import ProblemFormat
 

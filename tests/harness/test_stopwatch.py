@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from kernelswarm.hardware.harness.calls.stopwatch import Stopwatch
-from kernelswarm.hardware.harness.messages.commands.timing import Time
+from kernelswarm.hardware.harness.messages.timing import Time
 
 CALLS, COPIES, BATCHES = 7, 3, 500
 

@@ -23,7 +23,7 @@ from kernelswarm.hardware.harness.inputs.input_sets import (
     judged_sets,
     sets_for,
 )
-from kernelswarm.hardware.harness.messages.commands.batch import Made, MakeArena
+from kernelswarm.hardware.harness.messages.batch import Made, MakeArena
 from kernelswarm.hardware.harness.tensors.values import Values
 from kernelswarm.hardware.harness.timing.batch_timing import counted
 from kernelswarm.hardware.harness.timing.clocks import work_ns
