@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 TRIED = """
 import contextlib, json, os, sys, threading
 from pathlib import Path
-from kernelswarm.hardware.harness import landlock
+from kernelswarm.hardware.processes import landlock
 scratch, outside, secret = sys.argv[1:]
 opened = open(secret)
 try:
