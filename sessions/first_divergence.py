@@ -19,10 +19,8 @@ class Output:
     role: str
     node: str
     event: Event
-    answers: int
-    """Place of the event it answers, counted from 1."""
     cause: str
-    """Id of that event."""
+    """Id of the event it answers."""
     failed: str = ""
     """Set where the fresh agent raised instead: then the log must hold a step that was given up."""
 
@@ -57,9 +55,9 @@ def invented(session: str, seq: int, envelope: Envelope, beside: Output | None) 
     )
 
 
-def missing(session: str, output: Output, seq: int | None = None, answer: Envelope | None = None) -> ReplayDivergence:
-    """A fresh agent said something that the log lacks, although the history goes on after it."""
-    because = f", which event {answer.id} (seq {seq}) answers" if answer is not None else ""
+def missing(session: str, output: Output, seq: int, answer: Envelope) -> ReplayDivergence:
+    """A fresh agent said something that the log lacks, although the log has an answer to it."""
+    because = f", which event {answer.id} (seq {seq}) answers"
     about = f" about {output.node}" if output.node else ""
     return ReplayDivergence(
         f"replay of {session} diverges: the log lacks {_tag(output.event)} {output.id}{about}{because}; "

@@ -1,11 +1,23 @@
 """The planner on the bus: folds what it answers up to the event in hand and says what :func:`decide` says."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from ...graph.session_graph import SearchGraph
 from ...schemas import Event, NodeDiagnosed, SessionClosed, SessionOpened, StopRequested
-from ..runtime import Answer, Work
+from ..runtime import Answer, LatestUsed, Work
 from .inheriting import begun
 from .machine import decide
+from .state import PlannerState
+
+
+@dataclass
+class _Fold:
+    """How far one worker's graph of a session was decided on."""
+
+    graph: SearchGraph
+    state: PlannerState
+    events: int = 0
 
 
 class Planner:
@@ -14,12 +26,22 @@ class Planner:
     role = "planner"
     consumes: tuple[type[Event], ...] = (SessionOpened, NodeDiagnosed, StopRequested)
 
+    def __init__(self) -> None:
+        self._folds: LatestUsed[list[_Fold]] = LatestUsed(list)
+
     async def handle(self, work: Work) -> Sequence[Answer]:
         """Decide on one event."""
-        state = begun(work.graph)
+        graph, held = work.graph, self._folds[work.graph.session]
+        # A repeated delivery, and one that another worker's graph comes with, is decided from the beginning; so is one
+        # after a decision that failed half-way.
+        fold = held.pop() if held else _Fold(graph, begun(graph))
+        if fold.graph is not graph or fold.events >= len(graph.decisive):
+            fold = _Fold(graph, begun(graph))
         decisions = []
-        for node, event in work.graph.decisive:
-            decisions = decide(state, event, node)
+        for node, event in graph.decisive[fold.events :]:
+            decisions = decide(fold.state, event, node)
+            fold.events += 1
+        held[:] = [fold]
         return [Answer(decision.event, decision.node) for decision in decisions]
 
     def give_up(self, work: Work, reason: str) -> Sequence[Answer]:

@@ -8,9 +8,10 @@ from hypothesis import given as for_all
 from hypothesis import strategies as st
 
 import given
+from kernelswarm.agents.planner.agent import Planner
 from kernelswarm.agents.planner.machine import Decision, decide
 from kernelswarm.agents.planner.state import PlannerState
-from kernelswarm.agents.runtime import Folds, Histories
+from kernelswarm.agents.runtime import Answer, Folds, Histories, Work
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import (
     CandidateCompiled,
@@ -150,17 +151,16 @@ async def test_a_cut_and_a_fresh_start_decide_as_if_nothing_had_happened(
     session: list[LoggedEvent], data: st.DataObject
 ) -> None:
     state = PlannerState()
-    folds = Folds(Histories(Stream(session)))  # type: ignore[arg-type]
+    folds, planner = Folds(Histories(Stream(session))), Planner()  # type: ignore[arg-type]
     for seq, (envelope, event) in enumerate(session, 1):
-        expected = decide(state, event, envelope.node)
+        expected = [Answer(d.event, d.node) for d in decide(state, event, envelope.node)]
         if not expected:
             continue
         if data.draw(st.booleans(), label=f"killed before {seq}"):
-            folds = Folds(Histories(Stream(session)))  # type: ignore[arg-type]
-        fresh, decisions = PlannerState(), []
-        for node, decisive in (await folds.at(SESSION, seq)).decisive:
-            decisions = decide(fresh, decisive, node)
-        assert decisions == expected
+            folds, planner = Folds(Histories(Stream(session))), Planner()  # type: ignore[arg-type]
+        for _ in range(data.draw(st.integers(0, 2), label=f"deliveries of {seq}")):
+            graph = await folds.at(SESSION, seq)
+            assert await planner.handle(Work(envelope=envelope, event=event, graph=graph, seq=seq)) == expected
 
 
 def test_the_sessions_of_these_tests_come_to_their_close() -> None:
