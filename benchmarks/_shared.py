@@ -1,14 +1,17 @@
 """What the benchmarks share: running the command line, asking the log, facts of the machine, tables, result files."""
 
+import asyncio
+import contextlib
 import json
 import math
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -100,6 +103,36 @@ def _sql_rows(home: Path, *arguments: str, binary: str | None = None) -> list[di
         raise BenchmarkError(f"the log under {home} could not be asked (status {ran.returncode})")
     rows: list[dict[str, Any]] = json.loads(ran.stdout)
     return rows
+
+
+async def on_own_cores(
+    jobs: int, commands: Iterable[Sequence[str]], finished: Callable[[Sequence[str], int, bytes], None]
+) -> None:
+    """Run ``commands``, ``jobs`` at a time, each on cores that no other one uses.
+
+    ``finished`` is told the command, its exit status and what it printed. Whoever is cancelled interrupts those that
+    run, and waits until they have ended.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    count = len(cores) // jobs
+    waiting = list(commands)
+
+    async def work(own: Sequence[int]) -> None:
+        while waiting:
+            command = waiting.pop(0)
+            process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+            os.sched_setaffinity(process.pid, own)
+            try:
+                printed, _ = await process.communicate()
+            except asyncio.CancelledError:
+                with contextlib.suppress(ProcessLookupError):
+                    process.send_signal(signal.SIGINT)
+                await process.wait()
+                raise
+            assert process.returncode is not None
+            finished(command, process.returncode, printed)
+
+    await asyncio.gather(*(work(cores[first : first + count]) for first in range(0, count * jobs, count)))
 
 
 def fresh_folder(path: Path) -> Path:

@@ -7,12 +7,15 @@ the evaluation counts as undecided: it convicts nobody.
 
 Counts are kept after each evaluation in ``results/honest.json``: an interrupted run goes on where it was, and a kernel
 whose text changed begins anew. After a change of the judge, pass ``--fresh``.
+
+With ``--jobs N`` N kernels are evaluated at a time, each on cores of its own: for machines with many cores.
 """
 
 import argparse
 import asyncio
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -22,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from _shared import RESULTS, ROOT, WORKSPACE, commit, machine, now, save, table, versions
+from _shared import RESULTS, ROOT, WORKSPACE, commit, fresh_folder, machine, now, on_own_cores, save, table, versions
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.platforms import detect
@@ -54,6 +57,7 @@ examples:
   python benchmarks/honest.py --only rows/thread_pool,lstm --json
   python benchmarks/honest.py --busy                          # one core is kept busy meanwhile
   python benchmarks/honest.py --thorough                      # timed as finalists are, in four processes
+  python benchmarks/honest.py --jobs 8                        # eight kernels at a time, on a machine of 16 cores
 """
 
 Row = dict[str, Any]
@@ -87,6 +91,15 @@ class Counts:
             row["speedups"].append(speedup)
         if verdict != Verdict.correct:
             row["refusals"].append({**result, "date": now(), "commit": commit()})
+        self._save()
+
+    def merge(self, path: Path) -> None:
+        """Take the rows of another process, as far as it came."""
+        if path.exists():
+            self.content["rows"] |= json.loads(path.read_text(encoding="utf-8"))["rows"]
+            self._save()
+
+    def _save(self) -> None:
         self.content["rows"] = dict(sorted(self.content["rows"].items()))
         self.content.update(totals(self.content["rows"].values()))
         save(self._path, self.content)
@@ -164,6 +177,27 @@ async def run(options: argparse.Namespace, counts: Counts, kernels: list[HonestK
             await round_of(device, counts, kernels, options, number)
 
 
+async def side_by_side(options: argparse.Namespace, counts: Counts, kernels: list[HonestKernel]) -> None:
+    """``--jobs`` kernels at a time, each by a process of its own, with a home of its own, on cores of its own."""
+    folder = fresh_folder(options.home / "jobs")
+    flags = [flag for flag in ("--busy", "--thorough") if getattr(options, flag[2:])]
+    mode = mode_of(options)
+
+    def command(number: int, kernel: HonestKernel) -> tuple[str, ...]:
+        kept = folder / f"{number}.json"
+        row = counts.row(kernel, mode)
+        save(kept, counts.content | {"rows": {f"{kernel.name} {mode}": row} if row["evaluations"] else {}})
+        shared = ("--evaluations", str(options.evaluations), "--kept", str(kept), "--home", str(folder / str(number)))
+        return (sys.executable, __file__, "--only", kernel.name, *shared, "--json", *flags)
+
+    commands = [command(number, kernel) for number, kernel in enumerate(kernels)]
+    try:
+        await on_own_cores(options.jobs, commands, lambda *_: None)
+    finally:
+        for number in range(len(kernels)):
+            counts.merge(folder / f"{number}.json")
+
+
 def mode_of(options: argparse.Namespace) -> str:
     """What is counted apart."""
     return ("busy" if options.busy else "quiet") + (" thorough" if options.thorough else "")
@@ -231,6 +265,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", help="problems or problem/kernel, with commas in between")
     parser.add_argument("--busy", action="store_true", help="keep one core busy meanwhile; counted apart")
     parser.add_argument("--thorough", action="store_true", help="time in four processes; counted apart")
+    parser.add_argument("--jobs", type=int, default=1, help="kernels evaluated at a time, each on its own cores")
     parser.add_argument("--fresh", action="store_true", help="forget the counts that were kept")
     parser.add_argument("--kept", type=Path, default=KEPT, help="the file that counts are kept in")
     parser.add_argument("--home", type=Path, default=WORKSPACE / "honest" / "home", help="folder of compiled kernels")
@@ -248,8 +283,13 @@ def main() -> int:
         parser.error(str(error))
     if options.evaluations < 1:
         parser.error(f"--evaluations is {options.evaluations}; give 1 or more")
+    if not 1 <= options.jobs <= len(os.sched_getaffinity(0)):
+        parser.error(f"--jobs is {options.jobs}; give 1 to {len(os.sched_getaffinity(0))}, the cores here")
     counts = Counts(options.kept, fresh=options.fresh)
     try:
+        if options.jobs > 1:
+            asyncio.run(side_by_side(options, counts, kernels))
+            return report(counts.content, as_json=options.json)
         with load_of_one_core(options.busy):
             asyncio.run(run(options, counts, kernels))
     except KeyboardInterrupt:

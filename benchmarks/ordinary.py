@@ -27,7 +27,7 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 from _ordinary_problems import PROBLEMS
-from _shared import RESULTS, WORKSPACE, geometric_mean, machine, now, save, table, versions
+from _shared import RESULTS, WORKSPACE, geometric_mean, machine, now, on_own_cores, save, table, versions
 
 from kernelswarm.codegen.generator import Generator, Proposal
 from kernelswarm.hardware.device import Device
@@ -171,23 +171,13 @@ async def run(options: argparse.Namespace, content: dict[str, Any]) -> dict[str,
 
 async def side_by_side(options: argparse.Namespace, waiting: list[Path], content: dict[str, Any]) -> None:
     """``--jobs`` problems at a time, each by a process of its own on cores of its own."""
-    cores = sorted(os.sched_getaffinity(0))
-    count = len(cores) // options.jobs
 
-    async def work(own: Sequence[int]) -> None:
-        while waiting:
-            path = waiting.pop(0)
-            command = (sys.executable, __file__, str(path), "--pool", options.pool, "--pairs", str(options.pairs))
-            process = await asyncio.create_subprocess_exec(
-                *command, "--json", "--kept", os.devnull, stdout=asyncio.subprocess.PIPE
-            )
-            os.sched_setaffinity(process.pid, own)
-            printed, _ = await process.communicate()
-            if process.returncode == 0:
-                keep(options, content, json.loads(printed)["rows"][path.stem])
+    def finished(command: Sequence[str], status: int, printed: bytes) -> None:
+        if status == 0:
+            keep(options, content, json.loads(printed)["rows"][Path(command[2]).stem])
 
-    shares = [cores[first : first + count] for first in range(0, count * options.jobs, count)]
-    await asyncio.gather(*map(work, shares))
+    same = ("--pool", options.pool, "--pairs", str(options.pairs), "--json", "--kept", os.devnull)
+    await on_own_cores(options.jobs, [(sys.executable, __file__, str(path), *same) for path in waiting], finished)
 
 
 def keep(options: argparse.Namespace, content: dict[str, Any], row: dict[str, Any]) -> None:

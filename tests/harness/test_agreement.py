@@ -12,10 +12,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from conftest import HARDWARE, POOL, problem_from
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness.children.reference import validity
 from kernelswarm.hardware.harness.launcher import Launcher
 from kernelswarm.hardware.harness.messages.commands import Compared, Open, Values
 from kernelswarm.hardware.harness.redraws import DRAWS, Draw, decided
+from kernelswarm.hardware.harness.reference import validity
 from kernelswarm.hardware.harness.reference.derived import derive
 from kernelswarm.hardware.harness.reference.problem import open_reference
 from kernelswarm.hardware.harness.reference.validity import InvalidVariant, changed

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from kernelswarm.hardware.harness.children.reference import problem as reference_problem
 from kernelswarm.hardware.harness.messages.commands import Open
+from kernelswarm.hardware.harness.reference import problem as reference_problem
 from kernelswarm.schemas import ProblemFormat
 
 SOURCE = """
