@@ -132,7 +132,9 @@ async def on_own_cores(
             assert process.returncode is not None
             finished(command, process.returncode, printed)
 
-    await asyncio.gather(*(work(cores[first : first + count]) for first in range(0, count * jobs, count)))
+    async with asyncio.TaskGroup() as group:
+        for first in range(0, count * jobs, count):
+            group.create_task(work(cores[first : first + count]))
 
 
 def fresh_folder(path: Path) -> Path:

@@ -166,14 +166,14 @@ async def round_of(
 
 
 async def run(options: argparse.Namespace, counts: Counts, kernels: list[HonestKernel]) -> None:
-    """All rounds; the draws of each are others."""
+    """All rounds; the draws of each are others, because a problem is forgotten after its round."""
     first = 1 + min(counts.row(kernel, mode_of(options))["evaluations"] for kernel in kernels)
     if first > options.evaluations:
         return
     pool = find_pool("cpu", options.home)
     hardware = detect(pool, options.home)
-    for number in range(first, options.evaluations + 1):
-        async with Device(pool, hardware, options.home, baselines=("eager",)) as device:
+    async with Device(pool, hardware, options.home, baselines=("eager",)) as device:
+        for number in range(first, options.evaluations + 1):
             await round_of(device, counts, kernels, options, number)
 
 

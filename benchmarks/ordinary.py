@@ -160,24 +160,30 @@ async def run(options: argparse.Namespace, content: dict[str, Any]) -> dict[str,
     if options.jobs > 1:
         await side_by_side(options, waiting, content)
         return content
-    home = WORKSPACE / "ordinary" / "home"
-    pool = find_pool(options.pool, home)
-    hardware = detect(pool, home)
-    async with Device(pool, hardware, home) as device:
+    pool = find_pool(options.pool, options.home)
+    hardware = detect(pool, options.home)
+    async with Device(pool, hardware, options.home) as device:
         for path in waiting:
             keep(options, content, await measured(device, path, hardware, pool.languages[0], options.pairs))
     return content
 
 
 async def side_by_side(options: argparse.Namespace, waiting: list[Path], content: dict[str, Any]) -> None:
-    """``--jobs`` problems at a time, each by a process of its own on cores of its own."""
+    """``--jobs`` problems at a time, each by a process of its own on cores of its own.
+
+    Each has a home of its own, too: whoever times takes the machine's lease there.
+    """
 
     def finished(command: Sequence[str], status: int, printed: bytes) -> None:
         if status == 0:
             keep(options, content, json.loads(printed)["rows"][Path(command[2]).stem])
 
-    same = ("--pool", options.pool, "--pairs", str(options.pairs), "--json", "--kept", os.devnull)
-    await on_own_cores(options.jobs, [(sys.executable, __file__, str(path), *same) for path in waiting], finished)
+    def command(path: Path) -> tuple[str, ...]:
+        own = ("--home", str(options.home / path.stem), "--kept", os.devnull)
+        shared = ("--pool", options.pool, "--pairs", str(options.pairs), "--json")
+        return (sys.executable, __file__, str(path), *own, *shared)
+
+    await on_own_cores(options.jobs, map(command, waiting), finished)
 
 
 def keep(options: argparse.Namespace, content: dict[str, Any], row: dict[str, Any]) -> None:
@@ -246,6 +252,9 @@ def main() -> int:
         "--pairs", type=int, default=1, help="how often a win is declared and timed once more, each time anew"
     )
     parser.add_argument("--jobs", type=int, default=1, help="problems measured at a time, each on its own cores")
+    parser.add_argument(
+        "--home", type=Path, default=WORKSPACE / "ordinary" / "home", help="folder of caches and leases"
+    )
     parser.add_argument("--kept", type=Path, help="the file that rows are kept in")
     parser.add_argument("--fresh", action="store_true", help="forget the rows that were kept")
     parser.add_argument("--json", action="store_true", help="print one object instead of the table")

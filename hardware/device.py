@@ -66,13 +66,13 @@ class Device:
             hardware: What this machine is.
             home: Folder for caches and leases.
             baselines: Which to compare with, of ``eager``, ``compile``, ``max_autotune``; by default the pool's.
-            secret: What seeds are derived from; by default nobody knows it.
+            secret: What seeds are derived from; by default one that nobody knows, another for each problem.
             accelerator: Which of the hardware's accelerators to run on, from 0; of no meaning for a processor.
         """
         self._pool = pool
         self._hardware = hardware
         self._baselines = pool.baselines if baselines is None else baselines
-        self._secret = secret or secrets.token_hex(16)
+        self._secret = secret
         self._artifacts = home / "artifacts"
         self.accelerator = next(iter(hardware.accelerators[accelerator : accelerator + 1]), None)
         """The accelerator that candidates run on and whose lease is taken; None for a processor."""
@@ -282,7 +282,9 @@ class Device:
 
     def _cases_of(self, problem: Problem) -> ReferenceProcess:
         if problem.sha256 not in self._cases:
-            self._cases[problem.sha256] = ReferenceProcess(self._launcher, problem, self._secret)
+            # A problem that was forgotten and comes again meets other draws.
+            secret = self._secret or secrets.token_hex(16)
+            self._cases[problem.sha256] = ReferenceProcess(self._launcher, problem, secret)
         return self._cases[problem.sha256]
 
     def _timing_of(self, problem: Problem) -> BaselineProcess:
