@@ -3,7 +3,8 @@
 from .diversity import Winner, diverse
 from .documents import Document, corpus
 from .lessons import Effect, Failure, Trial, best_trials, failures, tunable_effects
-from .retrieval import Query, constraints, retrieve
+from .library import Library, open_library
+from .retrieval import Hit, Query, constraints, retrieve, search
 from .similarity import ProblemFeatures, features_of_problem, features_of_skill, relevant_skills, similarity, sizes_of
 from .skills import distill
 from .structure import Likeness, likeness, structure_of
@@ -12,6 +13,8 @@ __all__ = [
     "Document",
     "Effect",
     "Failure",
+    "Hit",
+    "Library",
     "Likeness",
     "ProblemFeatures",
     "Query",
@@ -26,8 +29,10 @@ __all__ = [
     "features_of_problem",
     "features_of_skill",
     "likeness",
+    "open_library",
     "relevant_skills",
     "retrieve",
+    "search",
     "similarity",
     "sizes_of",
     "structure_of",

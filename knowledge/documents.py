@@ -1,40 +1,60 @@
-"""The corpus: short documents about making kernels fast and right, each with a head that retrieval looks at."""
+"""The corpus: short documents about making kernels fast and right, each with a front matter that retrieval goes by."""
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from ..schemas import Bottleneck, InputError, Intent, Schema
+from ..schemas import Bottleneck, InputError, Intent, Schema, Verdict
 from . import front_matter
 
 ANY = "any"
-"""In a head: matters everywhere."""
+"""In a front matter: matters everywhere."""
+
+OVERVIEW, DETAIL = "overview", "detail"
 
 _VOCABULARY = {
     "bottleneck": frozenset(Bottleneck),
     "phase": frozenset(Intent),
+    "failure": frozenset(Verdict) - {Verdict.correct},
+    "level": frozenset((OVERVIEW, DETAIL)),
 }
+_NEEDED = ("platform", "language", "bottleneck", "phase")
+_OPTIONAL = ("operators", "chip", "failure", "keywords", "sources")
+_FIELDS = frozenset(("title", "level", *_NEEDED, *_OPTIONAL))
+_CHIP = re.compile(r"[a-z0-9_]+")
 
 
 class Document(Schema, frozen=True, kw_only=True):
     """One document."""
 
     path: str
-    """Below the corpus: ``hardware/cpu/openmp.md``."""
+    """Below the corpus: ``hardware/cpu/openmp.md``; ``manuals/NAME/…`` for what a user added to a pool."""
     title: str
     platform: tuple[str, ...]
     """Platforms it speaks of; ``any`` for all."""
     language: tuple[str, ...]
     """Languages of the native code it speaks of; ``any`` for all."""
-    bottleneck: tuple[str, ...]
-    """Bottlenecks it helps with, as :class:`Bottleneck` spells them; ``any`` for all."""
-    phase: tuple[str, ...]
-    """Intents it is for: ``draft``, ``improve``, ``repair``; ``any`` for all."""
+    bottleneck: tuple[str, ...] = ()
+    """Bottlenecks it helps with, as :class:`Bottleneck` spells them; ``any`` for all; empty: only words lead to it."""
+    phase: tuple[str, ...] = ()
+    """Intents it is for: ``draft``, ``improve``, ``repair``; ``any`` for all; empty as above."""
     operators: tuple[str, ...] = ()
     """Fragments of ATen operators' names it is about: ``softmax``, ``mean``."""
+    chip: tuple[str, ...] = ()
+    """Chips or instruction sets it is true of (``sm_90``, ``gfx942``, ``avx512f``): out where the pool has none of
+    them. Empty: every chip of its platforms."""
+    failure: tuple[str, ...] = ()
+    """Verdicts it helps to repair, as :class:`Verdict` spells them."""
+    level: str = DETAIL
+    """``overview``: read first, names the details. ``detail``: one technique."""
+    keywords: tuple[str, ...] = ()
+    """Words that a reader would search it by and that its title lacks."""
+    sources: tuple[str, ...] = ()
+    """Where its facts can be checked: paper, section of a vendor's guide, page of a library's documentation."""
     text: str = ""
-    """Markdown without the head."""
+    """Markdown without the front matter."""
 
 
 @cache
@@ -42,7 +62,7 @@ def corpus() -> tuple[Document, ...]:
     """Every document that ships, sorted by path; the index is not one of them.
 
     Raises:
-        InputError: a document's head is wrong (a defect of the package; the message names it).
+        InputError: a document's front matter is wrong (a defect of the package; the message names it).
     """
     root = files(__package__).joinpath("corpus")
     entries = sorted(_walk(root, ""))
@@ -53,25 +73,21 @@ def parse(path: str, text: str) -> Document:
     """A document from its text.
 
     Raises:
-        InputError: the head lacks a field or has a word that means nothing.
+        InputError: the front matter lacks a field or has a word that means nothing.
     """
     head, body = front_matter.split(text, path)
     title = head.get("title")
     if not isinstance(title, str):
         raise InputError(f"{path} lacks a title in its front matter")
-    unknown = sorted(set(head) - {"title", "platform", "language", "bottleneck", "phase", "operators"})
+    unknown = sorted(set(head) - _FIELDS)
     if unknown:
         raise InputError(f"{path} has the unknown field {unknown[0]!r} in its front matter")
-    return Document(
-        path=path,
-        title=title,
-        platform=_words(path, head, "platform"),
-        language=_words(path, head, "language"),
-        bottleneck=_words(path, head, "bottleneck"),
-        phase=_words(path, head, "phase"),
-        operators=_words(path, head, "operators") if "operators" in head else (),
-        text=body,
-    )
+    needed = {field: _words(path, head, field) for field in _NEEDED}
+    optional = {field: _words(path, head, field) for field in _OPTIONAL if field in head}
+    if wrong := [chip for chip in optional.get("chip", ()) if not _CHIP.fullmatch(chip)]:
+        raise InputError(f"{path}: {wrong[0]!r} is no chip; write it as pools and compilers do: sm_90, gfx942, avx512f")
+    level = _words(path, head, "level")[0] if "level" in head else DETAIL
+    return Document(path=path, title=title, level=level, text=body, **needed, **optional)
 
 
 def _words(path: str, head: front_matter.Head, field: str) -> tuple[str, ...]:

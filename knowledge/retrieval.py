@@ -1,49 +1,83 @@
-"""Finding documents: by what their heads say, the same answer every time, no embeddings.
+"""Finding documents: by their front matter first, then by their words. No embeddings, the same answer every time.
 
-A document whose platform or language is another one is out. The rest scores
+A document of another platform, another language or another chip is out. The rest scores
 
     4  its bottleneck is the one asked for (0 for ``any``: what always matters does not crowd out what matters now)
+    4  it helps to repair the failure asked for
     2  its phase is the one asked for
     1  for ``any`` as its bottleneck, and 1 for ``any`` as its phase
     2  for each of its operators that the problem has, as a name or a word of one (``norm`` in ``native_layer_norm``);
        at most 6
+    1  it names a chip, and the pool has it
+    3  it is a manual that the user gave to this pool, and shares words with the query
    -3  it names operators and the problem has none of them: it is about something else
+ 0..6  its words: its BM25 score, relative to the best one's
 
-and is out if neither its bottleneck nor an operator of it is met, unless it names neither. Ties go by path. Rules
-(``constraints/``) are not retrieved: they always hold, :func:`constraints` gives them.
+and is out if neither bottleneck, failure, operator nor at least a third of the best one's words is met, unless it names
+none of them. Ties go by path. The best are returned from overview to detail. Rules (``constraints/``) are not
+retrieved: they always hold, :func:`constraints` gives them.
 """
 
 from collections.abc import Sequence
 
-from ..schemas import Schema
-from .documents import ANY, Document, corpus
+from ..schemas import KnowledgeQuery, RetrievedDocument, Schema, sha256
+from .documents import ANY, OVERVIEW, Document, corpus
+from .text_index import text_index
 
 RULES = "constraints/"
 """Folder of the documents that always hold."""
+MANUALS = "manuals/"
+"""Beginning of the paths of what users added to a pool."""
+TEXT_POINTS = 6.0
+"""Most that words are worth."""
+ENOUGH_TEXT = 1 / 3
+"""Share of the best document's text score from which words alone are a reason."""
+MOST_NAMED_WORDS = 4
+
+Query = KnowledgeQuery
 
 
-class Query(Schema, frozen=True, kw_only=True):
-    """What is known of the situation. An empty field asks for nothing."""
+class Hit(Schema, frozen=True, kw_only=True):
+    """A document that matches, its points and what they are for."""
 
-    platform: str
-    language: str
-    bottleneck: str = ""
-    phase: str = ""
-    operators: tuple[str, ...] = ()
-    """ATen operators of the problem."""
+    document: Document
+    score: float
+    reasons: tuple[str, ...]
+
+    def record(self, *, with_text: bool = True) -> RetrievedDocument:
+        """The same as an event holds it."""
+        document = self.document
+        return RetrievedDocument(
+            path=document.path,
+            title=document.title,
+            level=document.level,
+            score=self.score,
+            reasons=self.reasons,
+            sha256=sha256(document.text),
+            text=document.text if with_text else "",
+        )
+
+
+def search(query: Query, *, documents: Sequence[Document] | None = None, limit: int = 5) -> tuple[Hit, ...]:
+    """The best ``limit`` documents for ``query``: overviews first, then details, each group best first."""
+    serving = tuple(
+        document
+        for document in sorted(corpus() if documents is None else documents, key=lambda document: document.path)
+        if serves(document, query) and not document.path.startswith(RULES)
+    )
+    hits = [hit for hit in _hits(serving, query) if hit is not None]
+    best = sorted(hits, key=lambda hit: (-hit.score, hit.document.path))[:limit]
+    return tuple(sorted(best, key=lambda hit: hit.document.level != OVERVIEW))
 
 
 def retrieve(
-    query: Query, *, documents: Sequence[Document] | None = None, limit: int = 5, characters: int = 16_000
+    query: Query, *, documents: Sequence[Document] | None = None, limit: int = 5, characters: int = 24_000
 ) -> tuple[Document, ...]:
-    """The best documents for ``query``, best first: at most ``limit``, together at most ``characters`` long."""
-    pool = [d for d in (corpus() if documents is None else documents) if not d.path.startswith(RULES)]
-    scored = [(score(document, query), document) for document in pool]
-    ranked = sorted((item for item in scored if item[0] > 0), key=lambda item: (-item[0], item[1].path))
+    """The documents of :func:`search`, together at most ``characters`` long; what does not fit is left out."""
     chosen: list[Document] = []
-    for _, document in ranked:
-        if len(chosen) < limit and sum(len(d.text) for d in chosen) + len(document.text) <= characters:
-            chosen.append(document)
+    for hit in search(query, documents=documents, limit=limit):
+        if sum(len(document.text) for document in chosen) + len(hit.document.text) <= characters:
+            chosen.append(hit.document)
     return tuple(chosen)
 
 
@@ -51,24 +85,73 @@ def constraints(platform: str, language: str, documents: Sequence[Document] | No
     """The rules that hold for every candidate on ``platform`` in ``language``, by path."""
     query = Query(platform=platform, language=language)
     pool = corpus() if documents is None else documents
-    return tuple(d for d in pool if d.path.startswith(RULES) and _serves(d, query))
+    return tuple(d for d in pool if d.path.startswith(RULES) and serves(d, query))
+
+
+def serves(document: Document, query: Query) -> bool:
+    """Whether a document is about the query's platform, language and chip."""
+    if not {ANY, query.platform} & set(document.platform):
+        return False
+    if query.language and not {ANY, query.language} & set(document.language):
+        return False
+    return not document.chip or bool(_chips(document.chip) & _chips(query.chips))
 
 
 def score(document: Document, query: Query) -> int:
-    """Points of a document, 0 if it is out (see the module's text)."""
-    if not _serves(document, query):
+    """Points for the front matter alone, 0 if the document is out (see the module's text)."""
+    if not serves(document, query):
         return 0
-    bottleneck = query.bottleneck in document.bottleneck
-    hits = len(set(document.operators) & _names(query.operators))
-    if not bottleneck and not hits and (ANY not in document.bottleneck or document.operators):
-        return 0
-    elsewhere = bool(document.operators) and not hits
-    points = 4 * bottleneck - 3 * elsewhere + 2 * (query.phase in document.phase) + min(2 * hits, 6)
-    return points + (ANY in document.bottleneck) + (ANY in document.phase)
+    points = _signals(document, query)
+    return sum(points.values()) if _relevant(document, points) else 0
 
 
-def _serves(document: Document, query: Query) -> bool:
-    return bool({ANY, query.platform} & set(document.platform)) and bool({ANY, query.language} & set(document.language))
+def _hits(serving: tuple[Document, ...], query: Query) -> list[Hit | None]:
+    matches = text_index(serving).scores(query.text) if query.text else [{} for _ in serving]
+    totals = [sum(match.values()) for match in matches]
+    most = max(totals, default=0.0)
+    return [
+        _hit(document, query, match, round(total / most, 3) if most > 0 else 0.0)
+        for document, match, total in zip(serving, matches, totals, strict=True)
+    ]
+
+
+def _hit(document: Document, query: Query, match: dict[str, float], share: float) -> Hit | None:
+    points: dict[str, float] = dict(_signals(document, query))
+    if not _relevant(document, points) and share < ENOUGH_TEXT:
+        return None
+    if share > 0:
+        named = sorted(match, key=lambda word: (-match[word], word))[:MOST_NAMED_WORDS]
+        points[f"words {', '.join(named)}"] = round(TEXT_POINTS * share, 2)
+        if document.path.startswith(MANUALS):
+            points[f"manual of pool {query.pool}"] = 3
+    total = round(sum(points.values()), 2)
+    return Hit(document=document, score=total, reasons=tuple(points)) if total > 0 else None
+
+
+def _signals(document: Document, query: Query) -> dict[str, int]:
+    """Points by reason."""
+    hits = sorted(set(document.operators) & _names(query.operators))
+    points = {
+        f"bottleneck {query.bottleneck}": 4 * (query.bottleneck in document.bottleneck),
+        f"failure {query.failure}": 4 * (query.failure in document.failure),
+        f"operator {', '.join(hits)}": min(2 * len(hits), 6),
+        f"phase {query.phase}": 2 * (query.phase in document.phase),
+        f"chip {', '.join(query.chips)}": 1 if document.chip else 0,
+        "any bottleneck": 1 if ANY in document.bottleneck else 0,
+        "any phase": 1 if ANY in document.phase else 0,
+        "about other operators": -3 if document.operators and query.operators and not hits else 0,
+    }
+    return {reason: value for reason, value in points.items() if value}
+
+
+def _relevant(document: Document, points: dict[str, int] | dict[str, float]) -> bool:
+    named = any(reason.startswith(("bottleneck ", "failure ", "operator ")) for reason in points)
+    return named or (ANY in document.bottleneck and not document.operators and not document.failure)
+
+
+def _chips(names: Sequence[str]) -> set[str]:
+    """``sm_90a`` is ``sm_90`` with its own features."""
+    return {name[:-1] if name.startswith("sm_") and name[-1:] in "af" else name for name in names}
 
 
 def _names(operators: Sequence[str]) -> set[str]:

@@ -5,6 +5,7 @@ from .baseline import BaselinesMeasured
 from .candidate import CandidateProposed, Config, SynthesisFailed
 from .compilation import CandidateCompiled, CompilationFailed
 from .diagnosis import NodeDiagnosed
+from .knowledge import KnowledgeQuery, KnowledgeRetrieved, RetrievedDocument
 from .model import ModelCalled
 from .origin import Origin
 from .plan import ConfirmationPlanned, Intent, MemoryOperator, NodePlanned
@@ -26,6 +27,7 @@ EVENTS: dict[str, type[Event]] = {
         CandidateProposed,
         SynthesisFailed,
         ModelCalled,
+        KnowledgeRetrieved,
         CandidateCompiled,
         CompilationFailed,
         CandidateVerified,
@@ -50,12 +52,15 @@ __all__ = [
     "ConfirmationPlanned",
     "Event",
     "Intent",
+    "KnowledgeQuery",
+    "KnowledgeRetrieved",
     "MemoryOperator",
     "ModelCalled",
     "NodeDiagnosed",
     "NodePlanned",
     "Origin",
     "ProfilingFailed",
+    "RetrievedDocument",
     "SeedKernel",
     "SessionClosed",
     "SessionOpened",
