@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .api.benchmarks import bench_kernelbench
+    from .api.benchmarks import run_benchmark
     from .api.evaluating import apply, evaluate
     from .api.optimized import Optimized
     from .api.questions import questions, sql
@@ -22,7 +22,6 @@ __all__ = [
     "Optimized",
     "Step",
     "apply",
-    "bench_kernelbench",
     "diff",
     "evaluate",
     "export",
@@ -34,6 +33,7 @@ __all__ = [
     "re_evaluate",
     "replay",
     "resume",
+    "run_benchmark",
     "sql",
     "time",
 ]
@@ -44,7 +44,7 @@ _MODULES = {
     "api.searching": ("Step", "export", "fork", "import_log", "lineage", "optimize"),
     "api.timing": ("time",),
     "api.questions": ("questions", "sql"),
-    "api.benchmarks": ("bench_kernelbench",),
+    "api.benchmarks": ("run_benchmark",),
     "api.replays": ("diff", "re_evaluate", "replay", "resume"),
 }
 _PLACES = {name: module for module, names in _MODULES.items() for name in names}

@@ -3,15 +3,18 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from ..bench.kernelbench import Progress, Report, Row, RunConfiguration, Spectator, Task, Watcher, bench
+from ..bench import runs
+from ..bench.registry import benchmark_named
+from ..bench.runs import Progress, Report, Row, RunConfiguration, Spectator, Task, Watcher
+from ..schemas import InputError
 from ..sessions.home import kernelswarm_home
 from .questions import blocking
 
 
-def bench_kernelbench(
-    path: str | Path,
+def run_benchmark(
+    name: str,
+    path: str | Path | None = None,
     *,
-    level: int = 1,
     problems: str = "",
     pool: str = "cpu",
     budget: int = 20,
@@ -27,22 +30,23 @@ def bench_kernelbench(
     home: Path | None = None,
     on_notice: Callable[[str], None] = lambda _: None,
     on_row: Callable[[Row, Progress], None] = lambda row, progress: None,
+    **choices: object,
 ) -> Report:
-    """Run KernelBench from a checkout of it; blocks until every chosen problem has its row.
+    """Run a public benchmark from a checkout of it; blocks until every chosen problem has its row.
 
     Interrupted or killed, it goes on where it was when it is called again; what is done is kept.
 
     Args:
-        path: root of the checkout.
-        level: of the benchmark.
-        problems: which, by number, as ``1-20,33``; by default all of the level.
+        name: of the benchmark, as ``kernelswarm bench`` lists them: ``kernelbench``.
+        path: root of the checkout, where the benchmark needs one.
+        problems: which, by number or name, as ``1-20,33,*relu*``; by default all of what was chosen.
         pool: hardware pool.
         budget: candidates to spend on each problem.
         minutes_per_problem: stop planning for a problem after so long; it is cut off a quarter later.
         seed: of the planner's random choices.
         synthesizer: ``playbook`` or ``anthropic``.
         model: of a language-model synthesizer.
-        out: the CSV file; by default ``kernelbench/levelN-POOL.csv`` in the home.
+        out: the CSV file; by default one under the benchmark's name in the home. A Markdown table lies beside it.
         fresh: do every problem again.
         retry: do those again that crashed or ran out of time.
         at_once: problems to search at the same time; by default one on each of the pool's devices.
@@ -50,15 +54,20 @@ def bench_kernelbench(
         home: where log and caches lie; by default ``KERNELSWARM_HOME`` or the user data folder.
         on_notice: told what happens, in a few words; ``print`` will do.
         on_row: given the row of every problem that is done, and how far the run is.
+        choices: the benchmark's own: ``level=2`` for KernelBench.
 
     Raises:
-        InputError: the checkout, the choice, the pool, an option or the CSV file cannot be used.
+        InputError: the benchmark, the checkout, the choice, the pool, an option or the CSV file cannot be used.
         BusError, StoreError: the bus or the log failed; what is done is kept.
     """
+    benchmark = benchmark_named(name)
+    if benchmark.checkout and path is None:
+        raise InputError(f"benchmark {name} needs the path of a checkout: {benchmark.checkout}")
     configuration = RunConfiguration(
-        root=Path(path),
+        benchmark=benchmark,
+        root=None if path is None else Path(path),
         home=home or kernelswarm_home(),
-        level=level,
+        choices=benchmark.resolved(choices),
         problems=problems,
         pool=pool,
         budget=budget,
@@ -72,7 +81,7 @@ def bench_kernelbench(
         at_once=at_once,
         nats=nats,
     )
-    return blocking(bench(configuration, _Notices(on_notice, on_row)))
+    return blocking(runs.run_benchmark(configuration, _Notices(on_notice, on_row)))
 
 
 class _ProblemNotices(Spectator):
@@ -109,4 +118,4 @@ class _Notices(Watcher):
         self._on_row(row, progress)
 
 
-__all__ = ["bench_kernelbench"]
+__all__ = ["run_benchmark"]

@@ -1,1 +1,1 @@
-"""Public benchmarks as they are, one folder each; nothing of them lies in here."""
+"""Public benchmarks as they are: an adapter each, and what runs any of them; nothing of the benchmarks lies in here."""

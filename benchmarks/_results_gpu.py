@@ -282,4 +282,4 @@ def causes_table(levels: Mapping[int, Sequence[Mapping[str, str]]]) -> str:
 
 def slower_row(row: Mapping[str, str]) -> list[str]:
     """A problem whose best kernel is slower than eager."""
-    return [row["level"], " ".join(row["problem"].replace("_", " ").split()), ratio(float(row["eager_speedup"]))]
+    return [row.get("subset") or row["level"], " ".join(row["problem"].replace("_", " ").split()), ratio(float(row["eager_speedup"]))]

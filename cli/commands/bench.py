@@ -1,13 +1,16 @@
-"""``kernelswarm bench``: public benchmarks, run from the user's own checkout."""
+"""``kernelswarm bench``: public benchmarks, run from the user's own checkout; a command for each in the registry."""
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from ...agents.registry import ALL_ROLES
-from ...bench.kernelbench import Report, RunConfiguration, bench, report_so_far
+from ...bench.registry import BENCHMARKS
+from ...bench.runs import Benchmark, Choice, Report, RunConfiguration, report_so_far, run_benchmark
 from ...sessions.home import kernelswarm_home
 from ..connecting import connecting
 from ..display.bench_live import open_watcher
@@ -15,8 +18,6 @@ from ..display.bench_summary import print_report
 from ..display.terminal import err, print_json
 from ..interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from ..options import Json, Model, Nats, Pool, Synthesizer, Workers
-
-LEVELS = ("1", "2", "3", "4")
 
 app = typer.Typer(
     name="bench",
@@ -26,16 +27,24 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+DETAILS = """
 
-def _levels(incomplete: str) -> list[str]:
-    return [level for level in LEVELS if level.startswith(incomplete)]
+Every problem is a session: a row with its speedups over eager and over the best compile, or with the cause of the miss.
+Ctrl-C and kill leave everything in place: the same command goes on where it was. What is done is kept, unless the
+problem, the pool, an option or a version has changed. docs/kernelbench.md describes the columns.
+"""
 
 
-def kernelbench(
-    path: Annotated[Path, typer.Argument(help="Root of a checkout of KernelBench (it has KernelBench/level1).")],
-    level: Annotated[int, typer.Option(help="Level of the benchmark.", autocompletion=_levels)] = 1,
+def _bench(
+    benchmark: Benchmark,
+    path: Path | None,
+    choices: dict[str, str],
+    *,
     pool: Pool = "cpu",
-    problems: Annotated[str, typer.Option(help="Which, by number: 1-20,33; by default all.", show_default=False)] = "",
+    problems: Annotated[
+        str,
+        typer.Option(help="Which, by number or name: 1-20,33,*relu*; by default all.", show_default=False),
+    ] = "",
     budget: Annotated[int, typer.Option(help="Candidates to spend on each problem.")] = 20,
     minutes_per_problem: Annotated[
         float, typer.Option(help="Stop planning for a problem after so long; cut it off a quarter later.")
@@ -45,7 +54,8 @@ def kernelbench(
         Path | None,
         typer.Option(
             "--out",
-            help="CSV file of the results; by default kernelbench/levelN-POOL.csv in KERNELSWARM_HOME.",
+            help="CSV file of the results, with a Markdown table beside it; by default under the benchmark's name in "
+            "KERNELSWARM_HOME.",
             show_default=False,
         ),
     ] = None,
@@ -64,16 +74,11 @@ def kernelbench(
     workers: Workers = True,
     json: Json = False,
 ) -> int:
-    """Run KernelBench, one session a problem: fast_p over eager and over the best compile, and a row for each problem.
-
-    Ctrl-C and kill leave everything in place: the same command goes on where it was. What is done is kept, unless the
-    problem's file, the pool, an option or a version has changed. A problem that is refused, crashes or takes too long
-    is a row with its cause. docs/kernelbench.md describes the columns.
-    """
     configuration = RunConfiguration(
+        benchmark=benchmark,
         root=path,
         home=kernelswarm_home(),
-        level=level,
+        choices=benchmark.resolved(choices),
         problems=problems,
         pool=pool,
         budget=budget,
@@ -93,8 +98,8 @@ def kernelbench(
 
 def _run(configuration: RunConfiguration, *, json: bool) -> int:
     async def run(interrupts: Interrupts) -> Report:
-        with open_watcher(quiet=json) as watcher:
-            return await bench(configuration, watcher)
+        with open_watcher(configuration.benchmark.title, quiet=json) as watcher:
+            return await run_benchmark(configuration, watcher)
 
     configuration.check()
     try:
@@ -110,16 +115,40 @@ def _run(configuration: RunConfiguration, *, json: bool) -> int:
     return status
 
 
-EXAMPLES: dict[str, tuple[str, ...]] = {
-    "kernelbench": (
-        "git clone https://github.com/ScalingIntelligence/KernelBench",
-        "kernelswarm bench kernelbench KernelBench --level 1 --pool h200",
-        "kernelswarm bench kernelbench KernelBench --level 2 --problems 1-20,33 --budget 8 --out level2.csv",
-        "kernelswarm bench kernelbench KernelBench --level 1 --pool h200 --at-once 4",
-        "kernelswarm bench kernelbench KernelBench --json | jq '.fast_p[] | {against, p, share}'",
-    ),
-}
+def command_for(benchmark: Benchmark) -> Callable[..., int]:
+    """The command of a benchmark: its checkout, its choices, and the options that all have."""
+    path = [_path(benchmark.checkout)] if benchmark.checkout else []
+    own = [_option(choice) for choice in benchmark.choices]
+    taken = inspect.signature(_bench).parameters.values()
+    shared = [parameter for parameter in taken if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
 
-for _name, _command in {"kernelbench": kernelbench}.items():
-    _examples = "\n\n".join(["[bold]Examples[/]", *map(escape, EXAMPLES[_name])])
-    app.command(_name, epilog=_examples)(connecting(_command))
+    def command(path: Path | None = None, **options: Any) -> int:
+        choices = {choice.name: options.pop(choice.name) for choice in benchmark.choices}
+        return _bench(benchmark, path, choices, **options)
+
+    parameters = [*path, *own, *shared]
+    command.__doc__ = benchmark.summary + DETAILS
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return command
+
+
+def _path(text: str) -> inspect.Parameter:
+    return inspect.Parameter(
+        "path", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Annotated[Path, typer.Argument(help=text)]
+    )
+
+
+def _option(choice: Choice) -> inspect.Parameter:
+    def values(incomplete: str) -> list[str]:
+        return [value for value in choice.values if value.startswith(incomplete)]
+
+    option = typer.Option(help=choice.help, autocompletion=values, show_default=bool(choice.default))
+    return inspect.Parameter(
+        choice.name, inspect.Parameter.KEYWORD_ONLY, default=choice.default, annotation=Annotated[str, option]
+    )
+
+
+for _benchmark in BENCHMARKS.values():
+    _examples = "\n\n".join(["[bold]Examples[/]", *map(escape, _benchmark.examples)])
+    app.command(_benchmark.name, epilog=_examples)(connecting(command_for(_benchmark)))

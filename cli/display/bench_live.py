@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ...bench.kernelbench import Outcome, Progress, Row, Spectator, Task, Watcher
+from ...bench.runs import Outcome, Progress, Row, Spectator, Task, Watcher
 from ...sessions.search import Search
 from .dashboard import Dashboard, best_text, far_text
 from .summary import NAMES
@@ -21,10 +21,10 @@ MINUTE_S, HOUR_S = 60, 3600
 
 
 @contextmanager
-def open_watcher(*, quiet: bool) -> Iterator[Watcher]:
-    """The watcher that fits where stderr goes."""
+def open_watcher(title: str, *, quiet: bool) -> Iterator[Watcher]:
+    """The watcher that fits where stderr goes, for a run of the benchmark called ``title``."""
     if is_screen():
-        dashboard = BenchDashboard()
+        dashboard = BenchDashboard(title)
         with Live(dashboard, console=err, refresh_per_second=4, transient=True):
             yield dashboard
     elif quiet:
@@ -74,8 +74,8 @@ class Scene(Dashboard, Spectator):
 class BenchDashboard(Watcher):
     """How far the run is, above the dashboard of the search under way, or a line for each. Finished ones stay above."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, title: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._title, self._clock = title, clock
         self._progress = Progress(done=0, total=0, fast=0)
         self._before = Scene(clock)
         """What is shown while no problem is under way."""
@@ -108,8 +108,8 @@ class BenchDashboard(Watcher):
         head = Table.grid(padding=(0, 2))
         bar = ProgressBar(progress.total or 1, progress.done, width=20)
         status = f"{progress.done}/{progress.total} done, {standing(progress)}"
-        scenes = self._scenes or {"KernelBench": self._before}
-        name = next(iter(scenes)) if len(scenes) == 1 else "KernelBench"
+        scenes = self._scenes or {self._title: self._before}
+        name = next(iter(scenes)) if len(scenes) == 1 else self._title
         head.add_row(Text(name, "bold"), bar, Text(status))
         return Group(head, next(iter(scenes.values())) if len(scenes) == 1 else _side_by_side(scenes))
 

@@ -31,6 +31,7 @@ ALLOWED = {
 }
 """What each folder may import."""
 ORDER = {
+    "bench": ("runs", ""),
     "codegen": ("ir", "lowering", "host", "cpp", "triton", ""),
     "cli": ("display", "", "commands"),
     "hardware": (

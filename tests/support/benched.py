@@ -1,14 +1,18 @@
 """Rows of a benchmark for tests, with sensible defaults: a test names only what it is about."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from kernelswarm.bench.kernelbench import Outcome, Row
+from kernelswarm.bench.kernelbench import KernelBench
+from kernelswarm.bench.runs import Outcome, Report, Row, RunConfiguration, Task, report_on
+from kernelswarm.schemas import Problem, ProblemError
 
 
 def row(number: int = 1, **changes: Any) -> Row:
     """Of a kernel that is right and 1.2 times as fast as eager."""
     fields: dict[str, Any] = dict(
-        level=1,
+        subset="1",
         number=number,
         problem=f"{number}_Problem",
         verdict=Outcome.correct,
@@ -22,3 +26,21 @@ def row(number: int = 1, **changes: Any) -> Row:
         budget=3,
     )
     return Row(**(fields | changes))
+
+
+def task(number: int, subset: str = "1", name: str = "") -> Task:
+    """One that nobody loads."""
+    return Task(subset, number, name or f"{number}_Problem", _not_loaded)
+
+
+def report(rows: Sequence[Row], *, problems: int, out: Path = Path("rows.csv"), **choices: str) -> Report:
+    """On ``rows`` of KernelBench."""
+    benchmark = KernelBench()
+    configuration = RunConfiguration(
+        benchmark=benchmark, root=Path("checkout"), home=Path("home"), choices=benchmark.resolved(choices), out=out
+    )
+    return report_on(configuration, rows, problems=problems)
+
+
+def _not_loaded() -> Problem:
+    raise ProblemError("this task is not to be loaded")

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from ...hardware.device import Device
 from ...hardware.platforms import detect
 from ...hardware.pools.pool_files import find_pool
-from ...hardware.sources.problem_files import load_problem
 from ...schemas import HardwareFacts, Pool, ProblemError, encode, sha256
 from ...sessions.search import joined_bus
-from .checkout import Task, chosen, tasks_of
+from .benchmark import Task
 from .judging import Bench, first, judge
+from .markdown import write_markdown
 from .planning import plan
 from .progress import Progress, Watcher, progress_of
 from .report import Report, report_on
@@ -26,9 +26,10 @@ from .results_table import ResultsTable, open_results_table
 from .resumption import resume
 from .row import Outcome, Row
 from .run_configuration import RunConfiguration
+from .selection import selected
 
 
-async def bench(configuration: RunConfiguration, watcher: Watcher | None = None) -> Report:
+async def run_benchmark(configuration: RunConfiguration, watcher: Watcher | None = None) -> Report:
     """Run what is not done yet, and report on all that was chosen.
 
     A problem that is refused, crashes or takes too long is a row. Cancelled, it leaves the session under way open: the
@@ -46,10 +47,13 @@ async def bench(configuration: RunConfiguration, watcher: Watcher | None = None)
         watcher.notice(f"looking at the hardware of pool {pool.name}")
         hardware = await asyncio.to_thread(detect, pool, configuration.home)
         run = _Run(configuration, tasks, results, watcher, _blank(configuration, pool, hardware))
-        await run.resumable()
-        if run.todo:
-            async with _opened(configuration, pool, hardware, watcher) as slots:
-                await run.run_remaining(slots)
+        try:
+            await run.resumable()
+            if run.todo:
+                async with _opened(configuration, pool, hardware, watcher) as slots:
+                    await run.run_remaining(slots)
+        finally:
+            write_markdown(_report(configuration, tasks, results))
         return _report(configuration, tasks, results)
 
 
@@ -119,6 +123,7 @@ class _Run:
         return progress_of(rows, len(self._tasks), self._seconds, self._at_once)
 
     def _done(self, task: Task, row: Row) -> None:
+        row = replace(row, score=self._configuration.benchmark.score(row))
         self._results.put(row)
         self._again.discard(task.name)
         self.todo.remove(task)
@@ -144,31 +149,28 @@ async def _opened(
 
 
 def _tasks(configuration: RunConfiguration) -> list[Task]:
-    return chosen(tasks_of(configuration.root, configuration.level), configuration.problems)
+    tasks = configuration.benchmark.tasks(configuration.root, configuration.choices)
+    return selected(tasks, configuration.problems)
 
 
 def _report(configuration: RunConfiguration, tasks: Sequence[Task], results: ResultsTable) -> Report:
-    rows = results.finished(tasks)
-    return report_on(
-        rows, level=configuration.level, pool=configuration.pool, problems=len(tasks), path=str(configuration.csv)
-    )
+    return report_on(configuration, results.finished(tasks), problems=len(tasks))
 
 
 def _row(blank: Row, task: Task) -> Row:
-    return replace(blank, number=task.number, problem=task.name, problem_sha256=_hash(task))
+    return replace(blank, subset=task.subset, number=task.number, problem=task.name, problem_sha256=_hash(task))
 
 
 def _hash(task: Task) -> str:
-    """As the log has it; of a file that is no problem nothing, which judging it will say."""
+    """As the log has it; of a task that is no problem nothing, which judging it will say."""
     try:
-        return load_problem(task.path).sha256
+        return task.load().sha256
     except ProblemError:
         return ""
 
 
 def _blank(configuration: RunConfiguration, pool: Pool, hardware: HardwareFacts) -> Row:
     return Row(
-        level=configuration.level,
         number=0,
         problem="",
         verdict=Outcome.running,
@@ -189,4 +191,4 @@ def _versions(hardware: HardwareFacts) -> str:
     return ", ".join([*own, *(f"{name} {text}" for name, text in sorted(hardware.versions.items()) if text)])
 
 
-__all__ = ["bench", "report_so_far"]
+__all__ = ["report_so_far", "run_benchmark"]

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .checkout import Task
+from .benchmark import Task
 from .row import Outcome, Row, changes
 
 TRIED_AGAIN = (Outcome.crash, Outcome.timeout)

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
-from benched import row
+from benched import report, row, task
 from rich.console import Console
 
-from kernelswarm.bench.kernelbench import Outcome, Progress, Task, report_on
+from kernelswarm.bench.runs import Outcome, Progress
+from kernelswarm.bench.runs.markdown import markdown
 from kernelswarm.cli.display import bench_summary
 from kernelswarm.cli.display.bench_live import BenchDashboard, Lines, left_text, row_line
 from kernelswarm.cli.main import run
@@ -39,8 +40,8 @@ def test_the_rest_is_told_in_its_unit(seconds: float, text: str) -> None:
 
 
 def test_the_dashboard_shows_the_run_above_the_search() -> None:
-    dashboard = BenchDashboard(lambda: 0.0)
-    dashboard.began(Task(1, 19, Path("19_ReLU.py")), HALF_WAY).notice("validating 19_relu")
+    dashboard = BenchDashboard("KernelBench", lambda: 0.0)
+    dashboard.began(task(19, name="19_ReLU"), HALF_WAY).notice("validating 19_relu")
     console = Console(width=150)
     with console.capture() as capture:
         console.print(dashboard)
@@ -50,9 +51,9 @@ def test_the_dashboard_shows_the_run_above_the_search() -> None:
 
 
 def test_problems_side_by_side_have_a_line_each() -> None:
-    dashboard = BenchDashboard(lambda: 0.0)
+    dashboard = BenchDashboard("KernelBench", lambda: 0.0)
     for number, name in ((19, "19_ReLU"), (20, "20_LeakyReLU")):
-        dashboard.began(Task(1, number, Path(f"{name}.py")), HALF_WAY).notice(f"validating {name.lower()}")
+        dashboard.began(task(number, name=name), HALF_WAY).notice(f"validating {name.lower()}")
     console = Console(width=150)
     with console.capture() as capture:
         console.print(dashboard)
@@ -66,15 +67,24 @@ def test_problems_side_by_side_have_a_line_each() -> None:
 
 def test_the_tables_say_what_share_and_of_how_many(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [row(1, precision="float32", session="one-abcde", node="n002"), REFUSED]
-    bench_summary.print_report(report_on(rows, level=2, pool="cpu", problems=4, path="rows.csv"))
+    bench_summary.print_report(report(rows, problems=4, level="2"))
     text = capsys.readouterr().out
     assert "KernelBench level 2 on pool cpu, 2 of 4 problems, at matched precision (float32)" in text
     assert "of the 2 that are done; 2 left" in text
     cells = {line.split("  ")[0].strip(): line.split() for line in text.splitlines()}
-    assert cells["eager"] == ["eager", "0.50", "(1)", "0.00", "(0)", "0.00", "(0)"]
+    assert cells["eager"] == ["eager", "0.50", "(1)", "0.00", "(0)", "0.00", "(0)", "1.10x"]
     assert cells["best compile"][2:4] == ["0.50", "(1)"]
     assert cells["refused: memory"][-2:] == ["1", "3_Problem"]
     assert "kernelswarm show one-abcde --node n002 --source" in text
+
+
+def test_the_markdown_table_has_every_time_and_the_misses_by_cause() -> None:
+    times = {"eager_ms": 2.0, "compile_ms": 1.5, "max_autotune_ms": 1.25, "kernel_ms": 1.19}
+    page = markdown(report([row(1, **times, roofline_fraction=0.713), REFUSED], problems=3))
+    assert page.startswith("# KernelBench level 1 on pool cpu\n\n2 of 3 problems are done.")
+    line = "| 1/1_Problem | correct | 2 | 1.5 | 1.25 | 1.19 | 1.05x (0.98 to 1.10) | 71% |  |"
+    assert line in page and "| refused: memory | 1 | 3_Problem |" in page
+    assert "| the best baseline | 1.00x | 0 | 1 |" in page
 
 
 def test_help_has_examples(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +100,7 @@ def test_help_has_examples(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
         (["--budget", "0"], "budget 0"),
         (["--minutes-per-problem", "0"], "minutes per problem 0"),
         (["--level", "7"], "no level 7"),
-        (["--problems", "33-"], "not understood"),
+        (["--problems", "33-"], "names no problem"),
         (["--at-once", "0"], "0 problems at once"),
         (["--pool", "nowhere"], "no pool is called"),
         (["--no-workers"], "needs --nats"),

@@ -87,22 +87,21 @@ def tf32_of(pool: Pool, facts: ProblemFacts, source: str) -> str:
 
 def _measured(row: Row, result: SearchResult) -> Row:
     times = result.times_ms
-    eager = result.speedups["eager"]
     best = _best_compiled(result.speedups, times)
     row = replace(
         row,
         **_ordinary("ordinary", result.ordinary),
         **_ordinary("call", result.call),
-        **_interval("eager", eager),
+        **_interval("eager", result.speedups["eager"]),
         **_interval("compile", result.speedups[best]),
         compile_baseline=best,
         eager_ms=times["eager"],
         compile_ms=times.get("compile"),
         max_autotune_ms=times.get("max_autotune"),
         kernel_ms=times["candidate"],
+        roofline_fraction=result.roofline_fraction,
     )
-    counted = result.ordinary.speedups.get("eager", eager) if result.ordinary and eager.is_win else eager
-    return replace(row, cause=_why_slow(counted))
+    return replace(row, cause=why_slow(row))
 
 
 def _best_compiled(speedups: Mapping[str, Interval], times_ms: Mapping[str, float]) -> str:
@@ -125,10 +124,11 @@ def _interval(against: str, speedup: Interval) -> dict[str, Any]:
     }
 
 
-def _why_slow(eager: Interval) -> str:
-    if eager.is_win:
+def why_slow(row: Row) -> str:
+    """Why a row that was measured is a miss; empty if it is none."""
+    if row.counted is None or row.counted.is_win:
         return ""
-    return "slower than eager" if eager.high < 1.0 else "as fast as eager"
+    return f"{'slower than' if row.counted.high < 1.0 else 'as fast as'} {row.best_baseline}"
 
 
 def _unjudged(graph: SearchGraph) -> int:

@@ -1,13 +1,12 @@
 """One problem's result: a line of the CSV."""
 
-import math
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
-from ...schemas import InputError, Schema
+from ...schemas import InputError, Interval, Schema
 
 
 class Outcome(StrEnum):
@@ -29,13 +28,14 @@ class Outcome(StrEnum):
 class Row(Schema, frozen=True, kw_only=True):
     """A problem's result. Fields are the CSV's columns in their order; what is not known is empty there."""
 
-    level: int
+    subset: str = ""
+    """Part of the benchmark: KernelBench's level, SOL-ExecBench's category."""
     number: int
     problem: str
-    """The file's stem: ``19_ReLU``."""
+    """The task's name; of a file its stem: ``19_ReLU``."""
     verdict: Outcome
     cause: str = ""
-    """Why it is a miss (no interval above 1 over eager), in a few words; empty if it is none."""
+    """Why it is a miss (no interval above 1 over the best baseline), in a few words; empty if it is none."""
     detail: str = ""
     """The same as a sentence."""
     ordinary_eager_speedup: float | None = None
@@ -70,6 +70,10 @@ class Row(Schema, frozen=True, kw_only=True):
     max_autotune_ms: float | None = None
     kernel_ms: float | None = None
     """Median time of the best kernel, milliseconds."""
+    roofline_fraction: float | None = None
+    """Share of the floor: the least time that the device allows, over :attr:`kernel_ms`."""
+    score: float | None = None
+    """The benchmark's own figure of merit, where it has one."""
     candidates: int = 0
     """Planned."""
     correct: int = 0
@@ -100,11 +104,49 @@ class Row(Schema, frozen=True, kw_only=True):
     at: str = ""
     """When it began, UTC."""
 
+    def speedup(self, against: str) -> Interval | None:
+        """Over one of :data:`AGAINST`; None where that was not measured.
+
+        ``best`` is the faster of eager and the best compile in the same run: the smaller ratio.
+        """
+        place, _, baseline = against.rpartition("_")
+        if baseline == "best":
+            both = [self.speedup(f"{place}_{name}" if place else name) for name in ("eager", "compile")]
+            return min((ratio for ratio in both if ratio is not None), key=lambda ratio: ratio.median, default=None)
+        median, low, high = (getattr(self, f"{against}_{end}") for end in ("speedup", "low", "high"))
+        return None if None in (median, low, high) else Interval(median=median, low=low, high=high)
+
+    @property
+    def counted(self) -> Interval | None:
+        """The ratio over the best baseline that counts: of ordinary processes where that was measured, if the judge's
+        is a win at all."""
+        return self.speedup(f"{self._place}best")
+
+    @property
+    def best_baseline(self) -> str:
+        """``eager`` or ``the best compile``: which was faster where :attr:`counted` was measured."""
+        eager, compiled = self.speedup(f"{self._place}eager"), self.speedup(f"{self._place}compile")
+        return "the best compile" if eager and compiled and compiled.median < eager.median else "eager"
+
+    @property
+    def _place(self) -> str:
+        judged = self.speedup("best")
+        ordinary = judged is not None and judged.is_win and self.speedup("ordinary_best") is not None
+        return "ordinary_" if ordinary else ""
+
     @property
     def is_miss(self) -> bool:
-        """Whether the best kernel is not surely faster than eager, in ordinary processes as well."""
-        return self.eager_low is None or self.eager_low <= 1.0 or (self.ordinary_eager_low or math.inf) <= 1.0
+        """Whether the best kernel is not surely faster than the best baseline, in ordinary processes as well."""
+        return self.counted is None or not self.counted.is_win
 
+
+BASELINES = ("best", "eager", "compile")
+"""What speedups are over; ``compile`` is the faster of torch.compile and max-autotune, ``best`` that or eager."""
+
+PLACES = ("ordinary_", "", "call_")
+"""Ordinary processes, the judge (on an accelerator the device's own time), the call on an accelerator."""
+
+AGAINST = tuple(f"{place}{baseline}" for place in PLACES for baseline in BASELINES)
 
 COLUMNS = Row.__struct_fields__
 
@@ -141,6 +183,7 @@ def from_cells(cells: Mapping[str | None, Any]) -> Row:
         InputError: a cell cannot be read.
     """
     given = {name: cells[name] for name in COLUMNS if cells.get(name) not in (None, "")}
+    given.setdefault("subset", cells.get("level") or "")  # as the column was called while there was KernelBench alone
     try:
         return msgspec.convert(given, Row, strict=False)
     except msgspec.ValidationError as error:

@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ...schemas import InputError
-from .checkout import Task
+from .benchmark import Task
 from .row import COLUMNS, Outcome, Row, from_cells, to_cells
 
-Key = tuple[int, str]
-"""Level and name of a problem."""
+Key = tuple[str, str]
+"""Subset and name of a problem."""
 
 
 class ResultsTable:
-    """Rows by problem, in the order of levels and numbers. Every change is on the disk when the call returns."""
+    """Rows by problem, in the order of subsets and numbers. Every change is on the disk when the call returns."""
 
     def __init__(self, path: Path) -> None:
         """Reads ``path`` if it is there.
@@ -26,11 +26,11 @@ class ResultsTable:
             InputError: it cannot be read, or is no such file.
         """
         self.path = path
-        self._rows: dict[Key, Row] = {(row.level, row.problem): row for row in _read(path)}
+        self._rows: dict[Key, Row] = {(row.subset, row.problem): row for row in _read(path)}
 
     def get(self, task: Task) -> Row | None:
         """The row of ``task``, also one that is under way."""
-        return self._rows.get((task.level, task.name))
+        return self._rows.get((task.subset, task.name))
 
     def finished(self, tasks: Sequence[Task]) -> list[Row]:
         """The rows of those of ``tasks`` that were brought to an end, in their order."""
@@ -43,8 +43,8 @@ class ResultsTable:
         Raises:
             InputError: the file cannot be written.
         """
-        self._rows[row.level, row.problem] = row
-        rows = sorted(self._rows.values(), key=lambda row: (row.level, row.number, row.problem))
+        self._rows[row.subset, row.problem] = row
+        rows = sorted(self._rows.values(), key=lambda row: (row.subset, row.number, row.problem))
         fresh = self.path.with_name(self.path.name + ".new")
         try:
             with fresh.open("w", newline="", encoding="utf-8") as file:
@@ -93,14 +93,14 @@ def _read(path: Path) -> list[Row]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
-            missing = {"level", "number", "problem", "verdict"} - set(reader.fieldnames or ())
+            missing = {"number", "problem", "verdict"} - set(reader.fieldnames or ())
             if missing:
                 raise InputError(f"it has no column {sorted(missing)[0]!r}")
             return [_row(cells, reader.line_num) for cells in reader]
     except (OSError, UnicodeDecodeError, csv.Error, InputError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(
-            f"{path} is no file of KernelBench results ({reason}): choose another file with --out"
+            f"{path} is no file of benchmark results ({reason}): choose another file with --out"
         ) from error
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ...schemas import Envelope, Event
 from ...sessions.search import Search
-from .checkout import Task
+from .benchmark import Task
 from .row import Row
 
 
@@ -16,13 +16,13 @@ class Progress:
     """Problems that are done, those of earlier runs among them."""
     total: int
     fast: int
-    """Of the done ones: median above 1 over eager."""
+    """Of the done ones: median above 1 over the best baseline."""
     left_s: float | None = None
     """Seconds that the rest will take at this run's pace; None until it has one."""
 
     @property
     def fast_1(self) -> float:
-        """fast_1 over eager so far; 0 of nothing."""
+        """fast_1 over the best baseline so far; 0 of nothing."""
         return self.fast / self.done if self.done else 0.0
 
 
@@ -32,7 +32,7 @@ def progress_of(rows: list[Row], total: int, seconds: list[float], at_once: int 
     return Progress(
         done=len(rows),
         total=total,
-        fast=sum(row.eager_speedup is not None and row.eager_speedup > 1.0 for row in rows),
+        fast=sum((ratio := row.speedup("best")) is not None and ratio.median > 1.0 for row in rows),
         left_s=None if pace is None else pace * (total - len(rows)),
     )
 

@@ -1,11 +1,9 @@
 """Which problems a run has before it."""
 
-from pathlib import Path
+from benched import row, task
 
-from benched import row
-
-from kernelswarm.bench.kernelbench import Outcome, Row, Task
-from kernelswarm.bench.kernelbench.planning import Plan, plan
+from kernelswarm.bench.runs import Outcome, Row
+from kernelswarm.bench.runs.planning import Plan, plan
 
 KEPT: dict[int, Row | None] = {
     1: row(1),
@@ -18,7 +16,7 @@ KEPT: dict[int, Row | None] = {
 
 def planned(*, budget: int = 3, **options: bool) -> Plan:
     tasks = [
-        (Task(1, number, Path(f"{number}_Problem.py")), recorded, row(number, verdict=Outcome.running, budget=budget))
+        (task(number), recorded, row(number, verdict=Outcome.running, budget=budget))
         for number, recorded in KEPT.items()
     ]
     return plan(tasks, **options)

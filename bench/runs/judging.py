@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from ...hardware.device import Device
-from ...hardware.sources.problem_files import load_problem
 from ...schemas import BusError, HardwareFacts, InputError, Pool, Problem, ProblemError, ProblemFacts, StoreError
 from ...sessions.search import Joined, Search, SearchContext, session_on
 from ...sessions.session import new_session_id
 from . import reading
-from .checkout import Task
+from .benchmark import Task
 from .progress import Spectator
 from .row import Row
 from .run_configuration import RunConfiguration
@@ -56,7 +55,7 @@ async def judge(on: Bench, task: Task, row: Row, write: Write, spectator: Specta
     began = time.monotonic()
     problem: Problem | None = None
     try:
-        problem = load_problem(task.path)
+        problem = task.load()
         facts = await _validated(on, problem, spectator)
         row = replace(row, session=new_session_id(problem.name), **_precision(on.pool, facts, problem))
         write(row)

@@ -4,8 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from kernelswarm.bench.kernelbench import chosen, tasks_of
+from kernelswarm.bench.kernelbench import KernelBench
+from kernelswarm.bench.runs import Task
+from kernelswarm.bench.runs.selection import selected
 from kernelswarm.schemas import InputError
+
+
+def tasks_of(root: Path, level: int) -> list[Task]:
+    return KernelBench().tasks(root, {"level": str(level)})
 
 
 def test_problems_come_in_the_order_of_their_numbers(checkout: Path) -> None:
@@ -14,19 +20,32 @@ def test_problems_come_in_the_order_of_their_numbers(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("problems", "numbers"), [("", [1, 2, 3, 10]), ("2-3,10", [2, 3, 10]), ("3", [3]), (" 3-99 , 1", [1, 3, 10])]
+    ("problems", "numbers"),
+    [
+        ("", [1, 2, 3, 10]),
+        ("2-3,10", [2, 3, 10]),
+        ("3", [3]),
+        (" 3-99 , 1", [1, 3, 10]),
+        ("*e*", [1, 3, 10]),
+        ("2_nothing", [2]),
+    ],
 )
-def test_problems_are_chosen_by_number(checkout: Path, problems: str, numbers: list[int]) -> None:
-    assert [task.number for task in chosen(tasks_of(checkout, 1), problems)] == numbers
+def test_problems_are_chosen_by_number_or_name(checkout: Path, problems: str, numbers: list[int]) -> None:
+    assert [task.number for task in selected(tasks_of(checkout, 1), problems)] == numbers
 
 
 @pytest.mark.parametrize(
     ("problems", "sentence"),
-    [("4-9", "names no problem of level 1"), ("1,77", "'77' names"), ("3-1", "backwards"), ("one", "not understood")],
+    [
+        ("4-9", "names no problem: numbers go from 1 to 10"),
+        ("1,77", "'77' names"),
+        ("3-1", "backwards"),
+        ("one", "names are such as 1_Gate"),
+    ],
 )
 def test_a_choice_that_cannot_be_meant_is_refused(checkout: Path, problems: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        chosen(tasks_of(checkout, 1), problems)
+        selected(tasks_of(checkout, 1), problems)
 
 
 def test_what_is_no_checkout_is_refused(checkout: Path, tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from benched import row
 from logged import SESSION, a_session, planned
 
 import given
-from kernelswarm.bench.kernelbench import Outcome, Row, reading
+from kernelswarm.bench.runs import Outcome, Row, reading
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import Event, HarnessError, ProfileReport, SessionClosed, Timing, Verdict
 
-BLANK = Row(level=1, number=2, problem="2_Problem", verdict=Outcome.running, pool="cpu", minutes_per_problem=2.0)
+BLANK = Row(subset="1", number=2, problem="2_Problem", verdict=Outcome.running, pool="cpu", minutes_per_problem=2.0)
 
 
 def folded(events: Iterable[tuple[Event, str]]) -> SearchGraph:
@@ -40,7 +40,9 @@ def test_the_best_kernel_counts() -> None:
     [(1.2, 0.1, ""), (1.0, 0.1, "as fast as eager"), (1.05, 0.1, "as fast as eager"), (0.8, 0.1, "slower than eager")],
 )
 def test_a_kernel_that_is_not_surely_faster_is_a_miss(median: float, spread: float, cause: str) -> None:
-    assert reading._why_slow(given.interval(median, spread)) == cause
+    ratio = given.interval(median, spread)
+    over_eager = {"eager_speedup": ratio.median, "eager_low": ratio.low, "eager_high": ratio.high}
+    assert reading.why_slow(row(**over_eager, compile_speedup=3.0, compile_low=2.9, compile_high=3.1)) == cause
 
 
 def test_the_faster_of_the_compiled_baselines_counts() -> None:
@@ -66,7 +68,7 @@ def test_ordinary_processes_are_read_beside_the_judge_and_decide() -> None:
     )
     result = reading.row_of(BLANK, graph, 1.0)
     assert (result.ordinary_eager_speedup, result.ordinary_compile_speedup, result.eager_speedup) == (0.9, 0.8, 4.0)
-    assert (result.cause, result.is_miss) == ("slower than eager", True)
+    assert (result.cause, result.is_miss) == ("slower than the best compile", True)
 
 
 def test_the_commonest_fault_is_the_cause() -> None:

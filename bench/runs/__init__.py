@@ -1,15 +1,17 @@
-"""The public benchmark KernelBench, run from the user's own checkout: nothing of it lies in here."""
+"""A run of a public benchmark, whichever it is: tasks, sessions, rows, going on where it was left, the report."""
 
-from .bench import bench, report_so_far
-from .checkout import Task, chosen, tasks_of
+from .benchmark import Benchmark, Choice, Task
 from .progress import Progress, Spectator, Watcher
 from .report import Report, report_on
 from .results_table import ResultsTable
 from .row import Outcome, Row
+from .run import report_so_far, run_benchmark
 from .run_configuration import RunConfiguration
 from .score import FastP, Misses
 
 __all__ = [
+    "Benchmark",
+    "Choice",
     "FastP",
     "Misses",
     "Outcome",
@@ -21,9 +23,7 @@ __all__ = [
     "Spectator",
     "Task",
     "Watcher",
-    "bench",
-    "chosen",
     "report_on",
     "report_so_far",
-    "tasks_of",
+    "run_benchmark",
 ]

@@ -17,7 +17,7 @@ import pytest
 from waiting import LONG_S
 
 import kernelswarm
-from kernelswarm.bench.kernelbench import Outcome, Report, Row, judging
+from kernelswarm.bench.runs import Outcome, Report, Row, judging
 from kernelswarm.cli.main import run
 from kernelswarm.hardware.device import Device
 from kernelswarm.schemas import BusError, HarnessError
@@ -43,7 +43,7 @@ def bench(checkout: Path, home: Path, out: Path, **options: object) -> Run:
     def on_row(row: Row, progress: object) -> None:
         done.append(row.problem)
 
-    report = kernelswarm.bench_kernelbench(checkout, on_notice=notices.append, on_row=on_row, **settings)
+    report = kernelswarm.run_benchmark("kernelbench", checkout, on_notice=notices.append, on_row=on_row, **settings)
     return Run(report, notices, done)
 
 

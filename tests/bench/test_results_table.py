@@ -4,16 +4,12 @@ import csv
 from pathlib import Path
 
 import pytest
-from benched import row
+from benched import row, task
 
-from kernelswarm.bench.kernelbench import Outcome, ResultsTable, Task
-from kernelswarm.bench.kernelbench.results_table import open_results_table
-from kernelswarm.bench.kernelbench.row import COLUMNS, changes
+from kernelswarm.bench.runs import Outcome, ResultsTable
+from kernelswarm.bench.runs.results_table import open_results_table
+from kernelswarm.bench.runs.row import COLUMNS, changes
 from kernelswarm.schemas import InputError
-
-
-def task(number: int, level: int = 1) -> Task:
-    return Task(level, number, Path(f"{number}_Problem.py"))
 
 
 def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -27,13 +23,13 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
         compile_low=None,
     )
     with open_results_table(path) as results:
-        for entry in (refused, row(2, at="2026-11-21"), row(2, level=2), row(3, verdict=Outcome.running)):
+        for entry in (refused, row(2, at="2026-11-21"), row(2, subset="2"), row(3, verdict=Outcome.running)):
             results.put(entry)
     again = ResultsTable(path)
     assert again.finished([task(2), task(10), task(3), task(4)]) == [row(2, at="2026-11-21"), refused]
     running = again.get(task(3))
     assert running is not None and running.verdict is Outcome.running
-    assert again.get(task(2, level=2)) == row(2, level=2)
+    assert again.get(task(2, subset="2")) == row(2, subset="2")
     with path.open(newline="") as file:
         cells = list(csv.DictReader(file))
     assert tuple(cells[0]) == COLUMNS and [cell["number"] for cell in cells] == ["2", "3", "10", "2"]
@@ -42,16 +38,16 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
 def test_a_row_of_another_version_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     path = tmp_path / "old.csv"
     path.write_text("level,number,problem,verdict,budget,unheard\n1,2,2_Problem,correct,3,x\n")
-    entry = ResultsTable(path).get(task(2))
+    entry = ResultsTable(path).get(task(2))  # the column `subset` was called `level`
     assert entry is not None and entry.budget == 3 and entry.eager_low is None
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a,b\n1,2\n", "no column 'level'"),
+        ("a,b\n1,2\n", "no column 'number'"),
         ("level,number,problem,verdict\n1,2,2_Problem,fine\n", "line 2"),
-        ("level,number,problem,verdict\none,2,2_Problem,correct\n", "line 2"),
+        ("level,number,problem,verdict\n1,two,2_Problem,correct\n", "line 2"),
     ],
 )
 def test_another_file_is_not_written_over(tmp_path: Path, text: str, message: str) -> None:

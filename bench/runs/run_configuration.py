@@ -1,6 +1,8 @@
 """What is to be run, and how."""
 
 import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,6 +10,7 @@ from ...agents.registry import ALL_ROLES
 from ...agents.synthesizer.backend import check_backend
 from ...schemas import InputError
 from ...sessions.session import SearchOptions
+from .benchmark import Benchmark
 
 SURVEY = 10
 """With fewer candidates a session only tries the first drafts: there is nothing to learn for, and one to confirm."""
@@ -15,14 +18,16 @@ SURVEY = 10
 
 @dataclass(frozen=True)
 class RunConfiguration:
-    """A run of the benchmark as the user configures it."""
+    """A run of a benchmark as the user configures it."""
 
-    root: Path
-    """The checkout."""
+    benchmark: Benchmark
+    root: Path | None
+    """The checkout; None where the benchmark needs none."""
     home: Path
-    level: int = 1
+    choices: Mapping[str, str] = field(default_factory=dict)
+    """The benchmark's own, each with its value (:meth:`.Benchmark.resolved`)."""
     problems: str = ""
-    """Which of the level, as ``1-20,33``; empty: all."""
+    """Which of what was chosen, as ``1-20,33`` or by name; empty: all."""
     pool: str = "cpu"
     budget: int = 20
     """Candidates for each problem."""
@@ -31,7 +36,7 @@ class RunConfiguration:
     synthesizer: str = "playbook"
     model: str = ""
     out: Path | None = None
-    """The CSV file; by default one for each level and pool in the home."""
+    """The CSV file; by default one for each choice and pool in the home."""
     fresh: bool = False
     """Do every problem again."""
     retry: bool = False
@@ -45,7 +50,13 @@ class RunConfiguration:
     @property
     def csv(self) -> Path:
         """Where the rows are kept."""
-        return (self.out or self.home / "kernelbench" / f"level{self.level}-{self.pool}.csv").absolute()
+        parts = [re.sub(r"[^\w.-]+", "", self.label), self.pool]
+        return (self.out or self.home / self.benchmark.name / f"{'-'.join(filter(None, parts))}.csv").absolute()
+
+    @property
+    def label(self) -> str:
+        """What was chosen, for titles: ``level 1``."""
+        return self.benchmark.label(self.choices)
 
     def options(self, minutes: float) -> SearchOptions:
         """Of one session that may plan for ``minutes``."""
