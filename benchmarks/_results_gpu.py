@@ -282,4 +282,5 @@ def causes_table(levels: Mapping[int, Sequence[Mapping[str, str]]]) -> str:
 
 def slower_row(row: Mapping[str, str]) -> list[str]:
     """A problem whose best kernel is slower than eager."""
-    return [row.get("subset") or row["level"], " ".join(row["problem"].replace("_", " ").split()), ratio(float(row["eager_speedup"]))]
+    level = row.get("subset") or row["level"]
+    return [level, " ".join(row["problem"].replace("_", " ").split()), ratio(float(row["eager_speedup"]))]
