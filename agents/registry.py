@@ -14,7 +14,7 @@ from .planner.machine import WIDTH
 from .profiler import Profiler
 from .runtime import Agent
 from .synthesizer.agent import Synthesizer
-from .synthesizer.backend import BACKENDS
+from .synthesizer.authors import asks_a_model, author_count
 from .verifier import Verifier
 
 
@@ -72,12 +72,7 @@ def widened(roles: Mapping[str, int], synthesizer: str) -> Mapping[str, int]:
     """``roles`` for a search with ``synthesizer``: a model takes minutes, so every planned node asks it at once."""
     if not asks_a_model(synthesizer) or not roles:
         return roles
-    return {**roles, "synthesizer": max(WIDTH, roles.get("synthesizer", 0))}
-
-
-def asks_a_model(synthesizer: str) -> bool:
-    """Whether a completion is paid for with every candidate."""
-    return synthesizer in BACKENDS and BACKENDS[synthesizer].asks_a_model
+    return {**roles, "synthesizer": max(WIDTH * author_count(synthesizer), roles.get("synthesizer", 0))}
 
 
 def parse_roles(text: str) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from ..agents.synthesizer.authors import GENERATOR
 from ..bench import runs
 from ..bench.registry import benchmark_named
 from ..bench.runs import Progress, Report, Row, RunConfiguration, Spectator, Task, Watcher
@@ -20,8 +21,10 @@ def run_benchmark(
     budget: int = 20,
     minutes_per_problem: float = 15.0,
     seed: int = 0,
-    synthesizer: str = "playbook",
+    author: str = GENERATOR,
+    synthesizer: str = "",
     model: str = "",
+    base_url: str = "",
     out: str | Path | None = None,
     fresh: bool = False,
     retry: bool = False,
@@ -44,8 +47,11 @@ def run_benchmark(
         budget: candidates to spend on each problem.
         minutes_per_problem: stop planning for a problem after so long; it is cut off a quarter later.
         seed: of the planner's random choices.
-        synthesizer: ``playbook`` or ``anthropic``.
-        model: of a language-model synthesizer.
+        author: who writes candidates: ``generator``, ``anthropic``, ``openai``, or several with their shares of the
+            nodes, as in ``generator,anthropic:2``.
+        synthesizer: another name of ``author``.
+        model: of an author that asks one, or ``anthropic=NAME,openai=NAME``.
+        base_url: address of a server that speaks the format of ``openai`` (vLLM, Ollama, SGLang).
         out: the CSV file; by default one under the benchmark's name in the home. A Markdown table lies beside it.
         fresh: do every problem again.
         retry: do those again that crashed or ran out of time.
@@ -73,8 +79,9 @@ def run_benchmark(
         budget=budget,
         minutes_per_problem=minutes_per_problem,
         seed=seed,
-        synthesizer=synthesizer,
+        synthesizer=synthesizer or author,
         model=model,
+        base_url=base_url,
         out=None if out is None else Path(out),
         fresh=fresh,
         retry=retry,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import store
+from ..agents.synthesizer.authors import GENERATOR
 from ..bus import asked_bus
 from ..hardware.sources.from_python import Traced, trace
 from ..hardware.sources.problem_files import load_problem
@@ -34,8 +35,10 @@ def optimize(
     against: str = "best",
     measure: str = "device",
     seed: int = 0,
-    synthesizer: str = "playbook",
+    author: str = GENERATOR,
+    synthesizer: str = "",
     model: str = "",
+    base_url: str = "",
     seed_from: str | Sequence[str] = (),
     inject: float = INJECT,
     nats: str = "",
@@ -54,8 +57,11 @@ def optimize(
         against: what a win is measured against: ``best`` (of all baselines), ``compile`` or ``eager``.
         measure: which number makes a win on an accelerator: ``device``, or ``call``, which needs both.
         seed: of the planner's random choices.
-        synthesizer: ``playbook`` or ``anthropic``.
-        model: of a language-model synthesizer.
+        author: who writes candidates: ``generator``, ``anthropic``, ``openai``, or several with their shares of the
+            nodes, as in ``generator,anthropic:2``.
+        synthesizer: another name of ``author``.
+        model: of an author that asks one, or ``anthropic=NAME,openai=NAME``.
+        base_url: address of a server that speaks the format of ``openai`` (vLLM, Ollama, SGLang).
         seed_from: sessions whose kernels the search starts from; ``auto`` for whatever is alike in the log.
         inject: share of the expansions that a seed takes part in.
         nats: URL of a cluster; without it a server of this process's own is used.
@@ -75,8 +81,9 @@ def optimize(
         against=against,
         measure=measure,
         seed=seed,
-        synthesizer=synthesizer,
+        synthesizer=synthesizer or author,
         model=model,
+        base_url=base_url,
         seed_from=tuple(filter(None, [seed_from] if isinstance(seed_from, str) else seed_from)),
         inject=inject,
     )
@@ -96,8 +103,10 @@ def fork(
     measure: str = "",
     seed: int | None = None,
     policy: str = "",
+    author: str = "",
     synthesizer: str = "",
     model: str = "",
+    base_url: str = "",
     nats: str = "",
     home: Path | None = None,
     on_notice: Callable[[str], None] | None = None,
@@ -118,8 +127,11 @@ def fork(
         measure: which number makes a win on an accelerator; by default the one of ``parent``.
         seed: of the planner's random choices.
         policy: how the search graph grows.
-        synthesizer: ``playbook`` or ``anthropic``.
-        model: of a language-model synthesizer.
+        author: who writes candidates: ``generator``, ``anthropic``, ``openai``, or several with their shares of the
+            nodes, as in ``generator,anthropic:2``.
+        synthesizer: another name of ``author``.
+        model: of an author that asks one, or ``anthropic=NAME,openai=NAME``.
+        base_url: address of a server that speaks the format of ``openai`` (vLLM, Ollama, SGLang).
         nats: URL of a cluster; without it a server of this process's own is used.
         home: where log and caches lie; by default ``KERNELSWARM_HOME`` or the user data folder.
         on_notice: called with what happens, in a few words; ``print`` will do. By default a line on stderr says how far
@@ -143,8 +155,9 @@ def fork(
             measure=measure,
             seed=seed,
             policy=policy,
-            synthesizer=synthesizer,
+            synthesizer=synthesizer or author,
             model=model,
+            base_url=base_url,
         )
         on = pool or point.opened.pool.name
         traced = parent.traced if isinstance(parent, Optimized) else Traced(point.opened.problem)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from ..agents.planner.policies import POLICIES
-from ..agents.synthesizer.backend import BACKEND_NAMES
+from ..agents.synthesizer.authors import AUTHOR_NAMES
 from ..sessions.session import AGAINST, MEASURES
 from .completion import pool_names, python_files, session_ids
 
@@ -63,15 +63,30 @@ Against = Annotated[
         autocompletion=lambda: list(AGAINST),
     ),
 ]
-Synthesizer = Annotated[
+Author = Annotated[
     str,
     typer.Option(
+        "--author",
         "--synthesizer",
-        help=f"Who writes candidates: {' or '.join(BACKEND_NAMES)}.",
-        autocompletion=lambda: list(BACKEND_NAMES),
+        help=f"Who writes candidates: {', '.join(AUTHOR_NAMES)}, or several with their shares of the nodes: "
+        "generator,anthropic:2.",
+        autocompletion=lambda: list(AUTHOR_NAMES),
     ),
 ]
-Model = Annotated[str, typer.Option("--model", help="Model of a language-model synthesizer.", show_default=False)]
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model", help="Model of an author that asks one; of several: anthropic=NAME,openai=NAME.", show_default=False
+    ),
+]
+BaseUrl = Annotated[
+    str,
+    typer.Option(
+        "--base-url",
+        help="Server of the author openai: vLLM, Ollama, SGLang, whatever speaks its format.",
+        show_default=False,
+    ),
+]
 Policy = Annotated[
     str,
     typer.Option(

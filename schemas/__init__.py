@@ -18,6 +18,7 @@ from .errors import (
 )
 from .events import (
     EVENTS,
+    AuthorShare,
     BaselinesMeasured,
     CandidateCompiled,
     CandidateProfiled,
@@ -77,6 +78,7 @@ __all__ = [
     "AdviceAction",
     "Arg",
     "Artifact",
+    "AuthorShare",
     "BaselineReport",
     "BaselineStatus",
     "BaselinesMeasured",

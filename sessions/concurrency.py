@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..agents.planner.machine import WIDTH
-from ..agents.registry import asks_a_model, worker_counts
+from ..agents.registry import worker_counts
+from ..agents.synthesizer.authors import asks_a_model, author_count
 from ..bus import Bus
 from ..schemas import HardwareFacts
 from .session import SearchOptions
@@ -40,12 +41,19 @@ async def kept_busy(
     Raises:
         BusError: the server is away.
     """
-    if "width" in options.policy_options or asks_a_model(options.synthesizer):
+    if "width" in options.policy_options:
         return options
+    if asks_a_model(options.synthesizer):
+        # Of several authors each has its nodes under way: none waits for the slowest.
+        return _with_width(options, WIDTH * author_count(options.synthesizer))
     compilers = worker_counts(roles, hardware).get("compiler", 0)
     if not alone:
         compilers = max(compilers, await count_of("compiler", bus, pool))
     width = width_for(options.budget, compilers)
+    return _with_width(options, width)
+
+
+def _with_width(options: SearchOptions, width: int) -> SearchOptions:
     if width == WIDTH:
         return options
     return replace(options, policy_options={**options.policy_options, "width": width})

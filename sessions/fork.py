@@ -31,6 +31,7 @@ class ForkPoint:
         policy: str = "",
         synthesizer: str = "",
         model: str = "",
+        base_url: str = "",
     ) -> SearchOptions:
         """How the fork searches: as its parent did, but for what is given. Limits of time and speedup do not carry."""
         was = self.opened
@@ -47,6 +48,7 @@ class ForkPoint:
             policy_options=dict(was.policy_options) if policy in ("", was.policy) else {},
             synthesizer=synthesizer or before,
             model=model or (was.model if synthesizer in ("", before) else ""),
+            base_url=base_url or (was.base_url if synthesizer in ("", before) else ""),
             language=was.language,
         )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..agents.ancestors import reader
 from ..agents.registry import ALL_ROLES, widened
-from ..agents.synthesizer.backend import check_backend
+from ..agents.synthesizer.authors import authors_of, check_authors
 from ..bus import Bus
 from ..bus.at_rest import may_hold
 from ..bus.bulk import running
@@ -210,7 +210,7 @@ def _served_here(opened: SessionOpened, home: Path) -> Pool:
     Raises:
         InputError: there is none of that name here, or the session's synthesizer cannot work.
     """
-    check_backend(opened.synthesizer, opened.model)
+    check_authors(authors_of(opened))
     return find_pool(opened.pool.name, home)
 
 

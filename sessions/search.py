@@ -15,7 +15,8 @@ import structlog
 from ..agents.ancestors import reader
 from ..agents.distiller import lesson
 from ..agents.registry import ALL_ROLES, ROLES, widened
-from ..agents.synthesizer.backend import GIVEN, check_backend
+from ..agents.synthesizer.authors import check_authors
+from ..agents.synthesizer.backend import GIVEN
 from ..bus import Bus, NobodyServes, embedded
 from ..graph.inheritance import LoggedEvent, inherited_at
 from ..graph.session_graph import SearchGraph
@@ -271,7 +272,7 @@ async def searching(
         BusError: the bus cannot be reached.
     """
     options.check()
-    check_backend(options.synthesizer, options.model)
+    check_authors(options.authors)
     pool = find_pool(pool_name, home)
     options.check_pool(pool)
     if origin is not None and options.language not in pool.languages:

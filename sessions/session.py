@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ..agents.planner.policies import POLICIES
+from ..agents.synthesizer.authors import parse_authors, spelled
 from ..agents.synthesizer.backend import GIVEN
 from ..bus import Bus
 from ..graph.measured import Ordinary, measured
 from ..graph.session_graph import NodeRecord, SearchGraph
 from ..schemas import (
+    AuthorShare,
     Envelope,
     Event,
     HardwareFacts,
@@ -67,7 +69,11 @@ class SearchOptions:
     policy: str = "greedy"
     policy_options: dict[str, int | float | str] = field(default_factory=dict)
     synthesizer: str = "playbook"
+    """Who writes candidates: one author, or several with shares (:func:`.authors.parse_authors`)."""
     model: str = ""
+    """Of the author that asks one, or ``author=model`` with commas between them."""
+    base_url: str = ""
+    """Address of a model's server; empty: as the environment says."""
     language: str = ""
     """What candidates are written in; empty: what the pool prefers."""
     candidates: tuple[str, ...] = ()
@@ -81,6 +87,15 @@ class SearchOptions:
     def is_evaluation(self) -> bool:
         """Whether it only judges one file that somebody handed in: of several there would be something to learn."""
         return self.synthesizer == GIVEN and len(self.candidates) == 1
+
+    @property
+    def authors(self) -> tuple[AuthorShare, ...]:
+        """Who writes candidates.
+
+        Raises:
+            InputError: there is no such author, or a share, a model or an address fits none.
+        """
+        return parse_authors(self.synthesizer, self.model, self.base_url)
 
     def check(self) -> None:
         """Refuse what cannot be searched with.
@@ -104,6 +119,7 @@ class SearchOptions:
             raise InputError(f"measure {self.measure!r}: a win on an accelerator is by its {' or its '.join(MEASURES)}")
         if not 0 <= self.inject <= 1:
             raise InputError(f"inject {self.inject:g}: it is a share of the expansions, from 0 to 1")
+        assert self.authors, "an empty list is refused as bad input"
         if self.policy not in POLICIES:
             raise InputError(f"unknown policy {self.policy!r}: choose one of {', '.join(sorted(POLICIES))}")
 
@@ -242,8 +258,10 @@ async def open_session(
         against=options.against,
         measure=options.measure,
         confirmations=options.confirmations,
-        synthesizer=options.synthesizer,
+        synthesizer=spelled(options.authors),
         model=options.model,
+        authors=options.authors,
+        base_url=options.base_url,
         language=options.language or pool.languages[0],
         origin=origin,
         seeds=tuple(dict.fromkeys(kernel.session for kernel in seed_kernels)),

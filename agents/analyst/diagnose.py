@@ -37,7 +37,7 @@ def diagnose(graph: SearchGraph, node: str, event: Event) -> NodeDiagnosed:
     """
     match event:
         case SynthesisFailed():
-            return faults.synthesis(event)
+            return faults.synthesis(graph, event)
         case CompilationFailed():
             return faults.compilation(event)
         case VerificationFailed():

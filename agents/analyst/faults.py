@@ -19,8 +19,9 @@ from ...schemas import (
 )
 
 
-def synthesis(event: SynthesisFailed) -> NodeDiagnosed:
+def synthesis(graph: SearchGraph, event: SynthesisFailed) -> NodeDiagnosed:
     """No candidate came."""
+    opened = graph.opened
     return NodeDiagnosed(
         verdict=Verdict.synthesis_failed,
         fitness=0.0,
@@ -28,6 +29,7 @@ def synthesis(event: SynthesisFailed) -> NodeDiagnosed:
         summary=f"{event.backend} made no candidate: {event.reason}",
         evidence=(Finding(name="backend", value=event.backend, meaning=event.reason),),
         exhausted=event.exhausted,
+        retryable=event.retryable and opened is not None and len(opened.authors) > 1,
     )
 
 

@@ -10,6 +10,7 @@ from random import Random
 from ...schemas import (
     ConfirmationPlanned,
     Event,
+    Intent,
     KernelswarmError,
     NodeDiagnosed,
     NodePlanned,
@@ -17,6 +18,7 @@ from ...schemas import (
     StopRequested,
     Verdict,
 )
+from .authors import all_out, count_outcome, has_shares, next_author
 from .closing import closing
 from .policies import POLICIES, Choice, draft_count
 from .starts import injected, starts
@@ -88,10 +90,12 @@ def _diagnosed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
     node.synthesis_failed = event.verdict is Verdict.synthesis_failed
     node.failure, node.summary = failure_reason(event) if node.synthesis_failed else "", event.summary
     count_failure(state, event)
+    count_outcome(state, node, event)
     state.judged(node)
     if node.is_correct and node.fitness > state.best_seen * NOISE:
         state.best_seen, state.since_progress = node.fitness, 0
-    else:
+    elif not (node.synthesis_failed and has_shares(state.opened)):
+        # Of several authors the others go on while one fails: that is no sign that nothing is left to find.
         state.since_progress += 1
     if not state.finishing:
         state.finishing = _reason_to_finish(state, event)
@@ -113,7 +117,7 @@ def _confirmed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
 def _reason_to_finish(state: PlannerState, event: NodeDiagnosed) -> str:
     opened = state.opened
     assert opened is not None
-    if event.exhausted or fails_alike(state, opened):
+    if all_out(state, opened) or (not has_shares(opened) and (event.exhausted or fails_alike(state, opened))):
         return "exhausted"
     if opened.target is not None and event.speedup is not None and event.speedup.low >= opened.target:
         return "target"
@@ -135,7 +139,7 @@ def _next(state: PlannerState) -> list[Decision]:
     if not state.finishing:
         while _has_room(state, state.opened):
             decisions.append(_plan(state, len(decisions)))
-        if len(state.own()) >= state.opened.budget and not state.in_flight:
+        if len(state.own()) - state.unmade >= state.opened.budget and not state.in_flight:
             state.finishing = "budget"
     waiting = state.in_flight and state.finishing not in ENOUGH
     if state.finishing and not waiting and not state.confirming:
@@ -146,7 +150,7 @@ def _next(state: PlannerState) -> list[Decision]:
 def _has_room(state: PlannerState, opened: SessionOpened) -> bool:
     """Drafts need no feedback, so all of them are planned at once: they compile while the baselines do."""
     planned = state.own()
-    if len(planned) >= opened.budget:
+    if len(planned) - state.unmade >= opened.budget:
         return False
     if len(planned) < len(starts(state)):
         return True
@@ -172,7 +176,7 @@ def _plan(state: PlannerState, index: int) -> Decision:
         advice=choice.advice,
         draw=rng.getrandbits(63),
         number=number,
-        synthesizer=opened.synthesizer,
+        synthesizer=_author(state, opened, choice),
         second=choice.second,
         seed=choice.seed,
     )
@@ -182,6 +186,13 @@ def _plan(state: PlannerState, index: int) -> Decision:
     if choice.parent in state.nodes:
         state.nodes[choice.parent].children.append(name)
     return Decision(plan, name)
+
+
+def _author(state: PlannerState, opened: SessionOpened, choice: Choice) -> str:
+    """A kernel that is measured again has its author, and takes nobody's share."""
+    if choice.intent is Intent.remeasure:
+        return opened.authors[0].name if has_shares(opened) else opened.synthesizer
+    return next_author(state, opened)
 
 
 def _choice(state: PlannerState, opened: SessionOpened, number: int, rng: Random, index: int) -> Choice:

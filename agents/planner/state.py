@@ -87,6 +87,22 @@ class PlannedNode:
 
 
 @dataclass
+class AuthorRecord:
+    """What the planner knows of one of several authors."""
+
+    planned: int = 0
+    """Nodes that were given to it."""
+    failures: int = 0
+    """Syntheses in a row that failed."""
+    alike: int = 0
+    """Of them, the latest that failed for one reason that another plan would not change."""
+    reason: str = ""
+    """That reason."""
+    is_out: bool = False
+    """Whether it gets no more nodes: it has nothing new to propose, or fails."""
+
+
+@dataclass
 class PlannerState:
     """Fold of the events the planner answers: SessionOpened, NodeDiagnosed, StopRequested.
 
@@ -110,6 +126,10 @@ class PlannerState:
     """Why the last synthesis failed; empty if it did not."""
     failures_alike: int = 0
     """Syntheses in a row that failed for that reason."""
+    authors: dict[str, AuthorRecord] = field(default_factory=dict)
+    """Of several authors what became of the nodes of each, by backend; empty where there is one."""
+    unmade: int = 0
+    """Nodes of theirs that no candidate came of: with several authors these cost no budget."""
     starts: tuple[str, ...] = ()
     """Inherited nodes that a fork measures again before anything else."""
     first_number: int = 1

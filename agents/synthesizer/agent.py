@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ...graph.session_graph import NodeRecord, SearchGraph
 from ...schemas import (
+    AuthorShare,
     CandidateProposed,
     Event,
     Evidence,
@@ -14,6 +15,7 @@ from ...schemas import (
     Verdict,
 )
 from ..runtime import Answer, LatestUsed, Work
+from .authors import authors_of
 from .backend import Attempt, Backend, Request, open_backend
 from .existing import existing
 
@@ -59,6 +61,7 @@ class Synthesizer:
         attempts = {name: attempt_of(record) for name, record in here.items()}
         tried = {**self._fresh[work.envelope.session], **attempts}
         memory = plan.memory
+        author = next((a for a in authors_of(opened) if a.name == plan.synthesizer), AuthorShare(name=plan.synthesizer))
         parent = graph.nodes.get(plan.parent)
         lineage = _latest_measurements([attempt_of(record) for record in graph.lineage(plan.parent)])
         second = graph.nodes.get(plan.second)
@@ -77,7 +80,8 @@ class Synthesizer:
             second=attempt_of(second) if second and second.candidate else None,
             tried=tuple(tried[name] for name in sorted(tried)),
             skills=opened.skills,
-            model=opened.model,
+            model=author.model,
+            base_url=author.base_url,
             given=opened.candidates,
         )
 

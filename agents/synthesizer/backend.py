@@ -71,7 +71,9 @@ class Request(Schema, frozen=True, kw_only=True):
     skills: tuple[Skill, ...] = ()
     """What earlier sessions taught on like problems, nearest first."""
     model: str = ""
-    """Model of a language-model backend; empty for the others."""
+    """Model of a language-model backend; empty for its default, and for the others."""
+    base_url: str = ""
+    """Address of the model's server, where the session names one."""
     given: tuple[str, ...] = ()
     """Candidate files that the user handed in; only the backend ``given`` looks at them."""
 
@@ -96,8 +98,10 @@ class Backend(Protocol):
     name: str
     """Key in :data:`BACKENDS`; travels in the events."""
 
-    def check(self, model: str) -> None:
+    def check(self, model: str = "", base_url: str = "") -> None:
         """Find out, before a session opens, whether the backend can work at all. Cheap: no import, no network.
+
+        ``model`` and ``base_url`` are those of the session, and mean nothing to a backend that asks no model.
 
         Raises:
             InputError: it cannot (no key, no model); the sentence says what to do.
@@ -122,13 +126,16 @@ class BackendEntry(NamedTuple):
     attribute: str
     """Its class."""
     asks_a_model: bool = False
-    """Whether a completion is paid for with every candidate."""
+    """Whether a candidate takes minutes or money: then several are written at once, and nothing is asked in vain."""
+    takes_model: bool = False
+    """Whether the options ``--model`` and ``--base-url`` are for it."""
 
 
 BACKENDS: dict[str, BackendEntry] = {
     "playbook": BackendEntry(".generator", "GeneratorBackend"),
     GIVEN: BackendEntry(".given", "GivenBackend"),
-    "anthropic": BackendEntry(".anthropic", "AnthropicBackend", asks_a_model=True),
+    "anthropic": BackendEntry(".anthropic", "AnthropicBackend", asks_a_model=True, takes_model=True),
+    "openai": BackendEntry(".openai", "OpenAIBackend", asks_a_model=True, takes_model=True),
 }
 """Every backend, by name."""
 BACKEND_NAMES = tuple(name for name in BACKENDS if name != GIVEN)
@@ -142,17 +149,8 @@ def open_backend(name: str) -> Backend:
         InputError: no backend has that name.
     """
     if name not in BACKENDS:
-        raise InputError(f"unknown synthesizer {name!r}: choose one of {', '.join(BACKEND_NAMES)}")
+        raise InputError(f"unknown author {name!r}: choose one of {', '.join(BACKEND_NAMES)}")
     entry = BACKENDS[name]
     kind = getattr(import_module(entry.module, __package__), entry.attribute)
     backend: Backend = kind()
     return backend
-
-
-def check_backend(name: str, model: str = "") -> None:
-    """Find out before a session opens whether the backend ``name`` can work with ``model``.
-
-    Raises:
-        InputError: it cannot; the sentence says what to do.
-    """
-    open_backend(name).check(model)

@@ -19,7 +19,7 @@ class GeneratorBackend:
         self._defects: set[str] = set()
         """Defects of the generator, as far as their traceback was shown."""
 
-    def check(self, model: str) -> None:
+    def check(self, model: str = "", base_url: str = "") -> None:
         """Nothing can be missing."""
 
     async def synthesize(self, request: Request) -> Answer:

@@ -10,7 +10,7 @@ class GivenBackend:
 
     name = GIVEN
 
-    def check(self, model: str) -> None:
+    def check(self, model: str = "", base_url: str = "") -> None:
         """Nothing can be missing."""
 
     async def synthesize(self, request: Request) -> Answer:

@@ -158,7 +158,7 @@ IDENTITY = {
     "budget": "the budget",
     "minutes_per_problem": "the minutes",
     "seed": "the seed",
-    "synthesizer": "the synthesizer",
+    "synthesizer": "the author",
     "model": "the model",
     "versions": "the versions",
 }

@@ -11,6 +11,7 @@ from importlib.metadata import version
 
 from msgspec.structs import replace
 
+from ...agents.synthesizer.authors import spelled
 from ...hardware.device import Device
 from ...hardware.platforms import detect
 from ...hardware.pools.pool_files import find_pool
@@ -180,7 +181,7 @@ def _blank(configuration: RunConfiguration, pool: Pool, hardware: HardwareFacts)
         budget=configuration.budget,
         minutes_per_problem=configuration.minutes_per_problem,
         seed=configuration.seed,
-        synthesizer=configuration.synthesizer,
+        synthesizer=spelled(configuration.options(configuration.minutes_per_problem).authors),
         model=configuration.model,
         versions=_versions(hardware),
     )

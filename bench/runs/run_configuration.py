@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...agents.registry import ALL_ROLES
-from ...agents.synthesizer.backend import check_backend
+from ...agents.synthesizer.authors import check_authors
 from ...schemas import InputError
 from ...sessions.session import SearchOptions
 from .benchmark import Benchmark
@@ -35,6 +35,7 @@ class RunConfiguration:
     seed: int = 0
     synthesizer: str = "playbook"
     model: str = ""
+    base_url: str = ""
     out: Path | None = None
     """The CSV file; by default one for each choice and pool in the home."""
     fresh: bool = False
@@ -66,6 +67,7 @@ class RunConfiguration:
             seed=self.seed,
             synthesizer=self.synthesizer,
             model=self.model,
+            base_url=self.base_url,
             policy_options={} if self.budget >= SURVEY else {"finalists": 1, "looks": 0},
         )
 
@@ -79,8 +81,9 @@ class RunConfiguration:
             raise InputError(f"minutes per problem {self.minutes_per_problem:g}: give a time above 0")
         if self.at_once is not None and self.at_once < 1:
             raise InputError(f"{self.at_once} problems at once: give a number from 1")
-        self.options(self.minutes_per_problem).check()
-        check_backend(self.synthesizer, self.model)
+        options = self.options(self.minutes_per_problem)
+        options.check()
+        check_authors(options.authors)
         if not self.roles and not self.nats:
             raise InputError("--no-workers needs --nats URL: without a cluster nobody else could do the work")
         if self.csv.is_dir():

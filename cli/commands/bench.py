@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from ...agents.registry import ALL_ROLES
+from ...agents.synthesizer.authors import GENERATOR
 from ...bench.registry import BENCHMARKS
 from ...bench.runs import Benchmark, Choice, Report, RunConfiguration, report_so_far, run_benchmark
 from ...sessions.home import kernelswarm_home
@@ -17,7 +18,7 @@ from ..display.bench_live import open_watcher
 from ..display.bench_summary import print_report
 from ..display.terminal import err, print_json
 from ..interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
-from ..options import Json, Model, Nats, Pool, Synthesizer, Workers
+from ..options import Author, BaseUrl, Json, Model, Nats, Pool, Workers
 
 app = typer.Typer(
     name="bench",
@@ -68,8 +69,9 @@ def _bench(
             show_default=False,
         ),
     ] = None,
-    synthesizer: Synthesizer = "playbook",
+    author: Author = GENERATOR,
     model: Model = "",
+    base_url: BaseUrl = "",
     nats: Nats = "",
     workers: Workers = True,
     json: Json = False,
@@ -84,8 +86,9 @@ def _bench(
         budget=budget,
         minutes_per_problem=minutes_per_problem,
         seed=seed,
-        synthesizer=synthesizer,
+        synthesizer=author,
         model=model,
+        base_url=base_url,
         out=out_file,
         fresh=fresh,
         retry=retry,

@@ -5,17 +5,18 @@ from typing import Annotated
 
 import typer
 
+from ...agents.synthesizer.authors import AUTHOR_NAMES
 from ...bus import asked_bus
 from ...sessions.fork import ForkPoint, fork_point
 from ...sessions.home import kernelswarm_home
 from ..completion import pool_names
-from ..options import Json, Minutes, Model, Nats, OutFolder, SessionId, Target, Workers
+from ..options import BaseUrl, Json, Minutes, Model, Nats, OutFolder, SessionId, Target, Workers
 from ..reading import event_of, recorded_session
 from ..searching import SearchConfiguration, check, search
 
 EXAMPLES = (
     "kernelswarm fork mapid-7kq2m --node n012                          # go on from n012",
-    "kernelswarm fork mapid-7kq2m --node n012 --synthesizer anthropic --model MODEL --budget 20",
+    "kernelswarm fork mapid-7kq2m --node n012 --author anthropic --model MODEL --budget 20",
     "kernelswarm fork mapid-7kq2m --node n012 --pool other             # on other hardware: measured anew there",
     "kernelswarm fork mapid-7kq2m --at 1f4c09                          # as of an event",
 )
@@ -59,10 +60,18 @@ def fork(
         int | None, typer.Option(help="Seed of the planner's random choices; by default the session's.")
     ] = None,
     out_dir: OutFolder = None,
-    synthesizer: Annotated[
-        str, typer.Option(help="Who writes candidates; by default as in the session.", show_default=False)
+    author: Annotated[
+        str,
+        typer.Option(
+            "--author",
+            "--synthesizer",
+            help="Who writes candidates, as in optimize; by default as in the session.",
+            show_default=False,
+            autocompletion=lambda: list(AUTHOR_NAMES),
+        ),
     ] = "",
     model: Model = "",
+    base_url: BaseUrl = "",
     policy: Annotated[
         str, typer.Option(help="How the search graph grows; by default as in the session.", show_default=False)
     ] = "",
@@ -92,8 +101,9 @@ def fork(
         measure=measure,
         seed=seed,
         policy=policy,
-        synthesizer=synthesizer,
+        synthesizer=author,
         model=model,
+        base_url=base_url,
     )
     check(options, nats=nats, workers=workers)
     return search(

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ...agents.synthesizer.authors import GENERATOR
 from ...bus import asked_bus
 from ...hardware.sources.problem_files import load_problem
 from ...schemas import InputError
@@ -16,6 +17,8 @@ from ...sessions.session import INJECT, SearchOptions
 from ..completion import session_ids
 from ..options import (
     Against,
+    Author,
+    BaseUrl,
     Json,
     Measure,
     Minutes,
@@ -25,7 +28,6 @@ from ..options import (
     Policy,
     Pool,
     ProblemFile,
-    Synthesizer,
     Target,
     Workers,
 )
@@ -35,7 +37,9 @@ from ..searching import SearchConfiguration, check, search
 EXAMPLES = (
     "kernelswarm optimize problems/mapid.py --pool cpu --budget 40",
     "kernelswarm optimize model.py --minutes 5 --target 2.0 --out faster/",
-    "kernelswarm optimize model.py --synthesizer anthropic --model MODEL --budget 20",
+    "kernelswarm optimize model.py --author anthropic --model MODEL --budget 20",
+    "kernelswarm optimize model.py --author openai --model NAME --base-url http://localhost:8000/v1",
+    "kernelswarm optimize model.py --author generator,anthropic:2    # a third of the nodes, and two thirds",
     "kernelswarm optimize model.py --seed-from auto                  # start from what won on like problems",
     "kernelswarm optimize model.py --against eager                   # a win is what beats eager PyTorch",
     "kernelswarm optimize model.py --pool h200 --measure call        # a win holds with the host's overhead, too",
@@ -53,8 +57,9 @@ def optimize(
     measure: Measure = "device",
     seed: Annotated[int, typer.Option(help="Seed of the planner's random choices.")] = 0,
     out_dir: OutFolder = None,
-    synthesizer: Synthesizer = "playbook",
+    author: Author = GENERATOR,
     model: Model = "",
+    base_url: BaseUrl = "",
     policy: Policy = "greedy",
     seed_from: Annotated[
         str,
@@ -80,8 +85,9 @@ def optimize(
         against=against,
         measure=measure,
         seed=seed,
-        synthesizer=synthesizer,
+        synthesizer=author,
         model=model,
+        base_url=base_url,
         policy=policy,
         seed_from=tuple(filter(None, (name.strip() for name in seed_from.split(",")))),
         inject=inject,

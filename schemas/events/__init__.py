@@ -1,5 +1,6 @@
 """Every event that can be said, one family per file. Adding one means adding a file and naming it here."""
 
+from .author import AuthorShare
 from .base import Event
 from .baseline import BaselinesMeasured
 from .candidate import CandidateProposed, Config, SynthesisFailed
@@ -42,6 +43,7 @@ EVENTS: dict[str, type[Event]] = {
 
 __all__ = [
     "EVENTS",
+    "AuthorShare",
     "BaselinesMeasured",
     "CandidateCompiled",
     "CandidateProfiled",

@@ -34,3 +34,5 @@ class NodeDiagnosed(Event, frozen=True, kw_only=True, tag="node.diagnosed.v1"):
     """Whether it speaks of a confirmation run."""
     exhausted: bool = False
     """The synthesizer has nothing new to propose."""
+    retryable: bool = False
+    """Its author may succeed with another plan later (a rate limit). Said only where there are several authors."""

@@ -23,3 +23,7 @@ class ModelCalled(Event, frozen=True, kw_only=True, tag="model.called.v1"):
     """Kind and message of a failure."""
     attempt: int = 1
     """Which try, from 1."""
+    tool_calls: str = ""
+    """Tools that the model wants called, as a JSON list of ``id``, ``name`` and ``arguments``; empty for none."""
+    estimated: bool = False
+    """Whether the server did not count the tokens: then they are counted by characters."""

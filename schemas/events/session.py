@@ -3,6 +3,7 @@
 from ..measurement import Interval
 from ..pool import HardwareFacts, Pool
 from ..problem import Problem, ProblemFacts
+from .author import AuthorShare
 from .base import Event
 from .origin import Origin
 from .seed import SeedKernel
@@ -37,9 +38,14 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     """How often a finalist is timed, at most, while its interval leaves open whether it is a win. Older sessions timed
     it once."""
     synthesizer: str = "playbook"
-    """Backend that plans go to."""
+    """Backend that plans go to; of several, ``backend:share`` with commas between them, as :attr:`authors` has them."""
     model: str = ""
-    """Model of a language-model backend; empty for the generator."""
+    """Model of a language-model backend, or ``backend=model`` with commas between them; empty for the generator."""
+    authors: tuple[AuthorShare, ...] = ()
+    """Who writes the candidates, in the order in which ties are decided. Older sessions do not say so: then
+    :attr:`synthesizer` is the one author."""
+    base_url: str = ""
+    """Address of a model's server that the user named, without credentials; empty for none."""
     language: str = "cpp"
     origin: Origin | None = None
     """Set on a fork."""

@@ -63,7 +63,7 @@ def sentence(err: str) -> str:
         (["evaluate", "{problem}", "{tmp}/empty.py", "--against", "all"], "against 'all'"),
         (["optimize", "{problem}", "--measure", "wall"], "measure 'wall': a win on an accelerator is by its device or"),
         (["evaluate", "{problem}", "{tmp}/empty.py", "--measure", "wall"], "measure 'wall'"),
-        (["optimize", "{problem}", "--synthesizer", "playbok"], "unknown synthesizer 'playbok'"),
+        (["optimize", "{problem}", "--synthesizer", "playbok"], "unknown author 'playbok'"),
         (["optimize", "{problem}", "--pool", "cpi"], "did you mean 'cpu'?"),
         (["optimize", "{problem}", "--no-workers"], "--no-workers needs --nats"),
         (["optimize", "{problem}", "--out", "{tmp}/empty.py"], "choose another folder with --out"),

@@ -1,16 +1,17 @@
-"""A server on loopback that speaks the Messages format from a script, and requests to ask it with."""
+"""Backends of every vendor against a server on loopback, and requests to ask them with."""
 
-import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from model_server import ModelServer, model_server
 
 from kernelswarm.agents.synthesizer.anthropic import AnthropicBackend
-from kernelswarm.agents.synthesizer.anthropic.settings import Settings
 from kernelswarm.agents.synthesizer.backend import Request
+from kernelswarm.agents.synthesizer.model.backend import ModelBackend
+from kernelswarm.agents.synthesizer.model.settings import Settings
+from kernelswarm.agents.synthesizer.openai import OpenAIBackend
 from kernelswarm.schemas import (
     HardwareFacts,
     InputFact,
@@ -51,75 +52,7 @@ def kernel(x):
 GOOD = f"One pass, no temporaries.\n\n```python\n{SOURCE}```\n"
 
 
-@dataclass
-class Reply:
-    """What the server says to one request."""
-
-    status: int = 200
-    body: bytes = b""
-    headers: dict[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
-    hang: bool = False
-    drop: bool = False
-
-
-def message(text: str | list[dict[str, Any]], *, stop_reason: str = "end_turn", **usage: int) -> Reply:
-    """A 200 with a message."""
-    blocks = [{"type": "text", "text": text}] if isinstance(text, str) else text
-    body = {
-        "id": "msg_01",
-        "type": "message",
-        "role": "assistant",
-        "model": "claude-test",
-        "content": blocks,
-        "stop_reason": stop_reason,
-        "stop_sequence": None,
-        "usage": {"input_tokens": 11, "output_tokens": 7, **usage},
-    }
-    return Reply(body=json.dumps(body).encode())
-
-
-def error(status: int, kind: str, text: str, **headers: str) -> Reply:
-    """An error as the API words it."""
-    body = {"type": "error", "error": {"type": kind, "message": text}, "request_id": "req_1"}
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Reply(status, json.dumps(body).encode(), {"content-type": "application/json", **named})
-
-
-@dataclass
-class MessagesServer:
-    """Answers in the order of its script and remembers what it was asked."""
-
-    url: str = ""
-    script: list[Reply] = field(default_factory=list)
-    bodies: list[bytes] = field(default_factory=list)
-    heads: list[dict[str, str]] = field(default_factory=list)
-    requested: asyncio.Event = field(default_factory=asyncio.Event)
-    released: asyncio.Event = field(default_factory=asyncio.Event)
-    left: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-        head = dict(line.split(": ", 1) for line in lines[1:-2])
-        head = {name.lower(): value for name, value in head.items()}
-        self.bodies.append(await reader.readexactly(int(head["content-length"])))
-        self.heads.append({":line": lines[0], **head})
-        self.requested.set()
-        reply = self.script.pop(0) if self.script else error(500, "api_error", "the script is over")
-        if reply.hang:
-            await reader.read()
-            self.left.set()
-        elif not reply.drop:
-            self._answer(writer, reply)
-        writer.close()
-
-    def _answer(self, writer: asyncio.StreamWriter, reply: Reply) -> None:
-        named = {**reply.headers, "content-length": str(len(reply.body)), "connection": "close"}
-        head = "".join(f"{name}: {value}\r\n" for name, value in named.items())
-        writer.write(f"HTTP/1.1 {reply.status} -\r\n{head}\r\n".encode() + reply.body)
-
-    @property
-    def requests(self) -> list[dict[str, Any]]:
-        return [json.loads(body) for body in self.bodies]
+VENDORS = {"anthropic": AnthropicBackend, "openai": OpenAIBackend}
 
 
 @pytest.fixture(autouse=True)
@@ -127,30 +60,34 @@ def _no_surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-    for name in ("API_KEY", "BASE_URL", "AUTH_TOKEN", "CUSTOM_HEADERS"):
-        monkeypatch.delenv(f"ANTHROPIC_{name}", raising=False)
+    for vendor in ("ANTHROPIC", "OPENAI"):
+        for name in ("API_KEY", "BASE_URL", "AUTH_TOKEN", "CUSTOM_HEADERS"):
+            monkeypatch.delenv(f"{vendor}_{name}", raising=False)
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[MessagesServer]:
-    scripted = MessagesServer()
-    listening = await asyncio.start_server(scripted.handle, "127.0.0.1", 0)
-    scripted.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    async with listening:
+async def server() -> AsyncIterator[ModelServer]:
+    async with model_server() as scripted:
         yield scripted
+
+
+@pytest.fixture(params=sorted(VENDORS))
+def vendor(request: pytest.FixtureRequest) -> str:
+    """Every test that asks for it runs with each vendor."""
+    return str(request.param)
 
 
 @dataclass
 class Asked:
     """A backend that does not really wait, and the pauses it wanted."""
 
-    backend: AnthropicBackend
+    backend: ModelBackend[Any]
     pauses: list[float]
 
 
 @pytest.fixture
-async def ask(server: MessagesServer) -> AsyncIterator[Callable[..., Asked]]:
-    backends: list[AnthropicBackend] = []
+async def ask(server: ModelServer, vendor: str) -> AsyncIterator[Callable[..., Asked]]:
+    backends: list[ModelBackend[Any]] = []
 
     def make(**settings: Any) -> Asked:
         pauses: list[float] = []
@@ -158,8 +95,9 @@ async def ask(server: MessagesServer) -> AsyncIterator[Callable[..., Asked]]:
         async def sleep(seconds: float) -> None:
             pauses.append(seconds)
 
-        chosen = Settings(**{"key": KEY, "url": server.url, **settings})
-        backends.append(AnthropicBackend(chosen, sleep=sleep))
+        kind = VENDORS[vendor]
+        chosen = Settings(**{"vendor": kind.vendor, "key": KEY, "url": server.url, **settings})
+        backends.append(kind(chosen, sleep=sleep))
         return Asked(backends[-1], pauses)
 
     yield make
@@ -206,21 +144,6 @@ def request(**changes: Any) -> Request:
 @pytest.fixture
 def make_request() -> Callable[..., Request]:
     return request
-
-
-@pytest.fixture
-def say() -> Callable[..., Reply]:
-    return message
-
-
-@pytest.fixture
-def fail() -> Callable[..., Reply]:
-    return error
-
-
-@pytest.fixture
-def reply() -> type[Reply]:
-    return Reply
 
 
 @pytest.fixture

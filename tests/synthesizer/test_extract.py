@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from kernelswarm.agents.synthesizer.anthropic.extract import Rejected, candidate_in, with_loader, without_loader
+from kernelswarm.agents.synthesizer.model.extract import Rejected, candidate_in, with_loader, without_loader
 from kernelswarm.hardware.languages.cpp import LOADER
 from kernelswarm.hardware.sources.native_source import native_source
 from kernelswarm.knowledge import constraints

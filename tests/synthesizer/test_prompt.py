@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from kernelswarm.agents.synthesizer.anthropic.prompt import compose
-from kernelswarm.agents.synthesizer.anthropic.sections import fenced, history, shortened
 from kernelswarm.agents.synthesizer.backend import Attempt
+from kernelswarm.agents.synthesizer.model.prompt import compose
+from kernelswarm.agents.synthesizer.model.sections import fenced, history, shortened
 from kernelswarm.hardware.languages.cpp import LOADER
 from kernelswarm.schemas import (
     Advice,

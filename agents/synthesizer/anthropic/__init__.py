@@ -1,4 +1,4 @@
-"""A language model as synthesizer: AutoGen's AssistantAgent over the Anthropic SDK. Importing this is cheap."""
+"""A model of Anthropic's, or of any server that speaks its Messages format. Importing this is cheap."""
 
 from .backend import AnthropicBackend
 

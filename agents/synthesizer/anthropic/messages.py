@@ -4,51 +4,113 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import anthropic
+from anthropic import AsyncAnthropic
 from anthropic.types import Message
-from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
+from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, LLMMessage, SystemMessage, UserMessage
+from autogen_core.tools import ToolSchema
 
-from .faults import MalformedAnswer
-from .settings import Settings
+from ..model.faults import BrokenStream, Fault, MalformedAnswer, classify
+from ..model.reply import Reply, Stop, ToolRequest, Usage
+from ..model.settings import Settings
 
 _CACHED = {"type": "ephemeral"}
+_STOPS = {
+    "end_turn": Stop.end,
+    "stop_sequence": Stop.end,
+    "tool_use": Stop.tools,
+    "max_tokens": Stop.length,
+    "model_context_window_exceeded": Stop.length,
+    "refusal": Stop.refusal,
+}
+
+Turn = dict[str, Any]
 
 
-def request_body(messages: Sequence[LLMMessage], model: str, settings: Settings) -> dict[str, Any]:
-    """The Messages request: texts only, no identifier or time stamp of AutoGen's.
+class MessagesWire:
+    """One conversation over the Messages API."""
 
-    What stays the same over a session (the system prompt, the first block of the first message) is marked for caching.
-    """
-    system = [{"type": "text", "text": m.content, "cache_control": _CACHED} for m in messages if _is_system(m)]
-    turns = [turn for m in messages if not _is_system(m) and (turn := _turn(m)) is not None]
-    if turns and len(turns[0]["content"]) > 1:
-        turns[0]["content"][0]["cache_control"] = _CACHED
-    body: dict[str, Any] = {"model": model, "max_tokens": settings.max_tokens, "system": system, "messages": turns}
-    return body if settings.temperature is None else {**body, "temperature": settings.temperature}
+    def __init__(self, sdk: AsyncAnthropic, model: str, settings: Settings) -> None:
+        self._sdk, self._model, self._settings = sdk, model, settings
+        self._answers: dict[tuple[str, ...], list[Turn]] = {}
+        """The blocks of its own answers by tool calls: what it thought must come back with the tools' results."""
 
+    def body(self, messages: Sequence[LLMMessage], tools: Sequence[ToolSchema]) -> dict[str, Any]:
+        """What stays the same over a session (tools, system prompt, the first block) is marked for caching.
 
-def canonical(body: dict[str, Any]) -> str:
-    """``body`` as JSON that is the same for the same request."""
-    return json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        The last block is marked as well once tools are used: the next request of the conversation begins with it.
+        """
+        system = [{"type": "text", "text": m.content, "cache_control": _CACHED} for m in messages if _is_system(m)]
+        turns = [turn for m in messages if not _is_system(m) and (turn := self._turn(m)) is not None]
+        if turns and len(turns[0]["content"]) > 1:
+            turns[0]["content"][0]["cache_control"] = _CACHED
+        if tools and turns:
+            turns[-1]["content"][-1] = {**turns[-1]["content"][-1], "cache_control": _CACHED}
+        body: dict[str, Any] = {
+            "model": self._model,
+            "max_tokens": self._settings.max_tokens,
+            "system": system,
+            "messages": turns,
+        }
+        if tools:
+            body["tools"] = [_tool(tool) for tool in tools]
+        temperature = self._settings.temperature
+        return body if temperature is None else {**body, "temperature": temperature}
 
+    async def send(self, body: dict[str, Any]) -> Reply:
+        """One try, streamed.
 
-def answer_text(message: Message) -> str:
-    """The text of an answer, thinking left out."""
-    return "".join(block.text for block in message.content if block.type == "text")
+        Raises:
+            BrokenStream: the answer ended before it was complete.
+            MalformedAnswer: it is none.
+            anthropic.APIError: whatever the SDK says.
+        """
+        # The SDK has no parameter for a temperature any more; servers that take one read it from the body.
+        extra = {name: body[name] for name in ("temperature",) if name in body}
+        offered = {"tools": body["tools"]} if "tools" in body else {}
+        async with self._sdk.messages.stream(
+            model=body["model"],
+            max_tokens=body["max_tokens"],
+            system=body["system"],
+            messages=body["messages"],
+            extra_body=extra or None,
+            **offered,
+        ) as stream:
+            ended = started = False
+            try:
+                async for event in stream:
+                    started = started or event.type == "message_start"
+                    ended = ended or event.type == "message_stop"
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+                # The SDK builds objects from whatever JSON came, and trips over what is missing in them.
+                raise MalformedAnswer(f"{type(error).__name__}: {error}") from error
+            if not started:
+                raise MalformedAnswer("no message began")
+            if not ended:
+                raise BrokenStream("no end of the message")
+            message = checked(await stream.get_final_message())
+        reply = _reply(message)
+        if reply.tools:
+            self._answers[tuple(call.id for call in reply.tools)] = [_block(block) for block in message.content]
+        return reply
 
+    def fault(self, error: Exception) -> Fault | None:
+        """The fault behind an exception of :meth:`send`."""
+        return classify(error, anthropic, self._model, self._settings)
 
-def _is_system(message: LLMMessage) -> bool:
-    return isinstance(message, SystemMessage)
-
-
-def _turn(message: LLMMessage) -> dict[str, Any] | None:
-    if isinstance(message, UserMessage):
-        texts = [message.content] if isinstance(message.content, str) else [str(part) for part in message.content]
-        return {"role": "user", "content": [{"type": "text", "text": text} for text in texts if text]}
-    if isinstance(message, AssistantMessage) and isinstance(message.content, str):
-        # The API refuses an empty block, and an empty answer is what a second try follows.
-        text = message.content.rstrip()
-        return {"role": "assistant", "content": [{"type": "text", "text": text}]} if text else None
-    raise ValueError(f"this client speaks text only, not {type(message).__name__}")
+    def _turn(self, message: LLMMessage) -> Turn | None:
+        if isinstance(message, UserMessage):
+            texts = [message.content] if isinstance(message.content, str) else [str(part) for part in message.content]
+            return {"role": "user", "content": [{"type": "text", "text": text} for text in texts if text]}
+        if isinstance(message, FunctionExecutionResultMessage):
+            return {"role": "user", "content": [_result(result) for result in message.content]}
+        assert isinstance(message, AssistantMessage)
+        if isinstance(message.content, str):
+            # The API refuses an empty block, and an empty answer is what a second try follows.
+            text = message.content.rstrip()
+            return {"role": "assistant", "content": [{"type": "text", "text": text}]} if text else None
+        blocks = self._answers[tuple(call.id for call in message.content)]
+        return {"role": "assistant", "content": list(blocks)}
 
 
 def checked(message: object) -> Message:
@@ -71,7 +133,49 @@ def checked(message: object) -> Message:
     return message
 
 
-def prompt_tokens(message: Message) -> int:
-    """Every token of the request, read from or written to the cache or neither."""
+def _reply(message: Message) -> Reply:
     usage = message.usage
-    return usage.input_tokens + (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
+    calls = [block for block in message.content if block.type == "tool_use"]
+    return Reply(
+        text="".join(block.text for block in message.content if block.type == "text"),
+        tools=tuple(
+            ToolRequest(id=str(call.id), name=str(call.name), arguments=json.dumps(call.input, ensure_ascii=False))
+            for call in calls
+        ),
+        stop=_STOPS.get(message.stop_reason or "", Stop.other),
+        stop_reason=message.stop_reason or "",
+        usage=Usage(
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cache_read_tokens=usage.cache_read_input_tokens or 0,
+            cache_write_tokens=usage.cache_creation_input_tokens or 0,
+        ),
+    )
+
+
+def _block(block: Any) -> Turn:
+    """A block of an answer as the API takes it back."""
+    if block.type == "text":
+        return {"type": "text", "text": block.text}
+    if block.type == "tool_use":
+        return {"type": "tool_use", "id": block.id, "name": block.name, "input": block.input}
+    sent: Turn = block.model_dump(mode="json", exclude_none=True)
+    return sent
+
+
+def _tool(tool: ToolSchema) -> dict[str, Any]:
+    empty = {"type": "object", "properties": {}}
+    return {
+        "name": tool["name"],
+        "description": tool.get("description", ""),
+        "input_schema": tool.get("parameters", empty),
+    }
+
+
+def _result(result: Any) -> Turn:
+    block = {"type": "tool_result", "tool_use_id": result.call_id, "content": result.content}
+    return {**block, "is_error": True} if result.is_error else block
+
+
+def _is_system(message: LLMMessage) -> bool:
+    return isinstance(message, SystemMessage)

@@ -1,14 +1,13 @@
-"""AutoGen's model client over the Anthropic SDK as it is today; every try becomes a ModelCalled record."""
+"""AutoGen's model client over a vendor's wire; every try becomes a ModelCalled record."""
 
 import asyncio
+import json
 import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from anthropic import AsyncAnthropic
-from anthropic.types import Message
-from autogen_core import CancellationToken
+from autogen_core import CancellationToken, FunctionCall
 from autogen_core.models import (
     ChatCompletionClient,
     CreateResult,
@@ -22,24 +21,24 @@ from autogen_core.tools import Tool, ToolSchema
 from pydantic import BaseModel
 
 from ....schemas import ModelCalled
-from .faults import Fault, ModelFault, classify
-from .messages import answer_text, canonical, checked, prompt_tokens, request_body
+from .faults import Fault, ModelFault
+from .reply import Reply, Stop
 from .settings import Settings
+from .wire import Wire
 
 Sleep = Callable[[float], Awaitable[object]]
 """``asyncio.sleep``, or a test's."""
 
-_FINISH: dict[str, FinishReasons] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
+_FINISH: dict[Stop, FinishReasons] = {
+    Stop.end: "stop",
+    Stop.tools: "function_calls",
+    Stop.length: "length",
+    Stop.refusal: "content_filter",
 }
 
 
-class MessagesClient(ChatCompletionClient):
-    """One conversation's way to a model. Text only: tools and structured output are not offered.
+class ModelClient(ChatCompletionClient):
+    """One conversation's way to a model, with tools.
 
     Every try, also a failed one, is handed to ``record`` before anything else happens with it.
     """
@@ -48,20 +47,21 @@ class MessagesClient(ChatCompletionClient):
 
     def __init__(
         self,
-        sdk: AsyncAnthropic,
+        wire: Wire,
         model: str,
         settings: Settings,
         record: Callable[[ModelCalled], None],
         *,
-        backend: str = "anthropic",
         sleep: Sleep = asyncio.sleep,
         jitter: float = 0.5,
     ) -> None:
-        """``sdk`` must not retry by itself; ``jitter`` in [0, 1) spreads the pauses of many workers."""
-        self._sdk, self._model, self._settings = sdk, model, settings
-        self._record, self._backend, self._sleep, self._jitter = record, backend, sleep, jitter
+        """``jitter`` in [0, 1) spreads the pauses of many workers."""
+        self._wire, self._model, self._settings = wire, model, settings
+        self._record, self._sleep, self._jitter = record, sleep, jitter
         self._total = RequestUsage(prompt_tokens=0, completion_tokens=0)
         self._last = RequestUsage(prompt_tokens=0, completion_tokens=0)
+        self.stop = Stop.end
+        """Why the last answer ended."""
 
     async def create(
         self,
@@ -77,24 +77,24 @@ class MessagesClient(ChatCompletionClient):
 
         Raises:
             ModelFault: no usable answer came.
-            ValueError: tools, structured output or other arguments were asked for.
+            ValueError: structured output, another choice of tools or other arguments were asked for.
         """
-        if tools or json_output or extra_create_args:
-            raise ValueError("this client speaks text only: no tools, no structured output, no other arguments")
-        body = request_body(messages, self._model, self._settings)
-        task = asyncio.ensure_future(self._ask(body))
+        if json_output or extra_create_args or tool_choice != "auto":
+            raise ValueError("this client offers text and tools: no structured output, no other arguments")
+        task = asyncio.ensure_future(self._ask(self._wire.body(messages, [_schema(tool) for tool in tools])))
         if cancellation_token is not None:
             cancellation_token.link_future(task)
-        message = await task
-        usage = RequestUsage(prompt_tokens=prompt_tokens(message), completion_tokens=message.usage.output_tokens)
-        self._last = usage
-        self._total = RequestUsage(
-            prompt_tokens=self._total.prompt_tokens + usage.prompt_tokens,
-            completion_tokens=self._total.completion_tokens + usage.completion_tokens,
-        )
-        finish = _FINISH.get(message.stop_reason or "", "unknown")
+        reply = await task
+        self.stop = reply.stop
+        self._count(RequestUsage(prompt_tokens=reply.usage.prompt_tokens, completion_tokens=reply.usage.output_tokens))
+        text = self._settings.redact(reply.text)
+        calls = [FunctionCall(id=call.id, name=call.name, arguments=call.arguments) for call in reply.tools]
         return CreateResult(
-            finish_reason=finish, content=self._settings.redact(answer_text(message)), usage=usage, cached=False
+            finish_reason=_FINISH.get(reply.stop, "unknown"),
+            content=calls or text,
+            thought=text if calls and text else None,
+            usage=self._last,
+            cached=False,
         )
 
     async def create_stream(
@@ -111,17 +111,18 @@ class MessagesClient(ChatCompletionClient):
         result = await self.create(
             messages,
             tools=tools,
+            tool_choice=tool_choice,
             json_output=json_output,
             extra_create_args=extra_create_args,
             cancellation_token=cancellation_token,
         )
-        yield str(result.content)
+        yield result.content if isinstance(result.content, str) else ""
         yield result
 
-    async def _ask(self, body: dict[str, Any]) -> Message:
+    async def _ask(self, body: dict[str, Any]) -> Reply:
         for attempt in range(1, self._settings.attempts + 1):
             outcome = await self._try(body, attempt)
-            if isinstance(outcome, Message):
+            if isinstance(outcome, Reply):
                 return outcome
             pause = pause_before(attempt + 1, outcome, self._jitter)
             last = attempt == self._settings.attempts
@@ -130,49 +131,40 @@ class MessagesClient(ChatCompletionClient):
             await self._sleep(pause)
         raise AssertionError("at least one attempt is made")
 
-    async def _try(self, body: dict[str, Any], attempt: int) -> Message | Fault:
+    async def _try(self, body: dict[str, Any], attempt: int) -> Reply | Fault:
         begin = time.perf_counter()
         try:
-            message = checked(await self._send(body))
+            reply = await self._wire.send(body)
         except Exception as error:
-            fault = classify(error, self._model, self._settings)
+            fault = self._wire.fault(error)
             if fault is None:
                 raise
             self._record(self._failed_call(body, attempt, _since(begin), fault))
             return fault
-        self._record(self._call(body, attempt, _since(begin), message))
-        return message
+        self._record(self._call(body, attempt, _since(begin), reply))
+        return reply
 
-    async def _send(self, body: dict[str, Any]) -> object:
-        # The SDK has no parameter for a temperature any more; servers that take one read it from the body.
-        extra = {name: body[name] for name in ("temperature",) if name in body}
-        return await self._sdk.messages.create(
-            model=body["model"],
-            max_tokens=body["max_tokens"],
-            system=body["system"],
-            messages=body["messages"],
-            extra_body=extra or None,
-        )
-
-    def _call(self, body: dict[str, Any], attempt: int, latency_ms: float, message: Message) -> ModelCalled:
-        usage = message.usage
+    def _call(self, body: dict[str, Any], attempt: int, latency_ms: float, reply: Reply) -> ModelCalled:
+        usage, redact = reply.usage, self._settings.redact
         return ModelCalled(
-            backend=self._backend,
+            backend=self._settings.vendor.name,
             model=self._model,
-            request=self._settings.redact(canonical(body)),
-            completion=self._settings.redact(answer_text(message)),
-            stop_reason=message.stop_reason or "",
+            request=redact(canonical(body)),
+            completion=redact(reply.text),
+            tool_calls=redact(_tool_calls(reply)),
+            stop_reason=reply.stop_reason,
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
-            cache_read_tokens=usage.cache_read_input_tokens or 0,
-            cache_write_tokens=usage.cache_creation_input_tokens or 0,
+            cache_read_tokens=usage.cache_read_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+            estimated=usage.is_estimated,
             latency_ms=latency_ms,
             attempt=attempt,
         )
 
     def _failed_call(self, body: dict[str, Any], attempt: int, latency_ms: float, fault: Fault) -> ModelCalled:
         return ModelCalled(
-            backend=self._backend,
+            backend=self._settings.vendor.name,
             model=self._model,
             request=self._settings.redact(canonical(body)),
             completion="",
@@ -182,6 +174,13 @@ class MessagesClient(ChatCompletionClient):
             latency_ms=latency_ms,
             error=f"{fault.kind}: {fault.message}",
             attempt=attempt,
+        )
+
+    def _count(self, usage: RequestUsage) -> None:
+        self._last = usage
+        self._total = RequestUsage(
+            prompt_tokens=self._total.prompt_tokens + usage.prompt_tokens,
+            completion_tokens=self._total.completion_tokens + usage.completion_tokens,
         )
 
     async def close(self) -> None:
@@ -197,11 +196,11 @@ class MessagesClient(ChatCompletionClient):
 
     def count_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()) -> int:
         """An estimate (three characters a token): the exact count needs a request."""
-        return math.ceil(len(canonical(request_body(messages, self._model, self._settings))) / 3)
+        return estimated_tokens(canonical(self._wire.body(messages, [_schema(tool) for tool in tools])))
 
     def remaining_tokens(self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()) -> int:
         """What is left of a context of 200,000 tokens, by :meth:`count_tokens`."""
-        return 200_000 - self.count_tokens(messages)
+        return 200_000 - self.count_tokens(messages, tools=tools)
 
     @property
     def capabilities(self) -> ModelInfo:
@@ -210,11 +209,11 @@ class MessagesClient(ChatCompletionClient):
 
     @property
     def model_info(self) -> ModelInfo:
-        """What AutoGen may ask of this client: text in several blocks, nothing else."""
+        """What AutoGen may ask of this client: text in several blocks, and tools."""
         # Vision is claimed because AutoGen otherwise joins a message's blocks into one, and the cache mark needs them.
         return ModelInfo(
             vision=True,
-            function_calling=False,
+            function_calling=True,
             json_output=False,
             family=ModelFamily.UNKNOWN,
             structured_output=False,
@@ -222,11 +221,32 @@ class MessagesClient(ChatCompletionClient):
         )
 
 
+def canonical(body: dict[str, Any]) -> str:
+    """``body`` as JSON that is the same for the same request."""
+    return json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def estimated_tokens(text: str) -> int:
+    """Tokens of ``text``, rather too many than too few: three characters each."""
+    return math.ceil(len(text) / 3)
+
+
 def pause_before(attempt: int, fault: Fault, jitter: float) -> float:
     """Seconds before try number ``attempt`` (2, 3, …): what the server said, else 1, 2, 4, … spread by jitter."""
     if fault.wait_s is not None:
         return fault.wait_s
     return float(min(2 ** (attempt - 2), 30) * (0.75 + 0.5 * jitter))
+
+
+def _schema(tool: Tool | ToolSchema) -> ToolSchema:
+    return tool.schema if isinstance(tool, Tool) else tool
+
+
+def _tool_calls(reply: Reply) -> str:
+    if not reply.tools:
+        return ""
+    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in reply.tools]
+    return json.dumps(calls, ensure_ascii=False, separators=(",", ":"))
 
 
 def _since(begin: float) -> float:

@@ -1,0 +1,53 @@
+"""Which author writes the next node where there are several: by shares, as far as they have something to give."""
+
+from ...schemas import NodeDiagnosed, SessionOpened, Verdict
+from .state import AuthorRecord, PlannedNode, PlannerState
+
+BENCHED_AFTER = 20
+"""Syntheses of one author that fail in a row, whatever the reason: after that the session goes on without it."""
+
+
+def has_shares(opened: SessionOpened | None) -> bool:
+    """Whether several authors share the session's nodes."""
+    return opened is not None and len(opened.authors) > 1
+
+
+def next_author(state: PlannerState, opened: SessionOpened) -> str:
+    """Backend of the next new node: of those that are left, the one that is furthest behind its share.
+
+    Shares are dealt out as seats are by Webster's method (Sainte-Laguë): interleaved, and in any number of nodes as
+    near to the shares as whole nodes can be.
+    """
+    if not has_shares(opened):
+        return opened.synthesizer
+    left = [author for author in opened.authors if not _record(state, author.name).is_out] or list(opened.authors)
+    author = max(left, key=lambda author: author.share / (2 * _record(state, author.name).planned + 1))
+    _record(state, author.name).planned += 1
+    return author.name
+
+
+def count_outcome(state: PlannerState, node: PlannedNode, event: NodeDiagnosed) -> None:
+    """Note how a node of one of several authors ended; one that fails on and on, or is exhausted, gets no more."""
+    opened = state.opened
+    if opened is None or not has_shares(opened):
+        return
+    record = _record(state, node.plan.synthesizer)
+    if event.verdict is not Verdict.synthesis_failed:
+        record.failures, record.alike, record.reason = 0, 0, ""
+        return
+    state.unmade += 1
+    record.failures += 1
+    if not event.retryable:
+        record.alike = record.alike + 1 if node.failure == record.reason else 1
+        record.reason = node.failure
+    fails_alike = 0 < opened.failures_alike <= record.alike
+    record.is_out = record.is_out or event.exhausted or fails_alike or record.failures >= BENCHED_AFTER
+
+
+def all_out(state: PlannerState, opened: SessionOpened) -> bool:
+    """Whether none of several authors is left."""
+    return has_shares(opened) and all(_record(state, author.name).is_out for author in opened.authors)
+
+
+def _record(state: PlannerState, name: str) -> AuthorRecord:
+    return state.authors.setdefault(name, AuthorRecord())

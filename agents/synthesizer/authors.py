@@ -1,0 +1,137 @@
+"""The option ``--author``: one author, or several with their shares of the nodes (``generator,anthropic:2,openai:1``).
+
+One place spells it: the command line, the Python API, benchmarks, forks and resumed sessions read it here.
+"""
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from ...schemas import AuthorShare, InputError, SessionOpened
+from .backend import BACKEND_NAMES, BACKENDS, open_backend
+from .model.settings import trust
+
+GENERATOR = "generator"
+"""What users call the author that needs no model; events and the log say ``playbook``."""
+
+_WIRE_NAMES = {GENERATOR: "playbook"}
+_USER_NAMES = {wire: user for user, wire in _WIRE_NAMES.items()}
+MOST_SHARES = 100
+
+AUTHOR_NAMES = tuple(_USER_NAMES.get(name, name) for name in BACKEND_NAMES)
+"""Authors that a search may name, as users call them."""
+
+
+def parse_authors(text: str, model: str = "", base_url: str = "") -> tuple[AuthorShare, ...]:
+    """The authors that ``text`` names, with what they ask.
+
+    Args:
+        text: ``anthropic``, or ``generator,anthropic:2,openai:1``: shares of the nodes, 1 where none is given.
+        model: of the only author that asks a model, or ``anthropic=NAME,openai=NAME``.
+        base_url: of the server that ``openai`` asks, or ``anthropic`` where there is no ``openai``.
+
+    Raises:
+        InputError: there is no such author, a share is no number from 1 to 100, or a model or an address fits none.
+    """
+    shares = [_share(part) for part in text.split(",") if part.strip()]
+    if not shares:
+        raise InputError(f"no author: choose {_choices()}")
+    names = [name for name, _ in shares]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"author {user_name(name)!r} is named twice: give it one share, as in {name}:2")
+    models = _models(names, model)
+    urls = _urls(names, base_url)
+    return tuple(
+        AuthorShare(name=name, share=share, model=models.get(name, ""), base_url=urls.get(name, ""))
+        for name, share in shares
+    )
+
+
+def spelled(authors: Sequence[AuthorShare]) -> str:
+    """The authors in one line as events have it: ``anthropic``, or ``playbook:1,anthropic:2``."""
+    if len(authors) == 1:
+        return authors[0].name
+    return ",".join(f"{author.name}:{author.share}" for author in authors)
+
+
+def check_authors(authors: Sequence[AuthorShare]) -> None:
+    """Find out before a session opens, or is resumed, whether every author can work here.
+
+    Addresses that the user named are trusted with the key of this process's environment from then on.
+
+    Raises:
+        InputError: one cannot; the sentence says what to do.
+    """
+    for author in authors:
+        if author.base_url:
+            trust(author.base_url)
+        open_backend(author.name).check(author.model, author.base_url)
+
+
+def authors_of(opened: SessionOpened) -> tuple[AuthorShare, ...]:
+    """The authors of a session, of an older version as well."""
+    return opened.authors or (AuthorShare(name=opened.synthesizer, model=opened.model, base_url=opened.base_url),)
+
+
+def asks_a_model(text: str) -> bool:
+    """Whether one of the authors that ``text`` names takes minutes or money for a candidate."""
+    names = (part.partition(":")[0].strip() for part in text.split(","))
+    return any(name in BACKENDS and BACKENDS[name].asks_a_model for name in names)
+
+
+def author_count(text: str) -> int:
+    """How many authors ``text`` names."""
+    return sum(bool(part.strip()) for part in text.split(","))
+
+
+def user_name(name: str) -> str:
+    """What users call the backend ``name``."""
+    return _USER_NAMES.get(name, name)
+
+
+def _choices() -> str:
+    return f"one of {', '.join(AUTHOR_NAMES)}, or several with shares as in generator,anthropic:2"
+
+
+def _share(part: str) -> tuple[str, int]:
+    name, colon, count = (piece.strip() for piece in part.partition(":"))
+    wire = _WIRE_NAMES.get(name, name)
+    if wire not in BACKENDS:
+        raise InputError(f"unknown author {name!r}: choose {_choices()}")
+    if colon and not (count.isascii() and count.isdecimal() and 1 <= int(count) <= MOST_SHARES):
+        raise InputError(f"author {part.strip()!r}: a share is a number from 1 to {MOST_SHARES}, as in {name}:2")
+    return wire, int(count) if colon else 1
+
+
+def _models(names: Sequence[str], model: str) -> dict[str, str]:
+    """The model of each author that asks one."""
+    asking = [name for name in names if BACKENDS[name].takes_model]
+    if not model:
+        return {}
+    if "=" not in model:
+        if len(asking) > 1:
+            spelling = ",".join(f"{name}=NAME" for name in asking)
+            raise InputError(f"model {model!r}: several authors ask one; write {spelling}")
+        # Without an author that asks one it means nothing, as it always did.
+        return dict.fromkeys(asking, model)
+    pairs = [part.strip().partition("=") for part in model.split(",") if part.strip()]
+    for name, equals, value in pairs:
+        if name not in asking or not equals or not value:
+            raise InputError(f"model {name + equals + value!r}: write AUTHOR=NAME with one of {_spelled_names(names)}")
+    return {name: value for name, _, value in pairs}
+
+
+def _spelled_names(names: Sequence[str]) -> str:
+    """Names of authors for a message."""
+    return ", ".join(map(user_name, names))
+
+
+def _urls(names: Sequence[str], base_url: str) -> dict[str, str]:
+    if not base_url:
+        return {}
+    asking = [name for name in ("openai", "anthropic") if name in names]
+    if not asking:
+        raise InputError(f"base URL {base_url!r}: none of {_spelled_names(names)} asks a server; add openai")
+    if "@" in urlsplit(base_url).netloc:
+        raise InputError("the base URL holds a user or a password, which the log would keep: use the key's variable")
+    return {asking[0]: base_url}

@@ -1,0 +1,1 @@
+"""Language models as authors, whoever serves them: prompt, conversation, retries, faults. Importing this is cheap."""

@@ -1,0 +1,124 @@
+"""How a model is reached: key, address, limits. Read from the environment, checked before a session opens."""
+
+import os
+from collections.abc import Mapping
+from typing import Self
+from urllib.parse import urlsplit, urlunsplit
+
+from ....schemas import InputError, Schema
+
+_trusted: set[str] = set()
+
+
+class VendorFacts(Schema, frozen=True, kw_only=True):
+    """What is particular to a vendor before anything is asked."""
+
+    name: str
+    """Its backend."""
+    key_variable: str
+    """Environment variable with the key."""
+    url_variable: str
+    """Environment variable with another address."""
+    url: str
+    """Where its own service is."""
+    model: str
+    """Asked where the session names none."""
+    is_open: bool = False
+    """Whether servers elsewhere speak its format and need no key."""
+
+
+class Settings(Schema, frozen=True, kw_only=True):
+    """Everything a backend needs to reach a model. The key never leaves this record and the SDK's client."""
+
+    vendor: VendorFacts
+    key: str
+    """Empty where the server needs none."""
+    url: str
+    max_tokens: int = 20_000
+    """Longest answer, tokens, thinking included."""
+    temperature: float | None = None
+    """Sent only if set: newer models refuse it."""
+    timeout_s: float = 300.0
+    """Longest silence of the server, seconds."""
+    attempts: int = 3
+    """Tries of one request, the first included."""
+    longest_wait_s: float = 120.0
+    """A server that asks for a longer pause than this fails the synthesis instead, seconds."""
+
+    def __repr__(self) -> str:
+        return f"Settings(url={public_url(self.url)!r}, max_tokens={self.max_tokens})"
+
+    @classmethod
+    def from_environment(
+        cls, vendor: VendorFacts, base_url: str = "", environment: Mapping[str, str] = os.environ
+    ) -> Self:
+        """Read key and address; ``base_url`` of the session comes before the environment's.
+
+        The key goes only where this process's user wants it: to the vendor's own service, to the address in the
+        environment, to one that was named here, or to this machine. A session from elsewhere cannot send it away.
+
+        Raises:
+            InputError: there is no key, or the key or the address cannot be used.
+        """
+        own = environment.get(vendor.url_variable, "").strip()
+        url = base_url or own or vendor.url
+        _check_url(url, vendor, "the base URL" if base_url else vendor.url_variable)
+        key = environment.get(vendor.key_variable, "").strip()
+        if not (key.isascii() and (key.isprintable() or not key)) or " " in key:
+            raise InputError(
+                f"{vendor.key_variable} holds a character that no key has (a space or one that is not ASCII): "
+                "copy it again"
+            )
+        if not _is_trusted(url, own, vendor):
+            key = ""
+        if not key and not (vendor.is_open and url != vendor.url):
+            raise InputError(
+                f"the author {vendor.name!r} needs a key: set {vendor.key_variable}, "
+                "or use --author generator, which needs none"
+            )
+        return cls(vendor=vendor, key=key, url=url)
+
+    def redact(self, text: str) -> str:
+        """``text`` without the key and without credentials in the address, fit for an event."""
+        if self.key:
+            text = text.replace(self.key, "[key]")
+        return text.replace(self.url, public_url(self.url))
+
+
+def trust(url: str) -> None:
+    """From now on the key of this process's environment may be sent to ``url``: its user named it."""
+    _trusted.add(url)
+
+
+def public_url(url: str) -> str:
+    """``url`` without user, password, query and fragment."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def check_model(model: str, vendor: VendorFacts) -> None:
+    """Refuse what is no model's name.
+
+    Raises:
+        InputError: it holds a space or a character that cannot be printed.
+    """
+    if model and (not model.isprintable() or any(character.isspace() for character in model)):
+        raise InputError(f"--model {model!r} is no model's name: use one like {vendor.model}")
+
+
+def _is_trusted(url: str, own: str, vendor: VendorFacts) -> bool:
+    host = urlsplit(url).hostname or ""
+    return url in (vendor.url, own) or url in _trusted or host in ("localhost", "127.0.0.1", "::1")
+
+
+def _check_url(url: str, vendor: VendorFacts, where: str) -> None:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        shown = url if "@" not in url else "an address"
+        raise InputError(
+            f"{where} is {shown!r}, which is no http address: set it to something like {vendor.url}, or leave it out"
+        )

@@ -1,0 +1,26 @@
+"""What a vendor's file must offer: its request body, one try, and what went wrong."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from autogen_core.models import LLMMessage
+from autogen_core.tools import ToolSchema
+
+from .faults import Fault
+from .reply import Reply
+
+
+class Wire(Protocol):
+    """One conversation in a vendor's format, over its SDK. It may keep what its own answers must be sent back with."""
+
+    def body(self, messages: Sequence[LLMMessage], tools: Sequence[ToolSchema]) -> dict[str, Any]:
+        """The request: no identifier and no time stamp of AutoGen's, what stays the same first."""
+        ...
+
+    async def send(self, body: dict[str, Any]) -> Reply:
+        """One try, streamed. Raises whatever the SDK raises, BrokenStream or MalformedAnswer."""
+        ...
+
+    def fault(self, error: Exception) -> Fault | None:
+        """The fault behind an exception of :meth:`send`; None if it is a defect of ours."""
+        ...

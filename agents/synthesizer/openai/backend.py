@@ -1,0 +1,42 @@
+"""The backend that asks a model of OpenAI's, or of a server that speaks its format: vLLM, Ollama, SGLang, …"""
+
+from typing import TYPE_CHECKING
+
+from ..model.backend import ModelBackend
+from ..model.settings import Settings, VendorFacts
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+    from ..model.wire import Wire
+
+VENDOR = VendorFacts(
+    name="openai",
+    key_variable="OPENAI_API_KEY",
+    url_variable="OPENAI_BASE_URL",
+    url="https://api.openai.com/v1",
+    model="gpt-6.2-sol",
+    is_open=True,
+)
+
+
+class OpenAIBackend(ModelBackend["AsyncOpenAI"]):
+    """Asks over the Chat Completions API, which other servers speak as well."""
+
+    name = VENDOR.name
+    vendor = VENDOR
+    library = "openai"
+
+    def open_sdk(self, settings: Settings) -> "AsyncOpenAI":
+        """Without retries: those are ours. A server that needs no key is sent a word in its place."""
+        from openai import AsyncOpenAI
+
+        return AsyncOpenAI(
+            api_key=settings.key or "none", base_url=settings.url, timeout=settings.timeout_s, max_retries=0
+        )
+
+    def open_wire(self, sdk: "AsyncOpenAI", model: str, settings: Settings) -> "Wire":
+        """One conversation."""
+        from .completions import CompletionsWire
+
+        return CompletionsWire(sdk, model, settings)

@@ -1,0 +1,16 @@
+"""Who writes a session's candidates."""
+
+from ..base import Schema
+
+
+class AuthorShare(Schema, frozen=True, kw_only=True):
+    """One of several authors, and how many of the nodes are its own."""
+
+    name: str
+    """Backend, as in NodePlanned: ``playbook`` (the generator), ``anthropic``, ``openai``, …"""
+    share: int = 1
+    """Nodes out of the sum of all shares, at least 1."""
+    model: str = ""
+    """Model that it asks; empty for its default, and for authors that ask none."""
+    base_url: str = ""
+    """Address of the server that it asks, without credentials; empty: the worker's environment says it."""
