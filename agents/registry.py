@@ -7,6 +7,7 @@ from ..bus import Bus
 from ..hardware.device import Device
 from ..schemas import HardwareFacts, InputError
 from .analyst import Analyst
+from .checker import Checker
 from .compiler import Compiler
 from .distiller import Distiller
 from .planner.agent import Planner
@@ -29,10 +30,11 @@ class Role:
 
 ROLES: Mapping[str, Role] = {
     "planner": Role(lambda device, bus: Planner(), needs_device=False),
-    "synthesizer": Role(lambda device, bus: Synthesizer(), needs_device=False),
+    "synthesizer": Role(lambda device, bus: Synthesizer(bus), needs_device=False),
     "compiler": Role(Compiler, needs_device=True),
     "verifier": Role(Verifier, needs_device=True),
     "profiler": Role(Profiler, needs_device=True),
+    "checker": Role(Checker, needs_device=True),
     "analyst": Role(lambda device, bus: Analyst(), needs_device=False),
     "distiller": Role(lambda device, bus: Distiller(), needs_device=False),
 }

@@ -15,6 +15,7 @@ from ..schemas import (
 )
 from .inheritance import NOTHING, Inheritance, LoggedEvent, inherit
 from .nodes import NodeRecord
+from .tasks import ABOUT_TASKS, TaskBoard
 
 DECISIVE = frozenset((SessionOpened, NodeDiagnosed, StopRequested))
 """What the planner answers."""
@@ -44,6 +45,8 @@ class SearchGraph:
         self.calls: list[ModelCalled] = []
         self.decisive: list[tuple[str, Event]] = []
         """What the planner answers, as (node, event) in stream order."""
+        self.tasks = TaskBoard(session)
+        """Of the session's outside authors."""
         self._before = before
 
     def apply(self, envelope: Envelope, event: Event) -> None:
@@ -52,6 +55,8 @@ class SearchGraph:
         kind = type(event)
         if kind in DECISIVE:
             self.decisive.append((envelope.node, event))
+        if kind in ABOUT_TASKS:
+            self.tasks.apply(envelope, event)
         if kind in _OF_THE_SESSION:
             self._apply_to_session(envelope, event)
         elif envelope.node:

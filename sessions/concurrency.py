@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from ..agents.planner.machine import WIDTH
 from ..agents.registry import worker_counts
-from ..agents.synthesizer.authors import asks_a_model, author_count
+from ..agents.synthesizer.authors import asks_a_model, author_count, author_names
 from ..bus import Bus
-from ..schemas import HardwareFacts
+from ..schemas import OUTSIDE, HardwareFacts
 from .session import SearchOptions
 from .worker_availability import count_of
 
@@ -41,6 +41,10 @@ async def kept_busy(
     Raises:
         BusError: the server is away.
     """
+    if OUTSIDE in author_names(options.synthesizer):
+        # Every task waits for somebody: what was learnt from the last one counts most.
+        width = WIDTH * author_count(options.synthesizer)
+        return replace(options, policy_options={"drafts": width, "width": width, **options.policy_options})
     if "width" in options.policy_options:
         return options
     if asks_a_model(options.synthesizer):

@@ -2,45 +2,68 @@
 
 from collections.abc import Sequence
 
+from ...bus import Bus
 from ...graph.session_graph import NodeRecord, SearchGraph
 from ...schemas import (
     AuthorShare,
     CandidateProposed,
+    CheckRequested,
+    ClaimRequested,
     Event,
     Evidence,
     Intent,
     MemoryOperator,
     NodePlanned,
+    StopRequested,
     SynthesisFailed,
+    TaskExpired,
+    TaskRefused,
+    TaskReleased,
+    TaskSubmitted,
     Verdict,
 )
 from ..runtime import Answer, LatestUsed, Work
 from .authors import authors_of
 from .backend import Attempt, Backend, Request, open_backend
 from .existing import existing
+from .leases import LeaseTimers
+from .outside import ruled
 
 
 class Synthesizer:
     """Turns plans into candidates through the backend that the plan names."""
 
     role = "synthesizer"
-    consumes: tuple[type[Event], ...] = (NodePlanned,)
+    consumes: tuple[type[Event], ...] = (
+        NodePlanned,
+        ClaimRequested,
+        CheckRequested,
+        TaskSubmitted,
+        TaskReleased,
+        TaskExpired,
+        StopRequested,
+    )
 
-    def __init__(self) -> None:
+    def __init__(self, bus: Bus | None = None) -> None:
+        """Without ``bus`` leases of outside authors do not expire."""
+        self._leases = LeaseTimers(bus) if bus else None
         self._backends: dict[str, Backend] = {}
         self._fresh: LatestUsed[dict[str, Attempt]] = LatestUsed(dict)
 
     async def handle(self, work: Work) -> Sequence[Answer]:
-        """Answer one plan."""
+        """Answer one plan, or what an outside author wants."""
+        if self._leases is not None:
+            self._leases.arm(work)
         plan = work.event
-        assert isinstance(plan, NodePlanned)
+        if not isinstance(plan, NodePlanned):
+            return ruled(work)
         if plan.intent is Intent.remeasure:
             return [Answer(existing(work.graph, work.opened, plan))]
         answer = await self._backend(plan.synthesizer).synthesize(self._request(work, plan))
         if answer.candidate is not None:
             self._remember(work.envelope.session, work.envelope.node, answer.candidate)
         events: list[Event] = [*answer.calls]
-        events.append(answer.candidate or answer.failed or _nothing(plan))
+        events.append(answer.candidate or answer.failed or answer.task or _nothing(plan))
         return [Answer(event) for event in events]
 
     def _backend(self, name: str) -> Backend:
@@ -88,11 +111,16 @@ class Synthesizer:
     def give_up(self, work: Work, reason: str) -> Sequence[Answer]:
         """The plan stays unanswered; the analyst will say so."""
         plan = work.event
-        assert isinstance(plan, NodePlanned)
+        if isinstance(plan, ClaimRequested | CheckRequested | TaskSubmitted):
+            return [Answer(TaskRefused(reason=reason))]
+        if not isinstance(plan, NodePlanned):
+            return []
         return [Answer(SynthesisFailed(backend=plan.synthesizer, reason=reason))]
 
     async def close(self) -> None:
         """Close the backends."""
+        if self._leases is not None:
+            await self._leases.close()
         for backend in self._backends.values():
             await backend.close()
 

@@ -75,13 +75,17 @@ def authors_of(opened: SessionOpened) -> tuple[AuthorShare, ...]:
 
 def asks_a_model(text: str) -> bool:
     """Whether one of the authors that ``text`` names takes minutes or money for a candidate."""
-    names = (part.partition(":")[0].strip() for part in text.split(","))
-    return any(name in BACKENDS and BACKENDS[name].asks_a_model for name in names)
+    return any(name in BACKENDS and BACKENDS[name].asks_a_model for name in author_names(text))
+
+
+def author_names(text: str) -> list[str]:
+    """The authors that ``text`` names, as it spells them."""
+    return [part.partition(":")[0].strip() for part in text.split(",") if part.strip()]
 
 
 def author_count(text: str) -> int:
     """How many authors ``text`` names."""
-    return sum(bool(part.strip()) for part in text.split(","))
+    return len(author_names(text))
 
 
 def user_name(name: str) -> str:

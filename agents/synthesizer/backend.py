@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from ...schemas import (
+    OUTSIDE,
     CandidateProposed,
     Config,
     HardwareFacts,
@@ -21,6 +22,7 @@ from ...schemas import (
     Schema,
     Skill,
     SynthesisFailed,
+    TaskOpened,
     Verdict,
 )
 
@@ -79,16 +81,18 @@ class Request(Schema, frozen=True, kw_only=True):
 
 
 class Answer(Schema, frozen=True, kw_only=True):
-    """Exactly one of ``candidate`` and ``failed`` is set."""
+    """Exactly one of ``candidate``, ``failed`` and ``task`` is set."""
 
     candidate: CandidateProposed | None = None
     failed: SynthesisFailed | None = None
+    task: TaskOpened | None = None
+    """The plan waits for an outside author: its candidate comes later, in answer to another event."""
     calls: tuple[ModelCalled, ...] = ()
     """Every request to a model that led to this, in order, failures included."""
 
     def __post_init__(self) -> None:
-        if (self.candidate is None) == (self.failed is None):
-            raise ValueError("an answer is either a candidate or a failure")
+        if sum(answer is not None for answer in (self.candidate, self.failed, self.task)) != 1:
+            raise ValueError("an answer is a candidate, a failure or a task")
 
 
 @runtime_checkable
@@ -136,6 +140,7 @@ BACKENDS: dict[str, BackendEntry] = {
     GIVEN: BackendEntry(".given", "GivenBackend"),
     "anthropic": BackendEntry(".anthropic", "AnthropicBackend", asks_a_model=True, takes_model=True),
     "openai": BackendEntry(".openai", "OpenAIBackend", asks_a_model=True, takes_model=True),
+    OUTSIDE: BackendEntry(".outside", "OutsideBackend"),
 }
 """Every backend, by name."""
 BACKEND_NAMES = tuple(name for name in BACKENDS if name != GIVEN)

@@ -1,6 +1,6 @@
 """Candidates that a user wrote: handed in as they are, one for each plan."""
 
-from ...hardware.languages.assembly import language_of
+from ...hardware.languages.assembly import language_in
 from ...schemas import CandidateProposed, SynthesisFailed, sha256
 from .backend import GIVEN, Answer, Request
 
@@ -19,13 +19,11 @@ class GivenBackend:
         if index >= len(request.given):
             return Answer(failed=SynthesisFailed(backend=self.name, reason="no file left to judge", exhausted=True))
         source = request.given[index]
-        language = language_of(source, request.language)
         return Answer(
             candidate=CandidateProposed(
                 source=source,
                 sha256=sha256(source),
-                # What the pool cannot compile stays a string in the file; running the file will tell.
-                language=language if language in request.pool.languages else request.language,
+                language=language_in(source, request.pool, request.language),
                 backend=self.name,
                 rationale="handed in by the user",
             )

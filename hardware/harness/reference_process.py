@@ -58,6 +58,8 @@ class ReferenceProcess:
         self._disclosed = 0
         self._gradients: int | None = None
         """Number of the case of gradients, once it is planned."""
+        self._draft: int | None = None
+        """Number of the case for drafts, once it is planned."""
         self._making = asyncio.Lock()
         self.supplies = InputSetPool(self, launcher.reference_memory)
         """The pool of input sets that calls are timed on."""
@@ -173,6 +175,13 @@ class ReferenceProcess:
                 if not case.refused:
                     return case
         return None
+
+    async def draft_case(self) -> Case:
+        """A case at the smallest shape, for drafts alone: no candidate is judged on it."""
+        if self._draft is None:
+            sizes = {shape: (await self.cases_of(shape))[0].inputs.size for shape in await self.shapes()}
+            self._draft = self._put(min(sizes, key=lambda shape: sizes[shape]), NORMAL, {})
+        return await self.case(self._draft)
 
     async def gradient_case(self) -> Case | None:
         """The case of gradients, at the smallest shape; None where the reference has none or they cannot be judged."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -85,7 +86,7 @@ class Verification:
             outputs = await self.run(run_on(case, index, poison="torch"), case, [])
             result = await self.compare(index, case, outputs)
             if not result.ok:
-                raise await self._explain(index, case, outputs, result, [])
+                raise await self.explain(index, case, outputs, result, [])
             await self.check_unchanged_state(case)
         await self.untrusted.ask(Release(), Done)
 
@@ -105,7 +106,7 @@ class Verification:
             draw, draws = await redraws.decided(await self._draw(0, case), lambda slot: self._draw_further(slot, case))
             if not draw.result.ok:
                 label += f"; {draws}" if draws else ""
-                raise await self._explain(draw.slot, draw.case, draw.outputs, draw.result, [])
+                raise await self.explain(draw.slot, draw.case, draw.outputs, draw.result, [])
         except Judged as error:
             kind = "" if case.kind == NORMAL else case.kind
             message = f"{error.evidence.message} ({label})"
@@ -159,7 +160,7 @@ class Verification:
             result = await self.compare(slot, case, outputs)
             if not result.ok:
                 others = [other for other in cases if other is not case and _form(other) == _form(case)]
-                raise await self._explain(slot, case, outputs, result, others)
+                raise await self.explain(slot, case, outputs, result, others)
 
     async def compare(self, slot: int, case: Case, outputs: tuple[Output, ...], *, allowance: float = 1.0) -> Compared:
         """Have the candidate write a slot's outputs, and the reference compare them; errors may be so many bounds.
@@ -197,10 +198,10 @@ class Verification:
         )
         return result
 
-    async def _explain(
+    async def explain(
         self, slot: int, case: Case, outputs: tuple[Output, ...], result: Compared, others: list[Case]
     ) -> Judged:
-        """Wrong; but in which way?"""
+        """Wrong; but in which way? ``others``: cases whose answer it may be instead."""
         if result.output >= case.returned:
             return state_verification.explained(result, case)
         await asyncio.sleep(LATE_SECONDS)
@@ -374,9 +375,15 @@ async def load_into(
 
 
 async def verify(
-    launcher: Launcher, host: ReferenceProcess, problem: Problem, source: str, compiled: CompileReport, seconds: float
+    launcher: Launcher,
+    host: ReferenceProcess,
+    problem: Problem,
+    source: str,
+    compiled: CompileReport,
+    seconds: float,
+    check: Callable[[Verification], Awaitable[None]] = Verification.check_everything,
 ) -> VerifyReport:
-    """Judge a candidate. Every fault of it is a verdict.
+    """Judge a candidate by ``check``. Every fault of it is a verdict.
 
     Raises:
         HarnessError: reference or fork server cannot be kept alive.
@@ -388,7 +395,7 @@ async def verify(
     verdict, evidence = Verdict.correct, None
     try:
         await load_into(verification.untrusted, launcher, host, problem, source, compiled)
-        await verification.check_everything()
+        await check(verification)
     except Judged as error:
         verdict, evidence = error.verdict, error.evidence
     finally:

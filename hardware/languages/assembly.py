@@ -26,6 +26,15 @@ def language_of(source: str, preferred: str) -> str:
     return next(languages, triton.NAME if has_kernels(source) else preferred)
 
 
+def language_in(source: str, pool: Pool, preferred: str) -> str:
+    """Language that ``pool`` compiles the candidate file ``source`` in.
+
+    What it cannot compile stays a string in the file, and running the file will tell.
+    """
+    language = language_of(source, preferred)
+    return language if language in pool.languages else preferred
+
+
 def language_taken(source: str, pool: Pool, path: Path) -> str:
     """Language of the candidate file ``source``, read from ``path``.
 

@@ -4,6 +4,7 @@ from .author import AuthorShare
 from .base import Event
 from .baseline import BaselinesMeasured
 from .candidate import CandidateProposed, Config, SynthesisFailed
+from .check import CandidateChecked, CheckRequested
 from .compilation import CandidateCompiled, CompilationFailed
 from .diagnosis import NodeDiagnosed
 from .knowledge import KnowledgeQuery, KnowledgeRetrieved, RetrievedDocument
@@ -14,6 +15,16 @@ from .profile import CandidateProfiled, ProfilingFailed
 from .seed import SeedKernel
 from .session import SessionClosed, SessionOpened, StopRequested
 from .skill import Skill, SkillDistilled
+from .task import (
+    OUTSIDE,
+    ClaimRequested,
+    TaskClaimed,
+    TaskExpired,
+    TaskOpened,
+    TaskRefused,
+    TaskReleased,
+    TaskSubmitted,
+)
 from .verification import CandidateVerified, VerificationFailed
 
 EVENTS: dict[str, type[Event]] = {
@@ -37,18 +48,31 @@ EVENTS: dict[str, type[Event]] = {
         ProfilingFailed,
         NodeDiagnosed,
         SkillDistilled,
+        CheckRequested,
+        CandidateChecked,
+        TaskOpened,
+        ClaimRequested,
+        TaskClaimed,
+        TaskRefused,
+        TaskReleased,
+        TaskExpired,
+        TaskSubmitted,
     )
 }
 """Event types by tag."""
 
 __all__ = [
     "EVENTS",
+    "OUTSIDE",
     "AuthorShare",
     "BaselinesMeasured",
+    "CandidateChecked",
     "CandidateCompiled",
     "CandidateProfiled",
     "CandidateProposed",
     "CandidateVerified",
+    "CheckRequested",
+    "ClaimRequested",
     "CompilationFailed",
     "Config",
     "ConfirmationPlanned",
@@ -70,5 +94,11 @@ __all__ = [
     "SkillDistilled",
     "StopRequested",
     "SynthesisFailed",
+    "TaskClaimed",
+    "TaskExpired",
+    "TaskOpened",
+    "TaskRefused",
+    "TaskReleased",
+    "TaskSubmitted",
     "VerificationFailed",
 ]
