@@ -25,6 +25,7 @@ from .commands import (
     show,
     sql,
     swarm,
+    tasks,
     time,
 )
 from .connecting import connecting
@@ -76,6 +77,7 @@ for module in (
     app.command(name, epilog=examples)(connecting(getattr(module, name)))
 app.add_typer(log.app)
 app.add_typer(bench.app)
+app.add_typer(tasks.app)
 
 
 def _version(asked: bool) -> None:

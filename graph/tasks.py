@@ -1,7 +1,8 @@
 """Tasks of outside authors: who holds which, and what every request comes to.
 
 A pure fold. Requests are ruled in the order of the stream, by what came before them and nothing else: two authors that
-want one task, whoever serves them, hear the same, today and in a replay. Time enters as :class:`TaskExpired`.
+want one task, whoever serves them, hear the same. Time enters as :class:`TaskExpired`. An answer that is in the log
+counts, also where this version would have ruled otherwise.
 """
 
 from dataclasses import dataclass, field
@@ -43,6 +44,8 @@ ABOUT_TASKS = frozenset(
         TaskSubmitted,
         TaskReleased,
         TaskExpired,
+        TaskClaimed,
+        TaskRefused,
         StopRequested,
         SessionClosed,
     )
@@ -128,6 +131,8 @@ class TaskBoard:
         self._leases: dict[str, Lease] = {}
         self._sources: dict[str, str] = {}
         """Nodes of the session by the sha256 of their candidate."""
+        self._submitted: dict[str, TaskSubmitted] = {}
+        """By the id of the event."""
         self._stopping = False
         self._closed = False
 
@@ -140,7 +145,11 @@ class TaskBoard:
                 if event.synthesizer == OUTSIDE and event.intent is not Intent.remeasure:
                     self.tasks[envelope.node] = Task(envelope.node, event)
             case CandidateProposed():
-                self._sources.setdefault(event.sha256, envelope.node)
+                self._proposed(envelope, event)
+            case TaskClaimed():
+                self._was_claimed(envelope, event)
+            case TaskRefused():
+                self._was_refused(envelope)
             case SessionClosed():
                 self._closed = True
             case StopRequested():
@@ -151,6 +160,7 @@ class TaskBoard:
             case CheckRequested() if event.lease:
                 self._rule(envelope, self._checked(event, envelope))
             case TaskSubmitted():
+                self._submitted[envelope.id] = event
                 self._rule(envelope, self._handed_in(event))
             case TaskReleased():
                 self._rule(envelope, *self._returned(event.lease, "was released"))
@@ -158,8 +168,10 @@ class TaskBoard:
                 self._rule(envelope, *self._expired(event))
 
     def free(self) -> list[Task]:
-        """Tasks that can be claimed, the newest first: those know most of what was learned so far."""
-        return [] if self._closed else [task for task in reversed(self.tasks.values()) if task.is_free]
+        """Tasks that can be claimed: first those with a parent, the newest of them first, which know most of what was
+        learned; then drafts."""
+        free = [] if self._closed else [task for task in self.tasks.values() if task.is_free]
+        return [task for task in reversed(free) if task.plan.parent] + [task for task in free if not task.plan.parent]
 
     def held(self) -> list[Lease]:
         """Leases that are held, in order of their tasks."""
@@ -178,6 +190,30 @@ class TaskBoard:
         """Whether tasks are given out, now or later."""
         return not (self._closed or self._stopping)
 
+    def _proposed(self, envelope: Envelope, event: CandidateProposed) -> None:
+        self._sources.setdefault(event.sha256, envelope.node)
+        task, submitted = self.tasks.get(envelope.node), self._submitted.get(envelope.cause)
+        if task is not None and submitted is not None and not task.outcome:
+            lease = self._leases.get(submitted.lease)
+            task.outcome, task.author = "handed in", lease.agent if lease else ""
+            if lease is not None:
+                lease.end = lease.end or "was handed in"
+
+    def _was_claimed(self, envelope: Envelope, event: TaskClaimed) -> None:
+        if event.lease not in self._leases and envelope.node in self.tasks:
+            self._was_refused(envelope)
+            lease = Lease(event.lease, envelope.node, event.agent, event.minutes, envelope.cause, envelope.at_ns)
+            self._keep(lease)
+
+    def _was_refused(self, envelope: Envelope) -> None:
+        for lease in self.held():
+            if lease.request == envelope.cause and not lease.renewals:
+                lease.end = "was never granted"
+
+    def _keep(self, lease: Lease) -> None:
+        self.tasks[lease.node].leases.append(lease)
+        self._leases[lease.id] = lease
+
     def _rule(self, envelope: Envelope, *rulings: Ruling) -> None:
         self.rulings[envelope.id] = list(rulings)
 
@@ -193,8 +229,7 @@ class TaskBoard:
             request=envelope.id,
             since_ns=envelope.at_ns,
         )
-        task.leases.append(lease)
-        self._leases[lease.id] = lease
+        self._keep(lease)
         return _granted(lease)
 
     def _obstacle(self, node: str) -> str:

@@ -14,6 +14,7 @@ from ...graph.session_graph import NodeRecord, SearchGraph
 from ...schemas import BaselinesMeasured, Envelope, Event, Interval, SessionClosed, Verdict
 from ...sessions.swarm import Swarm
 from .summary import times_text
+from .task_text import outside_text
 from .terminal import err
 
 RECENT = 8
@@ -103,7 +104,7 @@ class Dashboard:
             return self._notice or self._waiting
         doing = self.search.swarm.doing() if self.search.swarm else {}
         shown = [f"{name.split('.')[-2]} {_subject(busy_with)}" for name, busy_with in doing.items()]
-        return ", ".join(shown) or "waiting for the swarm"
+        return ", ".join(shown) or outside_text(self.search.graph) or "waiting for the swarm"
 
 
 def far_text(graph: SearchGraph) -> str:

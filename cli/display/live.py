@@ -8,9 +8,21 @@ from typing import Protocol
 from rich.live import Live
 
 from ...graph.session_graph import NodeRecord
-from ...schemas import BaselinesMeasured, Envelope, Event, NodeDiagnosed, SkillDistilled, Verdict
+from ...schemas import (
+    BaselinesMeasured,
+    Envelope,
+    Event,
+    NodeDiagnosed,
+    SkillDistilled,
+    TaskClaimed,
+    TaskExpired,
+    TaskOpened,
+    TaskReleased,
+    Verdict,
+)
 from .dashboard import Dashboard, Shown
 from .summary import times_text
+from .task_text import outside_text
 from .terminal import err, is_screen
 
 
@@ -70,6 +82,8 @@ class Lines:
 
     def __init__(self) -> None:
         self._search: Shown | None = None
+        self._outside = ""
+        """Whom it waits for outside, as far as it was printed."""
         self._failures: set[str] = set()
         """Why synthesis failed, as far as it was printed."""
 
@@ -98,6 +112,12 @@ class Lines:
 
     def _line(self, envelope: Envelope, event: Event) -> str:
         match event:
+            case TaskOpened() | TaskReleased() | TaskExpired() if self._search:
+                text = outside_text(self._search.graph)
+                self._outside, before = text, self._outside
+                return text if text != before else ""
+            case TaskClaimed():
+                return f"{envelope.node} claimed by {event.agent} for {event.minutes:g} min"
             case BaselinesMeasured():
                 missing = [f"no {status.name}: {status.detail}" for status in event.report.statuses if not status.ok]
                 return "; ".join([f"baselines: {times_text(event.report.median_ms)}", *missing])

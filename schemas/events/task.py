@@ -25,7 +25,7 @@ class ClaimRequested(Event, frozen=True, kw_only=True, tag="task.claim_requested
     minutes: float
     """How long the lease shall last."""
     task: str = ""
-    """Node that is wanted; empty: the newest free one."""
+    """Node that is wanted; empty: the first free one."""
     lease: str = ""
     """Lease to be renewed instead; empty for a new one."""
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from ....hardware.languages.cpp import LOADER
+from ....hardware.languages.loaders import defined, with_loader
 from ....schemas import Schema
 
 ENTRY_POINTS = ("kernel", "ModelNew")
@@ -55,24 +56,9 @@ def checked_source(source: str) -> str:
         Rejected: it does not.
     """
     tree = _parsed(source)
-    if not set(_defined(tree)) & set(ENTRY_POINTS):
+    if not set(defined(tree)) & set(ENTRY_POINTS):
         raise Rejected("the file defines neither `def kernel` nor `class ModelNew` at module level")
     return source
-
-
-def with_loader(source: str) -> str:
-    """``source`` with ``_load()`` put in before its first statement after the imports, where it has native code."""
-    tree = _parsed(source)
-    names = set(_defined(tree))
-    if "CPP_SOURCE" not in names or "_load" in names:
-        return source
-    flags = "" if "CPP_FLAGS" in names else "CPP_FLAGS = []\n\n"
-    lines = source.splitlines(keepends=True)
-    at = _end_of_imports(tree)
-    before, after = "".join(lines[:at]), "".join(lines[at:])
-    if before and not before.endswith("\n"):
-        before += "\n"
-    return f"{before}\n{flags}{LOADER}\n\n{after.lstrip(chr(10))}"
 
 
 def without_loader(source: str) -> str:
@@ -132,24 +118,3 @@ def _parsed(source: str) -> ast.Module:
         raise Rejected(f"the file is not valid Python: {error.msg} in line {error.lineno}") from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise Rejected(f"the file is not valid Python: {error or type(error).__name__}") from error
-
-
-def _defined(tree: ast.Module) -> Iterator[str]:
-    for statement in tree.body:
-        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
-            yield statement.name
-        elif isinstance(statement, ast.Assign):
-            yield from (target.id for target in statement.targets if isinstance(target, ast.Name))
-        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            yield statement.target.id
-
-
-def _end_of_imports(tree: ast.Module) -> int:
-    """Lines that belong to the docstring and the imports at the top."""
-    end = 0
-    for index, statement in enumerate(tree.body):
-        docstring = index == 0 and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-        if not (docstring or isinstance(statement, ast.Import | ast.ImportFrom)):
-            break
-        end = statement.end_lineno or end
-    return end

@@ -1,0 +1,261 @@
+"""``kernelswarm tasks``: work for outside authors. List, claim, check, hand in, give back; JSON in and out."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Annotated, TypeVar
+
+import typer
+from rich.markup import escape
+
+from ...graph.tasks import MINUTES
+from ...schemas import InputError, KernelswarmError
+from ...sessions.home import kernelswarm_home
+from ...sessions.outside.client import OutsideAuthor
+from ...sessions.outside.joining import AGENT_VARIABLE, outside_author
+from ...sessions.outside.records import HandInAnswer
+from ..completion import free_tasks, held_leases, open_sessions, task_names
+from ..connecting import connecting
+from ..display import task_text
+from ..display.terminal import err, out, print_json
+from ..interrupts import Interrupts, run_interruptible
+from ..options import Json, Nats
+from .task_files import Draft, drafts
+
+T = TypeVar("T")
+
+EXIT_NO = 1
+
+WAIT_S = 300.0
+"""How long a hand-in waits for its verdict, by default."""
+
+app = typer.Typer(
+    name="tasks",
+    help="Tasks for coding agents and people outside: claim one, write a kernel, check it, hand it in. "
+    "docs/agents.md says how; `tasks brief` prints the page for an agent.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Agent = Annotated[
+    str,
+    typer.Option(
+        "--agent", envvar=AGENT_VARIABLE, help="Your name, for people; by default the user's.", show_default=False
+    ),
+]
+Session = Annotated[
+    str, typer.Argument(help="Session; without it all that are open.", autocompletion=open_sessions, show_default=False)
+]
+Task = Annotated[str, typer.Argument(help="SESSION/NODE, or a lease.", autocompletion=task_names)]
+Wait = Annotated[float, typer.Option("--wait", min=0.0, help="Seconds to wait for the verdict.")]
+Files = Annotated[
+    list[str],
+    typer.Argument(
+        help="LEASE FILE, several pairs too; `-` reads JSON from stdin: {lease, source or file, rationale}, or a list.",
+        autocompletion=held_leases,
+    ),
+]
+
+
+def list_(session: Session = "", json: Json = False, nats: Nats = "") -> int:
+    """List the tasks of open sessions: which are free, who holds which, what became of the others."""
+    rows = _with_author(nats, "", lambda author: author.tasks(session))
+    if json:
+        print_json(rows)
+        return 0
+    if rows:
+        task_text.print_tasks(rows)
+    else:
+        err.print("no open session waits for outside authors", markup=False)
+    return 0
+
+
+def show(task: Task, wait: Wait = 0.0, json: Json = False, nats: Nats = "") -> int:
+    """Show a task: its brief while it is open, the verdict on its candidate once there is one."""
+
+    async def ask(author: OutsideAuthor) -> int:
+        answer = await author.answer(task, wait_s=wait)
+        if answer.state == "waiting":
+            _print(await author.brief(task), task_text.print_brief, json=json)
+        else:
+            _print(answer, task_text.print_answer, json=json)
+        return 0
+
+    return _with_author(nats, "", ask)
+
+
+def claim(
+    task: Annotated[
+        str,
+        typer.Argument(
+            help="SESSION/NODE; a session, for its newest free task; nothing, for any; a lease, to renew it.",
+            autocompletion=free_tasks,
+            show_default=False,
+        ),
+    ] = "",
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=16, help="Tasks to claim.")] = 1,
+    minutes: Annotated[float, typer.Option("--minutes", help="How long the lease lasts; it can be renewed.")] = MINUTES,
+    wait: Annotated[float, typer.Option("--wait", min=0.0, help="Seconds to wait until a task is free.")] = 0.0,
+    agent: Agent = "",
+    json: Json = False,
+    nats: Nats = "",
+) -> int:
+    """Claim tasks: nobody else gets them until the lease ends. Prints all that is needed to write the kernel."""
+
+    async def ask(author: OutsideAuthor) -> int:
+        for _ in range(count):
+            _print(await author.claim(task, minutes=minutes, wait_s=wait), task_text.print_brief, json=json)
+        return 0
+
+    return _with_author(nats, agent, ask)
+
+
+def check(files: Files, agent: Agent = "", json: Json = False, nats: Nats = "") -> int:
+    """Compile drafts and try them on small inputs, untimed. Exit status 0 only if all are right."""
+
+    async def ask(author: OutsideAuthor) -> int:
+        answers = await _each(drafts(files), lambda draft: author.check(draft.lease, draft.source))
+        for draft, answer in answers:
+            if isinstance(answer, KernelswarmError):
+                _print_refusal(draft, answer, json=json)
+            else:
+                _print(answer, task_text.print_check, json=json)
+        right = [not isinstance(answer, KernelswarmError) and answer.correct for _, answer in answers]
+        return 0 if all(right) else EXIT_NO
+
+    return _with_author(nats, agent, ask)
+
+
+def submit(
+    files: Files,
+    rationale: Annotated[
+        str, typer.Option("--why", help="Why it should be faster, in a sentence.", show_default=False)
+    ] = "",
+    wait: Wait = WAIT_S,
+    agent: Agent = "",
+    json: Json = False,
+    nats: Nats = "",
+) -> int:
+    """Hand candidates in and print the verdicts. Exit status 1 if one is refused or wrong."""
+
+    async def ask(author: OutsideAuthor) -> int:
+        async def hand_in(draft: Draft) -> HandInAnswer:
+            return await author.submit(draft.lease, draft.source, draft.rationale or rationale, wait_s=wait)
+
+        answers = await _each(drafts(files), hand_in)
+        for draft, answer in answers:
+            if isinstance(answer, KernelswarmError):
+                _print_refusal(draft, answer, json=json)
+            else:
+                _print(answer, task_text.print_hand_in, json=json)
+        return 0 if all(_is_well(answer) for _, answer in answers) else EXIT_NO
+
+    return _with_author(nats, agent, ask)
+
+
+def release(
+    leases: Annotated[list[str], typer.Argument(help="Leases to give back.", autocompletion=held_leases)],
+    json: Json = False,
+    nats: Nats = "",
+) -> int:
+    """Give tasks back: others may claim them."""
+
+    async def ask(author: OutsideAuthor) -> int:
+        released = [await author.release(lease) for lease in leases]
+        for given in released:
+            _print(given, lambda done: out.print(f"{done.lease}  {done.reason or 'released'}", markup=False), json=json)
+        return 0 if all(given.released for given in released) else EXIT_NO
+
+    return _with_author(nats, "", ask)
+
+
+def leaderboard(
+    session: Annotated[str, typer.Argument(help="Session.", autocompletion=open_sessions)],
+    json: Json = False,
+    nats: Nats = "",
+) -> int:
+    """Rank a session's candidates, whoever wrote them."""
+    board = _with_author(nats, "", lambda author: author.leaderboard(session))
+    _print(board, task_text.print_leaderboard, json=json)
+    return 0
+
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "list": ("kernelswarm tasks list", "kernelswarm tasks list --json | jq '.[] | select(.state == \"free\").task'"),
+    "show": ("kernelswarm tasks show mapid-7kq2m/n003", "kernelswarm tasks show mapid-7kq2m/n003 --wait 120 --json"),
+    "claim": (
+        "kernelswarm tasks claim                                  # any free task",
+        "kernelswarm tasks claim mapid-7kq2m --count 2 --json      # two of one session, one line of JSON each",
+        "kernelswarm tasks claim mapid-7kq2m/n003/1 --minutes 60   # renew a lease",
+        "kernelswarm tasks claim --wait 600 --agent my-agent",
+    ),
+    "check": ("kernelswarm tasks check mapid-7kq2m/n003/1 kernel.py",),
+    "submit": (
+        'kernelswarm tasks submit mapid-7kq2m/n003/1 kernel.py --why "one pass over the rows"',
+        "kernelswarm tasks submit mapid-7kq2m/n003/1 a.py mapid-7kq2m/n004/1 b.py --json",
+        """echo '{"lease": "mapid-7kq2m/n003/1", "file": "kernel.py"}' | kernelswarm tasks submit - --json""",
+    ),
+    "release": ("kernelswarm tasks release mapid-7kq2m/n003/1",),
+    "leaderboard": ("kernelswarm tasks leaderboard mapid-7kq2m", "kernelswarm tasks leaderboard mapid-7kq2m --json"),
+}
+_COMMANDS: dict[str, Callable[..., int]] = {
+    "list": list_,
+    "show": show,
+    "claim": claim,
+    "check": check,
+    "submit": submit,
+    "release": release,
+    "leaderboard": leaderboard,
+}
+
+for _name, _command in _COMMANDS.items():
+    _examples = "\n\n".join(["[bold]Examples[/]", *map(escape, EXAMPLES[_name])])
+    app.command(_name, epilog=_examples)(connecting(_command))
+
+
+def _with_author(nats: str, agent: str, work: Callable[[OutsideAuthor], Coroutine[None, None, T]]) -> T:
+    async def run(interrupts: Interrupts) -> T:
+        async with outside_author(kernelswarm_home(), nats, agent) as author:
+            return await work(author)
+
+    return run_interruptible(run)
+
+
+async def _each(
+    files: Sequence[Draft], work: Callable[[Draft], Awaitable[T]]
+) -> list[tuple[Draft, T | KernelswarmError]]:
+    """``work`` on all at once; what one is refused for does not end the others.
+
+    Raises:
+        InputError: one names nothing; only where it is alone or none could be asked.
+    """
+    answers = await asyncio.gather(*(work(draft) for draft in files), return_exceptions=True)
+    done: list[tuple[Draft, T | KernelswarmError]] = []
+    for draft, answer in zip(files, answers, strict=True):
+        if isinstance(answer, BaseException) and not isinstance(answer, KernelswarmError):
+            raise answer
+        if isinstance(answer, InputError) and len(files) == 1:
+            raise answer
+        done.append((draft, answer))
+    return done
+
+
+def _is_well(answer: HandInAnswer | KernelswarmError) -> bool:
+    """Whether a hand-in is right, as far as is known by now."""
+    if isinstance(answer, KernelswarmError) or answer.answer is None:
+        return False
+    return answer.answer.correct or answer.answer.state == "judging"
+
+
+def _print(value: T, as_text: Callable[[T], None], *, json: bool) -> None:
+    if json:
+        print_json(value)
+    else:
+        as_text(value)
+
+
+def _print_refusal(draft: Draft, error: KernelswarmError, *, json: bool) -> None:
+    if json:
+        print_json({"lease": draft.lease, "accepted": False, "reason": str(error)})
+    else:
+        err.print(f"{draft.lease}  {error}", markup=False)

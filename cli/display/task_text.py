@@ -1,0 +1,147 @@
+"""Tasks of outside authors as text: lists, briefs, verdicts, the leaderboard."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from ...graph.session_graph import SearchGraph
+from ...schemas import ShapeFacts
+from ...sessions.outside.records import CheckAnswer, HandInAnswer, Leaderboard, NodeAnswer, TaskBrief, TaskRow
+from .formatting import cell
+from .summary import NAMES, count, speedup_text, times_text
+from .terminal import out, print_wide
+
+
+def print_tasks(rows: Sequence[TaskRow]) -> None:
+    """One row for each task."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("task", "problem", "pool", "wanted", "state", "by", "verdict", "speedup"):
+        table.add_column(column, no_wrap=True)
+    for row in rows:
+        wanted = f"{row.intent} of {row.parent}" if row.parent else row.intent
+        left = f" ({row.minutes_left:.0f} min left)" if row.minutes_left is not None else ""
+        speedup = f"{row.speedup:.2f}x" if row.speedup else ""
+        cells = (row.task, row.problem, row.pool, wanted, row.state + left, row.agent, row.verdict or "", speedup)
+        table.add_row(*map(Text, cells))
+    print_wide(table)
+
+
+def outside_text(graph: SearchGraph) -> str:
+    """Who a session waits for outside, and how they claim; empty if it waits for nobody."""
+    free, held = len(graph.tasks.free()), graph.tasks.held()
+    if graph.closed is not None or not (free or held):
+        return ""
+    holders = ", ".join(dict.fromkeys(lease.agent for lease in held))
+    parts = [f"{count(free, 'task')} free"] * bool(free) + [f"{count(len(held), 'task')} held by {holders}"] * bool(
+        held
+    )
+    return f"outside authors: {', '.join(parts)}; to claim: kernelswarm tasks claim {graph.session}"
+
+
+def print_brief(brief: TaskBrief) -> None:
+    """What there is to do, and what is known."""
+    for line in _brief(brief):
+        out.print(line, markup=False)
+
+
+def _brief(brief: TaskBrief) -> Iterator[str]:
+    yield f"task      {brief.task}  {brief.intent}, {brief.state}"
+    if brief.lease:
+        left = f"{brief.lease.minutes_left:.0f} min, {brief.lease.checks_left} checks left"
+        yield f"lease     {brief.lease.lease}  ({left})"
+    yield f"write     {brief.write}; in {', '.join(brief.languages)} or plain PyTorch"
+    yield f"machine   {brief.hardware.device}, {brief.hardware.cores} cores (pool {brief.pool})"
+    for shape in brief.shapes:
+        yield f"shape     {shape.name}: {_shape(shape)}"
+    if brief.baselines_ms:
+        floor = f"; no faster than {brief.floor_ms:.3f} ms" if brief.floor_ms else ""
+        yield f"baselines {times_text(brief.baselines_ms)}{floor}"
+    for advice in brief.advice:
+        yield f"advice    {advice.action}: {advice.reason}"
+    for title, answer in (("parent", brief.parent), ("second", brief.second), ("best", brief.best)):
+        if answer is not None:
+            yield f"{title:<9} {_place(answer)}"
+    yield f"\n# {brief.problem}: the reference\n{brief.reference.strip()}"
+    if brief.parent is not None:
+        yield f"\n# {brief.parent.task}: the kernel to start from\n{brief.parent.source.strip()}"
+
+
+def _shape(shape: ShapeFacts) -> str:
+    inputs = (f"{fact.name} {fact.dtype}{list(fact.shape)}" if fact.dtype else fact.name for fact in shape.inputs)
+    return ", ".join(inputs)
+
+
+def _place(answer: NodeAnswer) -> str:
+    speedup = f" {speedup_text(answer.speedup)}" if answer.speedup else ""
+    return f"{answer.task} by {answer.author}{speedup}: {answer.summary}"
+
+
+def print_answer(answer: NodeAnswer) -> None:
+    """What is known of a node, without its source."""
+    for line in _answer(answer):
+        out.print(line, markup=False)
+
+
+def _answer(answer: NodeAnswer) -> Iterator[str]:
+    verdict = f": {answer.verdict.replace('_', ' ')}" if answer.verdict else ""
+    yield f"{answer.task}  {answer.state}{verdict}"
+    if answer.summary:
+        yield f"          {answer.summary}"
+    if answer.speedup:
+        against = NAMES.get(answer.against, answer.against)
+        yield f"speedup   {speedup_text(answer.speedup)} against {against}  ({times_text(answer.times_ms)})"
+    yield from _evidence(answer)
+    for finding in answer.findings:
+        yield f"finding   {finding.name} {finding.value}: {finding.meaning}"
+    for advice in answer.advice:
+        yield f"advice    {advice.action}: {advice.reason}"
+
+
+def _evidence(answer: NodeAnswer | CheckAnswer) -> Iterator[str]:
+    evidence = answer.evidence
+    if evidence is not None:
+        if evidence.message != answer.summary:
+            yield f"evidence  {evidence.message}"
+        if evidence.log:
+            yield cell(evidence.log)
+    for message in answer.diagnostics:
+        yield f"compiler  {message.line}:{message.column}: {message.severity}: {message.message}"
+    if not answer.diagnostics and answer.log:
+        yield answer.log
+    for kernel in answer.kernels:
+        yield f"kernel    {kernel.name}: {kernel.registers} registers, {kernel.spill_bytes} bytes spilled"
+
+
+def print_check(answer: CheckAnswer) -> None:
+    """What a check came to."""
+    out.print(f"{answer.lease}  {answer.verdict.replace('_', ' ')}: {answer.summary}", markup=False)
+    for line in _evidence(answer):
+        out.print(line, markup=False)
+    out.print(f"checks left  {answer.checks_left}", markup=False)
+
+
+def print_hand_in(answer: HandInAnswer) -> None:
+    """What a hand-in came to, and what can be claimed next."""
+    if answer.reason:
+        out.print(f"{answer.lease}  {answer.reason}", markup=False)
+    if answer.answer is not None:
+        print_answer(answer.answer)
+        if answer.answer.state == "judging":
+            out.print(f"look      kernelswarm tasks show {answer.answer.task}", markup=False)
+    if answer.free:
+        out.print(f"next      kernelswarm tasks claim {answer.free[0]}", markup=False)
+
+
+def print_leaderboard(board: Leaderboard) -> None:
+    """A session's candidates, best first."""
+    out.print(f"{board.session}  {board.state}, {board.judged}/{board.budget} candidates  {board.detail}", markup=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("", "task", "by", "verdict", "speedup", "what it is"):
+        table.add_column(column, no_wrap=True)
+    for place in board.places:
+        speedup = speedup_text(place.speedup) if place.speedup else ""
+        verdict = ("confirmed" if place.confirmed else "correct") if place.speedup else place.verdict.replace("_", " ")
+        cells = (str(place.rank), place.task, place.author, verdict, speedup, place.summary.partition("\n")[0])
+        table.add_row(*map(Text, cells), style="green" if place.win else "")
+    print_wide(table)

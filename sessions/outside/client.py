@@ -1,0 +1,299 @@
+"""What an outside author does: list, claim, check, hand in, read the answer, give back. Everything is an event."""
+
+import asyncio
+import math
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from ...bus import Bus
+from ...graph.session_graph import SearchGraph
+from ...graph.tasks import MINUTES, HandIn, Permit
+from ...hardware.languages.loaders import with_loader
+from ...hardware.sources.problem_files import LARGEST_FILE
+from ...schemas import (
+    CandidateChecked,
+    CandidateProposed,
+    CheckRequested,
+    ClaimRequested,
+    Event,
+    InputError,
+    KernelswarmError,
+    TaskClaimed,
+    TaskOpened,
+    TaskRefused,
+    TaskReleased,
+    TaskSubmitted,
+    seal,
+    sha256,
+)
+from . import views
+from .following import Followed, following
+from .names import Name, lease_name, name, task_name
+from .records import CheckAnswer, HandInAnswer, Leaderboard, NodeAnswer, Release, TaskBrief, TaskRow
+
+SERVED_S = 20.0
+"""How long a session may take to answer a request; that takes milliseconds while somebody serves it."""
+
+CHECK_S = 300.0
+"""How long a check may take: files that compile for themselves take half a minute, and it waits for timing."""
+
+LOOK_AGAIN_S = 2.0
+"""How often somebody who waits for a task looks for new sessions."""
+
+Said = TypeVar("Said", bound=Event)
+
+
+class Unserved(KernelswarmError):
+    """Nobody answers for a session: its process has ended, or is starting."""
+
+
+class Refused(KernelswarmError):
+    """The session refuses a request; the sentence says why, and what to do."""
+
+
+class OutsideAuthor:
+    """One author's view of every open session on a bus. Methods may run side by side."""
+
+    def __init__(self, bus: Bus, home: Path, agent: str) -> None:
+        """``agent`` names the author for people; rights hang on leases alone."""
+        self.agent = agent
+        self._bus = bus
+        self._home = home
+
+    async def tasks(self, session: str = "") -> list[TaskRow]:
+        """Tasks of ``session``, or of every open session, the newest session first.
+
+        Raises:
+            InputError: there is no such session.
+        """
+        sessions = [name(session, most=1).session] if session else await self._sessions()
+        return [row for session in sessions for row in views.rows(await self._graph(session))]
+
+    async def brief(self, task: str) -> TaskBrief:
+        """Everything that is needed to work on a task, or on the task of a lease.
+
+        Raises:
+            InputError: there is no such task.
+        """
+        wanted = task_name(task)
+        return views.brief(await self._graph(wanted.session), wanted.node)
+
+    async def claim(self, wanted: str = "", *, minutes: float = MINUTES, wait_s: float = 0.0) -> TaskBrief:
+        """Claim a task, the newest free one of a session, or of any session; the name of a lease renews that.
+
+        Args:
+            wanted: ``SESSION``, ``SESSION/NODE``, ``SESSION/NODE/N`` or empty.
+            minutes: How long the lease shall last.
+            wait_s: How long to wait for a task to become free, where none is.
+
+        Raises:
+            InputError: there is no such session, or the time makes no sense.
+            Refused: no task can be had.
+            Unserved: nobody answers for the session.
+        """
+        if not 0 < minutes < math.inf:
+            raise InputError(f"minutes {minutes:g}: a lease lasts some time above 0")
+        target = name(wanted) if wanted else Name("")
+        deadline = time.monotonic() + wait_s
+        while True:
+            sessions = [target.session] if wanted else await self._sessions()
+            claimed = await self._claimed_from(sessions, target, minutes)
+            if isinstance(claimed, TaskBrief):
+                return claimed
+            if (left := deadline - time.monotonic()) <= 0 or target.number:
+                raise claimed
+            await self._freed(sessions, target.node, min(left, LOOK_AGAIN_S))
+
+    async def check(self, lease: str, source: str) -> CheckAnswer:
+        """Compile ``source`` and try it on small inputs; the same file under the same lease is checked once.
+
+        Raises:
+            Refused: the lease is over, or has no check left.
+            Unserved: nobody answers.
+        """
+        held = lease_name(lease)
+        source = _candidate(source)
+        request = CheckRequested(source=source, lease=lease)
+        async with following(self._bus, self._home, held.session) as followed:
+            id = await self._say(request, followed, held.node, f"{lease}/{sha256(source)}")
+            _, checked = await _answered(followed, id, CandidateChecked, CHECK_S)
+            return views.check_answer(followed.graph, lease, checked)
+
+    async def submit(self, lease: str, source: str, rationale: str = "", *, wait_s: float = 0.0) -> HandInAnswer:
+        """Hand ``source`` in under ``lease``, and wait for the verdict up to ``wait_s`` seconds.
+
+        The same file under the same lease is one hand-in, however often it is sent: the answer is the same.
+
+        Raises:
+            InputError: there is no such session, or the file is too large.
+            Unserved: nobody answers; the file is on the bus all the same.
+        """
+        held = lease_name(lease)
+        source = _candidate(source)
+        event = TaskSubmitted(lease=lease, source=source, sha256=sha256(source), rationale=rationale)
+        async with following(self._bus, self._home, held.session) as followed:
+            id = await self._say(event, followed, held.node, f"{lease}/{event.sha256}")
+            try:
+                node, _ = await _answered(followed, id, CandidateProposed, SERVED_S)
+            except Refused as refusal:
+                return HandInAnswer(lease=lease, accepted=False, reason=str(refusal), free=_free(followed.graph))
+            await followed.until(_judged(node), wait_s)
+            reason = "" if node == held.node else f"lease {lease} was over: this is {held.session}/{node} now"
+            answer = views.node_answer(followed.graph, node)
+            return HandInAnswer(lease=lease, accepted=True, reason=reason, answer=answer, free=_free(followed.graph))
+
+    async def answer(self, task: str, *, wait_s: float = 0.0) -> NodeAnswer:
+        """What is known of a node by now, source included; waits for its verdict up to ``wait_s`` seconds.
+
+        Raises:
+            InputError: there is no such node.
+        """
+        wanted = task_name(task)
+        async with following(self._bus, self._home, wanted.session) as followed:
+            if wanted.node not in followed.graph.nodes:
+                raise InputError(f"session {wanted.session} has no node {wanted.node!r}")
+            await followed.until(_judged(wanted.node), wait_s)
+            return views.node_answer(followed.graph, wanted.node, source=True)
+
+    async def release(self, lease: str) -> Release:
+        """Give a task back.
+
+        Raises:
+            InputError: there is no such session.
+        """
+        held = lease_name(lease)
+        async with following(self._bus, self._home, held.session) as followed:
+            id = await self._say(TaskReleased(lease=lease), followed, held.node, lease)
+            await followed.until(lambda now: id in now.graph.tasks.rulings, SERVED_S)
+            outcomes = [ruling.outcome for ruling in followed.graph.tasks.rulings.get(id, ())]
+            reason = next((outcome.reason for outcome in outcomes if isinstance(outcome, TaskRefused)), "")
+            return Release(lease=lease, released=not reason, reason=reason)
+
+    async def leaderboard(self, session: str) -> Leaderboard:
+        """The candidates of a session, best first.
+
+        Raises:
+            InputError: there is no such session.
+        """
+        return views.leaderboard(await self._graph(name(session).session))
+
+    async def _graph(self, session: str) -> SearchGraph:
+        async with following(self._bus, self._home, session) as followed:
+            return followed.graph
+
+    async def _sessions(self) -> list[str]:
+        return list(reversed(await self._bus.open_sessions(TaskOpened)))
+
+    async def _claimed_from(self, sessions: Sequence[str], target: Name, minutes: float) -> TaskBrief | Exception:
+        """The brief of the first task that can be had; else why the last session gave none."""
+        refusal: Exception = Refused(
+            "no open session waits for outside authors: `kernelswarm optimize PROBLEM --synthesizer outside` opens one"
+        )
+        for session in sessions:
+            try:
+                return await self._claim_in(session, target, minutes)
+            except (Refused, Unserved) as error:
+                refusal = error
+        return refusal
+
+    async def _claim_in(self, session: str, target: Name, minutes: float) -> TaskBrief:
+        lease = "/".join(target) if target.number else ""
+        request = ClaimRequested(agent=self.agent, minutes=minutes, task="" if lease else target.node, lease=lease)
+        async with following(self._bus, self._home, session) as followed:
+            id = await self._say(request, followed, "", secrets.token_hex(8))
+            node, _ = await _answered(followed, id, TaskClaimed, SERVED_S)
+            return views.brief(followed.graph, node)
+
+    async def _freed(self, sessions: Sequence[str], node: str, wait_s: float) -> None:
+        """Wait until a task of one of ``sessions`` may be free, or for ``wait_s`` seconds."""
+
+        def is_free(now: Followed) -> bool:
+            free = [task.node for task in now.graph.tasks.free()]
+            return node in free if node else bool(free)
+
+        async def wait(session: str) -> None:
+            async with following(self._bus, self._home, session) as followed:
+                await followed.until(is_free, wait_s)
+
+        waits = [asyncio.ensure_future(wait(session)) for session in sessions]
+        waits = waits or [asyncio.ensure_future(asyncio.sleep(wait_s))]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in waits:
+                task.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    async def _say(self, event: Event, followed: Followed, node: str, purpose: str) -> str:
+        """Publish a request; its id. One with the same ``purpose`` is the same request, however often it is made."""
+        graph = followed.graph
+        envelope = seal(
+            event,
+            session=graph.session,
+            pool=followed.pool,
+            node=node if node in graph.tasks.tasks else "",
+            cause=f"{graph.opened_id}/{purpose}",
+            agent="user",
+            worker=self.agent,
+            at_ns=time.time_ns(),
+        )
+        await self._bus.publish(envelope)
+        return envelope.id
+
+
+async def _answered(followed: Followed, request: str, kind: type[Said], wait_s: float) -> tuple[str, Said]:
+    """The answer to ``request``, and the node that it speaks of.
+
+    Raises:
+        Refused: it is refused.
+        Unserved: there was none in time.
+    """
+
+    def answer(now: Followed) -> tuple[str, Said] | None:
+        said = now.answers.get(request, ())
+        return next(((node, event) for node, event in said if isinstance(event, kind)), None)
+
+    await followed.until(lambda now: bool(answer(now) or _refusal(now, request)), wait_s)
+    if (reached := answer(followed)) is not None:
+        return reached
+    if reason := _refusal(followed, request):
+        raise Refused(reason)
+    session = followed.graph.session
+    raise Unserved(
+        f"session {session} did not answer within {wait_s:g} s: nobody serves it just now. What was asked stays on the "
+        f"bus and is answered once it goes on (`kernelswarm resume {session}`)"
+    )
+
+
+def _refusal(followed: Followed, request: str) -> str:
+    """Why a request is refused; empty if it is not. Nobody says so any more once the session is closed."""
+    refusals: list[Event | HandIn | Permit] = [event for _, event in followed.answers.get(request, ())]
+    if followed.graph.closed is not None:
+        refusals += [ruling.outcome for ruling in followed.graph.tasks.rulings.get(request, ())]
+    return next((refusal.reason for refusal in refusals if isinstance(refusal, TaskRefused)), "")
+
+
+def _judged(node: str) -> Callable[[Followed], bool]:
+    """Whether nothing more is to come for ``node``, confirmation aside."""
+
+    def judged(now: Followed) -> bool:
+        record = now.graph.nodes.get(node)
+        return now.graph.closed is not None or (record is not None and record.diagnosis is not None)
+
+    return judged
+
+
+def _free(graph: SearchGraph) -> tuple[str, ...]:
+    return tuple(f"{graph.session}/{task.node}" for task in graph.tasks.free())
+
+
+def _candidate(source: str) -> str:
+    """The file as it is judged: the loader of its native code is put in where it was left out."""
+    if not source.strip():
+        raise InputError("the candidate is empty: hand in a Python file")
+    if (size := len(source.encode())) > LARGEST_FILE:
+        raise InputError(f"the candidate has {size} bytes; it may have {LARGEST_FILE}")
+    return with_loader(source)

@@ -1,0 +1,197 @@
+"""What outside authors are told: tasks, leases, checks, verdicts, the leaderboard."""
+
+from ...schemas import (
+    Advice,
+    BaselineStatus,
+    Diagnostic,
+    Evidence,
+    Finding,
+    HardwareFacts,
+    Interval,
+    KernelResources,
+    Schema,
+    ShapeFacts,
+    Verdict,
+)
+
+
+class TaskRow(Schema, frozen=True, kw_only=True):
+    """A task in a list."""
+
+    task: str
+    """``SESSION/NODE``."""
+    problem: str
+    pool: str
+    languages: tuple[str, ...]
+    intent: str
+    """``draft``, ``improve`` or ``repair``."""
+    parent: str
+    """Node it starts from; empty for a draft."""
+    state: str
+    """``free``, ``held``, ``handed in`` or ``withdrawn``."""
+    agent: str = ""
+    """Who holds it, or handed it in."""
+    lease: str = ""
+    """``SESSION/NODE/N``, where it is held."""
+    minutes_left: float | None = None
+    """Of the lease."""
+    verdict: Verdict | None = None
+    speedup: float | None = None
+    """Median, where it was timed."""
+
+
+class NodeAnswer(Schema, frozen=True, kw_only=True):
+    """What is known of a node: the answer to a hand-in, or a kernel to start from."""
+
+    task: str
+    state: str
+    """``waiting`` (no candidate yet), ``judging``, ``judged`` or ``failed`` (no candidate came)."""
+    author: str = ""
+    """Outside author's name, or the synthesizer backend."""
+    verdict: Verdict | None = None
+    correct: bool = False
+    win: bool = False
+    """Whether the interval lies above 1. Finalists are timed again before the session closes, and only that counts."""
+    summary: str = ""
+    """One sentence: what it is worth, or what is wrong."""
+    speedup: Interval | None = None
+    against: str = ""
+    times_ms: dict[str, float] = {}
+    """Median milliseconds by name, from one interleaved run."""
+    roofline_fraction: float | None = None
+    bottleneck: str = ""
+    findings: tuple[Finding, ...] = ()
+    """The diagnosis's evidence: counters and what follows from them."""
+    advice: tuple[Advice, ...] = ()
+    evidence: Evidence | None = None
+    """Where it is wrong: shape, element, expected, got."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """The compiler's messages."""
+    log: str = ""
+    """End of the compiler's output, where it failed."""
+    kernels: tuple[KernelResources, ...] = ()
+    declined: tuple[str, ...] = ()
+    """Shapes beside the problem's own that it refused."""
+    confirmed: bool = False
+    """Whether the numbers are those of the confirmation."""
+    rationale: str = ""
+    source: str = ""
+    """The candidate file; left out of the answer to whoever handed it in."""
+
+
+class LeaseTerms(Schema, frozen=True, kw_only=True):
+    """What the holder of a lease may do, and until when."""
+
+    lease: str
+    """``SESSION/NODE/N``: name it with every check, hand-in and release."""
+    agent: str
+    minutes_left: float
+    checks_left: int
+
+
+class TaskBrief(Schema, frozen=True, kw_only=True):
+    """Everything that an author needs to work on a task."""
+
+    task: str
+    state: str
+    lease: LeaseTerms | None
+    """None unless it is held."""
+    intent: str
+    """``draft``: write one; ``improve``: make the parent faster; ``repair``: make it right."""
+    write: str
+    """What the file must define."""
+    languages: tuple[str, ...]
+    problem: str
+    """Name of the problem."""
+    reference: str
+    """The problem file, whole."""
+    shapes: tuple[ShapeFacts, ...]
+    """Inputs and outputs at every checked shape; the first is timed."""
+    error_bound: float | None
+    """Relative error allowed at the first shape; None where the problem asks for an absolute one."""
+    pool: str
+    hardware: HardwareFacts
+    baselines_ms: dict[str, float]
+    """Median milliseconds by name; empty until they are measured."""
+    baseline_statuses: tuple[BaselineStatus, ...]
+    floor_ms: float | None
+    """No implementation is faster on this machine, as far as is known."""
+    against: str
+    """Baseline that a win counts against."""
+    parent: NodeAnswer | None
+    """The kernel to start from."""
+    second: NodeAnswer | None
+    """A second one, whose ideas are to be joined to the first's."""
+    best: NodeAnswer | None
+    """The best of the session so far, without its source if that is the parent."""
+    tried: tuple[NodeAnswer, ...]
+    """Everything that was judged in the session, oldest first, without sources."""
+    advice: tuple[Advice, ...]
+    """What the planner wants tried, most important first."""
+    skills: tuple[str, ...]
+    """What earlier sessions on like problems taught, nearest first."""
+
+
+class CheckAnswer(Schema, frozen=True, kw_only=True):
+    """What a check came to. Its inputs judge nobody, and nothing was timed."""
+
+    lease: str
+    correct: bool
+    verdict: Verdict
+    summary: str
+    evidence: Evidence | None = None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    log: str = ""
+    kernels: tuple[KernelResources, ...] = ()
+    checks_left: int = 0
+
+
+class HandInAnswer(Schema, frozen=True, kw_only=True):
+    """What a hand-in came to."""
+
+    lease: str
+    accepted: bool
+    reason: str = ""
+    """Why it was not accepted, or that it took another task's place; one sentence, else empty."""
+    answer: NodeAnswer | None = None
+    """``state`` is ``judging`` if the wait was over first: ask for the task again."""
+    free: tuple[str, ...] = ()
+    """Tasks of the session that can be claimed next, newest first."""
+
+
+class Release(Schema, frozen=True, kw_only=True):
+    """What giving a task back came to."""
+
+    lease: str
+    released: bool
+    reason: str = ""
+
+
+class Place(Schema, frozen=True, kw_only=True):
+    """A row of the leaderboard."""
+
+    rank: int
+    task: str
+    author: str
+    verdict: Verdict
+    win: bool
+    speedup: Interval | None
+    confirmed: bool
+    summary: str
+
+
+class Leaderboard(Schema, frozen=True, kw_only=True):
+    """The candidates of a session, best first, and how the session stands."""
+
+    session: str
+    problem: str
+    pool: str
+    state: str
+    """``open`` or ``closed``."""
+    detail: str
+    """What it came to, once it is closed."""
+    best: str
+    """Node of the best; empty if none is correct."""
+    places: tuple[Place, ...]
+    judged: int
+    budget: int

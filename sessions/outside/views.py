@@ -1,0 +1,266 @@
+"""From a session's graph to what outside authors are told. Pure; nothing that judges a candidate is shown."""
+
+import re
+import time
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from ...graph.nodes import NodeRecord
+from ...graph.session_graph import SearchGraph
+from ...graph.tasks import CHECKS, Lease, Task
+from ...schemas import (
+    CandidateChecked,
+    Evidence,
+    InputError,
+    Interval,
+    SessionOpened,
+    Verdict,
+)
+from .records import CheckAnswer, Leaderboard, LeaseTerms, NodeAnswer, Place, TaskBrief, TaskRow
+
+_SEED = re.compile(r" ?\(seed \d+\)")
+LOG_CHARACTERS = 4000
+"""Of a compiler's output that an author gets."""
+
+
+def opened_of(graph: SearchGraph) -> SessionOpened:
+    """The session's first event.
+
+    Raises:
+        InputError: the bus has it no more.
+    """
+    if graph.opened is None:
+        raise InputError(f"there is no open session {graph.session!r}: `kernelswarm tasks list` shows what there is")
+    return graph.opened
+
+
+def task_of(graph: SearchGraph, node: str) -> Task:
+    """The task ``node``.
+
+    Raises:
+        InputError: the session has none of that name.
+    """
+    if node not in graph.tasks.tasks:
+        names = ", ".join(graph.tasks.tasks) or "none"
+        raise InputError(f"session {graph.session} has no task {node!r}; it has {names}")
+    return graph.tasks.tasks[node]
+
+
+def state_of(task: Task) -> str:
+    """One of the states of :class:`TaskRow`."""
+    return task.outcome or ("free" if task.is_free else "held")
+
+
+def rows(graph: SearchGraph) -> list[TaskRow]:
+    """The session's tasks in order of planning."""
+    opened = opened_of(graph)
+    return [_row(graph, opened, task) for task in graph.tasks.tasks.values()]
+
+
+def _row(graph: SearchGraph, opened: SessionOpened, task: Task) -> TaskRow:
+    holder, node = task.holder, graph.nodes.get(task.node)
+    diagnosis = node.diagnosis if node else None
+    return TaskRow(
+        task=f"{graph.session}/{task.node}",
+        problem=opened.problem.name,
+        pool=opened.pool.name,
+        languages=opened.pool.languages,
+        intent=task.plan.intent,
+        parent=task.plan.parent,
+        state=state_of(task),
+        agent=holder.agent if holder else task.author,
+        lease=holder.id if holder else "",
+        minutes_left=minutes_left(holder) if holder else None,
+        verdict=diagnosis.verdict if diagnosis else None,
+        speedup=diagnosis.speedup.median if diagnosis and diagnosis.speedup else None,
+    )
+
+
+def minutes_left(lease: Lease) -> float:
+    """Until it expires; 0 if it should have by now."""
+    return round(max(0.0, (lease.expires_ns - time.time_ns()) / 60e9), 1)
+
+
+def terms(lease: Lease) -> LeaseTerms:
+    """Of a lease that is held."""
+    return LeaseTerms(
+        lease=lease.id, agent=lease.agent, minutes_left=minutes_left(lease), checks_left=CHECKS - lease.checks
+    )
+
+
+def brief(graph: SearchGraph, node: str) -> TaskBrief:
+    """Everything that an author of the task ``node`` needs.
+
+    Raises:
+        InputError: there is no such task.
+    """
+    opened, task = opened_of(graph), task_of(graph, node)
+    facts, measured, plan = opened.facts, graph.baselines, task.plan
+    best = graph.best()
+    return TaskBrief(
+        task=f"{graph.session}/{node}",
+        state=state_of(task),
+        lease=terms(task.holder) if task.holder else None,
+        intent=plan.intent,
+        write=what_to_write(opened),
+        languages=opened.pool.languages,
+        problem=opened.problem.name,
+        reference=opened.problem.source,
+        shapes=facts.shapes,
+        error_bound=facts.error_bound,
+        pool=opened.pool.name,
+        hardware=opened.hardware,
+        baselines_ms=dict(measured.report.median_ms) if measured else {},
+        baseline_statuses=measured.report.statuses if measured else (),
+        floor_ms=measured.report.roofline.floor_ms if measured else None,
+        against=opened.against,
+        parent=node_answer(graph, plan.parent, source=True) if plan.parent in graph.nodes else None,
+        second=node_answer(graph, plan.second, source=True) if plan.second in graph.nodes else None,
+        best=node_answer(graph, best.name, source=best.name != plan.parent) if best else None,
+        tried=tuple(node_answer(graph, record.name) for record in graph.nodes.values() if record.diagnosis),
+        advice=plan.advice,
+        skills=tuple(skill.text for skill in opened.skills),
+    )
+
+
+def what_to_write(opened: SessionOpened) -> str:
+    """What a candidate file must define, in a sentence."""
+    parameters = ", ".join(opened.facts.signature)
+    if opened.facts.is_module:
+        return f"class ModelNew(nn.Module): Model's constructor and parameter names, forward(self, {parameters})"
+    return f"def kernel({parameters}): the parameters and answers of `reference`"
+
+
+def node_answer(graph: SearchGraph, name: str, *, source: bool = False) -> NodeAnswer:
+    """What is known of a node, with its ``source`` or without."""
+    record = graph.nodes.get(name, NodeRecord(name))
+    diagnosis = record.confirmation_diagnosis or record.diagnosis
+    profile = record.confirmation or record.profile_report
+    timing = profile.timing if profile else None
+    compiled, candidate = record.compile_report, record.candidate
+    return NodeAnswer(
+        task=f"{graph.session}/{name}",
+        state=_progress(record),
+        author=author(graph, record),
+        verdict=diagnosis.verdict if diagnosis else None,
+        correct=diagnosis is not None and diagnosis.verdict is Verdict.correct,
+        win=is_win(diagnosis.speedup if diagnosis else None),
+        summary=_without_seeds(diagnosis.summary) if diagnosis else "",
+        speedup=diagnosis.speedup if diagnosis else None,
+        against=diagnosis.against if diagnosis else "",
+        times_ms=dict(timing.median_ms) if timing else {},
+        roofline_fraction=diagnosis.roofline_fraction if diagnosis else None,
+        bottleneck=diagnosis.bottleneck if diagnosis else "",
+        findings=diagnosis.evidence if diagnosis else (),
+        advice=diagnosis.advice if diagnosis else (),
+        evidence=_evidence(record),
+        diagnostics=compiled.diagnostics if compiled else (),
+        log=compiled.log[-LOG_CHARACTERS:] if compiled and not compiled.ok else "",
+        kernels=compiled.kernels if compiled else (),
+        declined=record.verify_report.declined if record.verify_report else (),
+        confirmed=record.confirmation_diagnosis is not None,
+        rationale=candidate.rationale if candidate else "",
+        source=candidate.source if candidate and source else "",
+    )
+
+
+def _progress(record: NodeRecord) -> str:
+    if record.synthesis_failure:
+        return "failed"
+    if record.diagnosis:
+        return "judged"
+    return "judging" if record.candidate else "waiting"
+
+
+def is_win(speedup: Interval | None) -> bool:
+    """Whether the interval lies above 1."""
+    return speedup is not None and speedup.is_win
+
+
+def author(graph: SearchGraph, record: NodeRecord) -> str:
+    """Who wrote a node's candidate: an outside author's name, else the backend."""
+    task = graph.tasks.tasks.get(record.name)
+    return (task.author if task else "") or (record.candidate.backend if record.candidate else "")
+
+
+def _evidence(record: NodeRecord) -> Evidence | None:
+    reports = (record.confirmation, record.profile_report, record.verify_report)
+    shown = [report.evidence for report in reports if report is not None and report.evidence is not None]
+    return without_seed(shown[0]) if shown else None
+
+
+def without_seed(evidence: Evidence) -> Evidence:
+    """``evidence`` without what its inputs can be drawn again from: they judge later candidates, too."""
+    return replace(evidence, seed=None, message=_without_seeds(evidence.message))
+
+
+def _without_seeds(text: str) -> str:
+    return _SEED.sub("", text)
+
+
+def check_answer(graph: SearchGraph, lease: str, checked: CandidateChecked) -> CheckAnswer:
+    """What a check came to."""
+    compiled, verified = checked.compiled, checked.verified
+    verdict = verified.verdict if verified else Verdict.compile_error
+    held = graph.tasks.lease(lease)
+    evidence = without_seed(verified.evidence) if verified and verified.evidence else None
+    return CheckAnswer(
+        lease=lease,
+        correct=verdict is Verdict.correct,
+        verdict=verdict,
+        summary=_check_summary(checked, evidence),
+        evidence=evidence,
+        diagnostics=compiled.diagnostics,
+        log="" if compiled.ok else compiled.log[-LOG_CHARACTERS:],
+        kernels=compiled.kernels,
+        checks_left=CHECKS - held.checks if held else 0,
+    )
+
+
+def _check_summary(checked: CandidateChecked, evidence: Evidence | None) -> str:
+    if evidence is not None:
+        return evidence.message
+    if checked.verified is not None:
+        return "it compiles, and is right on small inputs"
+    errors = [message.message for message in checked.compiled.diagnostics if message.severity == "error"]
+    return next(iter(errors), "") or next(iter(checked.compiled.log.splitlines()), "it does not compile")
+
+
+def leaderboard(graph: SearchGraph) -> Leaderboard:
+    """The session's candidates, best first; those of one rank in order of planning."""
+    opened, closed = opened_of(graph), graph.closed
+    judged = [record for record in graph.own() if record.diagnosis and record.candidate]
+    best = closed.best if closed else (record.name if (record := graph.best()) else "")
+    ranked = sorted(judged, key=lambda record: (record.name != best, -record.fitness))
+    return Leaderboard(
+        session=graph.session,
+        problem=opened.problem.name,
+        pool=opened.pool.name,
+        state="closed" if closed else "open",
+        detail=closed.detail if closed else "",
+        best=best,
+        places=tuple(_places(graph, ranked)),
+        judged=len(judged),
+        budget=opened.budget,
+    )
+
+
+def _places(graph: SearchGraph, ranked: Sequence[NodeRecord]) -> list[Place]:
+    places = []
+    for rank, record in enumerate(ranked, 1):
+        diagnosis = record.confirmation_diagnosis or record.diagnosis
+        assert diagnosis is not None
+        places.append(
+            Place(
+                rank=rank,
+                task=f"{graph.session}/{record.name}",
+                author=author(graph, record),
+                verdict=diagnosis.verdict,
+                win=is_win(diagnosis.speedup),
+                speedup=diagnosis.speedup,
+                confirmed=record.confirmation_diagnosis is not None,
+                summary=_without_seeds(diagnosis.summary),
+            )
+        )
+    return places
