@@ -144,6 +144,8 @@ class TaskBoard:
             case NodePlanned():
                 if event.synthesizer == OUTSIDE and event.intent is not Intent.remeasure:
                     self.tasks[envelope.node] = Task(envelope.node, event)
+                    if self._stopping:  # planned before the planner had heard of it
+                        self._rule(envelope, *self._withdrawn([self.tasks[envelope.node]]))
             case CandidateProposed():
                 self._proposed(envelope, event)
             case TaskClaimed():
@@ -193,11 +195,12 @@ class TaskBoard:
     def _proposed(self, envelope: Envelope, event: CandidateProposed) -> None:
         self._sources.setdefault(event.sha256, envelope.node)
         task, submitted = self.tasks.get(envelope.node), self._submitted.get(envelope.cause)
-        if task is not None and submitted is not None and not task.outcome:
-            lease = self._leases.get(submitted.lease)
-            task.outcome, task.author = "handed in", lease.agent if lease else ""
-            if lease is not None:
-                lease.end = lease.end or "was handed in"
+        if task is None or task.outcome:
+            return
+        task.outcome = "handed in"
+        lease = self._leases.get(submitted.lease) if submitted else task.holder
+        if lease is not None:
+            task.author, lease.end = lease.agent, lease.end or "was handed in"
 
     def _was_claimed(self, envelope: Envelope, event: TaskClaimed) -> None:
         if event.lease not in self._leases and envelope.node in self.tasks:

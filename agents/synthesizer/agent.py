@@ -54,9 +54,9 @@ class Synthesizer:
         """Answer one plan, or what an outside author wants."""
         if self._leases is not None:
             self._leases.arm(work)
-        plan = work.event
-        if not isinstance(plan, NodePlanned):
-            return ruled(work)
+        plan, answers = work.event, ruled(work)
+        if answers or not isinstance(plan, NodePlanned):
+            return answers
         if plan.intent is Intent.remeasure:
             return [Answer(existing(work.graph, work.opened, plan))]
         answer = await self._backend(plan.synthesizer).synthesize(self._request(work, plan))

@@ -92,7 +92,7 @@ class Answer(Schema, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if sum(answer is not None for answer in (self.candidate, self.failed, self.task)) != 1:
-            raise ValueError("an answer is a candidate, a failure or a task")
+            raise ValueError("an answer is either a candidate, a failure or a task")
 
 
 @runtime_checkable

@@ -1,0 +1,204 @@
+"""Outside authors at a real session: a real server, real compilers, the real judge; only who writes is a test."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from search_context import shared
+from waiting import LONG_S, within
+
+import given
+from kernelswarm.bus import Bus
+from kernelswarm.bus.bulk import running
+from kernelswarm.hardware.sources.problem_files import load_problem
+from kernelswarm.schemas import InputError, TaskExpired, Verdict
+from kernelswarm.sessions.outside import client
+from kernelswarm.sessions.outside.client import OutsideAuthor, Refused, Unserved
+from kernelswarm.sessions.recorded_session import read_session
+from kernelswarm.sessions.replay import replay
+from kernelswarm.sessions.resume import resuming
+from kernelswarm.sessions.search import Search, searching, session_on
+from kernelswarm.sessions.session import SearchOptions
+
+RIGHT = """
+import ctypes
+import torch
+
+CPP_SOURCE = r'''
+#include <cmath>
+extern "C" void rms(const float* x, const float* w, float* out, long rows, long cols) {
+  for (long r = 0; r < rows; r++) {
+    double sum = 0;
+    for (long c = 0; c < cols; c++) sum += (double)x[r * cols + c] * x[r * cols + c];
+    float scale = (float)(1.0 / std::sqrt(sum / cols + 1e-6));
+    for (long c = 0; c < cols; c++) out[r * cols + c] = x[r * cols + c] * scale * w[c];
+  }
+}
+'''
+
+_lib = _load()
+_lib.rms.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_long] * 2
+_lib.rms.restype = None
+
+def kernel(x, w):
+    x, w = x.contiguous(), w.contiguous()
+    out = torch.empty_like(x)
+    _lib.rms(x.data_ptr(), w.data_ptr(), out.data_ptr(), x.shape[0], x.shape[1])
+    return out
+"""
+WRONG = RIGHT.replace("1e-6", "1e-2")
+BROKEN = RIGHT.replace("double sum = 0;", "double sum = 0")
+OPTIONS = SearchOptions(budget=3, seed=1, synthesizer="outside", policy_options={"finalists": 1})
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("home")
+    (home / "pools").mkdir()
+    (home / "pools" / "bare.toml").write_text(
+        'name = "bare"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\n'
+    )
+    (home / "small.py").write_text(given.SOURCE)
+    return home
+
+
+@asynccontextmanager
+async def author(home: Path, agent: str) -> AsyncIterator[OutsideAuthor]:
+    """As another process reaches a session that runs on ``home``."""
+    url = running(home)
+    assert url
+    async with await Bus.connect(url, name=agent) as bus:
+        yield OutsideAuthor(bus, home, agent)
+
+
+@asynccontextmanager
+async def followed(search: Search) -> AsyncIterator[None]:
+    """The session is followed to its end, as the command line does it."""
+
+    async def follow() -> None:
+        async for _ in search.events():
+            pass
+
+    following = asyncio.create_task(follow())
+    try:
+        yield
+        await within(following, LONG_S)
+    finally:
+        following.cancel()
+
+
+async def test_two_agents_work_a_session_to_its_end_and_it_replays(home: Path) -> None:
+    async with (
+        shared(home, "bare") as context,
+        session_on(await context(load_problem(home / "small.py")), OPTIONS) as search,
+        followed(search),
+        author(home, "alice") as alice,
+        author(home, "bob") as bob,
+    ):
+        first, second = await asyncio.gather(alice.claim(wait_s=LONG_S), bob.claim(search.session, wait_s=LONG_S))
+        assert {first.task, second.task} == {f"{search.session}/n001", f"{search.session}/n002"}
+        assert first.lease and second.lease and first.reference == given.SOURCE
+        assert first.write.startswith("def kernel(x, w)") and first.shapes[0].name == "main"
+
+        broken = await alice.check(first.lease.lease, BROKEN)
+        assert (broken.verdict, broken.checks_left) == (Verdict.compile_error, 11)
+        assert any("expected" in message.message for message in broken.diagnostics)
+        wrong = await alice.check(first.lease.lease, WRONG)
+        assert (wrong.correct, wrong.verdict) == (False, Verdict.wrong_numbers)
+        assert wrong.evidence is not None and wrong.evidence.seed is None
+        assert await alice.check(first.lease.lease, WRONG) == wrong, "the same file is checked once"
+
+        mine, theirs = await asyncio.gather(
+            alice.submit(first.lease.lease, RIGHT, "one pass", wait_s=LONG_S),
+            bob.submit(second.lease.lease, WRONG, wait_s=LONG_S),
+        )
+        assert mine.answer is not None and mine.answer.correct and mine.answer.speedup and mine.answer.findings
+        assert theirs.answer is not None and theirs.answer.verdict is Verdict.wrong_numbers
+        assert theirs.answer.evidence is not None and theirs.answer.evidence.seed is None
+        again = await alice.submit(first.lease.lease, RIGHT, "one pass")
+        assert again.accepted and again.answer == mine.answer, "the same hand-in has the same answer"
+        refused = await bob.submit(second.lease.lease, RIGHT)
+        assert not refused.accepted and "the same file is" in refused.reason
+
+        last = await bob.claim(search.session, wait_s=LONG_S)
+        assert last.best is not None and last.best.author == "alice" and len(last.tried) == 2
+        late = await alice.submit(first.lease.lease, RIGHT + "\n# another\n")
+        assert not late.accepted and "was handed in, and no other task is free" in late.reason
+        assert last.lease and (await bob.release(last.lease.lease)).released
+        late = await alice.submit(first.lease.lease, RIGHT + "\n# another one\n", wait_s=LONG_S)
+        assert late.accepted and "was over: this is" in late.reason
+        board = await alice.leaderboard(search.session)
+        assert [place.author for place in board.places if place.verdict is Verdict.correct] == ["alice", "alice"]
+        assert board.places[-1].author == "bob"
+    assert search.graph.closed is not None and search.graph.closed.correct == 2
+    assert search.graph.nodes[search.graph.closed.best].candidate is not None
+    recorded = await read_session(home, search.session, verify=True)
+    report = replay(search.session, recorded.events)
+    assert report.status == "closed" and report.unknown == 0 and not report.unsaid
+
+
+async def test_a_session_goes_on_after_its_process_and_its_server_were_gone(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = load_problem(home / "small.py")
+    options = SearchOptions(budget=1, synthesizer="outside")
+    async with searching(problem, "bare", options, home=home) as search, author(home, "alice") as alice:
+        brief = await alice.claim(search.session, wait_s=LONG_S)
+        assert brief.lease
+        bystander = await alice.tasks(search.session)
+        assert [(row.state, row.agent, row.lease) for row in bystander] == [("held", "alice", brief.lease.lease)]
+    assert not running(home)
+    # The session is open; agents and server come back, and so does the author, with the lease it had.
+    async with resuming(search.session, home=home) as search, followed(search), author(home, "alice") as alice:
+        answer = await alice.submit(brief.lease.lease, RIGHT, wait_s=LONG_S)
+        assert answer.accepted and answer.answer is not None and answer.answer.correct
+    assert search.graph.closed is not None and search.graph.closed.best == "n001"
+
+
+async def test_a_lease_expires_by_an_event_and_the_task_goes_to_who_waits(home: Path) -> None:
+    problem = load_problem(home / "small.py")
+    options = SearchOptions(budget=1, synthesizer="outside")
+    async with (
+        searching(problem, "bare", options, home=home) as search,
+        followed(search),
+        author(home, "alice") as alice,
+        author(home, "bob") as bob,
+    ):
+        brief = await alice.claim(search.session, minutes=0.01, wait_s=LONG_S)
+        assert brief.lease
+        taken = await bob.claim(search.session, wait_s=LONG_S)
+        assert taken.lease and taken.lease.lease == f"{search.session}/n001/2"
+        with pytest.raises(Refused, match="n001/1 expired"):
+            await alice.check(brief.lease.lease, RIGHT)
+        with pytest.raises(InputError, match="has no node 'n009'"):
+            await alice.answer(f"{search.session}/n009")
+        # The last task is held: it is over when that is given back, and nothing new is planned.
+        await search.stop("minutes")
+        assert (await bob.release(taken.lease.lease)).released
+    closed = search.graph.closed
+    assert closed is not None and closed.reason == "minutes"
+    events = [envelope.event() for _, envelope in (await read_session(home, search.session)).events]
+    assert [event.lease for event in events if isinstance(event, TaskExpired)] == [f"{search.session}/n001/1"]
+
+
+async def test_a_session_that_nobody_serves_is_told_from_one_without_tasks(
+    home: Path, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "SERVED_S", 0.2)
+    dave = OutsideAuthor(bus, home, "dave")
+    with pytest.raises(Refused, match="no open session waits"):
+        await dave.claim()
+    with pytest.raises(InputError, match="there is no session 'nowhere'"):
+        await dave.claim("nowhere")
+    opening = given.envelope_of(given.opened(synthesizer="outside"))
+    await bus.publish(opening)
+    with pytest.raises(Unserved, match="nobody serves it just now"):
+        await dave.claim("s-test1")
+
+
+@pytest.mark.parametrize("name", ["", "a//b", "a/b/c/d", "just-a-session"])
+async def test_a_word_that_is_no_lease_is_named(home: Path, bus: Bus, name: str) -> None:
+    with pytest.raises(InputError, match="is not SESSION/NODE/N"):
+        await OutsideAuthor(bus, home, "dave").submit(name, RIGHT)

@@ -1,0 +1,216 @@
+"""The task board: what every request of an outside author comes to follows from the order of events alone."""
+
+from dataclasses import dataclass, field
+
+import msgspec
+import pytest
+
+import given
+from kernelswarm.graph.session_graph import SearchGraph
+from kernelswarm.graph.tasks import CHECKS, HandIn, Permit
+from kernelswarm.schemas import (
+    OUTSIDE,
+    CandidateProposed,
+    CheckRequested,
+    ClaimRequested,
+    Envelope,
+    Event,
+    Intent,
+    MemoryOperator,
+    NodePlanned,
+    SessionClosed,
+    StopRequested,
+    SynthesisFailed,
+    TaskClaimed,
+    TaskExpired,
+    TaskRefused,
+    TaskReleased,
+    TaskSubmitted,
+    sha256,
+)
+
+SESSION = "s-test1"
+FIRST = f"{SESSION}/n001/1"
+
+
+@dataclass
+class Session:
+    """Says events, and what the board ruled on each."""
+
+    graph: SearchGraph = field(default_factory=lambda: SearchGraph(SESSION))
+    said: int = 0
+
+    def say(self, event: Event, node: str = "", cause: str = "") -> Envelope:
+        self.said += 1
+        envelope = given.envelope_of(event, node=node, cause=cause, index=self.said, at_ns=self.said)
+        self.graph.apply(envelope, event)
+        return envelope
+
+    def ruled(self, event: Event) -> object:
+        """The outcome of a request: nothing, one thing, or several."""
+        rulings = self.graph.tasks.rulings[self.say(event).id]
+        outcomes = [ruling.outcome for ruling in rulings]
+        return outcomes[0] if len(outcomes) == 1 else outcomes
+
+    def plan(self, node: str, parent: str = "", **changes: object) -> None:
+        intent = Intent.improve if parent else Intent.draft
+        plan = NodePlanned(parent=parent, intent=intent, memory=MemoryOperator.inherit, synthesizer=OUTSIDE)
+        self.say(msgspec.structs.replace(plan, **changes), node)
+
+    def claim(self, task: str = "", agent: str = "alice") -> object:
+        return self.ruled(ClaimRequested(agent=agent, minutes=30.0, task=task))
+
+    def submit(self, lease: str, source: str = "def kernel(x): return x") -> object:
+        return self.ruled(TaskSubmitted(lease=lease, source=source, sha256=sha256(source)))
+
+
+@pytest.fixture
+def session() -> Session:
+    """Two drafts wait for outside authors."""
+    session = Session()
+    session.say(given.opened(synthesizer=OUTSIDE))
+    session.plan("n001")
+    session.plan("n002")
+    return session
+
+
+def lease_of(outcome: object) -> str:
+    assert isinstance(outcome, TaskClaimed), outcome
+    return outcome.lease
+
+
+def reason_of(outcome: object) -> str:
+    assert isinstance(outcome, TaskRefused), outcome
+    return outcome.reason
+
+
+def test_two_agents_that_race_get_different_tasks_and_the_third_is_told_why_none(session: Session) -> None:
+    assert lease_of(session.claim(agent="alice")) == FIRST
+    assert lease_of(session.claim(agent="bob")) == f"{SESSION}/n002/1"
+    assert "no task of s-test1 is free (2 held)" in reason_of(session.claim(agent="carol"))
+    assert "n001 is held by alice" in reason_of(session.claim("n001", agent="carol"))
+
+
+def test_what_was_learned_goes_out_first(session: Session) -> None:
+    session.plan("n003", parent="n001")
+    session.plan("n004", parent="n003")
+    assert [task.node for task in session.graph.tasks.free()] == ["n004", "n003", "n001", "n002"]
+
+
+def test_plans_of_others_and_kernels_that_exist_are_no_tasks(session: Session) -> None:
+    session.plan("n003", synthesizer="playbook")
+    session.plan("n004", intent=Intent.remeasure)
+    assert list(session.graph.tasks.tasks) == ["n001", "n002"]
+
+
+def test_a_file_under_a_lease_becomes_the_nodes_candidate_once(session: Session) -> None:
+    session.claim()
+    assert isinstance(session.submit(FIRST), HandIn)
+    assert session.graph.tasks.tasks["n001"].author == "alice"
+    assert "the same file is s-test1/n001 already" in reason_of(session.submit(FIRST))
+    assert "n001 is handed in" in reason_of(session.claim("n001"))
+
+
+def test_a_copy_of_a_request_changes_nothing(session: Session) -> None:
+    request = ClaimRequested(agent="alice", minutes=30.0)
+    envelope = session.say(request)
+    session.graph.apply(envelope, request)
+    assert [lease.id for lease in session.graph.tasks.held()] == [FIRST]
+
+
+def test_an_expired_lease_returns_the_task_and_a_late_file_still_finds_it(session: Session) -> None:
+    session.claim()
+    session.ruled(TaskExpired(lease=FIRST))
+    assert session.graph.tasks.tasks["n001"].is_free
+    assert isinstance(session.submit(FIRST), HandIn)
+    assert session.graph.tasks.tasks["n001"].outcome == "handed in"
+
+
+def test_a_late_file_takes_another_free_task_where_its_own_is_in_other_hands(session: Session) -> None:
+    session.claim(agent="alice")
+    session.ruled(TaskExpired(lease=FIRST))
+    session.claim("n001", agent="bob")
+    envelope = session.say(TaskSubmitted(lease=FIRST, source="late", sha256="1"))
+    (ruling,) = session.graph.tasks.rulings[envelope.id]
+    assert isinstance(ruling.outcome, HandIn) and ruling.node == "n002"
+    assert session.graph.tasks.tasks["n002"].author == "alice"
+    holder = session.graph.tasks.tasks["n001"].holder
+    assert holder is not None and holder.agent == "bob"
+
+
+def test_a_late_file_that_finds_no_free_task_is_kept_and_its_author_told_how_to_go_on(session: Session) -> None:
+    session.claim("n001", agent="alice")
+    session.ruled(TaskExpired(lease=FIRST))
+    session.claim("n001", agent="bob")
+    session.claim("n002", agent="bob")
+    reason = reason_of(session.submit(FIRST))
+    assert "lease s-test1/n001/1 expired, and no other task is free: claim one" in reason
+    assert reason.endswith("The file is kept in the log")
+
+
+def test_a_lease_that_was_renewed_does_not_expire_by_an_old_timer(session: Session) -> None:
+    session.claim()
+    renewed = session.ruled(ClaimRequested(agent="alice", minutes=60.0, lease=FIRST))
+    assert isinstance(renewed, TaskClaimed) and (renewed.renewals, renewed.minutes) == (1, 60.0)
+    session.ruled(TaskExpired(lease=FIRST, renewals=0))
+    assert [lease.id for lease in session.graph.tasks.held()] == [FIRST]
+    session.ruled(TaskExpired(lease=FIRST, renewals=1))
+    assert not session.graph.tasks.held()
+
+
+def test_checks_renew_a_lease_and_are_bounded(session: Session) -> None:
+    session.claim()
+    outcomes = [session.ruled(CheckRequested(source=f"{n}", lease=FIRST)) for n in range(CHECKS + 1)]
+    assert all(isinstance(outcome, Permit) for outcome in outcomes[:-1])
+    assert f"has had its {CHECKS} checks" in reason_of(outcomes[-1])
+    assert session.graph.tasks.held()[0].renewals == CHECKS
+
+
+def test_a_released_task_goes_to_others_and_can_be_released_once(session: Session) -> None:
+    session.claim("n001")
+    assert session.ruled(TaskReleased(lease=FIRST)) == []
+    assert "was released: there is nothing to give back" in reason_of(session.ruled(TaskReleased(lease=FIRST)))
+    assert lease_of(session.claim("n001", agent="bob")) == f"{SESSION}/n001/2"
+    assert "was released" in reason_of(session.ruled(CheckRequested(source="", lease=FIRST)))
+
+
+def test_a_session_that_is_about_to_end_withdraws_what_nobody_holds_and_waits_for_what_is_held(
+    session: Session,
+) -> None:
+    session.claim("n001")
+    withdrawn = session.ruled(StopRequested(reason="minutes"))
+    assert isinstance(withdrawn, SynthesisFailed) and session.graph.tasks.tasks["n002"].outcome == "withdrawn"
+    assert "about to end" in reason_of(session.claim())
+    session.plan("n003")
+    assert session.graph.tasks.tasks["n003"].outcome == "withdrawn"
+    assert isinstance(session.ruled(TaskExpired(lease=FIRST)), SynthesisFailed)
+
+
+def test_a_held_task_can_be_handed_in_after_the_session_was_asked_to_end(session: Session) -> None:
+    session.claim("n001")
+    session.ruled(StopRequested(reason="minutes"))
+    assert isinstance(session.submit(FIRST), HandIn)
+
+
+def test_a_closed_session_says_so(session: Session) -> None:
+    session.claim()
+    session.say(SessionClosed(reason="target"))
+    assert session.graph.tasks.free() == []
+    assert "s-test1 is closed" in reason_of(session.submit(FIRST))
+    assert "s-test1 is closed" in reason_of(session.claim())
+
+
+@pytest.mark.parametrize("lease", ["", "s-test1/n009/1", "other/n001/1"])
+def test_a_lease_that_never_was_is_no_right(session: Session, lease: str) -> None:
+    assert "there is no lease" in reason_of(session.submit(lease))
+
+
+def test_an_answer_in_the_log_counts_where_this_version_would_have_ruled_otherwise(session: Session) -> None:
+    request = session.say(ClaimRequested(agent="alice", minutes=30.0))
+    session.say(TaskClaimed(lease=f"{SESSION}/n002/1", agent="alice", minutes=30.0), "n002", request.id)
+    assert [lease.id for lease in session.graph.tasks.held()] == [f"{SESSION}/n002/1"]
+    submitted = TaskSubmitted(lease=f"{SESSION}/n002/1", source="x", sha256=sha256("x"))
+    handed_in = session.say(submitted)
+    candidate = CandidateProposed(source="x", sha256=sha256("x"), language="cpp", backend=OUTSIDE)
+    session.say(candidate, "n002", handed_in.id)
+    assert session.graph.tasks.tasks["n002"].author == "alice" and session.graph.tasks.tasks["n001"].is_free

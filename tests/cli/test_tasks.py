@@ -1,0 +1,109 @@
+"""``kernelswarm tasks`` on the command line: what is asked wrongly, and text out of what is answered."""
+
+import io
+import sys
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+import given
+from kernelswarm.cli.commands.task_files import Draft, drafts
+from kernelswarm.cli.commands.tasks import EXAMPLES, app
+from kernelswarm.cli.display import task_text
+from kernelswarm.graph.session_graph import SearchGraph
+from kernelswarm.schemas import OUTSIDE, ClaimRequested, InputError, Intent, MemoryOperator, NodePlanned
+from kernelswarm.sessions.outside import views
+
+
+@pytest.mark.parametrize("command", ["list", "claim", "show s-1/n001", "leaderboard s-1", "release s-1/n001/1"])
+def test_without_a_running_search_the_way_to_one_is_named(kernelswarm: Callable, command: str) -> None:
+    ran = kernelswarm("tasks", *command.split())
+    assert ran.status == 2
+    assert "no search is running" in ran.err and "kernelswarm optimize PROBLEM --synthesizer outside" in ran.err
+
+
+@pytest.mark.parametrize("command", EXAMPLES)
+def test_every_command_shows_examples(command: str) -> None:
+    shown = CliRunner().invoke(app, [command, "--help"])
+    assert shown.exit_code == 0 and "Examples" in shown.output and f"kernelswarm tasks {command}" in shown.output
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["s-1/n001/1"], "'s-1/n001/1' stands alone: write LEASE FILE pairs"),
+        (["s-1/n001/1", "nowhere.py"], "candidate file nowhere.py does not exist"),
+    ],
+)
+def test_files_that_cannot_be_handed_in_are_named(words: list[str], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        drafts(words)
+
+
+def stdin(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "stdin is not what is wanted"),
+        ('{"source": "x"}', "stdin is not what is wanted .*lease"),
+        ('{"lease": "s-1/n001/1"}', "comes without a candidate"),
+    ],
+)
+def test_json_that_is_none_or_lacks_something_is_named(
+    monkeypatch: pytest.MonkeyPatch, text: str, sentence: str
+) -> None:
+    stdin(monkeypatch, text)
+    with pytest.raises(InputError, match=sentence):
+        drafts(["-"])
+
+
+def test_several_files_come_as_one_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = [Draft(lease="s/n001/1", source="a", rationale="why"), Draft(lease="s/n002/1", source="b")]
+    stdin(monkeypatch, msgspec.json.encode(wanted).decode())
+    assert drafts(["-"]) == wanted
+
+
+@pytest.fixture
+def graph() -> SearchGraph:
+    """One node was handed in and judged, its child is held."""
+    graph = SearchGraph("s-test1")
+    plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.inherit, synthesizer=OUTSIDE)
+    child = msgspec.structs.replace(plan, parent="n001", intent=Intent.improve)
+    events = [
+        (given.opened(synthesizer=OUTSIDE), ""),
+        (plan, "n001"),
+        (given.candidate("def kernel(x, w):\n    return x\n", backend=OUTSIDE), "n001"),
+        (given.diagnosed(1.4), "n001"),
+        (child, "n002"),
+        (ClaimRequested(agent="alice", minutes=30.0), ""),
+    ]
+    for index, (event, node) in enumerate(events):
+        graph.apply(given.envelope_of(event, node=node, index=index), event)
+    return graph
+
+
+def test_a_brief_says_what_to_write_and_what_to_start_from(
+    graph: SearchGraph, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task_text.print_brief(views.brief(graph, "n002"))
+    text = capsys.readouterr().out
+    assert "s-test1/n002  improve, held" in text and "lease     s-test1/n002/1" in text
+    assert "def kernel(x, w)" in text and "def reference(x, w)" in text
+    assert "the kernel to start from\ndef kernel(x, w):\n    return x" in text
+
+
+def test_a_live_display_says_who_it_waits_for_and_how_to_claim(graph: SearchGraph) -> None:
+    assert task_text.outside_text(graph) == (
+        "outside authors: 1 task held by alice; to claim: kernelswarm tasks claim s-test1"
+    )
+
+
+def test_a_leaderboard_has_a_row_for_each_candidate(graph: SearchGraph, capsys: pytest.CaptureFixture[str]) -> None:
+    task_text.print_leaderboard(views.leaderboard(graph))
+    text = capsys.readouterr().out
+    assert "s-test1/n001" in text and "1.40x" in text and "s-test1/n002" not in text
