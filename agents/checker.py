@@ -19,7 +19,7 @@ class Checker:
         self._device = device
 
     async def handle(self, work: Work) -> Sequence[Answer]:
-        """Check one draft; one that its lease does not permit is refused by the synthesizer."""
+        """Check one draft; one that its lease does not permit is refused by the dispatcher."""
         request, opened = work.event, work.opened
         assert isinstance(request, CheckRequested)
         if request.lease and not work.graph.tasks.permits(work.envelope.id):

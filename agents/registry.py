@@ -9,6 +9,7 @@ from ..schemas import HardwareFacts, InputError
 from .analyst import Analyst
 from .checker import Checker
 from .compiler import Compiler
+from .dispatcher import Dispatcher
 from .distiller import Distiller
 from .planner.agent import Planner
 from .planner.machine import WIDTH
@@ -30,10 +31,11 @@ class Role:
 
 ROLES: Mapping[str, Role] = {
     "planner": Role(lambda device, bus: Planner(), needs_device=False),
-    "synthesizer": Role(lambda device, bus: Synthesizer(bus), needs_device=False),
+    "synthesizer": Role(lambda device, bus: Synthesizer(), needs_device=False),
     "compiler": Role(Compiler, needs_device=True),
     "verifier": Role(Verifier, needs_device=True),
     "profiler": Role(Profiler, needs_device=True),
+    "dispatcher": Role(lambda device, bus: Dispatcher(bus), needs_device=False),
     "checker": Role(Checker, needs_device=True),
     "analyst": Role(lambda device, bus: Analyst(), needs_device=False),
     "distiller": Role(lambda device, bus: Distiller(), needs_device=False),

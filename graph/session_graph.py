@@ -15,7 +15,7 @@ from ..schemas import (
 )
 from .inheritance import NOTHING, Inheritance, LoggedEvent, inherit
 from .nodes import NodeRecord
-from .tasks import ABOUT_TASKS, TaskBoard
+from .tasks import ABOUT_TASKS, SessionTasks
 
 DECISIVE = frozenset((SessionOpened, NodeDiagnosed, StopRequested))
 """What the planner answers."""
@@ -45,7 +45,7 @@ class SearchGraph:
         self.calls: list[ModelCalled] = []
         self.decisive: list[tuple[str, Event]] = []
         """What the planner answers, as (node, event) in stream order."""
-        self.tasks = TaskBoard(session)
+        self.tasks = SessionTasks(session)
         """Of the session's outside authors."""
         self._before = before
 

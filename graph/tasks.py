@@ -119,7 +119,7 @@ class Ruling:
     node: str = ""
 
 
-class TaskBoard:
+class SessionTasks:
     """The tasks of one session."""
 
     def __init__(self, session: str) -> None:
@@ -144,8 +144,8 @@ class TaskBoard:
             case NodePlanned():
                 if event.synthesizer == OUTSIDE and event.intent is not Intent.remeasure:
                     self.tasks[envelope.node] = Task(envelope.node, event)
-                    if self._stopping:  # planned before the planner had heard of it
-                        self._rule(envelope, *self._withdrawn([self.tasks[envelope.node]]))
+                    if self._stopping:  # planned before the planner had heard of it: the synthesizer says so
+                        self._withdraw([self.tasks[envelope.node]])
             case CandidateProposed():
                 self._proposed(envelope, event)
             case TaskClaimed():
@@ -156,7 +156,7 @@ class TaskBoard:
                 self._closed = True
             case StopRequested():
                 self._stopping = True
-                self._rule(envelope, *self._withdrawn(self.free()))
+                self._rule(envelope, *self._withdraw(self.free()))
             case ClaimRequested():
                 self._rule(envelope, self._renewed(event, envelope) if event.lease else self._claimed(event, envelope))
             case CheckRequested() if event.lease:
@@ -187,10 +187,9 @@ class TaskBoard:
         """Whether the check with the id ``request`` may be made."""
         return any(isinstance(ruling.outcome, Permit) for ruling in self.rulings.get(request, ()))
 
-    @property
-    def is_open(self) -> bool:
-        """Whether tasks are given out, now or later."""
-        return not (self._closed or self._stopping)
+    def is_withdrawn(self, node: str) -> bool:
+        """Whether ``node`` is a task that nobody is to work on any more."""
+        return node in self.tasks and self.tasks[node].outcome == "withdrawn"
 
     def _proposed(self, envelope: Envelope, event: CandidateProposed) -> None:
         self._sources.setdefault(event.sha256, envelope.node)
@@ -310,14 +309,13 @@ class TaskBoard:
         if lease is None or lease.end:
             return [Ruling(TaskRefused(reason=f"{self._over(name)}: there is nothing to give back"))]
         lease.end = end
-        return self._withdrawn([self.tasks[lease.node]]) if self._stopping and not self._closed else []
+        return self._withdraw([self.tasks[lease.node]]) if self._stopping and not self._closed else []
 
-    def _withdrawn(self, tasks: list[Task]) -> list[Ruling]:
+    def _withdraw(self, tasks: list[Task]) -> list[Ruling]:
         """Nobody will write these any more: the session is about to end."""
         for task in tasks:
             task.outcome = "withdrawn"
-        failed = SynthesisFailed(backend=OUTSIDE, reason="withdrawn: no outside author held it when the session ended")
-        return [Ruling(failed, task.node) for task in tasks]
+        return [Ruling(withdrawn(), task.node) for task in tasks]
 
     def _over(self, name: str) -> str:
         """That a lease does not hold, as a clause."""
@@ -325,6 +323,11 @@ class TaskBoard:
         if lease is None:
             return f"there is no lease {name}"
         return f"lease {name} {lease.end}" if lease.end else f"session {self.session} is closed"
+
+
+def withdrawn() -> SynthesisFailed:
+    """What becomes of a plan that nobody works on when its session ends."""
+    return SynthesisFailed(backend=OUTSIDE, reason="withdrawn: no outside author held it when the session ended")
 
 
 def _granted(lease: Lease) -> Ruling:

@@ -2,61 +2,41 @@
 
 from collections.abc import Sequence
 
-from ...bus import Bus
 from ...graph.session_graph import NodeRecord, SearchGraph
+from ...graph.tasks import withdrawn
 from ...schemas import (
     AuthorShare,
     CandidateProposed,
-    CheckRequested,
-    ClaimRequested,
     Event,
     Evidence,
     Intent,
     MemoryOperator,
     NodePlanned,
-    StopRequested,
     SynthesisFailed,
-    TaskExpired,
-    TaskRefused,
-    TaskReleased,
-    TaskSubmitted,
     Verdict,
 )
 from ..runtime import Answer, LatestUsed, Work
 from .authors import authors_of
 from .backend import Attempt, Backend, Request, open_backend
 from .existing import existing
-from .leases import LeaseTimers
-from .outside import ruled
 
 
 class Synthesizer:
     """Turns plans into candidates through the backend that the plan names."""
 
     role = "synthesizer"
-    consumes: tuple[type[Event], ...] = (
-        NodePlanned,
-        ClaimRequested,
-        CheckRequested,
-        TaskSubmitted,
-        TaskReleased,
-        TaskExpired,
-        StopRequested,
-    )
+    consumes: tuple[type[Event], ...] = (NodePlanned,)
 
-    def __init__(self, bus: Bus | None = None) -> None:
-        """Without ``bus`` leases of outside authors do not expire."""
-        self._leases = LeaseTimers(bus) if bus else None
+    def __init__(self) -> None:
         self._backends: dict[str, Backend] = {}
         self._fresh: LatestUsed[dict[str, Attempt]] = LatestUsed(dict)
 
     async def handle(self, work: Work) -> Sequence[Answer]:
-        """Answer one plan, or what an outside author wants."""
-        if self._leases is not None:
-            self._leases.arm(work)
-        plan, answers = work.event, ruled(work)
-        if answers or not isinstance(plan, NodePlanned):
-            return answers
+        """Answer one plan."""
+        plan = work.event
+        assert isinstance(plan, NodePlanned)
+        if work.graph.tasks.is_withdrawn(work.envelope.node):
+            return [Answer(withdrawn())]
         if plan.intent is Intent.remeasure:
             return [Answer(existing(work.graph, work.opened, plan))]
         answer = await self._backend(plan.synthesizer).synthesize(self._request(work, plan))
@@ -111,16 +91,11 @@ class Synthesizer:
     def give_up(self, work: Work, reason: str) -> Sequence[Answer]:
         """The plan stays unanswered; the analyst will say so."""
         plan = work.event
-        if isinstance(plan, ClaimRequested | CheckRequested | TaskSubmitted):
-            return [Answer(TaskRefused(reason=reason))]
-        if not isinstance(plan, NodePlanned):
-            return []
+        assert isinstance(plan, NodePlanned)
         return [Answer(SynthesisFailed(backend=plan.synthesizer, reason=reason))]
 
     async def close(self) -> None:
         """Close the backends."""
-        if self._leases is not None:
-            await self._leases.close()
         for backend in self._backends.values():
             await backend.close()
 

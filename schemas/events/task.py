@@ -1,6 +1,6 @@
 """Tasks for outside authors: offered, claimed under a lease, handed in, refused, given back, expired.
 
-``task.claim_requested``, ``task.submitted`` and ``task.released`` come from outside; the synthesizer answers them. What
+``task.claim_requested``, ``task.submitted`` and ``task.released`` come from outside; the dispatcher answers them. What
 each comes to follows from the order of a session's events alone (:mod:`kernelswarm.graph.tasks`).
 """
 

@@ -190,7 +190,7 @@ class OutsideAuthor:
     async def _claimed_from(self, sessions: Sequence[str], target: Name, minutes: float) -> TaskBrief | Exception:
         """The brief of the first task that can be had; else why the last session gave none."""
         refusal: Exception = Refused(
-            "no open session waits for outside authors: `kernelswarm optimize PROBLEM --synthesizer outside` opens one"
+            "no open session waits for outside authors: `kernelswarm optimize PROBLEM --author outside` opens one"
         )
         for session in sessions:
             try:

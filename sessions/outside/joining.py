@@ -28,7 +28,7 @@ async def outside_author(home: Path, nats: str, agent: str) -> AsyncIterator[Out
     url = nats or running(home)
     if not url:
         raise InputError(
-            f"no search is running in {home}: `kernelswarm optimize PROBLEM --synthesizer outside` in another terminal "
+            f"no search is running in {home}: `kernelswarm optimize PROBLEM --author outside` in another terminal "
             "opens tasks; --nats URL names a cluster, KERNELSWARM_HOME another home"
         )
     name = agent_name(agent)

@@ -149,8 +149,8 @@ async def test_a_whole_search_goes_through_connections_of_its_roles(as_role: URL
     (home / "small.py").write_text(given.SOURCE)
     pool = find_pool("bare", home)
     hardware = detect(pool, home)
-    thinking = dict.fromkeys(("planner", "synthesizer", "analyst", "distiller"), 1)
-    running = dict.fromkeys(("compiler", "verifier", "profiler"), 1)
+    thinking = dict.fromkeys(("planner", "synthesizer", "dispatcher", "analyst", "distiller"), 1)
+    running = dict.fromkeys(("compiler", "verifier", "profiler", "checker"), 1)
     async with AsyncExitStack() as stack, asyncio.timeout(LONG_S):
         stack.enter_context(brief.measurements())
         recorder = await stack.enter_async_context(await Bus.connect(as_role("recorder"), name="recorder"))

@@ -21,7 +21,7 @@ from kernelswarm.sessions.outside import views
 def test_without_a_running_search_the_way_to_one_is_named(kernelswarm: Callable, command: str) -> None:
     ran = kernelswarm("tasks", *command.split())
     assert ran.status == 2
-    assert "no search is running" in ran.err and "kernelswarm optimize PROBLEM --synthesizer outside" in ran.err
+    assert "no search is running" in ran.err and "kernelswarm optimize PROBLEM --author outside" in ran.err
 
 
 @pytest.mark.parametrize("command", EXAMPLES)

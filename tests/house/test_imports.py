@@ -62,7 +62,17 @@ ORDER = {
     "agents": ("ancestors", "runtime", "analyst", "planner", "synthesizer", ""),
 }
 """Folders (or files) inside a folder, each of which imports only from those before it; an empty name: its own files."""
-ROLES = ("planner", "synthesizer", "analyst", "compiler", "verifier", "profiler", "distiller")
+ROLES = (
+    "planner",
+    "synthesizer",
+    "dispatcher",
+    "analyst",
+    "compiler",
+    "verifier",
+    "profiler",
+    "checker",
+    "distiller",
+)
 
 
 def modules(folder: str) -> list[Path]:

@@ -1,14 +1,14 @@
-"""Timers of leases: when one's time is over, that becomes an event. The task board decides what follows."""
+"""Timers of leases: when one's time is over, that becomes an event. The session's tasks decide what follows."""
 
 import asyncio
 import contextlib
 import time
 from collections.abc import Callable
 
-from ...bus import Bus
-from ...graph.tasks import Lease
-from ...schemas import BusError, TaskExpired, seal
-from ..runtime import Work
+from ..bus import Bus
+from ..graph.tasks import Lease
+from ..schemas import BusError, TaskExpired, seal
+from .runtime import Work
 
 
 class LeaseTimers:
@@ -25,11 +25,11 @@ class LeaseTimers:
 
     def arm(self, work: Work) -> None:
         """Time every lease that is held in the session of ``work``."""
-        board = work.graph.tasks
+        tasks = work.graph.tasks
         # A redelivered event comes with an older graph, which knows nothing of later leases.
-        for name, renewals in [key for key in self._timers if (lease := board.lease(key[0])) and _is_past(lease, key)]:
+        for name, renewals in [key for key in self._timers if (lease := tasks.lease(key[0])) and _is_past(lease, key)]:
             self._timers.pop((name, renewals)).cancel()
-        for lease in board.held():
+        for lease in tasks.held():
             if (lease.id, lease.renewals) not in self._timers:
                 expiry = self._expire(lease, lease.renewals, lease.request, lease.expires_ns, work)
                 self._timers[lease.id, lease.renewals] = asyncio.create_task(expiry, name=f"lease {lease.id}")
@@ -50,7 +50,7 @@ class LeaseTimers:
             pool=work.envelope.pool,
             node=lease.node,
             cause=request,
-            agent="synthesizer",
+            agent="dispatcher",
             worker="lease-timer",
             at_ns=self._clock_ns(),
         )

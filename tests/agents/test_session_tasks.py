@@ -1,4 +1,4 @@
-"""The task board: what every request of an outside author comes to follows from the order of events alone."""
+"""Tasks of outside authors: what every request of an outside author comes to follows from the order of events alone."""
 
 from dataclasses import dataclass, field
 
@@ -35,7 +35,7 @@ FIRST = f"{SESSION}/n001/1"
 
 @dataclass
 class Session:
-    """Says events, and what the board ruled on each."""
+    """Says events, and what was ruled on each."""
 
     graph: SearchGraph = field(default_factory=lambda: SearchGraph(SESSION))
     said: int = 0
