@@ -2,9 +2,13 @@
 
 from ..schemas import InputError
 from .kernelbench import KernelBench
+from .robust_kbench import RobustKBench
 from .runs import Benchmark
+from .sol_execbench import SolExecBench
 
-BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for benchmark in (KernelBench(),)}
+BENCHMARKS: dict[str, Benchmark] = {
+    benchmark.name: benchmark for benchmark in (KernelBench(), SolExecBench(), RobustKBench())
+}
 """By name, in the order of the help."""
 
 

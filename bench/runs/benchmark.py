@@ -82,5 +82,8 @@ class Benchmark(ABC):
         return {choice.name: str(choices.get(choice.name, choice.default)) for choice in self.choices}
 
     def label(self, choices: Mapping[str, str]) -> str:
-        """What was chosen, for titles and file names: ``level 1``; empty values are left out."""
-        return ", ".join(f"{name} {value}" for name, value in choices.items() if value)
+        """What was chosen, for titles and file names: the first choice, and others that are not the default."""
+        shown = [choice for choice in self.choices[1:] if choices[choice.name] != choice.default]
+        return ", ".join(
+            f"{choice.name} {choices[choice.name]}" for choice in (*self.choices[:1], *shown) if choices[choice.name]
+        )
