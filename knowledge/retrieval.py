@@ -13,12 +13,13 @@ A document of another platform, another language or another chip is out. The res
    -3  it names operators and the problem has none of them: it is about something else
  0..6  its words: its BM25 score, relative to the best one's
 
-and is out if neither bottleneck, failure, operator nor at least a third of the best one's words is met, unless it names
-none of them. Ties go by path. The best are returned from overview to detail. Rules (``constraints/``) are not
+and is out if neither bottleneck, failure, operator nor at least a third of the best one's words is met. What names none
+of the three (what always matters) comes back where a situation is given, not for a question in words alone. Ties go by
+path. The best are returned from overview to detail. Rules (``constraints/``) are not
 retrieved: they always hold, :func:`constraints` gives them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..schemas import KnowledgeQuery, RetrievedDocument, Schema, sha256
 from .documents import ANY, OVERVIEW, Document, corpus
@@ -102,7 +103,7 @@ def score(document: Document, query: Query) -> int:
     if not serves(document, query):
         return 0
     points = _signals(document, query)
-    return sum(points.values()) if _relevant(document, points) else 0
+    return sum(points.values()) if _relevant(document, query, points) else 0
 
 
 def _hits(serving: tuple[Document, ...], query: Query) -> list[Hit | None]:
@@ -117,7 +118,7 @@ def _hits(serving: tuple[Document, ...], query: Query) -> list[Hit | None]:
 
 def _hit(document: Document, query: Query, match: dict[str, float], share: float) -> Hit | None:
     points: dict[str, float] = dict(_signals(document, query))
-    if not _relevant(document, points) and share < ENOUGH_TEXT:
+    if share < ENOUGH_TEXT and not _relevant(document, query, points):
         return None
     if share > 0:
         named = sorted(match, key=lambda word: (-match[word], word))[:MOST_NAMED_WORDS]
@@ -144,9 +145,12 @@ def _signals(document: Document, query: Query) -> dict[str, int]:
     return {reason: value for reason, value in points.items() if value}
 
 
-def _relevant(document: Document, points: dict[str, int] | dict[str, float]) -> bool:
-    named = any(reason.startswith(("bottleneck ", "failure ", "operator ")) for reason in points)
-    return named or (ANY in document.bottleneck and not document.operators and not document.failure)
+def _relevant(document: Document, query: Query, points: Iterable[str]) -> bool:
+    if any(reason.startswith(("bottleneck ", "failure ", "operator ")) for reason in points):
+        return True
+    situation = query.bottleneck or query.failure or query.phase or query.operators
+    always = ANY in document.bottleneck and not document.operators and not document.failure
+    return always and bool(situation or not query.text)
 
 
 def _chips(names: Sequence[str]) -> set[str]:
