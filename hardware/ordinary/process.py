@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import secrets
+import select
 import signal
 import socket
 import struct
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ..harness.timing.idle_check import POLL_SECONDS, RESTLESS_SECONDS, runs, waits_until_idle
+from ..harness.timing.placement import spread
 from ..processes import subprocesses
 from ..processes.messages import HOST, Ended
 from ..processes.worker import describe_end
@@ -28,6 +30,8 @@ START_SECONDS = 120.0
 """How long importing torch may take on a busy machine."""
 COMPILER_SECONDS = 10.0
 """How long a compiled baseline may still work after a call. It has nothing to gain by it, so it is waited for."""
+PLACED_AFTER_S = 0.005
+"""When the threads of a process that warms up are put on cores of their own: the pool is awake by then."""
 _CREDENTIALS = struct.Struct("iII")
 
 
@@ -116,27 +120,38 @@ class OrdinaryProcess:
         self.layers = str(self._received(START_SECONDS, "import torch").get("layers", ""))
         self._ask(command, seconds, "load")
 
-    def time(self, calls: int, seconds: float, *, nothing: bool = False) -> int:
-        """Nanoseconds from asking for ``calls`` until the answer; of calls of nothing, if that is wanted.
+    def time(self, calls: int, seconds: float, *, warm: int = 0, nothing: bool = False) -> int:
+        """Nanoseconds that ``calls`` take directly after ``warm`` others; of calls of nothing, if that is wanted.
+
+        It tells when it has made the first, and the others follow at once: where a process has stood still, the system
+        may wake its threads on one core, and the first calls take milliseconds.
 
         Raises:
             Missing: it ended, took too long, or answered something else.
         """
-        token = secrets.token_hex(8)
-        line = _line({"do": "calls", "calls": calls, "nothing": nothing, "token": token})
-        expected = _line({"token": token})
+        begin, end = secrets.token_hex(8), secrets.token_hex(8)
         self._socket.settimeout(seconds)
         try:
-            began = time.perf_counter_ns()
-            self._socket.sendall(line)
-            answer = self._socket.recv(len(expected))
-            ended = time.perf_counter_ns()
+            self._socket.sendall(
+                _line({"do": "calls", "warm": warm, "calls": calls, "nothing": nothing, "begin": begin, "token": end})
+            )
+            if warm and not select.select([self._socket], [], [], PLACED_AFTER_S)[0]:
+                spread(self.pid)
+            began = self._answered_at(begin, seconds)
+            ended = self._answered_at(end, seconds)
         except OSError as error:
             raise self._lost(error, f"make {calls} calls", seconds) from None
+        return ended - began
+
+    def _answered_at(self, token: str, seconds: float) -> int:
+        """When ``token`` was answered, nanoseconds."""
+        expected = _line({"token": token})
+        answer = self._socket.recv(len(expected))
+        now = time.perf_counter_ns()
         if answer != expected:
             self._left += answer
             raise self._refused(self._received(seconds, "call"), "call")
-        return ended - began
+        return now
 
     def check(self, copy: int, seed: int, seconds: float) -> Sampled:
         """Some elements of what a call on a copy of the inputs returns.

@@ -44,7 +44,7 @@ def main(descriptor: int, layers: str, code: str) -> None:
         command = json.loads(line)
         try:
             if process is None:
-                process = _Process(command)
+                process = _Process(command, stream)
                 _answer(stream, {"copies": len(process.copies)})
             else:
                 _answer(stream, *process.handle(command))
@@ -55,8 +55,9 @@ def main(descriptor: int, layers: str, code: str) -> None:
 class _Process:
     """One implementation and its inputs."""
 
-    def __init__(self, command: dict[str, Any]) -> None:
+    def __init__(self, command: dict[str, Any], stream: Any) -> None:
         problem = _Problem(command)
+        self._stream = stream
         self._is_asynchronous = problem.device.type != HOST
         self.copies = [problem.draw(seed) for seed in command["seeds"]]
         self._call = problem.implementation(command["implementation"], command["file"])
@@ -71,7 +72,10 @@ class _Process:
     def handle(self, command: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         """Do what is asked: calls, a call whose outputs are returned, or outputs of the last one that was timed."""
         if command["do"] == "calls":
-            self._run(command["calls"], _nothing if command["nothing"] else self._call)
+            call = _nothing if command["nothing"] else self._call
+            self._run(command["warm"], call)
+            _answer(self._stream, {"token": command["begin"]})
+            self._run(command["calls"], call)
             return {"token": command["token"]}, b""
         if command["do"] == "check":
             return _sampled(self._call(*self.copies[command["copy"]]), command["seed"], command["copy"])

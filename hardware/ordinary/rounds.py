@@ -12,13 +12,12 @@ from statistics import median
 from ...schemas import Series
 from ..harness.timing.idle_check import LEAST_NS, IdleCheck
 from ..harness.timing.interleaved import MOST_CALLS, Part, Spread, Spreads
-from ..harness.timing.placement import spread
 from .process import OrdinaryProcess
 
 BATCH_NS = 25_000_000
 WARM_NS = 20_000_000
-"""Calls are made untimed for so long before each batch. The system may wake the threads of a pool on one core, where
-they wait for one another for some ten milliseconds; in a program that goes on computing they have found their cores.
+"""Calls are made untimed for so long directly before each batch. The system may wake the threads of a pool on one core,
+where they wait for one another for some ten milliseconds; in a program that goes on computing they have found theirs.
 """
 LEAST_ROUNDS, MOST_ROUNDS = 4, 8
 SECONDS = 0.8
@@ -84,9 +83,7 @@ class Runner:
             Missing: it cannot be timed.
         """
         self.others.end()
-        self.process.time(self.warm, self.seconds)
-        spread(self.process.pid)
-        elapsed, ns = self._batch()
+        elapsed, ns = self._batch(self.warm)
         self.samples.append(max(1, round(ns / self.calls)))
         if elapsed < BATCH_NS / 2:
             self._grow(elapsed)
@@ -102,12 +99,12 @@ class Runner:
         if self.others.rested_ns >= LEAST_NS and self.others.used_ns > MOST_SHARE * self.others.rested_ns:
             raise self.process.restless()
 
-    def _batch(self) -> tuple[int, int]:
-        """Nanoseconds that a batch took, and without what as many calls of nothing take."""
+    def _batch(self, warm: int = 0) -> tuple[int, int]:
+        """Nanoseconds that a batch took after ``warm`` calls, and without what as many calls of nothing take."""
         empty = self.empty.setdefault(self.calls, [])
         if len(empty) < LEAST_ROUNDS:
             empty.append(self.process.time(self.calls, self.seconds, nothing=True))
-        elapsed = self.process.time(self.calls, self.seconds)
+        elapsed = self.process.time(self.calls, self.seconds, warm=warm)
         # A disturbance of an empty batch must not leave nothing of a full one.
         return elapsed, elapsed - min(round(median(empty)), elapsed // 2)
 

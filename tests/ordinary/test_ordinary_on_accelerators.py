@@ -1,6 +1,7 @@
 """What an accelerator changes in ordinary processes, as far as a machine without one can tell: the rest is in
 ``tests/device/check_nvidia.py``."""
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -84,12 +85,14 @@ async def test_every_answer_waits_for_the_device_that_of_an_empty_batch_too(
     monkeypatch.setattr(program, "_synchronize", waits.append)
     # The inputs lie in main memory, all the same.
     monkeypatch.setattr(program, "HOST", "elsewhere")
-    process = program._Process(COMMAND)
+    stream = io.BytesIO()
+    process = program._Process(COMMAND, stream)
     before = len(waits)
     for command in ({"nothing": True}, {"nothing": False}):
-        answer, _ = process.handle({"do": "calls", "calls": 3, "token": "t", **command})
+        answer, _ = process.handle({"do": "calls", "warm": 2, "calls": 3, "begin": "b", "token": "t", **command})
         assert answer == {"token": "t"}
-    assert waits[before:] == [0, 0]
+    assert stream.getvalue() == 2 * b'{"token": "b"}\n', "the begin is told when what warms up is done"
+    assert waits[before:] == [0, 0, 0, 0]
 
 
 async def test_a_device_that_is_not_there_is_a_sentence(host: OrdinaryHost, home: Path) -> None:
