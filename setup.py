@@ -23,6 +23,7 @@ setup(
         "kernelswarm.hardware.pools": ["*.toml"],
         "kernelswarm.hardware.harness": ["keep.cpp"],
         "kernelswarm.knowledge": ["corpus/**/*.md"],
+        "kernelswarm.sessions.outside": ["*.md"],
         "kernelswarm.store": ["*.sql", "**/*.sql"],
     },
 )

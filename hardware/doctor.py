@@ -18,7 +18,7 @@ from .machine.cpu_facts import instruction_sets, memory_bytes, model_name, trans
 from .processes import landlock
 from .profilers import why_no_hardware_counters
 
-PACKAGES = ("torch", "nats-py", "duckdb", "msgspec", "numpy", "autogen-agentchat", "anthropic", "openai")
+PACKAGES = ("torch", "nats-py", "duckdb", "msgspec", "numpy", "autogen-agentchat", "anthropic", "openai", "mcp")
 OLDEST_PYTHON = (3, 11)
 ENOUGH_DISK = 2 << 30
 

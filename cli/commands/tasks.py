@@ -10,13 +10,14 @@ from rich.markup import escape
 from ...graph.tasks import MINUTES
 from ...schemas import InputError, KernelswarmError
 from ...sessions.home import kernelswarm_home
+from ...sessions.outside.brief import agent_brief
 from ...sessions.outside.client import OutsideAuthor
 from ...sessions.outside.joining import AGENT_VARIABLE, outside_author
 from ...sessions.outside.records import HandInAnswer
 from ..completion import free_tasks, held_leases, open_sessions, task_names
 from ..connecting import connecting
 from ..display import task_text
-from ..display.terminal import err, out, print_json
+from ..display.terminal import err, out, print_json, write
 from ..interrupts import Interrupts, run_interruptible
 from ..options import Json, Nats
 from .task_files import Draft, drafts
@@ -180,6 +181,12 @@ def leaderboard(
     return 0
 
 
+def brief() -> int:
+    """Print the page that a coding agent can be given as its only instruction."""
+    write(agent_brief())
+    return 0
+
+
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "list": ("kernelswarm tasks list", "kernelswarm tasks list --json | jq '.[] | select(.state == \"free\").task'"),
     "show": ("kernelswarm tasks show mapid-7kq2m/n003", "kernelswarm tasks show mapid-7kq2m/n003 --wait 120 --json"),
@@ -196,6 +203,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         """echo '{"lease": "mapid-7kq2m/n003/1", "file": "kernel.py"}' | kernelswarm tasks submit - --json""",
     ),
     "release": ("kernelswarm tasks release mapid-7kq2m/n003/1",),
+    "brief": ("kernelswarm tasks brief > AGENTS.md", 'my-agent "$(kernelswarm tasks brief)"'),
     "leaderboard": ("kernelswarm tasks leaderboard mapid-7kq2m", "kernelswarm tasks leaderboard mapid-7kq2m --json"),
 }
 _COMMANDS: dict[str, Callable[..., int]] = {
@@ -206,6 +214,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "submit": submit,
     "release": release,
     "leaderboard": leaderboard,
+    "brief": brief,
 }
 
 for _name, _command in _COMMANDS.items():

@@ -33,6 +33,7 @@ from . import views
 from .following import Followed, following
 from .names import Name, lease_name, name, task_name
 from .records import CheckAnswer, HandInAnswer, Leaderboard, NodeAnswer, Release, TaskBrief, TaskRow
+from .research import DocumentHit, HistoryTable, Question, history, library_of, search_knowledge
 
 SERVED_S = 20.0
 """How long a session may take to answer a request; that takes milliseconds while somebody serves it."""
@@ -179,6 +180,32 @@ class OutsideAuthor:
             InputError: there is no such session.
         """
         return views.leaderboard(await self._graph(name(session).session))
+
+    async def search_knowledge(self, task: str, words: str) -> list[DocumentHit]:
+        """The documents on the session's chip and operators that answer ``words`` best; the look-up is an event.
+
+        Raises:
+            InputError: there is no such session.
+        """
+        wanted = task_name(task)
+        async with following(self._bus, self._home, wanted.session) as followed:
+            library = library_of(followed.graph, self._home)
+            hits, retrieved = search_knowledge(followed.graph, library, wanted.node, words)
+            await self._say(retrieved, followed, wanted.node, f"{wanted.node}/{secrets.token_hex(8)}")
+            return hits
+
+    async def read_document(self, task: str, path: str) -> str:
+        """A document's text.
+
+        Raises:
+            InputError: there is none of that path for the session's pool.
+        """
+        document = library_of(await self._graph(task_name(task).session), self._home).read(path)
+        return f"# {document.title}\n\n{document.text}"
+
+    async def history(self, asked: Question, operator: str = "") -> HistoryTable:
+        """What all sessions of the log tried, and what came of it. Errors: :func:`.research.history`."""
+        return await history(self._bus, self._home, asked, operator)
 
     async def _graph(self, session: str) -> SearchGraph:
         async with following(self._bus, self._home, session) as followed:

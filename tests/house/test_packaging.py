@@ -40,7 +40,14 @@ def test_the_wheel_holds_the_package(names: set[str], name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["hardware/pools/*.toml", "knowledge/corpus/**/*.md", "store/**/*.sql", "hardware/*/*.cpp"]
+    "pattern",
+    [
+        "hardware/pools/*.toml",
+        "knowledge/corpus/**/*.md",
+        "sessions/outside/*.md",
+        "store/**/*.sql",
+        "hardware/*/*.cpp",
+    ],
 )
 def test_the_wheel_holds_every_data_file(names: set[str], pattern: str) -> None:
     files = {f"kernelswarm/{path.relative_to(ROOT)}" for path in ROOT.glob(pattern)}

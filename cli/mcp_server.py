@@ -1,0 +1,163 @@
+"""The MCP server: what outside authors do, as tools for coding agents. A connection for each call, so it outlives
+sessions."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field
+
+from ..graph.tasks import MINUTES
+from ..schemas import KernelswarmError, Schema
+from ..sessions.outside.brief import agent_brief
+from ..sessions.outside.client import OutsideAuthor
+from ..sessions.outside.joining import outside_author
+from ..sessions.outside.research import Question
+
+BRIEF_URI = "kernelswarm://brief"
+
+INSTRUCTIONS = """\
+Kernelswarm judges kernels that you write. Loop: claim a task, write one self-contained Python file, check it, submit
+it, read the verdict, claim the next. Call `brief` first: it tells the rules and shows a complete file in each
+language. Every answer is measured; nothing you say about a kernel counts, only what it does.
+"""
+
+MOST_WAIT_S = 600.0
+
+Task = Annotated[str, Field(description="SESSION/NODE, as list_tasks gives it; a lease will do.")]
+Lease = Annotated[str, Field(description="SESSION/NODE/N, as claim gives it.")]
+Source = Annotated[str, Field(description="The whole candidate file: self-contained Python, native code as strings.")]
+Wait = Annotated[float, Field(ge=0, le=MOST_WAIT_S, description="Seconds to wait; your client may allow 60.")]
+
+
+class Tools:
+    """The tools, for sessions on ``home`` or on the cluster at ``nats``."""
+
+    def __init__(self, home: Path, nats: str, agent: str) -> None:
+        self._home, self._nats, self._agent = home, nats, agent
+
+    @property
+    def functions(self) -> Sequence[Callable[..., Awaitable[Any]]]:
+        """Every tool; its docstring is what agents read."""
+        return (
+            self.brief,
+            self.list_tasks,
+            self.claim,
+            self.show_task,
+            self.check,
+            self.submit,
+            self.release,
+            self.leaderboard,
+            self.show_node,
+            self.search_knowledge,
+            self.read_document,
+            self.history,
+        )
+
+    async def brief(self) -> str:
+        """How to work: rules, the loop, and a complete candidate file in each language. Read it once, first."""
+        return agent_brief()
+
+    async def list_tasks(self, session: str = "") -> dict[str, Any]:
+        """List tasks of open sessions (or of one): which are free, who holds which, what became of the others."""
+        async with self._author() as author:
+            return {"tasks": msgspec.to_builtins(await author.tasks(session))}
+
+    async def claim(
+        self,
+        task: Annotated[
+            str,
+            Field(description="SESSION/NODE, or SESSION for its first free task, or empty for any; a lease renews it."),
+        ] = "",
+        minutes: Annotated[float, Field(gt=0, description="How long the lease lasts; checks renew it.")] = MINUTES,
+        wait_seconds: Wait = 0.0,
+        agent: Annotated[str, Field(description="Your name, for people.")] = "",
+    ) -> dict[str, Any]:
+        """Claim a task: its lease, reference, shapes, machine, baselines, parent and advice, all that is known."""
+        async with self._author(agent) as author:
+            return _plain(await author.claim(task, minutes=minutes, wait_s=wait_seconds))
+
+    async def show_task(self, task: Task, wait_seconds: Wait = 0.0) -> dict[str, Any]:
+        """Show a task: its brief while nothing was handed in, then the verdict. Use it to wait for one."""
+        async with self._author() as author:
+            answer = await author.answer(task, wait_s=wait_seconds)
+            return _plain(await author.brief(task) if answer.state == "waiting" else answer)
+
+    async def check(self, lease: Lease, source: Source) -> dict[str, Any]:
+        """Compile a draft and try it on small inputs, untimed. A lease permits a few; use it before you submit."""
+        async with self._author() as author:
+            return _plain(await author.check(lease, source))
+
+    async def submit(
+        self,
+        lease: Lease,
+        source: Source,
+        rationale: Annotated[str, Field(description="Why it should be faster, in a sentence or two.")] = "",
+        wait_seconds: Wait = 45.0,
+    ) -> dict[str, Any]:
+        """Hand the file in: verdict, evidence, speedup, diagnosis, advice. If it is still `judging`, call show_task."""
+        async with self._author() as author:
+            return _plain(await author.submit(lease, source, rationale, wait_s=wait_seconds))
+
+    async def release(self, lease: Lease) -> dict[str, Any]:
+        """Give a task back, for others to claim."""
+        async with self._author() as author:
+            return _plain(await author.release(lease))
+
+    async def leaderboard(self, session: Annotated[str, Field(description="SESSION.")]) -> dict[str, Any]:
+        """Rank a session's candidates, whoever wrote them."""
+        async with self._author() as author:
+            return _plain(await author.leaderboard(session))
+
+    async def show_node(self, node: Annotated[str, Field(description="SESSION/NODE.")]) -> dict[str, Any]:
+        """Show a node whole: source, verdict, times, diagnosis, compiler messages."""
+        async with self._author() as author:
+            return _plain(await author.answer(node))
+
+    async def search_knowledge(self, task: Task, question: str) -> dict[str, Any]:
+        """Search the documents on the task's chip, language and operators. read_document gives the text."""
+        async with self._author() as author:
+            return {"documents": msgspec.to_builtins(await author.search_knowledge(task, question))}
+
+    async def read_document(self, task: Task, path: str) -> str:
+        """Read a document whole, by the path that search_knowledge gives."""
+        async with self._author() as author:
+            return await author.read_document(task, path)
+
+    async def history(
+        self,
+        question: Question,
+        operator: Annotated[str, Field(description="For tried_on_operator: a word of it, as softmax.")] = "",
+    ) -> dict[str, Any]:
+        """Ask the log of all sessions what was tried on like operators, what helped, and why candidates fail."""
+        async with self._author() as author:
+            return _plain(await author.history(question, operator))
+
+    @asynccontextmanager
+    async def _author(self, agent: str = "") -> AsyncIterator[OutsideAuthor]:
+        try:
+            async with outside_author(self._home, self._nats, agent or self._agent) as author:
+                yield author
+        except KernelswarmError as error:
+            raise ToolError(str(error)) from error
+
+
+def mcp_server(home: Path, nats: str, agent: str) -> MCPServer[Any]:
+    """The server with its tools and the brief as a resource; it connects to sessions call by call."""
+    server: MCPServer[Any] = MCPServer(
+        "kernelswarm", instructions=INSTRUCTIONS, version=version("kernelswarm"), log_level="WARNING"
+    )
+    for function in Tools(home, nats, agent).functions:
+        server.add_tool(function)
+    server.resource(BRIEF_URI, title="How to write kernels for kernelswarm", mime_type="text/markdown")(agent_brief)
+    return server
+
+
+def _plain(value: Schema) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(value)
+    return plain

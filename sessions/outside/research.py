@@ -1,0 +1,71 @@
+"""What outside authors look up: documents on the chip, and what the log knows of like operators."""
+
+from pathlib import Path
+from typing import Literal
+
+from ...bus import Bus
+from ...graph.session_graph import SearchGraph
+from ...knowledge import Library, open_library
+from ...schemas import KnowledgeRetrieved, Schema
+from ...store import question, run_sql
+from .views import opened_of
+
+HITS = 6
+"""Documents that one search returns."""
+
+ROWS = 40
+"""Most rows of the log that one question returns."""
+
+Question = Literal["tried_on_operator", "gains_by_advice", "gains_by_diagnosis", "why_candidates_fail"]
+"""Questions to the log that help to choose what to try."""
+
+
+class DocumentHit(Schema, frozen=True, kw_only=True):
+    """A document that matches."""
+
+    path: str
+    """What ``read_document`` takes."""
+    title: str
+    reasons: tuple[str, ...]
+
+
+class HistoryTable(Schema, frozen=True, kw_only=True):
+    """The log's answer to a question."""
+
+    title: str
+    meaning: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+
+
+def library_of(graph: SearchGraph, home: Path) -> Library:
+    """The documents on the session's pool: the shipped ones, and the manuals of ``home``."""
+    opened = opened_of(graph)
+    return open_library(opened.pool, opened.hardware.isa, home)
+
+
+def search_knowledge(
+    graph: SearchGraph, library: Library, node: str, words: str
+) -> tuple[list[DocumentHit], KnowledgeRetrieved]:
+    """The documents that answer ``words`` best for the task ``node``, and the event that records it."""
+    opened = opened_of(graph)
+    plan = graph.nodes[node].plan if node in graph.nodes else None
+    query = library.query(
+        language=opened.language, facts=opened.facts, words=(words,), intent=plan.intent if plan else None
+    )
+    hits = library.search(query, limit=HITS)
+    shown = [DocumentHit(path=hit.document.path, title=hit.document.title, reasons=hit.reasons) for hit in hits]
+    return shown, library.retrieved("outside", query, hits, with_text=False)
+
+
+async def history(bus: Bus, home: Path, name: Question, operator: str = "") -> HistoryTable:
+    """Ask the log of all sessions; ``operator`` is a word of an ATen operator, for ``tried_on_operator``.
+
+    Raises:
+        StoreError: there is no log, or it does not answer.
+    """
+    asked = question(name)
+    values = {"operator": f"%{operator}%"} if operator and "operator" in asked.parameters else {}
+    table = await run_sql(home, asked.sql, params=asked.values(values), bus=bus, max_rows=ROWS)
+    rows = tuple(tuple(row) for row in table.rows)
+    return HistoryTable(title=asked.title, meaning=asked.meaning, columns=tuple(table.columns), rows=rows)
