@@ -147,7 +147,7 @@ async def test_agents_over_stdio_and_http_work_one_session_to_its_end(home: Path
 async def test_without_a_search_a_tool_says_how_to_start_one_and_the_server_lives_on(home: Path) -> None:
     async with stdio(home, "alice") as alice:
         for _ in range(2):
-            with pytest.raises(InputError, match="no search is running .* `kernelswarm optimize PROBLEM"):
+            with pytest.raises(InputError, match=r"no search is running .* `kernelswarm optimize PROBLEM"):
                 await call(alice, "claim")
         with pytest.raises(InputError, match="validation error"):
             await call(alice, "submit", lease="s/n001/1")
