@@ -9,7 +9,8 @@ from ..host.differentiable import flat
 from ..ir.tunables import Settings
 from ..lowering.aten import argument, pyname
 from ..lowering.normal import normalise
-from ..lowering.regions import Fusion, Plan, partition
+from ..lowering.plan import Plan
+from ..lowering.regions import Fusion, partition
 from .entry_points import Pass, entry_points, is_module
 from .host_wrapper import HostWrapper
 from .source import Function, Library, library

@@ -8,7 +8,7 @@ from ..ir.build import is_float
 from ..ir.loops import Kernel, SpecialKernel
 from ..ir.tunables import Features
 from ..lowering.in_place import overwritten
-from ..lowering.regions import Plan
+from ..lowering.plan import Plan
 from ..lowering.row_buffer import shared_values
 from .math import ERROR_ULP, resolve
 

@@ -7,8 +7,8 @@ from ...schemas import Graph, Node, Ref
 from ..ir.loops import Kernel, SpecialKernel
 from ..lowering.aten import argument, call, ending, pyname, unbacked
 from ..lowering.normal import SEGMENT_OF
+from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
-from ..lowering.regions import Plan
 from ..lowering.views import VIEWS
 from .source import Function, Library
 

@@ -1,5 +1,7 @@
 """The passes of a kernel as C++ loops: accumulators in lanes, loops split where a concatenation changes its source."""
 
+from collections.abc import Callable
+
 from ..ir.build import is_float
 from ..ir.loops import Accumulation, Store
 from ..ir.poly import ONE, Poly
@@ -238,19 +240,25 @@ def _simd(items: list[Item]) -> list[str]:
 
 
 def _splittable(items: list[Item], variable: str) -> Scalar | None:
-    for item in items:
-        for node in item.value.walk():
-            moves = node.op == "piecewise" and node.polys[0].coefficient(variable) == ONE
-            if moves and not any(variable in bound.names for bound in node.polys[1:]):
-                return node
-    return None
+    def moves(node: Scalar) -> bool:
+        bounded = not any(variable in bound.names for bound in node.polys[1:])
+        return bounded and node.polys[0].coefficient(variable) == ONE
+
+    return _outermost_choice(items, moves)
 
 
 def _splittable_outside(items: list[Item], variable: str, scope: Scope) -> Scalar | None:
+    return _outermost_choice(items, lambda node: not any(p.names & scope.inner for p in node.polys))
+
+
+def _outermost_choice(items: list[Item], fits: Callable[[Scalar], bool]) -> Scalar | None:
+    """The choice by position to split for. The outermost one: once it is made, the choices in its other parts are gone;
+    beginning with the innermost would double the loops with each choice around it.
+    """
     for item in items:
-        for node in item.value.walk():
-            if node.op == "piecewise" and not any(p.names & scope.inner for p in node.polys):
-                return node
+        choices = [node for node in item.value.walk() if node.op == "piecewise" and fits(node)]
+        if choices:
+            return choices[-1]
     return None
 
 

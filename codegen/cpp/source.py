@@ -10,7 +10,7 @@ from ..ir.poly import Poly, product
 from ..ir.scalar import Scalar
 from ..ir.tunables import Settings
 from ..lowering.in_place import overwritten
-from ..lowering.regions import Plan
+from ..lowering.plan import Plan
 from .lookup import snippet as lookup_snippet
 from .math import snippet
 from .passes_types import indent

@@ -40,7 +40,8 @@ _LONGEST_CHAIN = 96
 
 
 _MOST_PARTS = 16
-"""Computed parts of a concatenation in one expression: beyond that they are stored, and PyTorch puts them together."""
+"""Parts of a concatenation in one expression. Beyond that many computed ones they are stored, and PyTorch puts them
+together; a concatenation of concatenations with more is stored."""
 
 
 def _is_storable(node: Node) -> bool:
@@ -94,15 +95,21 @@ class Anchors:
     def _ranks(self) -> dict[str, int]:
         rank: dict[str, int] = {}
         depth: dict[str, int] = {}
+        pieces: dict[str, int] = {}
+        """Parts among which an expression of the node chooses."""
         for node in self.graph.nodes:
             read = list(refs((*node.args, *node.kwargs.values())))
             before = max((rank[name] + (name in self.cuts) for name in read), default=0)
             rank[node.name] = before + (node.op == "call" and node.name in self.leaves)
             is_stored = node.name in self.leaves or is_reduction(node) or is_special(node, self.nodes)
             depth[node.name] = 0 if is_stored else 1 + max((depth[name] for name in read), default=0)
-            if depth[node.name] >= _LONGEST_CHAIN and _is_storable(node):
+            parts = [1] if is_stored else [pieces[name] for name in read]
+            joins = base_name(node.target) == "cat" and max(parts, default=1) > 1
+            pieces[node.name] = sum(parts) if base_name(node.target) == "cat" else max(parts, default=1)
+            too_many = joins and pieces[node.name] > _MOST_PARTS
+            if (depth[node.name] >= _LONGEST_CHAIN or too_many) and _is_storable(node):
                 self.cuts.add(node.name)
-                depth[node.name] = 0
+                depth[node.name], pieces[node.name] = 0, 1
         return rank
 
     def needed(self, keep_shared: bool, store_repeated: bool) -> set[str]:

@@ -1,10 +1,9 @@
 """Which memory a kernel may overwrite with its own result: of PyTorch's results, and of what the operator writes."""
 
-from ...hardware.machine.work import refs
 from ...schemas import Ref
 from ..ir.loops import Kernel, buffers_read
+from .plan import Plan
 from .pointwise import base_name
-from .regions import Plan
 
 _FRESH = {"mm", "bmm", "addmm", "baddbmm", "convolution", "mv", "matmul", "linear"}
 """Operators whose result nobody else holds."""
@@ -17,11 +16,11 @@ def overwritten(plan: Plan, kernel: Kernel) -> dict[str, str]:
     """
     sources: dict[str, str] = {}
     output = plan.graph.nodes[-1]
-    written, returned = output.kwargs, {_base(plan, name) for name in refs(output.args)}
+    written, returned = output.kwargs, plan.returned
     for source in dict.fromkeys((*buffers_read(kernel.roots()), *written)):
         node = plan.nodes[source]
         is_fresh = node.op == "call" and base_name(node.target) in _FRESH
-        if not (is_fresh or source in written) or source in sources.values() or not _only_user(plan, kernel, source):
+        if not (is_fresh or source in written) or source in sources.values() or not plan.is_only_user(kernel, source):
             continue
         offsets = {n.polys[0] for r in kernel.roots() for n in r.walk() if n.op == "load" and n.data[0] == source}
         for name, store in kernel.stores.items():
@@ -35,25 +34,3 @@ def overwritten(plan: Plan, kernel: Kernel) -> dict[str, str]:
                 sources[name] = source
                 break
     return sources
-
-
-def _only_user(plan: Plan, kernel: Kernel, source: str) -> bool:
-    """Whether nothing but this kernel reads ``source``: no operator, no result of the graph, no other kernel."""
-    output = plan.graph.nodes[-1]
-    results = [name for name in refs(output.args) if name not in output.kwargs]
-    outside = [*results, *refs(output.kwargs.values())]
-    outside += [name for node in plan.externs for name in refs((*node.args, *node.kwargs.values()))]
-    others = [k for k in plan.kernels if k is not kernel and source in buffers_read(k.roots())]
-    viewed = {_base(plan, name) for name in outside}
-    return source not in viewed and not others
-
-
-def _base(plan: Plan, name: str) -> str:
-    """The node whose memory ``name`` shows, as far back as its arguments lead without a computation."""
-    node = plan.nodes[name]
-    while node.op == "call" and plan.kernel_of(name) is None and node not in plan.externs:
-        inner = next(refs(node.args), None)
-        if inner is None:
-            break
-        name, node = inner, plan.nodes[inner]
-    return name

@@ -192,7 +192,14 @@ class Lowering:
             part = self.nodes[arg.name]
             if len(part.values[0].shape) != len(at):
                 continue
-            parts.append(cast(self.element(part.name, (*at[:dim], at[dim] - begin, *at[dim + 1 :])), dtype))
+            position = at[dim] - begin
+            value = self.element(part.name, (*at[:dim], position, *at[dim + 1 :]))
+            if value.op == "piecewise" and value.polys[0] == position:
+                # A concatenation of concatenations is one: printers would choose among each one's parts in turn.
+                bounds += [begin + bound for bound in value.polys[1:]]
+                parts += [cast(piece, dtype) for piece in value.args]
+            else:
+                parts.append(cast(value, dtype))
             begin = begin + shape_of(part)[dim]
             bounds.append(begin)
         return _piecewise(at[dim], bounds[:-1], parts, dtype)

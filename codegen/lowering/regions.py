@@ -6,7 +6,7 @@ between anchors is computed in place, wherever it is used.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ...hardware.machine.work import refs
 from ...schemas import Graph, Items, Node
@@ -17,10 +17,9 @@ from ..ir.scalar import Scalar
 from .anchors import Anchors, is_special, squeezed
 from .lower import Lowering
 from .normal import RUNNING_PRODUCT, SEGMENT_OFFSETS
+from .plan import AnyKernel, Plan
 from .reductions import body_of, describe, finish, is_reduction, result_dtype
 from .views import Index, linear, reshape_index, shape_of
-
-AnyKernel = Kernel | SpecialKernel
 
 _SPECIAL = {SEGMENT_OFFSETS: "offsets", "aten.cumsum.default": "scan", RUNNING_PRODUCT: "product"}
 
@@ -43,30 +42,6 @@ class Fusion:
     """Pointwise values with several users are stored once instead of computed for each."""
     store_repeated: bool = False
     """Costly values that broadcasting repeats are stored once (:mod:`.repeated`); measured on processors alone."""
-
-
-@dataclass
-class Plan:
-    """The partition: what runs, in order."""
-
-    graph: Graph
-    nodes: dict[str, Node]
-    externs: list[Node]
-    """Operators left to PyTorch, in the graph's order."""
-    kernels: list[AnyKernel]
-    """In order of execution."""
-    rank: dict[str, int]
-    """Operators of PyTorch that a node needs first."""
-    live: set[str] = field(default_factory=set)
-
-    def kernel_of(self, name: str) -> AnyKernel | None:
-        """The kernel that stores node ``name``."""
-        for kernel in self.kernels:
-            if isinstance(kernel, Kernel) and name in kernel.stores:
-                return kernel
-            if isinstance(kernel, SpecialKernel) and kernel.buffer.name == name:
-                return kernel
-        return None
 
 
 def partition(graph: Graph, fusion: Fusion, left: Iterable[str] = (), prefix: str = "") -> Plan:
@@ -93,6 +68,9 @@ class _Partition:
         self.nodes, self.live = self.anchors.nodes, self.anchors.live
         self.leaves, self.rank = self.anchors.leaves, self.anchors.rank
         self.kernels: list[AnyKernel] = []
+        self.at_rank: dict[int, list[Kernel]] = {}
+        self.place: dict[str, int] = {}
+        """Number of a kernel, by name."""
         self.stored_in: dict[str, AnyKernel] = {}
         self.reduced_in: dict[str, Kernel] = {}
 
@@ -118,7 +96,7 @@ class _Partition:
     # Placing
 
     def _order(self, kernel: AnyKernel) -> tuple[int, int]:
-        return kernel.rank, self.kernels.index(kernel)
+        return kernel.rank, self.place[kernel.name]
 
     def _lowering(self, kernel: AnyKernel, bounds: dict[str, Poly], level: str) -> Lowering:
         def stored(node: Node) -> str | None:
@@ -170,12 +148,17 @@ class _Partition:
         return finish(node, Scalar("result", result_dtype(spec), data=accumulation.name), count)
 
     def _candidates(self, rank: int) -> list[Kernel]:
-        return [k for k in reversed(self.kernels) if isinstance(k, Kernel) and k.rank == rank]
+        return self.at_rank.get(rank, [])[::-1]
 
     def _new_kernel(self, rank: int, dims: tuple[Poly, ...], reduced: frozenset[int] | None) -> Kernel:
         kernel = Kernel(f"{self.prefix}kernel{len(self.kernels)}", rank, dims, reduced)
-        self.kernels.append(kernel)
+        self._add(kernel)
+        self.at_rank.setdefault(rank, []).append(kernel)
         return kernel
+
+    def _add(self, kernel: AnyKernel) -> None:
+        self.place[kernel.name] = len(self.kernels)
+        self.kernels.append(kernel)
 
     def _place_reduction(self, node: Node) -> None:
         source = self.nodes[next(refs(node.args))]
@@ -298,7 +281,7 @@ class _Partition:
         buffer = Buffer(node.name, dtype, shape_of(node))
         name = f"{self.prefix}kernel{len(self.kernels)}"
         kernel = SpecialKernel(name, self.rank[node.name], kind, shape, Scalar("const", dtype, data=0), buffer)
-        self.kernels.append(kernel)
+        self._add(kernel)
         lowering = self._lowering(kernel, {f"i{d}": s for d, s in enumerate(shape)}, "element")
         try:
             kernel.value = cast(lowering.element(source.name, variables), compute_dtype(dtype))

@@ -8,8 +8,8 @@ from ...hardware.machine.work import refs
 from ...schemas import Arg, Expr, Graph, Node, Ref
 from ..ir.build import number
 from ..ir.printing import python_poly
+from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
-from ..lowering.regions import Plan
 from ..lowering.views import VIEWS, shape_of
 from .launch import Launch, TritonKernel, evaluate
 from .layout import Layout, layout_of

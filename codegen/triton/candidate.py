@@ -9,7 +9,8 @@ from ..cpp.candidate import GRADIENTS, PREFIXES, constants, passes_of
 from ..cpp.entry_points import Pass, entry_points
 from ..lowering.anchors import is_special
 from ..lowering.normal import RUNNING_PRODUCT, normalise
-from ..lowering.regions import Fusion, Plan, partition
+from ..lowering.plan import Plan
+from ..lowering.regions import Fusion, partition
 from .host_wrapper import TritonHostWrapper
 from .launch import HELPERS
 from .launch_table import KIND, LaunchTable, launches_literal

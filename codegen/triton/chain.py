@@ -7,8 +7,8 @@ from msgspec import structs
 from ...hardware.machine.work import refs, uses
 from ...schemas import Node, Ref
 from ..ir.printing import python_poly
+from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
-from ..lowering.regions import Plan
 from ..lowering.views import shape_of
 from .launch import Launch, TritonKernel
 from .layout import Layout, layout_of

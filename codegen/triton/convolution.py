@@ -9,7 +9,7 @@ from ..ir.poly import ONE, Poly, floordiv, poly, product, variable
 from ..ir.printing import python_poly
 from ..ir.scalar import Scalar, rewrite
 from ..lowering.anchors import squeezed
-from ..lowering.regions import Plan
+from ..lowering.plan import Plan
 from ..lowering.views import linear, shape_of
 from .convolution_text import (
     FILTERS_TEXT,
@@ -88,10 +88,8 @@ def _convolution(node: Node, nodes: dict[str, Node]) -> Node | None:
 
 def convolution_user(node: Node, plan: Plan) -> Kernel | None:
     """The pointwise kernel that alone reads the convolution's result, and no element of it but the one it writes."""
-    from ..lowering.in_place import _only_user
-
-    readers = [k for k in plan.kernels if node.name in buffers_read(k.roots())]
-    if len(readers) != 1 or not isinstance(readers[0], Kernel) or not _only_user(plan, readers[0], node.name):
+    readers = plan.readers(node.name)
+    if len(readers) != 1 or not isinstance(readers[0], Kernel) or not plan.is_only_user(readers[0], node.name):
         return None
     kernel = readers[0]
     whole = linear(kernel.variables, kernel.dims)

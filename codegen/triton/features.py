@@ -5,8 +5,8 @@ from ..ir.loops import Kernel, SpecialKernel
 from ..ir.poly import product
 from ..ir.scalar import COSTLY
 from ..lowering.online import online_pairs
+from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
-from ..lowering.regions import Plan
 from .chain import CHAIN
 from .convolution import CONVOLUTION
 from .prepare import Sizes

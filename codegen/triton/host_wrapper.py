@@ -8,7 +8,7 @@ from ..ir.loops import Buffer, Kernel, SpecialKernel
 from ..ir.poly import Poly
 from ..ir.printing import python_poly
 from ..lowering.aten import call, pyname, unbacked
-from ..lowering.regions import Plan
+from ..lowering.plan import Plan
 from ..lowering.views import shape_of
 from .launch import TritonKernel
 from .layout import Layout, layout_of

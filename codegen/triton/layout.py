@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from ...schemas import Node, Ref
 from ..ir.build import Unsupported
 from ..ir.poly import ONE, ZERO, Poly, floordiv, poly, variable
+from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
-from ..lowering.regions import Plan
 from ..lowering.views import VIEWS, Index, linear, shape_of, source_index
 from .prepare import Sizes
 
@@ -89,14 +89,14 @@ def _merged(offset: Poly) -> Poly:
 
 def _below(node: Node, plan: Plan) -> Node | None:
     """What ``node`` is a view of, if it is one that nobody has computed."""
-    if node.op != "call" or node in plan.externs or plan.kernel_of(node.name) is not None:
+    if node.op != "call" or plan.is_extern(node) or plan.kernel_of(node.name) is not None:
         return None
     first = node.args[0] if node.args else None
     if not isinstance(first, Ref):
         return None
     name = base_name(node.target)
     if node.target == "operator.getitem":
-        is_view = base_name(plan.nodes[first.name].target) in VIEWS and plan.nodes[first.name] not in plan.externs
+        is_view = base_name(plan.nodes[first.name].target) in VIEWS and not plan.is_extern(plan.nodes[first.name])
         return plan.nodes[first.name] if is_view else None
     return plan.nodes[first.name] if name in VIEWS - _COPIES else None
 

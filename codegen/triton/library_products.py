@@ -3,7 +3,7 @@
 from ..ir.loops import buffers_read
 from ..ir.poly import ZERO, Poly
 from ..ir.printing import python_poly
-from ..lowering.regions import Plan
+from ..lowering.plan import Plan
 from .function_text import function_text, names_fixed, symbols_of
 from .launch import Launch, TritonKernel
 from .layout import Layout

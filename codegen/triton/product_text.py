@@ -6,7 +6,7 @@ from ..ir.loops import Buffer, Store
 from ..ir.poly import Poly, variable
 from ..ir.printing import python_poly
 from ..ir.scalar import Scalar, rewrite
-from ..lowering.regions import Plan
+from ..lowering.plan import Plan
 from ..lowering.views import linear, shape_of
 from .layout import Layout, layout_of
 from .prepare import Tile

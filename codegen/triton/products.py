@@ -6,8 +6,8 @@ from ...schemas import Node, Ref
 from ..ir.loops import Kernel
 from ..ir.poly import Poly, product
 from ..ir.scalar import Scalar
+from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
-from ..lowering.regions import Plan
 from ..lowering.views import linear, shape_of
 from .power_of_two_split import can_split_rows, row_split_of
 from .prepare import Sizes, power
@@ -139,11 +139,9 @@ def _product(node: Node, plan: Plan) -> Product:
 
 def _user(matmul: Product, plan: Plan, sizes: Sizes) -> Kernel | None:
     """The only kernel that reads the product, if it reads the element that it writes."""
-    from ..lowering.in_place import _only_user
-
     name = matmul.node.name
-    readers = [k for k in plan.kernels if any(_loads(root, name) for root in k.roots())]
-    if len(readers) != 1 or not isinstance(readers[0], Kernel) or not _only_user(plan, readers[0], name):
+    readers = [k for k in plan.readers(name) if any(_loads(root, name) for root in k.roots())]
+    if len(readers) != 1 or not isinstance(readers[0], Kernel) or not plan.is_only_user(readers[0], name):
         return None
     kernel = readers[0]
     if kernel.name in {k.name for k in plan.kernels if not isinstance(k, Kernel)} or split_at(kernel, matmul) is None:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from ...hardware.machine.work import refs
 from ..ir.loops import Kernel, buffers_read
 from ..ir.poly import Poly, product
-from ..lowering.in_place import _base
+from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
-from ..lowering.regions import Plan
 from ..lowering.views import RESHAPES
 from .scope import OUTSIDE, Axis, TritonScope
 from .text import TYPES, TritonNeeds
@@ -49,15 +48,7 @@ def dimension_of(kernel: Kernel, rows: Poly, columns: Poly) -> int | None:
 
 def _only_reader(name: str, reader: str, plan: Plan) -> bool:
     """Whether ``reader`` reads the value once, and nothing else does."""
-    if any(name in buffers_read(k.roots()) for k in plan.kernels):
-        return False
-    output = plan.graph.nodes[-1]
-    read = [(n.name, a) for n in (*plan.externs, output) for a in refs((*n.args, *n.kwargs.values()))]
-    return [n for n, a in read if _shows(a, name, plan)] == [reader]
-
-
-def _shows(value: str, name: str, plan: Plan) -> bool:
-    return value == name or _base(plan, value) == name
+    return not plan.readers(name) and plan.outside_readers.get(name) == [reader]
 
 
 class PrologueWriter:

@@ -35,7 +35,8 @@ def on_gpu(graph: Graph, settings: GpuSettings) -> Graph:
         nodes = _reassociated(nodes)
     if settings.templates and settings.chain:
         nodes = fuse_chains(nodes, settings.multiprocessors)
-    nodes = [part for node in nodes for part in _vector_product(node, {n.name: n for n in nodes})]
+    by_name = {node.name: node for node in nodes}
+    nodes = [part for node in nodes for part in _vector_product(node, by_name)]
     return Graph(nodes=tuple(nodes), symbols=graph.symbols, guards=graph.guards)
 
 

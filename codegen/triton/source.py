@@ -7,7 +7,7 @@ from ...schemas import Node
 from ..ir.loops import Buffer, Kernel, SpecialKernel, buffers_read
 from ..ir.poly import product
 from ..ir.printing import python_poly
-from ..lowering.regions import AnyKernel, Plan
+from ..lowering.plan import AnyKernel, Plan
 from ..lowering.views import shape_of
 from .attention import ATTENTION, attention_kernel
 from .chain import CHAIN, chain_kernel

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ..ir.loops import Buffer
 from ..ir.poly import ONE, ZERO, Poly, floordiv, poly, product
 from ..ir.printing import python_poly
-from ..lowering.regions import Plan
+from ..lowering.plan import Plan
 from .function_text import function_text
 from .launch import Launch, TritonKernel
 from .layout import Layout, contiguous, layout_of

@@ -126,3 +126,40 @@ def reshaped():
         call("exp", "exp.default", ("view",), "s0*s1"),
         outputs=["exp"],
     )
+
+
+def dense(layers):
+    """Dense blocks as in DenseNet: every layer reads the results of all before it. Seven operators a layer."""
+    width, growth, wide = 8, 4, 16
+    nodes = [source("x", "s0", width, 32, 32)]
+    parameters = []
+    features = "x"
+
+    def parameter(name, *shape):
+        parameters.append(
+            Node(name=name, op="param", target=name, values=(TensorMeta(shape=shape, dtype="float32", example=shape),))
+        )
+        return Ref(name=name)
+
+    def convolution(name, read, filters, channels, size):
+        weight = parameter(f"{name}_weight", filters, channels, size, size)
+        pair = Items(items=(1, 1))
+        padding = Items(items=(size // 2, size // 2))
+        arguments = (read, weight, None, pair, padding, pair, False, Items(items=(0, 0)), 1)
+        nodes.append(call(name, "convolution.default", arguments, "s0", filters, 32, 32))
+
+    def scaled_relu(name, read, channels):
+        scale = parameter(f"{name}_scale", channels, 1, 1)
+        nodes.append(call(f"{name}_scaled", "mul.Tensor", (read, scale), "s0", channels, 32, 32))
+        nodes.append(call(name, "relu.default", (f"{name}_scaled",), "s0", channels, 32, 32))
+
+    for layer in range(layers):
+        scaled_relu(f"first{layer}", features, width)
+        convolution(f"narrow{layer}", f"first{layer}", wide, width, 1)
+        scaled_relu(f"second{layer}", f"narrow{layer}", wide)
+        convolution(f"new{layer}", f"second{layer}", growth, wide, 3)
+        width += growth
+        both = Items(items=(Ref(name=features), Ref(name=f"new{layer}")))
+        features = f"features{layer}"
+        nodes.append(call(features, "cat.default", (both, 1), "s0", width, 32, 32))
+    return graph(*parameters, *nodes, outputs=[features])

@@ -120,6 +120,14 @@ def concatenations(x, y):
     return a * a, b, F.pad(x, (1, 2, 0, 3), value=7.0) + 1
 
 
+@case(lambda: [randn(6, 8, 5)], lambda: [randn(3, 8, 2)])
+def dense_concatenations(x):
+    for layer in range(9):
+        x = torch.cat([x, torch.tanh(x[:, layer : layer + 3])], 1)
+        x = torch.cat([x[:, :1] * 2, x], 1)
+    return x, torch.relu(x).sum(1)
+
+
 @case(
     lambda: [randn(20, 8), ints(20, 5, 7), ints(8, 6, low=-8), ints(8, 20, 3)],
     lambda: [randn(3, 4), ints(3, 1, 2), ints(4, 5, low=-4), ints(4, 3, 2)],

@@ -1,0 +1,42 @@
+"""Drafting grows linearly with the graph, also where every operator reads all before it."""
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import graphs
+
+from kernelswarm.codegen.backends import CODEGEN_BACKENDS
+from kernelswarm.codegen.lowering.normal import normalise
+from kernelswarm.codegen.lowering.regions import Fusion, partition
+
+LIMIT_S = 2.0
+"""CPU seconds for 700 operators on one core."""
+
+
+def drafted(language, layers):
+    source_graph = graphs.dense(layers)
+    start = time.thread_time()
+    CODEGEN_BACKENDS[language].tunables(source_graph, graphs.HARDWARE)
+    source = CODEGEN_BACKENDS[language].source(graphs.facts(source_graph), source_graph, {}, graphs.HARDWARE)
+    return source, time.thread_time() - start
+
+
+@pytest.mark.parametrize("language", CODEGEN_BACKENDS)
+def test_seven_hundred_operators_are_drafted_in_two_seconds(language):
+    assert sum(node.op == "call" for node in graphs.dense(100).nodes) == 700
+    small, _ = drafted(language, 25)
+    large, seconds = drafted(language, 100)
+    assert seconds < LIMIT_S
+    assert len(large) < 4.5 * len(small)
+
+
+def test_a_concatenation_of_concatenations_is_one_choice_and_is_stored_when_it_grows_long():
+    plan = partition(normalise(graphs.dense(40)), Fusion())
+    choices = [n for k in plan.kernels for root in k.roots() for n in root.walk() if n.op == "piecewise"]
+    assert not [n for n in choices if any(below.op == "piecewise" for below in n.args)]
+    assert max(len(n.args) for n in choices) == 17
