@@ -21,6 +21,8 @@ from ..schemas import (
     Problem,
     ProblemFacts,
     ProfileReport,
+    ShapeBaselines,
+    ShapeFacts,
     Timing,
     Verdict,
     VerifyReport,
@@ -32,11 +34,12 @@ from .harness.checking import check_small_inputs
 from .harness.contract import contract_of
 from .harness.launcher import Launcher
 from .harness.reference_process import ReferenceProcess
+from .harness.timing import several_shapes
 from .harness.validation_process import validate_problem
 from .languages import find_language
 from .languages.assembly import language_of
 from .machine.lease import Lease
-from .ordinary import Missing, OrdinaryHost, Settings
+from .ordinary import Missing, OrdinaryHosts, Settings
 from .sources.native_source import candidate_in
 
 CONTRACT_SECONDS = 120.0
@@ -81,8 +84,9 @@ class Device:
         self._launcher = Launcher(pool, hardware, home, self.accelerator)
         self._profilers = inspection.profilers_for(self.accelerator, home) if self.accelerator else None
         self._cases: dict[str, ReferenceProcess] = {}
-        self._timing: dict[str, BaselineProcess] = {}
-        self._ordinary: dict[str, OrdinaryHost] = {}
+        self._timing: dict[str, dict[str, BaselineProcess]] = {}
+        """By problem and timed shape."""
+        self._ordinary: dict[str, OrdinaryHosts] = {}
         self._settings = Settings(pool, hardware, home, self._baselines, self.accelerator)
         self._large = asyncio.Lock()
 
@@ -115,9 +119,18 @@ class Device:
             return await validate_problem(self._launcher, problem, self.accelerator)
 
     async def baselines(self, problem: Problem, facts: ProblemFacts | None = None) -> BaselineReport:
-        """Compile the baselines and time them once; later calls return the same report."""
+        """Compile the baselines for every timed shape and time them once; later calls return the same report."""
         facts = facts or await self.validate_problem(problem)
-        return await self._timing_of(problem).prepare(facts, self._lease)
+        reports = [await self._prepared(problem, facts, shape) for shape in facts.timed]
+        return several_shapes.baselines_of(
+            [
+                ShapeBaselines(shape=shape.name, weight=shape.weight or 1.0, report=report)
+                for shape, report in zip(facts.timed, reports, strict=True)
+            ]
+        )
+
+    async def _prepared(self, problem: Problem, facts: ProblemFacts, shape: ShapeFacts) -> BaselineReport:
+        return await self._timing_of(problem, shape).prepare(facts.at(shape), self._lease)
 
     async def compile(self, source: str, language: str) -> tuple[CompileReport, dict[str, bytes]]:
         """Compile a candidate for this pool; needs none of its accelerators.
@@ -188,38 +201,43 @@ class Device:
         thorough: bool = False,
         processes: int = 0,
     ) -> ProfileReport:
-        """Time a candidate against the baselines, interleaved, with the machine for itself.
+        """Time a candidate against the baselines, interleaved, with the machine for itself; at every timed shape.
 
-        ``processes``: of the candidate; 0: as many as the kind of run has.
+        ``processes``: of the candidate at each shape; 0: as many as the kind of run has.
         """
         if not compile_report.ok:
             return ProfileReport(
                 verdict=Verdict.compile_error, isolation="none", evidence=judgement.not_compiled(compile_report)
             )
-        timing = self._timing_of(problem)
-        await timing.prepare(facts, self._lease)
-        async with self._alone_if_large(problem) as cases, contextlib.AsyncExitStack() as afterwards:
-            if cases.large:
-                afterwards.push_async_callback(timing.make_room)
-            return await profiling.profile(
-                self._launcher,
-                cases,
-                timing,
-                self._lease,
-                problem,
-                facts,
-                self._hardware,
-                source,
-                compile_report,
-                seconds=self._pool.candidate_seconds,
-                thorough=thorough,
-                processes=processes,
-            )
+        reports: list[ProfileReport] = []
+        for shape in facts.timed:
+            timing = self._timing_of(problem, shape)
+            await timing.prepare(facts.at(shape), self._lease)
+            async with self._alone_if_large(problem) as cases, contextlib.AsyncExitStack() as afterwards:
+                if cases.large:
+                    afterwards.push_async_callback(timing.make_room)
+                report = await profiling.profile(
+                    self._launcher,
+                    timing,
+                    self._lease,
+                    problem,
+                    facts.at(shape),
+                    self._hardware,
+                    source,
+                    compile_report,
+                    seconds=self._pool.candidate_seconds,
+                    thorough=thorough,
+                    processes=processes,
+                )
+            reports.append(report)
+            if report.timing is None:
+                break
+        return several_shapes.profile_of(facts.timed, reports)
 
     async def ordinary(
         self, problem: Problem, facts: ProblemFacts, text: str, *, processes: int = 0
     ) -> tuple[Timing | None, str]:
-        """Time the finished file ``text`` of a candidate that was found correct in ordinary processes.
+        """Time the finished file ``text`` of a candidate that was found correct in ordinary processes, at every shape.
 
         On an accelerator that is the time of the *call*, the host's work included; :meth:`profile` has the *device's*.
 
@@ -229,7 +247,7 @@ class Device:
             The timing and "", or None and why there is none.
         """
         if problem.sha256 not in self._ordinary:
-            self._ordinary[problem.sha256] = OrdinaryHost(self._settings, problem, facts)
+            self._ordinary[problem.sha256] = OrdinaryHosts(self._settings, problem, facts)
         try:
             return await self._ordinary[problem.sha256].time(text, self._lease, processes), ""
         except Missing as missing:
@@ -251,8 +269,8 @@ class Device:
         ordinary = self._ordinary.pop(problem.sha256, None)
         if ordinary is not None:
             await ordinary.close()
-        timing, cases = self._timing.pop(problem.sha256, None), self._cases.pop(problem.sha256, None)
-        if timing is not None:
+        timings, cases = self._timing.pop(problem.sha256, {}), self._cases.pop(problem.sha256, None)
+        for timing in timings.values():
             await timing.close()
         if cases is not None:
             await cases.close()
@@ -296,21 +314,21 @@ class Device:
             self._cases[problem.sha256] = ReferenceProcess(self._launcher, problem, secret)
         return self._cases[problem.sha256]
 
-    def _timing_of(self, problem: Problem) -> BaselineProcess:
-        if problem.sha256 not in self._timing:
-            cases = self._cases_of(problem)
-            self._timing[problem.sha256] = BaselineProcess(
-                self._launcher, cases, problem, self._baselines, self._hardware
-            )
-        return self._timing[problem.sha256]
+    def _timing_of(self, problem: Problem, shape: ShapeFacts) -> BaselineProcess:
+        timings = self._timing.setdefault(problem.sha256, {})
+        if shape.name not in timings:
+            timed = self._cases_of(problem).timed(shape.name)
+            timings[shape.name] = BaselineProcess(self._launcher, timed, problem, self._baselines, self._hardware)
+        return timings[shape.name]
 
     async def _close(self) -> None:
         if self._profilers is not None:
             await self._profilers.close()
         for ordinary in self._ordinary.values():
             await ordinary.close()
-        for timing in self._timing.values():
-            await timing.close()
+        for timings in self._timing.values():
+            for timing in timings.values():
+                await timing.close()
         for cases in self._cases.values():
             await cases.close()
         await self._launcher.close()

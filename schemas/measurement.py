@@ -130,10 +130,14 @@ class Series(Schema, frozen=True, kw_only=True):
 
 
 class Timing(Schema, frozen=True, kw_only=True):
-    """An interleaved run: in every round each implementation was timed once."""
+    """An interleaved run: in every round each implementation was timed once.
+
+    Of a problem with several timed shapes: their weighted geometric mean, and the run at each of them in
+    :attr:`shapes`.
+    """
 
     series: tuple[Series, ...]
-    """Baselines and candidate."""
+    """Baselines and candidate; empty where :attr:`shapes` have them."""
 
     rounds: tuple[int, ...] = ()
     """Rounds in each process of the candidate, in the order of the samples; empty in events from when there was one."""
@@ -145,7 +149,8 @@ class Timing(Schema, frozen=True, kw_only=True):
     """Ratio of the times in :attr:`median_ms`, by baseline's name: above 1 the candidate is faster."""
 
     best: str
-    """Name of the fastest baseline in this run: the one that counts."""
+    """Name of the fastest baseline in this run: the one that counts. ``best_per_shape`` where that is not the same one
+    at all shapes."""
 
     median_ms: dict[str, float]
     """Time by name, milliseconds: the median of the samples, and the geometric mean of these over the processes of the
@@ -163,10 +168,39 @@ class Timing(Schema, frozen=True, kw_only=True):
     warm_ms: dict[str, float] = {}
     """The same with a warm cache, by name, where calls are replayed."""
 
+    run_spread: float = 0.0
+    """The part of :attr:`spread` that all processes of this run have in common. 0 in older events."""
+
+    shapes: tuple["ShapeTiming", ...] = ()
+    """The run at every timed shape, where there are several; else empty."""
+
     def baseline(self, against: str) -> str:
         """Name of the baseline that a win counts against: the one that ``against`` names, if it was timed, else the
         best."""
         return against if against in self.speedup else self.best
+
+    def worst_shape(self, against: str = "best") -> "ShapeTiming | None":
+        """The shape with the least speedup against the baseline that counts there; None where one shape is timed."""
+        return min(self.shapes, key=lambda shape: shape.counted(against).median, default=None)
+
+
+class ShapeTiming(Schema, frozen=True, kw_only=True):
+    """The interleaved run at one of several timed shapes."""
+
+    shape: str
+    """Its name in the problem."""
+
+    weight: float
+    """As :attr:`.ShapeFacts.weight`."""
+
+    timing: Timing
+
+    roofline: "Roofline | None" = None
+    """Of the candidate at this shape; None in ordinary processes."""
+
+    def counted(self, against: str = "best") -> Interval:
+        """The speedup against the baseline that counts at this shape."""
+        return self.timing.speedup[self.timing.baseline(against)]
 
 
 class BaselineStatus(Schema, frozen=True, kw_only=True):
@@ -196,7 +230,7 @@ class Counters(Schema, frozen=True, kw_only=True):
 
 
 class Roofline(Schema, frozen=True, kw_only=True):
-    """How close to the machine's limit."""
+    """How close to the machine's limit; over several shapes the weighted geometric means."""
 
     floor_ms: float
     """max(bytes / copy bandwidth, operations / peak): no implementation is faster."""
@@ -344,3 +378,14 @@ class BaselineReport(Schema, frozen=True, kw_only=True):
     """As :attr:`Timing.measure`."""
     not_replayed: str = ""
     """Why calls are not replayed as a graph on an accelerator; a clause."""
+    shapes: tuple["ShapeBaselines", ...] = ()
+    """The baselines at every timed shape, where there are several: each is compiled for that shape. Then times and
+    roofline are weighted geometric means."""
+
+
+class ShapeBaselines(Schema, frozen=True, kw_only=True):
+    """The baselines at one of several timed shapes."""
+
+    shape: str
+    weight: float
+    report: BaselineReport

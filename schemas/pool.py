@@ -5,7 +5,15 @@ from .base import Schema
 BASELINES = ("eager", "compile", "max_autotune")
 """What a candidate can be timed against."""
 
-BASELINE_NAMES = {"eager": "eager", "compile": "torch.compile", "max_autotune": "max-autotune"}
+BEST_PER_SHAPE = "best_per_shape"
+"""The fastest baseline at each of several timed shapes, where that is not the same one at all of them."""
+
+BASELINE_NAMES = {
+    "eager": "eager",
+    "compile": "torch.compile",
+    "max_autotune": "max-autotune",
+    BEST_PER_SHAPE: "the best of each shape",
+}
 """The same as people call them, for sentences and tables."""
 
 

@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from msgspec.structs import replace
+
 from .base import Schema
 from .graph import Graph
 
@@ -65,6 +67,26 @@ class StateFact(Schema, frozen=True, kw_only=True):
     """``parameter``, ``buffer``, ``attribute`` (a tensor or number that is neither) or ``input`` (written in place)."""
 
 
+class Work(Schema, frozen=True, kw_only=True):
+    """What the operator must do at one shape, counted from the reference: the floor of any implementation."""
+
+    read_bytes: int
+    """Bytes of all inputs that must be read once."""
+
+    write_bytes: int
+    """Bytes of all outputs that must be written once."""
+
+    flops: int
+    """Arithmetic operations, a multiply-add as two, a transcendental as one."""
+
+    needed_bytes: int = 0
+    """Bytes that provably no implementation leaves out: of the outputs, and of the inputs whose numbers each change an
+    answer. Never more than what is read and written."""
+
+    dense_flops: int = 0
+    """Operations of matrix products that no algebra leaves out, at a shape that no graph is kept of."""
+
+
 class ShapeFacts(Schema, frozen=True, kw_only=True):
     """What one named shape of the problem asks for."""
 
@@ -76,6 +98,16 @@ class ShapeFacts(Schema, frozen=True, kw_only=True):
 
     outputs: tuple[InputFact, ...]
     """The reference's outputs (flattened)."""
+
+    weight: float = 0.0
+    """In the geometric mean of the speedups, where the problem names the shapes that are timed; 0: it is not timed.
+    Where no shape has one, the first is timed alone."""
+
+    work: Work | None = None
+    """Counted at this shape, where it is timed and not the first."""
+
+    error_bound: float | None = None
+    """As :attr:`ProblemFacts.error_bound`, likewise."""
 
 
 class InputKind(Schema, frozen=True, kw_only=True):
@@ -92,23 +124,6 @@ class InputKind(Schema, frozen=True, kw_only=True):
     """Why the reference means nothing on them; empty: they are used."""
 
 
-class Work(Schema, frozen=True, kw_only=True):
-    """What the operator must do at the main shape, counted from the reference: the floor of any implementation."""
-
-    read_bytes: int
-    """Bytes of all inputs that must be read once."""
-
-    write_bytes: int
-    """Bytes of all outputs that must be written once."""
-
-    flops: int
-    """Arithmetic operations, a multiply-add as two, a transcendental as one."""
-
-    needed_bytes: int = 0
-    """Bytes that provably no implementation leaves out: of the outputs, and of the inputs whose numbers each change an
-    answer. Never more than what is read and written."""
-
-
 class ProblemFacts(Schema, frozen=True, kw_only=True):
     """What problem validation found: the search relies on it, and replay needs no torch because of it."""
 
@@ -116,7 +131,7 @@ class ProblemFacts(Schema, frozen=True, kw_only=True):
     """Parameter names of the reference (or of ``Model.forward``), in order."""
 
     shapes: tuple[ShapeFacts, ...]
-    """Every checking shape; the first is the one that is timed."""
+    """Every checking shape, those that are timed first; the graph and the work are of the first."""
 
     graph: Graph | None
     """The captured ATen graph; None where the reference cannot be captured (``capture_error`` says why)."""
@@ -155,3 +170,22 @@ class ProblemFacts(Schema, frozen=True, kw_only=True):
 
     input_kinds: tuple[InputKind, ...] = ()
     """Inputs beside the problem's own that candidates are checked on, and those that problem validation left out."""
+
+    @property
+    def timed(self) -> tuple[ShapeFacts, ...]:
+        """The shapes at which candidates are timed, at least one."""
+        return tuple(shape for shape in self.shapes if shape.weight > 0) or self.shapes[:1]
+
+    def at(self, shape: ShapeFacts) -> "ProblemFacts":
+        """The same with the timed ``shape`` as the first: what a floor, a roofline and a timing there go by."""
+        if shape == self.shapes[0] or shape.work is None:
+            return self
+        others = tuple(other for other in self.shapes if other != shape)
+        return replace(
+            self,
+            shapes=(shape, *others),
+            graph=None,
+            backward_graph=None,
+            work=shape.work,
+            error_bound=shape.error_bound,
+        )

@@ -24,7 +24,8 @@ from .messages.commands import Opened, Release
 from .messages.recording import APART, COLD, WARM, Record, Recorded
 from .messages.timing import IDLE, Build, Built, Time, Timed, Upload
 from .recorded_sets import WEIGHTS_BYTES, calls_in_a_recording, halves, laid
-from .reference_process import MAIN_SEEDS, ReferenceProcess, ask_reference
+from .reference_process import MAIN_SEEDS, ask_reference
+from .timed_shape import TimedShape
 from .timing.batch_timing import BATCH_NS, counted, idle_ns, implementation
 from .timing.idle_check import until_idle
 from .timing.interleaved import EVENTS, GRAPH, Implementation
@@ -46,18 +47,19 @@ class BaselinesDied(HarnessError):
 
 
 class BaselineProcess:
-    """The process in which a problem's baselines are timed."""
+    """The process in which a problem's baselines are timed at one shape, for which they are compiled."""
 
     def __init__(
         self,
         launcher: Launcher,
-        cases: ReferenceProcess,
+        timed: TimedShape,
         problem: Problem,
         baselines: Sequence[str],
         hardware: HardwareFacts,
     ) -> None:
         self._launcher = launcher
-        self._cases = cases
+        self.timed = timed
+        """The shape."""
         self._problem = problem
         self._baseline_names = baselines
         self._hardware = hardware
@@ -102,7 +104,7 @@ class BaselineProcess:
                 started = time.monotonic()
                 statuses = await self._build_all(lease)
                 self.report = await self._measure(statuses, facts, lease, started)
-                if self._cases.large:
+                if self.timed.host.large:
                     await self.make_room()
             return self.report
 
@@ -143,16 +145,16 @@ class BaselineProcess:
 
     async def supply(self) -> InputSets | None:
         """The pool of input sets if calls are timed from outside; None where processes time themselves."""
-        return await self._cases.supplies.get() if self._process is not None else None
+        return await self.timed.supplies.get() if self._process is not None else None
 
     async def lay_for(self, supply: InputSets) -> Lay:
         """How a process is given its arena."""
-        main = (await self._cases.timed_cases())[0]
+        main = (await self.timed.cases())[0]
         return Lay(
             inputs=supply.inputs,
             stride=supply.stride,
             sets=supply.most_calls,
-            state=await self._cases.timed_state(),
+            state=await self.timed.state(),
             aliased=main.aliased,
         )
 
@@ -185,7 +187,7 @@ class BaselineProcess:
 
     async def recorded_supply(self) -> InputSets | None:
         """The pool that recordings take their input sets from; None where these are too large for one."""
-        supply = await self._cases.supplies.get()
+        supply = await self.timed.supplies.get()
         return supply if supply is not None and supply.sets >= 2 * self.recorded_calls else None
 
     @property
@@ -211,12 +213,12 @@ class BaselineProcess:
 
     async def _restart(self) -> None:
         await self.close()
-        await self._cases.shapes()
+        await self.timed.host.shapes()
         self._worker = await self._launcher.spawn("baseline", memory_bytes=self._launcher.reference_memory)
         try:
-            await ask_reference(self._worker, self._cases.command, Opened)
-            state = await self._cases.timed_state()
-            for case in await self._cases.timed_cases():
+            await ask_reference(self._worker, self.timed.host.command, Opened)
+            state = await self.timed.state()
+            for case in await self.timed.cases():
                 await ask_reference(self._worker, Upload(inputs=case.inputs, state=state), Done, [case.file])
         except WorkerDied as error:
             raise HarnessError(f"the baselines' process {error}: {self._worker.output}") from error
@@ -276,23 +278,23 @@ class BaselineProcess:
     async def _record_all(self, names: Sequence[str]) -> None:
         """Have the process record the calls of each baseline, as candidates' are; or note why they cannot be."""
         assert self._worker is not None
-        case = (await self._cases.timed_cases())[0]
+        case = (await self.timed.cases())[0]
         if case.is_large:
             self._not_replayed = "its inputs and outputs are too large to be recorded several times"
             return
         calls = calls_in_a_recording(case, self._hardware.l2_bytes)
-        supply = await self._cases.supplies.get(2 * calls)
-        self.recorded_calls = len(await self._cases.timed_cases())
+        supply = await self.timed.supplies.get(2 * calls)
+        self.recorded_calls = len(await self.timed.cases())
         if supply is not None:
             self.recorded_calls = min(calls, supply.sets // 2)
             message, file = laid(
-                supply, halves(supply, self.recorded_calls)[0], await self._cases.timed_state(), aliased=case.aliased
+                supply, halves(supply, self.recorded_calls)[0], await self.timed.state(), aliased=case.aliased
             )
             try:
                 await ask_reference(self._worker, message, Done, [file])
             finally:
                 os.close(file)
-        self.flush = self._cases.setup is not None and self._cases.setup.size >= WEIGHTS_BYTES
+        self.flush = self.timed.host.setup is not None and self.timed.host.setup.size >= WEIGHTS_BYTES
         for name in (*names, IDLE):
             recorded, _ = await ask_reference(self._worker, Record(name=name, flush=self.flush), Recorded)
             if recorded.reason:
@@ -321,7 +323,7 @@ class BaselineProcess:
         for baseline in self._implementations * QUICK_SAMPLES:
             timed = await baseline.ask(Time(calls=baseline.calls, name=baseline.name))
             fastest = min(fastest, timed.ns / baseline.calls)
-        supply = await self._cases.supplies.get(round(FASTER * LEAST_BATCHES * BATCH_NS / max(fastest, 1.0)))
+        supply = await self.timed.supplies.get(round(FASTER * LEAST_BATCHES * BATCH_NS / max(fastest, 1.0)))
         if supply is None or not self._worker.pid:
             return
         process = TimedProcess(self._launcher.timekeeper, self._worker, supply)

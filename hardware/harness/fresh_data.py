@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 from ...schemas import Evidence, HarnessError, Verdict
 from ..processes.messages import Done
+from .inputs.case import Case
 from .judgement import Judged
 from .messages.timing import Time, Timed, Upload
-from .reference_process import Case, ReferenceProcess
+from .timed_shape import TimedShape
 from .untrusted import UntrustedCandidate
 
 TRIES = 7
@@ -52,7 +53,7 @@ class Memoizes(Judged):
 class FreshCall:
     """One call of ``untrusted`` on unseen data."""
 
-    cases: ReferenceProcess
+    timed: TimedShape
     untrusted: UntrustedCandidate
     slot: int
     check: Check
@@ -66,7 +67,7 @@ class FreshCall:
         Raises:
             Judged: it returned something wrong.
         """
-        copies, case = len(await self.cases.timed_cases()), await self.cases.final_case()
+        copies, case = len(await self.timed.cases()), await self.timed.final_case()
         # Of the next `copies` calls the last one gets the copy that this one gets.
         turn = (await self._time(Time(calls=1))).kept
         await self.untrusted.ask(Upload(inputs=case.inputs, reuse=turn, later=True), Done, (case.file,), case=case)
@@ -77,7 +78,7 @@ class FreshCall:
         return timed.ns, turn
 
     async def _time(self, command: Time) -> Timed:
-        timed, _ = await self.untrusted.ask(command, Timed, case=(await self.cases.timed_cases())[0])
+        timed, _ = await self.untrusted.ask(command, Timed, case=(await self.timed.cases())[0])
         return timed
 
 

@@ -1,4 +1,4 @@
-"""Draws the pool of input sets of a problem, once, and again where a verdict told something of it."""
+"""Draws the pool of input sets of a timed shape, once, and again where a verdict told something of it."""
 
 import asyncio
 import os
@@ -11,18 +11,19 @@ from .inputs.sizes import bytes_of
 from .messages.batch import Draw, Drawn
 
 if TYPE_CHECKING:
-    from .reference_process import ReferenceProcess
+    from .timed_shape import TimedShape
 
 MOST_RENEWED = 16
 """Times that a pool is drawn again: the cases of each stay in memory for the session."""
 
 
 class InputSetPool:
-    """One problem's pool, if its input sets fit into one."""
+    """One timed shape's pool, if its input sets fit into one."""
 
-    def __init__(self, cases: "ReferenceProcess", memory_bytes: int) -> None:
+    def __init__(self, timed: "TimedShape", memory_bytes: int) -> None:
         """Nothing is drawn yet; ``memory_bytes`` is the machine's."""
-        self._cases = cases
+        self._timed = timed
+        self._cases = timed.host
         self._memory_bytes = memory_bytes
         self._supply: InputSets | None = None
         self._set_count = self._renewed = 0
@@ -37,7 +38,7 @@ class InputSetPool:
         Raises:
             HarnessError: the reference cannot draw them.
         """
-        main = (await self._cases.timed_cases())[0]
+        main = (await self._timed.cases())[0]
         async with self._making:
             self._set_count = count or self._set_count
             if self._supply is None and not main.is_large:
@@ -60,7 +61,7 @@ class InputSetPool:
         sets = sets_for(main.inputs.size, self._set_count, self._memory_bytes)
         if not sets:
             return None
-        seeds = tuple(self._cases.seed(f"set {number} after {self._renewed}") for number in range(sets))
+        seeds = tuple(self._cases.seed(f"set {number} of {main.shape} after {self._renewed}") for number in range(sets))
         drawn, (file,) = await self._cases.draw(Draw(shape=main.shape, seeds=seeds))
         if len(drawn.seeds) < min(sets, LEAST_SETS):
             os.close(file)

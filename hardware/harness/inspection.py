@@ -40,7 +40,7 @@ async def inspect(
     Raises:
         HarnessError: the reference cannot draw the inputs any more.
     """
-    timed = await cases.timed_cases()
+    timed = await cases.timed().cases()
     request = Inspect(
         source=source,
         format=problem.format,

@@ -118,21 +118,21 @@ class TimedOutside(ProcessChecks):
         try:
             await self._compare_all()
         except Judged:
-            self.cases.supplies.renew()
+            self.timed.supplies.renew()
             raise
 
     async def _compare_all(self) -> None:
-        verification = Verification(self.cases, self.untrusted)
+        verification = Verification(self.timed.host, self.untrusted)
         while self.calls:
             call = self.calls[0]
-            case = await self.cases.case(self.supply.cases[call.number])
+            case = await self.timed.host.case(self.supply.cases[call.number])
             with contextlib.closing(Taken(case, await self._outputs(call, case), [call.file])) as taken:
                 self.calls.pop(0)
                 must_be_right_when_timed(await verification.compare_taken(taken, allowance=NARROW), case)
 
     async def _outputs(self, call: CheckedCall, case: Case) -> tuple[Output, ...]:
         """What a call left, in its form as it must be."""
-        outputs, state = tuple(map(_output, call.forms)), await self.cases.timed_state()
+        outputs, state = tuple(map(_output, call.forms)), await self.timed.state()
         # Behind what it returned stands its state: of this case, unless calls on other inputs change more.
         returned = len(outputs) - len(state)
         check_form(outputs[: max(returned, 0)], case.outputs[: case.returned], case.shape, case.seed)

@@ -11,7 +11,7 @@ from ..profilers import CounterSession
 from .baseline_process import BaselineProcess
 from .judgement import judged
 from .redraws import NARROW
-from .reference_process import ReferenceProcess
+from .timed_shape import TimedShape
 from .timing.interleaved import Implementation
 from .untrusted import UntrustedCandidate
 from .verification import Verification, must_be_right_when_timed, run_on
@@ -23,7 +23,7 @@ _FINAL_SLOT = 1001
 class ProcessChecks:
     """One process of a candidate against the baselines of its problem."""
 
-    cases: ReferenceProcess
+    timed: TimedShape
     timing: BaselineProcess
     untrusted: UntrustedCandidate
     floor: Floor
@@ -50,8 +50,8 @@ class ProcessChecks:
         Raises:
             Judged: it is wrong there.
         """
-        case = await self.cases.final_case()
-        verification = Verification(self.cases, self.untrusted)
+        case = await self.timed.final_case()
+        verification = Verification(self.timed.host, self.untrusted)
         outputs = await verification.run(run_on(case, _FINAL_SLOT), case, [])
         must_be_right_when_timed(await verification.compare(_FINAL_SLOT, case, outputs, allowance=NARROW), case)
         await verification.check_unchanged_state(case, " after it was timed")

@@ -26,7 +26,6 @@ from .fresh_data import Memoizes
 from .judgement import Judged
 from .launcher import Launcher
 from .outside import TimedOutside
-from .reference_process import ReferenceProcess
 from .replayed import CannotReplay, Replayed
 from .self_timed import SelfTimed
 from .timing import interleaved
@@ -41,7 +40,6 @@ FROZEN = "+frozen"
 
 async def profile(
     launcher: Launcher,
-    cases: ReferenceProcess,
     timing: BaselineProcess,
     lease: Lease,
     problem: Problem,
@@ -54,10 +52,10 @@ async def profile(
     thorough: bool,
     processes: int = 0,
 ) -> ProfileReport:
-    """Time a candidate; the baselines should be prepared, or that takes part of the time. Its faults are verdicts.
+    """Time a candidate at one shape. Its faults are verdicts.
 
-    Each of its processes has to stand all checks, and others may use the machine between them. ``processes``: how many,
-    if not as many as the plan has.
+    The baselines of that shape should be prepared, or that takes part of the time. Each of its processes has to stand
+    all checks, and others may use the machine between them. ``processes``: how many, if not as many as the plan has.
 
     Raises:
         HarnessError: reference, baselines or fork server cannot be kept alive.
@@ -76,7 +74,7 @@ async def profile(
         layers = worker.isolation + (FROZEN if await timing.supply() else "")
         try:
             untrusted = UntrustedCandidate(worker, seconds)
-            await load_into(untrusted, launcher, cases, problem, source, compiled)
+            await load_into(untrusted, launcher, timing.timed.host, problem, source, compiled)
             yield untrusted
         finally:
             await asyncio.shield(worker.kill())
@@ -99,7 +97,7 @@ async def profile(
         await timing.prepare(facts, lease)
         replayed = replayed and timing.is_recorded
         try:
-            return await _in_one_process(cases, timing, lease, waits, another, floor, floor_now, plan, replayed)
+            return await _in_one_process(timing, lease, waits, another, floor, floor_now, plan, replayed)
         except CannotReplay:
             # It and the baselines are timed call by call, then.
             replayed = False
@@ -121,13 +119,13 @@ async def profile(
             parts.append(part)
     except Judged as error:
         return ProfileReport(verdict=error.verdict, isolation=layers, evidence=error.evidence, seconds=worked())
-    timed = interleaved.result(parts, on_processor=timing.on_processor)
+    result = interleaved.result(parts, on_processor=timing.on_processor)
     return ProfileReport(
         verdict=Verdict.correct,
         isolation=layers,
-        timing=timed,
+        timing=result,
         roofline=roofline(
-            facts.work, hardware, timed.median_ms[interleaved.CANDIDATE], copies=timing.copies, dtype=facts.dtype
+            facts.work, hardware, result.median_ms[interleaved.CANDIDATE], copies=timing.copies, dtype=facts.dtype
         ),
         counters=counters,
         seconds=worked(),
@@ -135,7 +133,6 @@ async def profile(
 
 
 async def _in_one_process(
-    cases: ReferenceProcess,
     timing: BaselineProcess,
     lease: Lease,
     waits: list[float],
@@ -154,7 +151,7 @@ async def _in_one_process(
     async with contextlib.AsyncExitStack() as held:
         async with counted(lease.shared(), waits):
             untrusted = await held.enter_async_context(another())
-            process = await _process(cases, timing, untrusted, floor, floor_now, replayed)
+            process = await _process(timing, untrusted, floor, floor_now, replayed)
             held.push_async_callback(process.close)
             await process.prepare()
         try:
@@ -173,7 +170,6 @@ async def _in_one_process(
 
 
 async def _process(
-    cases: ReferenceProcess,
     timing: BaselineProcess,
     untrusted: UntrustedCandidate,
     floor: Floor,
@@ -181,10 +177,10 @@ async def _process(
     replayed: bool,
 ) -> TimedOutside | SelfTimed:
     if replayed:
-        return Replayed(cases, timing, untrusted, floor, floor_now, supply=await timing.recorded_supply())
+        return Replayed(timing.timed, timing, untrusted, floor, floor_now, supply=await timing.recorded_supply())
     supply = await timing.supply()
     if supply is None:
-        return SelfTimed(cases, timing, untrusted, floor, floor_now)
-    case = (await cases.timed_cases())[0]
+        return SelfTimed(timing.timed, timing, untrusted, floor, floor_now)
+    case = (await timing.timed.cases())[0]
     process = TimedProcess(timing.timekeeper, untrusted.worker, supply)
-    return TimedOutside(cases, timing, untrusted, floor, floor_now, case, supply, process)
+    return TimedOutside(timing.timed, timing, untrusted, floor, floor_now, case, supply, process)

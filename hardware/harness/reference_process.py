@@ -9,7 +9,6 @@ from ...schemas import HarnessError, Problem, sha256
 from ..processes import wire
 from ..processes.messages import Failure
 from ..processes.worker import Worker, WorkerConfused, WorkerDied
-from .input_set_pool import InputSetPool
 from .inputs import held_out
 from .inputs.case import Case, Planned
 from .inputs.sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS
@@ -17,7 +16,8 @@ from .inputs.variants import GRADIENTS, NORMAL, instead_of, planned
 from .launcher import Launcher
 from .messages.batch import Draw, Drawn
 from .messages.commands import CaseMade, Compare, Compared, Explain, Explained, MakeCase, Open, Opened, Output, Values
-from .messages.state import INPUT, StateEntry
+from .messages.state import INPUT
+from .timed_shape import TimedShape
 
 __all__ = ["MAIN_SEEDS", "Case", "ReferenceProcess", "ask_reference", "open_command"]
 
@@ -45,9 +45,12 @@ class ReferenceProcess:
         self._oracles: set[int] = set()
         """Cases whose oracle the present process holds."""
         self._plan: list[Planned] = []
-        """Every case by number: the problem's own, one of the main shape for after the timing, then the derived."""
-        self._final = 0
-        """Number of the one for after the timing."""
+        """Every case by number: the problem's own, one of every timed shape for after the timing, then the derived."""
+        self._own = 0
+        """How many of them are on the problem's own inputs, before those for after the timing."""
+        self._finals: dict[str, int] = {}
+        """Numbers of the cases for after the timing, by timed shape."""
+        self._timed: dict[str, TimedShape] = {}
         self._derived: list[int] = []
         self._in_a_row: list[int] = []
         self._sizes: dict[str, dict[str, int]] = {}
@@ -61,8 +64,6 @@ class ReferenceProcess:
         self._draft: int | None = None
         """Number of the case for drafts, once it is planned."""
         self._making = asyncio.Lock()
-        self.supplies = InputSetPool(self, launcher.reference_memory)
-        """The pool of input sets that calls are timed on."""
         self.setup: Values | None = None
         self.setup_file: int | None = None
         self.large: bool | None = None
@@ -71,6 +72,15 @@ class ReferenceProcess:
         """Whether the problem asks for the backward pass, too; known once it is open."""
         self.roles: dict[str, str] = {}
         """Of the module's parameters and buffers; known likewise."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory of the machine."""
+        return self._launcher.reference_memory
+
+    def timed(self, shape: str = "") -> TimedShape:
+        """What is timed at ``shape``; at the first timed shape if it names none."""
+        return self._timed.setdefault(shape, TimedShape(self, shape))
 
     @property
     def command(self) -> Open:
@@ -85,14 +95,19 @@ class ReferenceProcess:
         self._forget()
 
     async def shapes(self) -> list[str]:
-        """Names of the problem's shapes, the timed one first."""
+        """Names of the problem's shapes, the timed ones first."""
         await self._ready()
-        return list(dict.fromkeys(case.shape for case in self._plan))
+        return list(dict.fromkeys(case.shape for case in self._plan[: self._own]))
+
+    async def timed_shapes(self) -> list[str]:
+        """Names of the timed ones."""
+        await self._ready()
+        return list(self._finals)
 
     async def cases_of(self, shape: str) -> list[Case]:
         """The cases of ``shape`` on the problem's own inputs that every candidate is checked on."""
         await self._ready()
-        first, *more = [number for number, case in enumerate(self._plan[: self._final]) if case.shape == shape]
+        first, *more = [number for number, case in enumerate(self._plan[: self._own]) if case.shape == shape]
         cases = [await self.case(first)]
         if cases[0].is_large:
             # Problem validation says so in the facts (sizes.left_out).
@@ -107,8 +122,10 @@ class ReferenceProcess:
             decided = [case for cases in own.values() for case in cases] + await self.cases_in_a_row()
             passing = set.intersection(*(set(case.passing) for case in decided))
             sizes = {shape: cases[0].inputs.size for shape, cases in own.items()}
-            call = own[shapes[0]][0].inputs.size + own[shapes[0]][0].returned_bytes
-            for shape, variant in planned(sizes, shapes, call, decided=not passing):
+            calls = {
+                shape: own[shape][0].inputs.size + own[shape][0].returned_bytes for shape in await self.timed_shapes()
+            }
+            for shape, variant in planned(sizes, calls, decided=not passing):
                 self._add(shape, variant)
         cases: list[Case] = []
         while len(cases) < len(self._derived):
@@ -149,19 +166,14 @@ class ReferenceProcess:
                 self._in_a_row.append(self._put(main.shape, NORMAL, {}, earlier))
         return [await self.case(number) for number in self._in_a_row]
 
-    async def timed_state(self) -> tuple[StateEntry, ...]:
-        """What is put back before every timed call."""
-        cases = [*await self.timed_cases(), await self.final_case()]
-        return tuple(dict.fromkeys(entry for case in cases for entry in case.state))
-
     async def held_out_cases(self) -> list[Case]:
         """Cases at shapes that the problem does not name, where it allows any; the same until :meth:`disclose`."""
         shapes = await self.shapes()
         sizes = {shape: (await self.cases_of(shape))[0].inputs.size for shape in shapes}
         async with self._making:
             if self._held_out is None:
-                large = (await self.cases_of(shapes[0]))[0].is_large
-                bases = held_out.bases(sizes, shapes, large=large)
+                timed = {shape: (await self.cases_of(shape))[0].is_large for shape in await self.timed_shapes()}
+                bases = held_out.bases(sizes, timed)
                 cases = [await self._held_out_from(base, variants, sizes[base]) for base, variants in bases]
                 self._held_out = [case for case in cases if case is not None]
             return self._held_out
@@ -215,22 +227,18 @@ class ReferenceProcess:
         """
         large = any([(await self.cases_of(shape))[0].is_large for shape in await self.shapes()])
         if large:
-            await self.final_case()
+            for shape in await self.timed_shapes():
+                await self.final_case_of(shape)
             await self.cases_in_a_row()
             await self.derived_cases()
             await self.held_out_cases()
             await self.gradient_case()
         self.large = large
 
-    async def timed_cases(self) -> list[Case]:
-        """The copies of the main shape's inputs that timing rotates through."""
+    async def final_case_of(self, shape: str) -> Case:
+        """A case of a timed shape that candidates meet only after they were timed."""
         await self._ready()
-        return await self.cases_of(self._plan[0].shape)
-
-    async def final_case(self) -> Case:
-        """A case of the main shape that candidates meet only after they were timed."""
-        await self._ready()
-        return await self.case(self._final)
+        return await self.case(self._finals[shape])
 
     async def case(self, number: int) -> Case:
         """One case; drawn, and its oracle computed, the first time.
@@ -355,15 +363,19 @@ class ReferenceProcess:
             self.setup, self.setup_file = opened.setup, descriptors[0]
         else:
             wire.close_all(descriptors)
-        main, *others = opened.shapes
-        shapes = [main] * MAIN_SEEDS + [shape for shape in others for _ in range(OTHER_SEEDS)] + [main]
+        timed, others = opened.shapes[: opened.timed], opened.shapes[opened.timed :]
+        shapes = [shape for shape in timed for _ in range(MAIN_SEEDS)]
+        shapes += [shape for shape in others for _ in range(OTHER_SEEDS)]
         self.backward, self._sizes, self.roles = opened.backward, opened.sizes, opened.roles
         if not self._plan:
-            self._plan = [Planned(shape, self.seed(f"case {number}")) for number, shape in enumerate(shapes)]
-            self._final = len(self._plan) - 1
+            self._own = len(shapes)
+            self._finals = {shape: self._own + place for place, shape in enumerate(timed)}
+            for number, shape in enumerate([*shapes, *timed]):
+                self._plan.append(Planned(shape, self.seed(f"case {number}")))
 
     def _forget(self) -> None:
-        self.supplies.close()
+        for timed in self._timed.values():
+            timed.close()
         for case in self._cases.values():
             if not case.refused:
                 os.close(case.file)

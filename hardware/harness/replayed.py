@@ -64,7 +64,7 @@ class Replayed(SelfTimed):
         if self.supply is None:
             await super().prepare()
         else:
-            self.copies = list(await self.cases.timed_cases())
+            self.copies = list(await self.timed.cases())
             self.numbers, self.unseen = halves(self.supply, self.timing.recorded_calls)
             await self._lay(self.numbers)
         command = Record(flush=self.timing.flush)
@@ -104,7 +104,7 @@ class Replayed(SelfTimed):
     async def _check_call(self, index: int) -> None:
         case = self.copies[index % len(self.copies)]
         if self.supply is not None:
-            case = await self.cases.case(self.supply.cases[self.numbers[index]])
+            case = await self.timed.host.case(self.supply.cases[self.numbers[index]])
         await self.untrusted.ask(TakeCall(call=index % self.timing.recorded_calls, slot=TIMED_SLOT), Done, case=case)
         await self._take(case)
 
@@ -154,7 +154,7 @@ class Replayed(SelfTimed):
 
     async def _lay(self, numbers: list[int], *, later: bool = False) -> None:
         assert self.supply is not None
-        case, state = self.copies[0], await self.cases.timed_state()
+        case, state = self.copies[0], await self.timed.state()
         message, file = laid(self.supply, numbers, state, aliased=case.aliased, later=later)
         try:
             await self.untrusted.ask(message, Done, (file,), case=case)
@@ -170,5 +170,5 @@ class Replayed(SelfTimed):
         try:
             await super().check_taken()
         except Judged:
-            self.cases.supplies.renew()
+            self.timed.supplies.renew()
             raise

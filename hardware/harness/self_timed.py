@@ -55,8 +55,8 @@ class SelfTimed(ProcessChecks):
         Raises:
             Judged: the candidate's process died of it.
         """
-        state = await self.cases.timed_state()
-        self.copies = list(await self.cases.timed_cases())
+        state = await self.timed.state()
+        self.copies = list(await self.timed.cases())
         for case in self.copies:
             await self.untrusted.ask(Upload(inputs=case.inputs, state=state), Done, (case.file,), case=case)
 
@@ -198,9 +198,9 @@ class SelfTimed(ProcessChecks):
             Judged: it is wrong there.
         """
         seen_ns = median(candidate.samples)
-        fresh = FreshCall(self.cases, self.untrusted, TIMED_SLOT, self._take)
+        fresh = FreshCall(self.timed, self.untrusted, TIMED_SLOT, self._take)
         unseen_ns, replaced = await fresh.unseen_ns(candidate.calls)
-        self.copies[replaced] = await self.cases.final_case()
+        self.copies[replaced] = await self.timed.final_case()
         if fresh_data.is_slow(unseen_ns, seen_ns):
             raise Memoizes(unseen_ns, seen_ns)
 
@@ -211,8 +211,8 @@ class SelfTimed(ProcessChecks):
     async def _take(self, case: Case) -> None:
         """Keep what a call left; comparing it can wait until others may use the machine again."""
         # Where calls change different things, what is handed over beside the outputs is not what this case has.
-        form = case.form if case.state == await self.cases.timed_state() else case.form[: case.returned]
-        self.taken.append(await Verification(self.cases, self.untrusted).take(TIMED_SLOT, case, form))
+        form = case.form if case.state == await self.timed.state() else case.form[: case.returned]
+        self.taken.append(await Verification(self.timed.host, self.untrusted).take(TIMED_SLOT, case, form))
 
     async def check_taken(self) -> None:
         """Compare everything that was kept while it was timed.
@@ -220,7 +220,7 @@ class SelfTimed(ProcessChecks):
         Raises:
             Judged: something of it is wrong.
         """
-        verification = Verification(self.cases, self.untrusted)
+        verification = Verification(self.timed.host, self.untrusted)
         while self.taken:
             taken = self.taken.pop(0)
             hint = "" if self.timing.on_processor else EARLY

@@ -66,18 +66,23 @@ def memory_needed(facts: ProblemFacts) -> tuple[int, int]:
     A candidate holds three input sets, each as it came and as tensors, and their outputs; the machine also holds the
     cases, their oracles and weights in float64, and the copies that the baselines are timed on. The timed shape has
     cases of derived inputs, one at a larger shape, and three more where calls in a row are compared. Of large inputs
-    there is one set less, and the oracles are kept in float32.
+    there is one set less, and the oracles are kept in float32. Further timed shapes have as much of their own.
     """
     inputs, outputs = largest_call(facts)
+    candidate = 5 * inputs + 4 * outputs if is_large(inputs, outputs) else 6 * inputs + 5 * outputs
+    calls = [(inputs, outputs), *_further_calls(facts)]
+    return candidate, candidate + sum(_kept(facts, *call) for call in calls)
+
+
+def _kept(facts: ProblemFacts, inputs: int, outputs: int) -> int:
+    """Bytes of cases, oracles and copies of a timed shape on a processor."""
     if is_large(inputs, outputs):
-        candidate = 5 * inputs + 4 * outputs
-        return candidate, candidate + 10 * inputs + 13 * outputs
-    candidate = 6 * inputs + 5 * outputs
+        return 10 * inputs + 13 * outputs
     derived = _derived_cases(inputs, outputs)
     cases, oracles = 8 + derived, 24 + 4 * derived
     if any(fact.kind != INPUT for fact in facts.state):
         cases, oracles = cases + MAIN_SEEDS, oracles + 3 * MAIN_SEEDS
-    return candidate, candidate + cases * inputs + oracles * outputs
+    return cases * inputs + oracles * outputs
 
 
 def memory_needed_on_device(facts: ProblemFacts) -> tuple[int, int]:
@@ -86,9 +91,13 @@ def memory_needed_on_device(facts: ProblemFacts) -> tuple[int, int]:
     On the device lie what candidate and baselines are timed on, their outputs, the oracles, and, while one is made,
     inputs and outputs in float64. In main memory lie the cases' inputs, a draw, and outputs on their way.
     Of large ones all cases are made before the first candidate, and one candidate is judged at a time; of others six
-    are, four of which are timed in turn.
+    are, four of which are timed in turn. Further timed shapes have as much of their own.
     """
-    inputs, outputs = largest_call(facts)
+    needed = [_needed_on_device(*call) for call in (largest_call(facts), *_further_calls(facts))]
+    return sum(device for device, _ in needed), sum(host for _, host in needed)
+
+
+def _needed_on_device(inputs: int, outputs: int) -> tuple[int, int]:
     if is_large(inputs, outputs):
         return 5 * inputs + 10 * outputs, 8 * inputs + 2 * outputs
     derived = _derived_cases(inputs, outputs)
@@ -97,7 +106,13 @@ def memory_needed_on_device(facts: ProblemFacts) -> tuple[int, int]:
 
 def _derived_cases(inputs: int, outputs: int) -> int:
     """How many cases of derived inputs the timed shape has."""
-    return len(planned({"main": inputs}, ["main"], inputs + outputs))
+    return len(planned({"main": inputs}, {"main": inputs + outputs}))
+
+
+def _further_calls(facts: ProblemFacts) -> list[tuple[int, int]]:
+    """Bytes of inputs and of outputs at every timed shape but the largest."""
+    calls = [(sum(map(_bytes, shape.inputs)), sum(map(_bytes, shape.outputs))) for shape in facts.timed]
+    return sorted(calls, key=sum)[:-1]
 
 
 def largest_call(facts: ProblemFacts) -> tuple[int, int]:

@@ -43,21 +43,21 @@ class Verification:
     """Who differentiates it (:mod:`.gradient_verification`)."""
 
     async def check_everything(self) -> None:
-        """All shapes on the problem's own inputs, the timed one first, the harder inputs made from these, other shapes.
+        """All shapes on the problem's own inputs, timed ones first, the harder inputs made from these, other shapes.
 
         Raises:
             Judged: something is wrong.
         """
-        shapes = await self.host.shapes()
-        for shape in shapes:
+        timed = await self.host.timed_shapes()
+        for shape in await self.host.shapes():
             cases = await self.host.cases_of(shape)
-            await self._check_shape(cases, again=shape == shapes[0] and not cases[0].is_large)
+            await self._check_shape(cases, again=shape in timed and not cases[0].is_large)
         await self._check_calls_in_a_row()
         for case in await self.host.derived_cases():
             await self._check_once(case, f"on {in_words(case.kind)} inputs")
         for case in await self.host.held_out_cases():
             await self._check_elsewhere(case)
-        await self.check_unchanged_state((await self.host.timed_cases())[0])
+        await self.check_unchanged_state((await self.host.timed().cases())[0])
         self.gradients = await check_gradients(self)
         await self.untrusted.ask(Release(), Done)
 

@@ -40,7 +40,7 @@ class Floor:
 
 
 def floor_of(facts: ProblemFacts, hardware: HardwareFacts, copies: int) -> Floor:
-    """The time that no honest call at the main shape is faster than; ``copies`` of the inputs are taken in turn."""
+    """The time that no honest call at the first shape is faster than; ``copies`` of the inputs are taken in turn."""
     return max(_of_bytes(facts, hardware, copies), _of_operations(facts, hardware), key=lambda floor: floor.ns)
 
 
@@ -67,7 +67,7 @@ def _of_operations(facts: ProblemFacts, hardware: HardwareFacts) -> Floor:
     measured = dtype in ("float32", "float64") or any(
         u in hardware.matmul_gflops for u in FASTEST_ALLOWED.get(dtype, ())
     )
-    operations = dense_operations(facts.graph) if facts.graph is not None else 0
+    operations = dense_operations(facts.graph) if facts.graph is not None else facts.work.dense_flops
     peak = peak_gflops(hardware, dtype)
     if not operations or not measured or not peak > 0:
         return Floor(0.0, "")

@@ -1,10 +1,11 @@
 """The finished file in ordinary processes: what a user's own program would see of it (docs/judge.md).
 
-Supervisor's side: :mod:`.host` (the processes of one problem), :mod:`.rounds`, :mod:`.process`. In the process:
-:mod:`.walls`, then the text of :mod:`.program` in an interpreter of its own.
+Supervisor's side: :mod:`.timed_shapes`, :mod:`.host` (the processes of one shape), :mod:`.rounds`, :mod:`.process`. In
+the process: :mod:`.walls`, then the text of :mod:`.program` in an interpreter of its own.
 """
 
 from .host import OrdinaryHost, Settings
 from .process import Missing
+from .timed_shapes import OrdinaryHosts
 
-__all__ = ["Missing", "OrdinaryHost", "Settings"]
+__all__ = ["Missing", "OrdinaryHost", "OrdinaryHosts", "Settings"]

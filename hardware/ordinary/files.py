@@ -16,8 +16,9 @@ from ..pools.pool_files import find_pool
 from ..sources.import_statements import bound
 from ..sources.native_source import Refused, module_literal, parsed
 from ..sources.problem_files import LARGEST_FILE, load_problem, problem_format
-from .host import OrdinaryHost, Settings
+from .host import Settings
 from .process import Missing
+from .timed_shapes import OrdinaryHosts
 
 REFERENCE, CANDIDATE = "KERNELSWARM_REFERENCE", "KERNELSWARM_CANDIDATE"
 """Literals of a finished file: the problem and the candidate that it was made of."""
@@ -103,10 +104,10 @@ async def time_file(text: str, problem: Problem, pool: Pool, hardware: HardwareF
     finally:
         await launcher.close()
     settings = Settings(pool, hardware, home, BASELINES, accelerator)
-    return await _timed(OrdinaryHost(settings, problem, facts), text, lease)
+    return await _timed(OrdinaryHosts(settings, problem, facts), text, lease)
 
 
-async def _timed(host: OrdinaryHost, text: str, lease: Lease) -> TimedFile:
+async def _timed(host: OrdinaryHosts, text: str, lease: Lease) -> TimedFile:
     timing, missing = None, ""
     try:
         timing = await host.time(text, lease)

@@ -56,10 +56,10 @@ class Settings:
 
 
 class OrdinaryHost:
-    """Times finished files of one problem in ordinary processes."""
+    """Times finished files of one problem in ordinary processes, at one shape."""
 
     def __init__(self, settings: Settings, problem: Problem, facts: ProblemFacts) -> None:
-        """Starts nothing yet."""
+        """Starts nothing yet; ``facts`` have the shape as the first (:meth:`.ProblemFacts.at`)."""
         self.settings = settings
         """What all its processes have in common."""
         self.problem = problem
@@ -172,6 +172,7 @@ class OrdinaryHost:
             "device": self.settings.device,
             "name": self.problem.name,
             "problem": self.problem.source,
+            "shape": self._facts.shapes[0].name,
             "is_module": self._facts.is_module,
             "seed": self._seeds[0],
             "seeds": self._seeds[1:],

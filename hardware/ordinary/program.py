@@ -104,6 +104,7 @@ class _Problem:
     def __init__(self, command: dict[str, Any]) -> None:
         self.device = torch.device(command["device"])
         self._module = _imported(command["name"], command["problem"])
+        self._shape = command["shape"]
         self._backward = getattr(self._module, "backward", False) is True
         self._is_module = command["is_module"]
         self._model: Any = getattr(self._module, "reference", None)
@@ -126,7 +127,7 @@ class _Problem:
         if self._is_module:
             return _as_list(self._module.get_inputs())
         generator = torch.Generator().manual_seed(seed)
-        return _as_list(self._module.inputs(generator, **next(iter(self._module.shapes.values()))))
+        return _as_list(self._module.inputs(generator, **self._module.shapes[self._shape]))
 
     def _drawn_on_device(self, seed: int) -> list[Any] | None:
         """By the device's generator, which is faster; None where the file minds."""

@@ -21,6 +21,7 @@ from ....schemas import (
     Work,
 )
 from ...dropin.conditions import described
+from ...machine.floors import dense_operations
 from ...processes.messages import Spawn
 from ..calls.answering import Refused, attempt, serve_commands
 from ..calls.backward import differentiated
@@ -64,19 +65,23 @@ def _validate(command: ValidateProblem, descriptors: list[int]) -> ProblemValida
     main = _drawn(reference, problem, reference.shapes[0])
     # In main memory: the graph names no device, and candidates put their tensors where the inputs are.
     captured = _capture(reference, main)
+    further = {name: _capture(reference, _drawn(reference, problem, name)) for name in list(reference.timed)[1:]}
     reference.move_to_device()
     examination = _Examination(reference, problem)
     for name in reference.shapes:
         examination.examine(name, main if name == reference.shapes[0] else _drawn(reference, problem, name))
     parameters = _parameters(reference)
-    shapes = tuple(examination.shapes)
+    main_shape = examination.shapes[0]
+    work = _counted(captured.work, main_shape, parameters, examination)
     return ProblemValidated(
         facts=ProblemFacts(
             signature=reference.signature,
-            shapes=shapes,
+            shapes=tuple(
+                _timed_facts(shape, further.get(shape.name), parameters, examination) for shape in examination.shapes
+            ),
             graph=captured.graph,
             backward_graph=captured.backward,
-            work=_counted(captured.work, shapes[0], parameters, examination),
+            work=work,
             dtype=examination.dtype,
             float64_oracle=examination.float64,
             capture_error=captured.error,
@@ -84,8 +89,8 @@ def _validate(command: ValidateProblem, descriptors: list[int]) -> ProblemValida
             is_module=reference.module is not None,
             state=examination.state,
             operators=_operators(captured.graph),
-            error_bound=examination.error_bound,
-            input_kinds=(*_left_out(shapes[0]), *examination.variants(), *examination.held_out()),
+            error_bound=examination.error_bounds[main_shape.name],
+            input_kinds=(*examination.left_out(), *examination.variants(), *examination.held_out()),
         )
     )
 
@@ -100,14 +105,14 @@ class _Examination:
     float64: bool = True
     dtype: str = ""
     """Precision to match."""
-    error_bound: float | None = None
-    """Of the timed shape's floating outputs; None if it is absolute."""
+    error_bounds: dict[str, float | None] = field(default_factory=dict)
+    """Of the floating outputs, by timed shape; None if it is absolute."""
     state: tuple[StateFact, ...] = ()
     """What a call of the reference changes."""
-    final_state: tuple[InputFact, ...] = ()
-    """What the timed shape's call leaves of that."""
-    needed: int = 0
-    """Bytes of the timed shape's inputs that the answer cannot do without."""
+    final_state: dict[str, tuple[InputFact, ...]] = field(default_factory=dict)
+    """What a call leaves of that, by timed shape."""
+    needed: dict[str, int] = field(default_factory=dict)
+    """Bytes of the inputs that the answer cannot do without, by timed shape."""
     sizes: dict[str, int] = field(default_factory=dict)
     took: dict[str, float] = field(default_factory=dict)
     usual: dict[str, Usual] = field(default_factory=dict)
@@ -137,10 +142,10 @@ class _Examination:
         self.usual[name] = usual(inputs, targets)
         names = self._passing_next(name, inputs, passing(inputs, targets))
         self.passing = both(self.passing, names) if self.shapes else names
-        if not self.shapes:
-            self.error_bound = relative_bound(read_tolerance(self.reference.tolerance), targets)
-            self.final_state = _facts([target for target in targets if target.entry is not None])
-            self.needed = 0 if is_slow(self.took[name]) else needed_bytes(self.reference, inputs)
+        if not self.shapes or name in self.reference.timed:
+            self.error_bounds[name] = relative_bound(read_tolerance(self.reference.tolerance), targets)
+            self.final_state[name] = _facts([target for target in targets if target.entry is not None])
+            self.needed[name] = 0 if is_slow(self.took[name]) else needed_bytes(self.reference, inputs)
         self.float64 = self.float64 and all(target.float64 for target in targets)
         self.dtype = self.dtype or _dtype_to_match(targets)
         self.shapes.append(_shape_facts(self.reference, name, inputs, targets))
@@ -180,16 +185,24 @@ class _Examination:
                 "computed from them"
             )
 
+    @property
+    def timed(self) -> list[ShapeFacts]:
+        """The timed shapes."""
+        return [shape for shape in self.shapes if shape.name in self.reference.timed] or self.shapes[:1]
+
+    def left_out(self) -> tuple[InputKind, ...]:
+        """What candidates are not checked on because it is too large."""
+        return tuple(kind for shape in self.timed for kind in _left_out(shape))
+
     def variants(self) -> tuple[InputKind, ...]:
         """The inputs made from the problem's own, now that all shapes were examined.
 
         Raises:
             Refused: a wrong answer passes on them, too.
         """
-        main = self.shapes[0]
-        call = sum(map(_bytes, main.inputs)) + sum(map(_bytes, main.outputs))
+        calls = {shape.name: sum(map(_bytes, (*shape.inputs, *shape.outputs))) for shape in self.timed}
         variants = InputVariants(
-            self.reference, self.problem, _FIXED_SEEDS[0], self.sizes, call, self.took, self.passing, self.lone
+            self.reference, self.problem, _FIXED_SEEDS[0], self.sizes, calls, self.took, self.passing, self.lone
         )
         input_kinds = variants.examined()
         if variants.passing:
@@ -202,7 +215,7 @@ class _Examination:
     def held_out(self) -> tuple[InputKind, ...]:
         """Whether shapes can be made up that the problem does not name. Those tried here are none that is judged on."""
         input_kinds: list[InputKind] = []
-        for base, variants in held_out.bases(self.sizes, self.reference.shapes, large=bool(_left_out(self.shapes[0]))):
+        for base, variants in held_out.bases(self.sizes, {shape.name: bool(_left_out(shape)) for shape in self.timed}):
             for variant in variants:
                 sizes = held_out.made_up(self.reference.sizes, base, variant, self.sizes[base], _FIXED_SEEDS[0])
                 if sizes is None:
@@ -227,7 +240,7 @@ class _Examination:
 
 
 def _left_out(main: ShapeFacts) -> tuple[InputKind, ...]:
-    """What candidates are not checked on because it is too large."""
+    """What candidates are not checked on at a timed shape."""
     why = left_out(sum(map(_bytes, main.inputs)), sum(map(_bytes, main.outputs)))
     return (InputKind(name="more_sets", shape=main.name, refused=why),) if why else ()
 
@@ -365,13 +378,32 @@ def _captured(reference: ReferenceProblem, inputs: list[Any], names: list[str]) 
 
 def _counted(work: Work | None, shape: ShapeFacts, parameters: dict[str, InputFact], examination: _Examination) -> Work:
     """What the graph says, but outputs as they came out: of sizes that depend on data the graph knows only a limit."""
-    by_size = _work_by_size(shape, parameters, examination.final_state)
+    by_size = _work_by_size(shape, parameters, examination.final_state[shape.name])
     if work is None:
         return by_size
     counted = msgspec.structs.replace(work, write_bytes=by_size.write_bytes)
     # By the graph an output that is a view of an input costs nothing.
     written = min(work.write_bytes, by_size.write_bytes)
-    return msgspec.structs.replace(counted, needed_bytes=min(examination.needed, counted.read_bytes) + written)
+    return msgspec.structs.replace(
+        counted, needed_bytes=min(examination.needed[shape.name], counted.read_bytes) + written
+    )
+
+
+def _timed_facts(
+    shape: ShapeFacts, captured: _Captured | None, parameters: dict[str, InputFact], examination: _Examination
+) -> ShapeFacts:
+    """The facts of ``shape`` with its weight, and with what is counted there if it is a further timed one."""
+    weight = examination.reference.timed.get(shape.name, 0.0)
+    if captured is None:
+        return msgspec.structs.replace(shape, weight=weight)
+    dense = dense_operations(captured.graph) if captured.graph is not None else 0
+    work = _counted(captured.work, shape, parameters, examination)
+    return msgspec.structs.replace(
+        shape,
+        weight=weight,
+        work=msgspec.structs.replace(work, dense_flops=dense),
+        error_bound=examination.error_bounds[shape.name],
+    )
 
 
 def _work_by_size(shape: ShapeFacts, parameters: dict[str, InputFact], final_state: tuple[InputFact, ...]) -> Work:

@@ -72,7 +72,12 @@ class _Reference:
         setup = self._reference.setup()
         if setup is None:
             reference = self._reference
-            return Opened(shapes=reference.shapes, backward=reference.backward, sizes=reference.sizes)
+            return Opened(
+                shapes=reference.shapes,
+                timed=max(1, len(reference.timed)),
+                backward=reference.backward,
+                sizes=reference.sizes,
+            )
         packed, file = values.pack(setup)
         member_roles = roles(self._reference.module)
         return Opened(

@@ -46,21 +46,20 @@ _TRIES = 64
 Sizes = Mapping[str, int]
 
 
-def bases(sizes: Sizes, shapes: Sequence[str], *, large: bool = False) -> list[tuple[str, tuple[str, ...]]]:
+def bases(sizes: Sizes, timed: Mapping[str, bool]) -> list[tuple[str, tuple[str, ...]]]:
     """The named shapes that others are made from, each with the variants that are tried in turn.
 
-    The largest small one that is not timed, the timed one, and this once more for a larger one.
+    The largest small one that is not timed, every timed one, and these once more for a larger one.
 
     Args:
         sizes: Bytes of the inputs by shape.
-        shapes: Names of the shapes, the timed one first.
-        large: Whether a call at the timed shape is too large for a larger one.
+        timed: Whether a call is too large for a larger one, by timed shape.
     """
-    timed, *others = shapes
+    others = [shape for shape in sizes if shape not in timed]
     small = [shape for shape in others if sizes[shape] <= SMALL_BYTES]
     untimed = sorted(small, key=lambda shape: -sizes[shape]) or sorted(others, key=lambda shape: sizes[shape])
-    larger = [] if large else [(timed, LARGER_VARIANTS)]
-    return [*((shape, HELD_OUT_VARIANTS) for shape in (*untimed[:1], timed)), *larger]
+    larger = [(shape, LARGER_VARIANTS) for shape, large in timed.items() if not large]
+    return [*((shape, HELD_OUT_VARIANTS) for shape in (*untimed[:1], *timed)), *larger]
 
 
 def made_up(named: Mapping[str, Sizes], base: str, variant: str, size: int, seed: int) -> dict[str, int] | None:

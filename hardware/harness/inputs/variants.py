@@ -4,7 +4,7 @@ Every variant is made from a draw of the problem's own (:mod:`..reference.derive
 still means something on it (:mod:`..reference.validity`). docs/judge.md says what each is good for.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 NORMAL = "normal"
 """As the problem draws them."""
@@ -86,23 +86,19 @@ def instead_of(variant: str) -> tuple[str, ...]:
     return blocks(variant) if len(blocks(variant)) > 1 else ()
 
 
-def planned(
-    sizes: Mapping[str, int], shapes: Sequence[str], call: int, *, decided: bool = True
-) -> list[tuple[str, str]]:
+def planned(sizes: Mapping[str, int], calls: Mapping[str, int], *, decided: bool = True) -> list[tuple[str, str]]:
     """Shape and variant of every case to be made beside the problem's own.
 
     Small shapes that are not timed get all variants, the largest first, :data:`MOST_SHAPES` of them; only the first of
     them gets those that single numbers make: they say nothing new at another small size. If no other shape is small,
-    the smallest gets one case. The timed shape gets all variants, too: a kernel may take another path there.
+    the smallest gets one case. Every timed shape gets all variants, too: a kernel may take another path there.
 
     Args:
         sizes: Bytes of the inputs by shape.
-        shapes: Names of the shapes, the timed one first.
-        call: Bytes of the inputs and outputs of a call at the timed shape.
+        calls: Bytes of the inputs and outputs of a call by timed shape.
         decided: Whether the problem's own inputs show that wrong answers are wrong.
     """
-    timed, *others = shapes
-    others.sort(key=lambda shape: -sizes[shape])
+    others = sorted((shape for shape in sizes if shape not in calls), key=lambda shape: -sizes[shape])
     small = [shape for shape in others if sizes[shape] <= SMALL_BYTES][:MOST_SHAPES]
     cases = [(shape, BOTH if decided else ALL) for shape in others[-1:]]
     if small:
@@ -111,12 +107,14 @@ def planned(
         cases = [(first, variant) for variant in variants] + [
             (shape, variant) for shape in more for variant in ("heavy_tailed", STRIDED)
         ]
-    reduces = call - sizes[timed] <= sizes[timed] // REDUCED
-    return cases + [(timed, variant) for variant in _at_timed_shape(call, reduces=reduces, decided=decided)]
+    for timed, call in calls.items():
+        reduces = call - sizes[timed] <= sizes[timed] // REDUCED
+        cases += [(timed, variant) for variant in _at_timed_shape(call, reduces=reduces, decided=decided)]
+    return cases
 
 
 def left_out(call: int) -> tuple[str, ...]:
-    """Variants for which the timed shape has no room; ``call`` as for :func:`planned`."""
+    """Variants for which a timed shape has no room; ``call`` as for :func:`planned`, of that shape."""
     included = {part for variant in _at_timed_shape(call) for part in parts(variant)}
     return tuple(variant for variant in VARIANTS if variant not in included)
 

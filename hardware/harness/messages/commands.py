@@ -138,6 +138,9 @@ class Opened(Schema, frozen=True, kw_only=True, tag="opened"):
     """Beside it, for a KernelBench problem: the memory file of ``setup``."""
 
     shapes: tuple[str, ...]
+    """Those that are timed come first."""
+    timed: int = 1
+    """How many of them are timed."""
     setup: Values | None = None
     backward: bool = False
     """Whether the problem asks for the backward pass, too."""

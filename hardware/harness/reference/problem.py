@@ -21,6 +21,7 @@ from ..messages.commands import Open
 from ..messages.state import StateEntry
 from ..tensors import values
 from ..tensors.tensor_placement import current_device, to_device
+from .timed_shapes import shapes_of, weights_of
 
 Rounding = Callable[[torch.Tensor], torch.Tensor]
 """Takes digits away from a floating tensor; its dtype stays."""
@@ -31,7 +32,10 @@ class ReferenceProblem(Protocol):
 
     name: str
     shapes: tuple[str, ...]
-    """The first is timed."""
+    """Those that are timed come first."""
+
+    timed: dict[str, float]
+    """Weights of the timed shapes; empty: the first is timed alone."""
 
     sizes: dict[str, dict[str, int]]
     """The integers of every shape that has some; none where a shape cannot be another one."""
@@ -116,7 +120,8 @@ class FunctionReference:
     def __init__(self, problem: Open, module: types.ModuleType) -> None:
         self.name = problem.name
         self._problem = problem
-        self._shapes = _shapes(problem, module)
+        self._shapes = shapes_of(problem.name, module)
+        self.timed = weights_of(problem.name, module, self._shapes)
         self._inputs = _callable(problem, module, "inputs")
         self._forward = _callable(problem, module, "reference")
         self.backward = _asks_for_backward(problem, module)
@@ -181,6 +186,7 @@ class KernelBenchReference:
     """``Model``, ``get_inputs()``, ``get_init_inputs()``; weights are made once from the problem's private seed."""
 
     shapes: tuple[str, ...] = ("main",)
+    timed: dict[str, float] = {}
     sizes: dict[str, dict[str, int]] = {}
 
     def __init__(self, problem: Open, module: types.ModuleType) -> None:
@@ -328,16 +334,6 @@ def _with_cotangents(inputs: list[Any], forward: Callable[..., Any], seed: int, 
     except Refused as refused:
         raise explained(refused, problem, "fails on its own inputs") from None
     return [*inputs, backward.cotangents(outputs, seed)]
-
-
-def _shapes(problem: Open, module: types.ModuleType) -> dict[str, dict[str, Any]]:
-    shapes = getattr(module, "shapes", None)
-    if not isinstance(shapes, dict) or not shapes:
-        raise Refused(f'{problem.name}.py has no `shapes`; add e.g. shapes = {{"main": dict(rows=2048, cols=4096)}}')
-    for name, sizes in shapes.items():
-        if not isinstance(name, str) or not isinstance(sizes, dict):
-            raise Refused(f"{problem.name}.py: shapes[{name!r}] must be a dictionary of keyword arguments of inputs()")
-    return shapes
 
 
 def _check_packable(arguments: list[Any], problem: Open) -> None:

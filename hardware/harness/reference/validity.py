@@ -180,8 +180,8 @@ class InputVariants:
     seed: int
     sizes: Mapping[str, int]
     """Bytes of the inputs by shape."""
-    call: int
-    """Bytes of the inputs and outputs of a call at the timed shape."""
+    calls: Mapping[str, int]
+    """Bytes of the inputs and outputs of a call, by timed shape."""
     took: Mapping[str, float]
     """How long the case of the problem's own inputs took to make at each shape, seconds."""
     passing: tuple[str, ...]
@@ -192,16 +192,19 @@ class InputVariants:
     def examined(self) -> tuple[InputKind, ...]:
         """Every variant, with the reason where it is left out; afterwards ``passing`` are those that pass on all."""
         input_kinds: list[InputKind] = []
-        waiting = planned(self.sizes, self.reference.shapes, self.call, decided=not self.passing)
+        waiting = planned(self.sizes, self.calls, decided=not self.passing)
         while waiting:
             shape, variant = waiting.pop(0)
             refused = self._refused(shape, variant)
             input_kinds.append(InputKind(name=variant, shape=shape, refused=refused))
             waiting += [(shape, substitute) for substitute in instead_of(variant)] if refused else []
-        timed = self.reference.shapes[0]
         return (
             *input_kinds,
-            *(InputKind(name=variant, shape=timed, refused=NO_ROOM) for variant in left_out(self.call)),
+            *(
+                InputKind(name=variant, shape=timed, refused=NO_ROOM)
+                for timed, call in self.calls.items()
+                for variant in left_out(call)
+            ),
         )
 
     def _refused(self, shape: str, variant: str) -> str:

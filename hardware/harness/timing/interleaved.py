@@ -210,6 +210,7 @@ def result(parts: Sequence[Part], *, on_processor: bool = True, table: Spreads |
         best=min(baselines, key=lambda name: times[name]),
         median_ms={name: ns / 1e6 for name, ns in times.items()},
         spread=math.hypot(spread.process / math.sqrt(len(parts)), spread.run),
+        run_spread=spread.run,
         measure=parts[0].measure,
         warm_ms={name: _mean([part.warm_ns[name] for part in parts]) / 1e6 for name in parts[0].warm_ns},
     )

@@ -82,6 +82,39 @@ def in_a_new_run(intervals: Sequence[Interval], process: float, run: float) -> I
     return Interval(median=math.exp(center), low=math.exp(center - reach), high=math.exp(center + reach))
 
 
+def weighted_mean(intervals: Sequence[Interval], weights: Sequence[float], shared: Sequence[float]) -> Interval:
+    """The weighted geometric mean of independent ratios, and where another run of all of them would find it.
+
+    The logarithm of the mean is the weighted sum of logarithms. What differs from process to process is independent
+    from ratio to ratio: variances add up. What all of a run have in common (the machine meanwhile) may move every
+    ratio the same way: there deviations add up, which is the widest that any correlation can make it.
+
+    Args:
+        intervals: Of each ratio, symmetric around the logarithm of its median.
+        weights: Positive; they need not add up to 1.
+        shared: Reach of each interval's logarithm, to one side, that a run has in common; no more than all of it.
+
+    Raises:
+        ValueError: no ratios, different numbers of them, or a weight that is not positive.
+    """
+    if not intervals or not len(intervals) == len(weights) == len(shared) or min(weights) <= 0:
+        raise ValueError(f"{len(intervals)} ratios, weights {list(weights)}: need as many positive weights, not 0")
+    shares = [weight / math.fsum(weights) for weight in weights]
+    reaches = [math.log(interval.high / interval.low) / 2 for interval in intervals]
+    own = math.fsum(
+        share**2 * max(0.0, reach**2 - common**2) for share, reach, common in zip(shares, reaches, shared, strict=True)
+    )
+    common = math.fsum(share * min(part, reach) for share, part, reach in zip(shares, shared, reaches, strict=True))
+    center = math.fsum(share * math.log(interval.median) for share, interval in zip(shares, intervals, strict=True))
+    reach = math.hypot(math.sqrt(own), common)
+    return Interval(median=math.exp(center), low=math.exp(center - reach), high=math.exp(center + reach))
+
+
+def shared_reach(run: float, processes: int) -> float:
+    """The part of the reach of :func:`in_a_new_run` that comes of ``run``, from so many processes."""
+    return _t_quantile(PRIOR_FREEDOM + processes - 1) * math.sqrt(2) * run
+
+
 def _variance(interval: Interval) -> float:
     """Of the logarithm, as wide as the interval's wider side."""
     return (max(math.log(interval.median / interval.low), math.log(interval.high / interval.median)) / _DEVIATIONS) ** 2

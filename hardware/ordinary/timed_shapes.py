@@ -1,0 +1,45 @@
+"""Ordinary processes at every timed shape of one problem."""
+
+from ...schemas import Problem, ProblemFacts, ShapeTiming, Timing
+from ..harness.timing.several_shapes import timing_of
+from ..machine.lease import Lease
+from .host import OrdinaryHost, Settings
+from .process import Missing
+
+
+class OrdinaryHosts:
+    """Times finished files of one problem in ordinary processes, at each of its timed shapes."""
+
+    def __init__(self, settings: Settings, problem: Problem, facts: ProblemFacts) -> None:
+        """Starts nothing yet."""
+        self.settings = settings
+        """What all processes have in common."""
+        self.problem = problem
+        """Whose baselines these are."""
+        self._timed = facts.timed
+        self._hosts = [OrdinaryHost(settings, problem, facts.at(shape)) for shape in facts.timed]
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """Baselines that cannot be timed at some shape, and why."""
+        return {name: reason for host in self._hosts for name, reason in host.missing.items()}
+
+    async def close(self) -> None:
+        """End all processes."""
+        for host in self._hosts:
+            await host.close()
+
+    async def time(self, text: str, lease: Lease, processes: int = 0) -> Timing:
+        """Time the finished file ``text`` as :meth:`.OrdinaryHost.time` does, one shape after the other.
+
+        Raises:
+            Missing: that cannot be done at some shape; the message says why.
+        """
+        shapes: list[ShapeTiming] = []
+        for shape, host in zip(self._timed, self._hosts, strict=True):
+            try:
+                timing = await host.time(text, lease, processes)
+            except Missing as missing:
+                raise Missing(f"at shape {shape.name}: {missing}" if len(self._hosts) > 1 else str(missing)) from None
+            shapes.append(ShapeTiming(shape=shape.name, weight=shape.weight or 1.0, timing=timing))
+        return timing_of(shapes)
