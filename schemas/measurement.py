@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from msgspec.structs import replace
+
 from .base import Schema
 from .device_profile import DeviceProfile
 
@@ -203,6 +205,21 @@ class ShapeTiming(Schema, frozen=True, kw_only=True):
         return self.timing.speedup[self.timing.baseline(against)]
 
 
+class ShapeSpeedup(Schema, frozen=True, kw_only=True):
+    """What a candidate is worth at one of several timed shapes."""
+
+    shape: str
+    weight: float
+    """As :attr:`.ShapeFacts.weight`."""
+    speedup: Interval
+    """By the interleaved benchmark, against :attr:`against`."""
+    against: str
+    """Name of the baseline that counts at this shape."""
+    ordinary: Interval | None = None
+    """In ordinary processes, where that was measured; on an accelerator of the call."""
+    ordinary_against: str = ""
+
+
 class BaselineStatus(Schema, frozen=True, kw_only=True):
     """How a baseline came to be, or why there is none."""
 
@@ -362,6 +379,13 @@ class ProfileReport(Schema, frozen=True, kw_only=True):
     evidence: Evidence | None = None
     seconds: float = 0.0
     """That it took, without waiting for others to leave the hardware."""
+
+    def at_first_shape(self) -> "ProfileReport":
+        """The same for the first timed shape alone: counters and profilers speak of that one."""
+        if self.timing is None or not self.timing.shapes:
+            return self
+        first = self.timing.shapes[0]
+        return replace(self, timing=first.timing, roofline=first.roofline)
 
 
 class BaselineReport(Schema, frozen=True, kw_only=True):

@@ -96,6 +96,12 @@ def _compared(timing: Timing) -> Iterator[str]:
     for name, speedup in timing.speedup.items():
         times = f"; {own:.4g} ms, not {timing.median_ms[name]:.4g} ms" if own and name in timing.median_ms else ""
         yield f"- {_ratio(speedup, BASELINE_NAMES.get(name, name))}{times}"
+    if timing.shapes:
+        yield f"These are weighted geometric means over {len(timing.shapes)} shapes. Against the best of each:"
+    for shape in timing.shapes:
+        name = shape.timing.best
+        ratio = _ratio(shape.timing.speedup[name], BASELINE_NAMES.get(name, name))
+        yield f"- {shape.shape} (weight {shape.weight:g}): {ratio}"
 
 
 def _ratio(speedup: Interval, baseline: str) -> str:

@@ -12,7 +12,7 @@ from ..agents.planner.policies import POLICIES
 from ..agents.synthesizer.authors import parse_authors, spelled
 from ..agents.synthesizer.backend import GIVEN
 from ..bus import Bus
-from ..graph.measured import Ordinary, measured
+from ..graph.measured import Ordinary, ShapeResult, measured
 from ..graph.session_graph import NodeRecord, SearchGraph
 from ..schemas import (
     AuthorShare,
@@ -170,6 +170,8 @@ class SearchResult(Schema, frozen=True, kw_only=True):
     speedups: dict[str, Interval] = {}
     """The judge's, by baseline's name."""
     roofline_fraction: float | None = None
+    shapes: tuple[ShapeResult, ...] = ()
+    """Of a problem with several timed shapes: each of them. The other numbers are weighted geometric means then."""
     candidates: int = 0
     correct: int = 0
     wins: int = 0
@@ -222,6 +224,8 @@ class Evaluation(Schema, frozen=True, kw_only=True):
     call: Ordinary | None = None
     ordinary_missing: str = ""
     """Why it was not measured although it was wanted; one sentence."""
+    shapes: tuple[ShapeResult, ...] = ()
+    """As in :class:`SearchResult`. ``--json`` has it only where several shapes are timed."""
 
 
 def new_session_id(problem: str) -> str:
@@ -320,6 +324,7 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
         times_ms=dict(timing.median_ms if timing else graph.baselines.report.median_ms if graph.baselines else {}),
         speedups=dict(timing.speedup) if timing else {},
         roofline_fraction=profile.roofline.fraction if profile and profile.roofline else None,
+        shapes=numbers.shapes,
         candidates=closed.candidates,
         correct=closed.correct,
         wins=closed.wins,
@@ -367,6 +372,7 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
         device=result.device if correct else None,
         call=result.call if correct else None,
         ordinary_missing=diagnosis.ordinary_missing,
+        shapes=result.shapes if correct else (),
     )
 
 

@@ -104,6 +104,7 @@ def _path(nodes: Sequence[NodeRow], best: str) -> tuple[str, ...]:
 async def _baselines(home: Path, bus: Bus | None, session: str, best: str, *, ordinary: bool) -> dict[str, float]:
     """``ordinary``: rather those of ordinary processes, where they were timed there."""
     sql = """SELECT series, median_ms FROM measurements WHERE session = ? AND node = ? AND series <> 'candidate'
+        AND shape IS NULL
         QUALIFY row_number() OVER (PARTITION BY series ORDER BY (ordinary = ?) DESC, at_ns DESC) = 1 ORDER BY series"""
     table = await run_sql(home, sql, params=(session, best, ordinary), bus=bus)
     if table.rows:

@@ -105,6 +105,8 @@ class MeasurementRow(Schema, frozen=True, kw_only=True):
     confirmation: bool
     ordinary: bool = False
     """Whether it was timed in ordinary processes; on an accelerator that is the call."""
+    shape: str | None = None
+    """The timed shape, where there are several; None for the only one, and for their mean."""
     rounds: int
     calls: int
     median_ms: float | None = None

@@ -14,6 +14,7 @@ from ...schemas import (
     NodeDiagnosed,
     ProfileReport,
     ProfilingFailed,
+    ShapeSpeedup,
     SynthesisFailed,
     VerificationFailed,
 )
@@ -67,23 +68,49 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
     speedup = timing.speedup[against]
     ordinary_against = report.ordinary.baseline(baseline) if report.ordinary is not None else ""
     ordinary = report.ordinary.speedup[ordinary_against] if report.ordinary is not None else None
-    limits = Limits.of(graph, node, report)
-    analysis = _on_processor(limits) if _has_processor(graph) else _on_device(graph, node, report, limits)
+    first, shapes = report.at_first_shape(), _by_shape(report, baseline)
+    limits = Limits.of(graph, node, first)
+    analysis = _on_processor(limits) if _has_processor(graph) else _on_device(graph, node, first, limits)
     return NodeDiagnosed(
         verdict=report.verdict,
         fitness=speedup.median,
         bottleneck=analysis.named,
-        summary=_summary(speedup.median, against, ordinary, analysis, limits, on_processor=_has_processor(graph)),
+        summary=_summary(
+            speedup.median,
+            against,
+            ordinary,
+            analysis,
+            roofline.fraction if roofline else None,
+            shapes,
+            on_processor=_has_processor(graph),
+        ),
         speedup=speedup,
         against=against,
         ordinary=ordinary,
         ordinary_against=ordinary_against,
         ordinary_missing=report.ordinary_missing,
         broken_contract=_broken_contract(graph, report),
+        shapes=shapes,
         roofline_fraction=roofline.fraction if roofline else None,
         evidence=(*analysis.findings, *evidence.of_family(graph, node, speedup.median)),
         advice=analysis.advice,
         confirmation=confirmation,
+    )
+
+
+def _by_shape(report: ProfileReport, baseline: str) -> tuple[ShapeSpeedup, ...]:
+    """The speedups at every timed shape; none where one is timed."""
+    usual = {shape.shape: shape for shape in report.ordinary.shapes} if report.ordinary is not None else {}
+    return tuple(
+        ShapeSpeedup(
+            shape=shape.shape,
+            weight=shape.weight,
+            speedup=shape.counted(baseline),
+            against=shape.timing.baseline(baseline),
+            ordinary=usual[shape.shape].counted(baseline) if shape.shape in usual else None,
+            ordinary_against=usual[shape.shape].timing.baseline(baseline) if shape.shape in usual else "",
+        )
+        for shape in (report.timing.shapes if report.timing is not None else ())
     )
 
 
@@ -112,12 +139,21 @@ def _on_device(graph: SearchGraph, node: str, report: ProfileReport, limits: Lim
 
 
 def _summary(
-    speedup: float, against: str, ordinary: Interval | None, analysis: _Limit, limits: Limits, *, on_processor: bool
+    speedup: float,
+    against: str,
+    ordinary: Interval | None,
+    analysis: _Limit,
+    fraction: float | None,
+    shapes: tuple[ShapeSpeedup, ...],
+    *,
+    on_processor: bool,
 ) -> str:
-    share = f", {limits.fraction:.0%} of the roofline" if limits.fraction is not None else ""
+    share = f", {fraction:.0%} of the roofline" if fraction is not None else ""
     beside = ""
     if ordinary is not None:
         call = f" on the device, {ordinary.median:.2f}x as a call"
         beside = f", {ordinary.median:.2f}x in ordinary processes" if on_processor else call
-    summary = f"{speedup:.2f}x against {BASELINE_NAMES.get(against, against)}{beside}{share}; limited by "
+    worst = min(shapes, key=lambda shape: shape.speedup.median, default=None)
+    least = f" ({worst.speedup.median:.2f}x at shape {worst.shape}, the worst of {len(shapes)})" if worst else ""
+    summary = f"{speedup:.2f}x against {BASELINE_NAMES.get(against, against)}{least}{beside}{share}; limited by "
     return summary + analysis.named.replace("_", " ") + (f" ({analysis.in_short})" if analysis.in_short else "")

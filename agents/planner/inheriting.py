@@ -52,6 +52,7 @@ def _planned(record: NodeRecord, against: str) -> PlannedNode:
         fitness=fitness,
         speedup=speedup,
         against=name,
+        shapes=diagnosis.shapes,
         roofline_fraction=diagnosis.roofline_fraction,
         advice=diagnosis.advice,
         inherited=True,

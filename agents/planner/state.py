@@ -4,7 +4,7 @@ from bisect import insort
 from dataclasses import dataclass, field
 from itertools import islice
 
-from ...schemas import Advice, Interval, NodePlanned, SessionOpened, Verdict
+from ...schemas import Advice, Interval, NodePlanned, SessionOpened, ShapeSpeedup, Verdict
 
 NOISE = 1.01
 """A ratio up to this says nothing: neither progress of a search, nor a finalist worth more samples."""
@@ -26,6 +26,8 @@ class PlannedNode:
     ordinary_against: str = ""
     ordinary_missing: str = ""
     """Why it was not measured, although it was wanted."""
+    shapes: tuple[ShapeSpeedup, ...] = ()
+    """Its speedups by shape, where several are timed."""
     roofline_fraction: float | None = None
     advice: tuple[Advice, ...] = ()
     children: list[str] = field(default_factory=list)
@@ -71,6 +73,15 @@ class PlannedNode:
     def obstacle(self) -> str:
         """Why it cannot be a win, whatever its intervals are; empty if it can."""
         return self.broken_contract or ("" if self.counts_device_alone else self.ordinary_missing)
+
+    @property
+    def worst_shape(self) -> tuple[str, Interval] | None:
+        """The timed shape with the least of the reported speedups; None where one shape is timed."""
+        by_shape = [
+            (shape.shape, shape.speedup if self.counts_device_alone else shape.ordinary or shape.speedup)
+            for shape in self.shapes
+        ]
+        return min(by_shape, key=lambda entry: entry[1].median, default=None)
 
     @property
     def is_undecided(self) -> bool:

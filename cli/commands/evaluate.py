@@ -19,8 +19,8 @@ from ...sessions.search import search_context, session_on
 from ...sessions.session import Evaluation, SearchOptions, evaluation_of
 from ..completion import python_files
 from ..display.live import open_display
-from ..display.summary import NAMES, ratio_text, speedup_text, times_text
-from ..display.terminal import out, print_json
+from ..display.summary import NAMES, ratio_text, shapes_table, speedup_text, times_text
+from ..display.terminal import out, print_json, print_wide
 from ..following import follow, is_interrupted
 from ..interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from ..options import Against, Measure, Nats, Pool, ProblemFile
@@ -73,7 +73,7 @@ def evaluate(
                     return
                 evaluation = evaluation_of(search.graph, pool)
                 if json:
-                    print_json({"candidate": str(path), **msgspec.to_builtins(evaluation)})
+                    print_json({"candidate": str(path), **_fields(evaluation)})
                 else:
                     _print(evaluation, path if len(candidate) > 1 else None)
                 right.append(evaluation.correct)
@@ -144,6 +144,14 @@ def _times(times_ms: dict[str, float]) -> str:
     return times_text(times_ms).replace(NAMES["candidate"], "this candidate")
 
 
+def _fields(evaluation: Evaluation) -> dict[str, object]:
+    """As it is printed: with shapes only where several are timed."""
+    fields: dict[str, object] = msgspec.to_builtins(evaluation)
+    if not evaluation.shapes:
+        del fields["shapes"]
+    return fields
+
+
 def _print(evaluation: Evaluation, path: Path | None) -> None:
     """Print a verdict; ``path`` names its file where there are several."""
     colour = "green" if evaluation.correct else "red"
@@ -154,4 +162,6 @@ def _print(evaluation: Evaluation, path: Path | None) -> None:
     out.print(f"[bold {colour}]{verdict}[/]  {escape(reason)}".rstrip())
     for line in _speedups(evaluation):
         out.print(line, markup=False)
+    if evaluation.shapes:
+        print_wide(shapes_table(evaluation.shapes))
     out.print(f"isolation {evaluation.isolation}; session {evaluation.session}")

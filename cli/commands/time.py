@@ -55,7 +55,12 @@ def _print(timed: TimedFile, file: Path) -> None:
         out.print(f"not timed: {timed.missing}", markup=False)
     else:
         # The table's words are those of a search on the same pool.
-        print_wide(_table(timed.timing, file, "call" if timed.accelerator else "in ordinary processes"))
+        title = "call" if timed.accelerator else "in ordinary processes"
+        for shape in timed.timing.shapes:
+            print_wide(_table(shape.timing, file, f"{title}, shape {shape.shape} (weight {shape.weight:g})"))
+        if timed.timing.shapes:
+            title = f"{title}, geometric mean"
+        print_wide(_table(timed.timing, file, title))
     for name, reason in timed.baselines_missing.items():
         out.print(f"without {BASELINE_NAMES.get(name, name)}: {reason}", markup=False)
 

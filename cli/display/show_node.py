@@ -44,9 +44,10 @@ def _runs(measurements: Sequence[MeasurementRow], measure: str | None) -> Iterat
     kinds = _BY_MEASURE.get(measure or "", _ON_PROCESSOR)
     for (confirmation, ordinary), title in kinds.items():
         rows = [row for row in measurements if (row.confirmation, row.ordinary) == (confirmation, ordinary)]
-        # A finalist may be confirmed several times: the last run counts.
-        if latest := {row.series: row for row in rows}:
-            yield title, list(latest.values())
+        for shape in dict.fromkeys(row.shape for row in rows):
+            # A finalist may be confirmed several times: the last run counts.
+            latest = {row.series: row for row in rows if row.shape == shape}
+            yield f"{title} at shape {shape}" if shape else title, list(latest.values())
 
 
 def _print_profile(report: NodeReport) -> None:

@@ -1,9 +1,11 @@
 """The table at the end of a search."""
 
+from collections.abc import Sequence
+
 from rich.markup import escape
 from rich.table import Table
 
-from ...graph.measured import Ordinary
+from ...graph.measured import Ordinary, ShapeResult
 from ...schemas import Interval
 from ...schemas.pool import BASELINE_NAMES
 from ...sessions.session import SearchResult, Speedup
@@ -41,6 +43,8 @@ def print_summary(result: SearchResult) -> None:
         print_wide(_two_numbers(result))
     elif result.times_ms:
         out.print(_times(result))
+    if result.shapes:
+        print_wide(shapes_table(result.shapes))
     out.print(outcome(result.win, result.detail, result.measure))
     out.print(f"{_counts(result)} in {result.seconds:.0f} s; ended: {result.reason.replace('_', ' ')}")
     if result.path:
@@ -119,6 +123,26 @@ def _ratios(result: SearchResult, baseline: str) -> tuple[str, ...]:
 
 def _cells(speedup: Interval | None) -> tuple[str, str]:
     return speedup_cells(speedup.median, speedup.low, speedup.high) if speedup is not None else ("", "")
+
+
+def shapes_table(shapes: Sequence[ShapeResult]) -> Table:
+    """A row for each shape, the worst one marked; times are those that the speedup is made of."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("shape")
+    for column in ("weight", "best baseline", "ms", "kernel ms", "speedup", "95 % interval", "roofline"):
+        table.add_column(column, justify="right", no_wrap=True)
+    worst = min(shapes, key=lambda shape: shape.speedup.median)
+    for shape in shapes:
+        table.add_row(
+            f"{shape.shape} (worst)" if shape is worst else shape.shape,
+            f"{shape.weight:g}",
+            NAMES.get(shape.against, shape.against),
+            *(f"{shape.times_ms[name]:.4g}" for name in (shape.against, "candidate")),
+            *speedup_cells(shape.speedup.median, shape.speedup.low, shape.speedup.high),
+            "" if shape.roofline_fraction is None else f"{shape.roofline_fraction:.0%}",
+            style="yellow" if shape is worst and shape.speedup.low <= 1.0 else "",
+        )
+    return table
 
 
 def speedup_cells(median: float | None, low: float | None, high: float | None) -> tuple[str, str]:

@@ -24,6 +24,11 @@ class OrdinaryHosts:
         """Baselines that cannot be timed at some shape, and why."""
         return {name: reason for host in self._hosts for name, reason in host.missing.items()}
 
+    @property
+    def isolation(self) -> str:
+        """Layers around the candidate's last process."""
+        return next((host.isolation for host in reversed(self._hosts) if host.isolation), "")
+
     async def close(self) -> None:
         """End all processes."""
         for host in self._hosts:

@@ -1,7 +1,7 @@
 """The analyst's answer, to success and failure alike."""
 
 from ..diagnosis import Advice, Bottleneck, Finding
-from ..measurement import Interval, Verdict
+from ..measurement import Interval, ShapeSpeedup, Verdict
 from .base import Event
 
 
@@ -27,6 +27,8 @@ class NodeDiagnosed(Event, frozen=True, kw_only=True, tag="node.diagnosed.v1"):
     """Why there is no :attr:`ordinary` although it was wanted; one sentence. Where that counts it is no win then."""
     broken_contract: str = ""
     """Why it is no win whatever its ratios are, where the device's time alone counts: the file is no drop-in."""
+    shapes: tuple[ShapeSpeedup, ...] = ()
+    """The speedups at every timed shape, where there are several: the others are their weighted geometric means."""
     roofline_fraction: float | None = None
     evidence: tuple[Finding, ...] = ()
     advice: tuple[Advice, ...] = ()

@@ -57,7 +57,7 @@ WITH proposed AS (
     FROM diagnosed_events GROUP BY session, node
 ), eager AS (
     SELECT session, node, arg_max(speedup, {'counts': ordinary = (coalesce(measure, 'call') = 'call'), 'seq': series_events.seq}) AS speedup
-    FROM series_events LEFT JOIN opened_events USING (session) WHERE series = 'eager' GROUP BY session, node
+    FROM series_events LEFT JOIN opened_events USING (session) WHERE series = 'eager' AND shape IS NULL GROUP BY session, node
 )
 SELECT
     planned.session,

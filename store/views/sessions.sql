@@ -63,7 +63,7 @@ WITH closed AS (
     FROM judged GROUP BY session
 ), eager AS (
     SELECT session, node, arg_max(speedup, {'counts': ordinary = (coalesce(measure, 'call') = 'call'), 'seq': series_events.seq}) AS speedup
-    FROM series_events LEFT JOIN opened_events USING (session) WHERE series = 'eager' GROUP BY session, node
+    FROM series_events LEFT JOIN opened_events USING (session) WHERE series = 'eager' AND shape IS NULL GROUP BY session, node
 ), latest AS (
     SELECT session, max(at_ns) AS at_ns FROM events SEMI JOIN running USING (session) GROUP BY session
 )

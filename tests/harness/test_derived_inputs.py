@@ -34,13 +34,13 @@ def _drawn(*shape: int) -> torch.Tensor:
 
 
 def _at_timed_shape(inputs: int, outputs: int, *, decided: bool = True) -> list[str]:
-    return [variant for _, variant in planned({"main": inputs}, ["main"], inputs + outputs, decided=decided)]
+    return [variant for _, variant in planned({"main": inputs}, {"main": inputs + outputs}, decided=decided)]
 
 
 def test_all_variants_go_to_small_shapes_and_to_the_timed_one() -> None:
     sizes = {"main": 1 << 20, "wide": 4096, "ragged": 8192, "odd": 16, "huge": SMALL_BYTES + 1}
 
-    plan = planned(sizes, list(sizes), 1 << 21)
+    plan = planned(sizes, {"main": 1 << 21})
 
     for shape in ("ragged", "main"):
         assert [variant for named, variant in plan if named == shape] == list(VARIANTS)
@@ -81,7 +81,7 @@ def test_what_means_nothing_together_is_tried_alone() -> None:
 
 
 def test_of_several_large_shapes_the_smallest_gets_one_case() -> None:
-    plan = planned({"main": 1 << 33, "other": 1 << 32, "more": 1 << 33}, ["main", "other", "more"], 1 << 34)
+    plan = planned({"main": 1 << 33, "other": 1 << 32, "more": 1 << 33}, {"main": 1 << 34})
 
     assert plan[0] == ("other", BOTH) and {shape for shape, _ in plan[1:]} == {"main"}
 
@@ -172,7 +172,7 @@ def test_large_tensors_are_changed_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_where_no_other_shape_is_small_the_smallest_is_taken() -> None:
-    plan = planned({"main": 1 << 30, "big": 1 << 28, "less": 1 << 27}, ["main", "big", "less"], 1 << 31)
+    plan = planned({"main": 1 << 30, "big": 1 << 28, "less": 1 << 27}, {"main": 1 << 31})
 
     assert {shape for shape, _ in plan} == {"less", "main"}
 

@@ -88,10 +88,10 @@ def test_there_may_be_none() -> None:
 def test_they_are_made_from_a_small_shape_and_the_timed_one() -> None:
     timed = [("main", HELD_OUT_VARIANTS), ("main", LARGER_VARIANTS)]
     sizes = {"main": 1 << 30, "a": 10, "b": 20, "c": 1 << 25}
-    assert bases(sizes, ["main", "a", "b", "c"]) == [("b", HELD_OUT_VARIANTS), *timed]
-    assert bases({"main": 1 << 20, "c": 1 << 25}, ["main", "c"]) == [("c", HELD_OUT_VARIANTS), *timed]
-    assert bases({"main": 1}, ["main"]) == timed
-    assert bases({"main": 1}, ["main"], large=True) == timed[:1]
+    assert bases(sizes, {"main": False}) == [("b", HELD_OUT_VARIANTS), *timed]
+    assert bases({"main": 1 << 20, "c": 1 << 25}, {"main": False}) == [("c", HELD_OUT_VARIANTS), *timed]
+    assert bases({"main": 1}, {"main": False}) == timed
+    assert bases({"main": 1}, {"main": True}) == timed[:1]
 
 
 def test_one_size_is_larger_than_at_the_timed_shape() -> None:

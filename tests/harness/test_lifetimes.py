@@ -106,7 +106,7 @@ async def test_baselines_that_were_killed_while_a_candidate_is_timed_are_replace
     task = asyncio.create_task(device.profile(problem, facts, RIGHT, report))
     await _candidate_of(device)
 
-    os.kill(device._timing[problem.sha256].pid, signal.SIGKILL)
+    os.kill(device._timing[problem.sha256]["main"].pid, signal.SIGKILL)
 
     assert (await task).verdict is Verdict.correct
 

@@ -44,6 +44,8 @@ REFUSED = {
     "has a reference that a constant answers": HEAD + SHAPES + INPUTS + "def reference(x): return x * 0\n",
     "has a tolerance that is no number": HEAD + SHAPES + INPUTS + REFERENCE + "tolerance = 'loose'\n",
     "has a `backward` that is no boolean": HEAD + SHAPES + INPUTS + REFERENCE + "backward = 'yes'\n",
+    "has timed shapes that are none": HEAD + SHAPES + INPUTS + REFERENCE + "timed = {'huge': 1}\n",
+    "has a weight that is none": HEAD + SHAPES + INPUTS + REFERENCE + "timed = {'main': 0}\n",
     "is too large for the memory": HEAD + SHAPES + INPUTS + "def reference(x): return x + torch.ones(1 << 42)\n",
 }
 
@@ -59,6 +61,7 @@ def test_the_page_has_an_example_of_each_thing_that_it_names() -> None:
     assert len(PROBLEMS) >= 12
     for topic in (
         "tolerance =",
+        "timed =",
         "backward =",
         "register_buffer",
         "from blocks.gates",

@@ -6,7 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from kernelswarm.hardware.harness.timing.statistics import in_a_new_run, relative_width, speedup
+from kernelswarm.hardware.harness.timing.statistics import (
+    in_a_new_run,
+    relative_width,
+    shared_reach,
+    speedup,
+    weighted_mean,
+)
 from kernelswarm.schemas import Interval
 
 
@@ -142,3 +148,49 @@ def test_disturbances_that_last_widen_the_interval() -> None:
     passing = speedup(calm, candidate)
 
     assert relative_width(lasting) > 1.2 * relative_width(passing)
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (3.0, 1.0, 0.5)])
+def test_the_mean_of_several_ratios_covers_another_run_about_as_often_as_it_says(weights: tuple[float, ...]) -> None:
+    """Processes differ independently at each shape, a run moves all shapes the same way: the worst correlation."""
+    generator = random.Random(5)
+    process, run, processes = 0.03, 0.02, 4
+
+    def intervals() -> list[Interval]:
+        common = generator.gauss(0, run)
+        measured = []
+        for _ in weights:
+            ratios = [math.exp(common + generator.gauss(0, process)) for _ in range(processes)]
+            exact = [Interval(median=ratio, low=ratio, high=ratio) for ratio in ratios]
+            measured.append(in_a_new_run(exact, process, run))
+        return measured
+
+    shared = [shared_reach(run, processes)] * len(weights)
+    covered = 0
+    for _ in range(600):
+        this, another = (weighted_mean(intervals(), weights, shared) for _ in range(2))
+        covered += this.low <= another.median <= this.high
+
+    assert 0.93 <= covered / 600 <= 0.995
+
+
+def test_the_mean_of_one_ratio_is_that_ratio() -> None:
+    interval = Interval(median=2.0, low=1.8, high=2.0 / 0.9)
+    mean = weighted_mean([interval], [7.0], [0.02])
+
+    assert (mean.low, mean.median, mean.high) == pytest.approx((interval.low, interval.median, interval.high))
+
+
+def test_what_a_run_has_in_common_does_not_average_out() -> None:
+    intervals = [Interval(median=2.0, low=2.0 / 1.1, high=2.2)] * 4
+    reach = math.log(1.1)
+    own, common = (weighted_mean(intervals, [1.0] * 4, [part] * 4) for part in (0.0, reach))
+
+    assert math.log(own.high / own.median) == pytest.approx(reach / 2)
+    assert math.log(common.high / common.median) == pytest.approx(reach)
+
+
+@pytest.mark.parametrize("weights", [[], [1.0], [1.0, 0.0]])
+def test_a_mean_needs_a_positive_weight_for_each_ratio(weights: list[float]) -> None:
+    with pytest.raises(ValueError, match="positive weights"):
+        weighted_mean([Interval(median=1.0, low=1.0, high=1.0)] * 2, weights, [0.0] * 2)

@@ -146,8 +146,8 @@ async def test_the_devices_ordinary_processes_end_with_what_it_forgets(tmp_path:
         text = finish(host.problem, host._facts, RIGHT)
         timing, missing = await device.ordinary(host.problem, host._facts, text)
         assert timing is not None and missing == "" and len(timing.rounds) == 3
-        (ordinary_host,) = device._ordinary.values()
-        processes = [runner.process for runner in ordinary_host._baselines]
+        (hosts,) = device._ordinary.values()
+        processes = [runner.process for runner in hosts._hosts[0]._baselines]
         assert [process.alive for process in processes] == [True]
         await device.forget(host.problem)
         assert [process.alive for process in processes] == [False]
