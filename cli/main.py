@@ -14,6 +14,7 @@ from .commands import (
     evaluate,
     export,
     fork,
+    knowledge,
     lineage,
     log,
     mcp,
@@ -79,6 +80,7 @@ for module in (
     app.command(name, epilog=examples)(connecting(getattr(module, name)))
 app.add_typer(log.app)
 app.add_typer(bench.app)
+app.add_typer(knowledge.app)
 app.add_typer(tasks.app)
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..schemas import InputError, Intent, KnowledgeRetrieved, Pool, ProblemFacts
-from .documents import Document, corpus
+from .documents import ANY, Document, corpus
 from .manuals import manuals_of
 from .retrieval import RULES, Hit, Query, constraints, search, serves
 
 
 @dataclass(frozen=True)
 class Library:
-    """Documents of one pool. Nothing of another platform or chip is in it, whoever asks for it and how."""
+    """Documents of one pool. Nothing of another platform, chip or language is in it, whoever asks for it and how."""
 
     pool: str
     platform: str
@@ -94,5 +94,8 @@ def open_library(pool: Pool, chips: Sequence[str], home: Path | None = None) -> 
     """
     own = manuals_of(pool, home) if home is not None else ()
     here = Query(platform=pool.platform, chips=tuple(chips), pool=pool.name)
-    documents = tuple(document for document in (*corpus(), *own) if serves(document, here))
+    languages = {ANY, *pool.languages}
+    documents = tuple(
+        document for document in (*corpus(), *own) if serves(document, here) and languages & set(document.language)
+    )
     return Library(pool=pool.name, platform=pool.platform, chips=tuple(chips), documents=documents)

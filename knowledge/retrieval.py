@@ -15,7 +15,8 @@ A document of another platform, another language or another chip is out. The res
 
 and is out if neither bottleneck, failure, operator nor at least a third of the best one's words is met. What names none
 of the three (what always matters) comes back where a situation is given, not for a question in words alone. Ties go by
-path. The best are returned from overview to detail. Rules (``constraints/``) are not
+path. The best are returned from overview to detail: an overview that has at least half of the best one's points comes
+first. Rules (``constraints/``) are not
 retrieved: they always hold, :func:`constraints` gives them.
 """
 
@@ -60,7 +61,7 @@ class Hit(Schema, frozen=True, kw_only=True):
 
 
 def search(query: Query, *, documents: Sequence[Document] | None = None, limit: int = 5) -> tuple[Hit, ...]:
-    """The best ``limit`` documents for ``query``: overviews first, then details, each group best first."""
+    """The best ``limit`` documents for ``query``, overviews that matter first; see the module's text."""
     serving = tuple(
         document
         for document in sorted(corpus() if documents is None else documents, key=lambda document: document.path)
@@ -68,7 +69,7 @@ def search(query: Query, *, documents: Sequence[Document] | None = None, limit: 
     )
     hits = [hit for hit in _hits(serving, query) if hit is not None]
     best = sorted(hits, key=lambda hit: (-hit.score, hit.document.path))[:limit]
-    return tuple(sorted(best, key=lambda hit: hit.document.level != OVERVIEW))
+    return tuple(sorted(best, key=lambda hit: hit.document.level != OVERVIEW or hit.score < best[0].score / 2))
 
 
 def retrieve(

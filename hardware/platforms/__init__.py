@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from ...schemas import HardwareFacts, Pool
+from ...schemas import HardwareFacts, Pool, PoolError
+from ..machine.cpu_facts import instruction_sets
+from ..machine.nvml import find_devices
 from . import cpu, nvidia
 from .base import Platform
 
@@ -35,4 +37,17 @@ def known(pool: Pool, home: Path) -> HardwareFacts:
     return detect(pool, home)
 
 
-__all__ = ["PLATFORMS", "Platform", "detect", "known"]
+def chips(pool: Pool) -> tuple[str, ...]:
+    """What the pool's hardware is, in the words of documents and compilers, without measuring it: its target, or the
+    instruction sets of this machine's processor; empty for accelerators that are neither named nor here."""
+    if pool.target:
+        return (pool.target,)
+    if pool.platform == cpu.NAME:
+        return instruction_sets()
+    try:
+        return tuple(sorted({device.target for device in find_devices().accelerators}))
+    except PoolError:
+        return ()
+
+
+__all__ = ["PLATFORMS", "Platform", "chips", "detect", "known"]

@@ -26,7 +26,7 @@ def ask(text: str = "", **fields: object) -> Query:
 
 def test_words_decide_between_equals_and_are_named_as_the_reason() -> None:
     documents = [document("a.md", text="the tensor map of a bulk copy"), document("b.md", text="warps and registers")]
-    (best, _) = search(ask("How do I make registers spill less?"), documents=documents)
+    (best,) = search(ask("How do I make registers spill less?"), documents=documents)
     assert best.document.path == "b.md"
     assert best.reasons[-1] == "words register"
 

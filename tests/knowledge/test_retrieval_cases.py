@@ -1,0 +1,121 @@
+"""What is retrieved in 80 situations, against what an engineer would want; and what never comes back."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given as examples
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from kernelswarm.knowledge import Library, corpus, open_library
+from kernelswarm.schemas import Bottleneck, Intent, KnowledgeQuery, Pool, Verdict
+
+DATA = tomllib.loads(Path(__file__).with_name("retrieval_cases.toml").read_text(encoding="utf-8"))
+CASES: list[dict[str, Any]] = DATA["case"]
+LIMIT = 5
+RECALL = 0.9
+
+
+def library(name: str) -> Library:
+    facts = DATA["pools"][name]
+    return open_library(
+        Pool(name=name, platform=facts["platform"], languages=tuple(facts["languages"])), facts["chips"]
+    )
+
+
+def retrieved(case: dict[str, Any]) -> list[str]:
+    pool = library(case["pool"])
+    signals = {key: value for key, value in case.items() if key not in ("pool", "wanted", "operators")}
+    query = KnowledgeQuery(
+        pool=pool.pool,
+        platform=pool.platform,
+        chips=pool.chips,
+        operators=tuple(case.get("operators", ())),
+        **signals,
+    )
+    return [hit.document.path for hit in pool.search(query, limit=LIMIT)]
+
+
+def test_there_are_enough_cases_and_they_name_documents_that_the_pool_has():
+    assert len(CASES) >= 80
+    for case in CASES:
+        paths = {document.path for document in library(case["pool"]).documents}
+        assert set(case["wanted"]) <= paths, case
+
+
+def test_recall_at_five():
+    misses, recalls = [], []
+    for case in CASES:
+        paths = retrieved(case)
+        hits = [path for path in case["wanted"] if path in paths]
+        recalls.append(len(hits) / len(case["wanted"]))
+        if len(hits) < len(case["wanted"]):
+            misses.append((case["pool"], case.get("text", ""), case["wanted"], paths))
+    recall = sum(recalls) / len(recalls)
+    assert recall >= RECALL, f"recall at {LIMIT} is {recall:.3f}: {misses}"
+
+
+WORDS = sorted({word for document in corpus() for word in (document.title.split() + list(document.keywords))})
+OPERATORS = sorted({operator for document in corpus() for operator in document.operators})
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@examples(
+    st.sampled_from(sorted(DATA["pools"])),
+    st.sampled_from(["", "cpp", "triton", "cuda"]),
+    st.sampled_from(["", *Bottleneck]),
+    st.sampled_from(["", *Intent]),
+    st.sampled_from(["", *Verdict]),
+    st.lists(st.sampled_from(OPERATORS), max_size=4),
+    st.lists(st.sampled_from(WORDS), max_size=6),
+)
+def test_no_document_of_another_platform_chip_or_language_ever_comes_back(
+    name: str, language: str, bottleneck: str, phase: str, failure: str, operators: list[str], words: list[str]
+):
+    pool = library(name)
+    query = KnowledgeQuery(
+        platform=pool.platform,
+        chips=pool.chips,
+        pool=name,
+        language=language,
+        bottleneck=bottleneck,
+        phase=phase,
+        failure=failure,
+        operators=tuple(operators),
+        text=" ".join(words),
+    )
+    for hit in pool.search(query, limit=50):
+        document = hit.document
+        assert {"any", pool.platform} & set(document.platform)
+        assert not document.chip or set(document.chip) & set(pool.chips)
+        assert not language or {"any", language} & set(document.language)
+        assert hit.reasons and hit.score > 0
+
+
+OF_CPUS = r"AVX|OpenMP|omp (simd|parallel)|ctypes\.CDLL|_mm\d|huge pages|page faults|NEON\b|hyperthread"
+OF_GPUS = r"\b(CUDA|Triton|warps?|tl\.\w+|wgmma|sm_\d+|SASS|wavefronts?|MFMA|multiprocessors?)\b"
+
+
+@pytest.mark.parametrize("name", sorted(DATA["pools"]))
+def test_nothing_about_processors_reaches_a_gpu_and_nothing_about_gpus_a_processor(name: str):
+    pool = library(name)
+    foreign = re.compile(OF_GPUS if pool.platform == "cpu" else OF_CPUS)
+    wrong = {
+        document.path: match[0]
+        for document in pool.documents
+        if (match := foreign.search(document.title + document.text))
+    }
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", ["mi300x", "mi355x"])
+def test_nothing_of_nvidia_alone_is_in_what_amd_reads_by_platform(name: str):
+    wrong = [
+        document.path
+        for document in library(name).documents
+        if document.platform == ("amd",) and re.search(r"\bncu\b|Nsight|cuBLAS|nvcc", document.text)
+    ]
+    assert not wrong
