@@ -1,10 +1,13 @@
 """Which author writes the next node where there are several: by shares, as far as they have something to give."""
 
-from ...schemas import NodeDiagnosed, SessionOpened, Verdict
+from ...schemas import OUTSIDE, AuthorShare, NodeDiagnosed, SessionOpened, Verdict
 from .state import AuthorRecord, PlannedNode, PlannerState
 
 BENCHED_AFTER = 20
 """Syntheses of one author that fail in a row, whatever the reason: after that the session goes on without it."""
+
+OPEN_TASKS = 3
+"""Nodes that wait for outside authors at once, where others write as well: those do not stop meanwhile."""
 
 
 def has_shares(opened: SessionOpened | None) -> bool:
@@ -20,10 +23,32 @@ def next_author(state: PlannerState, opened: SessionOpened) -> str:
     """
     if not has_shares(opened):
         return opened.synthesizer
-    left = [author for author in opened.authors if not _record(state, author.name).is_out] or list(opened.authors)
+    left = writers(state, opened) or list(opened.authors)
     author = max(left, key=lambda author: author.share / (2 * _record(state, author.name).planned + 1))
     _record(state, author.name).planned += 1
     return author.name
+
+
+def writers(state: PlannerState, opened: SessionOpened) -> list[AuthorShare]:
+    """Those of several authors that may write the next node.
+
+    Outside authors take hours where others take seconds. So the others go on while tasks wait, but leave them their
+    share of the budget.
+    """
+    left = [author for author in opened.authors if not _record(state, author.name).is_out]
+    if OUTSIDE not in [author.name for author in left]:
+        return left
+    shares = sum(author.share for author in opened.authors)
+    waiting = sum(state.nodes[name].plan.synthesizer == OUTSIDE for name in state.in_flight)
+    return [
+        author
+        for author in left
+        if (
+            waiting < OPEN_TASKS
+            if author.name == OUTSIDE
+            else _record(state, author.name).planned * shares < opened.budget * author.share
+        )
+    ]
 
 
 def count_outcome(state: PlannerState, node: PlannedNode, event: NodeDiagnosed) -> None:

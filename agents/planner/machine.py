@@ -18,7 +18,7 @@ from ...schemas import (
     StopRequested,
     Verdict,
 )
-from .authors import all_out, count_outcome, has_shares, next_author
+from .authors import all_out, count_outcome, has_shares, next_author, writers
 from .closing import closing
 from .policies import POLICIES, Choice, draft_count
 from .starts import injected, starts
@@ -158,6 +158,8 @@ def _has_room(state: PlannerState, opened: SessionOpened) -> bool:
         return True
     if opened.origin is not None and all(node.verdict is None for node in planned):
         return False  # what a fork goes on from is to be measured here first
+    if has_shares(opened) and not writers(state, opened) and not all_out(state, opened):
+        return False  # what is left of the budget is for outside authors, who are at work
     width = int(opened.policy_options.get("width", WIDTH))
     return len(planned) < draft_count(opened) or len(state.in_flight) < width
 
