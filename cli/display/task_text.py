@@ -101,7 +101,7 @@ def _answer(answer: NodeAnswer) -> Iterator[str]:
 def _evidence(answer: NodeAnswer | CheckAnswer) -> Iterator[str]:
     evidence = answer.evidence
     if evidence is not None:
-        if evidence.message != answer.summary:
+        if evidence.message not in answer.summary:
             yield f"evidence  {evidence.message}"
         if evidence.log:
             yield cell(evidence.log)

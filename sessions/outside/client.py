@@ -18,9 +18,12 @@ from ...schemas import (
     CandidateProposed,
     CheckRequested,
     ClaimRequested,
+    ConfirmationPlanned,
     Event,
     InputError,
     KernelswarmError,
+    NodePlanned,
+    SessionClosed,
     TaskClaimed,
     TaskOpened,
     TaskRefused,
@@ -40,6 +43,9 @@ SERVED_S = 20.0
 
 CHECK_S = 300.0
 """How long a check may take: files that compile for themselves take half a minute, and it waits for timing."""
+
+PLANNED_S = 2.0
+"""How long the planner may take to go on from a verdict; sometimes it has nothing to say."""
 
 LOOK_AGAIN_S = 2.0
 """How often somebody who waits for a task looks for new sessions."""
@@ -141,7 +147,8 @@ class OutsideAuthor:
                 node, _ = await _answered(followed, id, CandidateProposed, SERVED_S)
             except Refused as refusal:
                 return HandInAnswer(lease=lease, accepted=False, reason=str(refusal), free=_free(followed.graph))
-            await followed.until(_judged(node), wait_s)
+            if await followed.until(_judged(node), wait_s):
+                await followed.until(_gone_on_from(node), PLANNED_S)
             reason = "" if node == held.node else f"lease {lease} was over: this is {held.session}/{node} now"
             answer = views.node_answer(followed.graph, node)
             return HandInAnswer(lease=lease, accepted=True, reason=reason, answer=answer, free=_free(followed.graph))
@@ -311,6 +318,17 @@ def _judged(node: str) -> Callable[[Followed], bool]:
         return now.graph.closed is not None or (record is not None and record.diagnosis is not None)
 
     return judged
+
+
+def _gone_on_from(node: str) -> Callable[[Followed], bool]:
+    """Whether the planner has answered the diagnosis of ``node``: then the tasks that follow from it are there."""
+
+    def planned(now: Followed) -> bool:
+        ids = now.graph.nodes[node].event_ids
+        answers = [event for id in ids for _, event in now.answers.get(id, ())]
+        return any(isinstance(event, NodePlanned | ConfirmationPlanned | SessionClosed) for event in answers)
+
+    return planned
 
 
 def _free(graph: SearchGraph) -> tuple[str, ...]:
