@@ -90,15 +90,16 @@ def manuals_of(pool: Pool, home: Path) -> tuple[Document, ...]:
 def _document(file: Path, root: Path, pool: Pool) -> Document:
     path = MANUALS + file.relative_to(root).as_posix()
     text = file.read_text(encoding="utf-8", errors="replace")
-    head, body = front_matter.split(text, str(file))
+    # A file that was put there by hand may have no front matter: its first heading is its title.
+    head, body = front_matter.split(text, str(file)) if text.startswith("---\n") else ({}, text)
     if "platform" in head:
         return parse(path, text)
     return Document(
         path=path,
-        title=str(head.get("title") or file.stem),
+        title=str(head.get("title") or text.partition("\n")[0].lstrip("# ")),
         platform=(pool.platform,),
         language=(ANY,),
-        sources=(str(head.get("source") or ""),),
+        sources=(str(head.get("source") or file.name),),
         text=body,
     )
 

@@ -51,11 +51,12 @@ def test_a_document_that_names_chips_comes_back_only_where_they_are(chip, here, 
 def test_overviews_come_before_details() -> None:
     documents = [
         document("a.md", bottleneck=("latency",)),
-        document("b.md", level="overview"),
+        document("b.md", level="overview", phase=("improve",)),
+        document("d.md", level="overview"),
         document("c.md", bottleneck=("latency",), phase=("improve",)),
     ]
     hits = search(ask(bottleneck="latency", phase="improve"), documents=documents)
-    assert [hit.document.path for hit in hits] == ["b.md", "c.md", "a.md"]
+    assert [hit.document.path for hit in hits] == ["b.md", "c.md", "a.md", "d.md"]
 
 
 def test_a_failure_leads_to_what_repairs_it() -> None:
