@@ -25,7 +25,7 @@ class Verifier:
         assert isinstance(compiled, CandidateCompiled)
         await installed(compiled.report, self._device, self._bus)
         source = await source_of(work)
-        report = await self._device.verify(work.opened.problem, source, compiled.report)
+        report = await self._device.verify(work.opened.problem, source, compiled.report, work.opened.facts)
         if report.verdict is Verdict.correct:
             return [Answer(CandidateVerified(report=report))]
         return [Answer(VerificationFailed(report=report))]

@@ -83,6 +83,8 @@ class Device:
         self._lease = Lease(pool, home, self.accelerator.uuid if self.accelerator else "")
         self._launcher = Launcher(pool, hardware, home, self.accelerator)
         self._profilers = inspection.profilers_for(self.accelerator, home) if self.accelerator else None
+        self._facts: dict[str, ProblemFacts] = {}
+        """Of the problems that were validated here, or came with a session."""
         self._cases: dict[str, ReferenceProcess] = {}
         self._timing: dict[str, dict[str, BaselineProcess]] = {}
         """By problem and timed shape."""
@@ -116,11 +118,14 @@ class Device:
             ProblemError: it cannot be searched on this pool; one sentence.
         """
         async with self._lease.shared():
-            return await validate_problem(self._launcher, problem, self.accelerator)
+            facts = await validate_problem(self._launcher, problem, self.accelerator)
+        self._facts[problem.sha256] = facts
+        return facts
 
     async def baselines(self, problem: Problem, facts: ProblemFacts | None = None) -> BaselineReport:
         """Compile the baselines for every timed shape and time them once; later calls return the same report."""
         facts = facts or await self.validate_problem(problem)
+        self._facts[problem.sha256] = facts
         reports = [await self._prepared(problem, facts, shape) for shape in facts.timed]
         return several_shapes.baselines_of(
             [
@@ -171,8 +176,12 @@ class Device:
                 f"cannot write into {self._artifacts}: {error.strerror}; free space there or set KERNELSWARM_HOME"
             ) from error
 
-    async def verify(self, problem: Problem, source: str, compile_report: CompileReport) -> VerifyReport:
-        """Judge a candidate on every case of the problem."""
+    async def verify(
+        self, problem: Problem, source: str, compile_report: CompileReport, facts: ProblemFacts | None = None
+    ) -> VerifyReport:
+        """Judge a candidate on every case of the problem; ``facts`` of one that was validated elsewhere."""
+        if facts is not None:
+            self._facts[problem.sha256] = facts
         if not compile_report.ok:
             return VerifyReport(
                 verdict=Verdict.compile_error, isolation="none", evidence=judgement.not_compiled(compile_report)
@@ -209,6 +218,7 @@ class Device:
             return ProfileReport(
                 verdict=Verdict.compile_error, isolation="none", evidence=judgement.not_compiled(compile_report)
             )
+        self._facts[problem.sha256] = facts
         reports: list[ProfileReport] = []
         for shape in facts.timed:
             timing = self._timing_of(problem, shape)
@@ -311,7 +321,8 @@ class Device:
         if problem.sha256 not in self._cases:
             # A problem that was forgotten and comes again meets other draws.
             secret = self._secret or secrets.token_hex(16)
-            self._cases[problem.sha256] = ReferenceProcess(self._launcher, problem, secret)
+            facts = self._facts.get(problem.sha256)
+            self._cases[problem.sha256] = ReferenceProcess(self._launcher, problem, secret, facts)
         return self._cases[problem.sha256]
 
     def _timing_of(self, problem: Problem, shape: ShapeFacts) -> BaselineProcess:

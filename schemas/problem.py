@@ -171,6 +171,14 @@ class ProblemFacts(Schema, frozen=True, kw_only=True):
     input_kinds: tuple[InputKind, ...] = ()
     """Inputs beside the problem's own that candidates are checked on, and those that problem validation left out."""
 
+    weight_exponents: dict[str, int] = {}
+    """Powers of two by which the judge multiplies the module's parameters, by name; all others are as the file makes
+    them. Not empty where the answer hardly depends on the inputs otherwise, and a constant would pass for it."""
+
+    distance: float | None = None
+    """How far off the wrong answer is that is nearest to the right one, on the inputs that show it best: at least so
+    many error bounds. None in older events, and where no wrong answer has the form of the answer."""
+
     @property
     def timed(self) -> tuple[ShapeFacts, ...]:
         """The shapes at which candidates are timed, at least one."""

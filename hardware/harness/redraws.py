@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from .inputs.sizes import REDRAWN_BYTES
-from .inputs.variants import CENTRED, VALUE_VARIANTS, parts
+from .inputs.variants import UNDECIDED, VALUE_VARIANTS, parts
 from .messages.commands import Compared, Output
 from .reference_process import Case
 
@@ -36,7 +36,7 @@ class Draw:
     def is_narrow(self) -> bool:
         """Whether other draws decide."""
         result = self.result
-        has_other_values = not {CENTRED, *VALUE_VARIANTS}.isdisjoint(parts(self.case.kind))
+        has_other_values = not {*UNDECIDED, *VALUE_VARIANTS}.isdisjoint(parts(self.case.kind))
         is_drawn_again = has_other_values and self.case.inputs.size <= REDRAWN_BYTES
         return is_drawn_again and result.bound < result.error * NARROW and result.error <= result.bound * NARROW
 

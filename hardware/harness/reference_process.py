@@ -2,17 +2,17 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
-from ...schemas import HarnessError, Problem, sha256
+from ...schemas import HarnessError, Problem, ProblemFacts, sha256
 from ..processes import wire
 from ..processes.messages import Failure
 from ..processes.worker import Worker, WorkerConfused, WorkerDied
 from .inputs import held_out
 from .inputs.case import Case, Planned
 from .inputs.sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS
-from .inputs.variants import GRADIENTS, NORMAL, instead_of, planned
+from .inputs.variants import GRADIENTS, NORMAL, instead_of, planned, shows_undecided
 from .launcher import Launcher
 from .messages.batch import Draw, Drawn
 from .messages.commands import CaseMade, Compare, Compared, Explain, Explained, MakeCase, Open, Opened, Output, Values
@@ -35,8 +35,11 @@ MOST_DISCLOSED_BYTES = 1 << 30
 class ReferenceProcess:
     """The problem's reference process and its cases, kept for the session."""
 
-    def __init__(self, launcher: Launcher, problem: Problem, secret: str) -> None:
+    def __init__(self, launcher: Launcher, problem: Problem, secret: str, facts: ProblemFacts | None = None) -> None:
+        """``facts`` of the problem say with which weights, and on which inputs beside its own, it decides."""
         self._launcher = launcher
+        self._weight_exponents = facts.weight_exponents if facts else {}
+        self._is_undecided = facts is not None and shows_undecided(kind.name for kind in facts.input_kinds)
         self._problem = problem
         self._secret = secret
         self._worker: Worker | None = None
@@ -85,7 +88,7 @@ class ReferenceProcess:
     @property
     def command(self) -> Open:
         """How any child opens this problem."""
-        return open_command(self._problem, self.seed("weights"), self._launcher.pool_name)
+        return open_command(self._problem, self.seed("weights"), self._launcher.pool_name, self._weight_exponents)
 
     async def close(self) -> None:
         """End the process and forget the cases."""
@@ -125,7 +128,7 @@ class ReferenceProcess:
             calls = {
                 shape: own[shape][0].inputs.size + own[shape][0].returned_bytes for shape in await self.timed_shapes()
             }
-            for shape, variant in planned(sizes, calls, decided=not passing):
+            for shape, variant in planned(sizes, calls, decided=not passing and not self._is_undecided):
                 self._add(shape, variant)
         cases: list[Case] = []
         while len(cases) < len(self._derived):
@@ -385,9 +388,16 @@ class ReferenceProcess:
             self.setup_file = None
 
 
-def open_command(problem: Problem, seed: int, pool: str) -> Open:
+def open_command(problem: Problem, seed: int, pool: str, weight_exponents: Mapping[str, int] | None = None) -> Open:
     """How a child opens ``problem``."""
-    return Open(name=problem.name, format=problem.format, source=problem.source, seed=seed, device=pool)
+    return Open(
+        name=problem.name,
+        format=problem.format,
+        source=problem.source,
+        seed=seed,
+        device=pool,
+        weight_exponents=dict(weight_exponents or {}),
+    )
 
 
 async def ask_reference(

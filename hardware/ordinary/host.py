@@ -174,6 +174,7 @@ class OrdinaryHost:
             "problem": self.problem.source,
             "shape": self._facts.shapes[0].name,
             "is_module": self._facts.is_module,
+            "weight_exponents": self._facts.weight_exponents,
             "seed": self._seeds[0],
             "seeds": self._seeds[1:],
             "implementation": name,

@@ -114,6 +114,9 @@ class _Problem:
             self._arguments = _as_list(getattr(self._module, "get_init_inputs", list)())
             # Made in main memory: so its weights are the same on every device.
             self._model = self._module.Model(*self._arguments).to(self.device)
+            parameters = dict(self._model.named_parameters())
+            for name, exponent in command["weight_exponents"].items():
+                parameters[name].detach().mul_(2.0**exponent)
 
     def draw(self, seed: int) -> list[Any]:
         """Inputs of the timed shape, and cotangents where the problem asks for the backward pass."""

@@ -16,6 +16,7 @@ from kernelswarm.hardware.harness.inputs.variants import (
     REPEATED,
     SMALL_BYTES,
     SPARSE_CHANGES,
+    SPREAD,
     STRIDED,
     VALUE_VARIANTS,
     VARIANTS,
@@ -70,9 +71,9 @@ def test_large_inputs_are_changed_in_blocks() -> None:
 
 
 def test_where_wrong_answers_pass_there_are_inputs_with_negative_numbers() -> None:
-    assert _at_timed_shape(4096, 4096, decided=False) == [*VARIANTS, CENTRED]
-    assert _at_timed_shape(1 << 24, 1 << 24, decided=False)[-1] == CENTRED
-    assert _at_timed_shape(1 << 33, 1 << 33, decided=False)[-1] == ALL
+    assert _at_timed_shape(4096, 4096, decided=False) == [*VARIANTS, CENTRED, SPREAD]
+    assert _at_timed_shape(1 << 24, 1 << 24, decided=False)[-2:] == [CENTRED, SPREAD]
+    assert _at_timed_shape(1 << 33, 1 << 33, decided=False)[-2:] == [ALL, SPREAD]
 
 
 def test_what_means_nothing_together_is_tried_alone() -> None:

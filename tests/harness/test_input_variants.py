@@ -7,7 +7,7 @@ import pytest
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.inputs.held_out import HELD_OUT, LARGER
-from kernelswarm.hardware.harness.inputs.variants import CENTRED, VALUE_VARIANTS, VARIANTS
+from kernelswarm.hardware.harness.inputs.variants import CENTRED, SPREAD, VALUE_VARIANTS, VARIANTS
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import Problem, ProblemError, ProblemFacts, Verdict, VerifyReport
 
@@ -168,7 +168,7 @@ async def test_what_only_the_usual_inputs_cannot_tell_from_nothing_is_valid(
     honest = await judge(POSITIVE_RELU, "def kernel(x): return torch.relu(x)")
     idle = await judge(POSITIVE_RELU, "def kernel(x): return x.clone()")
 
-    assert {variant.name for variant in facts.input_kinds} == {*VARIANTS, CENTRED, HELD_OUT, LARGER}
+    assert {variant.name for variant in facts.input_kinds} == {*VARIANTS, CENTRED, SPREAD, HELD_OUT, LARGER}
     assert honest.verdict is Verdict.correct, honest.evidence
     assert {case.inputs for case in honest.cases} >= {"normal", CENTRED}
     assert idle.verdict is Verdict.wrong_numbers

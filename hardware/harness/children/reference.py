@@ -24,7 +24,7 @@ from ..reference.precision import Answer, step_for, suspected
 from ..reference.problem import ReferenceProblem, open_reference
 from ..reference.targets import targets_of
 from ..reference.validity import TOO_SLOW, InvalidVariant, Usual, changed, elsewhere, is_slow, usual
-from ..reference.wrong_answers import passing
+from ..reference.wrong_answers import distances, passing
 from ..tensors import values
 from ..tensors.compare import Target
 from ..tensors.output_transfer import written
@@ -141,7 +141,7 @@ class _Reference:
         first = called(self._reference, self._problem, inputs, before)
         aliased = first.aliased
         targets = targets_of(self._reference, self._problem, inputs, first=first, earlier=before)
-        names = passing(inputs, targets)
+        names = passing(distances(inputs, targets))
         if not before:
             self._usual[shape] = usual(inputs, targets)
             self._took[shape] = time.monotonic() - began
@@ -149,24 +149,27 @@ class _Reference:
 
     def _elsewhere(self, command: MakeCase) -> tuple[list[Any], list[Target]]:
         assert self._reference is not None and self._problem is not None
-        if command.shape not in self._usual:
-            # This process took the place of the one that had drawn there.
-            os.close(self._normal(command.shape, command.seed)[1])
-        like, took = self._usual[command.shape], 0.0 if command.again else self._took[command.shape]
+        like, took = self._like(command), 0.0 if command.again else self._took[command.shape]
         return elsewhere(
             self._reference, self._problem, command.shape, command.kind, command.sizes, command.seed, like, took
         )
+
+    def _like(self, command: MakeCase) -> Usual:
+        if command.shape not in self._usual:
+            # This process took the place of the one that had drawn there.
+            os.close(self._normal(command.shape, command.seed)[1])
+        return self._usual[command.shape]
 
     def _changed(self, command: MakeCase, descriptors: list[int]) -> tuple[list[Any], list[Target]]:
         assert self._reference is not None and self._problem is not None
         if not command.again and is_slow(self._took.get(command.shape, 0.0)):
             raise InvalidVariant(TOO_SLOW)
-        reference, given = self._reference, command.base
+        reference, given, like = self._reference, command.base, self._like(command)
 
         def draw(seed: int) -> list[Any]:
             return to_device(reference.draw(command.shape, seed)) if given is None else unpacked(given, descriptors[0])
 
-        return changed(reference, self._problem, draw, command.kind, command.seed)
+        return changed(reference, self._problem, draw, command.kind, command.seed, like.error)
 
     def compare(self, command: Compare, descriptors: list[int]) -> Compared:
         """The worst output; the first that is wrong, if one is."""

@@ -4,7 +4,7 @@ Every variant is made from a draw of the problem's own (:mod:`..reference.derive
 still means something on it (:mod:`..reference.validity`). docs/judge.md says what each is good for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 NORMAL = "normal"
 """As the problem draws them."""
@@ -18,6 +18,13 @@ STRIDED = "strided"
 CENTRED = "centred"
 """What has no negative numbers gets some. Only where something wrong passes on the problem's own inputs, as the input
 itself does for a ReLU of numbers between 0 and 1."""
+
+SPREAD = "spread"
+"""Every row is scaled by a factor of its own. Where :data:`CENTRED` is used: a network that forgets its usual inputs
+answers other ones when they are larger."""
+
+UNDECIDED = (CENTRED, SPREAD)
+"""Variants that are used only where a wrong answer passes on the problem's own inputs."""
 
 DOMINATED = "dominated"
 """A few numbers of every row hold nearly all of what is summed over: an error in one of them shows in a mean."""
@@ -74,6 +81,11 @@ def allows_nonfinite(variant: str) -> bool:
     return any(part in SPECIAL for part in parts(variant))
 
 
+def shows_undecided(names: Iterable[str]) -> bool:
+    """Whether input kinds of these names say that the problem's own inputs let a wrong answer pass."""
+    return any(part in UNDECIDED for name in names for part in parts(name))
+
+
 def in_words(variant: str) -> str:
     """``variant`` as a sentence has it before "inputs"; empty for the problem's own."""
     return ", ".join(WORDS.get(part, part) for part in parts(variant))
@@ -103,7 +115,7 @@ def planned(sizes: Mapping[str, int], calls: Mapping[str, int], *, decided: bool
     cases = [(shape, BOTH if decided else ALL) for shape in others[-1:]]
     if small:
         first, *more = small
-        variants = VARIANTS if decided else (*VARIANTS, CENTRED)
+        variants = VARIANTS if decided else (*VARIANTS, *UNDECIDED)
         cases = [(first, variant) for variant in variants] + [
             (shape, variant) for shape in more for variant in ("heavy_tailed", STRIDED)
         ]
@@ -122,11 +134,11 @@ def left_out(call: int) -> tuple[str, ...]:
 def _at_timed_shape(call: int, *, reduces: bool = False, decided: bool = True) -> list[str]:
     """The variants of its cases, of those inputs that fit into :data:`MOST_TIMED_BYTES`."""
     room = MOST_TIMED_BYTES // max(call, 1)
-    centred = [] if decided else [CENTRED]
+    more = [] if decided else [*UNDECIDED]
     if room >= len(VARIANTS):
-        return [*VARIANTS, *centred]
+        return [*VARIANTS, *more]
     if room > len(FAR) + len(FEW) + 1:
-        return [*FAR, *FEW, STRIDED, SPARSE_CHANGES, *centred]
+        return [*FAR, *FEW, STRIDED, SPARSE_CHANGES, *more]
     if room > 2:
-        return ["|".join(FAR), *(FEW if reduces else ["|".join(FEW)]), STRIDED, SPARSE_CHANGES, *centred]
-    return ["|".join((*FAR, *FEW)), BOTH if decided else ALL]
+        return ["|".join(FAR), *(FEW if reduces else ["|".join(FEW)]), STRIDED, SPARSE_CHANGES, *more]
+    return ["|".join((*FAR, *FEW)), *([BOTH] if decided else [ALL, SPREAD])]

@@ -130,6 +130,9 @@ class Open(Schema, frozen=True, kw_only=True, tag="open"):
     seed: int
     """For weights."""
 
+    weight_exponents: dict[str, int] = {}
+    """Powers of two by which parameters are multiplied, by name (:attr:`.ProblemFacts.weight_exponents`)."""
+
     device: str = "cpu"
     """For messages: the pool's name."""
 

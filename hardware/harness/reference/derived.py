@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ...processes.messages import HOST
-from ..inputs.variants import CENTRED, DOMINATED, REPEATED, STRIDED, blocks, parts
+from ..inputs.variants import CENTRED, DOMINATED, REPEATED, SPREAD, STRIDED, blocks, parts
 from ..tensors import reductions, values
 from ..tensors.reductions import Range
 
@@ -23,6 +23,8 @@ distances none."""
 TAIL = 1.5
 FARTHEST = 5.0
 """``heavy_tailed`` is ``sinh``, of that many spreads at most: a thousand times the usual value."""
+OCTAVES = 6.0
+"""``spread`` scales rows by powers of two, of so many on either side."""
 DECADES = 3.0
 """``ill_conditioned`` spreads magnitudes over so many powers of ten on either side."""
 LEFT_OVER = 2.0**-6
@@ -93,6 +95,8 @@ def _derive(inputs: list[Any], variant: str, seed: int) -> list[Any] | None:
                 for leaf, limits in zip(leaves, ranges, strict=True)
             },
         )
+    if variant == SPREAD:
+        return _replaced(inputs, {id(leaf): _spread(leaf, generator) for leaf in leaves if _has_rows(leaf)})
     if variant == "heavy_tailed":
         return _replaced(inputs, {id(leaf): _led(_heavy_tailed(leaf), leaf, 1) for leaf in leaves})
     leaves = [leaf for leaf in leaves if not _is_sorted(leaf)]
@@ -123,6 +127,10 @@ def _is_sorted(tensor: torch.Tensor) -> bool:
         return False
     steps = tensor[..., 1:] - tensor[..., :-1]
     return steps.numel() >= LEAST_TESTED and (bool((steps >= 0).all()) or bool((steps <= 0).all()))
+
+
+def _has_rows(tensor: torch.Tensor) -> bool:
+    return tensor.dim() > 0 and not _is_sorted(tensor)
 
 
 def _replaced(value: Any, by: dict[int, torch.Tensor]) -> Any | None:
@@ -195,6 +203,15 @@ def _centred(leaves: list[torch.Tensor]) -> dict[int, torch.Tensor]:
     return {id(leaf): _moved(leaf, -largest.mean) for leaf, _ in positive}
 
 
+def _spread(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Rows of sizes of their own, whose exponents lie evenly, in an order that is drawn."""
+    rows = tensor.shape[0] if tensor.dim() > 1 else 1
+    order = torch.randperm(rows, generator=generator, device=generator.device)
+    exponents = OCTAVES * (2 * (order + _uniform((rows,), generator)) / rows - 1)
+    factors = torch.exp2(exponents).to(tensor.dtype).view(-1, *[1] * (tensor.dim() - 1))
+    return _as_before(tensor * factors, tensor)
+
+
 def _heavy_tailed(tensor: torch.Tensor) -> torch.Tensor:
     limits = _range_of(tensor)
     pivot = limits.least if limits.least >= 0 else limits.most if limits.most <= 0 else limits.mean
@@ -234,7 +251,7 @@ def _led(changed: torch.Tensor, tensor: torch.Tensor, halves: int) -> torch.Tens
     return changed
 
 
-def _uniform(shape: torch.Size, generator: torch.Generator) -> torch.Tensor:
+def _uniform(shape: tuple[int, ...], generator: torch.Generator) -> torch.Tensor:
     return torch.rand(shape, generator=generator, dtype=torch.float64, device=generator.device)
 
 

@@ -13,7 +13,8 @@ from ..messages.commands import Open
 from ..messages.state import INPUT, StateEntry
 from ..tensors import values
 from ..tensors.likeness import same
-from .problem import ReferenceProblem, explained
+from .problem import ReferenceProblem
+from .user_values import explained
 
 CALLS = 3
 """So many calls in a row show what a call makes of the state that the one before it left."""

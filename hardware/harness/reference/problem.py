@@ -2,7 +2,6 @@
 
 import copy
 import inspect
-import os
 import random
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,6 +21,7 @@ from ..messages.state import StateEntry
 from ..tensors import values
 from ..tensors.tensor_placement import current_device, to_device
 from .timed_shapes import shapes_of, weights_of
+from .user_values import check_packable, explained, scale_weights
 
 Rounding = Callable[[torch.Tensor], torch.Tensor]
 """Takes digits away from a floating tensor; its dtype stays."""
@@ -198,10 +198,11 @@ class KernelBenchReference:
         _seed_everything(problem.seed)
         try:
             self._arguments = _as_list(attempt(get_init), problem, "get_init_inputs()")
-            _check_packable(self._arguments, problem)
+            check_packable(self._arguments, problem)
             self._model: torch.nn.Module = attempt(lambda: make(*self._arguments))
         except Refused as refused:
             raise explained(refused, problem, "Model(*get_init_inputs()) fails") from None
+        scale_weights(self._model, problem.weight_exponents)
         self.backward = _asks_for_backward(problem, module)
         self.forward: Callable[..., Any] = self._model
         self.call = _passes(self._model, self.backward)
@@ -336,23 +337,6 @@ def _with_cotangents(inputs: list[Any], forward: Callable[..., Any], seed: int, 
     return [*inputs, backward.cotangents(outputs, seed)]
 
 
-def _check_packable(arguments: list[Any], problem: Open) -> None:
-    """Make sure that candidates can be given the constructor's arguments.
-
-    Raises:
-        Refused: they cannot.
-    """
-    try:
-        os.close(values.pack(arguments)[1])
-    except (values.Unsupported, RecursionError) as error:
-        what = "a list that holds itself" if isinstance(error, RecursionError) else str(error)
-        raise Refused(
-            f"{problem.name}.py: get_init_inputs() returns {what}, which no candidate can be given; return "
-            "tensors, numbers, text, modules, classes and functions of torch, or objects, lists, tuples and "
-            "dictionaries of these"
-        ) from None
-
-
 def _sizes(arguments: dict[str, Any]) -> dict[str, int]:
     """Those of a shape's arguments that may be sizes."""
     return {name: value for name, value in arguments.items() if type(value) is int and 0 < value < 1 << 40}
@@ -381,19 +365,3 @@ def _seed_everything(seed: int) -> None:
         torch.manual_seed(seed)
     random.seed(seed)
     numpy.random.seed(seed % 2**32)
-
-
-def explained(refused: Refused, problem: Open, failure: str) -> Refused:
-    """``refused`` as a sentence for the problem's author: which file, its ``failure``, why, and the way out."""
-    if refused.kind == "cuda":
-        return Refused(
-            f"{problem.name}.py asks for cuda, pool {problem.device} has none; make its tensors on the cpu",
-            log=refused.log,
-        )
-    if refused.kind == "memory":
-        return Refused(
-            f"{problem.name}.py {failure}: it does not fit in memory ({refused}); use smaller shapes or raise "
-            f"candidate_memory_bytes of pool {problem.device}",
-            log=refused.log,
-        )
-    return Refused(f"{problem.name}.py {failure}: {refused}", log=refused.log)

@@ -13,7 +13,8 @@ from ..tensors.bounds import SHAKES, read_tolerance
 from ..tensors.compare import Target
 from .effects import Called, called
 from .other_kernels import by_other_kernels
-from .problem import ReferenceProblem, explained
+from .problem import ReferenceProblem
+from .user_values import explained
 
 FEW, FEW_SHAKES = 4096, 2
 """The movement of so few numbers may be small by chance, however large the inputs are: that of two is taken then."""

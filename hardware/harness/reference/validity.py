@@ -20,7 +20,7 @@ from ...processes.messages import HOST
 from ..calls.answering import Refused
 from ..inputs.held_out import LARGER_VARIANTS, MOST_GROWTH, in_words
 from ..inputs.sizes import REDRAWN_BYTES
-from ..inputs.variants import NO_ROOM, SMALL_BYTES, STRIDED, allows_nonfinite, instead_of, left_out, planned
+from ..inputs.variants import NO_ROOM, SMALL_BYTES, SPREAD, STRIDED, allows_nonfinite, instead_of, left_out, planned
 from ..messages.commands import Open
 from ..tensors import values
 from ..tensors.compare import Target
@@ -29,7 +29,7 @@ from .derived import derive
 from .effects import called
 from .problem import ReferenceProblem
 from .targets import targets_of
-from .wrong_answers import both, passing
+from .wrong_answers import distances, farthest, passing
 
 SLOW_SECONDS = 10.0
 """Where the reference and its oracle take longer, they are not asked for more than the problem's own inputs."""
@@ -54,7 +54,12 @@ def is_slow(seconds: float) -> bool:
 
 
 def changed(
-    reference: ReferenceProblem, problem: Open, draw: Callable[[int], list[Any]], variant: str, seed: int
+    reference: ReferenceProblem,
+    problem: Open,
+    draw: Callable[[int], list[Any]],
+    variant: str,
+    seed: int,
+    error: float,
 ) -> tuple[list[Any], list[Target]]:
     """A draw from ``seed`` changed as ``variant`` says, and what is right for it; another draw where it is invalid.
 
@@ -64,6 +69,7 @@ def changed(
         draw: The problem's own inputs for a seed, on this process's device.
         variant: What is made of them.
         seed: Of the first draw; those behind it follow from it.
+        error: The reference's own on the problem's own inputs.
 
     Raises:
         InvalidVariant: candidates cannot be checked on that, or on none of :data:`DRAWS` draws.
@@ -71,16 +77,16 @@ def changed(
     base = draw(seed)
     for attempt in range(1, DRAWS):
         try:
-            return _changed(reference, problem, base, variant, seed + attempt - 1)
+            return _changed(reference, problem, base, variant, seed + attempt - 1, error)
         except InvalidDraw:
             if values.size_of(base) > REDRAWN_BYTES:
                 raise
             base = draw(seed + attempt)
-    return _changed(reference, problem, base, variant, seed + DRAWS - 1)
+    return _changed(reference, problem, base, variant, seed + DRAWS - 1, error)
 
 
 def _changed(
-    reference: ReferenceProblem, problem: Open, base: list[Any], variant: str, seed: int
+    reference: ReferenceProblem, problem: Open, base: list[Any], variant: str, seed: int, error: float
 ) -> tuple[list[Any], list[Target]]:
     inputs = derive(base, variant, seed)
     if inputs is None:
@@ -92,7 +98,7 @@ def _changed(
         raise InvalidVariant(f"the reference fails on them ({refused})") from None
     doubt = ""
     for target in () if plain else targets:
-        doubtful = target.doubt(may_be_nan=allows_nonfinite(variant))
+        doubtful = target.doubt(may_be_nan=allows_nonfinite(variant), usual=error if variant == SPREAD else 0.0)
         if target.is_answer:
             doubt = doubt or doubtful
         # What a module keeps may mean nothing where its answer does, as an average of infinities: that alone is judged.
@@ -113,6 +119,8 @@ class Usual:
     """Why the reference is not sure of its answer even there; empty if it is."""
     size: int
     """Bytes of the inputs."""
+    error: float
+    """The reference's own, the largest of its outputs'."""
 
 
 def usual(inputs: list[Any], targets: list[Target]) -> Usual:
@@ -122,6 +130,7 @@ def usual(inputs: list[Any], targets: list[Target]) -> Usual:
         outputs=tuple((target.kind, target.dtype, len(target.shape)) for target in targets),
         doubt=next(filter(None, (target.doubt(may_be_nan=False) for target in targets)), ""),
         size=values.size_of(inputs),
+        error=max((target.reference_error for target in targets if target.floating), default=0.0),
     )
 
 
@@ -184,28 +193,36 @@ class InputVariants:
     """Bytes of the inputs and outputs of a call, by timed shape."""
     took: Mapping[str, float]
     """How long the case of the problem's own inputs took to make at each shape, seconds."""
-    passing: tuple[str, ...]
-    """Wrong answers that passed on everything so far."""
+    usual: Mapping[str, Usual]
+    distances: dict[str, float]
+    """How far off wrong answers are on everything so far, in error bounds."""
+    others: Mapping[str, list[Any]]
+    """The answers to other inputs, by shape."""
     lone: list[Any] | None
     """The inputs of the only shape, where there is but one."""
+    input_kinds: tuple[InputKind, ...] = ()
+    """Every variant, with the reason where it is left out."""
 
-    def examined(self) -> tuple[InputKind, ...]:
-        """Every variant, with the reason where it is left out; afterwards ``passing`` are those that pass on all."""
+    def examine(self) -> None:
+        """Try every variant; afterwards ``distances`` are those over all of them."""
         input_kinds: list[InputKind] = []
-        waiting = planned(self.sizes, self.calls, decided=not self.passing)
+        waiting = planned(self.sizes, self.calls, decided=self._decides)
         while waiting:
             shape, variant = waiting.pop(0)
             refused = self._refused(shape, variant)
             input_kinds.append(InputKind(name=variant, shape=shape, refused=refused))
             waiting += [(shape, substitute) for substitute in instead_of(variant)] if refused else []
-        return (
-            *input_kinds,
-            *(
-                InputKind(name=variant, shape=timed, refused=NO_ROOM)
-                for timed, call in self.calls.items()
-                for variant in left_out(call)
-            ),
-        )
+        left = [
+            InputKind(name=variant, shape=timed, refused=NO_ROOM)
+            for timed, call in self.calls.items()
+            for variant in left_out(call)
+        ]
+        self.input_kinds = (*input_kinds, *left)
+
+    @property
+    def _decides(self) -> bool:
+        """Whether the problem's own inputs show what is wrong; not if it needs other weights for that."""
+        return not passing(self.distances) and not self.problem.weight_exponents
 
     def _refused(self, shape: str, variant: str) -> str:
         if is_slow(self.took[shape]):
@@ -215,10 +232,13 @@ class InputVariants:
             return self.lone if self.lone is not None else to_device(self.reference.draw(shape, seed))
 
         try:
-            inputs, targets = changed(self.reference, self.problem, draw, variant, self.seed)
+            error = self.usual[shape].error
+            inputs, targets = changed(self.reference, self.problem, draw, variant, self.seed, error)
         except InvalidVariant as why:
             return str(why)
-        if self.passing and not allows_nonfinite(variant) and all(target.is_finite for target in targets):
+        names = passing(self.distances)
+        if names and not allows_nonfinite(variant) and all(target.is_finite for target in targets):
             # Where numbers are not finite, a copy of them says nothing about the others.
-            self.passing = both(self.passing, passing(inputs, targets))
+            far = distances(inputs, targets, self.others[shape], names)
+            self.distances = farthest(self.distances, self.distances | far)
         return ""

@@ -99,8 +99,11 @@ class Target:
         is_tight = self._tolerance.is_given or self.bound < _LEAST_BOUND or self._special is not None
         return not is_tight and all(float(part.abs().max()) < _LARGEST for part in parts)
 
-    def doubt(self, *, may_be_nan: bool) -> str:
-        """Why the reference does not say what is right here; empty if it does (docs/judge.md gives the rule)."""
+    def doubt(self, *, may_be_nan: bool, usual: float = 0.0) -> str:
+        """Why the reference does not say what is right here; empty if it does (docs/judge.md gives the rule).
+
+        An error like the ``usual`` one, on the problem's own inputs, raises no doubt.
+        """
         if not self._is_stable:
             return "float64 gives another answer"
         if not self.floating:
@@ -114,7 +117,7 @@ class Target:
         error = max(self.reference_error, self.sensitivity)
         if self._tolerance.is_given:
             return "" if MULTIPLE * error <= self.bound else f"its error is {error:.2g}, the tolerance {self.bound:.2g}"
-        if not is_moderate(self.dtype or "float32", error):
+        if not is_moderate(self.dtype or "float32", error, usual):
             return f"its error is {error:.2g}"
         if not is_steady(self.dtype or "float32", self._movements):
             usual = statistics.median(self._movements)
@@ -140,32 +143,38 @@ class Target:
 
     def accepts(self, answer: Any) -> bool:
         """Whether ``answer`` (a tensor or number, or None for "cannot even be it") would pass."""
-        if self.kind == "none":
-            return answer is None
-        if answer is None or not self.fits(answer):
-            return False
-        return self._passes(_chunks_of(_flat(answer, False), self._chunk))
+        return self.distance_of(answer) <= 1
 
-    def accepts_constant(self, value: float) -> bool:
-        """Whether ``value`` everywhere would pass."""
+    def distance_of(self, answer: Any) -> float:
+        """How far off ``answer`` is, in bounds; infinite where it is of another kind or shape."""
+        if self.kind == "none":
+            return 0.0 if answer is None else math.inf
+        if answer is None or not self.fits(answer):
+            return math.inf
+        return self._distance(_chunks_of(_flat(answer, False), self._chunk))
+
+    def distance_of_constant(self, value: float) -> float:
+        """How far off ``value`` everywhere is, in bounds."""
+        if self.kind == "none":
+            return 0.0
         if self.kind != "tensor":
-            return self.kind == "none" or self.accepts({"float": float, "int": int, "bool": bool}[self.kind](value))
+            return self.distance_of({"float": float, "int": int, "bool": bool}[self.kind](value))
         elements = self._oracle.numel()
         count = min(self._chunk, elements) // (2 if self._dtype.is_complex else 1)
         block = _flat(torch.full((count,), value, dtype=self._dtype, device=self._device), False)
-        return self._passes(block[: min(self._chunk, elements - begin)] for begin in range(0, elements, self._chunk))
+        return self._distance(block[: min(self._chunk, elements - begin)] for begin in range(0, elements, self._chunk))
 
-    def accepts_first_row(self, *, everywhere: bool) -> bool:
-        """Whether the first row would pass, where it belongs and zeros elsewhere, or ``everywhere``.
+    def distance_of_first_row(self, *, everywhere: bool) -> float:
+        """How far off the first row is, in bounds, where it belongs and zeros elsewhere, or ``everywhere``.
 
-        Without rows it would not.
+        Infinite without rows.
         """
         if self.kind == "none":
-            return True
+            return 0.0
         if self.kind != "tensor" or len(self.shape) == 0 or self.shape[0] < 2 or self._dtype.is_complex:
-            return False
+            return math.inf
         row = self._oracle[: self._oracle.numel() // self.shape[0]].to(self._dtype)
-        return self._passes(self._of_row(row, everywhere))
+        return self._distance(self._of_row(row, everywhere))
 
     def _of_row(self, row: torch.Tensor, everywhere: bool) -> Iterator[torch.Tensor]:
         elements, length = self._oracle.numel(), row.numel()
@@ -174,8 +183,12 @@ class Target:
             chunk = row[index % length]
             yield chunk if everywhere else chunk.mul_(index < length)
 
-    def _passes(self, chunks: Iterator[torch.Tensor]) -> bool:
-        return self.error(chunks, enough=self.bound)[0] <= self.bound
+    def _distance(self, chunks: Iterator[torch.Tensor]) -> float:
+        """In bounds; of what is off, only as far as it was looked at."""
+        error = self.error(chunks, enough=self.bound)[0]
+        if error >= UNMEASURABLE:
+            return math.inf
+        return error / self.bound if self.bound else math.inf if error else 0.0
 
     def fits(self, answer: Any) -> bool:
         """Whether ``answer`` has this output's kind, dtype and shape."""

@@ -1,0 +1,51 @@
+"""What a problem's file gives the harness: arguments that must travel, weights, and sentences about what is wrong."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ..calls.answering import Refused
+from ..messages.commands import Open
+from ..tensors import values
+
+
+def scale_weights(module: torch.nn.Module, exponents: Mapping[str, int]) -> None:
+    """Multiply the parameters of these names by powers of two (:mod:`.weights`)."""
+    parameters = dict(module.named_parameters())
+    for name, exponent in exponents.items():
+        parameters[name].detach().mul_(2.0**exponent)
+
+
+def check_packable(arguments: list[Any], problem: Open) -> None:
+    """Make sure that candidates can be given the constructor's arguments.
+
+    Raises:
+        Refused: they cannot.
+    """
+    try:
+        os.close(values.pack(arguments)[1])
+    except (values.Unsupported, RecursionError) as error:
+        what = "a list that holds itself" if isinstance(error, RecursionError) else str(error)
+        raise Refused(
+            f"{problem.name}.py: get_init_inputs() returns {what}, which no candidate can be given; return "
+            "tensors, numbers, text, modules, classes and functions of torch, or objects, lists, tuples and "
+            "dictionaries of these"
+        ) from None
+
+
+def explained(refused: Refused, problem: Open, failure: str) -> Refused:
+    """``refused`` as a sentence for the problem's author: which file, its ``failure``, why, and the way out."""
+    if refused.kind == "cuda":
+        return Refused(
+            f"{problem.name}.py asks for cuda, pool {problem.device} has none; make its tensors on the cpu",
+            log=refused.log,
+        )
+    if refused.kind == "memory":
+        return Refused(
+            f"{problem.name}.py {failure}: it does not fit in memory ({refused}); use smaller shapes or raise "
+            f"candidate_memory_bytes of pool {problem.device}",
+            log=refused.log,
+        )
+    return Refused(f"{problem.name}.py {failure}: {refused}", log=refused.log)
