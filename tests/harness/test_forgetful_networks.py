@@ -128,7 +128,14 @@ def test_scaled_layers_keep_the_variance_and_only_powers_of_two_change_weights()
 
 def test_ordinary_processes_have_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    command = {"device": "cpu", "name": "forgetful", "problem": FORGETFUL, "is_module": True, "seed": 5}
+    command = {
+        "device": "cpu",
+        "name": "forgetful",
+        "problem": FORGETFUL,
+        "is_module": True,
+        "shape": "main",
+        "seed": 5,
+    }
 
     own = _Problem({**command, "weight_exponents": {}})._model.state_dict()
     scaled = _Problem({**command, "weight_exponents": {"layers.0.weight": 3}})._model.state_dict()
