@@ -108,7 +108,10 @@ async def test_one_answer_for_all_inputs_is_a_wrong_answer(device: Device, tmp_p
         await device.validate_problem(problem_from(tmp_path, source, "ignores"))
 
 
-def test_scaled_layers_keep_the_variance_and_only_powers_of_two_change_weights() -> None:
+def test_scaled_layers_keep_the_variance_and_only_powers_of_two_change_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     problem = Open(name="forgetful", format=ProblemFormat.kernelbench, source=FORGETFUL, seed=3)
     reference = open_reference(problem)
     own = {name: weight.clone() for name, weight in reference.module.named_parameters()}  # type: ignore[union-attr]
