@@ -69,13 +69,15 @@ class Profiler:
     async def _as_handed_over(self, work: Work, profile: ProfileReport, source: str) -> ProfileReport:
         """``profile`` with what the finished file does: its time in ordinary processes, and whether it is a drop-in."""
         opened, verified = work.opened, work.graph.nodes[work.envelope.node].verify_report
-        text = finish(opened.problem, opened.facts, source, gradients=verified.gradients if verified else "")
+        text = finish(opened.problem, opened.facts, source, verified)
         assert isinstance(work.event, ConfirmationPlanned)
         processes = work.event.processes
         timing, missing = await self._device.ordinary(opened.problem, opened.facts, text, processes=processes)
         counted = profile.timing if opened.counts_device_alone else timing
         if counted is None or not counted.speedup[counted.baseline(opened.against)].is_win:
             return replace(profile, ordinary=timing, ordinary_missing=missing)
+        if verified is not None and verified.weights == "seed":
+            return replace(profile, ordinary=timing, ordinary_missing=missing)  # no drop-in, so no contract of one
         properties = await self._device.contract(text)
         broken = [check for check in properties if check.is_essential and not check.ok]
         # Where the device's time decides, the call stands beside it all the same, and the analyst says what is broken.

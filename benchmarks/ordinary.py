@@ -76,7 +76,7 @@ async def measured(device: Device, path: Path, hardware: HardwareFacts, language
         profile = await device.profile(problem, facts, source, compiled, thorough=True)
         if profile.timing is None:
             return _failed(path, profile.evidence.message if profile.evidence else profile.verdict)
-        text = finish(problem, facts, source, gradients=verified.gradients)
+        text = finish(problem, facts, source, verified)
         timing, missing = await device.ordinary(problem, facts, text)
         if timing is None:
             return _failed(path, missing)

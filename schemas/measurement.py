@@ -343,6 +343,12 @@ class VerifyReport(Schema, frozen=True, kw_only=True):
     gradients: str = ""
     """Who differentiates it: ``own`` (its gradients were checked), ``reference`` (it refuses or gives no graph, so the
     drop-in recomputes the reference), or empty where the problem has no gradients or the event is older."""
+    weights: str = ""
+    """How a module took the reference's weights: ``names``; ``order`` (other names, the same shapes in the same order);
+    ``seed`` (neither: it has what it made itself under the reference's seed). Empty for functions and in older
+    events."""
+    renamed: dict[str, str] = {}
+    """With ``order``: the module's names by the reference's, where they differ."""
 
 
 class ContractProperty(Schema, frozen=True, kw_only=True):

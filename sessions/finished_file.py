@@ -19,13 +19,12 @@ def finished_file(graph: SearchGraph, node: str) -> str:
     opened, record = graph.opened, graph.nodes.get(node)
     if opened is None or record is None or record.candidate is None or not _is_correct(record):
         raise InputError(f"node {node} of session {graph.session} has no correct candidate: there is no finished file")
-    gradients = record.verify_report.gradients if record.verify_report is not None else ""
     return finish(
         opened.problem,
         opened.facts,
         record.candidate.source,
+        record.verify_report,
         header=header(graph, opened, record),
-        gradients=gradients,
     )
 
 

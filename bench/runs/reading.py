@@ -18,6 +18,7 @@ REFUSALS = (
     ("asks for", "another device"),
     ("is not deterministic", "not deterministic"),
     ("decides nothing", "decides nothing"),
+    ("needs model weights", "needs model weights"),
     ("does not import", "does not import"),
     ("ends its process", "ends its process"),
 )

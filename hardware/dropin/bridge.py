@@ -20,18 +20,20 @@ _MISSING = object()
 class Cell:
     """A parameter or buffer of the module, and where the candidate's module keeps the same one."""
 
-    __slots__ = ("dtype", "holder", "inner", "key", "path", "tensor", "version")
+    __slots__ = ("dtype", "holder", "inner", "inner_key", "inner_path", "key", "path", "tensor", "version")
 
-    def __init__(self, path: str, holder: dict[str, Any], key: str) -> None:
+    def __init__(self, path: str, holder: dict[str, Any], key: str, inner_name: str) -> None:
+        """``inner_name`` is what the candidate's module calls it."""
         self.path, self.holder, self.key, self.inner = path, holder, key, None
+        self.inner_path, _, self.inner_key = inner_name.rpartition(".")
         self.tensor = holder[key]
         self.dtype = None if self.tensor is None else self.tensor.dtype
         self.version = -1
 
     def share(self, inner: Any) -> bool:
         """Put the tensor into the candidate's module; False if that has no place for it."""
-        parent = _inside(inner, self.path)
-        if parent is None or not any(self.key in getattr(parent, holder) for holder in _HOLDERS):
+        parent = _inside(inner, self.inner_path)
+        if parent is None or not any(self.inner_key in getattr(parent, holder) for holder in _HOLDERS):
             self.inner = None
             self.version = _version(self.tensor)
             return self.tensor is None or self.key not in inner.state_dict()
@@ -55,7 +57,7 @@ class Cell:
         """Give the module what the candidate's has there after a call."""
         if self.inner is None:
             return
-        value = getattr(self.inner, self.key)
+        value = getattr(self.inner, self.inner_key)
         if value is not self.tensor:
             self.tensor = self.holder[self.key] = value
         tell_autograd(value)
@@ -63,9 +65,10 @@ class Cell:
     def _set(self) -> None:
         try:
             # Not into its dictionary at once: recurrent modules keep a list of their weights beside it.
-            setattr(self.inner, self.key, self.tensor)
+            setattr(self.inner, self.inner_key, self.tensor)
         except TypeError:
-            next(getattr(self.inner, h) for h in _HOLDERS if self.key in getattr(self.inner, h))[self.key] = self.tensor
+            holders = [getattr(self.inner, holder) for holder in _HOLDERS]
+            next(holder for holder in holders if self.inner_key in holder)[self.inner_key] = self.tensor
 
 
 class Attribute:
@@ -123,7 +126,7 @@ class Bridge:
             if kind == "attribute" and path in counted & modules.keys()
         ]
         self._cells = [
-            Cell(path, getattr(module, holder), key)
+            Cell(path, getattr(module, holder), key, finished.renamed.get(name := f"{path}.{key}".lstrip("."), name))
             for path, module in modules.items()
             for holder in _HOLDERS
             for key in getattr(module, holder)

@@ -25,6 +25,9 @@ from .properties import ESSENTIAL, PROPERTIES
 from .selfcheck import Carried, error_of
 from .sides import NotApplicable, Side
 
+SWITCHES = "torch's switches"
+"""Whether the file leaves the settings of the process that imports it alone."""
+
 KERNEL_USED = "kernel used"
 """Last property: all others hold of the reference itself."""
 
@@ -36,7 +39,9 @@ def check(path: Path) -> tuple[ContractProperty, ...]:
     sys.path.insert(0, str(path.parent))
     try:
         contract = _Contract(path.stem)
-        return (*(contract.check(name) for name in PROPERTIES), contract.kernel_used())
+        before = _switches()  # as the reference's own file leaves them: the candidate is executed when it is called
+        checked = [contract.check(name) for name in PROPERTIES]
+        return (*checked, _switches_kept(before), contract.kernel_used())
     finally:
         sys.path.remove(str(path.parent))
 
@@ -103,6 +108,24 @@ class _Contract:
                     else f"value {index} errs by {error:.3g}"
                 )
         return ""
+
+
+def _switches() -> dict[str, Any]:
+    """What a file may set for its whole process, by name."""
+    return {
+        "torch.get_float32_matmul_precision()": torch.get_float32_matmul_precision(),
+        "torch.backends.cudnn.allow_tf32": torch.backends.cudnn.allow_tf32,
+        "torch.backends.cudnn.benchmark": torch.backends.cudnn.benchmark,
+        "torch.backends.cudnn.deterministic": torch.backends.cudnn.deterministic,
+        "torch.get_default_dtype()": torch.get_default_dtype(),
+        "torch.get_num_threads()": torch.get_num_threads(),
+    }
+
+
+def _switches_kept(before: dict[str, Any]) -> ContractProperty:
+    now = _switches()
+    changed = [f"{name} is {now[name]} instead of {value}" for name, value in before.items() if now[name] != value]
+    return ContractProperty(name=SWITCHES, ok=not changed, detail="; ".join(changed))
 
 
 def _imported(name: str) -> types.ModuleType:

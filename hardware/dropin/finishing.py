@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ...schemas import InputFact, Problem, ProblemFacts
+from ...schemas import InputFact, Problem, ProblemFacts, VerifyReport
 from ..sources.native_source import CANDIDATE, parsed
 
 PARTS = ("embedded", "conditions", "own_backward", "functions", "bridge", "modules", "selfcheck")
@@ -37,16 +37,23 @@ if __name__ == "__main__":
 """
 
 
-def finish(problem: Problem, facts: ProblemFacts, source: str, *, header: str = "", gradients: str = "") -> str:
+def finish(
+    problem: Problem, facts: ProblemFacts, source: str, verified: VerifyReport | None = None, *, header: str = ""
+) -> str:
     """The text of ``best.py``: the candidate ``source`` as a drop-in for the reference of ``problem``.
+
+    A module that takes no weights but makes its own, from the reference's seed, can be no drop-in: it stays the file
+    that it is.
 
     Args:
         problem: Its source goes into the file as it is.
         facts: What problem validation found: which calls the kernel was searched for.
         source: The candidate's file, which goes into the file as it is, too.
+        verified: What the judge found: whether its own gradients are right, and how it takes the weights.
         header: Lines for the top: what the file is and what it beats.
-        gradients: ``own`` if the judge found the candidate's own gradients right (``VerifyReport.gradients``).
     """
+    if verified is not None and verified.weights == "seed":
+        return "".join(f"# {line}".rstrip() + "\n" for line in header.strip().splitlines()) + source
     imports, code = _support()
     parts = [
         f'"""{_docstring(problem, header)}"""',
@@ -57,7 +64,7 @@ def finish(problem: Problem, facts: ProblemFacts, source: str, *, header: str = 
         "",
         f"KERNELSWARM_REFERENCE = {literal(problem.source)}",
         "",
-        f"SEARCHED = {_printed(_searched(problem, facts, source, gradients))}",
+        f"SEARCHED = {_printed(_searched(problem, facts, source, verified))}",
         "",
         "# What follows is the same in every finished file. " + "-" * 65,
         "",
@@ -118,7 +125,7 @@ def _merged(imports: Iterable[str]) -> list[str]:
     ]
 
 
-def _searched(problem: Problem, facts: ProblemFacts, source: str, gradients: str) -> dict[str, Any]:
+def _searched(problem: Problem, facts: ProblemFacts, source: str, verified: VerifyReport | None) -> dict[str, Any]:
     """What the kernel was searched for, as the drop-in reads it."""
     both = facts.signature[-1:] == (COTANGENTS,)
     rows = [shape.inputs[:-1] if both else shape.inputs for shape in facts.shapes]
@@ -134,8 +141,9 @@ def _searched(problem: Problem, facts: ProblemFacts, source: str, gradients: str
         "outputs": len(facts.shapes[0].outputs) - floating,
         "state": [(fact.name, fact.kind) for fact in facts.state if fact.kind != "input"],
         "writes": sorted(names.index(f.name) for f in facts.state if f.kind == "input" and f.name in names),
-        "gradients": "own" if gradients == "own" or both else "reference",
+        "gradients": "own" if both or (verified is not None and verified.gradients == "own") else "reference",
         "bound": facts.error_bound,
+        "renamed": dict(verified.renamed) if verified is not None else {},
     }
 
 

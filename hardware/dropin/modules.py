@@ -30,6 +30,8 @@ class Finished:
         self.place = {"cpu": "is_cpu", "cuda": "is_cuda"}.get(searched["device"], "")
         self.positional = positions(functools.partial(reference.Model.forward, None), self.count)
         self.packing = Packing(searched["outputs"])
+        self.renamed: dict[str, str] = searched["renamed"]
+        """What the candidate's module calls a parameter or buffer, where that is not the reference's name."""
         self.state: list[tuple[str, str, str]] = [
             (path.rpartition(".")[0], path.rpartition(".")[2], kind) for path, kind in searched["state"]
         ]

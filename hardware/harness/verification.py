@@ -16,7 +16,7 @@ from .gradient_verification import check_gradients
 from .inputs.variants import NORMAL, in_words
 from .judgement import Judged, judged
 from .launcher import Launcher
-from .messages.commands import UNMEASURABLE, Compared, Dump, Dumped, Load, Output, Ran, Release, Run
+from .messages.commands import UNMEASURABLE, Compared, Dump, Dumped, Load, Loaded, Output, Ran, Release, Run
 from .messages.state import CheckState, StateChecked
 from .reference_process import Case, ReferenceProcess
 from .state_verification import check_form, check_unchanged
@@ -353,8 +353,8 @@ async def load_into(
     problem: Problem,
     source: str,
     compiled: CompileReport,
-) -> None:
-    """Have the candidate imported.
+) -> Loaded:
+    """Have the candidate imported; returns how its module took the reference's weights.
 
     Raises:
         Judged: it does not load.
@@ -371,7 +371,8 @@ async def load_into(
         roles=host.roles,
     )
     files = () if host.setup_file is None else (host.setup_file,)
-    await untrusted.ask(command, Done, files)
+    loaded, _ = await untrusted.ask(command, Loaded, files)
+    return loaded
 
 
 async def verify(
@@ -392,9 +393,9 @@ async def verify(
     worker = await started(launcher, compiled)
     worker.yield_to_others()
     verification = Verification(host, UntrustedCandidate(worker, seconds))
-    verdict, evidence = Verdict.correct, None
+    verdict, evidence, loaded = Verdict.correct, None, Loaded()
     try:
-        await load_into(verification.untrusted, launcher, host, problem, source, compiled)
+        loaded = await load_into(verification.untrusted, launcher, host, problem, source, compiled)
         await check(verification)
     except Judged as error:
         verdict, evidence = error.verdict, error.evidence
@@ -407,5 +408,7 @@ async def verify(
         evidence=evidence,
         declined=tuple(verification.declined),
         gradients=verification.gradients,
+        weights=loaded.weights,
+        renamed=loaded.renamed,
         seconds=time.monotonic() - began,
     )

@@ -106,12 +106,14 @@ class _Problem:
         self._module = _imported(command["name"], command["problem"])
         self._shape = command["shape"]
         self._backward = getattr(self._module, "backward", False) is True
+        self._weight_seed = command["seed"]
         self._is_module = command["is_module"]
         self._model: Any = getattr(self._module, "reference", None)
         self._arguments: list[Any] = []
         if self._is_module:
             _seed(command["seed"])
             self._arguments = _as_list(getattr(self._module, "get_init_inputs", list)())
+            _seed(command["seed"])
             # Made in main memory: so its weights are the same on every device.
             self._model = self._module.Model(*self._arguments).to(self.device)
             parameters = dict(self._model.named_parameters())
@@ -169,8 +171,11 @@ class _Problem:
         module = _imported("best", text)
         if not self._is_module:
             return self._passes(module.kernel, getattr(module, "backward", None))
-        model = module.ModelNew(*self._arguments).to(self.device)
-        model.load_state_dict(self._model.state_dict())
+        _seed(self._weight_seed)
+        model, weights = module.ModelNew(*self._arguments).to(self.device), self._model.state_dict()
+        if model.state_dict().keys() == weights.keys():
+            # Else it is a file that makes its own, from the same seed.
+            model.load_state_dict(weights)
         return self._passes(model)
 
     def _passes(self, forward: Call, backward: Any = None) -> Call:

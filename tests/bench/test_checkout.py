@@ -7,7 +7,7 @@ import pytest
 from kernelswarm.bench.kernelbench import KernelBench
 from kernelswarm.bench.runs import Task
 from kernelswarm.bench.runs.selection import selected
-from kernelswarm.schemas import InputError
+from kernelswarm.schemas import InputError, ProblemError
 
 
 def tasks_of(root: Path, level: int) -> list[Task]:
@@ -46,6 +46,21 @@ def test_problems_are_chosen_by_number_or_name(checkout: Path, problems: str, nu
 def test_a_choice_that_cannot_be_meant_is_refused(checkout: Path, problems: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         selected(tasks_of(checkout, 1), problems)
+
+
+def test_level_4_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "KernelBench" / "level4"
+    folder.mkdir(parents=True)
+    text = "from transformers import AutoConfig\nmodel_name = 'org/small'\nclass Model: ...\ndef get_inputs(): ...\n"
+    (folder / "1_small.py").write_text(text)
+    (task,) = tasks_of(tmp_path, 4)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ProblemError, match="install transformers, and download org/small"):
+        task.load()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    with pytest.raises(ProblemError, match="not on this machine: hf download org/small"):
+        task.load()
 
 
 def test_what_is_no_checkout_is_refused(checkout: Path, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ async def device(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Devi
 def make(device: Device, tmp_path: Path) -> Make:
     """Finish a candidate for a problem given as text or file; by default the generator's first draft."""
 
-    async def finished(problem: str | Path, candidate: str = "", **options: str) -> Made:
+    async def finished(problem: str | Path, candidate: str = "", verified: VerifyReport | None = None) -> Made:
         path = problem if isinstance(problem, Path) else tmp_path / "problem.py"
         if isinstance(problem, str):
             path.write_text(problem)
@@ -63,7 +63,7 @@ def make(device: Device, tmp_path: Path) -> Make:
             if facts.graph is None:
                 pytest.skip(f"it is not captured: {facts.capture_error}")
             candidate = CODEGEN_BACKENDS["cpp"].source(facts, facts.graph, {}, HARDWARE)
-        return Made(loaded, facts, candidate, finish(loaded, facts, candidate, **options))
+        return Made(loaded, facts, candidate, finish(loaded, facts, candidate, verified))
 
     return finished
 

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
-from kernelswarm.hardware.dropin.contract import KERNEL_USED
+from kernelswarm.hardware.dropin.contract import KERNEL_USED, SWITCHES
 from kernelswarm.hardware.dropin.properties import ESSENTIAL, PROPERTIES
-from kernelswarm.schemas import StateFact
+from kernelswarm.schemas import StateFact, Verdict, VerifyReport
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -48,7 +48,7 @@ def copy_of(source: str) -> str:
 async def test_drafts_for_shipped_problems(device: Device, make, path: Path) -> None:
     made = await make(path)
     properties = await device.contract(made.text)
-    assert [entry.name for entry in properties] == [*PROPERTIES, KERNEL_USED]
+    assert [entry.name for entry in properties] == [*PROPERTIES, SWITCHES, KERNEL_USED]
     assert [entry for entry in properties if not entry.ok] == []
     assert all(entry.applies for entry in properties if entry.name in ("outputs", "state"))
 
@@ -64,7 +64,9 @@ async def test_modules_from_elsewhere(device: Device, make, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["mlp", "se", "attention"])
 async def test_own_gradients_of_modules_from_elsewhere(device: Device, make, name: str) -> None:
-    made = await make(problem(name), copy_of(problem(name)), gradients="own")
+    made = await make(
+        problem(name), copy_of(problem(name)), VerifyReport(verdict=Verdict.correct, isolation="", gradients="own")
+    )
     assert [entry for entry in await device.contract(made.text) if not entry.ok] == []
 
 

@@ -15,7 +15,16 @@ from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.dropin.finishing import literal
 from kernelswarm.hardware.languages.assembly import language_of
 from kernelswarm.hardware.sources.native_source import candidate_in
-from kernelswarm.schemas import InputFact, Problem, ProblemFacts, ProblemFormat, ShapeFacts, Work
+from kernelswarm.schemas import (
+    InputFact,
+    Problem,
+    ProblemFacts,
+    ProblemFormat,
+    ShapeFacts,
+    Verdict,
+    VerifyReport,
+    Work,
+)
 
 REFERENCE = """
 import torch
@@ -188,7 +197,11 @@ def test_gradients_are_the_references(best: types.ModuleType) -> None:
     assert not best.CANDIDATE.is_made
 
 
-@pytest.mark.parametrize("best", [{"source": KERNEL + BACKWARD, "gradients": "own"}], indirect=True)
+@pytest.mark.parametrize(
+    "best",
+    [{"source": KERNEL + BACKWARD, "verified": VerifyReport(verdict=Verdict.correct, isolation="", gradients="own")}],
+    indirect=True,
+)
 def test_own_gradients_are_used(best: types.ModuleType) -> None:
     for expected, actual in zip(followed(best.REFERENCE.reference), followed(best.kernel), strict=True):
         assert torch.allclose(expected, actual, rtol=1e-5)
@@ -202,7 +215,11 @@ def second(call) -> list[torch.Tensor]:
     return list(torch.autograd.grad(slope.square().sum(), [x, w]))
 
 
-@pytest.mark.parametrize("best", [{"source": KERNEL + BACKWARD, "gradients": "own"}], indirect=True)
+@pytest.mark.parametrize(
+    "best",
+    [{"source": KERNEL + BACKWARD, "verified": VerifyReport(verdict=Verdict.correct, isolation="", gradients="own")}],
+    indirect=True,
+)
 def test_gradients_of_gradients_come_from_the_reference(best: types.ModuleType) -> None:
     for expected, actual in zip(second(best.REFERENCE.reference), second(best.kernel), strict=True):
         assert torch.allclose(expected, actual, rtol=1e-4)

@@ -5,6 +5,9 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.dropin import finish
+from kernelswarm.hardware.dropin.contract import KERNEL_USED
+from kernelswarm.hardware.dropin.contract import SWITCHES as CHANGED
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import Problem, Verdict
 
@@ -57,7 +60,6 @@ async def test_facts(device: Device, kernelbench: Problem) -> None:
     ("source", "verdict"),
     [
         (RIGHT, Verdict.correct),
-        (RIGHT.replace("self.linear", "self.dense"), Verdict.load_error),
         (RIGHT.replace("ModelNew", "Model"), Verdict.load_error),
         (RIGHT.replace("torch.relu", "torch.abs"), Verdict.wrong_numbers),
         (RIGHT.replace("features, scale)", "features)").replace("= scale", "= 0.5"), Verdict.load_error),
@@ -69,6 +71,87 @@ async def test_verdicts(device: Device, kernelbench: Problem, source: str, verdi
     verified = await device.verify(kernelbench, source, report)
 
     assert verified.verdict is verdict, verified.evidence
+
+
+OTHER_NAMES = RIGHT.replace("self.linear", "self.dense").replace("shift", "offset")
+PACKED = """
+import torch
+import torch.nn as nn
+
+class ModelNew(nn.Module):
+    def __init__(self, features, scale):
+        super().__init__()
+        linear = nn.Linear(features, features)
+        shift = torch.randn(features)
+        self.packed = nn.Parameter(torch.cat([linear.weight.detach().t() * scale, linear.bias.detach()[None] * scale]))
+        self.register_buffer("shift", shift)
+
+    def forward(self, x):
+        return torch.relu(torch.addmm(self.packed[-1] + self.shift, x, self.packed[:-1]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "weights", "renamed"),
+    [
+        (RIGHT, "names", {}),
+        (
+            OTHER_NAMES,
+            "order",
+            {"linear.weight": "dense.weight", "linear.bias": "dense.bias", "shift": "offset"},
+        ),
+        (PACKED, "seed", {}),
+    ],
+)
+async def test_weights_are_taken_by_name_or_order_or_made_from_the_same_seed(
+    device: Device, kernelbench: Problem, source: str, weights: str, renamed: dict[str, str]
+) -> None:
+    report, _ = await device.compile(source, "cpp")
+    verified = await device.verify(kernelbench, source, report)
+    assert verified.verdict is Verdict.correct, verified.evidence
+    assert (verified.weights, verified.renamed) == (weights, renamed)
+
+
+async def test_a_module_that_draws_its_weights_in_another_order_is_wrong(device: Device, kernelbench: Problem) -> None:
+    first = "        shift = torch.randn(features)\n"
+    source = PACKED.replace(first, "").replace("        linear =", first + "        linear =")
+    report, _ = await device.compile(source, "cpp")
+    assert (await device.verify(kernelbench, source, report)).verdict is Verdict.wrong_numbers
+
+
+SWITCHES = "import torch\ntorch.backends.cudnn.benchmark = True\ntorch.set_float32_matmul_precision('high')\n"
+
+
+async def test_switches_that_a_file_sets_are_its_own_affair(device: Device, kernelbench: Problem) -> None:
+    report, _ = await device.compile(SWITCHES + RIGHT, "cpp")
+    verified = await device.verify(kernelbench, SWITCHES + RIGHT, report)
+    assert verified.verdict is Verdict.correct, verified.evidence
+
+
+@pytest.mark.thorough
+async def test_switches_that_a_file_sets_for_its_user_are_told(device: Device, kernelbench: Problem) -> None:
+    facts = await device.validate_problem(kernelbench)
+    checks = {check.name: check for check in await device.contract(finish(kernelbench, facts, SWITCHES + RIGHT))}
+    assert not checks[CHANGED].ok and "cudnn.benchmark is True instead of False" in checks[CHANGED].detail
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("source", [OTHER_NAMES, PACKED])
+async def test_a_file_that_has_its_own_names_or_weights_is_handed_over(
+    device: Device, kernelbench: Problem, source: str, tmp_path: Path
+) -> None:
+    facts = await device.validate_problem(kernelbench)
+    report, _ = await device.compile(source, "cpp")
+    verified = await device.verify(kernelbench, source, report)
+    text = finish(kernelbench, facts, source, verified, header="A file.")
+    timing, missing = await device.ordinary(kernelbench, facts, text, processes=1)
+    assert timing is not None, missing
+    if verified.weights == "seed":
+        assert text == f"# A file.\n{source}"
+    else:
+        checks = {check.name: check for check in await device.contract(text)}
+        assert all(check.ok for check in checks.values() if check.is_essential), checks
+        assert checks[KERNEL_USED].ok, checks[KERNEL_USED]
 
 
 async def test_is_timed(device: Device, kernelbench: Problem) -> None:

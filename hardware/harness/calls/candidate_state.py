@@ -10,7 +10,9 @@ from ...processes.arguments import Mapping, Values
 from ..messages.state import ATTRIBUTE, BUFFER, INPUT, NOT_PERSISTENT, PARAMETER, StateChecked, StateEntry, in_words
 from ..tensors import tensor_placement, values
 from ..tensors.likeness import same
+from .adoption import SEED, Adoption, adopt
 from .answering import Refused, attempt
+from .seeding import seed_everything
 from .state import Start, StateMember, cloned, held, parts_of, read, whole_of
 
 _REGISTER = {
@@ -22,33 +24,35 @@ _NAMES = {PARAMETER: "a parameter", BUFFER: "a buffer", NOT_PERSISTENT: "a buffe
 _copy = torch.Tensor.copy_
 
 
-def build_model(module: Any, setup: Sequence[Any]) -> torch.nn.Module:
-    """``ModelNew`` of a candidate's file with the reference's weights, ``setup`` being a :class:`.state.Setup`.
+def build_model(module: Any, setup: Sequence[Any]) -> tuple[torch.nn.Module, Adoption]:
+    """``ModelNew`` of a candidate's file, and how it took the weights; ``setup`` is a :class:`.state.Setup`.
 
     Raises:
-        Refused: there is none, or it does not take them.
+        Refused: there is none, or it cannot be made.
     """
-    arguments, weights, beside = setup
+    arguments, weights, beside, seed = setup
     make = getattr(module, "ModelNew", None)
     if not (isinstance(make, type) and issubclass(make, torch.nn.Module)):
         raise Refused("the file defines no class `ModelNew(nn.Module)`", kind="load")
     own = objects.of_own_classes(arguments)
+    seed_everything(seed)
     model: torch.nn.Module = attempt(lambda: make(*own).to(tensor_placement.current_device().device), "load")
-    attempt(lambda: model.load_state_dict(weights, strict=True), "load")
+    adoption = attempt(lambda: adopt(model, weights), "load")
     for name, member in held(model).items():
         if member.kind == NOT_PERSISTENT and isinstance(beside.get(name), torch.Tensor):
             _load(name, member, beside[name])
-    return model
+    return model, adoption
 
 
-def check_roles(model: torch.nn.Module, roles: dict[str, str]) -> None:
+def check_roles(model: torch.nn.Module, roles: dict[str, str], adoption: Adoption) -> None:
     """Parameters must be parameters, and buffers buffers.
 
     Raises:
         Refused: one is not.
     """
     present = held(model)
-    for name, role in roles.items():
+    named = {adoption.name(name): role for name, role in roles.items() if adoption.how != SEED}
+    for name, role in named.items():
         kind = present[name].kind if name in present else role
         if kind != role and kind in _NAMES:
             message = f"{name} is {_NAMES[kind]} of ModelNew, and {_NAMES[role]} of Model: {_REGISTER[role]}"
@@ -58,14 +62,17 @@ def check_roles(model: torch.nn.Module, roles: dict[str, str]) -> None:
 class CandidateState:
     """What one candidate keeps."""
 
-    def __init__(self, model: torch.nn.Module, setup: Values, source: values.MappedFile) -> None:
+    def __init__(self, model: torch.nn.Module, setup: Values, source: values.MappedFile, adoption: Adoption) -> None:
         """``setup`` lies in ``source``, which nobody can write: it says what everything was at the start."""
         self._model = model
         self._setup, self._source = setup, source
         self._start = Start(model)
-        _, weights, beside = setup.items
+        _, weights, beside, _ = setup.items
         assert isinstance(weights, Mapping) and isinstance(beside, Mapping)
-        self._weights, self._beside = weights.items, beside.items
+        self._weights = {adoption.name(name): spec for name, spec in weights.items.items() if adoption.how != SEED}
+        """Where each weight lies, by the module's own names; nothing of a module that made its own."""
+        self._beside = beside.items
+        self._names = set(attempt(model.state_dict)) if adoption.how == SEED else set(self._weights)
         self._changing: dict[str, str] = {}
         """What the reference changes: names of parts (``cache[0]``), and of what kind they are."""
         self._wholes: set[str] = set()
@@ -113,7 +120,7 @@ class CandidateState:
     def _keys(self) -> StateChecked:
         keys = set(attempt(self._model.state_dict))
         later = {name for name, kind in self._changing.items() if kind in (PARAMETER, BUFFER)}
-        if odd := sorted((keys ^ set(self._weights)) - later):
+        if odd := sorted((keys ^ self._names) - later):
             verb = "has" if odd[0] in keys else "lacks"
             return StateChecked(message=f"after the calls its state_dict {verb} {odd[0]}, other than the reference's")
         return StateChecked()

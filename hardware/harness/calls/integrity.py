@@ -84,13 +84,15 @@ def _replaced(holder: Any, before: dict[str, Any]) -> list[str]:
 
 
 def _state() -> dict[str, Any]:
+    """Settings that checks and clocks rely on. Precision of products and cuDNN's search are a file's own affair inside
+    its process: what they do to the numbers and to the time is judged.
+    """
     return {
         "default dtype": str(torch.get_default_dtype()),
         "default device": str(torch.get_default_device()),
         "number of threads": torch.get_num_threads(),
         "grad mode": torch.is_grad_enabled(),
         "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
-        "float32 matmul precision": torch.get_float32_matmul_precision(),
         "denormal numbers": "flushed" if sys.float_info.min * _HALF == 0.0 else "kept",
         "trace function": sys.gettrace() is not None,
         "profile function": sys.getprofile() is not None,

@@ -46,6 +46,8 @@ class Setup(NamedTuple):
     """The reference's ``state_dict``."""
     beside: dict[str, Any]
     """Buffers that ``state_dict`` leaves out, and attributes."""
+    seed: int
+    """Under which the reference's module was constructed; inputs have others."""
 
 
 def beside(module: Any, weights: dict[str, torch.Tensor]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from ...languages._triton_runtime import unpack, use
 from ...languages.program_runs import played_back
 from ...processes.arguments import specs_of
 from ...processes.messages import HOST, Done, Spawn
+from ..calls.adoption import Adoption
 from ..calls.answering import Handlers, Refused, attempt, serve_commands
 from ..calls.backward import differentiated
 from ..calls.batches import Batches
@@ -33,7 +34,7 @@ from ..calls.state import after_call
 from ..calls.stopwatch import as_it_is, stopwatch_for
 from ..calls.user_module import import_source
 from ..messages.batch import Batch, Lay, Made, Warm
-from ..messages.commands import Differentiate, Dump, Dumped, Load, Ran, Release, Run, Values
+from ..messages.commands import Differentiate, Dump, Dumped, Load, Loaded, Ran, Release, Run, Values
 from ..messages.recording import Record, Recorded, TakeCall
 from ..messages.state import INPUT, CheckState, StateChecked, StateEntry
 from ..messages.timing import Time, Timed, Upload
@@ -100,18 +101,20 @@ class _Candidate:
         self._coming: list[tuple[Upload, values.MappedFile]] = []
         self._snapshot = Snapshot()
         self._state: CandidateState | None = None
+        self._adoption = Adoption()
         self._restarts: Restarts | None = None
         self._batches = Batches()
         self._graphs: Graphs | None = None
 
-    def load(self, command: Load, descriptors: list[int]) -> Done:
+    def load(self, command: Load, descriptors: list[int]) -> Loaded:
         os.environ["KERNELSWARM_ARTIFACTS"] = command.artifacts
         if command.ahead:
             self._unpack(command)
         self._snapshot = Snapshot()
         with played_back(self._scratch, [Path(command.artifacts) / name for name in command.built]):
             self._import(command, descriptors)
-        return Done()
+        how = "" if self._model is None else self._adoption.how
+        return Loaded(weights=how, renamed=dict(self._adoption.renamed))
 
     def _import(self, command: Load, descriptors: list[int]) -> None:
         module = import_source("candidate", command.source, kind="load")
@@ -122,9 +125,10 @@ class _Candidate:
         else:
             assert command.setup is not None
             source = _mapped(command.setup, descriptors)
-            self._call = self._model = model = build_model(module, values.unpack(command.setup, source))
-            check_roles(model, command.roles)
-            self._state = CandidateState(model, command.setup, source)
+            model, self._adoption = build_model(module, values.unpack(command.setup, source))
+            self._call = self._model = model
+            check_roles(model, command.roles, self._adoption)
+            self._state = CandidateState(model, command.setup, source, self._adoption)
         own = getattr(module, "backward", None)
         self._backward = own if callable(own) else None
         if command.backward:
@@ -140,11 +144,12 @@ class _Candidate:
     def run(self, command: Run, descriptors: list[int]) -> Ran:
         assert self._call is not None
         slot = self._slots[command.slot] if command.repeat else self._filled(command, descriptors)
-        written = [entry.tensor for entry in command.state if entry.kind == INPUT]
+        entries = self._renamed(command.state)
+        written = [entry.tensor for entry in entries if entry.kind == INPUT]
         if command.repeat and written:
             slot = _slot_for_inputs(command.inputs, slot.source, slot)
         if self._state is not None:
-            self._state.begin(command.state, continued=command.continued)
+            self._state.begin(entries, continued=command.continued)
         if command.poison == "malloc" and self._slots:
             self._tensor_device.poison_free_memory(next(reversed(self._slots.values())).outputs)
         with _poisoned(command.poison):
@@ -152,7 +157,7 @@ class _Candidate:
         # Read at once and backwards: a thread that still computes is caught with its work undone.
         slot.outputs = values.leaves(result)
         slot.probes = [probe(output, self._tensor_device) for output in slot.outputs]
-        state = after_call(command.state, slot.inputs, self._model)
+        state = after_call(entries, slot.inputs, self._model)
         slot.outputs += state
         slot.probes += [probe(value, self._tensor_device) for value in state]
         self._slots[command.slot] = slot
@@ -161,6 +166,12 @@ class _Candidate:
             mutated=_first_changed(slot, self._tensor_device, written),
             touched=self._touched(),
         )
+
+    def _renamed(self, entries: tuple[StateEntry, ...]) -> tuple[StateEntry, ...]:
+        """``entries`` under the names that they have here."""
+        if not self._adoption.renamed:
+            return entries
+        return tuple(msgspec.structs.replace(entry, name=self._adoption.name(entry.name)) for entry in entries)
 
     def check_state(self, command: CheckState, descriptors: list[int]) -> StateChecked:
         return StateChecked() if self._state is None else self._state.differences()
@@ -201,7 +212,10 @@ class _Candidate:
             return followed(differentiable(call, self._backward, call) if self._backward else call, {})
         weights = {**dict(call.named_parameters()), **dict(call.named_buffers())}
         own = self._backward if not names else None
-        return followed(differentiable(call, own, call) if own else call, {name: weights[name] for name in names})
+        if lacking := [name for name in names if self._adoption.name(name) not in weights]:
+            raise Refused(f"ModelNew has nothing that is {lacking[0]} of Model: its gradient cannot be asked for")
+        chosen = {name: weights[self._adoption.name(name)] for name in names}
+        return followed(differentiable(call, own, call) if own else call, chosen)
 
     def dump(self, command: Dump, descriptors: list[int]) -> tuple[Dumped, Sequence[int]]:
         slot = self._slots[command.slot]
@@ -223,6 +237,7 @@ class _Candidate:
         return Done()
 
     def _restarting(self, state: tuple[StateEntry, ...]) -> Restarts:
+        state = self._renamed(state)
         if self._state is not None:
             self._state.begin(state, continued=False)
         return Restarts(state, self._model, _nothing if self._state is None else self._state.restore)

@@ -274,7 +274,7 @@ def _imported(request: Inspect, setup: Sequence[Any] | None) -> Callable[..., ob
             call = module.kernel
         else:
             assert setup is not None
-            call = build_model(module, setup)
+            call, _ = build_model(module, setup)
     if not request.backward:
         return call
     from ..calls.backward import differentiated

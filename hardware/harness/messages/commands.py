@@ -36,6 +36,16 @@ class Load(Schema, frozen=True, kw_only=True, tag="load"):
     """Of the module's parameters and buffers, by qualified name (:attr:`.InputFact.role`)."""
 
 
+class Loaded(Schema, frozen=True, kw_only=True, tag="loaded"):
+    """The candidate is imported, and its module made."""
+
+    weights: str = ""
+    """As :attr:`.VerifyReport.weights`."""
+
+    renamed: dict[str, str] = {}
+    """As :attr:`.VerifyReport.renamed`."""
+
+
 class Run(Schema, frozen=True, kw_only=True, tag="run"):
     """Call the candidate on the inputs in the memory file beside this."""
 
@@ -269,7 +279,7 @@ class ProblemValidated(Schema, frozen=True, kw_only=True, tag="admitted"):
 _Timing = Upload | Time | Lay | Warm | Batch | Record | TakeCall
 CandidateCommand = Load | Run | Differentiate | Dump | Release | CheckState | _Timing
 Command = CandidateCommand | Open | MakeCase | Draw | Compare | Explain | Build | ValidateProblem | CheckContract
-CandidateAnswer = Done | Ran | Dumped | StateChecked | Timed | Made | Recorded
+CandidateAnswer = Done | Loaded | Ran | Dumped | StateChecked | Timed | Made | Recorded
 Answer = (
     CandidateAnswer
     | Failure

@@ -2,12 +2,10 @@
 
 import copy
 import inspect
-import random
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-import numpy
 import torch
 
 from ....schemas import ProblemFormat
@@ -15,6 +13,7 @@ from ...processes.messages import HOST
 from ..calls import backward, state
 from ..calls.answering import Refused, attempt
 from ..calls.oracle import in_float64, in_lower
+from ..calls.seeding import seed_everything
 from ..calls.user_module import import_source
 from ..messages.commands import Open
 from ..messages.state import StateEntry
@@ -137,7 +136,7 @@ class FunctionReference:
 
     def draw(self, shape: str, seed: int, sizes: Mapping[str, int] | None = None) -> list[Any]:
         """Inputs at ``shape`` from ``seed``, in main memory; ``sizes`` take the place of those that it names."""
-        _seed_everything(seed)
+        seed_everything(seed)
         generator = torch.Generator().manual_seed(seed)
         try:
             drawn = attempt(lambda: self._inputs(generator, **{**self._shapes[shape], **(sizes or {})}))
@@ -195,10 +194,12 @@ class KernelBenchReference:
         self._get_inputs = _callable(problem, module, "get_inputs")
         make = _callable(problem, module, "Model")
         get_init = getattr(module, "get_init_inputs", list)
-        _seed_everything(problem.seed)
+        seed_everything(problem.seed)
         try:
             self._arguments = _as_list(attempt(get_init), problem, "get_init_inputs()")
             check_packable(self._arguments, problem)
+            # Once more, as KernelBench does: a candidate may make its weights itself, from the same seed.
+            seed_everything(problem.seed)
             self._model: torch.nn.Module = attempt(lambda: make(*self._arguments))
         except Refused as refused:
             raise explained(refused, problem, "Model(*get_init_inputs()) fails") from None
@@ -246,7 +247,7 @@ class KernelBenchReference:
         return _with_cotangents(inputs, self._model, seed, self._problem) if self.backward else inputs
 
     def _drawn(self, seed: int) -> list[Any]:
-        _seed_everything(seed)
+        seed_everything(seed)
         try:
             drawn = attempt(self._get_inputs)
         except Refused as refused:
@@ -271,7 +272,7 @@ class KernelBenchReference:
         """Constructor's arguments, ``state_dict``, and what the model keeps beside it."""
         self.restart()
         weights = dict(self._model.state_dict())
-        return state.Setup(self._arguments, weights, state.beside(self._model, weights))
+        return state.Setup(self._arguments, weights, state.beside(self._model, weights), self._problem.seed)
 
     def precise(
         self,
@@ -355,13 +356,3 @@ def _as_list(drawn: Any, problem: Open, source: str) -> list[Any]:
     if isinstance(drawn, list | tuple):
         return list(drawn)
     raise Refused(f"{problem.name}.py: {source} returns a {type(drawn).__name__}; return a list of tensors or numbers")
-
-
-def _seed_everything(seed: int) -> None:
-    if current_device().device.type == HOST:
-        # `torch.manual_seed` also asks every accelerator, with a traceback for each that is not in use: 200 us a draw.
-        torch.default_generator.manual_seed(seed)
-    else:
-        torch.manual_seed(seed)
-    random.seed(seed)
-    numpy.random.seed(seed % 2**32)
