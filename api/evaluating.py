@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..agents.synthesizer.backend import GIVEN
 from ..hardware.languages.assembly import language_taken
+from ..hardware.languages.compiling import read_candidate
 from ..hardware.pools.pool_files import find_pool
-from ..hardware.sources.problem_files import load_candidate
 from ..schemas import InputError
 from ..sessions.home import kernelswarm_home
 from ..sessions.search import search_context, session_on
@@ -50,7 +50,7 @@ def evaluate(
         InputError: a file, the operator or an option cannot be used.
         BusError: the cluster cannot be reached.
     """
-    traced, source = problem_of(problem, inputs), load_candidate(Path(candidate))
+    traced, source = problem_of(problem, inputs), read_candidate(Path(candidate))
     root = home or kernelswarm_home()
     place = find_pool(pool, root)
     language_taken(source, place, Path(candidate))

@@ -36,11 +36,10 @@ from .harness.launcher import Launcher
 from .harness.reference_process import ReferenceProcess
 from .harness.timing import several_shapes
 from .harness.validation_process import validate_problem
-from .languages import find_language
 from .languages.assembly import language_of
+from .languages.compiling import compile_candidate
 from .machine.lease import Lease
 from .ordinary import Missing, OrdinaryHosts, Settings
-from .sources.native_source import candidate_in
 
 CONTRACT_SECONDS = 120.0
 """Least limit for the contract suite: it makes some thirty modules, and compiles and exports some."""
@@ -147,8 +146,8 @@ class Device:
             PoolError: no such language, or no toolchain for it here.
         """
         async with self._lease.compiling():
-            report, paths = await find_language(language).compile(
-                candidate_in(source), pool=self._pool, hardware=self._hardware, cache=self._artifacts
+            report, paths = await compile_candidate(
+                source, language, pool=self._pool, hardware=self._hardware, cache=self._artifacts
             )
         return report, {digest: await asyncio.to_thread(path.read_bytes) for digest, path in paths.items()}
 

@@ -8,11 +8,10 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ...hardware.languages import find_language
 from ...hardware.languages.assembly import WITH_ASSEMBLY, assembly, language_taken
+from ...hardware.languages.compiling import compile_candidate, read_candidate
 from ...hardware.platforms import known
 from ...hardware.pools.pool_files import find_pool
-from ...hardware.sources.problem_files import LARGEST_FILE
 from ...schemas import CompileReport, InputError
 from ...sessions.home import kernelswarm_home
 from ..completion import python_files
@@ -36,7 +35,7 @@ def compile(
     """Compile a candidate: messages, registers, spills, shared memory. Exit status 1 if it does not compile."""
     home = kernelswarm_home()
     hardware_pool = find_pool(pool, home)
-    source = _read(candidate)
+    source = read_candidate(candidate)
     language = language_taken(source, hardware_pool, candidate)
 
     if folder is not None and language not in WITH_ASSEMBLY:
@@ -44,8 +43,8 @@ def compile(
 
     async def run() -> tuple[CompileReport, dict[str, str]]:
         facts = known(hardware_pool, home)
-        report, paths = await find_language(language).compile(
-            source, pool=hardware_pool, hardware=facts, cache=home / "artifacts"
+        report, paths = await compile_candidate(
+            source, language, pool=hardware_pool, hardware=facts, cache=home / "artifacts"
         )
         texts: dict[str, str] = {}
         for path in paths.values() if folder is not None else ():
@@ -83,16 +82,6 @@ def _table(report: CompileReport) -> Table:
         figures = (kernel.registers, kernel.spill_bytes, kernel.shared_bytes, kernel.warps or "", kernel.stages or "")
         table.add_row(escape(kernel.name), *map(str, figures))
     return table
-
-
-def _read(path: Path) -> str:
-    try:
-        if path.stat().st_size > LARGEST_FILE:
-            raise InputError(f"{path} has more than {LARGEST_FILE} bytes: that is no candidate")
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise InputError(f"cannot read the candidate {path}: {reason}") from error
 
 
 def _write(folder: Path, texts: dict[str, str]) -> None:

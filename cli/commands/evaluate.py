@@ -11,8 +11,9 @@ from rich.markup import escape
 
 from ...agents.synthesizer.backend import GIVEN
 from ...hardware.languages.assembly import language_taken
+from ...hardware.languages.compiling import read_candidate
 from ...hardware.pools.pool_files import find_pool
-from ...hardware.sources.problem_files import load_candidate, load_problem
+from ...hardware.sources.problem_files import load_problem
 from ...schemas import InputError
 from ...sessions.home import kernelswarm_home
 from ...sessions.search import search_context, session_on
@@ -99,7 +100,7 @@ def _read(paths: Sequence[Path]) -> list[str]:
     sources, wrong = [], []
     for path in paths:
         try:
-            sources.append(load_candidate(path))
+            sources.append(read_candidate(path))
         except InputError as error:
             wrong.append(str(error))
     if wrong:

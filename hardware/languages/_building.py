@@ -29,6 +29,7 @@ LEAST_MEMORY, TORCH_BYTES = 2 << 30, 16 << 30
 """Bytes: for PyTorch's headers in a compiler, and the address space that importing torch takes."""
 _LOG_CHARACTERS = 8000
 _READ_ONLY = os.strerror(errno.EROFS)
+_NO_CUDA = "it compiles CUDA code, and this machine has no CUDA toolkit: name a pool whose machine has one"
 _WHERE_TO_WRITE = "; write into a folder of tempfile.mkdtemp(), the home folder or the working folder"
 
 
@@ -90,6 +91,8 @@ def _report(finished: Finished, language: str, compiler: Compiler, seconds: floa
         lines = [line for line in finished.output.splitlines() if line.strip()]
         errors = [line for line in lines if re.search(r"\berror: ", line)] or lines[-1:] or ["it cannot be imported"]
         message = errors[0].strip()[:500] + (_WHERE_TO_WRITE if _READ_ONLY in errors[0] else "")
+        if "CUDA_HOME" in message:
+            message = f"{_NO_CUDA} ({message})"
         diagnostics = (Diagnostic(severity="error", message=message),)
     return CompileReport(
         ok=ok,

@@ -95,7 +95,15 @@ def has_kernels(source: str) -> bool:
     Raises:
         Refused: it is not Python.
     """
-    return any(isinstance(node, ast.FunctionDef) and _is_kernel(node) for node in ast.walk(parsed(source)))
+    tree = parsed(source)
+    # Other packages call their decorators `jit`, too.
+    return _imports_triton(tree) and any(isinstance(n, ast.FunctionDef) and _is_kernel(n) for n in ast.walk(tree))
+
+
+def _imports_triton(tree: ast.Module) -> bool:
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    return any(name.partition(".")[0] == "triton" for name in names)
 
 
 def kernels_only(source: str) -> str:

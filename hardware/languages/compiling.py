@@ -1,0 +1,76 @@
+"""One way from a candidate's file to its artifact, for the command line and the agents alike."""
+
+import ast
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from ...schemas import CompileReport, Diagnostic, HardwareFacts, Pool
+from ..sources.native_source import Refused, candidate_in, parsed
+from ..sources.problem_files import load_candidate
+from . import find_language
+from .loaders import with_loader
+
+INSTALL = {
+    "tilelang": "tilelang",
+    "cutlass": "nvidia-cutlass-dsl",
+    "helion": "helion",
+    "cupy": "cupy-cuda12x",
+    "numba": "numba",
+    "triton": "triton",
+}
+"""Packages that kernels are written with, by the module that is imported: the name to install them by."""
+
+
+def read_candidate(path: Path) -> str:
+    """The candidate file at ``path`` as it is judged: the loader of its native code is put in if it was left out.
+
+    Raises:
+        InputError: it cannot be used (:func:`.load_candidate`).
+    """
+    return with_loader(load_candidate(path))
+
+
+async def compile_candidate(
+    source: str, language: str, *, pool: Pool, hardware: HardwareFacts, cache: Path
+) -> tuple[CompileReport, dict[str, Path]]:
+    """Compile a candidate, or the one in a finished file; artifacts by sha256.
+
+    A package that it imports and that is not installed is a warning: the pool's device may be elsewhere.
+
+    Raises:
+        PoolError: no such language, or no toolchain for it here.
+    """
+    report, paths = await find_language(language).compile(
+        candidate_in(source), pool=pool, hardware=hardware, cache=cache
+    )
+    return replace(report, diagnostics=(*report.diagnostics, *missing_packages(source))), paths
+
+
+def missing_packages(source: str) -> tuple[Diagnostic, ...]:
+    """A warning for each package that kernels are written with, is imported by ``source``, and is not installed."""
+    try:
+        tree = parsed(candidate_in(source))
+    except Refused:
+        return ()
+    lines = {name: line for name, line in reversed([*_imported(tree)]) if name in INSTALL}
+    return tuple(
+        Diagnostic(severity="warning", message=_sentence(name), line=line)
+        for name, line in lines.items()
+        if importlib.util.find_spec(name) is None
+    )
+
+
+def _sentence(name: str) -> str:
+    return f"it imports {name}, which is not installed here: pip install {INSTALL[name]} on the machine that judges it"
+
+
+def _imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Top-level packages that the file imports anywhere, each with a line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name.partition(".")[0], node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.partition(".")[0], node.lineno
