@@ -11,6 +11,7 @@ from ...hardware.device import Device
 from ...schemas import BusError, HardwareFacts, InputError, Pool, Problem, ProblemError, ProblemFacts, StoreError
 from ...sessions.search import Joined, Search, SearchContext, session_on
 from ...sessions.session import new_session_id
+from ...store import run_sql
 from . import reading
 from .benchmark import Task
 from .progress import Spectator
@@ -26,6 +27,10 @@ CLOSE_S = 30.0
 """How long a session that is cut off may take to close."""
 
 FATAL = (BusError, StoreError, InputError)
+"""Errors that may be about more than one problem: what they are about has to answer before the next one begins."""
+
+ANSWER_S = 60.0
+"""How long bus and recorder may take to answer then."""
 
 Write = Callable[[Row], None]
 
@@ -49,11 +54,12 @@ async def judge(on: Bench, task: Task, row: Row, write: Write, spectator: Specta
     """The row of ``task``; ``write`` gets it with its session before that is opened, so that a kill can be mended.
 
     Raises:
-        BusError, StoreError, InputError: the bus, the log, a disk or the CSV file failed: not the problem's fault, and
+        BusError, StoreError, InputError: the bus or its recorder does not answer any more: not the problem's fault, and
             the next one would fare no better.
     """
     began = time.monotonic()
     problem: Problem | None = None
+    closed: Row | None = None
     try:
         problem = task.load()
         facts = await _validated(on, problem, spectator)
@@ -66,7 +72,7 @@ async def judge(on: Bench, task: Task, row: Row, write: Write, spectator: Specta
         options = on.configuration.options(left_s / 60)
         async with session_on(context, options, session=row.session, roles=on.configuration.roles) as search:
             await follow(search, left_s, spectator)
-        return reading.row_of(row, search.graph, time.monotonic() - began)
+            closed = reading.row_of(row, search.graph, time.monotonic() - began)
     except ProblemError as error:
         return reading.refused(row, str(error), time.monotonic() - began)
     except _TooLong as error:
@@ -74,12 +80,27 @@ async def judge(on: Bench, task: Task, row: Row, write: Write, spectator: Specta
     except Exception as error:
         # Whatever broke costs this problem alone; a defect shows in the row.
         cause = first(error)
-        if isinstance(cause, FATAL):
+        if isinstance(cause, FATAL) and not await answers(on):
             raise
+        if closed is not None:
+            spectator.say(f"{row.problem}: its session is closed, and then: {cause}")
+            return closed
         return reading.crashed(row, cause, time.monotonic() - began)
+    else:
+        return closed
     finally:
         if problem is not None:
             await asyncio.shield(on.device.forget(problem))
+
+
+async def answers(on: Bench) -> bool:
+    """Whether the bus and its recorder do."""
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            await run_sql(on.configuration.home, "SELECT 1", bus=on.joined.bus)
+    except (BusError, StoreError, TimeoutError):
+        return False
+    return True
 
 
 async def follow(search: Search, left_s: float, spectator: Spectator) -> None:

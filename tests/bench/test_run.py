@@ -20,7 +20,8 @@ import kernelswarm
 from kernelswarm.bench.runs import Outcome, Report, Row, judging
 from kernelswarm.cli.main import run
 from kernelswarm.hardware.device import Device
-from kernelswarm.schemas import BusError, HarnessError
+from kernelswarm.schemas import BusError, HarnessError, InputError, StoreError
+from kernelswarm.sessions import search
 
 BUDGET = 3
 
@@ -221,6 +222,40 @@ def test_what_ends_one_slot_ends_the_run_with_its_own_error(
     async def lost(self: Device, problem: kernelswarm.schemas.Problem) -> object:
         raise BusError("the bus is lost")
 
+    async def silent(on: object) -> bool:
+        return False
+
     monkeypatch.setattr(Device, "validate_problem", lost)
+    monkeypatch.setattr(judging, "answers", silent)
     with pytest.raises(BusError, match="the bus is lost"):
         bench(checkout, home, tmp_path / "rows.csv", level=2, at_once=2)
+
+
+def test_a_full_disk_and_a_lost_answer_are_rows_where_bus_and_recorder_go_on(
+    checkout: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = iter([InputError("cannot write into artifacts: No space left on device"), BusError("no answer")])
+
+    async def failing(self: Device, problem: kernelswarm.schemas.Problem) -> object:
+        raise next(errors)
+
+    monkeypatch.setattr(Device, "validate_problem", failing)
+    outcome = bench(checkout, home, tmp_path / "rows.csv", level=2, problems="1-2")
+    assert [(row.verdict, row.cause) for row in outcome.report.rows] == [
+        (Outcome.crash, "crash: InputError"),
+        (Outcome.crash, "crash: BusError"),
+    ]
+    assert "No space left" in outcome.report.rows[0].detail
+
+
+@pytest.mark.thorough
+def test_a_recorder_that_is_slow_costs_no_result(
+    checkout: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def slow(*arguments: object) -> None:
+        raise StoreError("the recorder has not written event 221 within 30 s")
+
+    monkeypatch.setattr(search, "wait_recorded", slow)
+    outcome = bench(checkout, home, tmp_path / "rows.csv", level=2, problems="1")
+    assert [row.verdict for row in outcome.report.rows] == [Outcome.correct]
+    assert any("event 221" in notice for notice in outcome.notices)
