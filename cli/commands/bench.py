@@ -32,7 +32,7 @@ DETAILS = """
 
 Every problem is a session: a row with its speedups over eager and over the best compile, or with the cause of the miss.
 Ctrl-C and kill leave everything in place: the same command goes on where it was. What is done is kept, unless the
-problem, the pool, an option or a version has changed. docs/kernelbench.md describes the columns.
+problem, the pool, an option or a version has changed. docs/benchmarks-public.md describes the columns.
 """
 
 
