@@ -35,6 +35,9 @@ MINUTES = 30.0
 MOST_MINUTES = 240.0
 """How long it lasts at most, unless it is renewed."""
 
+INTERRUPTED = "interrupted"
+"""Reason of a stop that closes the session at once: then nobody waits for its tasks."""
+
 ABOUT_TASKS = frozenset(
     (
         NodePlanned,
@@ -156,7 +159,8 @@ class SessionTasks:
                 self._closed = True
             case StopRequested():
                 self._stopping = True
-                self._rule(envelope, *self._withdraw(self.free()))
+                if event.reason != INTERRUPTED:
+                    self._rule(envelope, *self._withdraw(self.free()))
             case ClaimRequested():
                 self._rule(envelope, self._renewed(event, envelope) if event.lease else self._claimed(event, envelope))
             case CheckRequested() if event.lease:

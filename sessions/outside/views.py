@@ -10,8 +10,10 @@ from ...graph.nodes import NodeRecord
 from ...graph.session_graph import SearchGraph
 from ...graph.tasks import CHECKS, Lease, Task
 from ...schemas import (
+    Advice,
     CandidateChecked,
     Evidence,
+    Finding,
     InputError,
     Interval,
     SessionOpened,
@@ -20,6 +22,8 @@ from ...schemas import (
 from .records import CheckAnswer, Leaderboard, LeaseTerms, NodeAnswer, Place, TaskBrief, TaskRow
 
 _SEED = re.compile(r" ?\(seed \d+\)")
+"""How messages of the judge name the seed of its inputs."""
+
 LOG_CHARACTERS = 4000
 """Of a compiler's output that an author gets."""
 
@@ -119,7 +123,7 @@ def brief(graph: SearchGraph, node: str) -> TaskBrief:
         second=node_answer(graph, plan.second, source=True) if plan.second in graph.nodes else None,
         best=node_answer(graph, best.name, source=best.name != plan.parent) if best else None,
         tried=tuple(node_answer(graph, record.name) for record in graph.nodes.values() if record.diagnosis),
-        advice=plan.advice,
+        advice=_advice(plan.advice),
         skills=tuple(skill.text for skill in opened.skills),
     )
 
@@ -152,17 +156,28 @@ def node_answer(graph: SearchGraph, name: str, *, source: bool = False) -> NodeA
         times_ms=dict(timing.median_ms) if timing else {},
         roofline_fraction=diagnosis.roofline_fraction if diagnosis else None,
         bottleneck=diagnosis.bottleneck if diagnosis else "",
-        findings=diagnosis.evidence if diagnosis else (),
-        advice=diagnosis.advice if diagnosis else (),
+        findings=_findings(diagnosis.evidence) if diagnosis else (),
+        advice=_advice(diagnosis.advice) if diagnosis else (),
         evidence=_evidence(record),
         diagnostics=compiled.diagnostics if compiled else (),
         log=compiled.log[-LOG_CHARACTERS:] if compiled and not compiled.ok else "",
         kernels=compiled.kernels if compiled else (),
-        declined=record.verify_report.declined if record.verify_report else (),
+        declined=tuple(map(_without_seeds, record.verify_report.declined)) if record.verify_report else (),
         confirmed=record.confirmation_diagnosis is not None,
         rationale=candidate.rationale if candidate else "",
         source=candidate.source if candidate and source else "",
     )
+
+
+def _findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    return tuple(
+        replace(finding, value=_without_seeds(finding.value), meaning=_without_seeds(finding.meaning))
+        for finding in findings
+    )
+
+
+def _advice(advice: Sequence[Advice]) -> tuple[Advice, ...]:
+    return tuple(replace(item, reason=_without_seeds(item.reason)) for item in advice)
 
 
 def _progress(record: NodeRecord) -> str:

@@ -4,8 +4,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 import pytest
+from waiting import within
 
 import given
+from kernelswarm.agents.dispatcher import Dispatcher
+from kernelswarm.agents.runtime import Work
+from kernelswarm.bus import Bus
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.graph.tasks import CHECKS, HandIn, Permit
 from kernelswarm.schemas import (
@@ -186,6 +190,11 @@ def test_a_session_that_is_about_to_end_withdraws_what_nobody_holds_and_waits_fo
     assert isinstance(session.ruled(TaskExpired(lease=FIRST)), SynthesisFailed)
 
 
+def test_an_interrupted_session_is_closed_at_once_and_withdraws_nothing(session: Session) -> None:
+    assert session.say(StopRequested(reason="interrupted")).id not in session.graph.tasks.rulings
+    assert "about to end" in reason_of(session.claim())
+
+
 def test_a_held_task_can_be_handed_in_after_the_session_was_asked_to_end(session: Session) -> None:
     session.claim("n001")
     session.ruled(StopRequested(reason="minutes"))
@@ -214,3 +223,18 @@ def test_an_answer_in_the_log_counts_where_this_version_would_have_ruled_otherwi
     candidate = CandidateProposed(source="x", sha256=sha256("x"), language="cpp", backend=OUTSIDE)
     session.say(candidate, "n002", handed_in.id)
     assert session.graph.tasks.tasks["n002"].author == "alice" and session.graph.tasks.tasks["n001"].is_free
+
+
+async def test_a_lease_of_a_process_that_is_gone_expires_with_the_sessions_next_event(
+    session: Session, bus: Bus
+) -> None:
+    session.claim()  # long ago, by the clock of its event
+    envelope = session.say(TaskReleased(lease="s-test1/n002/1"))
+    dispatcher = Dispatcher(bus)
+    async with bus.tail(session=SESSION) as tail:
+        await dispatcher.handle(Work(envelope, TaskReleased(lease="s-test1/n002/1"), session.graph, session.said))
+        await dispatcher.handle(Work(envelope, TaskReleased(lease="s-test1/n002/1"), session.graph, session.said))
+        _, expired = await within(anext(tail))
+    await dispatcher.close()
+    assert expired.event() == TaskExpired(lease=FIRST) and expired.node == "n001"
+    assert len(await bus.history(SESSION)) == 1, "two timers for one lease say it once"

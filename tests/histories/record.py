@@ -21,6 +21,8 @@ import given  # noqa: E402
 import kernelswarm  # noqa: E402
 from kernelswarm.hardware.sources.problem_files import load_problem  # noqa: E402
 from kernelswarm.schemas import CandidateProfiled, Event, NodeDiagnosed  # noqa: E402
+from kernelswarm.sessions.outside.client import OutsideAuthor  # noqa: E402
+from kernelswarm.sessions.resume import resuming  # noqa: E402
 from kernelswarm.sessions.search import searching  # noqa: E402
 from kernelswarm.sessions.session import SearchOptions  # noqa: E402
 from kernelswarm.store import read_recorded  # noqa: E402
@@ -98,6 +100,33 @@ async def forked(home: Path) -> tuple[str, ...]:
     return first, second.session, third.session
 
 
+async def outside(home: Path) -> str:
+    """Two agents work a session: a race, checks, a lease that expires, late, double and released tasks, a resume."""
+    options = SearchOptions(budget=4, seed=9, synthesizer="outside")
+    async with searching(load_problem(home / "rmsnorm.py"), "bare", options, home=home) as running:
+        alice, bob = (OutsideAuthor(running._bus, home, name) for name in ("alice", "bob"))
+        first, second = await asyncio.gather(*(agent.claim(running.session, wait_s=60) for agent in (alice, bob)))
+        assert first.lease and second.lease
+        await alice.check(first.lease.lease, GIVEN[1])
+        await alice.submit(first.lease.lease, RIGHT, "as the reference", wait_s=600)
+        await bob.submit(second.lease.lease, RIGHT)  # the same file: refused
+        lapsed = await alice.claim(running.session, minutes=0.005)
+        assert lapsed.lease
+        await alice.claim(lapsed.task, wait_s=60)
+    async with resuming(running.session, home=home) as running:
+        alice, bob = (OutsideAuthor(running._bus, home, name) for name in ("alice", "bob"))
+        await bob.submit(second.lease.lease, GIVEN[1], wait_s=600)
+        await alice.release(f"{lapsed.task}/2")
+        await alice.submit(lapsed.lease.lease, RIGHT + "# late\n", wait_s=600)
+        last = await bob.claim(running.session, wait_s=60)
+        assert last.lease
+        await running.stop("minutes")
+        await bob.submit(last.lease.lease, RIGHT + "# last\n", wait_s=600)
+        async for _ in running.events():
+            pass
+    return running.session
+
+
 async def until_killed(home: Path) -> None:
     """Say the session's id, then that it has got far enough."""
     options = SearchOptions(budget=12, seed=7)
@@ -111,7 +140,7 @@ async def until_killed(home: Path) -> None:
 
 
 SCENARIOS: dict[str, Callable[[Path], Awaitable[str | tuple[str, ...]]]] = {
-    scenario.__name__: scenario for scenario in (budget, failures, interrupted, minutes, killed, forked)
+    scenario.__name__: scenario for scenario in (budget, failures, interrupted, minutes, killed, forked, outside)
 }
 
 
