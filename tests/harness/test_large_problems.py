@@ -13,7 +13,7 @@ from kernelswarm.hardware.harness.baseline_process import BaselineProcess
 from kernelswarm.hardware.harness.inputs import sizes
 from kernelswarm.hardware.harness.inputs import variants as input_variants
 from kernelswarm.hardware.harness.inputs.held_out import HELD_OUT
-from kernelswarm.hardware.harness.inputs.variants import ALL, CENTRED, FAR, FEW, STRIDED
+from kernelswarm.hardware.harness.inputs.variants import ALL, CENTRED, FAR, FEW, SPREAD, STRIDED
 from kernelswarm.hardware.harness.launcher import Launcher
 from kernelswarm.hardware.harness.reference_process import ReferenceProcess
 from kernelswarm.hardware.harness.tensors import compare
@@ -58,7 +58,7 @@ async def test_large_inputs_are_used_twice_and_changed_once(
     await device.forget(problem)
 
     blocks = "|".join((*FAR, *FEW))
-    assert honest[:2] == (Verdict.correct, ["normal", "normal", blocks, ALL, HELD_OUT])
+    assert honest[:2] == (Verdict.correct, ["normal", "normal", blocks, ALL, SPREAD, HELD_OUT])
     assert idle[:2] == (Verdict.wrong_numbers, ["normal", "normal", blocks, ALL]), (
         "it is wrong on what was made of them alone"
     )

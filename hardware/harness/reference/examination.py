@@ -153,7 +153,7 @@ class Examination:
             return far
         following = to_device(self.reference.draw(shape, FIXED_SEEDS[1]))
         targets = targets_of(self.reference, self.problem, following, earlier=[inputs])
-        return farthest(far, distances(following, targets, self.others[shape], passing(far)) | far)
+        return farthest(far, far | distances(following, targets, self.others[shape], passing(far)))
 
     def _check_drawn_again(self, shape: str, inputs: list[Any]) -> None:
         if not same(inputs, to_device(self.reference.draw(shape, FIXED_SEEDS[0]))):
