@@ -7,6 +7,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from ..schemas import InputError, Pool, Schema
@@ -84,11 +85,15 @@ def manuals_of(pool: Pool, home: Path) -> tuple[Document, ...]:
     """
     root = home / FOLDER / pool.name
     files = [file for name in manual_names(pool, home) for file in sorted((root / name).rglob("*.md"))]
-    return tuple(_document(file, root, pool) for file in files)
+    return tuple(
+        _document(file, MANUALS + file.relative_to(root).as_posix(), pool.platform, file.stat().st_mtime_ns)
+        for file in files
+    )
 
 
-def _document(file: Path, root: Path, pool: Pool) -> Document:
-    path = MANUALS + file.relative_to(root).as_posix()
+@lru_cache(maxsize=10_000)
+def _document(file: Path, path: str, platform: str, changed_ns: int) -> Document:
+    """One section; kept until the file is changed, since every node of a session asks for all of them."""
     text = file.read_text(encoding="utf-8", errors="replace")
     # A file that was put there by hand may have no front matter: its first heading is its title.
     head, body = front_matter.split(text, str(file)) if text.startswith("---\n") else ({}, text)
@@ -97,7 +102,7 @@ def _document(file: Path, root: Path, pool: Pool) -> Document:
     return Document(
         path=path,
         title=str(head.get("title") or text.partition("\n")[0].lstrip("# ")),
-        platform=(pool.platform,),
+        platform=(platform,),
         language=(ANY,),
         sources=(str(head.get("source") or file.name),),
         text=body,
@@ -144,7 +149,7 @@ def _own_document(file: Path, pool: Pool) -> str:
 
 
 def _section_text(section: Section, file: Path) -> str:
-    source = f"{file.name}, page {section.page}" if section.page else file.name
+    source = f"{file.name}, from page {section.page}" if section.page else file.name
     return front_matter.join({"title": section.title, "source": source}, section.text)
 
 
@@ -154,15 +159,16 @@ def _keep(name: str, file: Path, content: dict[str, str], pool: Pool, home: Path
     target = root / name
     replaced = target.exists()
     # Written beside it and moved at the end: a killed command leaves the old manual, not half of a new one.
-    fresh = Path(tempfile.mkdtemp(prefix=".", dir=home / FOLDER))
+    work = Path(tempfile.mkdtemp(prefix=".", dir=home / FOLDER))
     try:
+        (work / "new").mkdir()
         for part, text in content.items():
-            (fresh / part).write_text(text, encoding="utf-8")
+            (work / "new" / part).write_text(text, encoding="utf-8")
         if replaced:
-            shutil.rmtree(target)
-        fresh.replace(target)
+            target.replace(work / "old")
+        (work / "new").replace(target)
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(work, ignore_errors=True)
     characters = sum(map(len, content.values()))
     return AddedManual(source=str(file), name=name, sections=len(content), characters=characters, replaced=replaced)
 

@@ -133,14 +133,15 @@ def _hit(document: Document, query: Query, match: dict[str, float], share: float
 def _signals(document: Document, query: Query) -> dict[str, int]:
     """Points by reason."""
     hits = sorted(set(document.operators) & _names(query.operators))
+    situation = _is_situation(query)
     points = {
         f"bottleneck {query.bottleneck}": 4 * (query.bottleneck in document.bottleneck),
         f"failure {query.failure}": 4 * (query.failure in document.failure),
         f"operator {', '.join(hits)}": min(2 * len(hits), 6),
         f"phase {query.phase}": 2 * (query.phase in document.phase),
         f"chip {', '.join(query.chips)}": 1 if document.chip else 0,
-        "any bottleneck": 1 if ANY in document.bottleneck else 0,
-        "any phase": 1 if ANY in document.phase else 0,
+        "any bottleneck": 1 if situation and ANY in document.bottleneck else 0,
+        "any phase": 1 if situation and ANY in document.phase else 0,
         "about other operators": -3 if document.operators and query.operators and not hits else 0,
     }
     return {reason: value for reason, value in points.items() if value}
@@ -149,9 +150,13 @@ def _signals(document: Document, query: Query) -> dict[str, int]:
 def _relevant(document: Document, query: Query, points: Iterable[str]) -> bool:
     if any(reason.startswith(("bottleneck ", "failure ", "operator ")) for reason in points):
         return True
-    situation = query.bottleneck or query.failure or query.phase or query.operators
     always = ANY in document.bottleneck and not document.operators and not document.failure
-    return always and bool(situation or not query.text)
+    return always and _is_situation(query)
+
+
+def _is_situation(query: Query) -> bool:
+    """Whether more is given than a question in words."""
+    return bool(query.bottleneck or query.failure or query.phase or query.operators or not query.text)
 
 
 def _chips(names: Sequence[str]) -> set[str]:

@@ -11,7 +11,8 @@ FEWEST_CHARACTERS = 200
 """A shorter one goes with the next: a heading alone helps nobody."""
 
 _MARKDOWN = re.compile(r"(#{1,4})\s+(.+?)\s*#*$")
-_NUMBERED = re.compile(r"(?:chapter|section|appendix)?\s*((?:\d+|[A-Z])(?:\.\d+){0,4})\.?\s+([A-Z][^.!?]{2,80})$", re.I)
+_NUMBER = r"\d{1,2}(?:\.\d{1,3}){0,4}|[A-Z](?:\.\d{1,3}){1,4}"
+_NUMBERED = re.compile(rf"(?:[Cc]hapter |[Ss]ection |[Aa]ppendix )?({_NUMBER})\.?\s+([A-Z][^.!?]{{2,80}})$")
 _FENCE = ("```", "~~~")
 
 
