@@ -20,6 +20,7 @@ from ...schemas import (
 )
 from .authors import all_out, count_outcome, has_shares, next_author, writers
 from .closing import closing
+from .dispatch import dispatch_plan
 from .policies import POLICIES, Choice, draft_count
 from .starts import injected, starts
 from .state import NOISE, PlannedNode, PlannerState
@@ -143,10 +144,15 @@ def _next(state: PlannerState) -> list[Decision]:
             decisions.append(_plan(state, len(decisions)))
         if len(state.own()) - state.unmade >= state.opened.budget and not state.in_flight:
             state.finishing = "budget"
-    waiting = state.in_flight and state.finishing not in ENOUGH
+    waiting = state.in_flight and (state.finishing not in ENOUGH or _dispatches(state))
     if state.finishing and not waiting and not state.confirming:
         return [*decisions, *_finish(state)]
     return decisions
+
+
+def _dispatches(state: PlannerState) -> bool:
+    """Whether a file that dispatches on shapes is under way: it may be the best."""
+    return any(state.nodes[name].plan.intent is Intent.dispatch for name in state.in_flight)
 
 
 def _has_room(state: PlannerState, opened: SessionOpened) -> bool:
@@ -184,11 +190,16 @@ def _plan(state: PlannerState, index: int) -> Decision:
         second=choice.second,
         seed=choice.seed,
     )
-    name = f"n{state.first_number + number - 1:03d}"
-    state.nodes[name] = PlannedNode(name, plan, counts_device_alone=opened.counts_device_alone)
+    return _planned(state, plan)
+
+
+def _planned(state: PlannerState, plan: NodePlanned) -> Decision:
+    assert state.opened is not None
+    name = f"n{state.first_number + plan.number - 1:03d}"
+    state.nodes[name] = PlannedNode(name, plan, counts_device_alone=state.opened.counts_device_alone)
     state.in_flight.add(name)
-    if choice.parent in state.nodes:
-        state.nodes[choice.parent].children.append(name)
+    if plan.parent in state.nodes:
+        state.nodes[plan.parent].children.append(name)
     return Decision(plan, name)
 
 
@@ -211,6 +222,10 @@ def _choice(state: PlannerState, opened: SessionOpened, number: int, rng: Random
 def _finish(state: PlannerState) -> list[Decision]:
     """Confirm the finalists, once more while nothing is decided; after that, close."""
     assert state.opened is not None
+    plan = dispatch_plan(state)
+    if plan is not None and not any(node.confirmed for node in state.nodes.values()):
+        # One more than the budget: it is made of what was found, and nothing is searched for it.
+        return [_planned(state, plan)]
     correct = [node for node in state.correct() if not node.inherited]
     if any(node.confirmed for node in state.nodes.values()):
         finalists = _undecided(state, state.opened)

@@ -18,6 +18,7 @@ from ...schemas import (
 from ..runtime import Answer, LatestUsed, Work
 from .authors import authors_of
 from .backend import Attempt, Backend, Request, open_backend
+from .dispatched import dispatched
 from .existing import existing
 
 
@@ -39,6 +40,8 @@ class Synthesizer:
             return [Answer(withdrawn())]
         if plan.intent is Intent.remeasure:
             return [Answer(existing(work.graph, work.opened, plan))]
+        if plan.intent is Intent.dispatch:
+            return [Answer(dispatched(work.graph, work.opened, plan))]
         answer = await self._backend(plan.synthesizer).synthesize(self._request(work, plan))
         if answer.candidate is not None:
             self._remember(work.envelope.session, work.envelope.node, answer.candidate)

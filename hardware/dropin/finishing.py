@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...schemas import InputFact, Problem, ProblemFacts, VerifyReport
-from ..sources.native_source import CANDIDATE, parsed
+from ..sources.native_source import CANDIDATE, parsed, parts_of
 
 PARTS = ("embedded", "conditions", "own_backward", "functions", "bridge", "modules", "selfcheck")
 """The files beside this one whose code goes into every finished file, in this order."""
@@ -164,6 +164,11 @@ def _literals(rows: list[tuple[InputFact, ...]]) -> dict[int, list[str]]:
 
 def _device(source: str) -> str:
     """Where the kernel runs, by the language of its native code; empty: wherever its inputs are."""
+    devices = {_device_of(text) for text in parts_of(source).values() or [source]}
+    return max(devices, key=("", "cpu", "cuda").index)
+
+
+def _device_of(source: str) -> str:
     tree = parsed(source)
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}

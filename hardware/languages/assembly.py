@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 from ...schemas import HardwareFacts, InputError, Pool
-from ..sources.native_source import Refused, candidate_in, parsed
+from ..sources.native_source import Refused, candidate_in, parsed, parts_of
 from . import cuda, find_language, triton
 from ._triton_source import has_kernels
 
@@ -18,6 +18,7 @@ def language_of(source: str, preferred: str) -> str:
     """
     try:
         source = candidate_in(source)
+        source = next(iter(parts_of(source).values()), source)
         tree = parsed(source)
     except Refused:
         return preferred

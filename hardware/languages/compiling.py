@@ -2,15 +2,16 @@
 
 import ast
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from ...schemas import CompileReport, Diagnostic, HardwareFacts, Pool
-from ..sources.native_source import Refused, candidate_in, parsed
+from ..sources.native_source import Refused, candidate_in, parsed, parts_of
 from ..sources.problem_files import load_candidate
-from . import find_language
+from . import find_language, triton
+from .assembly import language_of
 from .loaders import with_loader
 
 INSTALL = {
@@ -36,17 +37,50 @@ def read_candidate(path: Path) -> str:
 async def compile_candidate(
     source: str, language: str, *, pool: Pool, hardware: HardwareFacts, cache: Path
 ) -> tuple[CompileReport, dict[str, Path]]:
-    """Compile a candidate, or the one in a finished file; artifacts by sha256.
+    """Compile a candidate, or the one in a finished file, or every one that a file dispatches to; artifacts by sha256.
 
     A package that it imports and that is not installed is a warning: the pool's device may be elsewhere.
 
     Raises:
         PoolError: no such language, or no toolchain for it here.
     """
-    report, paths = await find_language(language).compile(
-        candidate_in(source), pool=pool, hardware=hardware, cache=cache
-    )
+    candidate = candidate_in(source)
+    if parts := parts_of(candidate):
+        return await _compile_parts(parts, language, pool=pool, hardware=hardware, cache=cache)
+    report, paths = await find_language(language).compile(candidate, pool=pool, hardware=hardware, cache=cache)
     return replace(report, diagnostics=(*report.diagnostics, *missing_packages(source))), paths
+
+
+async def _compile_parts(
+    parts: Mapping[str, str], language: str, *, pool: Pool, hardware: HardwareFacts, cache: Path
+) -> tuple[CompileReport, dict[str, Path]]:
+    """One report of all, that of the first part that does not compile if there is one."""
+    reports: list[CompileReport] = []
+    artifacts: dict[str, Path] = {}
+    for text in parts.values():
+        # A part may be a finished file, or dispatch itself.
+        report, paths = await compile_candidate(
+            text, language_of(text, language), pool=pool, hardware=hardware, cache=cache
+        )
+        if not report.ok:
+            return report, {}
+        reports.append(report)
+        artifacts |= paths
+    return _joined(reports), artifacts
+
+
+def _joined(reports: list[CompileReport]) -> CompileReport:
+    artifacts = {artifact.sha256: artifact for report in reports for artifact in report.artifacts}
+    late = any(report.language == triton.NAME and not report.artifacts for report in reports)
+    return replace(
+        # What a process may do goes by its language: Triton's may have to compile at the first call.
+        next((report for report in reports if report.language == triton.NAME), reports[0]),
+        artifacts=() if late else tuple(artifacts.values()),
+        diagnostics=tuple(diagnostic for report in reports for diagnostic in report.diagnostics),
+        seconds=sum(report.seconds for report in reports),
+        cached=all(report.cached for report in reports),
+        kernels=tuple(kernel for report in reports for kernel in report.kernels),
+    )
 
 
 def missing_packages(source: str) -> tuple[Diagnostic, ...]:

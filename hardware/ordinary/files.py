@@ -8,8 +8,9 @@ from ...schemas import HardwareFacts, InputError, Pool, Problem, Schema, Timing,
 from ...schemas.pool import BASELINES
 from ..harness.launcher import Launcher
 from ..harness.validation_process import validate_problem
-from ..languages import find_language, triton
+from ..languages import triton
 from ..languages.assembly import language_of, language_taken
+from ..languages.compiling import compile_candidate
 from ..machine.lease import Lease
 from ..platforms import detect
 from ..pools.pool_files import find_pool
@@ -136,7 +137,7 @@ async def _compile(text: str, pool: Pool, hardware: HardwareFacts, home: Path) -
     source = candidate if isinstance(candidate, str) else text
     language = language_of(source, pool.languages[0])
     if language != triton.NAME:
-        await find_language(language).compile(source, pool=pool, hardware=hardware, cache=home / "artifacts")
+        await compile_candidate(source, language, pool=pool, hardware=hardware, cache=home / "artifacts")
 
 
 def _searched_name(tree: ast.Module) -> str:

@@ -27,6 +27,22 @@ def candidate_in(source: str) -> str:
     return text if isinstance(text, str) else source
 
 
+PARTS = "KERNELSWARM_PARTS"
+"""Literal of a candidate that dispatches on shapes: the candidates that it is made of, by name."""
+
+
+def parts_of(source: str) -> dict[str, str]:
+    """The candidates that the dispatching candidate ``source`` is made of; none of any other."""
+    if PARTS not in source:
+        return {}
+    try:
+        parts = module_literal(parsed(source), PARTS)
+    except Refused:
+        return {}
+    is_table = isinstance(parts, dict) and all(isinstance(item, str) for pair in parts.items() for item in pair)
+    return dict(parts) if is_table and isinstance(parts, dict) else {}
+
+
 @dataclass(frozen=True)
 class NativeSource:
     """Native code of a candidate, as its literals say."""

@@ -26,6 +26,8 @@ class Intent(StrEnum):
     repair = "repair"
     remeasure = "remeasure"
     """A kernel that exists, as it is: a seed, or the node that a fork goes on from."""
+    dispatch = "dispatch"
+    """A file that takes the kernel of another node at each of several timed shapes."""
 
 
 class NodePlanned(Event, frozen=True, kw_only=True, tag="node.planned.v1"):
@@ -47,6 +49,8 @@ class NodePlanned(Event, frozen=True, kw_only=True, tag="node.planned.v1"):
     """Second parent, whose ideas are to be joined to the first's; empty for none."""
     seed: int = 0
     """Which of the session's seed kernels is measured, from 1; 0 for none."""
+    kernels: dict[str, str] = {}
+    """Of a dispatching file: the node whose kernel it takes, by timed shape; :attr:`parent` for all other shapes."""
 
 
 class ConfirmationPlanned(Event, frozen=True, kw_only=True, tag="node.confirmation_planned.v1"):

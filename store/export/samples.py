@@ -61,6 +61,8 @@ def node_samples(node: ExportedNode, skipped: Counter[str]) -> Iterator[Sample]:
 def _no_reward(node: ExportedNode) -> str:
     if node.plan.intent is Intent.remeasure:
         return "measured again, nobody was asked for it"
+    if node.plan.intent is Intent.dispatch:
+        return "made of other nodes' kernels, nobody was asked for it"
     if node.diagnosis is None:
         return "not evaluated yet"
     if node.diagnosis.verdict is Verdict.harness_error:

@@ -5,7 +5,7 @@
 --   node: name of the node in its session
 --   number: position in the order of planning, from 1
 --   parent: node it was made from, '' for a draft; in a fork it may be a node of the session forked from
---   intent: what was asked for: draft, improve or repair
+--   intent: what was asked for: draft, improve, repair, remeasure or dispatch (another node's kernel at each timed shape)
 --   memory: what the synthesizer was shown of the graph: clean_slate, inherit, siblings or combine
 --   advice: actions that the planner passed on from the parent's diagnosis
 --   state: last step it reached (planned, proposed, compiled, verified, profiled) or the step that failed (…_failed)

@@ -160,6 +160,14 @@ DISTANCE = {
     "honest_blocked_distance": is_("correct"),
 }
 
+# Dishonest at the second of two timed shapes: it has a floor, checks and unseen inputs of its own.
+TWO_SIZES = {
+    "free_at_the_second_timed_shape": is_("stale_output", naive=None, says="decode"),
+    "no_maximum_at_the_second_timed_shape": is_("wrong_numbers", naive=None, says="heavy-tailed inputs"),
+    "dispatches_on_timed_shapes_alone": is_("wrong_numbers", naive=None, says="a shape that the problem does not name"),
+    "honest_dispatch": is_("correct", naive=None),
+}
+
 ATTACKS = {
     "fork_bomb": is_("runtime_error", naive=None, says="not permitted"),
     "thread_bomb": is_("runtime_error", "out_of_memory", naive=None),
@@ -283,6 +291,7 @@ SUITES = {
     "scores": _suite("scores", SCORES),
     "loss": _suite("loss", LOSS),
     "distance": _suite("distance", DISTANCE),
+    "two_sizes": _suite("two_sizes", TWO_SIZES),
     "rows_gpu": _suite("rows_gpu", ROWS_GPU, pool="gpu"),
     "small_gpu": _suite("small_gpu", SMALL_GPU, pool="gpu"),
     "middle_gpu": _suite("middle_gpu", MIDDLE_GPU, pool="gpu"),
