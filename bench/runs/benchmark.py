@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...schemas import InputError, Problem
-from .row import Row
+from .row import Key, Row
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,11 @@ class Task:
     Raises:
         ProblemError: it is none that can be searched; the sentence becomes the row's.
     """
+
+    @property
+    def key(self) -> Key:
+        """As its row has it."""
+        return self.subset, self.name
 
 
 class Benchmark(ABC):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .benchmark import Task
-from .row import Outcome, Row, changes
+from .row import Key, Outcome, Row, changes
 
 TRIED_AGAIN = (Outcome.crash, Outcome.timeout)
 """What ``--retry`` does again: outcomes that another day may change."""
@@ -21,8 +21,8 @@ class Plan:
     """In the order of their numbers."""
     resumable: tuple[Row, ...]
     """Rows of those of them whose session was under way when an earlier run ended."""
-    again: frozenset[str]
-    """Names of those that are done already, and are done again."""
+    again: frozenset[Key]
+    """Those that are done already, and are done again."""
     messages: tuple[str, ...]
     """Why, and what is left out; a line each."""
 
@@ -31,11 +31,11 @@ def plan(tasks: Sequence[tuple[Task, Row | None, Row]], *, fresh: bool = False, 
     """Decide for each task, given its kept row (if it has one) and the row that it would have now."""
     todo: list[Task] = []
     resumable: list[Row] = []
-    again: dict[str, str] = {}
+    again: dict[Key, str] = {}
     for task, kept_row, new_row in tasks:
         why = "" if kept_row is None else _why_again(kept_row, new_row, fresh=fresh, retry=retry)
         if why:
-            again[task.name] = why
+            again[task.key] = why
         if kept_row is None or why or kept_row.verdict is Outcome.running:
             todo.append(task)
         if kept_row is not None and not why and kept_row.verdict is Outcome.running:
@@ -55,10 +55,10 @@ def _why_again(kept_row: Row, new_row: Row, *, fresh: bool, retry: bool) -> str:
     return f"it ended with a {kept_row.verdict}" if retry and kept_row.verdict in TRIED_AGAIN else ""
 
 
-def _reasons(again: dict[str, str]) -> list[str]:
+def _reasons(again: dict[Key, str]) -> list[str]:
     """A line for each reason: after a change of the budget it is the same for a hundred problems."""
     names: dict[str, list[str]] = defaultdict(list)
-    for name, why in again.items():
+    for (_, name), why in again.items():
         names[why].append(name)
     return [f"done again, {why}: {_listed(group)}" for why, group in names.items()]
 

@@ -10,10 +10,7 @@ from pathlib import Path
 
 from ...schemas import InputError
 from .benchmark import Task
-from .row import COLUMNS, Outcome, Row, from_cells, to_cells
-
-Key = tuple[str, str]
-"""Subset and name of a problem."""
+from .row import COLUMNS, Key, Outcome, Row, from_cells, to_cells
 
 
 class ResultsTable:
@@ -26,11 +23,11 @@ class ResultsTable:
             InputError: it cannot be read, or is no such file.
         """
         self.path = path
-        self._rows: dict[Key, Row] = {(row.subset, row.problem): row for row in _read(path)}
+        self._rows: dict[Key, Row] = {row.key: row for row in _read(path)}
 
     def get(self, task: Task) -> Row | None:
         """The row of ``task``, also one that is under way."""
-        return self._rows.get((task.subset, task.name))
+        return self._rows.get(task.key)
 
     def finished(self, tasks: Sequence[Task]) -> list[Row]:
         """The rows of those of ``tasks`` that were brought to an end, in their order."""
@@ -43,7 +40,7 @@ class ResultsTable:
         Raises:
             InputError: the file cannot be written.
         """
-        self._rows[row.subset, row.problem] = row
+        self._rows[row.key] = row
         rows = sorted(self._rows.values(), key=lambda row: (row.subset, row.number, row.problem))
         fresh = self.path.with_name(self.path.name + ".new")
         try:

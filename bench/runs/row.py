@@ -8,6 +8,9 @@ import msgspec
 
 from ...schemas import InputError, Interval, Schema
 
+Key = tuple[str, str]
+"""Subset and name of a problem: one name may stand in several subsets."""
+
 
 class Outcome(StrEnum):
     """How it went with one problem."""
@@ -103,6 +106,11 @@ class Row(Schema, frozen=True, kw_only=True):
     """Of kernelswarm, torch, and what else timings depend on."""
     at: str = ""
     """When it began, UTC."""
+
+    @property
+    def key(self) -> Key:
+        """Which problem it is of."""
+        return self.subset, self.problem
 
     def speedup(self, against: str) -> Interval | None:
         """Over one of :data:`AGAINST`; None where that was not measured.

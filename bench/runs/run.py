@@ -80,8 +80,8 @@ class _Run:
     ) -> None:
         """``blank`` is what every row says of the run."""
         self._configuration, self._tasks, self._results, self._watcher = configuration, tasks, results, watcher
-        self._rows = {task.name: _row(blank, task) for task in tasks}
-        entries = [(task, results.get(task), self._rows[task.name]) for task in tasks]
+        self._rows = {task.key: _row(blank, task) for task in tasks}
+        entries = [(task, results.get(task), self._rows[task.key]) for task in tasks]
         self._plan = plan(entries, fresh=configuration.fresh, retry=configuration.retry)
         self._again = set(self._plan.again)
         self._seconds: list[float] = []
@@ -93,7 +93,7 @@ class _Run:
     async def resumable(self) -> None:
         """Go on with the sessions that were under way when an earlier run ended."""
         for row in self._plan.resumable:
-            task = next(task for task in self.todo if task.name == row.problem)
+            task = next(task for task in self.todo if task.key == row.key)
             done = await resume(self._configuration, row, self._watcher.began(task, self._progress()))
             if done is not None:
                 self._done(task, done)
@@ -116,17 +116,17 @@ class _Run:
     async def _run_slot(self, on: Bench, waiting: Iterator[Task]) -> None:
         for task in waiting:
             spectator = self._watcher.began(task, self._progress())
-            row = replace(self._rows[task.name], at=datetime.now(UTC).isoformat(timespec="seconds"))
+            row = replace(self._rows[task.key], at=datetime.now(UTC).isoformat(timespec="seconds"))
             self._done(task, await judge(on, task, row, self._results.put, spectator))
 
     def _progress(self) -> Progress:
-        rows = [row for row in self._results.finished(self._tasks) if row.problem not in self._again]
+        rows = [row for row in self._results.finished(self._tasks) if row.key not in self._again]
         return progress_of(rows, len(self._tasks), self._seconds, self._at_once)
 
     def _done(self, task: Task, row: Row) -> None:
         row = replace(row, score=self._configuration.benchmark.score(row))
         self._results.put(row)
-        self._again.discard(task.name)
+        self._again.discard(task.key)
         self.todo.remove(task)
         self._seconds.append(row.seconds)
         self._watcher.finished(row, self._progress())

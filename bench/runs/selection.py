@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 
 from ...schemas import InputError
 from .benchmark import Task
+from .row import Key
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 
@@ -19,13 +20,13 @@ def selected(tasks: Sequence[Task], problems: str) -> list[Task]:
     pieces = [piece.strip() for piece in problems.split(",") if piece.strip()]
     if not pieces:
         return list(tasks)
-    chosen: set[tuple[str, str]] = set()
+    chosen: set[Key] = set()
     for piece in pieces:
-        named = [(task.subset, task.name) for task in tasks if _names(piece, task)]
+        named = [task.key for task in tasks if _names(piece, task)]
         if not named:
             raise _nothing_named(piece, tasks)
         chosen.update(named)
-    return [task for task in tasks if (task.subset, task.name) in chosen]
+    return [task for task in tasks if task.key in chosen]
 
 
 def _names(piece: str, task: Task) -> bool:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...bench.runs import Outcome, Progress, Row, Spectator, Task, Watcher
+from ...bench.runs.row import Key
 from ...sessions.search import Search
 from .dashboard import Dashboard, best_text, far_text
 from .summary import NAMES
@@ -79,8 +80,8 @@ class BenchDashboard(Watcher):
         self._progress = Progress(done=0, total=0, fast=0)
         self._before = Scene(clock)
         """What is shown while no problem is under way."""
-        self._scenes: dict[str, Scene] = {}
-        """By the problem's name."""
+        self._scenes: dict[Key, Scene] = {}
+        """By the problem."""
 
     def notice(self, text: str) -> None:
         """Show it in the last line."""
@@ -93,13 +94,13 @@ class BenchDashboard(Watcher):
     def began(self, task: Task, progress: Progress) -> Spectator:
         """Begin a new dashboard."""
         self._progress = progress
-        self._scenes[task.name] = Scene(self._clock)
-        return self._scenes[task.name]
+        self._scenes[task.key] = Scene(self._clock)
+        return self._scenes[task.key]
 
     def finished(self, row: Row, progress: Progress) -> None:
         """Print the result above the dashboard."""
         self._progress = progress
-        self._scenes.pop(row.problem, None)
+        self._scenes.pop(row.key, None)
         err.print(f"[{_style(row)}]{escape(row_line(row, progress))}[/]")
 
     def __rich__(self) -> RenderableType:
@@ -108,18 +109,18 @@ class BenchDashboard(Watcher):
         head = Table.grid(padding=(0, 2))
         bar = ProgressBar(progress.total or 1, progress.done, width=20)
         status = f"{progress.done}/{progress.total} done, {standing(progress)}"
-        scenes = self._scenes or {self._title: self._before}
-        name = next(iter(scenes)) if len(scenes) == 1 else self._title
+        scenes = self._scenes or {("", self._title): self._before}
+        name = next(iter(scenes))[1] if len(scenes) == 1 else self._title
         head.add_row(Text(name, "bold"), bar, Text(status))
         return Group(head, next(iter(scenes.values())) if len(scenes) == 1 else _side_by_side(scenes))
 
 
-def _side_by_side(scenes: Mapping[str, Scene]) -> Table:
+def _side_by_side(scenes: Mapping[Key, Scene]) -> Table:
     table = Table.grid(padding=(0, 2))
     for _ in range(3):
         table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, overflow="ellipsis")
-    for name, scene in scenes.items():
+    for (_, name), scene in scenes.items():
         table.add_row(Text(name), *scene.cells())
     return table
 

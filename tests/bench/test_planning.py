@@ -33,6 +33,15 @@ def test_what_is_done_stays_done_and_what_was_under_way_goes_on() -> None:
     assert work_plan.messages == ("3 of 5 problems are done already",)
 
 
+def test_one_name_in_two_subsets_is_two_problems() -> None:
+    tasks = [
+        (task(1, subset=subset), row(1, subset=subset, budget=budget), row(1, subset=subset))
+        for subset, budget in (("L1", 3), ("L2", 4))
+    ]
+    work_plan = plan(tasks)
+    assert [each.key for each in work_plan.todo] == [("L2", "1_Problem")] and work_plan.again == {("L2", "1_Problem")}
+
+
 def test_another_budget_does_everything_again_and_says_so_once() -> None:
     work_plan = planned(budget=4)
     assert numbers(work_plan) == [1, 2, 3, 4, 5] and work_plan.resumable == ()
