@@ -1,6 +1,6 @@
 """A run of a public benchmark, whichever it is: tasks, sessions, rows, going on where it was left, the report."""
 
-from .benchmark import Benchmark, Choice, Task
+from .benchmark import Benchmark, Choice, Measured, Task
 from .progress import Progress, Spectator, Watcher
 from .report import Report, report_on
 from .results_table import ResultsTable
@@ -13,6 +13,7 @@ __all__ = [
     "Benchmark",
     "Choice",
     "FastP",
+    "Measured",
     "Misses",
     "Outcome",
     "Progress",

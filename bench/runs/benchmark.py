@@ -1,12 +1,12 @@
 """What a benchmark is to a run: a name, the choices that it offers, and its tasks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...schemas import InputError, Problem
-from .row import Key, Row
+from .row import Key
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,16 @@ class Choice:
     default: str
     values: tuple[str, ...] = ()
     """What may be chosen, for shell completion; the benchmark itself refuses what it has not."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The best kernel at one timed shape, from one interleaved run of the judge."""
+
+    baselines_ms: tuple[float, ...]
+    kernel_ms: float
+    roofline_fraction: float | None
+    """The least time that the device allows, over :attr:`kernel_ms`."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +79,8 @@ class Benchmark(ABC):
             InputError: there is no such checkout, or it has not what was chosen.
         """
 
-    def score(self, row: Row) -> float | None:
-        """The benchmark's own figure of merit of a measured row; None where it has none."""
+    def score(self, shapes: Sequence[Measured]) -> float | None:
+        """The benchmark's own figure of merit of a problem's best kernel, by timed shape; None where it has none."""
         return None
 
     def resolved(self, choices: Mapping[str, object]) -> dict[str, str]:

@@ -72,7 +72,7 @@ async def judge(on: Bench, task: Task, row: Row, write: Write, spectator: Specta
         options = on.configuration.options(left_s / 60)
         async with session_on(context, options, session=row.session, roles=on.configuration.roles) as search:
             await follow(search, left_s, spectator)
-            closed = reading.row_of(row, search.graph, time.monotonic() - began)
+            closed = reading.row_of(row, search.graph, time.monotonic() - began, on.configuration.benchmark)
     except ProblemError as error:
         return reading.refused(row, str(error), time.monotonic() - began)
     except _TooLong as error:

@@ -10,6 +10,7 @@ from ...graph.measured import Ordinary
 from ...graph.session_graph import SearchGraph
 from ...schemas import Interval, Pool, ProblemFacts, Verdict
 from ...sessions.session import SearchResult, result_of
+from .benchmark import Benchmark, Measured
 from .row import Outcome, Row
 
 REFUSALS = (
@@ -27,8 +28,8 @@ REFUSALS = (
 COMPILED = ("compile", "max_autotune")
 
 
-def row_of(row: Row, graph: SearchGraph, seconds: float) -> Row:
-    """``row`` filled in from the closed session of ``graph``.
+def row_of(row: Row, graph: SearchGraph, seconds: float, benchmark: Benchmark) -> Row:
+    """``row`` of ``benchmark`` filled in from the closed session of ``graph``.
 
     Raises:
         ValueError: the session is still open.
@@ -49,7 +50,8 @@ def row_of(row: Row, graph: SearchGraph, seconds: float) -> Row:
     if "eager" not in result.speedups:
         cause, detail = _why_none(graph)
         return replace(row, verdict=Outcome.no_correct_candidate, cause=cause, detail=detail)
-    return _measured(replace(row, verdict=Outcome.correct, node=result.best), result)
+    row = _measured(replace(row, verdict=Outcome.correct, node=result.best), result)
+    return replace(row, score=benchmark.score(_by_shape(result)), **_worst(result))
 
 
 def refused(row: Row, sentence: str, seconds: float) -> Row:
@@ -103,6 +105,29 @@ def _measured(row: Row, result: SearchResult) -> Row:
         roofline_fraction=result.roofline_fraction,
     )
     return replace(row, cause=why_slow(row))
+
+
+def _by_shape(result: SearchResult) -> list[Measured]:
+    """At each timed shape, or the whole where one is timed."""
+    whole = [(result.times_ms, result.roofline_fraction)]
+    each = [(shape.judged.times_ms, shape.roofline_fraction) for shape in result.shapes] or whole
+    return [
+        Measured(
+            baselines_ms=tuple(time for name, time in times.items() if name != "candidate"),
+            kernel_ms=times["candidate"],
+            roofline_fraction=fraction,
+        )
+        for times, fraction in each
+    ]
+
+
+def _worst(result: SearchResult) -> dict[str, Any]:
+    """Of several timed shapes the one with the least speedup."""
+    worst = min(result.shapes, key=lambda shape: shape.speedup.median, default=None)
+    if worst is None:
+        return {}
+    interval = {"worst_speedup": worst.speedup.median, "worst_low": worst.speedup.low}
+    return {"timed_shapes": len(result.shapes), "worst_shape": worst.shape, **interval}
 
 
 def _best_compiled(speedups: Mapping[str, Interval], times_ms: Mapping[str, float]) -> str:

@@ -37,7 +37,7 @@ async def _to_its_end(configuration: RunConfiguration, row: Row, spectator: Spec
         ) as search:
             spectator.say(f"{row.problem}: going on with session {row.session}")
             await follow(search, configuration.minutes_per_problem * 60, spectator)
-        return reading.row_of(row, search.graph, time.monotonic() - began)
+        return reading.row_of(row, search.graph, time.monotonic() - began, configuration.benchmark)
     except AlreadyClosed:
         return await _recorded(configuration, row)
 
@@ -53,4 +53,4 @@ async def _recorded(configuration: RunConfiguration, row: Row) -> Row | None:
     if graph.closed is None or graph.closed.reason == "interrupted":
         return None  # somebody had enough of it: that says nothing of the problem
     times = [envelope.at_ns for _, envelope in recorded.events]
-    return reading.row_of(row, graph, (max(times) - min(times)) / 1e9)
+    return reading.row_of(row, graph, (max(times) - min(times)) / 1e9, configuration.benchmark)

@@ -73,6 +73,12 @@ class Row(Schema, frozen=True, kw_only=True):
     max_autotune_ms: float | None = None
     kernel_ms: float | None = None
     """Median time of the best kernel, milliseconds."""
+    timed_shapes: int = 1
+    """How many were timed; of several, times and speedups are weighted geometric means."""
+    worst_shape: str = ""
+    """Of several: the one with the least speedup over the best baseline there."""
+    worst_speedup: float | None = None
+    worst_low: float | None = None
     roofline_fraction: float | None = None
     """Share of the floor: the least time that the device allows, over :attr:`kernel_ms`."""
     score: float | None = None

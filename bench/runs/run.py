@@ -124,7 +124,6 @@ class _Run:
         return progress_of(rows, len(self._tasks), self._seconds, self._at_once)
 
     def _done(self, task: Task, row: Row) -> None:
-        row = replace(row, score=self._configuration.benchmark.score(row))
         self._results.put(row)
         self._again.discard(task.key)
         self.todo.remove(task)

@@ -1,11 +1,12 @@
 """NVIDIA's SOL-ExecBench (Lin et al., 2026): operators of production models, each with many workloads."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import fmean
 
 from ...schemas import InputError, ProblemError
-from ..runs import Benchmark, Choice, Row, Task
+from ..runs import Benchmark, Choice, Measured, Task
 from .definition import read_definition
 from .problem import load
 
@@ -51,20 +52,22 @@ class SolExecBench(Benchmark):
         tasks = [_task(index, folder, place, timed) for index, folder in enumerate(folders, 1)]
         return sorted(tasks, key=lambda task: (task.subset, task.number, task.name))
 
-    def score(self, row: Row) -> float | None:
+    def score(self, shapes: Sequence[Measured]) -> float | None:
         """Distance to the speed of light, from 0 to 1; 0.5 is as fast as the best PyTorch baseline of the same run.
 
         Their formula, ``1 / (1 + (kernel - limit) / (baseline - limit))``, with the limit of the device at hand: the
-        roofline's, where theirs is computed for one GPU.
+        roofline's, where theirs is computed for one GPU. The mean over the timed workloads.
         """
-        baselines = [time for time in (row.eager_ms, row.compile_ms, row.max_autotune_ms) if time is not None]
-        if row.kernel_ms is None or row.roofline_fraction is None or not baselines:
-            return None
-        limit = row.roofline_fraction * row.kernel_ms
-        gap, rest = min(baselines) - limit, max(0.0, row.kernel_ms - limit)
-        if gap <= 0:
-            return 1.0 if rest <= 0 else 0.0
-        return gap / (gap + rest)
+        scores = [_score(shape, shape.roofline_fraction) for shape in shapes if shape.roofline_fraction is not None]
+        return fmean(scores) if scores else None
+
+
+def _score(shape: Measured, fraction: float) -> float:
+    limit = fraction * shape.kernel_ms
+    gap, rest = min(shape.baselines_ms) - limit, max(0.0, shape.kernel_ms - limit)
+    if gap <= 0:
+        return 1.0 if rest <= 0 else 0.0
+    return gap / (gap + rest)
 
 
 def _number(timed: str) -> int:

@@ -7,6 +7,7 @@ from benched import row
 from logged import SESSION, a_session, planned
 
 import given
+from kernelswarm.bench.kernelbench import KernelBench
 from kernelswarm.bench.runs import Outcome, Row, reading
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import Event, HarnessError, ProfileReport, SessionClosed, Timing, Verdict
@@ -24,11 +25,11 @@ def folded(events: Iterable[tuple[Event, str]]) -> SearchGraph:
 def read(*events: tuple[Event, str], reason: str = "budget") -> Row:
     """The row of a session of these events that closed without a kernel."""
     closed = SessionClosed(reason=reason, candidates=2, detail="no win found")
-    return reading.row_of(BLANK, folded([(given.opened(), ""), *events, (closed, "")]), 3.21)
+    return reading.row_of(BLANK, folded([(given.opened(), ""), *events, (closed, "")]), 3.21, KernelBench())
 
 
 def test_the_best_kernel_counts() -> None:
-    result = reading.row_of(BLANK, folded(a_session()), 3.21)
+    result = reading.row_of(BLANK, folded(a_session()), 3.21, KernelBench())
     assert (result.verdict, result.cause, result.node) == (Outcome.correct, "", "n002")
     assert (result.eager_speedup, result.eager_ms, result.kernel_ms) == (2.0, 2.0, 1.0)
     assert (result.compile_baseline, result.compile_speedup, result.compile_ms) == ("eager", 2.0, None)
@@ -54,7 +55,7 @@ def test_the_faster_of_the_compiled_baselines_counts() -> None:
     profile = graph.nodes["n002"].confirmation or graph.nodes["n002"].profile_report
     assert profile is not None
     graph.nodes["n002"].confirmation = type(profile)(verdict=Verdict.correct, isolation="process", timing=timing)
-    result = reading.row_of(BLANK, graph, 1.0)
+    result = reading.row_of(BLANK, graph, 1.0, KernelBench())
     assert (result.compile_baseline, result.compile_speedup, result.eager_speedup) == ("max_autotune", 2.0, 4.0)
     assert (result.compile_ms, result.max_autotune_ms) == (3.0, 2.0)
 
@@ -66,7 +67,7 @@ def test_ordinary_processes_are_read_beside_the_judge_and_decide() -> None:
     graph.nodes["n002"].confirmation = ProfileReport(
         verdict=Verdict.correct, isolation="", timing=timing, ordinary=given.against_all(1.0, eager=0.9, compile=0.8)
     )
-    result = reading.row_of(BLANK, graph, 1.0)
+    result = reading.row_of(BLANK, graph, 1.0, KernelBench())
     assert (result.ordinary_eager_speedup, result.ordinary_compile_speedup, result.eager_speedup) == (0.9, 0.8, 4.0)
     assert (result.cause, result.is_miss) == ("slower than the best compile", True)
 

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from benched import row
 from executed import module_of
 
-from kernelswarm.bench.runs import Task
+from kernelswarm.bench.runs import Measured, Task
 from kernelswarm.bench.sol_execbench import SolExecBench
 from kernelswarm.schemas import InputError, ProblemError
 
@@ -147,8 +146,7 @@ def test_a_data_file_that_is_missing_or_torn_is_a_sentence(tmp_path: Path, conte
 
 def test_the_score_is_the_distance_to_the_limit() -> None:
     score = SolExecBench().score
-    timed = row(eager_ms=4.0, compile_ms=3.0, kernel_ms=2.0, roofline_fraction=0.5)
-    assert score(timed) == pytest.approx(1 / (1 + (2 - 1) / (3 - 1)))
-    assert score(row(eager_ms=2.0, kernel_ms=2.0, roofline_fraction=0.5)) == 0.5
-    assert score(row(eager_ms=1.0, kernel_ms=1.0, roofline_fraction=1.0)) == 1.0
-    assert score(row(kernel_ms=1.0)) is None
+    first, even, at_limit = Measured((4.0, 3.0), 2.0, 0.5), Measured((2.0,), 2.0, 0.5), Measured((1.0,), 1.0, 1.0)
+    assert score([first]) == pytest.approx(1 / (1 + (2 - 1) / (3 - 1)))
+    assert (score([even]), score([at_limit]), score([even, at_limit])) == (0.5, 1.0, 0.75)
+    assert score([Measured((1.0,), 1.0, None)]) is None

@@ -101,4 +101,4 @@ async def test_it_is_a_program(make, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kernelswarm.hardware.dropin.contract", str(path), "--json"]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert {entry["name"] for entry in json.loads(done.stdout)} == {*PROPERTIES, KERNEL_USED}
+    assert {entry["name"] for entry in json.loads(done.stdout)} == {*PROPERTIES, SWITCHES, KERNEL_USED}
