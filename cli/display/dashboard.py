@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ...graph.session_graph import NodeRecord, SearchGraph
+from ...graph.tasks import SessionTasks
 from ...schemas import BaselinesMeasured, Envelope, Event, Interval, SessionClosed, Verdict
 from ...sessions.swarm import Swarm
 from .summary import times_text
@@ -162,7 +163,7 @@ def _candidates(graph: SearchGraph) -> Table:
             node.name,
             node.parent,
             str(node.plan.intent) if node.plan else "",
-            _state(node),
+            _state(node, graph.tasks),
             *_interval(speedup),
             _why(node),
         )
@@ -171,9 +172,11 @@ def _candidates(graph: SearchGraph) -> Table:
     return table
 
 
-def _state(node: NodeRecord) -> str:
+def _state(node: NodeRecord, tasks: SessionTasks) -> str:
     if node.confirmation_diagnosis:
         return "confirmed"
+    if node.state == "planned" and node.name in tasks.tasks:
+        return "held" if tasks.tasks[node.name].holder else "waits"
     return "timed" if node.state == "done" else node.state.replace("_", " ")
 
 

@@ -12,6 +12,7 @@ from kernelswarm.cli.display import live, terminal
 from kernelswarm.cli.display.dashboard import Dashboard
 from kernelswarm.cli.display.live import Lines, Silent, open_display
 from kernelswarm.graph.session_graph import SearchGraph
+from kernelswarm.schemas import OUTSIDE, ClaimRequested, Intent, MemoryOperator, NodePlanned
 
 FIRST_DIAGNOSED = 7
 """Events of the session until its first node is judged."""
@@ -53,6 +54,19 @@ def test_it_shows_progress_candidates_and_who_does_what() -> None:
     assert "baselines  eager 2.000 ms" in shown and "best path  n001 1.25x" in shown
     assert "profiler n002, verifier baselines" in shown
     assert any(line.split()[:3] == ["n001", "draft", "timed"] for line in shown.splitlines())
+
+
+def test_it_says_who_is_waited_for_outside_and_how_to_claim() -> None:
+    graph, dashboard = SearchGraph("s-test1"), Dashboard(lambda: 0.0)
+    plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.inherit, synthesizer=OUTSIDE)
+    claim = ClaimRequested(agent="alice", minutes=30.0)
+    entries = [(given.opened(synthesizer=OUTSIDE), ""), (plan, "n001"), (plan, "n002"), (claim, "")]
+    for index, (event, node) in enumerate(entries):
+        graph.apply(given.envelope_of(event, node=node, index=index), event)
+    dashboard.opened(SimpleNamespace(session=graph.session, graph=graph, swarm=None))  # type: ignore[arg-type]
+    shown = drawn(dashboard)
+    assert "outside authors: 1 task free, 1 task held by alice; to claim: kernelswarm tasks claim s-test1" in shown
+    assert [line.split()[2] for line in shown.splitlines() if line.startswith("n00")] == ["held", "waits"]
 
 
 def test_it_shows_the_path_to_the_best_and_why_others_failed() -> None:

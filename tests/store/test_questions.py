@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import histories
 import pytest
 from story import Story, story, wire
 
@@ -94,6 +95,16 @@ async def test_gains_by_diagnosis(ask: Callable) -> None:
 async def test_gains_by_advice(ask: Callable) -> None:
     rows = await ask(family().envelopes, "gains_by_advice")
     assert [tuple(row.values()) for row in rows] == [("vectorize", 2, 2, 2, 1.75, 2.0), ("simplify", 1, 1, 0, 0.5, 0.5)]
+
+
+async def test_outside_authors(ask: Callable) -> None:
+    (envelopes,) = histories.read("v1-outside").values()
+    rows = {row["agent"]: row for row in await ask(envelopes, "outside_authors")}
+    columns = ("sessions", "hand_ins", "judged", "correct", "checks")
+    assert {agent: tuple(row[column] for column in columns) for agent, row in rows.items()} == {
+        "alice": (1, 2, 2, 2, 1),
+        "bob": (1, 3, 2, 1, 0),
+    }
 
 
 async def test_productive_parents(ask: Callable) -> None:
