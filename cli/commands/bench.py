@@ -19,6 +19,7 @@ from ..display.bench_summary import print_report
 from ..display.terminal import err, print_json
 from ..interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from ..options import Author, BaseUrl, Json, Model, Nats, Pool, Workers
+from . import bench_opinfo
 
 app = typer.Typer(
     name="bench",
@@ -155,3 +156,6 @@ def _option(choice: Choice) -> inspect.Parameter:
 for _benchmark in BENCHMARKS.values():
     _examples = "\n\n".join(["[bold]Examples[/]", *map(escape, _benchmark.examples)])
     app.command(_benchmark.name, epilog=_examples)(connecting(command_for(_benchmark)))
+
+_examples = "\n\n".join(["[bold]Examples[/]", *map(escape, bench_opinfo.EXAMPLES)])
+app.command("opinfo", epilog=_examples)(bench_opinfo.opinfo)

@@ -277,7 +277,9 @@ class _Converter:
             is_equation = all(side in names for side in expr.args)
             if line is None or is_equation or not expr.free_symbols <= names.keys():
                 continue
-            if line.filename.startswith(inner) or line.name == pad_circular.__name__:
+            is_number = type(expr).__name__ == "Equality" and any(side.is_Integer for side in expr.args)
+            is_inner = line.filename.startswith(inner) or line.name == pad_circular.__name__
+            if is_inner and not is_number:
                 continue
             text = python_text(expr.xreplace(names))
             if not (line.filename.startswith(str(package)) and _EMPTY.search(text)):

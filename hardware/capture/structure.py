@@ -6,8 +6,9 @@ from ...schemas import ProblemError
 
 
 def flattened(value: Any) -> tuple[list[Any], str]:
-    """The leaves of lists, tuples and dictionaries, depth first, and Python text over ``r0``, ``r1``, … that makes
-    ``value`` of them; no text for one leaf or a tuple of leaves.
+    """The leaves of lists, tuples, dictionaries and objects, depth first, and Python text over ``r0``, ``r1``, … that
+    makes ``value`` of them; no text for one leaf or a tuple of leaves. The tensors of an object become a tuple: who
+    hands the file over knows its class.
 
     Raises:
         ProblemError: a dictionary has a key that Python text cannot hold.
@@ -25,8 +26,19 @@ def _text(value: Any, leaves: list[Any]) -> str:
         return "[" + ", ".join(_text(item, leaves) for item in value) + "]"
     if isinstance(value, tuple):
         return "(" + "".join(f"{_text(item, leaves)}, " for item in value) + ")"
+    if parts := _of_object(value):
+        return _text(tuple(parts), leaves)
     leaves.append(value)
     return f"r{len(leaves) - 1}"
+
+
+def _of_object(value: Any) -> list[Any]:
+    """The tensors of an object that is none itself."""
+    import torch
+
+    from ..processes.objects import tensors_in
+
+    return [] if isinstance(value, torch.Tensor) else tensors_in(value)
 
 
 def _key(key: Any) -> str:

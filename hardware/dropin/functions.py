@@ -1,5 +1,6 @@
 """Part of every finished file: the drop-in for a function, and how results are packed."""
 
+import dataclasses
 import functools
 import threading
 from collections.abc import Callable
@@ -24,12 +25,16 @@ class Packing:
     def __init__(self, outputs: int) -> None:
         self.is_known = outputs == 1
         self._wanted: Any = None
+        self._kind: Any = None
+        """Class of the result, where that is a dataclass, which pytrees do not look into."""
         self._packs: dict[Any, bool] = {}
 
     def learn(self, result: Any) -> Any:
         """Note the structure of the reference's ``result``, and return that."""
         if not self.is_known:
-            self._wanted = _pytree.tree_structure(result)
+            if dataclasses.is_dataclass(result) and _pytree.tree_structure(result).is_leaf():
+                self._kind = type(result)
+            self._wanted = _pytree.tree_structure(vars(result) if self._kind else result)
             self.is_known = True
         return result
 
@@ -37,6 +42,10 @@ class Packing:
         """The kernel's ``result`` as the reference would have packed it."""
         if self._wanted is None:
             return result
+        if self._kind is not None:
+            packed = object.__new__(self._kind)
+            vars(packed).update(_pytree.tree_unflatten(_pytree.tree_leaves(result), self._wanted))
+            return packed
         kind = type(result)
         if kind not in self._packs:
             self._packs[kind] = _pytree.tree_structure(result) != self._wanted
