@@ -16,6 +16,8 @@ from ...hardware.harness.tensors.likeness import repeats
 from .samples import Sample
 
 _SHAKES = 2
+_SEEDS = 5
+"""Of random numbers: small results may be the same by chance."""
 _UNINITIALISED = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided", "empty_permuted")
 """Operators whose result is whatever lies in memory."""
 
@@ -75,10 +77,9 @@ class Reference:
         self.sample = sample
         self.answer = self._called(0)
         self._check_dense()
-        again, other = self._called(0), self._called(1)
-        if not _repeats(self.answer, again):
+        if not _repeats(self.answer, self._called(0)):
             raise Excluded("nondeterministic: two calls under one seed differ")
-        if not _repeats(self.answer, other):
+        if not all(_repeats(self.answer, self._called(seed)) for seed in range(1, _SEEDS)):
             raise Excluded("random: it draws numbers")
         self.targets = self._targets()
         for target in self.targets:
