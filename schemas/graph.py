@@ -73,7 +73,8 @@ class Node(Schema, frozen=True, kw_only=True):
 
     target: str = ""
     """What is called: ``aten.mul.Tensor``, ``operator.getitem``; for ``param`` its qualified name; for ``output`` how
-    the results are put together, as Python over ``r0``, ``r1``, …; empty: one value, or a tuple of all."""
+    the results are put together, as Python over ``r0``, ``r1``, …; empty: one value, or a tuple of all; for ``input``
+    empty, ``nested`` (it holds tensors), ``object``, or where a tensor lies in a nested one: ``hx[0]``."""
 
     args: tuple[Arg, ...] = ()
     """Positional arguments; of ``output`` the results, flattened: what is written is returned as written."""

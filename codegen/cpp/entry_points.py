@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...hardware.capture.nested import is_inner
 from ...schemas import Graph, Node, ProblemFacts
 from ..host.differentiable import differentiable_lines, forward_lines
 from ..host.parameters import attribute, module_lines
@@ -37,7 +38,7 @@ class Pass:
     @property
     def inputs(self) -> list[str]:
         """Names of the arguments."""
-        return [node.name for node in self.graph.nodes if node.op == "input"]
+        return [node.name for node in self.graph.nodes if node.op == "input" and not is_inner(node)]
 
     @property
     def params(self) -> list[Node]:
@@ -105,7 +106,8 @@ def _plain(pass_: Pass, is_followed: bool) -> list[str]:
 
 
 def _aliases(pass_: Pass) -> list[str]:
-    return [f"{pyname(name)} = {name}" for name in pass_.inputs if pyname(name) != name]
+    inner = [f"{pyname(node.name)} = {node.target}" for node in pass_.graph.nodes if is_inner(node)]
+    return [*inner, *(f"{pyname(name)} = {name}" for name in pass_.inputs if pyname(name) != name)]
 
 
 def _body(pass_: Pass) -> list[str]:

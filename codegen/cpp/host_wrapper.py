@@ -161,7 +161,7 @@ def guard(graph: Graph, params: bool, place: str = "is_cpu") -> list[str]:
             conditions.append(
                 f"{name}.dtype is torch.{meta.dtype} and {name}.ndim == {len(meta.shape)} and {name}.{place}"
             )
-        elif node.op == "input" and node.expr is None:
+        elif node.op == "input" and node.expr is None and not node.target:
             conditions.append(f"{pyname(node.name)} == {argument(node.literal, pyname)}")
         elif node.op == "param" and params:
             conditions.append(f"{pyname(node.name)}.dtype is torch.{node.values[0].dtype}")

@@ -11,6 +11,7 @@ from typing import Any
 from ...schemas import Graph, ProblemError
 from ..machine.work import count_work
 from .convert import convert
+from .nested import inputs_of
 from .reasons import check_inputs, why_not_captured
 from .results import last_results
 from .state import UnwritableState
@@ -26,15 +27,17 @@ def capture(target: Callable[..., Any], example_inputs: Sequence[Any], names: Se
 
     Args:
         target: function or ``nn.Module`` (in the mode it is to run in).
-        example_inputs: tensors and numbers at the main shape. Integers become symbols, other numbers are baked in.
+        example_inputs: tensors and numbers at the main shape, or lists, tuples, dictionaries and objects that hold
+            some. Integers become symbols, other numbers are baked in.
         names: of the inputs; by default the signature's.
 
     Raises:
         ProblemError: it cannot be traced, or what it does cannot be written as a graph; one sentence that says why.
     """
-    inputs = list(example_inputs)
-    labels = list(names) if names is not None else _names(target, len(inputs))
-    return _captured(target, inputs, labels, plain_call)
+    labels = list(names) if names is not None else _names(target, len(example_inputs))
+    inputs = inputs_of(list(example_inputs), labels)
+    graph = _captured(target, inputs.flat, inputs.names, inputs.call(plain_call), may_export=True)
+    return inputs.graph(graph)
 
 
 def capture_backward(
@@ -65,10 +68,12 @@ def capture_backward(
     return joint, last_results(joint, sum(map(is_floating, inputs)))
 
 
-def _captured(target: Any, inputs: list[Any], labels: list[str], call: Call, prefix: str = "") -> Graph:
+def _captured(
+    target: Any, inputs: list[Any], labels: list[str], call: Call, prefix: str = "", *, may_export: bool = False
+) -> Graph:
     check_inputs(inputs, labels)
     tracers: list[Callable[..., Traced]] = [partial(trace_calls, types=True), partial(trace_calls, types=False)]
-    if call is plain_call:
+    if may_export:
         tracers.append(trace_export)
     errors: list[Exception] = []
     for trace in tracers:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...schemas import Arg, DType, Expr, Graph, Items, Node, ProblemError, Ref, SpecialFloat, SymbolSource, TensorMeta
+from .nested import OBJECT
 from .spelled import pad_circular
 from .state import UnwritableState
 from .trace import Traced
@@ -68,7 +69,9 @@ class _Converter:
             value = self.inputs[position]
             fx_node = by_position.get(position)
             if fx_node is None:
-                nodes.append(Node(name=label, op="input", literal=_literal(value)))
+                is_object = value is not None and _literal(value) is None
+                target = OBJECT if is_object else ""
+                nodes.append(Node(name=label, op="input", target=target, literal=_literal(value)))
                 continue
             self.names[fx_node.name] = label
             meta = fx_node.meta.get("val", value)

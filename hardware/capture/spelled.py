@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 from unittest import mock
 
+from .losses import ctc_loss, gaussian_nll_loss, shaped
 from .resampling import upsample_linear
 
 _FUNCTIONS = ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2")
@@ -54,10 +55,21 @@ def spelled(target: Any, types: bool = True) -> Iterator[None]:
         stack.enter_context(_composite(aten._pad_circular.default, pad_circular))
         for operator in linear:
             stack.enter_context(_composite(operator, upsample_linear))
+        for operator in (aten.ctc_loss.Tensor, aten.ctc_loss.IntList):
+            stack.enter_context(_composite(operator, ctc_loss))
+        stack.enter_context(shaped())
+        stack.enter_context(mock.patch.object(torch.nn.functional, "gaussian_nll_loss", gaussian_nll_loss))
+        transformer = torch.nn.modules.transformer
+        stack.enter_context(mock.patch.object(transformer, "_detect_is_causal_mask", _is_causal))
         stack.enter_context(_symbolic_functions(target))
         for space in _namespaces(target) if types else ():
             stack.enter_context(mock.patch.dict(space, {"float": _Float, "int": _Int} | _taken(space)))
         yield
+
+
+def _is_causal(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
+    """PyTorch compares the mask's values with a causal one's, which would spare it the mask: the result is the same."""
+    return is_causal is True
 
 
 @contextmanager
