@@ -274,14 +274,15 @@ class _Converter:
         package = Path(torch.__file__).parent
         inner = tuple(str(package / name) for name in _ARITHMETIC)
         names = {symbol: type(symbol)(name, integer=True) for symbol, name in self.read.items()}
+        numbers = _numbers(self.module.graph)
         guards = []
         for guard in self.shape_env.guards:
             line, expr = guard.sloc.framework_loc, guard.expr
             is_equation = all(side in names for side in expr.args)
             if line is None or is_equation or not expr.free_symbols <= names.keys():
                 continue
-            # `F.adaptive_max_pool2d(x, (3, None))` makes a number of a size: the graph holds for that size alone.
-            is_number = line.filename.endswith("functional.py") and expr.is_Equality and expr.rhs.is_Integer
+            # `F.adaptive_max_pool2d(x, (3, None))` makes a number of a size, and hands it to an operator.
+            is_number = expr.is_Equality and expr.rhs.is_Integer and int(expr.rhs) in numbers
             is_inner = line.filename.startswith(inner) or line.name == pad_circular.__name__
             if is_inner and not is_number:
                 continue
@@ -315,6 +316,14 @@ def _rounding() -> tuple[type, ...]:
     from torch.utils._sympy import functions
 
     return functions.TruncToInt, functions.FloorToInt, functions.CeilToInt, functions.RoundToInt
+
+
+def _numbers(graph: Any) -> set[int]:
+    """Sizes of 2 and more that are written out in operators' arguments."""
+    from torch.utils._pytree import tree_leaves
+
+    arguments = (leaf for node in graph.nodes for leaf in tree_leaves((node.args, dict(node.kwargs))))
+    return {leaf for leaf in arguments if type(leaf) is int and leaf > 1}
 
 
 def _is_symbol(size: Any) -> bool:
