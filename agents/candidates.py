@@ -1,5 +1,7 @@
 """What every agent that runs a candidate needs first: its source, and its artifacts on this host."""
 
+import asyncio
+
 from ..bus import Bus
 from ..hardware.device import Device
 from ..schemas import CompileReport, KernelswarmError
@@ -21,5 +23,5 @@ async def source_of(work: Work) -> str:
 async def installed(report: CompileReport, device: Device, bus: Bus) -> None:
     """Bring the artifacts of ``report`` to this host, unless they are here."""
     for artifact in report.artifacts:
-        if not device.has(artifact):
+        if not await asyncio.to_thread(device.has, artifact):
             await device.install(artifact, await bus.get_artifact(artifact.sha256))

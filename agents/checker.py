@@ -1,5 +1,6 @@
 """The checker: tells an author whether a draft compiles and is right on small inputs. Nobody waits for it."""
 
+import asyncio
 from collections.abc import Sequence
 
 from ..bus import Bus
@@ -24,7 +25,7 @@ class Checker:
         assert isinstance(request, CheckRequested)
         if request.lease and not work.graph.tasks.permits(work.envelope.id):
             return []
-        language = language_in(request.source, opened.pool, opened.language)
+        language = await asyncio.to_thread(language_in, request.source, opened.pool, opened.language)
         report, _ = await self._device.compile(request.source, language)
         if not report.ok or request.compile_only:
             return [Answer(CandidateChecked(compiled=report))]

@@ -1,5 +1,6 @@
 """The dispatcher: gives tasks of the session to outside authors under leases, and takes their files."""
 
+import asyncio
 from collections.abc import Sequence
 
 from ..bus import Bus
@@ -42,7 +43,9 @@ class Dispatcher:
         self._timers.arm(work)
         rulings = work.graph.tasks.rulings.get(work.envelope.id, ())
         # A check that is permitted is the checker's to answer.
-        return [Answer(_event(ruling, work), ruling.node) for ruling in rulings if ruling.outcome != Permit()]
+        answered = [ruling for ruling in rulings if ruling.outcome != Permit()]
+        # A file that was handed in is parsed, and may be long.
+        return [Answer(await asyncio.to_thread(_event, ruling, work), ruling.node) for ruling in answered]
 
     def give_up(self, work: Work, reason: str) -> Sequence[Answer]:
         """Say to whoever waits for an answer that there is none."""

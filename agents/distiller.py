@@ -1,5 +1,6 @@
 """The skill distiller: what did this session teach?"""
 
+import asyncio
 from collections.abc import Sequence
 
 from ..graph.session_graph import NodeRecord, SearchGraph
@@ -17,7 +18,7 @@ class Distiller:
     async def handle(self, work: Work) -> Sequence[Answer]:
         """Distill one session; one without a correct candidate teaches nothing yet."""
         assert isinstance(work.event, SessionClosed)
-        taught = lesson(work.opened, work.graph, work.envelope.session, work.event)
+        taught = await asyncio.to_thread(lesson, work.opened, work.graph, work.envelope.session, work.event)
         return [] if taught is None else [Answer(taught)]
 
     def give_up(self, work: Work, reason: str) -> Sequence[Answer]:

@@ -1,5 +1,6 @@
 """The profiler: how fast, against which baselines, and why?"""
 
+import asyncio
 from collections.abc import Sequence
 
 import structlog
@@ -69,7 +70,7 @@ class Profiler:
     async def _as_handed_over(self, work: Work, profile: ProfileReport, source: str) -> ProfileReport:
         """``profile`` with what the finished file does: its time in ordinary processes, and whether it is a drop-in."""
         opened, verified = work.opened, work.graph.nodes[work.envelope.node].verify_report
-        text = finish(opened.problem, opened.facts, source, verified)
+        text = await asyncio.to_thread(finish, opened.problem, opened.facts, source, verified)
         assert isinstance(work.event, ConfirmationPlanned)
         processes = work.event.processes
         timing, missing = await self._device.ordinary(opened.problem, opened.facts, text, processes=processes)

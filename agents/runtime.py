@@ -9,7 +9,7 @@ import os
 import socket
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -33,6 +33,9 @@ REASON_CHARACTERS = 2000
 
 SESSIONS_KEPT = 32
 """Sessions whose history a process holds in memory: a worker of a cluster sees any number of them."""
+
+TURN = 64
+"""Events that are decoded or folded before other tasks of the event loop have a turn."""
 
 T = TypeVar("T")
 
@@ -121,11 +124,13 @@ class Histories:
         history = self._histories[session]
         async with history.lock:
             if history.read_to < until:
-                for seq, envelope in await self._bus.history(session, after=history.read_to, until=until):
+                stored = await self._bus.history(session, after=history.read_to, until=until)
+                decoded = [(seq, envelope, envelope.event()) async for seq, envelope in in_turns(stored)]
+                for seq, envelope, event in decoded:
                     # The stream forgets ids after its window, the log never does: a copy that came after it must
                     # not count here either, or the agents would decide on another history than the log's.
                     if history.first.setdefault(envelope.id, seq) == seq:
-                        history.entries.append((seq, envelope, envelope.event()))
+                        history.entries.append((seq, envelope, event))
                 history.read_to = until
         return [entry for entry in history.entries if entry[0] <= until]
 
@@ -141,6 +146,14 @@ class Histories:
         """Whether the event at ``seq`` is a copy of one that the stream stored before."""
         await self.read(envelope.session, seq)
         return self._histories[envelope.session].first.get(envelope.id, seq) != seq
+
+
+async def in_turns(items: Sequence[T]) -> AsyncIterator[T]:
+    """``items``, giving the event loop to others after every :data:`TURN`: a long history takes seconds to read."""
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % TURN == 0:
+            await asyncio.sleep(0)
 
 
 class LatestUsed(Generic[T]):
@@ -170,9 +183,10 @@ class Folds:
         """The session's graph exactly as of stream sequence ``seq``."""
         entries = await self._histories.read(session, seq)
         held = self._reached[session]
-        reached, graph = held[0] if held and held[0][0] <= seq else (0, await self._fresh(session, entries))
-        for at, envelope, event in entries:
-            if at > reached and event is not None:
+        # Taken away while it is folded: a graph in which somebody stopped half-way is nobody's.
+        reached, graph = held.pop() if held and held[0][0] <= seq else (0, await self._fresh(session, entries))
+        async for _, envelope, event in in_turns([entry for entry in entries if entry[0] > reached]):
+            if event is not None:
                 graph.apply(envelope, event)
         held[:] = [(seq, graph)]
         return graph

@@ -1,6 +1,6 @@
 """Runs a command that ends when the process that asked for it ends, even when that is killed with SIGKILL.
 
-Executed as a script, never imported, and it needs nothing but the standard library: ``leash.py PARENT_PID COMMAND...``.
+Executed as a script (``parent_death.py PARENT_PID COMMAND...``), never imported: it needs the standard library alone.
 A small program of its own rather than a ``preexec_fn``, which is not safe in a process that has threads.
 
 Linux: the kernel is asked to signal us when the parent's thread ends, then the command takes over this process.

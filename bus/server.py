@@ -80,7 +80,7 @@ class Server:
         self._password = secrets.token_urlsafe(24)
         self._process: asyncio.subprocess.Process | None = None
         self._held = -1
-        """Our end of the pipe that the leash watches; it ends with us."""
+        """Our end of the pipe that ``parent_death.py`` watches; it ends with us."""
         self._port = -1
         self._log_read = 0
         self._choked = False
@@ -161,7 +161,7 @@ class Server:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Close our end of the pipe that the leash watches."""
+        """Close our end of the pipe that ``parent_death.py`` watches."""
         held, self._held = self._held, -1
         if held >= 0:
             os.close(held)

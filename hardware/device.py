@@ -267,7 +267,7 @@ class Device:
 
         Its native code is compiled first. It takes some ten seconds; nothing is timed.
         """
-        await self.compile(source, language_of(source, self._pool.languages[0]))
+        await self.compile(source, await asyncio.to_thread(language_of, source, self._pool.languages[0]))
         async with self._lease.shared():
             return await contract_of(
                 self._launcher, source, seconds=max(self._pool.candidate_seconds, CONTRACT_SECONDS)

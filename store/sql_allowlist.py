@@ -1,4 +1,4 @@
-"""What SQL from a stranger may say, read off its syntax tree before it runs: nothing but questions to the log.
+"""What SQL from a user may say, read off its syntax tree before it runs: nothing but questions to the log.
 
 The database's own configuration (:mod:`.database`) keeps it from files, extensions and settings. What that cannot do
 stands here: table functions are those on a list, functions that make much of little get small constants, and a query

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import machine
 import pytest
+import watchdog
 from hypothesis import settings
 
 from kernelswarm.bus import Bus, embedded
@@ -65,6 +66,14 @@ def _the_machine_is_measured_once(tmp_path_factory: pytest.TempPathFactory) -> I
         folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "machine"
         patch.setattr("kernelswarm.hardware.platforms.cpu.measured_peaks", machine.measured_in(folder))
         yield
+
+
+@pytest.fixture(autouse=True)
+def event_loop_watchdog() -> Iterator[watchdog.Watchdog]:
+    """Agents, bus and recorder share a loop: a step that computes on it keeps all others waiting."""
+    with watchdog.watching() as watched:
+        yield watched
+    assert not watched.blocked, "\n".join(map(str, watched.blocked))
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """The analyst on the bus."""
 
+import asyncio
 from collections.abc import Sequence
 
 from ...schemas import (
@@ -31,7 +32,7 @@ class Analyst:
 
     async def handle(self, work: Work) -> Sequence[Answer]:
         """Diagnose one node."""
-        return [Answer(diagnose(work.graph, work.envelope.node, work.event))]
+        return [Answer(await asyncio.to_thread(diagnose, work.graph, work.envelope.node, work.event))]
 
     def give_up(self, work: Work, reason: str) -> Sequence[Answer]:
         """A node without a diagnosis would leave the planner waiting for ever."""

@@ -1,5 +1,6 @@
 """The planner on the bus: folds what it answers up to the event in hand and says what :func:`decide` says."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,7 +31,10 @@ class Planner:
         self._folds: LatestUsed[list[_Fold]] = LatestUsed(list)
 
     async def handle(self, work: Work) -> Sequence[Answer]:
-        """Decide on one event."""
+        """Decide on one event. Folding a fork's or a long session's past takes a while, so a thread does it."""
+        return await asyncio.to_thread(self._decide, work)
+
+    def _decide(self, work: Work) -> Sequence[Answer]:
         graph, held = work.graph, self._folds[work.graph.session]
         # A repeated delivery, and one that another worker's graph comes with, is decided from the beginning; so is one
         # after a decision that failed half-way.

@@ -1,5 +1,6 @@
 """The synthesizer on the bus: gathers what a backend may know and hands its answer on."""
 
+import asyncio
 from collections.abc import Sequence
 
 from ...graph.session_graph import NodeRecord, SearchGraph
@@ -41,17 +42,19 @@ class Synthesizer:
         if plan.intent is Intent.remeasure:
             return [Answer(existing(work.graph, work.opened, plan))]
         if plan.intent is Intent.dispatch:
-            return [Answer(dispatched(work.graph, work.opened, plan))]
-        answer = await self._backend(plan.synthesizer).synthesize(self._request(work, plan))
+            return [Answer(await asyncio.to_thread(dispatched, work.graph, work.opened, plan))]
+        backend = await self._backend(plan.synthesizer)
+        answer = await backend.synthesize(self._request(work, plan))
         if answer.candidate is not None:
             self._remember(work.envelope.session, work.envelope.node, answer.candidate)
         events: list[Event] = [*answer.calls]
         events.append(answer.candidate or answer.failed or answer.task or _nothing(plan))
         return [Answer(event) for event in events]
 
-    def _backend(self, name: str) -> Backend:
+    async def _backend(self, name: str) -> Backend:
         if name not in self._backends:
-            self._backends[name] = open_backend(name)
+            # Its libraries take up to seconds to import.
+            self._backends[name] = await asyncio.to_thread(open_backend, name)
         return self._backends[name]
 
     def _remember(self, session: str, node: str, candidate: CandidateProposed) -> None:

@@ -1,5 +1,7 @@
 """The generator as a synthesizer backend."""
 
+import asyncio
+
 import structlog
 
 from ...codegen.generator import Exhausted, Generator, Proposal
@@ -25,7 +27,8 @@ class GeneratorBackend:
     async def synthesize(self, request: Request) -> Answer:
         """Propose the next config's candidate, or say why there is none."""
         parent = _parent(request)
-        proposal = self._proposed(request, parent)
+        # A large graph takes seconds: heartbeats, acknowledgements and the recorder share the event loop.
+        proposal = await asyncio.to_thread(self._proposed, request, parent)
         if isinstance(proposal, SynthesisFailed):
             return Answer(failed=proposal)
         if isinstance(proposal, Exhausted):

@@ -1,5 +1,7 @@
 """Candidates that a user wrote: handed in as they are, one for each plan."""
 
+import asyncio
+
 from ...hardware.languages.assembly import language_in
 from ...schemas import CandidateProposed, SynthesisFailed, sha256
 from .backend import GIVEN, Answer, Request
@@ -23,7 +25,7 @@ class GivenBackend:
             candidate=CandidateProposed(
                 source=source,
                 sha256=sha256(source),
-                language=language_in(source, request.pool, request.language),
+                language=await asyncio.to_thread(language_in, source, request.pool, request.language),
                 backend=self.name,
                 rationale="handed in by the user",
             )

@@ -1,6 +1,7 @@
 """One way from a candidate's file to its artifact, for the command line and the agents alike."""
 
 import ast
+import asyncio
 import importlib.util
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -44,11 +45,13 @@ async def compile_candidate(
     Raises:
         PoolError: no such language, or no toolchain for it here.
     """
-    candidate = candidate_in(source)
-    if parts := parts_of(candidate):
+    # Files of a megabyte take a while to parse, and whoever asks has an event loop to keep going.
+    candidate = await asyncio.to_thread(candidate_in, source)
+    if parts := await asyncio.to_thread(parts_of, candidate):
         return await _compile_parts(parts, language, pool=pool, hardware=hardware, cache=cache)
     report, paths = await find_language(language).compile(candidate, pool=pool, hardware=hardware, cache=cache)
-    return replace(report, diagnostics=(*report.diagnostics, *missing_packages(source))), paths
+    missing = await asyncio.to_thread(missing_packages, source)
+    return replace(report, diagnostics=(*report.diagnostics, *missing)), paths
 
 
 async def _compile_parts(

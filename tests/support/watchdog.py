@@ -1,0 +1,126 @@
+"""Fails what keeps an event loop from everybody else: a step of the package's own tasks that computes for too long.
+
+Counted is the CPU time of the loop's thread, not the wall's, so that a busy machine convicts nobody; what the garbage
+collector takes is not counted either. Steps of the test's own task are its own affair.
+"""
+
+import asyncio
+import gc
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import kernelswarm
+
+LIMIT_S = 0.05
+SAMPLE_S = 0.01
+PACKAGE = Path(kernelswarm.__file__).parent
+TESTS = PACKAGE / "tests"
+ENVIRONMENT = Path(sys.prefix)
+
+
+@dataclass
+class Blocked:
+    """One step that took too long."""
+
+    what: str
+    seconds: float
+    stack: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what} computed for {self.seconds * 1000:.0f} ms on the event loop\n{self.stack}"
+
+
+@dataclass
+class Watchdog:
+    """What is under way on the watched thread, and what took too long."""
+
+    limit_s: float = LIMIT_S
+    blocked: list[Blocked] = field(default_factory=list)
+    thread: int = 0
+    step: int = 0
+    """Number of the step under way; 0: none."""
+    steps: int = 0
+    began: float = 0.0
+    collected: float = 0.0
+    """CPU seconds that the garbage collector took within the step."""
+    samples: dict[int, str] = field(default_factory=dict)
+
+    def sample(self, ended: threading.Event) -> None:
+        """Keep the stack of a step that takes long: once it is over nobody can tell where it was."""
+        while not ended.wait(SAMPLE_S):
+            step, began = self.step, self.began
+            if step and step not in self.samples and time.monotonic() - began > self.limit_s / 2:
+                frame = sys._current_frames().get(self.thread)
+                stack = "".join(traceback.format_stack(frame)[-12:]) if frame else ""
+                if self.step == step:
+                    self.samples[step] = stack
+
+    def run(self, handle: asyncio.Handle, run: Any) -> None:
+        """Run a step of the loop, and note it if it computed too long for a task of the package."""
+        name = _ours(handle)
+        if not name or self.step:
+            run(handle)
+            return
+        self.steps += 1
+        self.thread, self.step, self.began, self.collected = threading.get_ident(), self.steps, time.monotonic(), 0.0
+        start = time.thread_time()
+        try:
+            run(handle)
+        finally:
+            seconds = time.thread_time() - start - self.collected
+            step, self.step = self.step, 0
+            stack = self.samples.pop(step, "")
+            if seconds > self.limit_s:
+                self.blocked.append(Blocked(name, seconds, stack))
+
+
+def _ours(handle: asyncio.Handle) -> str:
+    """Name of the package's coroutine or function that the step runs; empty for anybody else's."""
+    callback: Any = handle._callback  # type: ignore[attr-defined]
+    owner = getattr(callback, "__self__", None)
+    code = _code(owner.get_coro()) if isinstance(owner, asyncio.Task) else getattr(callback, "__code__", None)
+    if not isinstance(code, CodeType):
+        return ""
+    path = Path(code.co_filename)
+    is_ours = path.is_relative_to(PACKAGE) and not path.is_relative_to(TESTS) and not path.is_relative_to(ENVIRONMENT)
+    return f"{path.relative_to(PACKAGE)}: {code.co_qualname}" if is_ours else ""
+
+
+def _code(coroutine: Any) -> Any:
+    return getattr(coroutine, "cr_code", getattr(coroutine, "gi_code", None))
+
+
+@contextmanager
+def watching(limit_s: float = LIMIT_S) -> Iterator[Watchdog]:
+    """Watch every event loop while the body runs; one at a time."""
+    watchdog, ended, started = Watchdog(limit_s), threading.Event(), [0.0]
+    original = asyncio.events.Handle._run
+
+    def collecting(phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            started[0] = time.thread_time()
+        elif threading.get_ident() == watchdog.thread:
+            watchdog.collected += time.thread_time() - started[0]
+
+    def run(handle: asyncio.Handle) -> None:
+        watchdog.run(handle, original)
+
+    sampler = threading.Thread(target=watchdog.sample, args=(ended,), daemon=True, name="watchdog")
+    asyncio.events.Handle._run = run  # type: ignore[method-assign]
+    gc.callbacks.append(collecting)
+    sampler.start()
+    try:
+        yield watchdog
+    finally:
+        asyncio.events.Handle._run = original  # type: ignore[method-assign]
+        gc.callbacks.remove(collecting)
+        ended.set()
+        sampler.join()
