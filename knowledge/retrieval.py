@@ -7,11 +7,12 @@ A document of another platform, another language or another chip is out. The res
     2  its phase is the one asked for
     1  for ``any`` as its bottleneck, and 1 for ``any`` as its phase
     2  for each of its operators that the problem has, as a name or a word of one (``norm`` in ``native_layer_norm``);
-       at most 6
+       1 for those that nearly every problem has (``add``); at most 6
     1  it names a chip, and the pool has it
     3  it is a manual that the user gave to this pool, and shares words with the query
    -3  it names operators and the problem has none of them: it is about something else
- 0..6  its words: its BM25 score, relative to the best one's
+   -2  it names diagnoses, and not the one asked for; the same for failures, and for phases
+ 0..6  its words: its BM25 score, relative to the best one's, or to :data:`STRONG_TEXT` if that is more
 
 and is out if neither bottleneck, failure, operator nor at least a third of the best one's words is met. What names none
 of the three (what always matters) comes back where a situation is given, not for a question in words alone. Ties go by
@@ -30,8 +31,36 @@ RULES = "constraints/"
 """Folder of the documents that always hold."""
 MANUALS = "manuals/"
 """Beginning of the paths of what users added to a pool."""
+WORTH_READING = 0.2
+"""Share of the best one's points below which a document is left out, though there is room for it."""
 TEXT_POINTS = 6.0
 """Most that words are worth."""
+STRONG_TEXT = 8.0
+"""BM25 score from which the best document gets all of :data:`TEXT_POINTS`: few words that match prove little."""
+COMMON = frozenset(
+    [
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "pow",
+        "sum",
+        "mean",
+        "exp",
+        "sqrt",
+        "where",
+        "neg",
+        "clamp",
+        "copy",
+        "clone",
+        "view",
+        "to",
+        "max",
+        "min",
+        "any",
+    ]
+)
+"""Operators that tell little."""
 ENOUGH_TEXT = 1 / 3
 """Share of the best document's text score from which words alone are a reason."""
 MOST_NAMED_WORDS = 4
@@ -68,7 +97,8 @@ def search(query: Query, *, documents: Sequence[Document] | None = None, limit: 
         if serves(document, query) and not document.path.startswith(RULES)
     )
     hits = [hit for hit in _hits(serving, query) if hit is not None]
-    best = sorted(hits, key=lambda hit: (-hit.score, hit.document.path))[:limit]
+    ranked = sorted(hits, key=lambda hit: (-hit.score, hit.document.path))
+    best = [hit for hit in ranked[:limit] if hit.score >= WORTH_READING * ranked[0].score]
     return tuple(sorted(best, key=lambda hit: hit.document.level != OVERVIEW or hit.score < best[0].score / 2))
 
 
@@ -111,38 +141,44 @@ def _hits(serving: tuple[Document, ...], query: Query) -> list[Hit | None]:
     matches = text_index(serving).scores(query.text) if query.text else [{} for _ in serving]
     totals = [sum(match.values()) for match in matches]
     most = max(totals, default=0.0)
-    return [
-        _hit(document, query, match, round(total / most, 3) if most > 0 else 0.0)
-        for document, match, total in zip(serving, matches, totals, strict=True)
-    ]
+    return [_hit(document, query, match, most) for document, match in zip(serving, matches, strict=True)]
 
 
-def _hit(document: Document, query: Query, match: dict[str, float], share: float) -> Hit | None:
+def _hit(document: Document, query: Query, match: dict[str, float], most: float) -> Hit | None:
     points: dict[str, float] = dict(_signals(document, query))
-    if share < ENOUGH_TEXT and not _relevant(document, query, points):
+    total = sum(match.values())
+    enough = total > 0 and total >= ENOUGH_TEXT * most
+    if not enough and not _relevant(document, query, points):
         return None
-    if share > 0:
+    if match:
         named = sorted(match, key=lambda word: (-match[word], word))[:MOST_NAMED_WORDS]
-        points[f"words {', '.join(named)}"] = round(TEXT_POINTS * share, 2)
+        points[f"words {', '.join(named)}"] = round(TEXT_POINTS * total / max(most, STRONG_TEXT), 2)
         if document.path.startswith(MANUALS):
             points[f"manual of pool {query.pool}"] = 3
-    total = round(sum(points.values()), 2)
-    return Hit(document=document, score=total, reasons=tuple(points)) if total > 0 else None
+    score = round(sum(points.values()), 2)
+    return Hit(document=document, score=score, reasons=tuple(points)) if score > 0 else None
 
 
 def _signals(document: Document, query: Query) -> dict[str, int]:
     """Points by reason."""
     hits = sorted(set(document.operators) & _names(query.operators))
+    chips = sorted(_chips(document.chip) & _chips(query.chips))
     situation = _is_situation(query)
+    elsewhere = query.bottleneck and document.bottleneck and not {ANY, query.bottleneck} & set(document.bottleneck)
+    another_phase = query.phase and document.phase and not {ANY, query.phase} & set(document.phase)
+    otherwise = query.failure and document.failure and query.failure not in document.failure
     points = {
         f"bottleneck {query.bottleneck}": 4 * (query.bottleneck in document.bottleneck),
         f"failure {query.failure}": 4 * (query.failure in document.failure),
-        f"operator {', '.join(hits)}": min(2 * len(hits), 6),
+        f"operator {', '.join(hits)}": min(sum(1 if hit in COMMON else 2 for hit in hits), 6),
         f"phase {query.phase}": 2 * (query.phase in document.phase),
-        f"chip {', '.join(query.chips)}": 1 if document.chip else 0,
+        f"chip {', '.join(chips)}": 1 if chips else 0,
         "any bottleneck": 1 if situation and ANY in document.bottleneck else 0,
         "any phase": 1 if situation and ANY in document.phase else 0,
         "about other operators": -3 if document.operators and query.operators and not hits else 0,
+        "about another diagnosis": -2 if elsewhere else 0,
+        "about other failures": -2 if otherwise else 0,
+        "for another phase": -2 if another_phase else 0,
     }
     return {reason: value for reason, value in points.items() if value}
 

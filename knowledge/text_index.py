@@ -57,12 +57,13 @@ def text_index(documents: tuple[Document, ...]) -> TextIndex:
 
 
 def words(text: str) -> list[str]:
-    """The words of ``text`` in order: lower case, singular, a dotted or underscored name also in its parts."""
+    """The words of ``text`` in order: lower case, singular, no numbers; a dotted or underscored name also in its
+    parts."""
     result = []
     for match in _WORD.findall(text.lower()):
         parts = _PART.findall(match)
         for word in [match, *parts] if len(parts) > 1 else parts:
-            if word not in _STOP and (len(word) > 1 or word.isdigit()):
+            if word not in _STOP and len(word) > 1 and not word.isdigit():
                 result.append(_singular(word))
     return result
 

@@ -65,6 +65,21 @@ def test_a_failure_leads_to_what_repairs_it() -> None:
     assert hit.document.path == "b.md" and "failure crash" in hit.reasons
 
 
+def test_what_says_little_beside_the_best_is_left_out_though_there_is_room() -> None:
+    documents = [
+        document("a.md", bottleneck=("latency",), phase=("improve",), operators=("softmax", "layer_norm")),
+        document("b.md"),
+    ]
+    hits = search(ask(bottleneck="latency", phase="improve", operators=("softmax", "layer_norm")), documents=documents)
+    assert [hit.document.path for hit in hits] == ["a.md"]
+
+
+def test_few_words_that_match_prove_little() -> None:
+    documents = [document("a.md", text="kernel " * 30), document("b.md", text="other " * 30)]
+    (hit,) = search(ask("a kernel"), documents=documents)
+    assert 0 < hit.score < 2
+
+
 def test_a_library_reads_what_it_holds_and_names_the_nearest_of_what_it_does_not() -> None:
     library = open_library(GPU, ("sm_90",))
     assert library.read("constraints/contract.md").title
@@ -99,7 +114,7 @@ def test_a_manual_of_a_pool_is_there_for_that_pool_alone(tmp_path: Path) -> None
 
 
 def test_words_are_split_the_same_everywhere() -> None:
-    assert words("The num_warps of cp.async.bulk, classes?") == [
+    assert words("The num_warps of cp.async.bulk, 41 classes?") == [
         "num_warp", "num", "warp", "cp.async.bulk", "cp", "async", "bulk", "classe",
     ]  # fmt: skip
 
