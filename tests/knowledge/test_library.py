@@ -67,10 +67,12 @@ def test_a_failure_leads_to_what_repairs_it() -> None:
 
 def test_what_says_little_beside_the_best_is_left_out_though_there_is_room() -> None:
     documents = [
-        document("a.md", bottleneck=("latency",), phase=("improve",), operators=("softmax", "layer_norm")),
+        document("a.md", bottleneck=("latency",), phase=("improve",), operators=("softmax", "layer_norm", "gelu")),
         document("b.md"),
     ]
-    hits = search(ask(bottleneck="latency", phase="improve", operators=("softmax", "layer_norm")), documents=documents)
+    hits = search(
+        ask(bottleneck="latency", phase="improve", operators=("softmax", "layer_norm", "gelu")), documents=documents
+    )
     assert [hit.document.path for hit in hits] == ["a.md"]
 
 
