@@ -152,7 +152,7 @@ def test_an_output_too_many_is_named() -> None:
     )
     with pytest.raises(ReplayDivergence, match=r"n099.*says node.planned.v1 instead") as caught:
         run([*events[:at], more, *events[at:]])
-    assert caught.value.recorded == bytes(envelope.body).decode()
+    assert caught.value.recorded == bytes(more.body).decode()
 
 
 def test_a_copy_of_an_event_changes_nothing() -> None:
