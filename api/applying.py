@@ -2,6 +2,7 @@
 
 import copy
 import copyreg
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from types import TracebackType
 from typing import Any, Self
@@ -146,8 +147,14 @@ class Wrapped(torch.nn.Module):  # type: ignore[misc]
 
 
 def _disagreement(module: torch.nn.Module, call: SearchedCall) -> str:
-    """Compare kernel and module on a call with inputs drawn as for the search, on copies: neither leaves a trace."""
-    arguments, own, accelerated = _arguments(call.traced), copy.deepcopy(module), copy.deepcopy(module)
+    """Compare kernel and module on every searched call, with inputs drawn as for the search."""
+    clauses = (_disagreement_on(module, call, arguments) for arguments in _drawn_calls(call.traced))
+    return next(filter(None, clauses), "")
+
+
+def _disagreement_on(module: torch.nn.Module, call: SearchedCall, arguments: list[Any]) -> str:
+    """Compare them on copies: neither leaves a trace."""
+    own, accelerated = copy.deepcopy(module), copy.deepcopy(module)
     with torch.no_grad():
         expected = own(*(_cloned(value) for value in arguments))
         kernel = call.ready(accelerated, tuple(_cloned(value) for value in arguments), {})
@@ -164,14 +171,13 @@ def _disagreement(module: torch.nn.Module, call: SearchedCall) -> str:
     return ""
 
 
-def _arguments(traced: Traced) -> list[Any]:
-    """Inputs of a call like the one that was traced, drawn as the problem draws them."""
+def _drawn_calls(traced: Traced) -> Iterator[list[Any]]:
+    """Inputs of a call like each that was traced, drawn as the problem draws them."""
     problem: dict[str, Any] = {}
     exec(compile(traced.problem.source, f"<problem {traced.problem.name}>", "exec"), problem)
-    drawn = iter(problem["inputs"](torch.Generator().manual_seed(SEED)))
-    return [
-        next(drawn).to(value.device) if isinstance(value, torch.Tensor) else value for value in traced.inputs.values()
-    ]
+    for inputs, sizes in zip(traced.calls, problem["shapes"].values(), strict=True):
+        drawn = iter(problem["inputs"](torch.Generator().manual_seed(SEED), **sizes))
+        yield [next(drawn).to(value.device) if isinstance(value, torch.Tensor) else value for value in inputs.values()]
 
 
 def _error(actual: torch.Tensor, reference: torch.Tensor) -> float:

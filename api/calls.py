@@ -28,7 +28,7 @@ class SearchedCall:
         self._kernel = kernel
         assert traced.operator is not None
         self._signature = signature_of(traced.operator)
-        self._inputs = [_described(value) for value in traced.inputs.values()]
+        self._inputs = [[_described(value) for value in inputs.values()] for inputs in traced.calls]
         self._places = [at for at, value in enumerate(traced.inputs.values()) if isinstance(value, torch.Tensor)]
         self._parameters = [_described(value) for value in traced.parameters[: len(traced.names)]]
         self._forwards = {kind: getattr(kind, "forward", None) for kind, _ in traced.settings}
@@ -46,7 +46,7 @@ class SearchedCall:
         if torch.compiler.is_compiling():
             return None
         values = self._values(arguments, named)
-        if values is None or [_described(value) for value in values] != self._inputs:
+        if values is None or [_described(value) for value in values] not in self._inputs:
             return None
         held = [] if module is None else held_by(module, self.traced.names)
         if [_described(value) for value in held] != self._parameters:

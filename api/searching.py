@@ -9,6 +9,7 @@ from ..agents.synthesizer.authors import GENERATOR
 from ..bus import asked_bus
 from ..hardware.sources.from_python import Traced, trace
 from ..hardware.sources.problem_files import load_problem
+from ..hardware.sources.several_calls import trace_calls
 from ..schemas import InputError, Origin
 from ..sessions.finished_file import finished_file
 from ..sessions.fork import fork_point
@@ -28,6 +29,7 @@ def optimize(
     operator: Callable[..., Any] | str | Path,
     inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     *,
+    weights: Sequence[float] = (),
     pool: str = "cpu",
     budget: int = 40,
     minutes: float | None = None,
@@ -49,7 +51,9 @@ def optimize(
 
     Args:
         operator: a function, an ``nn.Module``, or the path of a problem file.
-        inputs: its arguments, by position or by name; not with a path.
+        inputs: its arguments, by position or by name; not with a path. A list of several such, ``[[x], [y]]``: calls
+            that are all timed. The speedup is the geometric mean over them, and the kernel is for each of them.
+        weights: of the calls in that mean; by default all are alike.
         pool: hardware pool.
         budget: candidates to spend.
         minutes: stop planning after so long.
@@ -73,7 +77,7 @@ def optimize(
         InputError: the operator, an input or an option cannot be used.
         BusError: the cluster cannot be reached.
     """
-    traced = problem_of(operator, inputs)
+    traced = problem_of(operator, inputs, weights)
     options = SearchOptions(
         budget=budget,
         minutes=minutes,
@@ -248,7 +252,11 @@ async def _search(
             return Optimized(result, traced, text)
 
 
-def problem_of(operator: Callable[..., Any] | str | Path, inputs: Sequence[Any] | Mapping[str, Any] | None) -> Traced:
+def problem_of(
+    operator: Callable[..., Any] | str | Path,
+    inputs: Sequence[Any] | Mapping[str, Any] | None,
+    weights: Sequence[float] = (),
+) -> Traced:
     if isinstance(operator, str | Path):
         if inputs is not None:
             raise InputError("a problem file draws its own inputs: leave `inputs` out")
@@ -257,6 +265,10 @@ def problem_of(operator: Callable[..., Any] | str | Path, inputs: Sequence[Any] 
         raise InputError("give `inputs`: the arguments with which the operator is to be fast, for example [x, weight]")
     if not isinstance(inputs, Sequence | Mapping):
         raise InputError(f"`inputs` is a {type(inputs).__name__}: put the arguments into a list, for example [x]")
+    if isinstance(inputs, Sequence) and inputs and all(isinstance(call, list | tuple | Mapping) for call in inputs):
+        return trace_calls(operator, inputs, weights)
+    if weights:
+        raise InputError("`weights` are of several calls: give `inputs` as a list of their arguments, [[x], [y]]")
     return trace(operator, inputs)
 
 

@@ -135,6 +135,7 @@ def _searched(problem: Problem, facts: ProblemFacts, source: str, verified: Veri
         "problem": problem.name,
         "is_module": facts.is_module,
         "shapes": [shape.name for shape in facts.shapes],
+        "timed": [shape.name for shape in facts.timed],
         "types": [list(row) for row in dict.fromkeys(tuple(map(_type, row)) for row in rows)],
         "literals": _literals(rows),
         "device": _device(source),

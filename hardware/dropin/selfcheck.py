@@ -132,9 +132,14 @@ class Carried:
         return max(least, 4 * (self._searched["bound"] or 0.0), 2 * own) if least else 0.0
 
     def times(self) -> dict[str, Any]:
-        """Medians of rounds in turns, at the first shape, without gradients."""
+        """Medians of rounds in turns, without gradients, at every timed shape; of several the first by itself, too."""
+        timed = self._searched["timed"]
+        by_shape = {shape: self._times_at(shape) for shape in timed}
+        return {**by_shape[timed[0]], **({"shapes": by_shape} if len(timed) > 1 else {})}
+
+    def _times_at(self, shape: str) -> dict[str, Any]:
         reference, drop_in = self.pair()
-        inputs = self.inputs(self.shapes[0])
+        inputs = self.inputs(shape)
         calls = {"eager": reference, "compile": torch.compile(reference, dynamic=False), "kernel": drop_in}
         missing: dict[str, str] = {}
         with torch.no_grad():
@@ -257,6 +262,14 @@ def _by_whom(report: dict[str, Any], file: dict[str, Any]) -> str:
     return "the reference, not the kernel, which is for other calls"
 
 
+def _times_in_words(report: dict[str, Any]) -> Iterator[str]:
+    times = report.get("times_ms", {})
+    for name, median in times.items():
+        ratio = f"  {median / times['kernel']:.2f}x" if name != "kernel" and "kernel" in times else ""
+        yield f"{name:8} {median:.4f} ms{ratio}"
+    yield from (f"{name:8} not timed: {why}" for name, why in report.get("not_timed", {}).items())
+
+
 def _in_words(report: dict[str, Any], file: dict[str, Any]) -> str:
     lines = [inspect.cleandoc(file["__doc__"]).partition("\n\n")[0], ""]
     for check in report["checks"]:
@@ -266,9 +279,8 @@ def _in_words(report: dict[str, Any], file: dict[str, Any]) -> str:
     times = report.get("times_ms", {})
     if times and report["device"] != "cpu":
         lines.append("Times are those of the call, host overhead included, not the device's own.")
-    for name, median in times.items():
-        ratio = f"  {median / times['kernel']:.2f}x" if name != "kernel" and "kernel" in times else ""
-        lines.append(f"{name:8} {median:.4f} ms{ratio}")
-    lines += [f"{name:8} not timed: {why}" for name, why in report.get("not_timed", {}).items()]
+    for shape, timed in report.get("shapes", {"": report}).items():
+        lines += [f"At shape {shape}:"] if shape else []
+        lines += _times_in_words(timed)
     lines.append("It agrees with its reference." if report["correct"] else "It does NOT agree with its reference.")
     return "\n".join(lines) + "\n"

@@ -53,6 +53,13 @@ class Traced:
     """Of the module and its parts, as :func:`settings` says it; ``training`` is None where that changes nothing."""
     structure: Any = None
     """Of the result, as ``torch.utils._pytree`` says it."""
+    further: tuple[Mapping[str, Any], ...] = ()
+    """Inputs of the other calls that it was traced with, each as :attr:`inputs`."""
+
+    @property
+    def calls(self) -> tuple[Mapping[str, Any], ...]:
+        """Inputs of every call that it was traced with."""
+        return (self.inputs, *self.further)
 
     @property
     def parameters(self) -> tuple[Any, ...]:
@@ -124,11 +131,11 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     constants = {key: value for key, value in vars(graph).items() if key.startswith("_tensor_constant")}
     constants |= {key: value for key, value in graph.named_buffers() if key.startswith("_tensor_constant")}
     title = name or _label(operator)
-    everything = {**tensors, **{_identifier(key): value for key, value in parameters.items()}, **constants}
+    everything = {**tensors, **{identifier(key): value for key, value in parameters.items()}, **constants}
     kind = "module" if isinstance(operator, torch.nn.Module) else "function"
     source = HEADER.format(title=title, kind=kind) + _inputs_text(everything) + _reference_text(graph.code, everything)
     problem = Problem(
-        name=_identifier(title).lower()[:40], format=ProblemFormat.function, source=source, sha256=sha256(source)
+        name=identifier(title).lower()[:40], format=ProblemFormat.function, source=source, sha256=sha256(source)
     )
     inputs = {
         label: value.detach() if isinstance(value, torch.Tensor) else value
@@ -269,13 +276,14 @@ def _label(operator: Callable[..., Any]) -> str:
     return file.stem if file.suffix == ".py" else "function"
 
 
-def _identifier(text: str) -> str:
+def identifier(text: str) -> str:
+    """The name of a value in the problem's text."""
     name = re.sub(r"\W", "_", text) or "operator"
     return f"p_{name}" if name[0].isdigit() else name
 
 
 def _inputs_text(tensors: Mapping[str, Any]) -> str:
-    lines = [f"        {_drawn(value)},  # {_identifier(label)}" for label, value in tensors.items()]
+    lines = [f"        {_drawn(value)},  # {identifier(label)}" for label, value in tensors.items()]
     return "\ndef inputs(generator):\n    return [\n" + "\n".join(lines) + "\n    ]\n"
 
 
@@ -305,7 +313,7 @@ def _reference_text(code: str, tensors: Mapping[str, Any]) -> str:
     if match is None:
         raise ProblemError("the traced graph has no forward function; please report this operator")
     traced = [name.strip() for name in match.group(1).split(",") if name.strip()]
-    names = [_identifier(label) for label in tensors]
+    names = [identifier(label) for label in tensors]
     unpack = [f"    {inner} = {outer}" for inner, outer in zip(traced, names, strict=False) if inner != outer]
     body = match.group(2).replace("self._tensor_constant", "_tensor_constant")
     body = _without_gradients(re.sub(r";  (\w+ = )+None", "", body).rstrip())

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from kernelswarm.api.optimized import Optimized
-from kernelswarm.hardware.sources.from_python import trace
+from kernelswarm.api.searching import problem_of
 from kernelswarm.schemas import Interval
 from kernelswarm.sessions.session import SearchResult
 
@@ -32,7 +32,7 @@ class Scale(torch.nn.Module):
 
 def optimized(operator: Any, inputs: list[Any], file: str = RIGHT, *, win: bool = True) -> Optimized:
     """As if a search had found the kernel in ``file``."""
-    traced = trace(operator, inputs)
+    traced = problem_of(operator, inputs)
     result = SearchResult(
         session="scale-abcde",
         problem=traced.problem.name,
