@@ -4,13 +4,12 @@ import asyncio
 import math
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from ...bus import Bus
 from ...graph.session_graph import SearchGraph
-from ...graph.tasks import MINUTES, HandIn, Permit
+from ...graph.tasks import MINUTES
 from ...hardware.languages.loaders import with_loader
 from ...hardware.sources.problem_files import LARGEST_FILE
 from ...schemas import (
@@ -18,12 +17,8 @@ from ...schemas import (
     CandidateProposed,
     CheckRequested,
     ClaimRequested,
-    ConfirmationPlanned,
     Event,
     InputError,
-    KernelswarmError,
-    NodePlanned,
-    SessionClosed,
     TaskClaimed,
     TaskOpened,
     TaskRefused,
@@ -33,6 +28,7 @@ from ...schemas import (
     sha256,
 )
 from . import views
+from .answers import Refused, Unserved, answered, gone_on_from, judged
 from .following import Followed, following
 from .names import Name, lease_name, name, task_name
 from .records import CheckAnswer, HandInAnswer, Leaderboard, NodeAnswer, Release, TaskBrief, TaskRow
@@ -49,16 +45,6 @@ PLANNED_S = 2.0
 
 LOOK_AGAIN_S = 2.0
 """How often somebody who waits for a task looks for new sessions."""
-
-Said = TypeVar("Said", bound=Event)
-
-
-class Unserved(KernelswarmError):
-    """Nobody answers for a session: its process has ended, or is starting."""
-
-
-class Refused(KernelswarmError):
-    """The session refuses a request; the sentence says why, and what to do."""
 
 
 class OutsideAuthor:
@@ -126,7 +112,7 @@ class OutsideAuthor:
         request = CheckRequested(source=source, lease=lease)
         async with following(self._bus, self._home, held.session) as followed:
             id = await self._say(request, followed, held.node, f"{lease}/{sha256(source)}")
-            _, checked = await _answered(followed, id, CandidateChecked, CHECK_S)
+            _, checked = await answered(followed, id, CandidateChecked, CHECK_S)
             return views.check_answer(followed.graph, lease, checked)
 
     async def submit(self, lease: str, source: str, rationale: str = "", *, wait_s: float = 0.0) -> HandInAnswer:
@@ -144,11 +130,11 @@ class OutsideAuthor:
         async with following(self._bus, self._home, held.session) as followed:
             id = await self._say(event, followed, held.node, f"{lease}/{event.sha256}")
             try:
-                node, _ = await _answered(followed, id, CandidateProposed, SERVED_S)
+                node, _ = await answered(followed, id, CandidateProposed, SERVED_S)
             except Refused as refusal:
                 return HandInAnswer(lease=lease, accepted=False, reason=str(refusal), free=_free(followed.graph))
-            if await followed.until(_judged(node), wait_s):
-                await followed.until(_gone_on_from(node), PLANNED_S)
+            if await followed.until(judged(node), wait_s):
+                await followed.until(gone_on_from(node), PLANNED_S)
             reason = "" if node == held.node else f"lease {lease} was over: this is {held.session}/{node} now"
             answer = views.node_answer(followed.graph, node)
             return HandInAnswer(lease=lease, accepted=True, reason=reason, answer=answer, free=_free(followed.graph))
@@ -163,7 +149,7 @@ class OutsideAuthor:
         async with following(self._bus, self._home, wanted.session) as followed:
             if wanted.node not in followed.graph.nodes:
                 raise InputError(f"session {wanted.session} has no node {wanted.node!r}")
-            await followed.until(_judged(wanted.node), wait_s)
+            await followed.until(judged(wanted.node), wait_s)
             return views.node_answer(followed.graph, wanted.node, source=True)
 
     async def release(self, lease: str) -> Release:
@@ -238,7 +224,7 @@ class OutsideAuthor:
         request = ClaimRequested(agent=self.agent, minutes=minutes, task="" if lease else target.node, lease=lease)
         async with following(self._bus, self._home, session) as followed:
             id = await self._say(request, followed, "", secrets.token_hex(8))
-            node, _ = await _answered(followed, id, TaskClaimed, SERVED_S)
+            node, _ = await answered(followed, id, TaskClaimed, SERVED_S)
             return views.brief(followed.graph, node)
 
     async def _freed(self, sessions: Sequence[str], node: str, wait_s: float) -> None:
@@ -276,59 +262,6 @@ class OutsideAuthor:
         )
         await self._bus.publish(envelope)
         return envelope.id
-
-
-async def _answered(followed: Followed, request: str, kind: type[Said], wait_s: float) -> tuple[str, Said]:
-    """The answer to ``request``, and the node that it speaks of.
-
-    Raises:
-        Refused: it is refused.
-        Unserved: there was none in time.
-    """
-
-    def answer(now: Followed) -> tuple[str, Said] | None:
-        said = now.answers.get(request, ())
-        return next(((node, event) for node, event in said if isinstance(event, kind)), None)
-
-    await followed.until(lambda now: bool(answer(now) or _refusal(now, request)), wait_s)
-    if (reached := answer(followed)) is not None:
-        return reached
-    if reason := _refusal(followed, request):
-        raise Refused(reason)
-    session = followed.graph.session
-    raise Unserved(
-        f"session {session} did not answer within {wait_s:g} s: nobody serves it just now. What was asked stays on the "
-        f"bus and is answered once it goes on (`kernelswarm resume {session}`)"
-    )
-
-
-def _refusal(followed: Followed, request: str) -> str:
-    """Why a request is refused; empty if it is not. Nobody says so any more once the session is closed."""
-    refusals: list[Event | HandIn | Permit] = [event for _, event in followed.answers.get(request, ())]
-    if followed.graph.closed is not None:
-        refusals += [ruling.outcome for ruling in followed.graph.tasks.rulings.get(request, ())]
-    return next((refusal.reason for refusal in refusals if isinstance(refusal, TaskRefused)), "")
-
-
-def _judged(node: str) -> Callable[[Followed], bool]:
-    """Whether nothing more is to come for ``node``, confirmation aside."""
-
-    def judged(now: Followed) -> bool:
-        record = now.graph.nodes.get(node)
-        return now.graph.closed is not None or (record is not None and record.diagnosis is not None)
-
-    return judged
-
-
-def _gone_on_from(node: str) -> Callable[[Followed], bool]:
-    """Whether the planner has answered the diagnosis of ``node``: then the tasks that follow from it are there."""
-
-    def planned(now: Followed) -> bool:
-        ids = now.graph.nodes[node].event_ids
-        answers = [event for id in ids for _, event in now.answers.get(id, ())]
-        return any(isinstance(event, NodePlanned | ConfirmationPlanned | SessionClosed) for event in answers)
-
-    return planned
 
 
 def _free(graph: SearchGraph) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ class NodeAnswer(Schema, frozen=True, kw_only=True):
     state: str
     """``waiting`` (no candidate yet), ``judging``, ``judged`` or ``failed`` (no candidate came)."""
     author: str = ""
-    """Outside author's name, or the synthesizer backend."""
+    """Outside author's name, else ``generator``, ``anthropic``, …"""
     verdict: Verdict | None = None
     correct: bool = False
     win: bool = False

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from ...agents.synthesizer.authors import user_name
 from ...graph.nodes import NodeRecord
 from ...graph.session_graph import SearchGraph
 from ...graph.tasks import CHECKS, Lease, Task
@@ -194,9 +195,9 @@ def is_win(speedup: Interval | None) -> bool:
 
 
 def author(graph: SearchGraph, record: NodeRecord) -> str:
-    """Who wrote a node's candidate: an outside author's name, else the backend."""
+    """Who wrote a node's candidate: an outside author's name, else the author that the session names."""
     task = graph.tasks.tasks.get(record.name)
-    return (task.author if task else "") or (record.candidate.backend if record.candidate else "")
+    return (task.author if task else "") or (user_name(record.candidate.backend) if record.candidate else "")
 
 
 def _evidence(record: NodeRecord) -> Evidence | None:

@@ -15,7 +15,8 @@ from kernelswarm.bus.bulk import running
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import InputError, TaskExpired, Verdict
 from kernelswarm.sessions.outside import client
-from kernelswarm.sessions.outside.client import OutsideAuthor, Refused, Unserved
+from kernelswarm.sessions.outside.answers import Refused, Unserved
+from kernelswarm.sessions.outside.client import OutsideAuthor
 from kernelswarm.sessions.recorded_session import read_session
 from kernelswarm.sessions.replay import replay
 from kernelswarm.sessions.resume import resuming
@@ -143,7 +144,7 @@ async def test_a_session_goes_on_after_its_process_and_its_server_were_gone(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = load_problem(home / "small.py")
-    options = SearchOptions(budget=1, synthesizer="outside")
+    options = SearchOptions(budget=1, synthesizer="outside", policy_options={"finalists": 1})
     async with searching(problem, "bare", options, home=home) as search, author(home, "alice") as alice:
         brief = await alice.claim(search.session, wait_s=LONG_S)
         assert brief.lease
@@ -157,6 +158,7 @@ async def test_a_session_goes_on_after_its_process_and_its_server_were_gone(
     assert search.graph.closed is not None and search.graph.closed.best == "n001"
 
 
+@pytest.mark.thorough  # tests/agents/test_session_tasks.py has the timer and the rules
 async def test_a_lease_expires_by_an_event_and_the_task_goes_to_who_waits(home: Path) -> None:
     problem = load_problem(home / "small.py")
     options = SearchOptions(budget=1, synthesizer="outside")

@@ -20,6 +20,7 @@ from kernelswarm.hardware.platforms import detect
 from kernelswarm.hardware.pools.pool_files import find_pool
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import BusError, Event, NodePlanned, ProfilingFailed, SessionClosed, event_tag
+from kernelswarm.sessions.outside.client import OutsideAuthor
 from kernelswarm.sessions.search import searching
 from kernelswarm.sessions.session import SearchOptions
 from kernelswarm.sessions.swarm import serving
@@ -140,6 +141,9 @@ async def test_a_runner_acknowledges_only_what_it_was_given(as_role: URL):
         assert await eventually(unsettled, [0, 0, 1]) == [0, 0, 1]
 
 
+PLAIN = "import torch\ndef kernel(x, w):\n    return torch.nn.functional.rms_norm(x, w.shape, w, 1e-6)\n"
+
+
 async def test_a_whole_search_goes_through_connections_of_its_roles(as_role: URL, tmp_path: Path):
     home = tmp_path / "home"
     (home / "pools").mkdir(parents=True)
@@ -159,10 +163,16 @@ async def test_a_whole_search_goes_through_connections_of_its_roles(as_role: URL
             bus = await stack.enter_async_context(await Bus.connect(as_role(role), name=role))
             await stack.enter_async_context(serving(bus, pool, hardware, home, workers))
         await recording_here.started.wait()
-        options = SearchOptions(budget=1)
+        options = SearchOptions(budget=1, synthesizer="outside")
         search = await stack.enter_async_context(
             searching(load_problem(home / "small.py"), "bare", options, home=home, nats=as_role("submitter"), roles={})
         )
+        people = await stack.enter_async_context(await Bus.connect(as_role("submitter"), name="an outside author"))
+        author = OutsideAuthor(people, home, "alice")
+        lease = (await author.claim(wait_s=LONG_S)).lease
+        assert lease and (await author.check(lease.lease, PLAIN)).correct
+        await author.search_knowledge(search.session + "/n001", "page faults")
+        assert (await author.submit(lease.lease, PLAIN)).accepted
         async for _ in search.events():
             pass
         assert search.graph.closed is not None and search.graph.closed.candidates == 1
