@@ -22,6 +22,7 @@ setup(
         "kernelswarm.hardware.machine": ["peaks.cpp"],
         "kernelswarm.hardware.pools": ["*.toml"],
         "kernelswarm.hardware.harness": ["keep.cpp"],
+        "kernelswarm.agents.synthesizer.model": ["prices.toml"],
         "kernelswarm.knowledge": ["corpus/**/*.md"],
         "kernelswarm.sessions.outside": ["*.md"],
         "kernelswarm.store": ["*.sql", "**/*.sql"],

@@ -31,7 +31,7 @@ class Role:
 
 ROLES: Mapping[str, Role] = {
     "planner": Role(lambda device, bus: Planner(), needs_device=False),
-    "synthesizer": Role(lambda device, bus: Synthesizer(), needs_device=False),
+    "synthesizer": Role(lambda device, bus: Synthesizer(bus, device.home), needs_device=False),
     "compiler": Role(Compiler, needs_device=True),
     "verifier": Role(Verifier, needs_device=True),
     "profiler": Role(Profiler, needs_device=True),

@@ -25,6 +25,8 @@ def run_benchmark(
     synthesizer: str = "",
     model: str = "",
     base_url: str = "",
+    max_cost: float | None = None,
+    max_tokens: int | None = None,
     out: str | Path | None = None,
     fresh: bool = False,
     retry: bool = False,
@@ -52,6 +54,8 @@ def run_benchmark(
         synthesizer: another name of ``author``.
         model: of an author that asks one, or ``anthropic=NAME,openai=NAME``.
         base_url: address of a server that speaks the format of ``openai`` (vLLM, Ollama, SGLang).
+        max_cost: US dollars that models may cost; a request that could pass it is not sent.
+        max_tokens: tokens that models may use, likewise.
         out: the CSV file; by default one under the benchmark's name in the home. A Markdown table lies beside it.
         fresh: do every problem again.
         retry: do those again that crashed or ran out of time.
@@ -82,6 +86,8 @@ def run_benchmark(
         synthesizer=synthesizer or author,
         model=model,
         base_url=base_url,
+        max_cost=max_cost,
+        max_tokens=max_tokens,
         out=None if out is None else Path(out),
         fresh=fresh,
         retry=retry,

@@ -41,6 +41,8 @@ def optimize(
     synthesizer: str = "",
     model: str = "",
     base_url: str = "",
+    max_cost: float | None = None,
+    max_tokens: int | None = None,
     seed_from: str | Sequence[str] = (),
     inject: float = INJECT,
     nats: str = "",
@@ -66,6 +68,8 @@ def optimize(
         synthesizer: another name of ``author``.
         model: of an author that asks one, or ``anthropic=NAME,openai=NAME``.
         base_url: address of a server that speaks the format of ``openai`` (vLLM, Ollama, SGLang).
+        max_cost: US dollars that models may cost; a request that could pass it is not sent.
+        max_tokens: tokens that models may use, likewise.
         seed_from: sessions whose kernels the search starts from; ``auto`` for whatever is alike in the log.
         inject: share of the expansions that a seed takes part in.
         nats: URL of a cluster; without it a server of this process's own is used.
@@ -88,6 +92,8 @@ def optimize(
         synthesizer=synthesizer or author,
         model=model,
         base_url=base_url,
+        max_cost=max_cost,
+        max_tokens=max_tokens,
         seed_from=tuple(filter(None, [seed_from] if isinstance(seed_from, str) else seed_from)),
         inject=inject,
     )
@@ -111,6 +117,8 @@ def fork(
     synthesizer: str = "",
     model: str = "",
     base_url: str = "",
+    max_cost: float | None = None,
+    max_tokens: int | None = None,
     nats: str = "",
     home: Path | None = None,
     on_notice: Callable[[str], None] | None = None,
@@ -136,6 +144,8 @@ def fork(
         synthesizer: another name of ``author``.
         model: of an author that asks one, or ``anthropic=NAME,openai=NAME``.
         base_url: address of a server that speaks the format of ``openai`` (vLLM, Ollama, SGLang).
+        max_cost: US dollars that models may cost; a request that could pass it is not sent.
+        max_tokens: tokens that models may use, likewise.
         nats: URL of a cluster; without it a server of this process's own is used.
         home: where log and caches lie; by default ``KERNELSWARM_HOME`` or the user data folder.
         on_notice: called with what happens, in a few words; ``print`` will do. By default a line on stderr says how far
@@ -162,6 +172,8 @@ def fork(
             synthesizer=synthesizer or author,
             model=model,
             base_url=base_url,
+            max_cost=max_cost,
+            max_tokens=max_tokens,
         )
         on = pool or point.opened.pool.name
         traced = parent.traced if isinstance(parent, Optimized) else Traced(point.opened.problem)

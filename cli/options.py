@@ -87,6 +87,22 @@ BaseUrl = Annotated[
         show_default=False,
     ),
 ]
+MaxCost = Annotated[
+    float | None,
+    typer.Option(
+        "--max-cost",
+        help="US dollars that models may cost: a request that could pass it is not sent.",
+        show_default=False,
+    ),
+]
+MaxTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--max-tokens",
+        help="Tokens that models may use, requests and answers together, likewise.",
+        show_default=False,
+    ),
+]
 Policy = Annotated[
     str,
     typer.Option(

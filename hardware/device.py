@@ -72,6 +72,8 @@ class Device:
             secret: What seeds are derived from; by default one that nobody knows, another for each problem.
             accelerator: Which of the hardware's accelerators to run on, from 0; of no meaning for a processor.
         """
+        self.home = home
+        """Folder for caches and leases; the user's own files are there, too."""
         self._pool = pool
         self._hardware = hardware
         self._baselines = pool.baselines if baselines is None else baselines

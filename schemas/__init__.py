@@ -55,6 +55,7 @@ from .events import (
     TaskRefused,
     TaskReleased,
     TaskSubmitted,
+    ToolCalled,
     VerificationFailed,
 )
 from .graph import Arg, Dim, DType, Expr, Graph, Items, Node, Ref, SpecialFloat, SymbolSource, TensorMeta
@@ -180,6 +181,7 @@ __all__ = [
     "TaskSubmitted",
     "TensorMeta",
     "Timing",
+    "ToolCalled",
     "Verdict",
     "VerificationFailed",
     "VerifyReport",

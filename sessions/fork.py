@@ -32,8 +32,10 @@ class ForkPoint:
         synthesizer: str = "",
         model: str = "",
         base_url: str = "",
+        max_cost: float | None = None,
+        max_tokens: int | None = None,
     ) -> SearchOptions:
-        """How the fork searches: as its parent did, but for what is given. Limits of time and speedup do not carry."""
+        """How the fork searches: as its parent did, but for what is given. Limits of time, speedup and money do not."""
         was = self.opened
         # A session that judged files of the user's has none left to judge.
         before = "playbook" if was.synthesizer == GIVEN else was.synthesizer
@@ -49,6 +51,8 @@ class ForkPoint:
             synthesizer=synthesizer or before,
             model=model or (was.model if synthesizer in ("", before) else ""),
             base_url=base_url or (was.base_url if synthesizer in ("", before) else ""),
+            max_cost=max_cost,
+            max_tokens=max_tokens,
             language=was.language,
         )
 

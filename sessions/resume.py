@@ -26,15 +26,19 @@ from ..hardware.platforms import detect
 from ..hardware.pools.pool_files import find_pool
 from ..schemas import (
     BusError,
+    CheckRequested,
     Envelope,
+    Event,
     HardwareFacts,
     KernelswarmError,
+    KnowledgeRetrieved,
     ModelCalled,
     Pool,
     ReplayDivergence,
     SessionClosed,
     SessionOpened,
     StoreError,
+    ToolCalled,
     event_tag,
 )
 from ..store import LogBusyError, UnknownSession, log_path, read_recorded, wait_recorded
@@ -46,7 +50,9 @@ from .swarm import serving
 LONGEST_STEP_S = 120.0
 """Between two events of a session that is being served; a longer pause does not count into its minutes."""
 
-_CALL = event_tag(ModelCalled)
+_ASKED: tuple[type[Event], ...] = (ModelCalled, ToolCalled, KnowledgeRetrieved, CheckRequested)
+_ON_THE_WAY = frozenset(event_tag(kind) for kind in _ASKED)
+"""What an author does on its way to an answer."""
 
 
 class AlreadyClosed(KernelswarmError):
@@ -90,8 +96,8 @@ def standing(session: str, events: Sequence[Envelope], before: Sequence[LoggedEv
         )
     answered: dict[str, set[str]] = defaultdict(set)
     for envelope in events:
-        # A model's call is on the way to an answer; of several decisions on one event some may be missing.
-        if envelope.tag != _CALL and (envelope.agent, envelope.cause) not in open_ends:
+        # Of several decisions on one event some may be missing.
+        if envelope.tag not in _ON_THE_WAY and (envelope.agent, envelope.cause) not in open_ends:
             answered[envelope.agent].add(envelope.cause)
     return Standing(
         graph.opened,

@@ -15,7 +15,7 @@ import structlog
 from ..agents.ancestors import reader
 from ..agents.distiller import lesson
 from ..agents.registry import ALL_ROLES, ROLES, widened
-from ..agents.synthesizer.authors import check_authors
+from ..agents.synthesizer.authors import check_authors, check_prices
 from ..agents.synthesizer.backend import GIVEN
 from ..bus import Bus, NobodyServes, embedded
 from ..graph.inheritance import LoggedEvent, inherited_at
@@ -273,6 +273,8 @@ async def searching(
     """
     options.check()
     check_authors(options.authors)
+    if options.max_cost is not None:
+        check_prices(options.authors, home)
     pool = find_pool(pool_name, home)
     options.check_pool(pool)
     if origin is not None and options.language not in pool.languages:

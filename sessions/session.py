@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -21,6 +22,7 @@ from ..schemas import (
     HardwareFacts,
     InputError,
     Interval,
+    ModelCalled,
     Origin,
     Pool,
     Problem,
@@ -74,6 +76,10 @@ class SearchOptions:
     """Of the author that asks one, or ``author=model`` with commas between them."""
     base_url: str = ""
     """Address of a model's server; empty: as the environment says."""
+    max_cost: float | None = None
+    """US dollars that models may cost; None: no limit."""
+    max_tokens: int | None = None
+    """Tokens that models may use, requests and answers together; None: no limit."""
     language: str = ""
     """What candidates are written in; empty: what the pool prefers."""
     candidates: tuple[str, ...] = ()
@@ -119,6 +125,10 @@ class SearchOptions:
             raise InputError(f"measure {self.measure!r}: a win on an accelerator is by its {' or its '.join(MEASURES)}")
         if not 0 <= self.inject <= 1:
             raise InputError(f"inject {self.inject:g}: it is a share of the expansions, from 0 to 1")
+        if self.max_cost is not None and not 0 < self.max_cost < math.inf:
+            raise InputError(f"max cost {self.max_cost:g}: give US dollars above 0, or none for no limit")
+        if self.max_tokens is not None and not 0 < self.max_tokens < 2**63:
+            raise InputError(f"max tokens {self.max_tokens}: give a number above 0, or none for no limit")
         assert self.authors, "an empty list is refused as bad input"
         if self.policy not in POLICIES:
             raise InputError(f"unknown policy {self.policy!r}: choose one of {', '.join(sorted(POLICIES))}")
@@ -175,6 +185,12 @@ class SearchResult(Schema, frozen=True, kw_only=True):
     candidates: int = 0
     correct: int = 0
     wins: int = 0
+    model_cost: float | None = None
+    """US dollars that models cost; null if no model was asked, or no price is known for one that was."""
+    model_tokens: int = 0
+    """Of their requests and answers, caches included."""
+    cache_hit_rate: float | None = None
+    """Share of the requests' tokens that a cache gave; null if no model was asked."""
     seconds: float = 0.0
     """From the session's opening to its close."""
     path: str = ""
@@ -266,6 +282,8 @@ async def open_session(
         model=options.model,
         authors=options.authors,
         base_url=options.base_url,
+        max_cost=options.max_cost,
+        max_tokens=options.max_tokens,
         language=options.language or pool.languages[0],
         origin=origin,
         seeds=tuple(dict.fromkeys(kernel.session for kernel in seed_kernels)),
@@ -328,9 +346,21 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
         candidates=closed.candidates,
         correct=closed.correct,
         wins=closed.wins,
+        **_spending(graph.calls),
         seconds=seconds,
         path=path,
     )
+
+
+def _spending(calls: Sequence[ModelCalled]) -> dict[str, Any]:
+    prompts = sum(call.input_tokens + call.cache_read_tokens + call.cache_write_tokens for call in calls)
+    answered = [call for call in calls if not call.error]
+    is_priced = bool(answered) and all(call.cost is not None for call in answered)
+    return {
+        "model_cost": sum(call.cost or 0.0 for call in answered) if is_priced else None,
+        "model_tokens": prompts + sum(call.output_tokens for call in calls),
+        "cache_hit_rate": sum(call.cache_read_tokens for call in calls) / prompts if prompts else None,
+    }
 
 
 def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:

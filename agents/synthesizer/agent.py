@@ -2,14 +2,15 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
+from ...bus import Bus
 from ...graph.session_graph import NodeRecord, SearchGraph
 from ...graph.tasks import withdrawn
 from ...schemas import (
     AuthorShare,
     CandidateProposed,
     Event,
-    Evidence,
     Intent,
     MemoryOperator,
     NodePlanned,
@@ -18,9 +19,15 @@ from ...schemas import (
 )
 from ..runtime import Answer, LatestUsed, Work
 from .authors import authors_of
+from .backend import Answer as BackendAnswer
 from .backend import Attempt, Backend, Request, open_backend
+from .desk import BusDesk
 from .dispatched import dispatched
 from .existing import existing
+from .model import sections
+from .model.backend import ModelBackend
+from .model.spending import LEDGERS, Limits
+from .model.surroundings import Surroundings
 
 
 class Synthesizer:
@@ -29,7 +36,9 @@ class Synthesizer:
     role = "synthesizer"
     consumes: tuple[type[Event], ...] = (NodePlanned,)
 
-    def __init__(self) -> None:
+    def __init__(self, bus: Bus | None = None, home: Path | None = None) -> None:
+        """Without ``bus`` models have no tools, without ``home`` no manuals and prices of the user's."""
+        self._bus, self._home = bus, home
         self._backends: dict[str, Backend] = {}
         self._fresh: LatestUsed[dict[str, Attempt]] = LatestUsed(dict)
 
@@ -43,13 +52,22 @@ class Synthesizer:
             return [Answer(existing(work.graph, work.opened, plan))]
         if plan.intent is Intent.dispatch:
             return [Answer(await asyncio.to_thread(dispatched, work.graph, work.opened, plan))]
-        backend = await self._backend(plan.synthesizer)
-        answer = await backend.synthesize(self._request(work, plan))
+        answer = await self._answer(work, plan)
         if answer.candidate is not None:
             self._remember(work.envelope.session, work.envelope.node, answer.candidate)
-        events: list[Event] = [*answer.calls]
+        events: list[Event] = [*answer.records]
         events.append(answer.candidate or answer.failed or answer.task or _nothing(plan))
         return [Answer(event) for event in events]
+
+    async def _answer(self, work: Work, plan: NodePlanned) -> BackendAnswer:
+        backend, request = await self._backend(plan.synthesizer), self._request(work, plan)
+        if not isinstance(backend, ModelBackend):
+            return await backend.synthesize(request)
+        opened, ledger = work.opened, LEDGERS[work.envelope.session]
+        ledger.observe(work.graph)
+        desk = BusDesk(self._bus, self._home, work) if self._bus is not None and self._home is not None else None
+        limits = Limits(cost=opened.max_cost, tokens=opened.max_tokens)
+        return await backend.converse(request, Surroundings(desk, self._home, limits, ledger))
 
     async def _backend(self, name: str) -> Backend:
         if name not in self._backends:
@@ -132,17 +150,8 @@ def _verdict(record: NodeRecord) -> Verdict | None:
 def _evidence(record: NodeRecord) -> str:
     for report in (record.verify_report, record.profile_report):
         if report is not None and report.evidence is not None:
-            return _sentence(report.evidence)
+            return sections.evidence(report.evidence)
     return ""
-
-
-def _sentence(evidence: Evidence) -> str:
-    parts = [evidence.message]
-    if evidence.expected or evidence.got:
-        parts.append(f"at {list(evidence.element)} expected {evidence.expected}, got {evidence.got}")
-    if evidence.log:
-        parts.append(evidence.log)
-    return "\n".join(parts)
 
 
 def _latest_measurements(lineage: list[Attempt]) -> list[Attempt]:

@@ -4,11 +4,17 @@ One place spells it: the command line, the Python API, benchmarks, forks and res
 """
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ...schemas import AuthorShare, InputError, SessionOpened
 from .backend import BACKEND_NAMES, BACKENDS, open_backend
+from .model.backend import ModelBackend
 from .model.settings import trust
+
+if TYPE_CHECKING:
+    from .model.reachable import Reachability
 
 GENERATOR = "generator"
 """What users call the author that needs no model; events and the log say ``playbook``."""
@@ -66,6 +72,40 @@ def check_authors(authors: Sequence[AuthorShare]) -> None:
         if author.base_url:
             trust(author.base_url)
         open_backend(author.name).check(author.model, author.base_url)
+
+
+def check_prices(authors: Sequence[AuthorShare], home: Path) -> None:
+    """Find out before a session opens whether a limit of money can be kept.
+
+    Raises:
+        InputError: nobody knows what a model costs.
+    """
+    for author in authors:
+        backend = open_backend(author.name)
+        if isinstance(backend, ModelBackend):
+            backend.check_price(author.model, author.base_url, home)
+
+
+async def model_authors(base_url: str = "", *, ask: bool = True) -> "list[Reachability]":
+    """How every author that asks a model stands in this process; ``base_url`` is that of ``openai``.
+
+    Raises:
+        InputError: ``base_url`` is no address.
+    """
+    if base_url:
+        parse_authors("openai", base_url=base_url)
+        trust(base_url)
+    statuses = []
+    for name, entry in BACKENDS.items():
+        if entry.takes_model:
+            backend = open_backend(name)
+            assert isinstance(backend, ModelBackend)
+            # Named at run time: its errors are told by a library that takes seconds to import.
+            from .model.reachable import reachability
+
+            statuses.append(await reachability(backend, base_url if name == "openai" else "", ask=ask))
+            await backend.close()
+    return statuses
 
 
 def authors_of(opened: SessionOpened) -> tuple[AuthorShare, ...]:

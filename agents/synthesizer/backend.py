@@ -13,6 +13,7 @@ from ...schemas import (
     Config,
     HardwareFacts,
     InputError,
+    KnowledgeRetrieved,
     ModelCalled,
     NodeDiagnosed,
     NodePlanned,
@@ -23,6 +24,7 @@ from ...schemas import (
     Skill,
     SynthesisFailed,
     TaskOpened,
+    ToolCalled,
     Verdict,
 )
 
@@ -80,6 +82,10 @@ class Request(Schema, frozen=True, kw_only=True):
     """Candidate files that the user handed in; only the backend ``given`` looks at them."""
 
 
+Record = ModelCalled | ToolCalled | KnowledgeRetrieved
+"""What a backend did on its way to an answer."""
+
+
 class Answer(Schema, frozen=True, kw_only=True):
     """Exactly one of ``candidate``, ``failed`` and ``task`` is set."""
 
@@ -87,8 +93,13 @@ class Answer(Schema, frozen=True, kw_only=True):
     failed: SynthesisFailed | None = None
     task: TaskOpened | None = None
     """The plan waits for an outside author: its candidate comes later, in answer to another event."""
-    calls: tuple[ModelCalled, ...] = ()
-    """Every request to a model that led to this, in order, failures included."""
+    records: tuple[Record, ...] = ()
+    """Every request to a model, call of a tool and look-up that led to this, in order, failures included."""
+
+    @property
+    def calls(self) -> tuple[ModelCalled, ...]:
+        """The requests among them."""
+        return tuple(record for record in self.records if isinstance(record, ModelCalled))
 
     def __post_init__(self) -> None:
         if sum(answer is not None for answer in (self.candidate, self.failed, self.task)) != 1:

@@ -36,6 +36,9 @@ class RunConfiguration:
     synthesizer: str = "playbook"
     model: str = ""
     base_url: str = ""
+    max_cost: float | None = None
+    """US dollars that models may cost for each problem."""
+    max_tokens: int | None = None
     out: Path | None = None
     """The CSV file; by default one for each choice and pool in the home."""
     fresh: bool = False
@@ -68,6 +71,8 @@ class RunConfiguration:
             synthesizer=self.synthesizer,
             model=self.model,
             base_url=self.base_url,
+            max_cost=self.max_cost,
+            max_tokens=self.max_tokens,
             policy_options={} if self.budget >= SURVEY else {"finalists": 1, "looks": 0},
         )
 

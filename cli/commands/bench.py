@@ -18,7 +18,7 @@ from ..display.bench_live import open_watcher
 from ..display.bench_summary import print_report
 from ..display.terminal import err, print_json
 from ..interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
-from ..options import Author, BaseUrl, Json, Model, Nats, Pool, Workers
+from ..options import Author, BaseUrl, Json, MaxCost, MaxTokens, Model, Nats, Pool, Workers
 from . import bench_opinfo
 
 app = typer.Typer(
@@ -73,6 +73,8 @@ def _bench(
     author: Author = GENERATOR,
     model: Model = "",
     base_url: BaseUrl = "",
+    max_cost: MaxCost = None,
+    max_tokens: MaxTokens = None,
     nats: Nats = "",
     workers: Workers = True,
     json: Json = False,
@@ -90,6 +92,8 @@ def _bench(
         synthesizer=author,
         model=model,
         base_url=base_url,
+        max_cost=max_cost,
+        max_tokens=max_tokens,
         out=out_file,
         fresh=fresh,
         retry=retry,

@@ -10,7 +10,7 @@ from ...bus import asked_bus
 from ...sessions.fork import ForkPoint, fork_point
 from ...sessions.home import kernelswarm_home
 from ..completion import pool_names
-from ..options import BaseUrl, Json, Minutes, Model, Nats, OutFolder, SessionId, Target, Workers
+from ..options import BaseUrl, Json, MaxCost, MaxTokens, Minutes, Model, Nats, OutFolder, SessionId, Target, Workers
 from ..reading import event_of, recorded_session
 from ..searching import SearchConfiguration, check, search
 
@@ -72,6 +72,8 @@ def fork(
     ] = "",
     model: Model = "",
     base_url: BaseUrl = "",
+    max_cost: MaxCost = None,
+    max_tokens: MaxTokens = None,
     policy: Annotated[
         str, typer.Option(help="How the search graph grows; by default as in the session.", show_default=False)
     ] = "",
@@ -104,6 +106,8 @@ def fork(
         synthesizer=author,
         model=model,
         base_url=base_url,
+        max_cost=max_cost,
+        max_tokens=max_tokens,
     )
     check(options, nats=nats, workers=workers)
     return search(

@@ -11,9 +11,11 @@ from rich.syntax import Syntax
 from ... import store
 from ...bus import asked_bus
 from ...schemas import InputError
+from ...sessions.conversation import Turn, conversation_of
 from ...sessions.finished_file import finished_file
 from ...sessions.home import kernelswarm_home
 from ...store import NodeReport, SessionReport, UnknownSession, log_path
+from ..display.show_conversation import print_conversation
 from ..display.show_node import print_node
 from ..display.show_session import print_session
 from ..display.terminal import out, print_json, write
@@ -23,6 +25,7 @@ from ..reading import nearest, nothing_in, recorded_session, unknown_session
 EXAMPLES = (
     "kernelswarm show mapid-7kq2m",
     "kernelswarm show mapid-7kq2m --node n012",
+    "kernelswarm show mapid-7kq2m --node n012 --conversation   # what its author was asked, tried and answered",
     "kernelswarm show mapid-7kq2m --file > best.py      # what its best node came to, ready to use",
     "kernelswarm show mapid-7kq2m --source > mine.py    # the candidate alone, as it was judged",
     "kernelswarm show mapid-7kq2m --json | jq '.nodes[] | [.node, .speedup]'",
@@ -36,17 +39,27 @@ def show(
     file: Annotated[
         bool, typer.Option("--file", help="Just the finished file: best.py, made again from the log.")
     ] = False,
+    conversation: Annotated[
+        bool,
+        typer.Option("--conversation", help="With --node: what its author was asked, looked up, tried and answered."),
+    ] = False,
     nats: Nats = "",
     json: Json = False,
 ) -> int:
     """Show a session: problem, baselines, graph, best. With --node: plan, candidate, timings, diagnoses."""
     if source + file + json > 1:
         raise InputError("--source and --file print a file, --json an object: choose one")
+    if conversation and (source or file or not node):
+        raise InputError("--conversation is of one node: name it with --node, without --source and --file")
     home = kernelswarm_home()
     if not nats and not log_path(home).exists():
         raise InputError(f"there is no session {session!r}: {nothing_in(home)}")
     if file:
         _print_file(asyncio.run(_finished(home, nats, session, node)))
+        return 0
+    if conversation:
+        turns = asyncio.run(_conversation(home, nats, session, node))
+        print_json(turns) if json else print_conversation(turns)
         return 0
     report = asyncio.run(_read(home, nats, session, node, source))
     if json:
@@ -75,6 +88,16 @@ async def _read(home: Path, nats: str, session: str, node: str, source: bool) ->
             hint = _hint(node, names)
             raise InputError(f"session {session} has no node {node!r}{hint}")
         return await store.node(home, session, node, bus=bus)
+
+
+async def _conversation(home: Path, nats: str, session: str, node: str) -> tuple[Turn, ...]:
+    await _read(home, nats, session, node, False)
+    async with asked_bus(nats) as bus:
+        recorded = await recorded_session(home, session, bus, to_end=False)
+    turns = conversation_of((envelope for _, envelope in recorded.events), node)
+    if not turns:
+        raise InputError(f"node {node} of session {session} has no conversation: no model was asked for it")
+    return turns
 
 
 async def _finished(home: Path, nats: str, session: str, node: str) -> str:

@@ -84,8 +84,8 @@ def sql(
 
     It answers from what is there; `kernelswarm log verify` says whether that is what was written.
 
-    Views: sessions, nodes, candidates, measurements, diagnoses, baselines, steps, model_calls, lineage, skills; under
-    them: events. docs/sql.md tells what every column holds.
+    Views: sessions, nodes, candidates, measurements, diagnoses, baselines, steps, model_calls, tool_calls,
+    costs, lineage, skills; under them: events. docs/sql.md tells what every column holds.
     """
     if json and format not in (None, Format.json):
         raise InputError(f"sql was asked for --json and --format {format.value}: leave one of them out")

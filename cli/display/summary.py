@@ -25,6 +25,13 @@ def rank(name: str) -> int:
     return list(NAMES).index(name) if name in NAMES else len(NAMES)
 
 
+def spending_text(cost: float | None, tokens: int, cache_hit_rate: float | None) -> str:
+    """``$0.42, 81,200 tokens, 63 % of the requests' from caches``."""
+    money = "price unknown" if cost is None else f"${cost:.2f}" if cost >= 0.01 or not cost else f"${cost:.4f}"
+    cached = "" if cache_hit_rate is None else f", {cache_hit_rate:.0%} of the requests' from caches"
+    return f"{money}, {tokens:,} tokens{cached}"
+
+
 def count(number: int, noun: str) -> str:
     """``1 win``, ``2 wins``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
@@ -47,6 +54,8 @@ def print_summary(result: SearchResult) -> None:
         print_wide(shapes_table(result.shapes))
     out.print(outcome(result.win, result.detail, result.measure))
     out.print(f"{_counts(result)} in {result.seconds:.0f} s; ended: {result.reason.replace('_', ' ')}")
+    if result.model_tokens:
+        out.print(f"models   {spending_text(result.model_cost, result.model_tokens, result.cache_hit_rate)}")
     if result.path:
         out.print(f"kernel   [bold]{escape(result.path)}[/]{'' if result.win else '  (the fastest correct one)'}")
     out.print(f"session  {result.session}")

@@ -13,7 +13,8 @@ from .origin import Origin
 from .plan import ConfirmationPlanned, Intent, MemoryOperator, NodePlanned
 from .profile import CandidateProfiled, ProfilingFailed
 from .seed import SeedKernel
-from .session import SessionClosed, SessionOpened, StopRequested
+from .session import SessionOpened
+from .session_end import SessionClosed, StopRequested
 from .skill import Skill, SkillDistilled
 from .task import (
     OUTSIDE,
@@ -25,6 +26,7 @@ from .task import (
     TaskReleased,
     TaskSubmitted,
 )
+from .tool import ToolCalled
 from .verification import CandidateVerified, VerificationFailed
 
 EVENTS: dict[str, type[Event]] = {
@@ -39,6 +41,7 @@ EVENTS: dict[str, type[Event]] = {
         CandidateProposed,
         SynthesisFailed,
         ModelCalled,
+        ToolCalled,
         KnowledgeRetrieved,
         CandidateCompiled,
         CompilationFailed,
@@ -100,5 +103,6 @@ __all__ = [
     "TaskRefused",
     "TaskReleased",
     "TaskSubmitted",
+    "ToolCalled",
     "VerificationFailed",
 ]

@@ -25,5 +25,9 @@ class ModelCalled(Event, frozen=True, kw_only=True, tag="model.called.v1"):
     """Which try, from 1."""
     tool_calls: str = ""
     """Tools that the model wants called, as a JSON list of ``id``, ``name`` and ``arguments``; empty for none."""
+    cost: float | None = None
+    """US dollars by the price of the day; None if no price is known. A failed call costs nothing."""
+    price_date: str = ""
+    """When that price was looked up; empty where there is none."""
     estimated: bool = False
     """Whether the server did not count the tokens: then they are counted by characters."""

@@ -1,6 +1,5 @@
-"""A session begins, is asked to stop, and ends."""
+"""A session begins."""
 
-from ..measurement import Interval
 from ..pool import HardwareFacts, Pool
 from ..problem import Problem, ProblemFacts
 from .author import AuthorShare
@@ -44,6 +43,10 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     authors: tuple[AuthorShare, ...] = ()
     """Who writes the candidates, in the order in which ties are decided. Older sessions do not say so: then
     :attr:`synthesizer` is the one author."""
+    max_cost: float | None = None
+    """US dollars that models may cost; a request that could pass it is not sent. None: no limit."""
+    max_tokens: int | None = None
+    """Tokens of requests and answers that models may use, likewise."""
     base_url: str = ""
     """Address of a model's server that the user named, without credentials; empty for none."""
     language: str = "cpp"
@@ -75,45 +78,3 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     def counts_device_alone(self) -> bool:
         """Whether the judge's time of an accelerator makes a win, whatever ordinary processes say."""
         return not self.is_on_processor and self.measure != "call"
-
-
-class StopRequested(Event, frozen=True, kw_only=True, tag="session.stop_requested.v1"):
-    """Somebody or a timer wants the session to end: what is under way is finished, nothing new is planned."""
-
-    reason: str
-    """``minutes``, ``interrupted`` or ``user``."""
-
-
-class SessionClosed(Event, frozen=True, kw_only=True, tag="session.closed.v1"):
-    """The planner ended the session."""
-
-    reason: str
-    """``budget``, ``target``, ``stall``, ``floor``, ``minutes``, ``interrupted``, ``exhausted``, ``nothing_to_try``
-    (not one candidate was made) or ``failed``."""
-    best: str = ""
-    """Node of the best correct candidate; empty if there is none."""
-    win: bool = False
-    """Whether the best candidate's confirmed interval lies above 1 against the session's baseline: by the judge, and in
-    ordinary processes as well where that was measured and counts (not on an accelerator whose device time is the
-    session's :attr:`SessionOpened.measure`)."""
-    speedup: Interval | None = None
-    """Of the best candidate against the session's baseline: in ordinary processes where that was measured and counts,
-    else by the interleaved benchmark, from its confirmation run where there was one."""
-    against: str = ""
-    """Name of that baseline."""
-    judged: Interval | None = None
-    """By the interleaved benchmark, where :attr:`speedup` is that of ordinary processes."""
-    judged_against: str = ""
-    """Name of the baseline that :attr:`judged` is measured against."""
-    call: Interval | None = None
-    """On an accelerator, whatever counts: of the best candidate's call, where that was measured."""
-    call_against: str = ""
-    """Name of the baseline that :attr:`call` is measured against."""
-    candidates: int = 0
-    """Candidates judged. Older sessions: nodes planned."""
-    correct: int = 0
-    """Of them: verified and timed."""
-    wins: int = 0
-    """Of them: interval above 1."""
-    detail: str = ""
-    """One sentence for people."""

@@ -22,7 +22,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
 _GROUP_ROWS = 8192
 """Rows of a group in a file: a group is held in memory until it is written."""
 
-_WIDE = ("candidates", "measurements", "model_calls")
+_WIDE = ("candidates", "measurements", "model_calls", "tool_calls")
 """Views that look into bodies: joining all of those at once would hold them in memory."""
 
 _PORTION = 20_000

@@ -18,6 +18,8 @@ VIEWS = (
     "baselines",
     "steps",
     "model_calls",
+    "tool_calls",
+    "costs",
     "sessions",
     "lineage",
     "skills",

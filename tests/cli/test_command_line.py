@@ -29,6 +29,8 @@ COMMANDS = (
         "compile",
         "swarm",
         "record",
+        "mcp",
+        "models",
         "pools",
         "doctor",
         "sessions",

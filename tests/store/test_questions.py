@@ -140,6 +140,22 @@ async def test_cost_per_win(ask: Callable) -> None:
                        cost=pytest.approx(cost), cost_per_win=pytest.approx(cost))  # fmt: skip
 
 
+async def test_authors_compared(ask: Callable) -> None:
+    lost = Story("lost")
+    lost.say(opened(model="m-1"), agent="user")
+    plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate, synthesizer="anthropic")
+    lost.say(plan, node="n1")
+    call = ModelCalled(backend="anthropic", model="m-1", request="{}", completion="", stop_reason="end_turn",
+                       input_tokens=30, output_tokens=10, cache_read_tokens=10, cost=0.25)  # fmt: skip
+    lost.say(call, agent="synthesizer", node="n1")
+    lost.say(SessionClosed(reason="budget"))
+    rows = {(row["backend"], row["model"]): row for row in await ask(story("won") + lost.envelopes, "authors_compared")}
+    model, generator = rows["anthropic", "m-1"], rows["playbook", ""]
+    assert (model["model"], model["nodes"], model["wins"], model["cost"], model["tokens"]) == ("m-1", 1, 0, 0.25, 50)
+    assert model["cache_hit_rate"] == 0.25 and model["cost_per_win"] is None
+    assert generator["wins"] >= 1 and generator["sessions_won"] == 1 and generator["cost"] is None
+
+
 async def test_where_and_why_candidates_fail(ask: Callable) -> None:
     rows = await ask(story(), "where_candidates_fail")
     assert [(row["state"], row["verdict"], row["nodes"], row["share"]) for row in rows] == [

@@ -200,7 +200,7 @@ async def test_a_server_that_never_answers_times_out(server, ask, make_request):
 async def test_cancelling_lets_the_connection_go(server, ask, make_request):
     server.script = [Failed(hang=True)]
     task = asyncio.create_task(ask().backend.synthesize(make_request()))
-    await server.requested.wait()
+    await within(server.requested.wait())
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -308,7 +308,7 @@ async def test_a_key_goes_only_to_an_address_that_its_user_named(monkeypatch, na
     if named_here:
         check_authors(parse_authors("openai", "m", url))
     backend = OpenAIBackend()
-    assert backend._settings_for(url).key == ("sk-secret" if named_here else "")
+    assert backend.settings_for(url).key == ("sk-secret" if named_here else "")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """What a model is told, by plan and memory."""
 
+import re
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -7,7 +10,9 @@ from kernelswarm.agents.synthesizer.backend import Attempt
 from kernelswarm.agents.synthesizer.model.prompt import compose
 from kernelswarm.agents.synthesizer.model.sections import fenced, history, shortened
 from kernelswarm.hardware.languages.cpp import LOADER
+from kernelswarm.hardware.pools.pool_files import load_pools
 from kernelswarm.schemas import (
+    Accelerator,
     Advice,
     AdviceAction,
     Bottleneck,
@@ -113,9 +118,9 @@ def test_the_planners_advice_is_in_the_task(make_request):
 
 
 def test_knowledge_follows_the_diagnosis(make_request):
-    assert "# OpenMP without losing time" in compose(family(make_request, MemoryOperator.inherit)).step
+    assert "Knowledge: OpenMP without losing time" in compose(family(make_request, MemoryOperator.inherit)).step
     draft = compose(make_request()).step
-    assert "# Page faults of fresh outputs" in draft and "# OpenMP" not in draft
+    assert "Knowledge: Page faults of fresh outputs" in draft and "OpenMP" not in draft
 
 
 def test_drafts_differ_by_the_draw_only(make_request):
@@ -164,3 +169,86 @@ def test_a_long_history_keeps_the_best_and_the_latest_in_order():
     lines = history(many).splitlines()
     assert len(lines) == 8
     assert lines[-1].startswith("- n29:") and any(line.startswith("- n3:") for line in lines)
+
+
+POOLS = load_pools(Path("/nowhere"))
+OF_PROCESSORS = re.compile(
+    r"openmp|\bomp\b|\bavx|\bsse\d|\bneon\b|\bsimd\b|huge.?page|page fault|vector width|last-level cache|g\+\+"
+    r"|march=native|(?-i:CPP_SOURCE)|\ball cores\b|\ba core\b",
+    re.IGNORECASE,
+)
+OF_ACCELERATORS = re.compile(
+    r"multiprocessor|warp|tensor core|shared memory of a block|\bgrid\b|\bsm_\d", re.IGNORECASE
+)
+GPU = Accelerator(
+    index=0,
+    name="NVIDIA H200",
+    uuid="GPU-1",
+    target="sm_90",
+    memory_bytes=141 << 30,
+    multiprocessors=132,
+    l2_bytes=50 << 20,
+    shared_bytes=227 << 10,
+    max_clock_mhz=1980,
+)
+
+
+def on_pool(make_request, pool, language, **changes):
+    """A request for a shipped pool, with the facts that detection finds there."""
+    hardware = make_request().hardware
+    if pool.platform != "cpu":
+        hardware = msgspec.structs.replace(
+            hardware,
+            device="NVIDIA H200",
+            isa=("sm_90",),
+            accelerators=(GPU,),
+            matmul_gflops={"bf16": 800_000.0, "fp32": 50_000.0},
+            versions={"triton": "3.9.0", "cuda": "13.1"},
+        )
+    return make_request(pool=pool, hardware=hardware, language=language, **changes)
+
+
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("bottleneck", list(Bottleneck))
+def test_nothing_of_another_platform_reaches_a_prompt(make_request, name, bottleneck):
+    pool = POOLS[name]
+    wrong = OF_ACCELERATORS if pool.platform == "cpu" else OF_PROCESSORS
+    diagnosis = msgspec.structs.replace(DIAGNOSIS, bottleneck=bottleneck, summary="slow", evidence=(), advice=())
+    parent = Attempt(node="n5", source="PARENT = 1", verdict=Verdict.correct, fitness=1.1, diagnosis=diagnosis)
+    for language in pool.languages:
+        for intent in (Intent.draft, Intent.improve, Intent.repair):
+            for draw in range(5):
+                request = on_pool(
+                    make_request,
+                    pool,
+                    language,
+                    plan=plan(MemoryOperator.inherit, intent, draw=draw),
+                    lineage=() if intent is Intent.draft else (parent,),
+                )
+                prompt = compose(request)
+                text = "\n".join((prompt.system, prompt.session, prompt.step))
+                hits = [text[max(0, m.start() - 60) : m.end() + 30] for m in wrong.finditer(text)]
+                assert not hits
+
+
+def test_the_chip_s_facts_and_measured_peaks_are_told(make_request):
+    pool = POOLS["h200"]
+    session = compose(on_pool(make_request, pool, "triton")).session
+    for fact in ("NVIDIA H200, sm_90", "132 multiprocessors", "L2 51200 KiB", "bf16 800, fp32 50", "triton 3.9.0"):
+        assert fact in session
+
+
+def test_what_does_not_fit_is_left_out_by_what_it_matters_and_that_is_said(make_request):
+    request = family(make_request, MemoryOperator.combine)
+    whole = compose(request).step
+    short = compose(request, step_tokens=330).step
+    assert "Left out" not in whole and whole.count("Knowledge:") >= 2
+    assert "PARENT = 1" in short and "another idea" in short, "the parent and its siblings matter more"
+    assert re.search(r"Left out for lack of room: Knowledge: .+\.", short) and "<section title='Knowledge" not in short
+    assert short.rstrip().endswith("</section>") and "Improve on node n5" in short.split("Left out")[1]
+
+
+def test_a_look_up_is_an_event_with_what_was_handed_on(make_request):
+    retrieved = compose(family(make_request, MemoryOperator.inherit)).retrieved
+    assert retrieved.by == "prompt" and retrieved.query.bottleneck == "parallelism"
+    assert retrieved.documents and all(document.text and document.reasons for document in retrieved.documents)

@@ -4,14 +4,18 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from ....schemas import CandidateProposed, InputError, ModelCalled, SynthesisFailed, sha256
+from ....schemas import InputError, SynthesisFailed
 from ..backend import Answer, Request
+from .prices import FILE, Price, price_of
 from .settings import Settings, VendorFacts, check_model
+from .surroundings import Surroundings
 
 if TYPE_CHECKING:
-    from .extract import ExtractedCandidate
+    from .authoring import Authoring
     from .wire import Wire
 
 
@@ -55,54 +59,64 @@ class ModelBackend(ABC, Generic[Sdk]):
         Raises:
             InputError: no key, an address that is none, or a model's name that is none.
         """
-        self._settings_for(base_url)
+        self.settings_for(base_url)
         check_model(model, self.vendor)
 
+    def check_price(self, model: str, base_url: str, home: Path) -> None:
+        """Find out whether a limit of money can be kept.
+
+        Raises:
+            InputError: nobody knows what the model costs; the sentence says where to write it down.
+        """
+        name, url = model or self.vendor.model, self.settings_for(base_url).url
+        if price_of(name, url, home) is None:
+            raise InputError(
+                f"--max-cost needs to know what {name!r} costs: write it into {home / FILE} "
+                f'([models], "{name}" = {{ input = 2.0, output = 10.0 }} in US dollars for a million tokens), '
+                "or use --max-tokens"
+            )
+
     async def synthesize(self, request: Request) -> Answer:
-        """Ask the model for the candidate of ``request``; every try is in the answer's ``calls``."""
+        """Ask for the candidate of ``request`` without tools."""
+        return await self.converse(request, Surroundings())
+
+    async def converse(self, request: Request, surroundings: Surroundings) -> Answer:
+        """Ask for the candidate of ``request``; every try, look-up and call of a tool is in the answer's ``calls``."""
         model = request.model or self.vendor.model
         try:
             self.check(model, request.base_url)
+            settings = self.settings_for(request.base_url)
+            price = await asyncio.to_thread(price_of, model, settings.url, surroundings.home)
         except InputError as error:
             return Answer(failed=SynthesisFailed(backend=self.name, reason=str(error)))
-        # Two seconds of imports must not stop the event loop of every other agent.
-        await asyncio.to_thread(_import_libraries, self.library)
-        return await self._ask(request, model, self._settings_for(request.base_url))
+        await self.import_library()
+        return await (await asyncio.to_thread(self._authoring, request, model, settings, price, surroundings)).answer()
 
-    async def _ask(self, request: Request, model: str, settings: Settings) -> Answer:
-        from .client import ModelClient
-        from .conversation import converse
-        from .faults import ModelFault
-        from .prompt import compose
+    def _authoring(
+        self, request: Request, model: str, settings: Settings, price: Price | None, surroundings: Surroundings
+    ) -> "Authoring":
+        """Opens connections, documents and tools: too much for the event loop."""
+        from .authoring import Authoring
 
-        calls = list[ModelCalled]()
         wire = self.open_wire(self._sdk(settings), model, settings)
-        client = ModelClient(wire, model, settings, calls.append, sleep=self._sleep, jitter=_jitter(request))
-        try:
-            ended = await converse(
-                client, compose(request), accept=lambda candidate: _refuse_repetition(candidate, request)
-            )
-        except ModelFault as error:
-            return self._failed(error.fault.message, calls, retryable=error.fault.retryable)
-        if ended.candidate is None:
-            return self._failed(f"{model}: {ended.reason}", calls)
-        return Answer(candidate=self._candidate(ended.candidate, request), calls=tuple(calls))
+        return Authoring(wire, model, settings, price, request, surroundings, self._sleep)
 
-    def _candidate(self, candidate: "ExtractedCandidate", request: Request) -> CandidateProposed:
-        return CandidateProposed(
-            source=candidate.source,
-            sha256=sha256(candidate.source),
-            language=request.language,
-            backend=self.name,
-            rationale=candidate.rationale,
-            parents=tuple(filter(None, (request.plan.parent, request.plan.second))),
-            skills=tuple(skill.id for skill in request.skills),
-        )
+    async def list_models(self, settings: Settings) -> list[str]:
+        """Names of the models that the server has; raises what the SDK raises."""
+        await self.import_library()
+        sdk: Any = self._sdk(settings)
+        return [model.id async for model in sdk.models.list()]
 
-    def _failed(self, reason: str, calls: list[ModelCalled], *, retryable: bool = False) -> Answer:
-        return Answer(failed=SynthesisFailed(backend=self.name, reason=reason, retryable=retryable), calls=tuple(calls))
+    async def import_library(self) -> ModuleType:
+        """The vendor's SDK: seconds of imports must not stop the event loop of every other agent."""
+        return await asyncio.to_thread(_import_libraries, self.library)
 
-    def _settings_for(self, base_url: str) -> Settings:
+    def settings_for(self, base_url: str) -> Settings:
+        """Key, address and limits, for a session that names ``base_url`` or none.
+
+        Raises:
+            InputError: there is no key, or something cannot be used.
+        """
         return self._settings or Settings.from_environment(self.vendor, base_url)
 
     def _sdk(self, settings: Settings) -> Sdk:
@@ -118,18 +132,7 @@ class ModelBackend(ABC, Generic[Sdk]):
         self._sdks.clear()
 
 
-def _refuse_repetition(candidate: "ExtractedCandidate", request: Request) -> None:
-    from .extract import Rejected
-
-    for attempt in request.tried:
-        if attempt.source == candidate.source:
-            raise Rejected(f"the file is the same, to the letter, as that of node {attempt.node}")
-
-
-def _jitter(request: Request) -> float:
-    return (request.plan.draw % 1000) / 1000
-
-
-def _import_libraries(library: str) -> Any:
+def _import_libraries(library: str) -> ModuleType:
     import_module("autogen_agentchat.agents")
+    import_module(".authoring", __package__)
     return import_module(library)

@@ -2,9 +2,9 @@
 
 import asyncio
 import json
-import math
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal
 
 from autogen_core import CancellationToken, FunctionCall
@@ -22,12 +22,19 @@ from pydantic import BaseModel
 
 from ....schemas import ModelCalled
 from .faults import Fault, ModelFault
-from .reply import Reply, Stop
+from .prices import Price
+from .reply import Reply, Stop, Usage
 from .settings import Settings
+from .spending import LimitReached
+from .tokens import estimated_tokens
 from .wire import Wire
 
 Sleep = Callable[[float], Awaitable[object]]
 """``asyncio.sleep``, or a test's."""
+Admit = Callable[[int, int], AbstractContextManager[int]]
+"""From the tokens of a request and the most of its answer to how long that may be; raises LimitReached."""
+_ANSWER_LIMITS = ("max_tokens", "max_completion_tokens")
+"""What the longest answer is called in a request."""
 
 _FINISH: dict[Stop, FinishReasons] = {
     Stop.end: "stop",
@@ -35,6 +42,12 @@ _FINISH: dict[Stop, FinishReasons] = {
     Stop.length: "length",
     Stop.refusal: "content_filter",
 }
+
+
+@contextmanager
+def unlimited(prompt: int, answer: int) -> Iterator[int]:
+    """Whatever is asked may be asked."""
+    yield answer
 
 
 class ModelClient(ChatCompletionClient):
@@ -52,16 +65,28 @@ class ModelClient(ChatCompletionClient):
         settings: Settings,
         record: Callable[[ModelCalled], None],
         *,
+        admit: Admit = unlimited,
+        price: Price | None = None,
         sleep: Sleep = asyncio.sleep,
         jitter: float = 0.5,
     ) -> None:
-        """``jitter`` in [0, 1) spreads the pauses of many workers."""
+        """``admit`` bounds what is asked; ``jitter`` in [0, 1) spreads the pauses of many workers."""
+        self._admit, self._price = admit, price
         self._wire, self._model, self._settings = wire, model, settings
         self._record, self._sleep, self._jitter = record, sleep, jitter
         self._total = RequestUsage(prompt_tokens=0, completion_tokens=0)
         self._last = RequestUsage(prompt_tokens=0, completion_tokens=0)
         self.stop = Stop.end
         """Why the last answer ended."""
+
+    @property
+    def backend(self) -> str:
+        """Name of the backend that asks."""
+        return self._settings.vendor.name
+
+    def redact(self, text: str) -> str:
+        """``text`` without the key, fit for an event."""
+        return self._settings.redact(text)
 
     async def create(
         self,
@@ -121,7 +146,7 @@ class ModelClient(ChatCompletionClient):
 
     async def _ask(self, body: dict[str, Any]) -> Reply:
         for attempt in range(1, self._settings.attempts + 1):
-            outcome = await self._try(body, attempt)
+            outcome = await self._admitted(body, attempt)
             if isinstance(outcome, Reply):
                 return outcome
             pause = pause_before(attempt + 1, outcome, self._jitter)
@@ -130,6 +155,15 @@ class ModelClient(ChatCompletionClient):
                 raise ModelFault(outcome)
             await self._sleep(pause)
         raise AssertionError("at least one attempt is made")
+
+    async def _admitted(self, body: dict[str, Any], attempt: int) -> Reply | Fault:
+        """One try, if what is left allows it; the answer may then be so long."""
+        name = next(name for name in _ANSWER_LIMITS if name in body)
+        try:
+            with self._admit(estimated_tokens(canonical(body)), self._settings.max_tokens) as answer:
+                return await self._try({**body, name: answer}, attempt)
+        except LimitReached as limit:
+            raise ModelFault(Fault(kind="limit", message=str(limit), retryable=False)) from limit
 
     async def _try(self, body: dict[str, Any], attempt: int) -> Reply | Fault:
         begin = time.perf_counter()
@@ -158,6 +192,8 @@ class ModelClient(ChatCompletionClient):
             cache_read_tokens=usage.cache_read_tokens,
             cache_write_tokens=usage.cache_write_tokens,
             estimated=usage.is_estimated,
+            cost=self._cost(usage),
+            price_date=self._price.date if self._price else "",
             latency_ms=latency_ms,
             attempt=attempt,
         )
@@ -174,6 +210,16 @@ class ModelClient(ChatCompletionClient):
             latency_ms=latency_ms,
             error=f"{fault.kind}: {fault.message}",
             attempt=attempt,
+        )
+
+    def _cost(self, usage: Usage) -> float | None:
+        if self._price is None:
+            return None
+        return self._price.of(
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            read=usage.cache_read_tokens,
+            write=usage.cache_write_tokens,
         )
 
     def _count(self, usage: RequestUsage) -> None:
@@ -224,11 +270,6 @@ class ModelClient(ChatCompletionClient):
 def canonical(body: dict[str, Any]) -> str:
     """``body`` as JSON that is the same for the same request."""
     return json.dumps(body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-
-
-def estimated_tokens(text: str) -> int:
-    """Tokens of ``text``, rather too many than too few: three characters each."""
-    return math.ceil(len(text) / 3)
 
 
 def pause_before(attempt: int, fault: Fault, jitter: float) -> float:

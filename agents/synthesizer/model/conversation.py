@@ -1,20 +1,28 @@
-"""One conversation with a model: AutoGen's AssistantAgent asks, and asks once more if the answer holds no candidate."""
+"""One conversation with a model: AutoGen's AssistantAgent asks, has tools called, and ends with a file or a reason."""
 
+import time
 from collections.abc import Callable
 
 from autogen_agentchat.agents import AssistantAgent
-from autogen_agentchat.messages import MultiModalMessage, TextMessage
+from autogen_agentchat.messages import (
+    MultiModalMessage,
+    TextMessage,
+    ToolCallExecutionEvent,
+    ToolCallRequestEvent,
+)
 
-from ....schemas import Schema
+from ....schemas import Schema, ToolCalled
 from .client import ModelClient
 from .extract import ExtractedCandidate, Rejected, candidate_in
 from .prompt import Prompt
 from .reply import Stop
+from .toolbox import Toolbox
 
 FOLLOW_UP = (
     "That cannot be used: {reason}. Send the complete candidate file again, in exactly one ```python block, "
     "with at most two sentences before it and nothing after it."
 )
+NO_HAND_IN = "no file was handed in within {turns} turns"
 
 
 class Conversation(Schema, frozen=True, kw_only=True):
@@ -26,24 +34,40 @@ class Conversation(Schema, frozen=True, kw_only=True):
 
 
 async def converse(
-    client: ModelClient, prompt: Prompt, *, accept: Callable[[ExtractedCandidate], None], rounds: int = 2
+    client: ModelClient,
+    prompt: Prompt,
+    *,
+    accept: Callable[[ExtractedCandidate], None],
+    toolbox: Toolbox | None = None,
+    record: Callable[[ToolCalled], None] = lambda event: None,
+    rounds: int = 2,
 ) -> Conversation:
-    """Ask for a candidate, at most ``rounds`` times.
+    """Ask for a candidate: in at most ``rounds`` answers without tools, and as many with tools as ``toolbox`` allows.
 
-    ``accept`` may raise Rejected for a candidate that is of no use.
+    ``accept`` may raise Rejected for a candidate that is of no use. ``record`` gets a ToolCalled for each call of a
+    tool, in order, after the answer that wanted it.
 
     Raises:
         ModelFault: the model could not be asked.
     """
-    agent = AssistantAgent("synthesizer", model_client=client, system_message=prompt.system, description="")
+    agent = AssistantAgent(
+        "synthesizer",
+        model_client=client,
+        system_message=prompt.system,
+        description="",
+        tools=list(toolbox.tools) if toolbox else None,
+        max_tool_iterations=toolbox.limits.turns if toolbox else 1,
+    )
     task: MultiModalMessage | TextMessage = MultiModalMessage(content=[prompt.session, prompt.step], source="user")
     reason = ""
     for _ in range(rounds):
-        result = await agent.run(task=task)
-        last = result.messages[-1]
-        assert isinstance(last, TextMessage), "a client without tools answers with text"
+        text = await _run(agent, task, client, toolbox, record)
+        if toolbox is not None and toolbox.submitted is not None:
+            return Conversation(candidate=toolbox.submitted)
+        if text is None and toolbox is not None:
+            return Conversation(reason=NO_HAND_IN.format(turns=toolbox.limits.turns))
         try:
-            return Conversation(candidate=read_answer(last.content, client.stop, accept))
+            return Conversation(candidate=read_answer(text or "", client.stop, accept))
         except Rejected as rejected:
             reason = str(rejected)
         if client.stop is Stop.refusal:
@@ -67,3 +91,43 @@ def read_answer(completion: str, stop: Stop, accept: Callable[[ExtractedCandidat
     candidate = candidate_in(completion)
     accept(candidate)
     return candidate
+
+
+async def _run(
+    agent: AssistantAgent,
+    task: MultiModalMessage | TextMessage,
+    client: ModelClient,
+    toolbox: Toolbox | None,
+    record: Callable[[ToolCalled], None],
+) -> str | None:
+    """The model's last text; None if it ended with calls of tools."""
+    text: str | None = None
+    wanted, began = dict[str, str](), 0.0
+    stream = agent.run_stream(task=task)
+    try:
+        async for message in stream:
+            if isinstance(message, ToolCallRequestEvent):
+                wanted = {call.id: call.arguments for call in message.content}
+                began = time.perf_counter()
+                text = None
+            elif isinstance(message, ToolCallExecutionEvent):
+                seconds = round(time.perf_counter() - began, 3)
+                for result in message.content:
+                    record(
+                        ToolCalled(
+                            backend=client.backend,
+                            tool=result.name,
+                            call=result.call_id,
+                            arguments=client.redact(wanted.get(result.call_id, "")),
+                            result=client.redact(result.content),
+                            failed=bool(result.is_error),
+                            seconds=seconds,
+                        )
+                    )
+                if toolbox is not None and toolbox.submitted is not None:
+                    break
+            elif isinstance(message, TextMessage) and message.source == agent.name:
+                text = message.content
+    finally:
+        await stream.aclose()
+    return text

@@ -1,9 +1,23 @@
-"""What a model is told. The same request gives the same text: no clock, no identifiers but the nodes' names."""
+"""What a model is told. The same request gives the same text: no clock, no identifiers but the nodes' names.
 
-from ....knowledge import Document, Query, constraints, retrieve
-from ....schemas import Bottleneck, Intent, MemoryOperator, ProblemFormat, Schema
+Three texts, from the one that never changes to the one that always does, because servers cache what requests begin
+with. Each is put together within a number of tokens, what matters most first; what did not fit is said.
+"""
+
+from collections.abc import Sequence
+
+from ....knowledge import Document, Library, Query, open_library
+from ....schemas import Bottleneck, Intent, KnowledgeRetrieved, MemoryOperator, ProblemFormat, Schema, Verdict
 from ..backend import Attempt, Request
 from . import sections
+from .tokens import estimated_tokens
+
+SESSION_TOKENS = 40_000
+"""Most of the text that is the same for a session: a long problem file, and the skills that fit beside it."""
+STEP_TOKENS = 50_000
+"""Most of the text of a step."""
+DOCUMENTS = 5
+"""Most documents that a step's prompt carries."""
 
 _ROLE = """\
 You are one of several engineers who search for the fastest correct kernel for a PyTorch operator on one machine. You
@@ -13,15 +27,24 @@ PyTorch and torch.compile; its speedup over the better of them is its worth. A w
 nothing.
 
 # How to answer
-First one or two sentences: the idea, and why it should be faster. Then the complete file in exactly one ```python
-block. Nothing after the block. Always the whole file, never a part or a patch."""
+Where you have tools, look up what you need, try drafts with `compile` and `check`, and hand in one file with `submit`.
+Tools are bounded, and each result says what is left. Without tools: first one or two sentences, the idea and why it
+should be faster, then the complete file in exactly one ```python block, and nothing after it. Always the whole file,
+never a part or a patch."""
 
-_EMPHASES = (
+_PROCESSOR_EMPHASES = (
     "the fewest bytes moved: fuse everything that can share a pass",
     "page faults and stores: how outputs are allocated and written",
     "the inner loop: vector width, independent chains, cheap transcendental functions",
     "the threads: how the work is split, and how little a call costs",
     "the plainest loop nest that the compiler vectorises by itself",
+)
+_ACCELERATOR_EMPHASES = (
+    "the fewest bytes moved through device memory: fuse everything that can share a pass",
+    "the grid: enough blocks for every multiprocessor, tiles that fit registers and shared memory",
+    "the inner loop: wide coalesced loads with several in flight, matrix units where the precision allows",
+    "launches and gaps: one kernel where there were several, little work on the host",
+    "the plainest kernel that reads every input once and writes every output once",
 )
 """What a draft is asked to look at first, so that independent drafts are not all the same."""
 
@@ -33,7 +56,7 @@ _TASKS = {
 
 
 class Prompt(Schema, frozen=True, kw_only=True):
-    """Three texts, from the one that never changes to the one that always does, so that the first two can be cached."""
+    """Three texts, and what was looked up for the last of them."""
 
     system: str
     """Role, contract and rules: the same for every problem in this language."""
@@ -41,45 +64,99 @@ class Prompt(Schema, frozen=True, kw_only=True):
     """Problem, machine and skills: the same for all of a session."""
     step: str
     """Task, history and knowledge of this step."""
+    retrieved: KnowledgeRetrieved
+    """The look-up for this step, as an event."""
 
 
-def compose(request: Request) -> Prompt:
-    """The prompt of ``request``."""
-    return Prompt(system=_system(request), session=_session(request), step=_step(request))
+class Part(Schema, frozen=True, kw_only=True):
+    """A piece of a prompt."""
+
+    title: str
+    text: str
+    weight: int
+    """What it matters; the largest is given room first."""
+    is_needed: bool = False
+    """Whether it stays in however large it is."""
 
 
-def _system(request: Request) -> str:
-    rules = constraints(request.pool.platform, request.language)
+def compose(
+    request: Request,
+    library: Library | None = None,
+    *,
+    session_tokens: int = SESSION_TOKENS,
+    step_tokens: int = STEP_TOKENS,
+) -> Prompt:
+    """The prompt of ``request``; ``library`` is what may be looked up, by default what comes with the package."""
+    library = library or open_library(request.pool, request.hardware.isa)
+    query = query_of(request, library)
+    hits = library.search(query, limit=DOCUMENTS)
+    return Prompt(
+        system=_system(request, library),
+        session=_within(_session(request), session_tokens),
+        step=_within(_step(request, [hit.document for hit in hits]), step_tokens),
+        retrieved=library.retrieved("prompt", query, hits),
+    )
+
+
+def query_of(request: Request, library: Library, *words: str) -> Query:
+    """The signals that documents for ``request`` are looked up by; ``words`` are a question's."""
+    parent: Attempt | None = request.lineage[0] if request.lineage else None
+    is_broken = parent is not None and parent.verdict not in (None, Verdict.correct)
+    summary = (parent.diagnosis.summary if parent.diagnosis else "", parent.diagnostics[:500]) if parent else ()
+    return library.query(
+        language=request.language,
+        intent=request.plan.intent,
+        facts=request.facts,
+        bottleneck=_bottleneck(request),
+        failure=str(parent.verdict) if parent is not None and is_broken else "",
+        words=words or summary,
+    )
+
+
+def _system(request: Request, library: Library) -> str:
+    rules = library.constraints(request.language)
     return "\n\n".join([_ROLE, *(_document(rule) for rule in rules)])
 
 
-def _session(request: Request) -> str:
-    parts = [
-        ("Problem", sections.problem(request.problem, request.facts)),
-        ("Machine", sections.machine(request.pool, request.hardware, request.facts)),
-        ("What earlier searches on like problems taught", sections.skills(request.skills)),
+def _session(request: Request) -> list[Part]:
+    skills = [
+        Part(title=f"What an earlier search taught: {skill.title}", text=sections.skills([skill]), weight=10 - index)
+        for index, skill in enumerate(request.skills)
     ]
-    return _join(parts)
+    problem = sections.problem(request.problem, request.facts)
+    machine = sections.machine(request.pool, request.hardware, request.facts)
+    return [
+        Part(title="Problem", text=problem, weight=100, is_needed=True),
+        Part(title="Machine", text=machine, weight=99, is_needed=True),
+        *skills,
+    ]
 
 
-def _step(request: Request) -> str:
+def _step(request: Request, documents: Sequence[Document]) -> list[Part]:
     memory, lineage = request.plan.memory, request.lineage
     inherits = memory in (MemoryOperator.inherit, MemoryOperator.combine)
     compares = memory in (MemoryOperator.siblings, MemoryOperator.combine)
-    parts = [
-        ("Knowledge that may help", "\n\n".join(_document(document) for document in _knowledge(request))),
-        ("How the parent came about, latest first", sections.history(lineage[1:]) if inherits else ""),
-        ("What else was tried from the same parent", sections.history(request.siblings) if compares else ""),
-        ("Parent", sections.parent(lineage[0]) if lineage else ""),
-        ("Second parent", sections.parent(request.second) if request.second else ""),
-        ("Task", _task(request)),
+    trajectory = sections.history(lineage[1:]) if inherits else ""
+    siblings = sections.history(request.siblings) if compares else ""
+    parent = sections.parent(lineage[0]) if lineage else ""
+    second = sections.parent(request.second) if request.second else ""
+    return [
+        *(
+            Part(title=f"Knowledge: {document.title}", text=document.text, weight=50 - index)
+            for index, document in enumerate(documents)
+        ),
+        Part(title="How the parent came about, latest first", text=trajectory, weight=70),
+        Part(title="What else was tried from the same parent", text=siblings, weight=75),
+        Part(title="Second parent", text=second, weight=80),
+        Part(title="Parent", text=parent, weight=90, is_needed=True),
+        Part(title="Task", text=_task(request), weight=100, is_needed=True),
     ]
-    return _join(parts)
 
 
 def _task(request: Request) -> str:
     plan = request.plan
-    emphasis = _EMPHASES[plan.draw % len(_EMPHASES)]
+    emphases = _PROCESSOR_EMPHASES if request.pool.platform == "cpu" else _ACCELERATOR_EMPHASES
+    emphasis = emphases[plan.draw % len(emphases)]
     lines = [_TASKS[plan.intent].format(parent=plan.parent, emphasis=emphasis)]
     lines += [f"- {advice.action}: {advice.reason}" for advice in plan.advice]
     if request.second is not None:
@@ -89,19 +166,6 @@ def _task(request: Request) -> str:
         f"Write native code in {request.language}. The file defines {entry}. Do not hand in a file that was tried."
     )
     return "\n".join(lines)
-
-
-def _knowledge(request: Request) -> tuple[Document, ...]:
-    return retrieve(
-        Query(
-            platform=request.pool.platform,
-            language=request.language,
-            bottleneck=_bottleneck(request),
-            phase=request.plan.intent,
-            operators=request.facts.operators,
-        ),
-        limit=4,
-    )
 
 
 def _bottleneck(request: Request) -> Bottleneck:
@@ -115,9 +179,29 @@ def _bottleneck(request: Request) -> Bottleneck:
     return Bottleneck.compute if computed > moved else Bottleneck.memory_traffic
 
 
+def _within(parts: Sequence[Part], tokens: int) -> str:
+    """The parts in their order, those that matter most as far as they fit, and a sentence about the others."""
+    parts = [part for part in parts if part.text]
+    left = tokens - sum(estimated_tokens(part.text) for part in parts if part.is_needed)
+    kept, omitted = [part for part in parts if part.is_needed], list[Part]()
+    for part in sorted((part for part in parts if not part.is_needed), key=lambda part: -part.weight):
+        size = estimated_tokens(part.text)
+        if size <= left:
+            kept.append(part)
+            left -= size
+        else:
+            omitted.append(part)
+    texts = [_section(part.title, part.text) for part in parts if part in kept]
+    if omitted:
+        names = "; ".join(part.title for part in parts if part in omitted)
+        # Before the last part, which is the task: that is to be read last.
+        texts.insert(max(0, len(texts) - 1), f"Left out for lack of room: {names}.")
+    return "\n\n".join(texts)
+
+
+def _section(title: str, text: str) -> str:
+    return f"<section title={title!r}>\n{text.strip()}\n</section>"
+
+
 def _document(document: Document) -> str:
     return f"# {document.title}\n\n{document.text.strip()}"
-
-
-def _join(parts: list[tuple[str, str]]) -> str:
-    return "\n\n".join(f"<section title={title!r}>\n{text.strip()}\n</section>" for title, text in parts if text)

@@ -2,7 +2,17 @@
 
 from collections.abc import Sequence
 
-from ....schemas import HardwareFacts, InputFact, NodeDiagnosed, Pool, Problem, ProblemFacts, Skill
+from ....schemas import (
+    Evidence,
+    HardwareFacts,
+    InputFact,
+    KernelResources,
+    NodeDiagnosed,
+    Pool,
+    Problem,
+    ProblemFacts,
+    Skill,
+)
 from ..backend import Attempt
 from .extract import without_loader
 
@@ -27,21 +37,50 @@ def problem(given: Problem, facts: ProblemFacts) -> str:
 
 
 def machine(pool: Pool, hardware: HardwareFacts, facts: ProblemFacts) -> str:
-    """What the candidate runs on, and the least time the work can take there."""
+    """What the candidate runs on, its measured peaks, and the least time the work can take there."""
     moved, computed = floors_ms(hardware, facts)
     work = facts.work
-    return "\n".join(
-        [
-            f"Pool {pool.name} ({pool.platform}): {hardware.device}, {pool.threads or hardware.cores} threads.",
-            f"Instruction sets: {', '.join(hardware.isa) or 'unknown'}; widest vector {hardware.vector_bytes} bytes.",
-            f"L2 {_bytes(hardware.l2_bytes)} a core, last-level cache {_bytes(hardware.l3_bytes)}.",
-            f"Measured with all cores: copy {hardware.copy_gbps:.1f} GB/s, {hardware.peak_gflops:.0f} GFLOP/s in fp32.",
-            f"Transparent huge pages: {hardware.huge_pages}. Compilers: {', '.join(hardware.compilers) or 'unknown'}. "
-            f"PyTorch {hardware.torch or 'unknown'}.",
-            f"Work at the timed shape: {work.read_bytes} bytes read, {work.write_bytes} written, {work.flops} "
-            f"operations: at least {moved:.4g} ms for memory and {computed:.4g} ms for arithmetic.",
-        ]
+    lines = _processor(pool, hardware) if pool.platform == "cpu" else _accelerator(pool, hardware)
+    lines.append(
+        f"Work at the timed shape: {work.read_bytes} bytes read, {work.write_bytes} written, {work.flops} "
+        f"operations: at least {moved:.4g} ms for memory and {computed:.4g} ms for arithmetic."
     )
+    return "\n".join(lines)
+
+
+def _processor(pool: Pool, hardware: HardwareFacts) -> list[str]:
+    return [
+        f"Pool {pool.name} ({pool.platform}): {hardware.device}, {pool.threads or hardware.cores} threads.",
+        f"Instruction sets: {', '.join(hardware.isa) or 'unknown'}; widest vector {hardware.vector_bytes} bytes.",
+        f"L2 {_bytes(hardware.l2_bytes)} a core, last-level cache {_bytes(hardware.l3_bytes)}.",
+        f"Measured with all cores: copy {hardware.copy_gbps:.1f} GB/s, {hardware.peak_gflops:.0f} GFLOP/s in fp32.",
+        f"Transparent huge pages: {hardware.huge_pages}. Compilers: {', '.join(hardware.compilers) or 'unknown'}. "
+        f"PyTorch {hardware.torch or 'unknown'}.",
+    ]
+
+
+def _accelerator(pool: Pool, hardware: HardwareFacts) -> list[str]:
+    """Nothing of the host: what runs there is not what is asked for."""
+    device = next(iter(hardware.accelerators), None)
+    versions = {"PyTorch": hardware.torch, **{name: hardware.versions[name] for name in sorted(hardware.versions)}}
+    products = [f"{name} {gflops / 1000:.0f}" for name, gflops in sorted(hardware.matmul_gflops.items())]
+    sets = [f"{_bytes(size)}: {gbps:.0f}" for size, gbps in hardware.bandwidths]
+    lines = [
+        f"Pool {pool.name} ({pool.platform}): {hardware.device}, {device.target if device else pool.target}.",
+        f"{device.multiprocessors} multiprocessors at up to {device.max_clock_mhz} MHz, memory "
+        f"{device.memory_bytes >> 30} GiB, L2 {_bytes(device.l2_bytes)}, shared memory of a block up to "
+        f"{_bytes(device.shared_bytes)}."
+        if device
+        else "",
+        f"Measured: copy {hardware.copy_gbps:.0f} GB/s read plus written, {hardware.peak_gflops:.0f} GFLOP/s in fp32.",
+        f"Measured large matrix products, TFLOP/s: {', '.join(products)}." if products else "",
+        f"Measured copy bandwidth by working set, GB/s: {', '.join(sets)}." if sets else "",
+        f"Languages: {', '.join(pool.languages)}. "
+        + "Versions: "
+        + ", ".join(f"{name} {text}" for name, text in versions.items() if text)
+        + ".",
+    ]
+    return [line for line in lines if line]
 
 
 def floors_ms(hardware: HardwareFacts, facts: ProblemFacts) -> tuple[float, float]:
@@ -85,6 +124,25 @@ def diagnosis(given: NodeDiagnosed) -> str:
     lines += [f"- {finding.name} = {finding.value}: {finding.meaning}" for finding in given.evidence]
     lines += [f"- advice: {advice.action.value}: {advice.reason}" for advice in given.advice]
     return "\n".join(lines)
+
+
+def evidence(given: Evidence) -> str:
+    """What the verifier or the profiler saw."""
+    parts = [given.message]
+    if given.expected or given.got:
+        parts.append(f"at {list(given.element)} expected {given.expected}, got {given.got}")
+    if given.log:
+        parts.append(given.log)
+    return "\n".join(parts)
+
+
+def resources(kernels: Sequence[KernelResources]) -> list[str]:
+    """What the compiled kernels of an accelerator take, a line each."""
+    return [
+        f"- {kernel.name}: {kernel.registers} registers, {kernel.spill_bytes} bytes spilled a thread, "
+        f"{kernel.shared_bytes} bytes of shared memory a block"
+        for kernel in kernels
+    ]
 
 
 def skills(given: Sequence[Skill]) -> str:

@@ -34,7 +34,7 @@ class Settings(Schema, frozen=True, kw_only=True):
     key: str
     """Empty where the server needs none."""
     url: str
-    max_tokens: int = 20_000
+    max_tokens: int = 32_000
     """Longest answer, tokens, thinking included."""
     temperature: float | None = None
     """Sent only if set: newer models refuse it."""

@@ -15,7 +15,7 @@ VENDOR = VendorFacts(
     key_variable="OPENAI_API_KEY",
     url_variable="OPENAI_BASE_URL",
     url="https://api.openai.com/v1",
-    model="gpt-6.2-sol",
+    model="gpt-6.1-sol",
     is_open=True,
 )
 

@@ -10,10 +10,11 @@ from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage
 from autogen_core.tools import ToolSchema
 from openai import AsyncOpenAI
 
-from ..model.client import canonical, estimated_tokens
+from ..model.client import canonical
 from ..model.faults import BrokenStream, Fault, MalformedAnswer, classify
 from ..model.reply import Reply, Stop, ToolRequest, Usage
 from ..model.settings import Settings
+from ..model.tokens import estimated_tokens
 
 _STOPS = {
     "stop": Stop.end,

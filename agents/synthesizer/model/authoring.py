@@ -1,0 +1,135 @@
+"""One node by a model: prompt, limits, conversation, and the answer with everything that was asked on the way."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ....knowledge import open_library
+from ....schemas import CandidateProposed, ModelCalled, SynthesisFailed, sha256
+from ..backend import Answer, Record, Request
+from .client import ModelClient, Sleep
+from .conversation import Conversation, converse
+from .extract import ExtractedCandidate, Rejected
+from .faults import Fault, ModelFault
+from .prices import Price
+from .prompt import Prompt, compose
+from .settings import Settings
+from .spending import total
+from .surroundings import Surroundings
+from .toolbox import NODE_LIMITS, NodeLimits, Toolbox
+from .wire import Wire
+
+
+class Authoring:
+    """Asks one model for the candidate of one request."""
+
+    def __init__(
+        self,
+        wire: Wire,
+        model: str,
+        settings: Settings,
+        price: Price | None,
+        request: Request,
+        surroundings: Surroundings,
+        sleep: Sleep,
+        limits: NodeLimits = NODE_LIMITS,
+    ) -> None:
+        self._model, self._settings, self._price = model, settings, price
+        self._request, self._around, self._limits = request, surroundings, limits
+        self._records: list[Record] = []
+        self._client = ModelClient(
+            *(wire, model, settings, self._record),
+            admit=self._admit,
+            price=price,
+            sleep=sleep,
+            jitter=(request.plan.draw % 1000) / 1000,
+        )
+        self._library = open_library(request.pool, request.hardware.isa, surroundings.home)
+        self._toolbox = self._open_toolbox()
+
+    async def answer(self) -> Answer:
+        """The candidate, or why there is none."""
+        prompt = await asyncio.to_thread(compose, self._request, self._library)
+        self._records.append(prompt.retrieved)
+        try:
+            ended = await self._converse(prompt)
+        except ModelFault as error:
+            fault = error.fault
+            return self._failed(fault.message, retryable=fault.retryable, exhausted=fault.kind == "limit")
+        if ended.candidate is None:
+            return self._failed(f"{self._model}: {ended.reason}")
+        return Answer(candidate=self._candidate(ended.candidate), records=tuple(self._records))
+
+    async def _converse(self, prompt: Prompt) -> Conversation:
+        try:
+            return await converse(
+                *(self._client, prompt), accept=self._accept, toolbox=self._toolbox, record=self._records.append
+            )
+        except ModelFault as error:
+            if self._toolbox is None or self._toolbox.turns or not _refuses_tools(error):
+                raise
+        # Not every model can call tools: then it is asked for the file alone.
+        self._toolbox = None
+        return await converse(self._client, prompt, accept=self._accept)
+
+    def _open_toolbox(self) -> Toolbox | None:
+        if self._around.desk is None:
+            return None
+        return Toolbox(
+            *(self._request, self._library, self._around.desk),
+            accept=self._accept,
+            record=self._records.append,
+            limits=self._limits,
+        )
+
+    def _record(self, call: ModelCalled) -> None:
+        self._records.append(call)
+        self._around.ledger.record(self._request.node, call)
+        if self._toolbox is not None and not call.error:
+            self._toolbox.turns += 1
+
+    @contextmanager
+    def _admit(self, prompt: int, answer: int) -> Iterator[int]:
+        """Both limits: the node's, which end a conversation, and the session's, which end its author's share."""
+        self._check_node()
+        with self._around.ledger.reserved(self._around.limits, self._price, prompt, answer) as allowed:
+            yield allowed
+
+    def _check_node(self) -> None:
+        limits, calls = self._limits, [event for event in self._records if isinstance(event, ModelCalled)]
+        used = total(calls).tokens
+        if used > limits.tokens:
+            raise ModelFault(_spent(f"{used:,} tokens (a node has {limits.tokens:,}) and handed nothing in"))
+        if self._toolbox is not None and self._toolbox.is_out_of_time():
+            raise ModelFault(_spent(f"more than {limits.seconds:g} s, and handed nothing in"))
+
+    def _accept(self, candidate: ExtractedCandidate) -> None:
+        for attempt in self._request.tried:
+            if attempt.source == candidate.source:
+                raise Rejected(f"the file is the same, to the letter, as that of node {attempt.node}")
+
+    def _candidate(self, candidate: ExtractedCandidate) -> CandidateProposed:
+        request = self._request
+        return CandidateProposed(
+            source=self._settings.redact(candidate.source),
+            sha256=sha256(self._settings.redact(candidate.source)),
+            language=request.language,
+            backend=self._settings.vendor.name,
+            rationale=self._settings.redact(candidate.rationale),
+            parents=tuple(filter(None, (request.plan.parent, request.plan.second))),
+            skills=tuple(skill.id for skill in request.skills),
+        )
+
+    def _failed(self, reason: str, *, retryable: bool = False, exhausted: bool = False) -> Answer:
+        failed = SynthesisFailed(
+            backend=self._settings.vendor.name, reason=reason, retryable=retryable, exhausted=exhausted
+        )
+        return Answer(failed=failed, records=tuple(self._records))
+
+
+def _spent(what: str) -> Fault:
+    return Fault(kind="node_limit", message=f"the conversation took {what}", retryable=True)
+
+
+def _refuses_tools(error: ModelFault) -> bool:
+    return error.fault.kind in ("invalid_request", "refused", "not_found") and "tool" in error.fault.message.lower()

@@ -1,0 +1,137 @@
+"""What a session's models have spent, and whether one more request may be sent.
+
+A request is refused before it is sent if it could pass a limit: what is under way counts with the most that it may
+cost. All workers of a process share one ledger. Those of other processes are known by what they published; what they
+have under way is not, so a fleet may pass a limit by as many requests as it has other processes.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ....graph.session_graph import SearchGraph
+from ....schemas import ModelCalled, Schema
+from ...runtime import LatestUsed
+from .prices import Price
+
+LEAST_ANSWER = 2_000
+"""An answer that could not even be this long, tokens, is not asked for."""
+
+
+class Limits(Schema, frozen=True, kw_only=True):
+    """What may be spent; None for no limit."""
+
+    cost: float | None = None
+    """US dollars."""
+    tokens: int | None = None
+    """Of requests and answers together, whatever caches gave."""
+
+
+NO_LIMITS = Limits()
+
+
+class LimitReached(Exception):
+    """One more request could pass a limit; the message says which."""
+
+
+@dataclass
+class Spent:
+    """US dollars and tokens."""
+
+    cost: float = 0.0
+    tokens: int = 0
+
+    def add(self, cost: float, tokens: int) -> None:
+        """Add to both."""
+        self.cost += cost
+        self.tokens += tokens
+
+
+@dataclass
+class Ledger:
+    """One session's spending."""
+
+    _published: Spent = field(default_factory=Spent)
+    _calls_seen: int = 0
+    _own: dict[str, Spent] = field(default_factory=dict)
+    """By node what this process spent and the stream does not hold yet."""
+    _reserved: Spent = field(default_factory=Spent)
+    """The most that requests under way may come to."""
+
+    def observe(self, graph: SearchGraph) -> None:
+        """Take in what was published by now; a graph that is older than the last one says nothing."""
+        if len(graph.calls) < self._calls_seen:
+            return
+        self._calls_seen = len(graph.calls)
+        self._published = total(graph.calls)
+        for name in [name for name in self._own if _is_answered(graph, name)]:
+            del self._own[name]
+
+    def record(self, node: str, call: ModelCalled) -> None:
+        """A call of this process's own came back."""
+        self._own.setdefault(node, Spent()).add(*_of(call))
+
+    @property
+    def spent(self) -> Spent:
+        """By everybody, as far as it is known here."""
+        return Spent(
+            self._published.cost + sum(own.cost for own in self._own.values()),
+            self._published.tokens + sum(own.tokens for own in self._own.values()),
+        )
+
+    @contextmanager
+    def reserved(self, limits: Limits, price: Price | None, prompt: int, answer: int) -> Iterator[int]:
+        """While the body runs, one request of ``prompt`` tokens is under way; yields how long its answer may be.
+
+        Raises:
+            LimitReached: it could pass a limit, even with a short answer.
+        """
+        allowed = self._allowed(limits, price, prompt, answer)
+        cost = price.of(input_tokens=0, write=prompt, output_tokens=allowed) if price else 0.0
+        self._reserved.add(cost, prompt + allowed)
+        try:
+            yield allowed
+        finally:
+            self._reserved.add(-cost, -(prompt + allowed))
+
+    def _allowed(self, limits: Limits, price: Price | None, prompt: int, answer: int) -> int:
+        spent = self.spent
+        if limits.tokens is not None:
+            answer = min(answer, limits.tokens - spent.tokens - self._reserved.tokens - prompt)
+            if answer < LEAST_ANSWER:
+                raise LimitReached(
+                    f"the session's limit of {limits.tokens:,} tokens (--max-tokens) leaves no room for another "
+                    f"request: {spent.tokens:,} are used"
+                )
+        if limits.cost is not None and price is not None and price.output > 0:
+            asking = price.of(input_tokens=0, output_tokens=0, write=prompt)
+            left = limits.cost - spent.cost - self._reserved.cost - asking
+            answer = min(answer, int(left / price.output * 1e6))
+            if answer < LEAST_ANSWER:
+                raise LimitReached(
+                    f"the session's limit of ${limits.cost:.2f} (--max-cost) leaves no room for another request: "
+                    f"${spent.cost:.2f} are spent"
+                )
+        return answer
+
+
+LEDGERS: LatestUsed[Ledger] = LatestUsed(Ledger)
+"""Of this process's sessions: its workers spend the same money."""
+
+
+def total(calls: Sequence[ModelCalled]) -> Spent:
+    """What ``calls`` came to; those without a price cost nothing here."""
+    spent = Spent()
+    for call in calls:
+        spent.add(*_of(call))
+    return spent
+
+
+def _of(call: ModelCalled) -> tuple[float, int]:
+    prompt = call.input_tokens + call.cache_read_tokens + call.cache_write_tokens
+    return call.cost or 0.0, prompt + call.output_tokens
+
+
+def _is_answered(graph: SearchGraph, name: str) -> bool:
+    record = graph.nodes.get(name)
+    return record is not None and (record.candidate is not None or record.synthesis_failure is not None)

@@ -1,0 +1,22 @@
+"""What a conversation has around it beside its request: the bus behind its tools, manuals, money."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .spending import NO_LIMITS, Ledger, Limits
+
+if TYPE_CHECKING:
+    from .desk import Desk
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """All of it can be missing: then there are no tools, no manuals of the user's, no limits."""
+
+    desk: "Desk | None" = None
+    """Answers the tools; None: the model gets none."""
+    home: Path | None = None
+    """Where the user's manuals and prices are."""
+    limits: Limits = NO_LIMITS
+    ledger: Ledger = field(default_factory=Ledger)

@@ -1,0 +1,171 @@
+"""``kernelswarm models``: which models can be asked here, what they cost, and what they have won."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ...agents.synthesizer.authors import model_authors
+from ...agents.synthesizer.model.prices import Price, PriceTable, price_table
+from ...bus import asked_bus
+from ...schemas import Schema, StoreError
+from ...sessions.home import kernelswarm_home
+from ...store import log_path, run_sql
+from ...store.questions import question
+from ..display.terminal import out, print_json, print_wide
+from ..options import BaseUrl, Json, Nats
+
+EXAMPLES = (
+    "kernelswarm models",
+    "kernelswarm models --base-url http://localhost:8000/v1    # what a server of your own has",
+    "kernelswarm models --offline                              # keys, addresses and prices; nobody is asked",
+    "kernelswarm models --json | jq '.authors[] | select(.is_reachable)'",
+)
+SHOWN = 12
+"""Names of a server's models that a person is shown."""
+
+
+class Won(Schema, frozen=True, kw_only=True):
+    """What this log says of an author and its model."""
+
+    author: str
+    model: str
+    nodes: int
+    correct: int
+    wins: int
+    best_speedup: float | None
+    cost: float | None
+    """US dollars; null if no price was known."""
+    cost_per_win: float | None
+    tokens: int
+    cache_hit_rate: float | None
+
+
+class AuthorStatus(Schema, frozen=True, kw_only=True):
+    """An author that asks a model."""
+
+    author: str
+    model: str
+    """Asked where the session names none."""
+    url: str
+    problem: str
+    is_reachable: bool | None
+    """Null if it was not asked."""
+    milliseconds: float | None
+    models: tuple[str, ...]
+    """What its server has."""
+    price: Price | None
+    """Of ``model``."""
+
+
+class ModelsReport(Schema, frozen=True, kw_only=True):
+    """All of it."""
+
+    authors: tuple[AuthorStatus, ...]
+    prices: dict[str, Price]
+    """By the beginnings of models' names, US dollars for a million tokens."""
+    won: tuple[Won, ...]
+
+
+def models(
+    base_url: BaseUrl = "",
+    offline: Annotated[bool, typer.Option("--offline", help="Ask no server.")] = False,
+    nats: Nats = "",
+    json: Json = False,
+) -> int:
+    """Show which models can be asked here: keys, servers, prices, and what this log says each has won.
+
+    Servers are asked for the names of their models, which costs nothing.
+    """
+    home = kernelswarm_home()
+    report = asyncio.run(_report(home, nats, base_url, offline=offline))
+    if json:
+        print_json(report)
+    else:
+        _print(report)
+    return 0
+
+
+async def _report(home: Path, nats: str, base_url: str, *, offline: bool) -> ModelsReport:
+    table = price_table(home)
+    statuses = await model_authors(base_url, ask=not offline)
+    return ModelsReport(
+        authors=tuple(
+            AuthorStatus(
+                author=status.author,
+                model=status.model,
+                url=status.url,
+                problem=status.problem,
+                is_reachable=status.is_reachable,
+                milliseconds=status.milliseconds,
+                models=status.models,
+                price=table.find(status.model),
+            )
+            for status in statuses
+        ),
+        prices=table.prices,
+        won=await _won(home, nats),
+    )
+
+
+async def _won(home: Path, nats: str) -> tuple[Won, ...]:
+    if not nats and not log_path(home).exists():
+        return ()
+    asked = question("authors_compared")
+    async with asked_bus(nats) as bus:
+        try:
+            rows = (await run_sql(home, asked.sql, bus=bus)).records()
+        except StoreError as error:
+            out.print(f"the log cannot be asked: {error}", markup=False)
+            return ()
+    names = [name for name in Won.__struct_fields__ if name != "author"]
+    return tuple(Won(author=row["backend"], **{name: row[name] for name in names}) for row in rows)
+
+
+def _print(report: ModelsReport) -> None:
+    for status in report.authors:
+        for line in _lines(status):
+            out.print(line)
+    print_wide(_prices(PriceTable(prices=report.prices)))
+    if report.won:
+        print_wide(_wins(report.won))
+
+
+def _lines(status: AuthorStatus) -> Iterator[str]:
+    if status.problem:
+        yield f"[bold]{status.author}[/]  [yellow]{escape(status.problem)}[/]"
+        return
+    reached = "not asked" if status.is_reachable is None else f"answers in {status.milliseconds:.0f} ms"
+    yield f"[bold]{status.author}[/]  {escape(status.url)}: {reached}; without --model {escape(status.model)}"
+    if status.models:
+        more = len(status.models) - SHOWN
+        yield f"  has {escape(', '.join(status.models[:SHOWN]))}{f' and {more} more' if more > 0 else ''}"
+
+
+def _prices(table: PriceTable) -> Table:
+    shown = Table(title="US dollars for a million tokens", title_justify="left")
+    for column in ("model", "input", "output", "cache read", "cache write", "context", "looked up"):
+        shown.add_column(column, justify="left" if column in ("model", "looked up") else "right")
+    for name, price in table.prices.items():
+        numbers = [f"{value:g}" for value in (price.input, price.output, price.read, price.write)]
+        shown.add_row(escape(name), *numbers, f"{price.context:,}" if price.context else "", price.date)
+    return shown
+
+
+def _wins(won: tuple[Won, ...]) -> Table:
+    shown = Table(title="what this log says", title_justify="left")
+    for column in ("author", "model", "nodes", "correct", "wins", "best", "cost", "a win", "cached"):
+        shown.add_column(column, justify="left" if column in ("author", "model") else "right")
+    for row in won:
+        shown.add_row(
+            *(row.author, escape(row.model), str(row.nodes), str(row.correct), str(row.wins)),
+            f"{row.best_speedup:.2f}x" if row.best_speedup is not None else "",
+            f"${row.cost:.2f}" if row.cost is not None else "",
+            f"${row.cost_per_win:.2f}" if row.cost_per_win is not None else "",
+            f"{row.cache_hit_rate:.0%}" if row.cache_hit_rate is not None else "",
+        )
+    return shown

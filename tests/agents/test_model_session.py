@@ -1,0 +1,106 @@
+"""A whole session with a model and the generator as authors: real bus, log, compilers, checker; the model's server is
+on loopback. Then the same session from the log alone."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from model_server import Said, model_server
+
+import given
+from kernelswarm.hardware.sources.problem_files import load_problem
+from kernelswarm.schemas import (
+    CandidateChecked,
+    CandidateProposed,
+    KnowledgeRetrieved,
+    ModelCalled,
+    NodePlanned,
+    SessionOpened,
+    ToolCalled,
+)
+from kernelswarm.sessions.recorded_session import read_session
+from kernelswarm.sessions.replay import replay
+from kernelswarm.sessions.search import searching
+from kernelswarm.sessions.session import SearchOptions
+from kernelswarm.store import run_sql
+
+RIGHT = """import torch
+
+def kernel(x, w):
+    return torch.nn.functional.rms_norm(x, (x.shape[-1],), w, 1e-6)
+# draft {number}
+"""
+
+
+def answers() -> object:
+    """A model that has a draft checked, reads the verdict, and hands it in."""
+    counts: list[int] = []
+
+    def answer(body: dict) -> Said:
+        if not any("tool_result" in json.dumps(turn) for turn in body["messages"]):
+            counts.append(1)
+            return Said(
+                tools=(("check", {"source": RIGHT.format(number=len(counts))}),), usage={"input": 900, "output": 300}
+            )
+        return Said(tools=(("submit", {"source": RIGHT.format(number=len(counts)), "idea": "One call."}),))
+
+    return answer
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, list[tuple[str, object]]]:
+    home = tmp_path_factory.mktemp("home")
+    (home / "pools").mkdir()
+    (home / "pools" / "bare.toml").write_text(
+        'name = "bare"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\n'
+    )
+    (home / "small.py").write_text(given.SOURCE)
+    options = SearchOptions(budget=2, seed=3, synthesizer="generator,anthropic", model="claude-opus-5-5", max_cost=5.0)
+
+    async def run() -> tuple[str, list[tuple[str, object]]]:
+        async with model_server() as server:
+            server.answer = answers()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("ANTHROPIC_API_KEY", "sk-secret-of-this-test")
+                patch.setenv("ANTHROPIC_BASE_URL", server.url)
+                async with searching(load_problem(home / "small.py"), "bare", options, home=home) as running:
+                    events = [(envelope.node, event) async for envelope, event in running.events()]
+                    return running.session, events
+
+    name, events = asyncio.run(run())
+    return home, name, events
+
+
+def of(session, kind):
+    return [(node, event) for node, event in session[2] if isinstance(event, kind)]
+
+
+def test_the_nodes_are_shared_and_every_author_s_are_judged(session):
+    (opened,) = (event for _, event in of(session, SessionOpened))
+    assert [(author.name, author.share) for author in opened.authors] == [("playbook", 1), ("anthropic", 1)]
+    planned = [event.synthesizer for _, event in of(session, NodePlanned)]
+    assert sorted(planned) == ["anthropic", "playbook"]
+    assert sorted(event.backend for _, event in of(session, CandidateProposed)) == sorted(planned)
+
+
+def test_a_draft_is_checked_by_the_checker_before_it_is_handed_in(session):
+    checked = of(session, CandidateChecked)
+    assert len(checked) == 1 and all(event.verified.verdict == "correct" for _, event in checked)
+    results = [event.result for _, event in of(session, ToolCalled) if event.tool == "check"]
+    assert len(results) == 1 and all("On small inputs: correct." in result for result in results)
+
+
+def test_everything_that_was_asked_is_in_the_log_and_the_key_is_not(session):
+    home, name, _ = session
+    assert len(of(session, ModelCalled)) == 2 and len(of(session, KnowledgeRetrieved)) == 1
+    sql = "SELECT count(*) FROM events WHERE session = ? AND body::VARCHAR LIKE '%sk-secret-of-this-test%'"
+    assert asyncio.run(run_sql(home, sql, params=(name,))).rows[0][0] == 0
+
+
+def test_the_session_replays_without_a_network(session, monkeypatch):
+    home, name, _ = session
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+    recorded = asyncio.run(read_session(home, name))
+    report = replay(name, recorded.events, before=recorded.before)
+    assert report.status == "closed" and report.compared["planner"] >= 3
