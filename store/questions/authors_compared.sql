@@ -33,6 +33,6 @@ FROM planned_events AS planned
 LEFT JOIN nodes ON nodes.session = planned.session AND nodes.node = planned.node
 LEFT JOIN sessions ON sessions.session = planned.session
 LEFT JOIN spent ON spent.session = planned.session AND spent.node = planned.node
-WHERE planned.intent <> 'remeasure'
+WHERE planned.intent NOT IN ('remeasure', 'dispatch')
 GROUP BY planned.synthesizer, coalesce(spent.model, '')
 ORDER BY wins DESC, best_speedup DESC NULLS LAST, backend, model
