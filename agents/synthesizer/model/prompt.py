@@ -98,8 +98,8 @@ def compose(
     )
 
 
-def query_of(request: Request, library: Library, *words: str) -> Query:
-    """The signals that documents for ``request`` are looked up by; ``words`` are a question's."""
+def query_of(request: Request, library: Library) -> Query:
+    """The signals that documents for ``request`` are looked up by."""
     parent: Attempt | None = request.lineage[0] if request.lineage else None
     is_broken = parent is not None and parent.verdict not in (None, Verdict.correct)
     summary = (parent.diagnosis.summary if parent.diagnosis else "", parent.diagnostics[:500]) if parent else ()
@@ -109,7 +109,7 @@ def query_of(request: Request, library: Library, *words: str) -> Query:
         facts=request.facts,
         bottleneck=_bottleneck(request),
         failure=str(parent.verdict) if parent is not None and is_broken else "",
-        words=words or summary,
+        words=summary,
     )
 
 

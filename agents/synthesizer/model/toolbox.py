@@ -14,7 +14,6 @@ from ..backend import Attempt, Request
 from . import sections
 from .desk import Desk, DeskError
 from .extract import ExtractedCandidate, Rejected, checked_source, without_loader
-from .prompt import query_of
 
 RESULT_CHARACTERS = 16_000
 """Most of one result."""
@@ -86,7 +85,7 @@ class Toolbox:
 
     async def search_knowledge(self, question: Annotated[str, "What you want to know, in a few words."]) -> str:
         """Titles and paths of the documents that answer a question best."""
-        query = query_of(self._request, self._library, question)
+        query = self._library.query(language=self._request.language, words=(question,))
         hits = await asyncio.to_thread(self._library.search, query, limit=6)
         self._record(self._library.retrieved("search_knowledge", query, hits, with_text=False))
         if not hits:
