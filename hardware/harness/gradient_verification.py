@@ -18,16 +18,25 @@ OWN, REFERENCE = "own", "reference"
 async def check_gradients(verification: "Verification") -> str:
     """Call the candidate once more, with gradients on, and compare the gradients that it gives.
 
+    Where several shapes are timed it is called at each of them: another kernel may compute there.
+
     Returns:
-        ``own`` if they are right; ``reference`` if it raises then, or gives no graph; empty if the reference has no
-        gradients that could be compared.
+        ``own`` if they are right; ``reference`` if it raises then, or gives no graph, at some shape; empty if the
+        reference has no gradients that could be compared.
 
     Raises:
         Judged: they are wrong.
     """
-    case = await verification.host.gradient_case()
-    if case is None:
-        return ""
+    whose = {await _whose(verification, case) for case in await verification.host.gradient_cases()}
+    return REFERENCE if REFERENCE in whose else OWN if whose else ""
+
+
+async def _whose(verification: "Verification", case: Case) -> str:
+    """Who differentiates the candidate in ``case``.
+
+    Raises:
+        Judged: its gradients are wrong.
+    """
     command = Differentiate(slot=0, inputs=case.inputs, followed=case.followed)
     try:
         ran, _ = await verification.untrusted.ask(command, Ran, (case.file,), case=case)

@@ -2,13 +2,12 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from ...schemas import HarnessError, Problem, ProblemFacts, sha256
 from ..processes import wire
-from ..processes.messages import Failure
-from ..processes.worker import Worker, WorkerConfused, WorkerDied
+from ..processes.worker import Worker, WorkerDied
 from .inputs import held_out
 from .inputs.case import Case, Planned
 from .inputs.sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS
@@ -17,14 +16,13 @@ from .launcher import Launcher
 from .messages.batch import Draw, Drawn
 from .messages.commands import CaseMade, Compare, Compared, Explain, Explained, MakeCase, Open, Opened, Output, Values
 from .messages.state import INPUT
+from .reference_commands import ask_reference, open_command
 from .timed_shape import TimedShape
 
 __all__ = ["MAIN_SEEDS", "Case", "ReferenceProcess", "ask_reference", "open_command"]
 
 T = TypeVar("T")
 
-STEP_SECONDS = 300.0
-"""Limit for one step of a problem's own code."""
 TRIES = 3
 MOST_DISCLOSED = 16
 """Times that made-up shapes are replaced once a verdict has named one: each costs memory for the session."""
@@ -62,8 +60,8 @@ class ReferenceProcess:
         """Other draws of a derived case, by shape and variant: made when the first candidate needs them."""
         self._held_out: list[Case] | None = None
         self._disclosed = 0
-        self._gradients: int | None = None
-        """Number of the case of gradients, once it is planned."""
+        self._gradients: dict[str, int] = {}
+        """Numbers of the cases of gradients by shape, once they are planned."""
         self._draft: int | None = None
         """Number of the case for drafts, once it is planned."""
         self._making = asyncio.Lock()
@@ -198,13 +196,18 @@ class ReferenceProcess:
             self._draft = self._put(min(sizes, key=lambda shape: sizes[shape]), NORMAL, {})
         return await self.case(self._draft)
 
-    async def gradient_case(self) -> Case | None:
-        """The case of gradients, at the smallest shape; None where the reference has none or they cannot be judged."""
+    async def gradient_cases(self) -> list[Case]:
+        """The cases of gradients: at the smallest shape, and where several are timed at each of those, too.
+
+        Those are left out where the reference has no gradients, or they cannot be judged.
+        """
         sizes = {shape: (await self.cases_of(shape))[0].inputs.size for shape in await self.shapes()}
-        if self._gradients is None:
-            self._gradients = self._put(min(sizes, key=lambda shape: sizes[shape]), GRADIENTS, {})
-        case = await self.case(self._gradients)
-        return None if case.refused else case
+        timed = await self.timed_shapes()
+        for shape in (min(sizes, key=lambda shape: sizes[shape]), *(timed if len(timed) > 1 else ())):
+            if shape not in self._gradients:
+                self._gradients[shape] = self._put(shape, GRADIENTS, {})
+        cases = [await self.case(number) for number in self._gradients.values()]
+        return [case for case in cases if not case.refused]
 
     def disclose(self, case: Case) -> None:
         """A verdict names the made-up shape of ``case``: the next candidates meet others."""
@@ -235,7 +238,7 @@ class ReferenceProcess:
             await self.cases_in_a_row()
             await self.derived_cases()
             await self.held_out_cases()
-            await self.gradient_case()
+            await self.gradient_cases()
         self.large = large
 
     async def final_case_of(self, shape: str) -> Case:
@@ -386,35 +389,3 @@ class ReferenceProcess:
         if self.setup_file is not None:
             os.close(self.setup_file)
             self.setup_file = None
-
-
-def open_command(problem: Problem, seed: int, pool: str, weight_exponents: Mapping[str, int] | None = None) -> Open:
-    """How a child opens ``problem``."""
-    return Open(
-        name=problem.name,
-        format=problem.format,
-        source=problem.source,
-        seed=seed,
-        device=pool,
-        weight_exponents=dict(weight_exponents or {}),
-    )
-
-
-async def ask_reference(
-    worker: Worker, command: object, kind: type[T], descriptors: Sequence[int] = ()
-) -> tuple[T, list[int]]:
-    """Ask a process that runs the problem's own code.
-
-    Raises:
-        WorkerDied: it ended.
-        HarnessError: it cannot do what problem validation saw it do, or took longer than :data:`STEP_SECONDS`.
-    """
-    try:
-        answer, received = await worker.ask(command, kind, descriptors, seconds=STEP_SECONDS)
-    except TimeoutError:
-        raise HarnessError(f"the reference did not end within {STEP_SECONDS:g} s") from None
-    except WorkerConfused as error:
-        raise HarnessError(f"the reference's process answered nonsense: {error}") from error
-    if isinstance(answer, Failure):
-        raise HarnessError(f"the reference failed although it was validated: {answer.message}\n{answer.log}".strip())
-    return answer, received

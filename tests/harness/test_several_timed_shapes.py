@@ -109,6 +109,28 @@ async def test_harder_inputs_come_at_every_timed_shape(device: Device, softmax: 
 
 
 @pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize(
+    ("elsewhere", "verdict", "gradients"),
+    [
+        ("torch.softmax(x.detach(), -1)", Verdict.correct, "reference"),
+        ("(lambda y: y.detach() + 2 * (y - y.detach()))(torch.softmax(x, -1))", Verdict.wrong_gradients, ""),
+        ("torch.softmax(x, -1)", Verdict.correct, "own"),
+    ],
+    ids=["none", "wrong", "right"],
+)
+async def test_gradients_are_judged_at_every_timed_shape(
+    device: Device, softmax: Problem, elsewhere: str, verdict: Verdict, gradients: str
+) -> None:
+    """The smallest shape alone says nothing of the kernel that computes at another one."""
+    source = f"import torch\ndef kernel(x):\n    return torch.softmax(x, -1) if x.shape != (64, 512) else {elsewhere}\n"
+    compiled, _ = await device.compile(source, "cpp")
+
+    report = await device.verify(softmax, source, compiled)
+
+    assert (report.verdict, report.gradients) == (verdict, gradients), report.evidence
+
+
+@pytest.mark.asyncio(loop_scope="session")
 async def test_a_shape_that_is_free_is_found_while_it_is_timed(device: Device, softmax: Problem) -> None:
     facts = await device.validate_problem(softmax)
     compiled, _ = await device.compile(FREE, "cpp")

@@ -1,0 +1,46 @@
+"""Asks a process that runs the problem's own code."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from ...schemas import HarnessError, Problem
+from ..processes.messages import Failure
+from ..processes.worker import Worker, WorkerConfused
+from .messages.commands import Open
+
+T = TypeVar("T")
+
+STEP_SECONDS = 300.0
+"""Limit for one step of a problem's own code."""
+
+
+def open_command(problem: Problem, seed: int, pool: str, weight_exponents: Mapping[str, int] | None = None) -> Open:
+    """How a child opens ``problem``."""
+    return Open(
+        name=problem.name,
+        format=problem.format,
+        source=problem.source,
+        seed=seed,
+        device=pool,
+        weight_exponents=dict(weight_exponents or {}),
+    )
+
+
+async def ask_reference(
+    worker: Worker, command: object, kind: type[T], descriptors: Sequence[int] = ()
+) -> tuple[T, list[int]]:
+    """Ask a process that runs the problem's own code.
+
+    Raises:
+        WorkerDied: it ended.
+        HarnessError: it cannot do what problem validation saw it do, or took longer than :data:`STEP_SECONDS`.
+    """
+    try:
+        answer, received = await worker.ask(command, kind, descriptors, seconds=STEP_SECONDS)
+    except TimeoutError:
+        raise HarnessError(f"the reference did not end within {STEP_SECONDS:g} s") from None
+    except WorkerConfused as error:
+        raise HarnessError(f"the reference's process answered nonsense: {error}") from error
+    if isinstance(answer, Failure):
+        raise HarnessError(f"the reference failed although it was validated: {answer.message}\n{answer.log}".strip())
+    return answer, received
