@@ -62,7 +62,11 @@ def _text(file: Path) -> str:
     data = file.read_bytes()
     if b"\0" in data:
         raise InputError(f"{file} is not text: it holds zero bytes")
-    return data.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")  # every byte is a character there: nothing is lost
+    return text.replace("\r\n", "\n")
 
 
 _READERS: dict[str, Callable[[Path], tuple[Section, ...]]] = {

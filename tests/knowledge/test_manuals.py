@@ -95,6 +95,12 @@ def test_a_file_that_cannot_be_used_is_named_and_nothing_is_kept(tmp_path: Path,
     assert str(file) in str(caught.value) and manual_names(POOL, tmp_path / "home") == ()
 
 
+def test_text_of_older_encodings_loses_nothing(tmp_path: Path):
+    (tmp_path / "a.md").write_bytes("# Registre été\r\n\r\nLe café.\r\n".encode("latin-1"))
+    (section,) = read_manual(tmp_path / "a.md")
+    assert section.title == "a > Registre été" and section.text.endswith("Le café.")
+
+
 def test_an_empty_folder_and_a_missing_one_are_told_apart(tmp_path: Path):
     with pytest.raises(InputError, match="there is no manual in"):
         add_manuals(tmp_path, POOL, tmp_path / "home")
