@@ -11,6 +11,7 @@ import torch
 
 from ...codegen.backends import CODEGEN_BACKENDS
 from ...codegen.generator import Exhausted, Generator
+from ...codegen.lowering.coverage import why_left
 from ...hardware.capture.capture import capture, count_work
 from ...hardware.harness.tensors.values import dtype_name
 from ...schemas import (
@@ -68,6 +69,8 @@ def draft(graph: Graph, samples: Sequence[Sample], language: str) -> Draft | str
     Where it finds nothing to generate, the file that leaves everything to PyTorch.
     """
     facts = _facts(graph, samples)
+    if reason := why_left(facts):
+        return reason
     proposal = Generator().propose(facts, HARDWARE, _PLAN, None, (), language=language)
     if not isinstance(proposal, Exhausted):
         return _of(graph, proposal.source)
