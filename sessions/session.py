@@ -48,6 +48,8 @@ CONFIRMATIONS = 3
 INJECT = 0.2
 """Share of the expansions that a seed takes part in: some, because reuse also anchors a search (docs/seeding.md)."""
 
+HOPELESS_BELOW = 0.9
+"""A speedup whose interval ends below this will not reach 1 when it is measured again."""
 FAILURES_ALIKE = 3
 """Syntheses in a row that fail for one reason, after which a search stops: a fourth would fail as well."""
 
@@ -292,6 +294,8 @@ async def open_session(
         candidates=options.candidates,
         evaluation=options.is_evaluation,
         failures_alike=FAILURES_ALIKE,
+        # The one candidate of an evaluation is timed as a user would, whatever came of it.
+        hopeless_below=0.0 if options.is_evaluation else HOPELESS_BELOW,
         version=version,
     )
     envelope = said_by_user(event, session, pool.name)

@@ -144,7 +144,7 @@ def _next(state: PlannerState) -> list[Decision]:
             decisions.append(_plan(state, len(decisions)))
         if len(state.own()) - state.unmade >= state.opened.budget and not state.in_flight:
             state.finishing = "budget"
-    waiting = state.in_flight and (state.finishing not in ENOUGH or _dispatches(state))
+    waiting = state.in_flight and (not _has_enough(state, state.opened) or _dispatches(state))
     if state.finishing and not waiting and not state.confirming:
         return [*decisions, *_finish(state)]
     return decisions
@@ -153,6 +153,12 @@ def _next(state: PlannerState) -> list[Decision]:
 def _dispatches(state: PlannerState) -> bool:
     """Whether a file that dispatches on shapes is under way: it may be the best."""
     return any(state.nodes[name].plan.intent is Intent.dispatch for name in state.in_flight)
+
+
+def _has_enough(state: PlannerState, opened: SessionOpened) -> bool:
+    """Whether it closes without what is under way: it has what it was opened for, or a kernel to confirm and no time."""
+    is_late = state.finishing == "minutes" and opened.hopeless_below > 0
+    return state.finishing in ENOUGH or (is_late and bool(_finalists(state, opened)))
 
 
 def _has_room(state: PlannerState, opened: SessionOpened) -> bool:
@@ -226,17 +232,28 @@ def _finish(state: PlannerState) -> list[Decision]:
     if plan is not None and not any(node.confirmed for node in state.nodes.values()):
         # One more than the budget: it is made of what was found, and nothing is searched for it.
         return [_planned(state, plan)]
-    correct = [node for node in state.correct() if not node.inherited]
     if any(node.confirmed for node in state.nodes.values()):
         finalists = _undecided(state, state.opened)
     else:
-        # By the interval's low end: a lucky median comes with a wide interval, and must not be the only finalist.
-        count = int(state.opened.policy_options.get("finalists", FINALISTS))
-        finalists = sorted(correct, key=lambda node: -(node.speedup.low if node.speedup else 0.0))[: max(1, count)]
+        finalists = _finalists(state, state.opened)
     if not finalists:
         return [_close(state)]
     state.confirming = [node.name for node in finalists]
     return [Decision(_confirmation(node, rank), node.name) for rank, node in enumerate(finalists, 1)]
+
+
+def _finalists(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
+    """Correct nodes to be timed once more, best first; none that cannot win, and one alone when time is over."""
+    correct = [
+        node
+        for node in state.correct()
+        if not node.inherited and not (node.speedup and node.speedup.high < opened.hopeless_below)
+    ]
+    count = int(opened.policy_options.get("finalists", FINALISTS))
+    if state.finishing == "minutes" and opened.hopeless_below > 0:
+        count = 1
+    # By the interval's low end: a lucky median comes with a wide interval, and must not be the only finalist.
+    return sorted(correct, key=lambda node: -(node.speedup.low if node.speedup else 0.0))[: max(1, count)]
 
 
 def _undecided(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:

@@ -66,6 +66,10 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     failures_alike: int = 0
     """Syntheses in a row that fail for one reason, after which the search stops. Older sessions do not say so (0): they
     went on, and counted nodes without a candidate as candidates."""
+    hopeless_below: float = 0.0
+    """A correct candidate whose interval ends below this speedup is not timed again when the search ends; and a search
+    that is out of minutes confirms the best that it has, without waiting for what is under way. Older sessions do not
+    say so (0): they timed all finalists again, and waited."""
     version: str = ""
     """Version of kernelswarm that opened it."""
 

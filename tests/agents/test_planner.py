@@ -196,6 +196,47 @@ def test_spent_minutes_plan_nothing_new_but_confirm() -> None:
     assert all(isinstance(d.event, ConfirmationPlanned) for d in last)
 
 
+def test_when_time_is_over_the_best_is_confirmed_without_waiting() -> None:
+    ring = Ring(hopeless_below=0.9)
+    ring.tell(given.diagnosed(1.2), "n001")
+    ring.tell(given.diagnosed(1.5), "n002")
+
+    last = ring.tell(StopRequested(reason="minutes"))
+
+    assert [d.node for d in last if isinstance(d.event, ConfirmationPlanned)] == ["n002"]
+    ring.tell(given.diagnosed(1.5, confirmation=True), "n002")
+    closed = ring.closed()
+    assert closed is not None and (closed.best, closed.win, closed.reason) == ("n002", True, "minutes")
+
+
+def test_when_time_is_over_and_nothing_can_win_what_is_under_way_is_waited_for() -> None:
+    ring = Ring(hopeless_below=0.9)
+    ring.tell(given.diagnosed(0.3), "n001")
+
+    assert ring.tell(StopRequested(reason="minutes")) == []
+    for name in sorted(ring.state.in_flight):
+        ring.tell(given.diagnosed(0.3), name)
+
+    closed = ring.closed()
+    assert closed is not None and (closed.best, closed.win) == ("n001", False)
+    assert "no win found: the best candidate stands at 0.30x" in closed.detail
+
+
+def test_a_finalist_that_cannot_win_is_not_timed_again() -> None:
+    ring = Ring(budget=6, hopeless_below=0.9)
+    closed = ring.run([0.26, 0.3, 1.1, 0.25])
+
+    confirmed = [d.node for d in ring.decisions if isinstance(d.event, ConfirmationPlanned)]
+    assert confirmed == ["n003"] and closed.best == "n003" and closed.win
+
+
+def test_older_sessions_time_all_finalists_again() -> None:
+    ring = Ring(budget=6)
+    ring.run([0.26, 0.3, 0.31, 0.25])
+
+    assert sum(isinstance(d.event, ConfirmationPlanned) for d in ring.decisions) == FINALISTS
+
+
 def test_a_diagnosis_that_comes_twice_changes_nothing() -> None:
     ring = Ring()
     ring.tell(given.diagnosed(1.5), "n001")
