@@ -156,7 +156,7 @@ def _dispatches(state: PlannerState) -> bool:
 
 
 def _has_enough(state: PlannerState, opened: SessionOpened) -> bool:
-    """Whether it closes without what is under way: it has what it was opened for, or a kernel to confirm and no time."""
+    """Whether it closes without what is under way: its aim is reached, or time is over and a kernel may win."""
     is_late = state.finishing == "minutes" and opened.hopeless_below > 0
     return state.finishing in ENOUGH or (is_late and bool(_finalists(state, opened)))
 
