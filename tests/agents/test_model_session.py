@@ -19,6 +19,7 @@ from kernelswarm.schemas import (
     SessionOpened,
     ToolCalled,
 )
+from kernelswarm.sessions.conversation import conversation_of
 from kernelswarm.sessions.recorded_session import read_session
 from kernelswarm.sessions.replay import replay
 from kernelswarm.sessions.search import searching
@@ -96,6 +97,17 @@ def test_everything_that_was_asked_is_in_the_log_and_the_key_is_not(session):
     assert len(of(session, ModelCalled)) == 2 and len(of(session, KnowledgeRetrieved)) == 1
     sql = "SELECT count(*) FROM events WHERE session = ? AND body::VARCHAR LIKE '%sk-secret-of-this-test%'"
     assert asyncio.run(run_sql(home, sql, params=(name,))).rows[0][0] == 0
+
+
+def test_the_conversation_is_told_turn_by_turn_and_nothing_twice(session):
+    home, name, _ = session
+    recorded = asyncio.run(read_session(home, name))
+    (node,) = {node for node, _ in of(session, ToolCalled)}
+    turns = conversation_of((envelope for _, envelope in recorded.events), node)
+    assert [turn.who for turn in turns] == ["knowledge", "system", "user", "model", "tool", "model", "tool"]
+    assert "calls check" in turns[3].text and "On small inputs: correct." in turns[4].text
+    assert "claude-opus-5-5" in turns[3].title and "$" in turns[3].title
+    assert conversation_of((envelope for _, envelope in recorded.events), "n999") == ()
 
 
 def test_the_session_replays_without_a_network(session, monkeypatch):

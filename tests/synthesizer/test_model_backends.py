@@ -293,6 +293,12 @@ async def test_the_key_never_shows(server, ask, make_request, good, key):
     assert key not in text and "password" not in text
 
 
+async def test_a_word_in_place_of_a_key_is_left_in_sources(server, ask, make_request, good):
+    server.script = [Said(good)]
+    answer = await ask(key="torch").backend.synthesize(make_request())
+    assert "import torch" in answer.candidate.source
+
+
 async def test_a_missing_key_is_an_answer_too(vendor, make_request):
     backend = open_backend(vendor)
     answer = await backend.synthesize(make_request())

@@ -7,6 +7,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 from ....schemas import InputError, Schema
 
+SECRET_CHARACTERS = 12
+"""A shorter key is no secret but a word that stands for none (``none``, ``dummy``), and a word of kernels, too."""
+
 _trusted: set[str] = set()
 
 
@@ -80,7 +83,7 @@ class Settings(Schema, frozen=True, kw_only=True):
 
     def redact(self, text: str) -> str:
         """``text`` without the key and without credentials in the address, fit for an event."""
-        if self.key:
+        if len(self.key) >= SECRET_CHARACTERS:
             text = text.replace(self.key, "[key]")
         return text.replace(self.url, public_url(self.url))
 
