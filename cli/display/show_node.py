@@ -90,7 +90,7 @@ def _timings(rows: list[MeasurementRow]) -> Table:
             "" if row.median_ms is None else f"{row.median_ms:.3f}",
             *speedup_cells(row.speedup, row.speedup_low, row.speedup_high),
             "" if row.roofline_fraction is None else f"{row.roofline_fraction:.0%}",
-            f"{row.rounds} x {row.calls}",
+            f"{row.rounds} x {row.calls}" if row.rounds else "mean of the shapes",
             style="bold" if row.series == "candidate" else ("cyan" if row.best else ""),
         )
     return table

@@ -44,7 +44,7 @@ SELECT
     series.rounds,
     series.calls,
     series.noise,
-    CASE
+    coalesce(CASE
         WHEN series.shape IS NULL AND series.ordinary THEN
             json_transform(events.body, '{"report": {"ordinary": {"series": [{"samples_ns": ["BIGINT"]}]}}}')
                 .report.ordinary.series[series.place].samples_ns
@@ -59,7 +59,7 @@ SELECT
             json_transform(events.body,
                 '{"report": {"timing": {"shapes": [{"timing": {"series": [{"samples_ns": ["BIGINT"]}]}}]}}}')
                 .report.timing.shapes[series.shape_place].timing.series[series.place].samples_ns
-    END                                       AS samples_ns,
+    END, [])                                  AS samples_ns,
     series.verdict,
     series.floor_ms,
     series.roofline_fraction,

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 from story import story, wire
 
-from kernelswarm.schemas import InputError
+from kernelswarm.schemas import CandidateProfiled, InputError, ShapeTiming, encode
 from kernelswarm.store import Log, node, sessions, show, skills
 
 
@@ -82,3 +84,25 @@ async def test_skills_by_pool(home: Path) -> None:
     assert [row.title for row in await skills(home)] == ["Row reductions in one pass"]
     assert len(await skills(home, pool="cpu")) == 1
     assert await skills(home, pool="h200") == []
+
+
+async def test_several_timed_shapes_are_a_mean_and_a_row_for_each(tmp_path: Path, log: Log) -> None:
+    envelopes = story("one")
+    place = next(place for place, envelope in enumerate(envelopes) if envelope.tag == "candidate.profiled.v1")
+    profiled = envelopes[place].event()
+    assert isinstance(profiled, CandidateProfiled) and profiled.report.timing is not None
+    at_shape, node_name = profiled.report.timing, envelopes[place].node
+    shapes = tuple(ShapeTiming(shape=name, weight=1, timing=at_shape) for name in ("main", "decode"))
+    timing = replace(at_shape, series=(), shapes=shapes)
+    event = replace(profiled, report=replace(profiled.report, timing=timing))
+    envelopes[place] = replace(envelopes[place], body=msgspec.Raw(encode(event)))
+    log.append(wire(envelopes))
+
+    rows = [row for row in (await node(tmp_path, "one", node_name)).measurements if not row.confirmation]
+
+    samples = {series.name: series.samples_ns for series in at_shape.series}
+    assert {(row.shape, row.series, row.samples_ns) for row in rows} == {
+        *((None, name, ()) for name in samples),
+        *((shape, name, samples[name]) for shape in ("main", "decode") for name in samples),
+    }
+    assert {row.median_ms for row in rows if row.series == "candidate"} == {at_shape.median_ms["candidate"]}
