@@ -286,6 +286,13 @@ async def test_a_limit_that_allows_nothing_asks_nothing(converse, server, make_r
     assert answer.failed.exhausted and not server.bodies and answer.calls == ()
 
 
+@pytest.mark.parametrize("vendor", ["openai"], indirect=True)
+async def test_without_a_price_a_limit_of_money_asks_nothing(converse, server, make_request, monkeypatch):
+    monkeypatch.setattr("kernelswarm.agents.synthesizer.model.backend.price_of", lambda *_: None)
+    answer = await converse(request=make_request(model="unpriced"), limits=Limits(cost=5.0))
+    assert "nobody knows what this model costs" in answer.failed.reason and not server.bodies
+
+
 def test_records_survive_the_wire():
     record = ToolCalled(backend="openai", tool="check", call="c", arguments="{}", result="fine", seconds=1.5)
     assert msgspec.json.decode(encode(record), type=ToolCalled) == record

@@ -103,6 +103,8 @@ class Ledger:
                     f"the session's limit of {limits.tokens:,} tokens (--max-tokens) leaves no room for another "
                     f"request: {spent.tokens:,} are used"
                 )
+        if limits.cost is not None and price is None:
+            raise LimitReached("--max-cost cannot be kept: nobody knows what this model costs (prices.toml)")
         if limits.cost is not None and price is not None and price.output > 0:
             asking = price.of(input_tokens=0, output_tokens=0, write=prompt)
             left = limits.cost - spent.cost - self._reserved.cost - asking
