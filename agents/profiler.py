@@ -16,6 +16,7 @@ from ..schemas import (
     CandidateVerified,
     CompileReport,
     ConfirmationPlanned,
+    ContractProperty,
     Event,
     Evidence,
     KernelswarmError,
@@ -31,6 +32,14 @@ LEAST_SPEEDUP = 0.9
 """Finalists whose judged interval lies below are not timed in ordinary processes: they are slower there, too."""
 
 log = structlog.get_logger(__name__)
+
+NO_WEIGHTS = ContractProperty(
+    name="weights",
+    ok=False,
+    is_essential=True,
+    detail="it takes nobody's weights: it makes its own, which are right under the reference's seed alone",
+)
+"""Why a module that is judged as KernelBench judges it is no drop-in, and no win."""
 
 
 class Profiler:
@@ -77,9 +86,8 @@ class Profiler:
         counted = profile.timing if opened.counts_device_alone else timing
         if counted is None or not counted.speedup[counted.baseline(opened.against)].is_win:
             return replace(profile, ordinary=timing, ordinary_missing=missing)
-        if verified is not None and verified.weights == "seed":
-            return replace(profile, ordinary=timing, ordinary_missing=missing)  # no drop-in, so no contract of one
-        properties = await self._device.contract(text)
+        makes_its_own = verified is not None and verified.weights == "seed"
+        properties = (NO_WEIGHTS,) if makes_its_own else await self._device.contract(text)
         broken = [check for check in properties if check.is_essential and not check.ok]
         # Where the device's time decides, the call stands beside it all the same, and the analyst says what is broken.
         if broken and not opened.counts_device_alone:
