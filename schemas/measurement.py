@@ -103,6 +103,10 @@ class CaseResult(Schema, frozen=True, kw_only=True):
     inputs: str = "normal"
     """Kind of the inputs: ``normal`` as the problem draws them, else what was made of these (docs/judge.md)."""
 
+    published: bool | None = None
+    """Whether it is right by the tolerance that the problem's source publishes, which decides nothing; None where there
+    is none, and in older events."""
+
 
 class Interval(Schema, frozen=True, kw_only=True):
     """A ratio, and where another run of the same would find it, 95 of 100 times."""

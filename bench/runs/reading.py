@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ...graph.measured import Ordinary
 from ...graph.session_graph import SearchGraph
-from ...schemas import Interval, Pool, ProblemFacts, Verdict
+from ...schemas import Interval, Pool, ProblemFacts, Verdict, VerifyReport
 from ...sessions.session import SearchResult, result_of
 from .benchmark import Benchmark, Measured
 from .row import Outcome, Row
@@ -51,7 +51,8 @@ def row_of(row: Row, graph: SearchGraph, seconds: float, benchmark: Benchmark) -
         cause, detail = _why_none(graph)
         return replace(row, verdict=Outcome.no_correct_candidate, cause=cause, detail=detail)
     row = _measured(replace(row, verdict=Outcome.correct, node=result.best), result)
-    return replace(row, score=benchmark.score(_by_shape(result)), **_worst(result))
+    own_check = _own_check(graph.nodes[result.best].verify_report)
+    return replace(row, score=benchmark.score(_by_shape(result)), own_check=own_check, **_worst(result))
 
 
 def refused(row: Row, sentence: str, seconds: float) -> Row:
@@ -119,6 +120,11 @@ def _by_shape(result: SearchResult) -> list[Measured]:
         )
         for times, fraction in each
     ]
+
+
+def _own_check(report: VerifyReport | None) -> str:
+    checks = [case.published for case in report.cases if case.published is not None] if report is not None else []
+    return "" if not checks else "passed" if all(checks) else "failed"
 
 
 def _worst(result: SearchResult) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ...schemas import Problem, ProblemError, ProblemFormat, sha256
-from .definition import Axis, Definition, Source, Workload, read_definition, read_workloads
+from .definition import Axis, Definition, Source, Tolerance, Workload, read_definition, read_workloads
 from .drawing import drawn
 from .tensors import DECODER, MOST_BYTES, tensor_text
 
-NAMES = ("shapes", "timed", "inputs", "reference")
+NAMES = ("shapes", "timed", "inputs", "reference", "published_tolerance")
 
 LARGEST_POWER = 64
 """Exponent in an axis's expression."""
@@ -59,6 +59,7 @@ def problem_source(definition: Definition, workloads: Sequence[Workload], places
         f"import torch\n\n{_reference(definition)}",
         _dictionary("shapes", {names[index]: _keywords(arguments[index]) for index in first}),
         _dictionary("timed", {names[index]: "1" for index in chosen}),
+        _dictionary("published_tolerance", {name: _tolerance(w) for name, w in zip(names, workloads, strict=True)}),
         *([DECODER.strip(), _dictionary("tensors", tables)] if tables else []),
         _inputs(definition, workloads, list(arguments[0])),
         "reference = run",
@@ -85,6 +86,12 @@ def _reference(definition: Definition) -> str:
             f"the reference of {definition.name} has a name of its own that problem files use: {min(taken)}"
         )
     return definition.reference.strip()
+
+
+def _tolerance(workload: Workload) -> str:
+    """The benchmark's own check, which is reported beside the judge's."""
+    own = workload.tolerance or Tolerance()
+    return f"dict(atol={own.max_atol!r}, rtol={own.max_rtol!r}, share={own.required_matched_ratio!r})"
 
 
 def _named(statement: ast.stmt) -> set[str]:

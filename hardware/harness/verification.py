@@ -194,6 +194,7 @@ class Verification:
                 reference_error=result.reference_error,
                 bound=result.bound,
                 inputs=case.kind,
+                published=result.published,
             )
         )
         return result

@@ -105,6 +105,7 @@ def test_every_workload_is_a_shape_and_inputs_come_from_where_it_says(checkout: 
     assert x.shape == (17, 8) and bool((weight == 1).all()) and index.shape == (16,) and eps == pytest.approx(17e-6)
     assert table.tolist() == [list(range(8))]
     assert module.reference(x, weight, index, table, eps).shape == (16, 8)
+    assert module.published_tolerance["rows=17"] == {"atol": 0.01, "rtol": 0.01, "share": 0.99}
 
 
 def test_one_timed_workload_is_the_middle_one(checkout: Path) -> None:

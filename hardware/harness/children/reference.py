@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import torch
 
 from ...processes.linux import LESS_URGENT
@@ -22,6 +23,7 @@ from ..reference.effects import called
 from ..reference.gradients import PASSES, gradient_case
 from ..reference.precision import Answer, step_for, suspected
 from ..reference.problem import ReferenceProblem, open_reference
+from ..reference.published import Published, published
 from ..reference.targets import targets_of
 from ..reference.validity import TOO_SLOW, InvalidVariant, Usual, changed, elsewhere, is_slow, usual
 from ..reference.wrong_answers import distances, passing
@@ -61,6 +63,7 @@ class _Reference:
         self._reference: ReferenceProblem | None = None
         self._problem: Open | None = None
         self._cases: dict[int, list[Target]] = {}
+        self._published: dict[int, Published | None] = {}
         self._took: dict[str, float] = {}
         """How long the last case on the problem's own inputs took to make, by shape, seconds."""
         self._usual: dict[str, Usual] = {}
@@ -103,10 +106,13 @@ class _Reference:
         return answer, file
 
     def _make(self, command: MakeCase, descriptors: list[int]) -> tuple[CaseMade, Sequence[int]]:
+        self._published.pop(command.case, None)
         if command.kind == GRADIENTS:
             return self._gradients(command)
         if command.kind == NORMAL:
-            answer, file, targets = self._normal(command.shape, command.seed, command.earlier)
+            answer, file, targets, self._published[command.case] = self._normal(
+                command.shape, command.seed, command.earlier
+            )
         else:
             inputs, targets = self._elsewhere(command) if command.sizes else self._changed(command, descriptors)
             packed, file = values.pack(inputs)
@@ -130,7 +136,9 @@ class _Reference:
         )
         return answer, (file,)
 
-    def _normal(self, shape: str, seed: int, earlier: Sequence[int] = ()) -> tuple[CaseMade, int, list[Target]]:
+    def _normal(
+        self, shape: str, seed: int, earlier: Sequence[int] = ()
+    ) -> tuple[CaseMade, int, list[Target], Published | None]:
         """Inputs of the problem's own, packed, what is right for them, and which wrong answers would pass for it."""
         assert self._reference is not None and self._problem is not None
         before = [to_device(self._reference.draw(shape, earlier_seed)) for earlier_seed in earlier]
@@ -140,12 +148,13 @@ class _Reference:
         inputs = to_device(drawn)
         first = called(self._reference, self._problem, inputs, before)
         aliased = first.aliased
+        other = published(self._reference.published_tolerance, shape, first.answer)
         targets = targets_of(self._reference, self._problem, inputs, first=first, earlier=before)
         names = passing(distances(inputs, targets))
         if not before:
             self._usual[shape] = usual(inputs, targets)
             self._took[shape] = time.monotonic() - began
-        return _case_made(packed, targets, passing=names, aliased=aliased), file, targets
+        return _case_made(packed, targets, passing=names, aliased=aliased), file, targets, other
 
     def _elsewhere(self, command: MakeCase) -> tuple[list[Any], list[Target]]:
         assert self._reference is not None and self._problem is not None
@@ -176,17 +185,21 @@ class _Reference:
         # A call that was timed may hand over its outputs without the state.
         targets = self._cases[command.case][: len(command.outputs)]
         position, worst = 0, Compared(ok=True, error=0.0, reference_error=0.0, bound=0.0)
+        other, is_published = self._published.get(command.case), True
         with written(descriptors[0], _end_of(targets)) as file:
             for index, (target, output) in enumerate(zip(targets, command.outputs, strict=True)):
                 if not target.is_judged:
                     position = target.after(position)
                     continue
+                begin = position
                 result, position = target.compare(output, file, position, index, command.allowance * target.bound)
                 if not result.ok:
                     return result
+                if other is not None and target.kind == "tensor":
+                    is_published = is_published and other.accepts(index, target.read(file, begin))
                 if index == 0 or _share(result) > _share(worst):
                     worst = result
-        return worst
+        return worst if other is None else msgspec.structs.replace(worst, published=is_published)
 
     def explain(self, command: Explain, descriptors: list[int]) -> Explained:
         """Whether a wrong output is what the reference computes in a lower precision."""

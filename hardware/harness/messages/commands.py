@@ -241,6 +241,8 @@ class Compared(Schema, frozen=True, kw_only=True, tag="compared"):
     got: str = ""
     unwritten: int = 0
     """Elements that hold exactly the pattern of fresh memory."""
+    published: bool | None = None
+    """As :attr:`.CaseResult.published`, of all outputs."""
 
 
 class Explain(Schema, frozen=True, kw_only=True, tag="explain"):

@@ -39,6 +39,9 @@ class ReferenceProblem(Protocol):
     sizes: dict[str, dict[str, int]]
     """The integers of every shape that has some; none where a shape cannot be another one."""
 
+    published_tolerance: object
+    """Another one, by shape, that is only reported (:mod:`.published`); None if the file has none."""
+
     tolerance: object
     """As the file gives it; None if it does not."""
 
@@ -130,6 +133,7 @@ class FunctionReference:
         self.sizes = {name: sizes for name in self.shapes if (sizes := _sizes(self._shapes[name]))}
         self.signature = _signature(self._forward, self.backward)
         self.tolerance = getattr(module, "tolerance", None)
+        self.published_tolerance = getattr(module, "published_tolerance", None)
 
     def move_to_device(self) -> None:
         """A function has no weights."""
@@ -209,6 +213,7 @@ class KernelBenchReference:
         self.call = _passes(self._model, self.backward)
         self.signature = _signature(self._model.forward, self.backward)
         self.tolerance = getattr(module, "tolerance", None)
+        self.published_tolerance = getattr(module, "published_tolerance", None)
         try:
             self._start = attempt(self._started)
         except Refused as refused:

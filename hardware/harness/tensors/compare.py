@@ -273,7 +273,7 @@ class Target:
         # A copy of each: all parts are read into one buffer.
         parts = [
             chunk[-begin % step :: step].double().clone()
-            for begin, chunk in zip(begins, self._read(file, position), strict=True)
+            for begin, chunk in zip(begins, self.read(file, position), strict=True)
         ]
         return torch.cat([self._oracle[:0].double(), *parts]), self._oracle[::step].double()
 
@@ -285,7 +285,7 @@ class Target:
         """Compare one output in ``file`` at ``position``; returns the result and where the next output begins."""
         if self.kind != "tensor":
             return self._compare_number(output, index, bound), position
-        error, worst_index = self.error(self._read(file, position))
+        error, worst_index = self.error(self.read(file, position))
         ok = error <= bound
         result = Compared(
             ok=ok,
@@ -293,7 +293,7 @@ class Target:
             reference_error=self.reference_error,
             bound=bound,
             output=index,
-            unwritten=0 if ok else sum(_untouched(chunk) for chunk in self._read(file, position)),
+            unwritten=0 if ok else sum(_untouched(chunk) for chunk in self.read(file, position)),
         )
         return (result if ok else self._with_worst(result, file, position, worst_index)), self.after(position)
 
@@ -329,7 +329,8 @@ class Target:
             unwritten=result.unwritten,
         )
 
-    def _read(self, file: Written, position: int) -> Iterator[torch.Tensor]:
+    def read(self, file: Written, position: int) -> Iterator[torch.Tensor]:
+        """What a candidate wrote at ``position``, in chunks of this output's dtype."""
         width = self._element_width()
         for begin in range(0, self._oracle.numel(), self._chunk):
             count = min(self._chunk, self._oracle.numel() - begin)
