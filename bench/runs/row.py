@@ -82,8 +82,10 @@ class Row(Schema, frozen=True, kw_only=True):
     roofline_fraction: float | None = None
     """Share of the floor: the least time that the device allows, over :attr:`kernel_ms`."""
     own_check: str = ""
-    """``passed`` or ``failed``: the best kernel by the tolerance that the benchmark publishes, if it does; the verdict is
-    by the judge's."""
+    """``passed`` or ``failed``: the best kernel by the tolerance that the benchmark publishes, where it does so.
+
+    The verdict is by the judge's.
+    """
     score: float | None = None
     """The benchmark's own figure of merit, where it has one."""
     candidates: int = 0
