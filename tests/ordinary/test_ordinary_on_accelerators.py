@@ -36,7 +36,15 @@ def kernel(x, w):
     }))
 """
 COMMAND = dict(
-    name="scale", problem=SCALE, is_module=False, seed=1, seeds=[2, 3], implementation="eager", file="", device="cpu"
+    name="scale",
+    problem=SCALE,
+    shape="main",
+    is_module=False,
+    seed=1,
+    seeds=[2, 3],
+    implementation="eager",
+    file="",
+    device="cpu",
 )
 
 
