@@ -14,7 +14,7 @@ def spin(seconds):
 
 async def test_a_step_of_the_package_that_computes_too_long_is_named(monkeypatch, event_loop_watchdog):
     async def slow(self):
-        spin(0.08)
+        spin(0.5)  # long enough that the sampling thread has its turn on a busy machine
 
     slow.__code__ = slow.__code__.replace(co_filename=GeneratorBackend.close.__code__.co_filename)
     monkeypatch.setattr(GeneratorBackend, "close", slow)
