@@ -252,6 +252,22 @@ def kernel(x, w):
     assert report.verdict is Verdict.correct, report.evidence
 
 
+async def test_kernels_that_are_compiled_at_their_first_call_have_a_cache_of_their_own(verify: Verify) -> None:
+    """Plain ``@triton.jit``, without a launch table: Triton writes what it compiles."""
+    source = f"""
+import os, pathlib, torch
+def kernel(x, w):
+    entry = pathlib.Path(os.environ["TRITON_CACHE_DIR"], "key", "kernel.cubin")
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    entry.write_bytes(b"cubin")
+    assert entry.is_relative_to(pathlib.Path.cwd()), entry
+    return {RIGHT}
+"""
+    report = await verify(source)
+
+    assert report.verdict is Verdict.correct, report.evidence
+
+
 CHEATS_WHEN_TIMED = f"""
 import torch
 calls = [0]

@@ -108,8 +108,7 @@ class _Candidate:
 
     def load(self, command: Load, descriptors: list[int]) -> Loaded:
         os.environ["KERNELSWARM_ARTIFACTS"] = command.artifacts
-        if command.ahead:
-            self._unpack(command)
+        self._unpack(command)
         self._snapshot = Snapshot()
         with played_back(self._scratch, [Path(command.artifacts) / name for name in command.built]):
             self._import(command, descriptors)
@@ -135,7 +134,10 @@ class _Candidate:
             self._call = differentiated(self._call, self._backward)
 
     def _unpack(self, command: Load) -> None:
-        """What was compiled ahead, into a cache of this process's own: launches find it and only load."""
+        """Give Triton a cache of this process's own, with what was compiled ahead: such launches only load.
+
+        Kernels without a launch table are compiled at their first call, and need a folder that can be written.
+        """
         cache = self._scratch / "triton"
         use(cache)
         for name in command.ahead:
