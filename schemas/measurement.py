@@ -239,6 +239,12 @@ class BaselineStatus(Schema, frozen=True, kw_only=True):
     detail: str = ""
     """Why it is missing."""
 
+    compiled: int = 0
+    """Graphs that were compiled for it; 0 in older events."""
+
+    kept: int = 0
+    """Graphs that an earlier process had compiled; 0 in older events."""
+
 
 class Counters(Schema, frozen=True, kw_only=True):
     """Hardware counters over the timed calls, where the machine permits them."""

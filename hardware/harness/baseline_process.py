@@ -233,7 +233,14 @@ class BaselineProcess:
             return _missing(name, 0.0, f"its process {error}")
         if isinstance(built, Failure):
             return _missing(name, 0.0, built.message)
-        return BaselineStatus(name=name, ok=built.ok, seconds=built.seconds, detail=built.detail)
+        return BaselineStatus(
+            name=name,
+            ok=built.ok,
+            seconds=built.seconds,
+            detail=built.detail,
+            compiled=built.compiled,
+            kept=built.kept,
+        )
 
     async def _measure(
         self, statuses: list[BaselineStatus], facts: ProblemFacts, lease: Lease, started: float

@@ -23,4 +23,9 @@ async def test_a_compiled_baseline_is_kept(
     assert set(report.median_ms) == {"eager", "compile"}
     assert report.best == min(report.median_ms, key=lambda name: report.median_ms[name])
     assert again is report
-    assert any((tmp_path / "inductor").rglob("*.so")), "nothing was kept for the next session"
+    assert [(status.compiled > 0, status.kept) for status in report.statuses] == [(False, 0), (True, 0)]
+
+    async with Device(pool, hardware, tmp_path, baselines=("eager", "compile")) as third_device:
+        kept = (await third_device.baselines(problem, facts)).statuses[1]
+
+    assert kept.ok and kept.compiled == 0 and kept.kept == report.statuses[1].compiled

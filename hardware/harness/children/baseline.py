@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+import torch._dynamo.utils
 
 from ...processes.messages import HOST, Done, Spawn
 from ..calls.answering import Handlers, Refused, attempt, serve_commands
@@ -85,6 +86,7 @@ class _Baseline:
     def build(self, command: Build, descriptors: list[int]) -> Built:
         assert self._reference is not None
         started = time.perf_counter()
+        compiled, kept = _graphs()
         call: Callable[..., Any] = self._reference.call
         if command.name in MODES:
             mode = MODES[command.name]
@@ -100,7 +102,9 @@ class _Baseline:
         except Refused as refused:
             return Built(ok=False, seconds=time.perf_counter() - started, detail=str(refused))
         self._calls[command.name] = call
-        return Built(ok=True, seconds=time.perf_counter() - started)
+        now_compiled, now_kept = _graphs()
+        seconds = time.perf_counter() - started
+        return Built(ok=True, seconds=seconds, compiled=now_compiled - compiled, kept=now_kept - kept)
 
     def time(self, command: Time, descriptors: list[int]) -> Timed | tuple[Timed, Sequence[int]]:
         if command.form:
@@ -138,3 +142,9 @@ class _Baseline:
         """Others may have the memory of the calls' outputs and workspaces; the copies of the inputs stay."""
         self._tensor_device.tidy()
         return Done()
+
+
+def _graphs() -> tuple[int, int]:
+    """How many graphs Inductor has compiled in this process, and how many it took from its cache on disk."""
+    counts = torch._dynamo.utils.counters["inductor"]
+    return counts["fxgraph_cache_miss"] + counts["fxgraph_cache_bypass"], counts["fxgraph_cache_hit"]

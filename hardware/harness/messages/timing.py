@@ -64,3 +64,7 @@ class Built(Schema, frozen=True, kw_only=True, tag="built"):
     ok: bool
     seconds: float
     detail: str = ""
+    compiled: int = 0
+    """Graphs that were compiled for it."""
+    kept: int = 0
+    """Graphs that were there already, from an earlier process."""
