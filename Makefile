@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check
 
-.PHONY: demo test test-all chaos lint check-python install dev clean help
+.PHONY: demo check test test-all chaos lint check-python install dev clean help
 .DEFAULT_GOAL := help
 
 help: ## Show this list.
@@ -16,6 +16,14 @@ demo: install ## Set up and run one real search on the CPU: compile, verify, tim
 TOGETHER := -n 2 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 # Nothing is timed in what runs together: threads that wait for each other leave the cores to the other tests.
 ASLEEP := OMP_WAIT_POLICY=passive
+
+# Nothing here starts a device: 160 CPU seconds together.
+QUICK := tests/house tests/knowledge tests/store tests/synthesizer tests/agents/test_planner.py \
+	tests/agents/test_analyst.py tests/codegen/test_drafting.py tests/codegen/test_generator_plan.py \
+	tests/codegen/test_triton_plan.py
+
+check: dev lint ## Style, types, and the third of the tests that starts no device: before every commit.
+	$(ASLEEP) $(BIN)/pytest -m "not timed and not thorough" $(TOGETHER) $(QUICK)
 
 test: dev lint ## Set up, check style and types, and run the tests.
 	$(ASLEEP) $(BIN)/pytest -m "not timed and not thorough" $(TOGETHER)
