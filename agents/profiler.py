@@ -11,6 +11,7 @@ from ..graph.worth_profiling import uses_profilers, worth_a_look
 from ..hardware.device import Device
 from ..hardware.dropin import finish
 from ..schemas import (
+    FROM_SEED,
     BaselinesMeasured,
     CandidateProfiled,
     CandidateVerified,
@@ -86,7 +87,7 @@ class Profiler:
         counted = profile.timing if opened.counts_device_alone else timing
         if counted is None or not counted.speedup[counted.baseline(opened.against)].is_win:
             return replace(profile, ordinary=timing, ordinary_missing=missing)
-        makes_its_own = verified is not None and verified.weights == "seed"
+        makes_its_own = verified is not None and verified.weights == FROM_SEED
         properties = (NO_WEIGHTS,) if makes_its_own else await self._device.contract(text)
         broken = [check for check in properties if check.is_essential and not check.ok]
         # Where the device's time decides, the call stands beside it all the same, and the analyst says what is broken.

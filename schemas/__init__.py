@@ -60,6 +60,7 @@ from .events import (
 )
 from .graph import Arg, Dim, DType, Expr, Graph, Items, Node, Ref, SpecialFloat, SymbolSource, TensorMeta
 from .measurement import (
+    FROM_SEED,
     Artifact,
     BaselineReport,
     BaselineStatus,
@@ -87,6 +88,7 @@ from .problem import InputFact, InputKind, Problem, ProblemFacts, ProblemFormat,
 
 __all__ = [
     "EVENTS",
+    "FROM_SEED",
     "OUTSIDE",
     "Accelerator",
     "Advice",

@@ -339,6 +339,10 @@ class CompileReport(Schema, frozen=True, kw_only=True):
         return tuple(artifact.name for artifact in self.artifacts if artifact.name.endswith(suffix))
 
 
+FROM_SEED = "seed"
+"""How a module took its weights that takes nobody's."""
+
+
 class VerifyReport(Schema, frozen=True, kw_only=True):
     """What the verifier's harness found."""
 

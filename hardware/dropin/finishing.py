@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ...schemas import InputFact, Problem, ProblemFacts, VerifyReport
+from ...schemas import FROM_SEED, InputFact, Problem, ProblemFacts, VerifyReport
 from ..sources.native_source import CANDIDATE, parsed, parts_of
 
 PARTS = ("embedded", "conditions", "own_backward", "functions", "bridge", "modules", "selfcheck")
@@ -52,7 +52,7 @@ def finish(
         verified: What the judge found: whether its own gradients are right, and how it takes the weights.
         header: Lines for the top: what the file is and what it beats.
     """
-    if verified is not None and verified.weights == "seed":
+    if verified is not None and verified.weights == FROM_SEED:
         return "".join(f"# {line}".rstrip() + "\n" for line in header.strip().splitlines()) + source
     imports, code = _support()
     parts = [

@@ -25,6 +25,7 @@ from .baseline_process import BaselineProcess, BaselinesDied
 from .fresh_data import Memoizes
 from .judgement import Judged
 from .launcher import Launcher
+from .loading import load_into, started
 from .outside import TimedOutside
 from .replayed import CannotReplay, Replayed
 from .self_timed import SelfTimed
@@ -32,7 +33,6 @@ from .timing import interleaved
 from .timing.interleaved import Part
 from .timing.timekeeping import TimedProcess, TimekeeperDied
 from .untrusted import UntrustedCandidate
-from .verification import load_into, started
 
 FROZEN = "+frozen"
 """Layer: it stands still while others are timed, and what it left is read from outside."""

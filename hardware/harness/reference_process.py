@@ -75,6 +75,11 @@ class ReferenceProcess:
         """Of the module's parameters and buffers; known likewise."""
 
     @property
+    def has_scaled_weights(self) -> bool:
+        """Whether the reference's weights are others than its constructor makes."""
+        return bool(self._weight_exponents)
+
+    @property
     def memory_bytes(self) -> int:
         """Memory of the machine."""
         return self._launcher.reference_memory

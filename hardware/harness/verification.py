@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from ...schemas import CaseResult, CompileReport, Evidence, Problem, Verdict, VerifyReport
 from ..processes import wire
 from ..processes.messages import Done
-from ..processes.worker import Worker
 from . import judgement, redraws, state_verification
 from .gradient_verification import check_gradients
 from .inputs.variants import NORMAL, in_words
 from .judgement import Judged, judged
 from .launcher import Launcher
-from .messages.commands import UNMEASURABLE, Compared, Dump, Dumped, Load, Loaded, Output, Ran, Release, Run
+from .loading import load_into, started
+from .messages.commands import UNMEASURABLE, Compared, Dump, Dumped, Loaded, Output, Ran, Release, Run
 from .messages.state import CheckState, StateChecked
 from .reference_process import Case, ReferenceProcess
 from .state_verification import check_form, check_unchanged
@@ -339,41 +339,6 @@ def _check_apart(outputs: tuple[Output, ...], earlier: tuple[Output, ...], case:
                     "that is still in use"
                 )
                 raise judged(Verdict.stale_output, message, shape=case.shape, seed=case.seed, output=index)
-
-
-async def started(launcher: Launcher, compiled: CompileReport) -> Worker:
-    """A process for a candidate. It may start programs only if its kernels still have to be compiled there."""
-    programs = compiled.language == "triton" and not compiled.artifacts
-    return await launcher.candidate(programs=programs)
-
-
-async def load_into(
-    untrusted: UntrustedCandidate,
-    launcher: Launcher,
-    host: ReferenceProcess,
-    problem: Problem,
-    source: str,
-    compiled: CompileReport,
-) -> Loaded:
-    """Have the candidate imported; returns how its module took the reference's weights.
-
-    Raises:
-        Judged: it does not load.
-    """
-    await host.shapes()
-    command = Load(
-        source=source,
-        format=problem.format,
-        artifacts=str(launcher.artifacts),
-        setup=host.setup,
-        ahead=compiled.names(".triton"),
-        built=compiled.names(".build"),
-        backward=host.backward,
-        roles=host.roles,
-    )
-    files = () if host.setup_file is None else (host.setup_file,)
-    loaded, _ = await untrusted.ask(command, Loaded, files)
-    return loaded
 
 
 async def verify(

@@ -76,6 +76,15 @@ async def test_an_honest_network_is_right_with_them_and_a_constant_is_wrong(devi
 
 
 @on_device
+async def test_a_module_that_makes_its_own_weights_is_told_so(device: Device, tmp_path: Path) -> None:
+    own = HONEST.replace("self.layers = nn", "self.unused = nn.Parameter(torch.zeros(3))\n        self.layers = nn")
+    report = await _judged(device, tmp_path, own)
+
+    assert report.verdict is Verdict.load_error and report.evidence is not None
+    assert "ModelNew takes none of the reference's weights" in report.evidence.message
+
+
+@on_device
 async def test_facts_of_another_host_bring_the_weights_along(device: Device, tmp_path: Path) -> None:
     problem = problem_from(tmp_path, FORGETFUL + "\n# elsewhere\n", "forgetful")
     facts = await device.validate_problem(problem)

@@ -11,7 +11,9 @@ from typing import Any
 
 import torch
 
-NAMES, ORDER, SEED = "names", "order", "seed"
+from ....schemas import FROM_SEED
+
+NAMES, ORDER = "names", "order"
 
 _copy = torch.Tensor.copy_
 
@@ -21,7 +23,7 @@ class Adoption:
     """What became of the reference's weights."""
 
     how: str = NAMES
-    """:data:`NAMES`, :data:`ORDER` or :data:`SEED`."""
+    """:data:`NAMES`, :data:`ORDER` or :data:`FROM_SEED`."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """The module's names by the reference's, where they differ."""
 
@@ -38,7 +40,7 @@ def adopt(model: torch.nn.Module, weights: Mapping[str, Any]) -> Adoption:
         return Adoption()
     pairs = list(zip(weights.items(), own.items(), strict=False))
     if len(own) != len(weights) or not all(_fits(mine, given) for (_, given), (_, mine) in pairs):
-        return Adoption(SEED)
+        return Adoption(FROM_SEED)
     for (_, given), (_, mine) in pairs:
         if isinstance(mine, torch.Tensor):
             _copy(mine.detach(), given)

@@ -5,12 +5,13 @@ from typing import Any
 
 import torch
 
+from ....schemas import FROM_SEED
 from ...processes import objects
 from ...processes.arguments import Mapping, Values
 from ..messages.state import ATTRIBUTE, BUFFER, INPUT, NOT_PERSISTENT, PARAMETER, StateChecked, StateEntry, in_words
 from ..tensors import tensor_placement, values
 from ..tensors.likeness import same
-from .adoption import SEED, Adoption, adopt
+from .adoption import Adoption, adopt
 from .answering import Refused, attempt
 from .seeding import seed_everything
 from .state import Start, StateMember, cloned, held, parts_of, read, whole_of
@@ -51,7 +52,7 @@ def check_roles(model: torch.nn.Module, roles: dict[str, str], adoption: Adoptio
         Refused: one is not.
     """
     present = held(model)
-    named = {adoption.name(name): role for name, role in roles.items() if adoption.how != SEED}
+    named = {adoption.name(name): role for name, role in roles.items() if adoption.how != FROM_SEED}
     for name, role in named.items():
         kind = present[name].kind if name in present else role
         if kind != role and kind in _NAMES:
@@ -69,10 +70,10 @@ class CandidateState:
         self._start = Start(model)
         _, weights, beside, _ = setup.items
         assert isinstance(weights, Mapping) and isinstance(beside, Mapping)
-        self._weights = {adoption.name(name): spec for name, spec in weights.items.items() if adoption.how != SEED}
+        self._weights = {adoption.name(name): spec for name, spec in weights.items.items() if adoption.how != FROM_SEED}
         """Where each weight lies, by the module's own names; nothing of a module that made its own."""
         self._beside = beside.items
-        self._names = set(attempt(model.state_dict)) if adoption.how == SEED else set(self._weights)
+        self._names = set(attempt(model.state_dict)) if adoption.how == FROM_SEED else set(self._weights)
         self._changing: dict[str, str] = {}
         """What the reference changes: names of parts (``cache[0]``), and of what kind they are."""
         self._wholes: set[str] = set()
