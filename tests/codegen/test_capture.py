@@ -83,9 +83,11 @@ def test_a_branch_on_values_is_named_by_its_line() -> None:
         capture(branches, [torch.randn(5, 8)])
 
 
-def test_tensors_in_a_list_are_no_constants() -> None:
-    with pytest.raises(ProblemError, match="the input `xs` is a list of tensors"):
-        capture(lambda xs: xs[0] + xs[1], [[torch.randn(3), torch.randn(3)]], ["xs"])
+def test_tensors_in_a_list_are_inputs_and_no_constants() -> None:
+    graph = capture(lambda xs: xs[0] + xs[1], [[torch.randn(3), torch.randn(3)]], ["xs"])
+
+    assert "constant" not in {node.op for node in graph.nodes}
+    assert {node.target for node in graph.nodes if node.op == "call"} == {"aten.add.Tensor"}
 
 
 def test_a_long_scan_is_cut_into_expressions_that_end() -> None:

@@ -126,14 +126,14 @@ async def test_a_draw_without_a_meaning_is_drawn_again(monkeypatch: pytest.Monke
     reference = open_reference(problem)
     drawn: list[int] = []
     doubts = iter(["its error is 1", "", ""])
-    monkeypatch.setattr(Target, "doubt", lambda self, *, may_be_nan: next(doubts))
+    monkeypatch.setattr(Target, "doubt", lambda self, *, may_be_nan, usual: next(doubts))
 
     def draw(seed: int) -> list[torch.Tensor]:
         drawn.append(seed)
         inputs: list[torch.Tensor] = reference.draw("ragged", seed)
         return inputs
 
-    changed(reference, problem, draw, "tiny", 7)
+    changed(reference, problem, draw, "tiny", 7, 0.0)
 
     assert drawn == [7, 8]
 
@@ -143,7 +143,7 @@ async def test_draws_without_a_meaning_end(monkeypatch: pytest.MonkeyPatch, tmp_
     problem = Open(name="edge", format=ProblemFormat.function, source=DEVIATION, seed=1)
     reference = open_reference(problem)
     drawn: list[int] = []
-    monkeypatch.setattr(Target, "doubt", lambda self, *, may_be_nan: "its error is 1")
+    monkeypatch.setattr(Target, "doubt", lambda self, *, may_be_nan, usual: "its error is 1")
 
     def draw(seed: int) -> list[torch.Tensor]:
         drawn.append(seed)
@@ -151,7 +151,7 @@ async def test_draws_without_a_meaning_end(monkeypatch: pytest.MonkeyPatch, tmp_
         return inputs
 
     with pytest.raises(InvalidVariant, match="its error is 1"):
-        changed(reference, problem, draw, "tiny", 7)
+        changed(reference, problem, draw, "tiny", 7, 0.0)
 
     assert len(drawn) == validity.DRAWS
 
