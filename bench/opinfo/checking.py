@@ -196,8 +196,8 @@ def _short(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = next((line for line in lines if "error:" in line), lines[0] if lines else "")
-    return f"{type(error).__name__}: {said}"[: MOST_TEXT - len(place)] + place
+    message = next((line for line in lines if "error:" in line), lines[0] if lines else "")
+    return f"{type(error).__name__}: {message}"[: MOST_TEXT - len(place)] + place
 
 
 __all__ = ["LANGUAGES", "Checked", "Verdict", "check"]

@@ -14,7 +14,7 @@ from ...schemas import (
 )
 from .following import Followed
 
-Said = TypeVar("Said", bound=Event)
+Reply = TypeVar("Reply", bound=Event)
 
 
 class Unserved(KernelswarmError):
@@ -25,7 +25,7 @@ class Refused(KernelswarmError):
     """The session refuses a request; the sentence says why, and what to do."""
 
 
-async def answered(followed: Followed, request: str, kind: type[Said], wait_s: float) -> tuple[str, Said]:
+async def answered(followed: Followed, request: str, kind: type[Reply], wait_s: float) -> tuple[str, Reply]:
     """The answer to ``request``, and the node that it speaks of.
 
     Raises:
@@ -33,9 +33,9 @@ async def answered(followed: Followed, request: str, kind: type[Said], wait_s: f
         Unserved: there was none in time.
     """
 
-    def answer(now: Followed) -> tuple[str, Said] | None:
-        said = now.answers.get(request, ())
-        return next(((node, event) for node, event in said if isinstance(event, kind)), None)
+    def answer(now: Followed) -> tuple[str, Reply] | None:
+        answers = now.answers.get(request, ())
+        return next(((node, event) for node, event in answers if isinstance(event, kind)), None)
 
     await followed.until(lambda now: bool(answer(now) or refusal(now, request)), wait_s)
     if (reached := answer(followed)) is not None:

@@ -111,7 +111,7 @@ class OutsideAuthor:
         source = _candidate(source)
         request = CheckRequested(source=source, lease=lease)
         async with following(self._bus, self._home, held.session) as followed:
-            id = await self._say(request, followed, held.node, f"{lease}/{sha256(source)}")
+            id = await self._publish(request, followed, held.node, f"{lease}/{sha256(source)}")
             _, checked = await answered(followed, id, CandidateChecked, CHECK_S)
             return views.check_answer(followed.graph, lease, checked)
 
@@ -128,7 +128,7 @@ class OutsideAuthor:
         source = _candidate(source)
         event = TaskSubmitted(lease=lease, source=source, sha256=sha256(source), rationale=rationale)
         async with following(self._bus, self._home, held.session) as followed:
-            id = await self._say(event, followed, held.node, f"{lease}/{event.sha256}")
+            id = await self._publish(event, followed, held.node, f"{lease}/{event.sha256}")
             try:
                 node, _ = await answered(followed, id, CandidateProposed, SERVED_S)
             except Refused as refusal:
@@ -160,7 +160,7 @@ class OutsideAuthor:
         """
         held = lease_name(lease)
         async with following(self._bus, self._home, held.session) as followed:
-            id = await self._say(TaskReleased(lease=lease), followed, held.node, lease)
+            id = await self._publish(TaskReleased(lease=lease), followed, held.node, lease)
             await followed.until(lambda now: id in now.graph.tasks.rulings, SERVED_S)
             outcomes = [ruling.outcome for ruling in followed.graph.tasks.rulings.get(id, ())]
             reason = next((outcome.reason for outcome in outcomes if isinstance(outcome, TaskRefused)), "")
@@ -184,7 +184,7 @@ class OutsideAuthor:
         async with following(self._bus, self._home, wanted.session) as followed:
             library = library_of(followed.graph, self._home)
             hits, retrieved = search_knowledge(followed.graph, library, wanted.node, words)
-            await self._say(retrieved, followed, wanted.node, f"{wanted.node}/{secrets.token_hex(8)}")
+            await self._publish(retrieved, followed, wanted.node, f"{wanted.node}/{secrets.token_hex(8)}")
             return hits
 
     async def read_document(self, task: str, path: str) -> str:
@@ -223,7 +223,7 @@ class OutsideAuthor:
         lease = "/".join(target) if target.number else ""
         request = ClaimRequested(agent=self.agent, minutes=minutes, task="" if lease else target.node, lease=lease)
         async with following(self._bus, self._home, session) as followed:
-            id = await self._say(request, followed, "", secrets.token_hex(8))
+            id = await self._publish(request, followed, "", secrets.token_hex(8))
             node, _ = await answered(followed, id, TaskClaimed, SERVED_S)
             return views.brief(followed.graph, node)
 
@@ -247,7 +247,7 @@ class OutsideAuthor:
                 task.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
 
-    async def _say(self, event: Event, followed: Followed, node: str, purpose: str) -> str:
+    async def _publish(self, event: Event, followed: Followed, node: str, purpose: str) -> str:
         """Publish a request; its id. One with the same ``purpose`` is the same request, however often it is made."""
         graph = followed.graph
         envelope = seal(
