@@ -1,0 +1,254 @@
+"""Kernels that others published: the judge's verdict and speedup beside what running them by hand gives.
+
+Kernels and problems come from a folder of the user's, ``FOLDER/NAME/problem.py`` (KernelBench's format: ``Model``,
+``get_inputs``, ``get_init_inputs``) with the published files beside it (``ModelNew``), unchanged. Nothing of theirs is
+kept here but the row: what each file is, both verdicts, both speedups over eager.
+
+By hand means what KernelBench's users do: one process, both modules built after the same seed, outputs compared with a
+tolerance of a hundredth on three inputs, Triton's ``do_bench`` for the device and calls in a row for the program. A
+looser tolerance than the judge's, so a kernel may be right by hand and not for the judge; the row has the reason.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import fcntl
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from _shared import RESULTS, WORKSPACE, command, geometric_mean, machine, now, save, table, versions
+
+HEADER = ("kernel", "by hand", "judge", "by hand, device", "judge, device", "by hand, call", "judge, call", "reason")
+TOLERANCE = 1e-2
+"""KernelBench's, absolute and relative."""
+LIMIT_S = 420
+EXAMPLES = """
+examples:
+  python benchmarks/published.py ~/published --pool h200 --jobs 6
+  python benchmarks/published.py ~/published --only l1_19_relu,softmax --json
+"""
+
+Row = dict[str, Any]
+
+
+def pairs(folder: Path, only: str) -> list[tuple[str, Path, Path]]:
+    """Every published file with its problem, by ``NAME/FILE``."""
+    names = set(filter(None, only.split(",")))
+    return [
+        (f"{kernel.parent.name}/{kernel.stem}", kernel.parent / "problem.py", kernel)
+        for kernel in sorted(folder.glob("*/*.py"))
+        if kernel.name != "problem.py" and (not names or kernel.parent.name in names)
+    ]
+
+
+async def run(options: argparse.Namespace, content: Row) -> None:
+    """What has no row yet: first the judge's part of all, then that by hand, so that neither times the other's
+    compilers. The file is written after each."""
+    rows: dict[str, Row] = content["rows"]
+    for key, part in (("judge", _judged), ("hand", _by_hand)):
+        places = asyncio.Semaphore(options.jobs)
+
+        async def work(name: str, problem: Path, kernel: Path, part: Any = part, places: Any = places) -> None:
+            async with places:
+                row = rows.setdefault(name, {"kernel": name})
+                row |= await part(options, problem, kernel)
+                content.update(totals(list(rows.values())))
+                save(options.kept, content)
+                print(f"{name}: {json.dumps(row)}", file=sys.stderr)
+
+        every = pairs(options.folder, options.only)
+        await asyncio.gather(*(work(*pair) for pair in every if key not in rows.get(pair[0], {})))
+    content["rows"] = dict(sorted(rows.items()))
+    save(options.kept, content)
+
+
+async def _judged(options: argparse.Namespace, problem: Path, kernel: Path) -> Row:
+    """What ``kernelswarm evaluate`` says."""
+    started = time.monotonic()
+    status, printed, errors = await _output(
+        (command(), "evaluate", str(problem), str(kernel), "--pool", options.pool, "--against", "eager", "--json"),
+        {**os.environ, "KERNELSWARM_HOME": str(options.home)},
+    )
+    seconds = round(time.monotonic() - started, 1)
+    lines = [line for line in printed.splitlines() if line.startswith("{")]
+    if not lines:
+        return {"judge": "none", "reason": errors.strip()[-400:] or f"status {status}", "judge_s": seconds}
+    said = json.loads(lines[-1])
+    device, call = said.get("device") or {}, said.get("call") or said.get("ordinary") or {}
+    return {
+        "judge": said["verdict"],
+        "reason": said["reason"] or said.get("ordinary_missing") or "",
+        "judge_s": seconds,
+        "judge_device": _over_eager(device) if device else _over_eager({"times_ms": said.get("times_ms") or {}}),
+        "judge_call": _over_eager(call),
+    }
+
+
+def _over_eager(number: Row) -> float | None:
+    times = number.get("times_ms") or {}
+    return times["eager"] / times["candidate"] if times.get("eager") and times.get("candidate") else None
+
+
+async def _by_hand(options: argparse.Namespace, problem: Path, kernel: Path) -> Row:
+    """The same file as KernelBench's users run it, in a process of its own, with caches of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "TORCH_EXTENSIONS_DIR": folder, "TRITON_CACHE_DIR": folder + "/triton"}
+        arguments = (sys.executable, __file__, "--by-hand", str(problem), str(kernel), str(options.home / "hand.lock"))
+        _, printed, errors = await _output(arguments, environment)
+    lines = [line for line in printed.splitlines() if line.startswith("{")]
+    if not lines:
+        return {"hand": "none", "hand_reason": errors.strip()[-400:]}
+    row: Row = json.loads(lines[-1])
+    return row
+
+
+async def _output(arguments: tuple[str, ...], environment: dict[str, str]) -> tuple[int, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        printed, errors = await asyncio.wait_for(process.communicate(), LIMIT_S)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return 124, "", f"longer than {LIMIT_S} s"
+    return process.returncode or 0, printed.decode(), errors.decode(errors="replace")
+
+
+def by_hand(problem: Path, kernel: Path, lock: Path) -> Row:
+    """Compare and time in this process."""
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    theirs, ours = _module("problem", problem), _module("published", kernel)
+
+    def made(kind: Any) -> Any:
+        torch.manual_seed(42)
+        arguments = theirs.get_init_inputs()
+        torch.manual_seed(42)
+        return kind(*arguments).to(device)
+
+    reference, published = made(theirs.Model), made(ours.ModelNew)
+    right = True
+    with torch.no_grad():
+        for seed in (42, 43, 44):
+            torch.manual_seed(seed)
+            inputs = [value.to(device) if isinstance(value, torch.Tensor) else value for value in theirs.get_inputs()]
+            expected, got = reference(*inputs), published(*inputs)
+            same = isinstance(got, torch.Tensor) and got.shape == expected.shape
+            right = right and same and torch.allclose(expected, got, atol=TOLERANCE, rtol=TOLERANCE)
+        with _alone(lock):
+            times = {name: _times(model, inputs) for name, model in (("eager", reference), ("candidate", published))}
+    device_ratio, call_ratio = (times["eager"][k] / times["candidate"][k] for k in (0, 1))
+    return {"hand": "right" if right else "wrong", "hand_device": device_ratio, "hand_call": call_ratio}
+
+
+def _times(model: Any, inputs: list[Any]) -> tuple[float, float]:
+    """Milliseconds by ``do_bench`` (calls on a processor), and of one of many calls in a row."""
+    import torch
+
+    wait = torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
+    for _ in range(5):
+        model(*inputs)
+    wait()
+    started = time.perf_counter()
+    count = 0
+    while count < 10 or time.perf_counter() - started < 0.2:
+        for _ in range(10):
+            model(*inputs)
+        wait()
+        count += 10
+    call = (time.perf_counter() - started) / count * 1e3
+    if not torch.cuda.is_available():
+        return call, call
+    from triton.testing import do_bench
+
+    return float(do_bench(lambda: model(*inputs), return_mode="median")), call
+
+
+@contextlib.contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Nobody else times by hand meanwhile."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _module(name: str, path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def totals(rows: list[Row]) -> Row:
+    """How many got a verdict, how often both say the same, and how far apart the speedups are."""
+    judged = [row for row in rows if row.get("judge", "none") != "none"]
+    same = [row for row in judged if (row["judge"] == "correct") == (row.get("hand") == "right")]
+    ratios = {
+        name: [row[f"judge_{name}"] / row[f"hand_{name}"] for row in judged if _both(row, name)]
+        for name in ("device", "call")
+    }
+    means = {f"{name}_judge_over_hand": geometric_mean(values) for name, values in ratios.items() if values}
+    return {"kernels": len(rows), "judged": len(judged), "same_verdict": len(same), **means}
+
+
+def _both(row: Row, name: str) -> bool:
+    return bool(row.get("judge") == "correct" and row.get(f"judge_{name}") and row.get(f"hand_{name}"))
+
+
+def shown(row: Row) -> tuple[str, ...]:
+    """A line of the table."""
+    numbers = (row.get(key) for key in ("hand_device", "judge_device", "hand_call", "judge_call"))
+    reason = " ".join((row.get("reason") or row.get("hand_reason") or "").split())[:80]
+    return (
+        *(str(row.get(key, "none")) for key in ("kernel", "hand", "judge")),
+        *(f"{number:.2f}x" if number else "" for number in numbers),
+        reason,
+    )
+
+
+def main() -> int:
+    """Parse, run, print."""
+    if sys.argv[1:2] == ["--by-hand"]:
+        print(json.dumps(by_hand(*map(Path, sys.argv[2:5]))))
+        return 0
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="NAME/problem.py and the published files beside it")
+    parser.add_argument("--pool", default="cpu", help="hardware pool")
+    parser.add_argument("--only", default="", help="names of folders, separated by commas")
+    parser.add_argument("--jobs", type=int, default=1, help="files at a time; timing takes turns all the same")
+    parser.add_argument("--home", type=Path, default=WORKSPACE / "published", help="home of the sessions")
+    parser.add_argument("--kept", type=Path, help="the file that rows are kept in")
+    parser.add_argument("--fresh", action="store_true", help="forget the rows that were kept")
+    parser.add_argument("--json", action="store_true", help="print one object instead of the table")
+    options = parser.parse_args()
+    options.kept = options.kept or RESULTS / f"published_{options.pool}.json"
+    options.home.mkdir(parents=True, exist_ok=True)
+    content: Row = {"benchmark": "published", "date": now(), "versions": versions(), "machine": machine(), "rows": {}}
+    if options.kept.exists() and not options.fresh:
+        content = json.loads(options.kept.read_text(encoding="utf-8"))
+    asyncio.run(run(options, content))
+    if options.json:
+        print(json.dumps(content))
+        return 0
+    print(table(HEADER, [shown(row) for row in content["rows"].values()]))
+    figures = {key: content[key] for key in content if key not in ("rows", "machine", "versions")}
+    print(json.dumps(figures))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
