@@ -375,7 +375,11 @@ async def _skills_for(home: Path, bus: Bus, facts: ProblemFacts, pool: Pool) -> 
     except StoreError as error:
         log.warning("no skills: the log cannot be read", reason=str(error))
         return []
-    return list(relevant_skills([decode(text, Skill) for (text,) in table.rows], facts, pool))
+
+    def nearest() -> list[Skill]:
+        return list(relevant_skills([decode(text, Skill) for (text,) in table.rows], facts, pool))
+
+    return await asyncio.to_thread(nearest)
 
 
 @contextmanager

@@ -45,6 +45,10 @@ class Row(NamedTuple):
         return decode_envelope(self.wire.encode()) if self.wire else _in_columns(self)
 
 
+COLUMNS = ", ".join(Row._fields)
+"""Of ``events``, as SQL asks for them."""
+
+
 def read_message(data: bytes) -> Row:
     """Turn wire bytes into a row without position and hash (0 and empty).
 

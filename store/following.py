@@ -5,13 +5,11 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from ..bus import Bus
-from ..schemas import Envelope, decode_envelope
-from .chain import Row
+from ..schemas import Envelope
 from .log import log_path
+from .pages import page
 from .query import run_sql
 
-_COLUMNS = ", ".join(Row._fields)
-_PAGE = 200
 _POLL_SECONDS = 0.25
 
 
@@ -42,9 +40,9 @@ async def tail_log(
     has_log = log_path(home).exists() or bus is not None or not follow
     after = await _start(home, bus, session, kind, last) if has_log else 0
     while True:
-        rows = [] if not has_log else await _page(home, bus, session, kind, after)
+        rows = [] if not has_log else await page(home, after, _CHOSEN, (session, session, kind), bus=bus)
         for row in rows:
-            yield row.seq, decode_envelope(row.message)
+            yield row.seq, row.envelope
             after = row.seq
         if rows:
             continue
@@ -66,13 +64,3 @@ async def _start(home: Path, bus: Bus | None, session: str, kind: str, last: int
     table = await run_sql(home, sql, params=(session, session, kind, last), bus=bus)
     first = table.rows[0][0]
     return 0 if first is None else int(first) - 1
-
-
-async def _page(home: Path, bus: Bus | None, session: str, kind: str, after: int) -> list[Row]:
-    inner = f"SELECT * FROM events WHERE seq > ? AND {_CHOSEN} ORDER BY seq LIMIT {_PAGE}"
-    sql = f"""SELECT {_COLUMNS} FROM (
-            SELECT *, sum(strlen(body) + strlen(wire) + 400) OVER (ORDER BY seq) AS so_far, row_number()
-                OVER (ORDER BY seq) AS place FROM ({inner})
-        ) WHERE so_far <= 1000000 OR place = 1 ORDER BY seq"""
-    table = await run_sql(home, sql, params=(after, session, session, kind), bus=bus)
-    return [Row._make(row) for row in table.rows]

@@ -4,14 +4,14 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ..schemas import InputError, Schema
-from .chain import Row
+from .chain import COLUMNS, Row
 from .export.events import read_events, read_manifest
 from .log import Log, log_path
+from .rows import rows_in
 from .verify import VerifyResult
 
 _BATCH = 2000
 _STREAM = "import"
-_COLUMNS = ", ".join(Row._fields)
 _HEADER = ("id", "session", "pool", "node", "tag", "agent", "cause", "at_ns")
 """Columns that an event keeps when secrets are taken out of it."""
 
@@ -66,10 +66,8 @@ class _Source:
             return
         for after in range(0, len(self._log), _BATCH):
             with self._log.cursor() as cursor:
-                rows = cursor.execute(
-                    f"SELECT {_COLUMNS} FROM events WHERE seq > ? AND seq <= ? ORDER BY seq", [after, after + _BATCH]
-                ).fetchall()
-            yield [Row._make(row) for row in rows]
+                rows = rows_in(cursor, after, _BATCH)
+            yield rows
 
     def close(self) -> None:
         """Let go of the file."""
@@ -194,7 +192,7 @@ def _stored_rows(log: Log, rows: list[Row]) -> dict[str, Row]:
         return {}
     ids = [row.id for row in rows]
     with log.cursor() as cursor:
-        stored = cursor.execute(f"SELECT {_COLUMNS} FROM events WHERE id IN (SELECT unnest(?))", [ids]).fetchall()
+        stored = cursor.execute(f"SELECT {COLUMNS} FROM events WHERE id IN (SELECT unnest(?))", [ids]).fetchall()
     return {row.id: row for row in map(Row._make, stored)}
 
 

@@ -5,34 +5,20 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import duckdb
-import msgspec
 
 from ..bus import Bus
-from ..schemas import Envelope, InputError, decode_envelope
-from .chain import Chain
+from ..schemas import Envelope, InputError
+from .chain import COLUMNS, Chain, Row
 from .database import LogBusyError, explained
 from .log import Log, log_path
+from .pages import page
 from .query import run_sql
 from .verified_session import verified_in, verified_pages
 from .verify import bad_event
 
-_COLUMNS = "seq, id, session, pool, node, cause, agent, worker, at_ns, body, wire"
-_ROWS = 2000
-_PAGE_BYTES = 900_000
-"""Text of one page over the bus, which carries a megabyte at a time; compressed it is a fraction."""
-
 _STEP = 5000
-
-_PAGE = f"""
-    SELECT * EXCLUDE (size) FROM (
-        SELECT *, sum(strlen(body::VARCHAR) + strlen(wire) + 400) OVER (ORDER BY seq) AS size
-        FROM (SELECT {_COLUMNS} FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT {_ROWS})
-    ) WHERE size <= {_PAGE_BYTES} OR seq = (SELECT min(seq) FROM events WHERE session = ? AND seq > ?)
-    ORDER BY seq
-"""
 
 _FIRST_GAP = """
     SELECT min(before) + 1 FROM (
@@ -115,29 +101,16 @@ def recorded_in(log: Log, session: str) -> Iterator[Recorded]:
     """Every event of ``session`` in an open log, oldest first. Blocks."""
     with log.cursor() as cursor, explained(log.path):
         result: duckdb.DuckDBPyConnection = cursor.execute(
-            f"SELECT {_COLUMNS} FROM events WHERE session = ? ORDER BY seq", [session]
+            f"SELECT {COLUMNS} FROM events WHERE session = ? ORDER BY seq", [session]
         )
         # In steps: a conversion holds the interpreter, and the agents of this process want to answer meanwhile.
         while rows := result.fetchmany(_STEP):
-            yield from map(_recorded, rows)
+            yield from ((row.seq, row.envelope) for row in map(Row._make, rows))
 
 
 async def _pages(home: Path, session: str, bus: Bus | None) -> AsyncIterator[Recorded]:
     after = 0
-    while True:
-        table = await run_sql(home, _PAGE, params=(session, after, session, after), bus=bus)
-        for row in table.rows:
-            yield _recorded(row)
-        if not table.rows:
-            return
-        after = table.rows[-1][0]
-
-
-def _recorded(row: tuple[Any, ...]) -> Recorded:
-    seq, id, session, pool, node, cause, agent, worker, at_ns, body, wire = row
-    if wire:
-        return seq, decode_envelope(wire.encode())
-    raw = msgspec.Raw(body.encode())
-    return seq, Envelope(
-        id=id, session=session, pool=pool, node=node, cause=cause, agent=agent, worker=worker, at_ns=at_ns, body=raw
-    )
+    while rows := await page(home, after, "session = ?", (session,), bus=bus):
+        for row in rows:
+            yield row.seq, row.envelope
+        after = rows[-1].seq

@@ -9,7 +9,6 @@ What lies elsewhere is for :func:`.snapshot.verify_log`.
 """
 
 from collections.abc import AsyncIterator, Iterator
-from operator import itemgetter
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -22,13 +21,11 @@ from .database import explained
 from .log import Log
 from .pages import LogState, pages
 from .query import run_sql
+from .rows import SPAN, rows_in
 from .verify import bad_event, ended, unreadable
 
-_SPAN = 2048
-"""Rows that DuckDB stores, and unpacks, together."""
 _last_page: WeakKeyDictionary[Log, tuple[int, list[Row]]] = WeakKeyDictionary()
 """Where it begins, and its rows, which never change: the last one that was read of each log."""
-_ROWS = f"SELECT {', '.join(Row._fields)} FROM events WHERE seq > ? AND seq <= ?"
 _Extent = tuple[int, int, bool, bool]
 """First and last position, whether the first is its opening, whether it is closed."""
 _extents: WeakKeyDictionary[Log, dict[str, _Extent]] = WeakKeyDictionary()
@@ -162,12 +159,12 @@ def _page(log: Log, con: duckdb.DuckDBPyConnection, segment: _Segment) -> list[R
     sessions one after the other would unpack each page again and again.
     """
     after, goal = segment.chain.good, segment.goal.events
-    start = after - after % _SPAN
-    until = min(start + _SPAN, goal)
+    start = after - after % SPAN
+    until = min(start + SPAN, goal)
     cached_start, rows = _last_page.get(log, (-1, []))
     if cached_start != start or len(rows) < until - start:
         try:
-            rows = _rows(con, start, _SPAN)
+            rows = rows_in(con, start)
         except duckdb.Error:
             return []
         _last_page[log] = (start, rows)
@@ -183,19 +180,13 @@ def _read(con: duckdb.DuckDBPyConnection, segment: _Segment) -> list[Row]:
     """
     chain = segment.chain
     try:
-        rows = _rows(con, chain.good, min(_SPAN, segment.goal.events - chain.good))
+        rows = rows_in(con, chain.good, min(SPAN, segment.goal.events - chain.good))
     except duckdb.Error:
         try:
-            rows = _rows(con, chain.good, 1)
+            rows = rows_in(con, chain.good, 1)
         except duckdb.Error as error:
             unreadable(chain, error).check()
             raise
     if not rows:
         bad_event(chain, "", "it is not there").check()
     return rows
-
-
-def _rows(con: duckdb.DuckDBPyConnection, after: int, span: int) -> list[Row]:
-    # They lie in order, as they were written: sorting what is sorted costs nothing here, and much in the database.
-    rows = con.execute(_ROWS, [after, after + span]).fetchall()
-    return [Row._make(row) for row in sorted(rows, key=itemgetter(0))]

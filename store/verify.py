@@ -3,11 +3,11 @@
 import duckdb
 
 from ..schemas import LogCorrupted, Schema
-from .chain import Chain, Row
+from .chain import Chain
 from .database import read_meta, typed_fit
+from .rows import SPAN, rows_in
 from .typed import differing
 
-_SPAN = 2048
 _PASSING = (duckdb.InterruptException, duckdb.OutOfMemoryException, duckdb.ConnectionException)
 
 
@@ -45,12 +45,15 @@ class VerifyResult(Schema, frozen=True, kw_only=True):
 
 def verify_chain(con: duckdb.DuckDBPyConnection) -> VerifyResult:
     """Walk the whole chain, comparing hashes, positions, and typed columns with the bytes."""
-    chain = Chain()
+    chain, span = Chain(), SPAN
     while True:
         try:
-            rows = _rows(con, chain.good, _SPAN)
-        except duckdb.Error:
-            return _first_unreadable(con, chain)
+            rows = rows_in(con, chain.good, span)
+        except duckdb.Error as error:
+            if span == 1:
+                return unreadable(chain, error)
+            span = 1  # event by event through the page that cannot be read: the file lost pieces, or holds others
+            continue
         for row in rows:
             reason = chain.follow(row)
             if reason:
@@ -117,26 +120,3 @@ def _ended(con: duckdb.DuckDBPyConnection, chain: Chain) -> VerifyResult:
     name, seq = wrong
     row = con.execute("SELECT id FROM events WHERE seq = ?", [seq]).fetchone()
     return not_as_told(name, seq, row[0] if row else "", events=chain.good, head=chain.head)
-
-
-def _first_unreadable(con: duckdb.DuckDBPyConnection, chain: Chain) -> VerifyResult:
-    """Event by event through the page that DuckDB cannot read: the file lost pieces, or holds others."""
-    while True:
-        try:
-            rows = _rows(con, chain.good, 1)
-        except duckdb.Error as error:
-            return unreadable(chain, error)
-        for row in rows:
-            reason = chain.follow(row)
-            if reason:
-                return bad_event(chain, row.id, reason)
-        if not rows:
-            return _ended(con, chain)
-
-
-def _rows(con: duckdb.DuckDBPyConnection, after: int, span: int) -> list[Row]:
-    columns = ", ".join(Row._fields)
-    rows = con.execute(
-        f"SELECT {columns} FROM events WHERE seq > ? AND seq <= ? ORDER BY seq", [after, after + span]
-    ).fetchall()
-    return [Row._make(row) for row in rows]

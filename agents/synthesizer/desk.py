@@ -8,13 +8,10 @@ from pathlib import Path
 
 from ...bus import Bus
 from ...schemas import CandidateChecked, CheckRequested, KernelswarmError, seal, sha256
-from ...store import run_sql
-from ...store.questions import question
+from ...store.questions import ask
 from ..runtime import Work, worker_name
 from .model.desk import Checked, DeskError
 
-ROWS = 40
-"""Most rows of the log that a model is shown."""
 QUESTION_SECONDS = 10.0
 CHECK_SECONDS = 240.0
 """How long a checker may take: it compiles, and waits for whoever is timed."""
@@ -68,16 +65,8 @@ class BusDesk:
         Raises:
             DeskError: the log cannot be asked.
         """
-        asked = question(question_name)
-        parameters = {name: f"%{value}%" for name, value in values.items() if value}
         try:
-            table = await run_sql(
-                *(self._home, asked.sql),
-                params=asked.values(parameters),
-                bus=self._bus,
-                max_rows=ROWS,
-                timeout=QUESTION_SECONDS,
-            )
+            asked, table = await ask(self._home, question_name, values, bus=self._bus, timeout=QUESTION_SECONDS)
         except KernelswarmError as error:
             raise DeskError(f"the log cannot be asked: {error}") from error
         lines = [", ".join(table.columns), *(", ".join(map(_cell, row)) for row in table.rows)]

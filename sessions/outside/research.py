@@ -7,14 +7,11 @@ from ...bus import Bus
 from ...graph.session_graph import SearchGraph
 from ...knowledge import Library, open_library
 from ...schemas import KnowledgeRetrieved, Schema
-from ...store import question, run_sql
+from ...store.questions import ask
 from .views import opened_of
 
 HITS = 6
 """Documents that one search returns."""
-
-ROWS = 40
-"""Most rows of the log that one question returns."""
 
 Question = Literal["tried_on_operator", "gains_by_advice", "gains_by_diagnosis", "why_candidates_fail"]
 """Questions to the log that help to choose what to try."""
@@ -64,8 +61,6 @@ async def history(bus: Bus, home: Path, name: Question, operator: str = "") -> H
     Raises:
         StoreError: there is no log, or it does not answer.
     """
-    asked = question(name)
-    values = {"operator": f"%{operator}%"} if operator and "operator" in asked.parameters else {}
-    table = await run_sql(home, asked.sql, params=asked.values(values), bus=bus, max_rows=ROWS)
+    asked, table = await ask(home, name, {"operator": operator}, bus=bus)
     rows = tuple(tuple(row) for row in table.rows)
     return HistoryTable(title=asked.title, meaning=asked.meaning, columns=tuple(table.columns), rows=rows)

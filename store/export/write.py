@@ -12,7 +12,7 @@ import msgspec
 
 from ...bus import Bus
 from ...schemas import InputError, SessionOpened, decode_envelope, encode, event_tag
-from ..chain import Chain, Row
+from ..chain import COLUMNS, Chain, Row
 from ..database import MEMORY
 from ..log import Log
 from ..snapshot import snapshot
@@ -248,7 +248,7 @@ def _rows(job: _Job, after: int, until: int) -> list[tuple[Row, bool]]:
         f"regexp_matches({text}, $2)"
         for text in ("body", "wire", "concat_ws(chr(10), id, session, pool, node, agent, worker, cause)")
     )
-    sql = f"SELECT {', '.join(Row._fields)}, {suspicious} FROM events WHERE seq > $1 AND seq <= $3 ORDER BY seq"
+    sql = f"SELECT {COLUMNS}, {suspicious} FROM events WHERE seq > $1 AND seq <= $3 ORDER BY seq"
     with job.cursor() as cursor:
         rows = cursor.execute(sql, [after, job.scrubber.suspicion, until]).fetchall()
     return [(Row._make(row[:-1]), row[-1]) for row in rows]

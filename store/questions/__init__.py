@@ -6,12 +6,19 @@ A file begins with comments that are YAML: ``title``, ``meaning`` of the answer,
 
 from collections.abc import Mapping
 from importlib import resources
+from pathlib import Path
 
 import yaml
 
+from ...bus import Bus
 from ...schemas import InputError, Schema
+from ..query import run_sql
+from ..query_sandbox import Table
 
 Value = str | int | float
+
+ROWS = 40
+"""Most rows of the log that an author is shown."""
 
 
 class Parameter(Schema, frozen=True, kw_only=True):
@@ -77,6 +84,26 @@ def question(name: str) -> Question:
     if not name.isidentifier() or not file.is_file():
         raise InputError(f"There is no question {name!r}: `kernelswarm sql --list` shows them.")
     return _parsed(name, file.read_text(encoding="utf-8"))
+
+
+async def ask(
+    home: Path, name: str, words: Mapping[str, str], *, bus: Bus | None = None, timeout: float = 60.0
+) -> tuple[Question, Table]:
+    """What authors ask: a question and its answer, at most :data:`ROWS` rows.
+
+    Args:
+        home: where the log lies.
+        name: of the question.
+        words: by parameter, texts that it contains, as in LIKE; one that the question has not is left out.
+        bus: of the cluster whose recorder has the log.
+        timeout: seconds.
+
+    Raises:
+        InputError: there is no such question. Others: :func:`run_sql`.
+    """
+    asked = question(name)
+    values = asked.values({key: f"%{word}%" for key, word in words.items() if word and key in asked.parameters})
+    return asked, await run_sql(home, asked.sql, params=values, bus=bus, max_rows=ROWS, timeout=timeout)
 
 
 def _parsed(name: str, text: str) -> Question:

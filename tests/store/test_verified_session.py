@@ -155,7 +155,7 @@ async def test_it_is_verified_through_a_recorder_too(
 async def test_pages_come_from_one_log_though_recorders_of_two_share_a_bus(
     home_with: Callable, tmp_path: Path, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "_SPAN", 4)
+    monkeypatch.setattr(pages, "SPAN", 4)
     home = home_with()
     plain = await read_recorded(home, "rmsnorm-a1")
     (tmp_path / "other").mkdir()

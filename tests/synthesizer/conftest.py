@@ -81,13 +81,13 @@ def vendor(request: pytest.FixtureRequest) -> str:
 class Asked:
     """A backend that does not really wait, and the pauses it wanted."""
 
-    backend: ModelBackend[Any]
+    backend: ModelBackend
     pauses: list[float]
 
 
 @pytest.fixture
 async def ask(server: ModelServer, vendor: str) -> AsyncIterator[Callable[..., Asked]]:
-    backends: list[ModelBackend[Any]] = []
+    backends: list[ModelBackend] = []
 
     def make(**settings: Any) -> Asked:
         pauses: list[float] = []

@@ -19,20 +19,13 @@ VENDOR = VendorFacts(
 )
 
 
-class AnthropicBackend(ModelBackend["AsyncAnthropic"]):
+class AnthropicBackend(ModelBackend):
     """Asks over the Messages API."""
 
     name = VENDOR.name
     vendor = VENDOR
     library = "anthropic"
-
-    def open_sdk(self, settings: Settings) -> "AsyncAnthropic":
-        """Without retries: those are ours, each try is an event, and the SDK would hide all but the last."""
-        from anthropic import AsyncAnthropic
-
-        return AsyncAnthropic(
-            api_key=settings.key or "none", base_url=settings.url, timeout=settings.timeout_s, max_retries=0
-        )
+    client = "AsyncAnthropic"
 
     def open_wire(self, sdk: "AsyncAnthropic", model: str, settings: Settings) -> "Wire":
         """One conversation."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ....schemas import InputError, SynthesisFailed
 from ..backend import Answer, Request
@@ -19,23 +19,15 @@ if TYPE_CHECKING:
     from .wire import Wire
 
 
-class Closable(Protocol):
-    """A vendor's SDK client."""
-
-    async def close(self) -> None:
-        """Close its connections."""
-
-
-Sdk = TypeVar("Sdk", bound=Closable)
-
-
-class ModelBackend(ABC, Generic[Sdk]):
+class ModelBackend(ABC):
     """Asks a model for each candidate. The SDK and AutoGen are imported with the first request, in a thread."""
 
     name: str
     vendor: VendorFacts
     library: str
     """Module of the vendor's SDK."""
+    client: str
+    """Its client's class."""
 
     def __init__(
         self, settings: Settings | None = None, *, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
@@ -43,14 +35,10 @@ class ModelBackend(ABC, Generic[Sdk]):
         """``settings`` are read from the environment, with each request, if they are not given."""
         self._settings = settings
         self._sleep = sleep
-        self._sdks: dict[str, Sdk] = {}
+        self._sdks: dict[str, Any] = {}
 
     @abstractmethod
-    def open_sdk(self, settings: Settings) -> Sdk:
-        """The vendor's client, without retries of its own."""
-
-    @abstractmethod
-    def open_wire(self, sdk: Sdk, model: str, settings: Settings) -> "Wire":
+    def open_wire(self, sdk: Any, model: str, settings: Settings) -> "Wire":
         """One conversation over it."""
 
     def check(self, model: str = "", base_url: str = "") -> None:
@@ -104,7 +92,7 @@ class ModelBackend(ABC, Generic[Sdk]):
     async def list_models(self, settings: Settings) -> list[str]:
         """Names of the models that the server has; raises what the SDK raises."""
         await self.import_library()
-        sdk: Any = self._sdk(settings)
+        sdk = self._sdk(settings)
         return [model.id async for model in sdk.models.list()]
 
     async def import_library(self) -> ModuleType:
@@ -119,10 +107,14 @@ class ModelBackend(ABC, Generic[Sdk]):
         """
         return self._settings or Settings.from_environment(self.vendor, base_url)
 
-    def _sdk(self, settings: Settings) -> Sdk:
+    def _sdk(self, settings: Settings) -> Any:
+        """The vendor's client, without retries: those are ours, each try is an event, and it would hide all but one."""
         key = f"{settings.url} {settings.key}"
         if key not in self._sdks:
-            self._sdks[key] = self.open_sdk(settings)
+            # A server that needs no key is sent a word in its place.
+            self._sdks[key] = getattr(import_module(self.library), self.client)(
+                api_key=settings.key or "none", base_url=settings.url, timeout=settings.timeout_s, max_retries=0
+            )
         return self._sdks[key]
 
     async def close(self) -> None:

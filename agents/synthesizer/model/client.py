@@ -122,25 +122,9 @@ class ModelClient(ChatCompletionClient):
             cached=False,
         )
 
-    async def create_stream(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Sequence[Tool | ToolSchema] = (),
-        tool_choice: Tool | Literal["auto", "required", "none"] = "auto",
-        json_output: bool | type[BaseModel] | None = None,
-        extra_create_args: Mapping[str, Any] = {},
-        cancellation_token: CancellationToken | None = None,
-    ) -> AsyncGenerator[str | CreateResult, None]:
-        """The whole answer as one chunk, then the result. Raises what :meth:`create` raises."""
-        result = await self.create(
-            messages,
-            tools=tools,
-            tool_choice=tool_choice,
-            json_output=json_output,
-            extra_create_args=extra_create_args,
-            cancellation_token=cancellation_token,
-        )
+    async def create_stream(self, *request: Any, **options: Any) -> AsyncGenerator[str | CreateResult, None]:
+        """The whole answer as one chunk, then the result. Takes and raises what :meth:`create` does."""
+        result = await self.create(*request, **options)
         yield result.content if isinstance(result.content, str) else ""
         yield result
 

@@ -31,7 +31,7 @@ class Reachability(Schema, frozen=True, kw_only=True):
     """What it has, sorted."""
 
 
-async def reachability(backend: ModelBackend, base_url: str = "", *, ask: bool = True) -> Reachability:  # type: ignore[type-arg]
+async def reachability(backend: ModelBackend, base_url: str = "", *, ask: bool = True) -> Reachability:
     """How ``backend`` stands, with its key, at ``base_url`` or where the environment says.
 
     Args:

@@ -118,9 +118,8 @@ class Toolbox:
         """What was tried, and what came of it."""
         if question == "this_session":
             return self._answer(sections.history(self._request.tried) or "nothing was tried yet")
-        values = {"operator": operator} if question == "tried_on_operator" else {}
         try:
-            return self._answer(await self._desk.ask(question, values))
+            return self._answer(await self._desk.ask(question, {"operator": operator}))
         except DeskError as error:
             return self._answer(str(error))
 

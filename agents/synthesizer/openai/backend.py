@@ -20,20 +20,13 @@ VENDOR = VendorFacts(
 )
 
 
-class OpenAIBackend(ModelBackend["AsyncOpenAI"]):
+class OpenAIBackend(ModelBackend):
     """Asks over the Chat Completions API, which other servers speak as well."""
 
     name = VENDOR.name
     vendor = VENDOR
     library = "openai"
-
-    def open_sdk(self, settings: Settings) -> "AsyncOpenAI":
-        """Without retries: those are ours. A server that needs no key is sent a word in its place."""
-        from openai import AsyncOpenAI
-
-        return AsyncOpenAI(
-            api_key=settings.key or "none", base_url=settings.url, timeout=settings.timeout_s, max_retries=0
-        )
+    client = "AsyncOpenAI"
 
     def open_wire(self, sdk: "AsyncOpenAI", model: str, settings: Settings) -> "Wire":
         """One conversation."""
