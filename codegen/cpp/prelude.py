@@ -84,7 +84,11 @@ KS_INLINE float ks_round_float16(float x) { return (float)(_Float16)x; }
 template <typename T> KS_INLINE bool ks_isinf(T x) { return (x == (T)INFINITY) | (x == -(T)INFINITY); }
 """,
     "ks_isfinite": "template <typename T> KS_INLINE bool ks_isfinite(T x) { return x - x == 0; }\n",
-    "ks_signbit": "template <typename T> KS_INLINE bool ks_signbit(T x) { return std::signbit(x); }\n",
+    # GCC 12 ends with an internal error where it makes vectors of std::signbit.
+    "ks_signbit": (
+        "KS_INLINE bool ks_signbit(float x) { return ks_bits(x) >> 31; }\n"
+        "KS_INLINE bool ks_signbit(double x) { return ks_bits(x) >> 63; }\n"
+    ),
     "ks_sign": "template <typename T> KS_INLINE T ks_sign(T x) { return (T)((x > 0) - (x < 0)); }\n",
     "ks_abs_int": "template <typename T> KS_INLINE T ks_abs_int(T x) { return (T)(x < 0 ? -x : x); }\n",
     "ks_remainder_int": """\

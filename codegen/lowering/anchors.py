@@ -1,9 +1,10 @@
 """What must be in memory: inputs, what PyTorch computes, and what PyTorch, a search or the caller reads."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 
 from ...hardware.machine.work import refs
-from ...schemas import Graph, Items, Node, Ref
+from ...schemas import Arg, Expr, Graph, Items, Node, Ref
 from ..ir.build import SUPPORTED
 from ..ir.poly import ONE, Poly
 from .lower import SEARCHES, is_lowerable
@@ -55,7 +56,11 @@ class Anchors:
         self.graph = graph
         self.nodes = {node.name: node for node in graph.nodes}
         self.given_up = given_up
-        self.live = _live(graph, self.nodes)
+        self.numbers = {node.expr: node.name for node in graph.nodes if node.op == "call" and node.expr}
+        """Calls that make a number of a tensor, by the symbol that they give a value."""
+        self.measured = self._measured()
+        """Nodes whose shape only their result tells."""
+        self.live = self._live()
         self.leaves = {n.name for n in graph.nodes if self._is_leaf(n)}
         """Inputs, parameters, constants, and results of operators that are left to PyTorch."""
         self.cuts: set[str] = set()
@@ -71,7 +76,7 @@ class Anchors:
             return not (isinstance(node.literal, Items) and len(node.literal.items) == 1)
         if node.op != "call" or not node.values:
             return node.op == "call"
-        if node.name in self.given_up:
+        if node.name in self.given_up or node.name in self.measured:
             return True
         if node.target == "operator.getitem" and isinstance(node.args[0], Ref):
             base = self.nodes[node.args[0].name]
@@ -98,7 +103,7 @@ class Anchors:
         pieces: dict[str, int] = {}
         """Parts among which an expression of the node chooses."""
         for node in self.graph.nodes:
-            read = list(refs((*node.args, *node.kwargs.values())))
+            read = self._read(node)
             before = max((rank[name] + (name in self.cuts) for name in read), default=0)
             rank[node.name] = before + (node.op == "call" and node.name in self.leaves)
             is_stored = node.name in self.leaves or is_reduction(node) or is_special(node, self.nodes)
@@ -130,6 +135,33 @@ class Anchors:
             names += _shared(self.graph, self.live)
         return {name for name in names if name not in self.leaves}
 
+    def _read(self, node: Node) -> list[str]:
+        """The nodes that ``node`` needs first: its tensors, and what makes numbers for it."""
+        args = (*node.args, *node.kwargs.values())
+        return [*refs(args), *(self.numbers[symbol] for symbol in _symbols(args) if symbol in self.numbers)]
+
+    def _measured(self) -> set[str]:
+        """The first node of each size that depends on data; kernels that know such a size themselves aside."""
+        symbols = {*self.graph.symbols, *self.numbers}
+        measured = set()
+        for node in self.graph.nodes:
+            sizes = {size for meta in node.values for size in meta.shape if isinstance(size, str)}
+            new = {size for size in sizes if re.fullmatch(r"u\d+", size)} - symbols
+            symbols |= new
+            if new and node.target != SEGMENT_OF and not is_special(node, self.nodes):
+                measured.add(node.name)
+        return measured
+
+    def _live(self) -> set[str]:
+        live: set[str] = set()
+        stack = [self.graph.nodes[-1].name]
+        while stack:
+            name = stack.pop()
+            if name not in live:
+                live.add(name)
+                stack.extend(self._read(self.nodes[name]))
+        return live
+
     def _viewed(self, name: str) -> str:
         """The node whose memory a view shows; a view is made by PyTorch, for free."""
         node = self.nodes[name]
@@ -156,12 +188,10 @@ def _is_large_value(node: Node) -> bool:
     return computed and base_name(node.target) not in VIEWS and len(squeezed(shape_of(node))) > 1
 
 
-def _live(graph: Graph, nodes: dict[str, Node]) -> set[str]:
-    live: set[str] = set()
-    stack = [graph.nodes[-1].name]
-    while stack:
-        name = stack.pop()
-        if name not in live:
-            live.add(name)
-            stack.extend(refs((*nodes[name].args, *nodes[name].kwargs.values())))
-    return live
+def _symbols(args: Iterable[Arg]) -> Iterator[str]:
+    """Every symbol that arguments name."""
+    for arg in args:
+        if isinstance(arg, Expr):
+            yield from re.findall(r"[a-z]+\d+", arg.value)
+        elif isinstance(arg, Items):
+            yield from _symbols(arg.items)

@@ -112,6 +112,8 @@ class Lowering:
             assert isinstance(dim, int)
             dim %= max(len(shape), 1)
             indices = self._tensor(node, 2)
+            if not shape:  # One number is taken for a vector of it.
+                return self.element(table.name, ())
             picked = self._pick(indices, at if name == "gather" else (at[dim],), shape[dim])
             return self.element(table.name, (*at[:dim], picked, *at[dim + 1 :]))
         return self._index(node, table, shape, at)

@@ -44,7 +44,8 @@ def _live(nodes: list[Node]) -> list[Node]:
     needed: set[str] = set()
     kept: list[Node] = []
     for node in reversed(nodes):
-        if node.op != "call" or node.name in needed:
+        # What makes a number of a tensor is needed by name only.
+        if node.op != "call" or node.expr or node.name in needed:
             needed |= set(refs((*node.args, *node.kwargs.values())))
             kept.append(node)
     return kept[::-1]

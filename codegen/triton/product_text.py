@@ -49,6 +49,7 @@ class ProductWriter:
         self.scope = self.rows.scope
         self.scope.results[RESULT] = "acc"
         self.scope.inner.add(f"@{RESULT}")
+        self.scope.varying = {"element": ("rows", "cols"), "row": ("rows",)}
         self.scope.taken |= _LOCALS
         self.m, self.n, self.k, self.batch = (
             f"({self.scope.index(p)})" for p in (matmul.m, matmul.n, matmul.k, matmul.batch)

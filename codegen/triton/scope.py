@@ -81,6 +81,8 @@ class TritonScope:
         """What a load has where it reads nothing."""
         self.extra_mask = ""
         self.one_level = False
+        self.varying: dict[str, tuple[str, ...]] = {}
+        """By level of a store, the axes that what is written varies along, also where they have one element."""
 
     def enter(self) -> None:
         """Begin a new block of elements."""
@@ -247,8 +249,14 @@ class TritonScope:
         text = self._typed(store.value)
         if store.value.op == "index":
             text = f"tl.cast({text}, {TYPES[store.value.dtype]})"
-        arguments = [f"{pname(store.buffer.name)}_out + {self.offset(store.offset)}", text]
-        mask = self.mask(store.offset.names)
+        single = [
+            axis
+            for axis in self.axes
+            if axis.name in self.varying.get(store.level, ()) and not store.offset.names & set(axis.variables)
+        ]
+        spread = "".join(f" + 0 * {axis.name}" for axis in single)
+        arguments = [f"{pname(store.buffer.name)}_out + {self.offset(store.offset)}{spread}", text]
+        mask = self.mask(store.offset.names.union(*(axis.variables for axis in single)))
         if mask:
             arguments.append(f"mask={mask}")
         if cache:

@@ -77,6 +77,7 @@ def decompositions() -> dict[Any, Any]:
         "triu",
         "argmax_",
         "_native_batch_norm_legit_functional",
+        "_batch_norm_with_update_functional",
         *_BACKWARD,
     ]
     operators = [getattr(aten, name) for name in names if hasattr(aten, name)]
@@ -103,7 +104,9 @@ def _group_norm(
         result = result * weight.reshape(1, group, c // group, 1)
     if bias is not None:
         result = result + bias.reshape(1, group, c // group, 1)
-    return result.to(x.dtype).reshape(x.shape), mean.reshape(n, group), scale.reshape(n, group)
+    kept = x.dtype if weight is None else weight.dtype
+    statistics = (value.reshape(n, group).to(kept) for value in (mean, scale))
+    return result.to(x.dtype).reshape(x.shape), *statistics
 
 
 # Matrix products, attention and resampling have kernels that loops do not beat; random numbers must stay in order.

@@ -25,6 +25,7 @@ def last_results(graph: Graph, count: int) -> Graph:
 def _live(nodes: list[Node]) -> set[str]:
     live: set[str] = set()
     for node in reversed(nodes):
-        if node.op == "output" or node.name in live:
+        # What makes a number of a tensor is needed by name only.
+        if node.op == "output" or node.name in live or (node.op == "call" and node.expr):
             live.update((node.name, *refs((*node.args, *node.kwargs.values()))))
     return live

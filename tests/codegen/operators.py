@@ -371,3 +371,22 @@ class Block(torch.nn.Module):
 
 
 CASES["module"] = (Block, [lambda: [randn(20, 16)], lambda: [randn(3, 16)]], {}, None)
+
+
+@case(
+    lambda: [randn(20, 30).bfloat16(), randn(20, 30).double()],
+    lambda: [torch.tensor([[0.0, -0.0, torch.inf, -torch.inf]]).bfloat16(), randn(1, 4).double()],
+)
+def signs(x, y):
+    return torch.signbit(x), torch.signbit(y)
+
+
+@case(lambda: [torch.tensor(0.5), ints(1, 1)])
+def number_selected(x, index):
+    return torch.index_select(x, 0, index) * 2
+
+
+@case(lambda: [randn(6, 8), torch.tensor([2])], lambda: [randn(9, 5), torch.tensor([4])])
+def split_where_data_says(x, at):
+    first, second = torch.tensor_split(x.exp(), at)
+    return first.sum(0), second.sum(0)

@@ -49,7 +49,7 @@ FUSED = {
     "split_linear": 2, "split_softmax": 2, "skinny": 2, "stream_product": 2, "max_pool": 2, "depthwise_line": 1,
     "conv1d_half": 2, "pffn_half": 2, "optfm_half": 2, "welford_rows": 1, "made_operands": 1,
     "rows_in_powers_of_two": 1, "product_in_powers_of_two": 1, "split_3xtf32": 3, "split_3xtf32_linear": 3,
-    "convolution_of_few_channels": 2, "convolution_of_volumes": 3, "transposed_in_groups": 2,
+    "convolution_of_few_channels": 2, "convolution_of_volumes": 3, "transposed_in_groups": 2, "linear_of_one_row": 1,
 }  # fmt: skip
 """How many kernels an operator becomes."""
 

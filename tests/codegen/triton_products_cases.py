@@ -59,6 +59,21 @@ def matmul_small_tiles(x, w):
     return torch.relu(x @ w) + 1
 
 
+@case(lambda: [r(20), r(30, 20), r(30)], lambda: [r(33), r(150, 33), r(150)])
+def linear_of_one_row(x, w, b):
+    return F.gelu(F.linear(x, w, b))
+
+
+@case(lambda: [r(1, 20), r(30, 20)])
+def one_row_reduced(x, w):
+    return torch.softmax(F.linear(x, w), -1)
+
+
+@case(lambda: [r(50, 20), r(20, 1), r(1)])
+def one_column(x, w, b):
+    return torch.tanh(x @ w + b)
+
+
 @case(lambda: [r(3, 40, 50), r(3, 50, 60), r(60)], lambda: [r(1, 40, 5), r(1, 5, 6), r(6)])
 def batched(x, w, b):
     return torch.relu(torch.bmm(x, w) + b) * 2
