@@ -85,10 +85,13 @@ def _load() -> tuple[dict[str, Main], str]:
 
 def _keep(roles: dict[str, Main], request: Spawn, descriptors: list[int], layers: tuple[str, ...]) -> NoReturn:
     def work(connection: socket.socket, layers: tuple[str, ...]) -> None:
+        from ..calls.vector_math import choose_functions
+
         os.chdir(request.scratch)
         os.environ["TMPDIR"] = request.scratch
         tempfile.tempdir = request.scratch  # torch asked for it before the fork, and the module remembers
         layers += sandbox.limit(request)
+        choose_functions()
         wire.send(connection, Hello(isolation=("process", *layers)))
         roles[request.role](connection, request)
 
