@@ -4,6 +4,7 @@ The same examples on every run; ``HYPOTHESIS_PROFILE=long pytest -k properties``
 """
 
 import os
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -54,8 +55,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timed)
 
 
-# A hundred processes that tests start would each compile the whole package anew, half a second.
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """``-m timed`` imports the files that hold timed tests and no others: all of them take ten seconds."""
+    if not config.option.markexpr.startswith("timed") or collection_path.is_dir():
+        return None
+    name = collection_path.relative_to(TESTS).as_posix() if collection_path.is_relative_to(TESTS) else ""
+    return None if any(timed.partition("::")[0] == name for timed in TIMED) else True
+
+
+# A hundred processes that tests start would each compile the whole package anew, half a second; and each worker would
+# rewrite the assertions of all tests, five seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.fixture(autouse=True, scope="session")

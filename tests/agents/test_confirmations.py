@@ -1,0 +1,135 @@
+"""The planner's confirmations: a win needs ordinary processes as well, and a finalist near 1 is timed again."""
+
+import pytest
+from planner_ring import Ring
+
+import given
+from kernelswarm.agents.planner.machine import Decision
+from kernelswarm.schemas import ConfirmationPlanned, SessionClosed, StopRequested
+
+
+def confirmed(ring: Ring, node: str, speedup: float, ordinary: "float | None", **changes: object) -> list[Decision]:
+    """Answer the first confirmation of ``node``."""
+    interval = None if ordinary is None else given.interval(ordinary)
+    fields = dict(confirmation=True, ordinary=interval, ordinary_against="compile" if interval else "") | changes
+    return ring.tell(given.diagnosed(speedup, **fields), node)
+
+
+def of_one_candidate(**opened: object) -> Ring:
+    ring = Ring(budget=1, **opened)
+    ring.tell(given.diagnosed(1.5), "n001")
+    return ring
+
+
+def test_a_win_is_reported_with_the_ordinary_ratio_and_keeps_the_judges() -> None:
+    (closing,) = confirmed(of_one_candidate(), "n001", 1.5, 1.3)
+    closed = closing.event
+    assert isinstance(closed, SessionClosed) and closed.win
+    assert (closed.speedup, closed.judged) == (given.interval(1.3), given.interval(1.5))
+    assert (closed.against, closed.judged_against) == ("compile", "compile")
+    assert "1.30x (1.27 to 1.33) as fast as torch.compile in ordinary processes" in closed.detail
+    assert "1.50x (1.47 to 1.53) of torch.compile by the judge" in closed.detail
+
+
+@pytest.mark.parametrize(("judged", "ordinary"), [(1.5, 0.9), (0.9, 1.5)])
+def test_one_ratio_below_1_is_no_win(judged: float, ordinary: float) -> None:
+    (closing,) = confirmed(of_one_candidate(confirmations=3), "n001", judged, ordinary)
+    assert isinstance(closing.event, SessionClosed) and not closing.event.win
+    assert closing.event.wins == 0 and closing.event.detail.startswith("no win found")
+
+
+def test_what_could_not_be_timed_in_ordinary_processes_is_no_win_and_says_why() -> None:
+    (closing,) = confirmed(of_one_candidate(confirmations=3), "n001", 1.5, None, ordinary_missing="no compiler there")
+    assert isinstance(closing.event, SessionClosed) and not closing.event.win
+    assert "n001 was not timed in ordinary processes: no compiler there" in closing.event.detail
+
+
+def test_what_was_interrupted_before_it_was_confirmed_is_no_win() -> None:
+    ring = Ring(budget=2, confirmations=3)
+    ring.tell(given.diagnosed(1.5), "n001")
+    (closing,) = ring.tell(StopRequested(reason="interrupted"), "")
+    assert isinstance(closing.event, SessionClosed)
+    assert (closing.event.best, closing.event.win, closing.event.wins) == ("n001", False, 0)
+    assert closing.event.detail.startswith("no win found: n001 stands at 1.50x")
+    assert closing.event.detail.endswith("it ended before a second run confirmed that")
+
+
+def test_the_best_is_the_one_that_wins_in_ordinary_processes() -> None:
+    ring = Ring(budget=3)
+    for node in ("n001", "n002", "n003"):
+        ring.tell(given.diagnosed(1.5), node)
+    confirmed(ring, "n001", 1.9, 0.8)
+    confirmed(ring, "n002", 1.5, 1.2)
+    (closing,) = confirmed(ring, "n003", 1.4, 1.3)
+    assert isinstance(closing.event, SessionClosed)
+    assert (closing.event.best, closing.event.win) == ("n003", True)
+
+
+def test_without_a_win_one_fast_number_does_not_make_up_for_a_slow_one() -> None:
+    ring = Ring(budget=2)
+    for node in ("n001", "n002"):
+        ring.tell(given.diagnosed(1.5), node)
+    confirmed(ring, "n001", 0.6, 4.5)
+    (closing,) = confirmed(ring, "n002", 0.9, 1.2)
+    assert isinstance(closing.event, SessionClosed)
+    assert (closing.event.best, closing.event.win) == ("n002", False)
+
+
+def test_a_baseline_that_could_not_be_timed_is_named() -> None:
+    (closing,) = confirmed(of_one_candidate(against="compile"), "n001", 1.5, None, against="eager")
+    assert isinstance(closing.event, SessionClosed) and closing.event.win
+    assert "as fast as eager" in closing.event.detail and "torch.compile could not be timed" in closing.event.detail
+
+
+def processes(decisions: list[Decision]) -> "list[tuple[str, int]]":
+    return [(d.node, d.event.processes) for d in decisions if isinstance(d.event, ConfirmationPlanned)]
+
+
+def test_a_finalist_near_1_is_timed_in_more_processes_until_it_is_decided() -> None:
+    ring = of_one_candidate(confirmations=3)
+    wide = given.interval(1.05, 0.1)
+    assert processes(ring.tell(given.diagnosed(1.05, speedup=wide, confirmation=True), "n001")) == [("n001", 8)]
+    (closing,) = ring.tell(given.diagnosed(1.05, confirmation=True), "n001")
+    assert isinstance(closing.event, SessionClosed) and closing.event.win
+
+
+def test_a_finalist_that_stays_near_1_is_given_up_after_so_many_confirmations() -> None:
+    ring = of_one_candidate(confirmations=3)
+    near = given.diagnosed(1.5, ordinary=given.interval(1.03, 0.05), confirmation=True)
+    assert processes(ring.tell(near, "n001")) == [("n001", 8)]
+    assert processes(ring.tell(near, "n001")) == [("n001", 16)]
+    (closing,) = ring.tell(near, "n001")
+    assert isinstance(closing.event, SessionClosed) and not closing.event.win
+
+
+@pytest.mark.parametrize(
+    "opened",
+    [dict(confirmations=1), dict(), dict(confirmations=3, hopeless=True)],
+    ids=["once", "as older sessions", "hopeless"],
+)
+def test_no_more_samples_are_taken(opened: "dict[str, object]") -> None:
+    median = 0.99 if opened.pop("hopeless", False) else 1.05
+    ring = of_one_candidate(**opened)
+    (closing,) = ring.tell(given.diagnosed(median, speedup=given.interval(median, 0.1), confirmation=True), "n001")
+    assert isinstance(closing.event, SessionClosed) and not closing.event.win
+
+
+def test_a_finalist_that_wins_ends_the_sampling_of_the_others() -> None:
+    ring = Ring(budget=3, confirmations=3)
+    for node in ("n001", "n002", "n003"):
+        ring.tell(given.diagnosed(1.5), node)
+    for node in ("n001", "n002"):
+        ring.tell(given.diagnosed(1.05, speedup=given.interval(1.05, 0.1), confirmation=True), node)
+    (closing,) = ring.tell(given.diagnosed(1.2, confirmation=True), "n003")
+    assert isinstance(closing.event, SessionClosed) and (closing.event.best, closing.event.win) == ("n003", True)
+
+
+def test_no_further_samples_once_the_time_is_over() -> None:
+    ring = Ring(budget=3, confirmations=3)
+    ring.tell(given.diagnosed(1.5), "n001")
+    ring.tell(StopRequested(reason="minutes"))
+    ring.state.in_flight.clear()
+    near = given.diagnosed(1.05, speedup=given.interval(1.05, 0.1), confirmation=True)
+    ring.state.confirming = ["n001"]
+    (closing,) = ring.tell(near, "n001")
+    assert isinstance(closing.event, SessionClosed) and not closing.event.win
