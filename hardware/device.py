@@ -28,7 +28,7 @@ from ..schemas import (
     VerifyReport,
     sha256,
 )
-from .harness import inspection, judgement, profiling, verification
+from .harness import inspection, judgement, profiling, verdict
 from .harness.baseline_process import BaselineProcess
 from .harness.checking import check_small_inputs
 from .harness.contract import contract_of
@@ -189,14 +189,14 @@ class Device:
             )
         # Before the lease: whoever times a large candidate waits for that with this in hand.
         async with self._alone_if_large(problem) as cases, self._lease.shared(), self._launcher.getting_ready():
-            return await verification.verify(
+            return await verdict.verify(
                 self._launcher, cases, problem, source, compile_report, self._pool.candidate_seconds
             )
 
     async def check(self, problem: Problem, source: str, compile_report: CompileReport) -> VerifyReport:
         """Try a draft that was compiled on small inputs, which judge nobody; nothing is timed."""
         async with self._alone_if_large(problem) as cases, self._lease.shared(), self._launcher.getting_ready():
-            return await verification.verify(
+            return await verdict.verify(
                 *(self._launcher, cases, problem, source, compile_report, self._pool.candidate_seconds),
                 check_small_inputs,
             )

@@ -60,6 +60,7 @@ from .events import (
 )
 from .graph import Arg, Dim, DType, Expr, Graph, Items, Node, Ref, SpecialFloat, SymbolSource, TensorMeta
 from .measurement import (
+    CONTIGUOUS,
     FROM_SEED,
     Artifact,
     BaselineReport,
@@ -81,12 +82,14 @@ from .measurement import (
     Timing,
     Verdict,
     VerifyReport,
+    limits_text,
 )
 from .pool import Accelerator, HardwareFacts, Pool
 from .presence import WorkerPresence
 from .problem import InputFact, InputKind, Problem, ProblemFacts, ProblemFormat, ShapeFacts, StateFact, Work
 
 __all__ = [
+    "CONTIGUOUS",
     "EVENTS",
     "FROM_SEED",
     "OUTSIDE",
@@ -195,6 +198,7 @@ __all__ = [
     "encode_envelope",
     "event_id",
     "event_tag",
+    "limits_text",
     "seal",
     "sha256",
 ]

@@ -1,5 +1,6 @@
 """What was measured of a candidate: verdicts, evidence, times, and how they compare."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec.structs import replace
@@ -334,6 +335,11 @@ class CompileReport(Schema, frozen=True, kw_only=True):
     isolation: str = ""
     """Layers around the compiler, as ``process+netns+pidns+toolroot``; empty if nothing had to be compiled."""
 
+    @property
+    def is_late(self) -> bool:
+        """Whether kernels may still have to be compiled in the process that calls them, which then starts programs."""
+        return self.language == "triton" and not self.names(".triton")
+
     def names(self, suffix: str) -> tuple[str, ...]:
         """Names of the artifacts that end with ``suffix``."""
         return tuple(artifact.name for artifact in self.artifacts if artifact.name.endswith(suffix))
@@ -341,6 +347,14 @@ class CompileReport(Schema, frozen=True, kw_only=True):
 
 FROM_SEED = "seed"
 """How a module took its weights that takes nobody's."""
+
+CONTIGUOUS = "contiguous"
+"""What a candidate may be limited to: contiguous inputs."""
+
+
+def limits_text(limits: Iterable[str]) -> str:
+    """One sentence: where alone a candidate is right."""
+    return f"right only for {', '.join(limits)} inputs; the finished file leaves all other calls to the reference"
 
 
 class VerifyReport(Schema, frozen=True, kw_only=True):
@@ -363,6 +377,9 @@ class VerifyReport(Schema, frozen=True, kw_only=True):
     events."""
     renamed: dict[str, str] = {}
     """With ``order``: the module's names by the reference's, where they differ."""
+    limits: tuple[str, ...] = ()
+    """Where alone it is right, by name (:data:`CONTIGUOUS`): all other calls are the reference's in the
+    finished file. Only of problems that name one call; empty in older events."""
 
 
 class ContractProperty(Schema, frozen=True, kw_only=True):

@@ -6,7 +6,17 @@ from collections.abc import Iterator
 from ..graph.nodes import NodeRecord
 from ..graph.session_graph import SearchGraph
 from ..hardware.dropin import finish
-from ..schemas import HardwareFacts, InputError, Interval, ProfileReport, SessionOpened, Timing, Verdict
+from ..schemas import (
+    HardwareFacts,
+    InputError,
+    Interval,
+    ProfileReport,
+    SessionOpened,
+    Timing,
+    Verdict,
+    VerifyReport,
+    limits_text,
+)
 from ..schemas.pool import BASELINE_NAMES
 
 
@@ -36,6 +46,7 @@ def header(graph: SearchGraph, opened: SessionOpened, record: NodeRecord) -> str
         "",
         *_measured(report, opened, confirmed=record.confirmation is not None),
         *_unlike_the_reference(report),
+        *_limits(record.verify_report),
         "",
         f"Made by kernelswarm {opened.version or '(version unknown)'} in session {graph.session}, node {record.name}, "
         f"opened on {_date(graph.opened_ns)} (UTC).",
@@ -87,6 +98,12 @@ def _unlike_the_reference(report: ProfileReport | None) -> Iterator[str]:
     for contract_property in report.contract if report is not None else ():
         if not contract_property.ok:
             yield f"Unlike the reference in one way ({contract_property.name}): {contract_property.detail}"
+
+
+def _limits(verified: VerifyReport | None) -> Iterator[str]:
+    if verified is not None and verified.limits:
+        text = limits_text(verified.limits)
+        yield f"{text[0].upper()}{text[1:]}."
 
 
 def _compared(timing: Timing) -> Iterator[str]:

@@ -244,6 +244,8 @@ class Evaluation(Schema, frozen=True, kw_only=True):
     """Why it was not measured although it was wanted; one sentence."""
     shapes: tuple[ShapeResult, ...] = ()
     """As in :class:`SearchResult`. ``--json`` has it only where several shapes are timed."""
+    limits: tuple[str, ...] = ()
+    """Where alone it is right, as in :class:`~..schemas.VerifyReport`."""
 
 
 def new_session_id(problem: str) -> str:
@@ -407,6 +409,7 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
         call=result.call if correct else None,
         ordinary_missing=diagnosis.ordinary_missing,
         shapes=result.shapes if correct else (),
+        limits=verified.limits if correct and verified is not None else (),
     )
 
 

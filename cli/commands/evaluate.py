@@ -14,7 +14,7 @@ from ...hardware.languages.assembly import language_taken
 from ...hardware.languages.compiling import read_candidate
 from ...hardware.pools.pool_files import find_pool
 from ...hardware.sources.problem_files import load_problem
-from ...schemas import InputError
+from ...schemas import InputError, limits_text
 from ...sessions.home import kernelswarm_home
 from ...sessions.search import search_context, session_on
 from ...sessions.session import Evaluation, SearchOptions, evaluation_of
@@ -161,6 +161,8 @@ def _print(evaluation: Evaluation, path: Path | None) -> None:
     if path is not None:
         out.print(f"[bold]{escape(str(path))}[/]")
     out.print(f"[bold {colour}]{verdict}[/]  {escape(reason)}".rstrip())
+    if evaluation.limits:
+        out.print(limits_text(evaluation.limits))
     for line in _speedups(evaluation):
         out.print(line, markup=False)
     if evaluation.shapes:

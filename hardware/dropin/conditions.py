@@ -26,6 +26,7 @@ def ways(searched: dict[str, Any]) -> Callable[[Arguments], int]:
     is_cuda, is_complex = place == "is_cuda", any("complex" in name for row in searched["types"] for name in row)
     tensor, parameter, strided = torch.Tensor, torch.nn.Parameter, torch.strided
     is_grad_enabled, count = torch.is_grad_enabled, len(searched["types"][0])
+    dense = searched["contiguous"]
 
     peek = torch._C._functorch.peek_interpreter_stack
     function_modes, dispatch_modes = torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack
@@ -49,6 +50,8 @@ def ways(searched: dict[str, Any]) -> Callable[[Arguments], int]:
             kind = type(value)
             if kind is tensor or kind is parameter:
                 if value.layout is not strided or value.is_neg() or not value.numel():
+                    return REFERENCE
+                if dense and not value.is_contiguous():
                     return REFERENCE
                 if place and not getattr(value, place):
                     return REFERENCE

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ...schemas import FROM_SEED, InputFact, Problem, ProblemFacts, VerifyReport
+from ...schemas import CONTIGUOUS, FROM_SEED, InputFact, Problem, ProblemFacts, VerifyReport
 from ..sources.native_source import CANDIDATE, parsed, parts_of
 
 PARTS = ("embedded", "conditions", "own_backward", "functions", "bridge", "modules", "selfcheck")
@@ -131,6 +131,7 @@ def _searched(problem: Problem, facts: ProblemFacts, source: str, verified: Veri
     rows = [shape.inputs[:-1] if both else shape.inputs for shape in facts.shapes]
     floating = sum(fact.dtype in _FLOATING for fact in rows[0]) if both else 0
     names = [fact.name for fact in rows[0]]
+    limits = verified.limits if verified is not None else ()
     return {
         "problem": problem.name,
         "is_module": facts.is_module,
@@ -145,6 +146,7 @@ def _searched(problem: Problem, facts: ProblemFacts, source: str, verified: Veri
         "gradients": "own" if both or (verified is not None and verified.gradients == "own") else "reference",
         "bound": facts.error_bound,
         "renamed": dict(verified.renamed) if verified is not None else {},
+        "contiguous": CONTIGUOUS in limits,
     }
 
 
@@ -174,7 +176,8 @@ def _device_of(source: str) -> str:
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    if "CUDA_SOURCE" in names or any(name.split(".")[0] == "triton" for name in imported):
+    names |= {node.arg for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg}
+    if names & {"CUDA_SOURCE", "cuda_sources"} or any(name.split(".")[0] == "triton" for name in imported):
         return "cuda"
     return "cpu" if "CPP_SOURCE" in names else ""
 

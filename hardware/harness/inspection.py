@@ -50,7 +50,7 @@ async def inspect(
         artifacts=str(artifacts),
         ahead=compiled.names(".triton"),
         built=compiled.names(".build"),
-        programs=compiled.language == "triton" and not compiled.artifacts,
+        programs=compiled.is_late,
         seconds=min(seconds, LONGEST_SECONDS),
     )
     files = [case.file for case in timed] + ([] if cases.setup_file is None else [cases.setup_file])

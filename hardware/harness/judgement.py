@@ -22,8 +22,9 @@ _VERDICTS = {"load": Verdict.load_error, "state": Verdict.wrong_state, "memory":
 class Judged(Exception):
     """The verdict has fallen and it is not ``correct``."""
 
-    def __init__(self, verdict: Verdict, evidence: Evidence) -> None:
-        self.verdict = verdict
+    def __init__(self, verdict: Verdict, evidence: Evidence, *, limit: str = "") -> None:
+        """With ``limit``: under which it would not count (:mod:`.limits`)."""
+        self.verdict, self.limit = verdict, limit
         # Names and text come from the candidate's process: as long as it likes.
         self.evidence = replace(evidence, message=_clipped(evidence.message), log=_clipped(evidence.log))
         super().__init__(self.evidence.message)

@@ -16,8 +16,7 @@ _NO_SCALED_WEIGHTS = (
 
 async def started(launcher: Launcher, compiled: CompileReport) -> Worker:
     """A process for a candidate. It may start programs only if its kernels still have to be compiled there."""
-    programs = compiled.language == "triton" and not compiled.artifacts
-    return await launcher.candidate(programs=programs)
+    return await launcher.candidate(programs=compiled.is_late)
 
 
 async def load_into(

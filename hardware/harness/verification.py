@@ -1,22 +1,19 @@
 """Is it right, and is it honest? The supervisor's side of judging one candidate."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from ...schemas import CaseResult, CompileReport, Evidence, Problem, Verdict, VerifyReport
+from ...schemas import CONTIGUOUS, CaseResult, Evidence, Verdict
 from ..processes import wire
 from ..processes.messages import Done
 from . import judgement, redraws, state_verification
 from .gradient_verification import check_gradients
 from .inputs.variants import NORMAL, in_words
 from .judgement import Judged, judged
-from .launcher import Launcher
-from .loading import load_into, started
-from .messages.commands import UNMEASURABLE, Compared, Dump, Dumped, Loaded, Output, Ran, Release, Run
+from .limits import is_laid_out_anew
+from .messages.commands import UNMEASURABLE, Compared, Dump, Dumped, Output, Ran, Release, Run
 from .messages.state import CheckState, StateChecked
 from .reference_process import Case, ReferenceProcess
 from .state_verification import check_form, check_unchanged
@@ -41,6 +38,8 @@ class Verification:
     """What it raised at shapes that the problem does not name."""
     gradients: str = ""
     """Who differentiates it (:mod:`.gradient_verification`)."""
+    limits: tuple[str, ...] = ()
+    """Where alone it has to be right (:mod:`.limits`)."""
 
     async def check_everything(self) -> None:
         """All shapes on the problem's own inputs, timed ones first, the harder inputs made from these, other shapes.
@@ -110,10 +109,12 @@ class Verification:
         except Judged as error:
             kind = "" if case.kind == NORMAL else case.kind
             message = f"{error.evidence.message} ({label})"
-            raise Judged(error.verdict, replace(error.evidence, message=message, inputs=kind)) from None
+            limit = CONTIGUOUS if is_laid_out_anew(case) and CONTIGUOUS not in self.limits else ""
+            raise Judged(error.verdict, replace(error.evidence, message=message, inputs=kind), limit=limit) from None
 
     async def _draw(self, slot: int, case: Case) -> redraws.Draw:
-        outputs = await self.run(run_on(case, slot, poison="torch"), case, [])
+        command = replace(run_on(case, slot, poison="torch"), dense=CONTIGUOUS in self.limits)
+        outputs = await self.run(command, case, [])
         return redraws.Draw(slot, case, outputs, await self.compare(slot, case, outputs))
 
     async def _draw_further(self, slot: int, case: Case) -> redraws.Draw | None:
@@ -339,42 +340,3 @@ def _check_apart(outputs: tuple[Output, ...], earlier: tuple[Output, ...], case:
                     "that is still in use"
                 )
                 raise judged(Verdict.stale_output, message, shape=case.shape, seed=case.seed, output=index)
-
-
-async def verify(
-    launcher: Launcher,
-    host: ReferenceProcess,
-    problem: Problem,
-    source: str,
-    compiled: CompileReport,
-    seconds: float,
-    check: Callable[[Verification], Awaitable[None]] = Verification.check_everything,
-) -> VerifyReport:
-    """Judge a candidate by ``check``. Every fault of it is a verdict.
-
-    Raises:
-        HarnessError: reference or fork server cannot be kept alive.
-    """
-    began = time.monotonic()
-    worker = await started(launcher, compiled)
-    worker.yield_to_others()
-    verification = Verification(host, UntrustedCandidate(worker, seconds))
-    verdict, evidence, loaded = Verdict.correct, None, Loaded()
-    try:
-        loaded = await load_into(verification.untrusted, launcher, host, problem, source, compiled)
-        await check(verification)
-    except Judged as error:
-        verdict, evidence = error.verdict, error.evidence
-    finally:
-        await asyncio.shield(worker.kill())
-    return VerifyReport(
-        verdict=verdict,
-        isolation=worker.isolation,
-        cases=tuple(verification.results),
-        evidence=evidence,
-        declined=tuple(verification.declined),
-        gradients=verification.gradients,
-        weights=loaded.weights,
-        renamed=loaded.renamed,
-        seconds=time.monotonic() - began,
-    )

@@ -13,12 +13,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ...schemas import CompileReport, Diagnostic, HardwareFacts, Pool
-from ..machine.compilers import Compiler
+from ...schemas import CompileReport, Diagnostic, HardwareFacts, InputError, Pool
+from ..machine.compilers import Compiler, find_compiler
 from ..processes.limited_command import Finished, Limits, run_limited
 from ..processes.linux import LESS_URGENT
 from . import program_runs
+from ._gpu import target_of
 from .artifact_cache import ArtifactCache
+from .cuda import exact_target
 
 SUFFIX = ".build"
 MEDIA_TYPE = "application/zip"
@@ -28,28 +30,44 @@ LARGEST_FILE = 256 << 20
 LEAST_MEMORY, TORCH_BYTES = 2 << 30, 16 << 30
 """Bytes: for PyTorch's headers in a compiler, and the address space that importing torch takes."""
 _LOG_CHARACTERS = 8000
+_CUDA_HOME, _CUDA_TARGET = "CUDA_HOME", "TORCH_CUDA_ARCH_LIST"
 _READ_ONLY = os.strerror(errno.EROFS)
 _NO_CUDA = "it compiles CUDA code, and this machine has no CUDA toolkit: name a pool whose machine has one"
 _WHERE_TO_WRITE = "; write into a folder of tempfile.mkdtemp(), the home folder or the working folder"
 
 
 async def build(
-    source: str, language: str, compiler: Compiler, pool: Pool, hardware: HardwareFacts, folder: Path
+    source: str, language: str, *, pool: Pool, hardware: HardwareFacts, cache: Path
 ) -> tuple[CompileReport, dict[str, Path]]:
-    """Import ``source`` where it may compile, and keep what it ran in ``folder``.
+    """Import ``source`` where it may compile, and keep what it ran.
+
+    CUDA code is compiled for the pool's target, on a machine that needs a toolkit and no GPU.
 
     Raises:
-        OSError: the folder cannot be written.
+        PoolError: no C++ compiler is installed.
+        InputError: the cache cannot be written.
     """
-    cache = ArtifactCache(folder, SUFFIX, MEDIA_TYPE)
+    compiler = await asyncio.to_thread(find_compiler, pool)
+    try:
+        return await _build(source, language, compiler, pool, hardware, ArtifactCache(cache, SUFFIX, MEDIA_TYPE))
+    except OSError as error:
+        raise InputError(
+            f"cannot compile into {cache}: {error.strerror or error}; free space there or set KERNELSWARM_HOME"
+        ) from error
+
+
+async def _build(
+    source: str, language: str, compiler: Compiler, pool: Pool, hardware: HardwareFacts, cache: ArtifactCache
+) -> tuple[CompileReport, dict[str, Path]]:
     # What recorded the programs is what can play them back.
     recorder = await asyncio.to_thread(Path(program_runs.__file__).read_text)
     key = hashlib.sha256(f"build\0{recorder}\0{source}".encode()).hexdigest()
-    machine = [str(compiler), compiler.path, hardware.device, *hardware.isa, sys.version]
+    cuda = _cuda(pool, hardware)
+    machine = [str(compiler), compiler.path, hardware.device, *hardware.isa, sys.version, *cuda.values()]
     cached = await asyncio.to_thread(cache.find, key, machine)
     if cached is not None:
         return cached
-    place = Path(await asyncio.to_thread(_fresh_folder, folder, source))
+    place = Path(await asyncio.to_thread(_fresh_folder, cache.folder, source))
     try:
         seconds = max(pool.candidate_seconds, LEAST_SECONDS)
         memory = max(pool.candidate_memory_bytes or hardware.memory_bytes // 2, LEAST_MEMORY)
@@ -57,8 +75,11 @@ async def build(
             [sys.executable, "-P", "program_runs.py", "candidate.py", f"kernel{SUFFIX}"],
             cwd=place,
             limits=Limits(seconds, memory + TORCH_BYTES, LARGEST_FILE, LESS_URGENT),
-            environment={"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])},
-            readable=(*compiler.files, *_python()),
+            environment={
+                "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+                **cuda,
+            },
+            readable=(*compiler.files, *_python(), *filter(None, [cuda.get(_CUDA_HOME)])),
             filtered=True,
         )
         report = _report(finished, language, compiler, seconds)
@@ -67,6 +88,17 @@ async def build(
         return await asyncio.to_thread(cache.keep, key, place / f"kernel{SUFFIX}", report, machine)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _cuda(pool: Pool, hardware: HardwareFacts) -> dict[str, str]:
+    """Variables by which PyTorch finds the toolkit, and what to compile for where no GPU is to be seen."""
+    if pool.platform != "nvidia":
+        return {}
+    target = exact_target(target_of(pool, hardware)).removeprefix("sm_")
+    digits = target.rstrip("af")
+    variables = {_CUDA_TARGET: f"{digits[:-1]}.{digits[-1]}{target[len(digits) :]}"}
+    home = os.environ.get(_CUDA_HOME)
+    return variables | ({_CUDA_HOME: home} if home else {})
 
 
 def _fresh_folder(cache: Path, source: str) -> str:

@@ -12,8 +12,10 @@ from ...schemas import CompileReport, Diagnostic, HardwareFacts, Pool
 from ..sources.native_source import Refused, candidate_in, parsed, parts_of
 from ..sources.problem_files import load_candidate
 from . import find_language, triton
+from ._building import build
 from .assembly import language_of
 from .loaders import with_loader
+from .program_runs import starts_programs
 
 INSTALL = {
     "tilelang": "tilelang",
@@ -50,6 +52,10 @@ async def compile_candidate(
     if parts := await asyncio.to_thread(parts_of, candidate):
         return await _compile_parts(parts, language, pool=pool, hardware=hardware, cache=cache)
     report, paths = await find_language(language).compile(candidate, pool=pool, hardware=hardware, cache=cache)
+    if report.ok and await asyncio.to_thread(starts_programs, candidate):
+        built, more = await build(candidate, language, pool=pool, hardware=hardware, cache=cache)
+        # Of a file without native code of its own there is nothing else to report.
+        report, paths = (_joined([report, built]), paths | more) if built.ok and report.compiler else (built, more)
     missing = await asyncio.to_thread(missing_packages, source)
     return replace(report, diagnostics=(*report.diagnostics, *missing)), paths
 
@@ -74,11 +80,12 @@ async def _compile_parts(
 
 def _joined(reports: list[CompileReport]) -> CompileReport:
     artifacts = {artifact.sha256: artifact for report in reports for artifact in report.artifacts}
-    late = any(report.language == triton.NAME and not report.artifacts for report in reports)
+    late = any(report.is_late for report in reports)
+    kept = [artifact for artifact in artifacts.values() if not (late and artifact.name.endswith(triton.SUFFIX))]
     return replace(
         # What a process may do goes by its language: Triton's may have to compile at the first call.
         next((report for report in reports if report.language == triton.NAME), reports[0]),
-        artifacts=() if late else tuple(artifacts.values()),
+        artifacts=tuple(kept),
         diagnostics=tuple(diagnostic for report in reports for diagnostic in report.diagnostics),
         seconds=sum(report.seconds for report in reports),
         cached=all(report.cached for report in reports),

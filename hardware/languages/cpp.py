@@ -17,11 +17,9 @@ from ..machine.compilers import Compiler, find_compiler
 from ..processes.limited_command import Finished, Limits, run_limited
 from ..processes.linux import LESS_URGENT
 from ..sources.native_source import NativeSource, Refused, check_flags, native_source
-from ._building import build
 from ._cpp_loader import BASE_FLAGS, LOADER
 from .artifact_cache import ArtifactCache
 from .diagnostics import read_diagnostics
-from .program_runs import starts_programs
 
 NAME = "cpp"
 SOURCE_FILE = "kernel.cpp"
@@ -73,8 +71,7 @@ async def compile(
     Safe to call at once from several tasks and processes with the same cache; cancelling kills the compiler.
 
     Returns:
-        The report, and the artifact's path by its sha256 (empty for a candidate without ``CPP_SOURCE`` that compiles
-        nothing itself).
+        The report, and the artifact's path by its sha256 (empty for a candidate without ``CPP_SOURCE``).
 
     Raises:
         PoolError: no compiler is installed.
@@ -86,12 +83,10 @@ async def compile(
             check_flags(native.flags, ALLOWED_FLAGS, REFUSED_WITH_REASON)
     except Refused as refused:
         return _failed("", (), (refused.diagnostic,)), {}
-    if native is None and not starts_programs(source):
+    if native is None:
         return CompileReport(ok=True, language=NAME, compiler=""), {}
     compiler = await asyncio.to_thread(find_compiler, pool)
     try:
-        if native is None:
-            return await build(source, NAME, compiler, pool, hardware, cache)
         return await _compile(native, compiler, pool, hardware, ArtifactCache(cache))
     except OSError as error:
         raise InputError(_unwritable(cache, error)) from error

@@ -22,7 +22,7 @@ from kernelswarm.hardware.harness.reference.validity import InvalidVariant, chan
 from kernelswarm.hardware.harness.reference_process import Case, ReferenceProcess
 from kernelswarm.hardware.harness.tensors.bounds import SHAKES, is_steady
 from kernelswarm.hardware.harness.tensors.compare import Target
-from kernelswarm.hardware.harness.verification import verify
+from kernelswarm.hardware.harness.verdict import verify
 from kernelswarm.schemas import ProblemFormat, Verdict, VerifyReport
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -185,8 +185,10 @@ class _Candidate:
         return self._snapshot.differences()
 
     def _filled(self, command: Run, descriptors: list[int]) -> _Slot:
-        source = _mapped(command.inputs, descriptors)
-        slot = _slot_for_inputs(command.inputs, source, self._slots.get(command.reuse))
+        inputs, source = command.inputs, _mapped(command.inputs, descriptors)
+        if command.dense:
+            inputs, source = _dense(inputs, source)
+        slot = _slot_for_inputs(inputs, source, self._slots.get(command.reuse))
         slot.marks = [self._tensor_device.fingerprint(tensor) for tensor in values.tensors_of(slot.inputs)]
         return slot
 
@@ -333,6 +335,15 @@ def _slot_for_inputs(inputs: Values, source: values.MappedFile, old: _Slot | Non
     if old is None or not _same_layout(old.description, inputs):
         return _Slot(values.unpack(inputs, source), source, inputs)
     return _Slot(values.refill(old.inputs, inputs, source), source, inputs)
+
+
+def _dense(inputs: Values, source: values.MappedFile) -> tuple[Values, values.MappedFile]:
+    """The same numbers in contiguous tensors."""
+    dense, file = values.pack(values.mapped(values.viewed(inputs, source.address), torch.Tensor.contiguous))
+    try:
+        return dense, _mapped(dense, [file])
+    finally:
+        os.close(file)
 
 
 def _mapped(described: Values, descriptors: list[int]) -> values.MappedFile:

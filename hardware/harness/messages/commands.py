@@ -69,6 +69,9 @@ class Run(Schema, frozen=True, kw_only=True, tag="run"):
     continued: bool = False
     """Leave the state as the call before left it; otherwise it is put back to what it was after loading."""
 
+    dense: bool = False
+    """Hand in contiguous copies of tensors that lie otherwise."""
+
 
 class Output(Schema, frozen=True, kw_only=True):
     """One output as it was handed over."""

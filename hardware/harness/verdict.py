@@ -1,0 +1,79 @@
+"""The verdict on one candidate: a process for it, the checks, and where alone it is right."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from msgspec.structs import replace
+
+from ...schemas import CompileReport, Problem, Verdict, VerifyReport
+from .judgement import Judged
+from .launcher import Launcher
+from .limits import limit_of
+from .loading import load_into, started
+from .messages.commands import Loaded
+from .reference_process import ReferenceProcess
+from .untrusted import UntrustedCandidate
+from .verification import Verification
+
+
+async def verify(
+    launcher: Launcher,
+    host: ReferenceProcess,
+    problem: Problem,
+    source: str,
+    compiled: CompileReport,
+    seconds: float,
+    check: Callable[[Verification], Awaitable[None]] = Verification.check_everything,
+) -> VerifyReport:
+    """Judge a candidate by ``check``. Every fault of it is a verdict.
+
+    What is wrong outside the call that the problem names is none (:mod:`.limits`): it is judged anew within limits.
+
+    Raises:
+        HarnessError: reference or fork server cannot be kept alive.
+    """
+    began = time.monotonic()
+    report, limit = await _verify(launcher, host, problem, source, compiled, seconds, check, ())
+    while limit:
+        report, limit = await _verify(
+            launcher, host, problem, source, compiled, seconds, check, (*report.limits, limit)
+        )
+    return replace(report, seconds=time.monotonic() - began)
+
+
+async def _verify(
+    launcher: Launcher,
+    host: ReferenceProcess,
+    problem: Problem,
+    source: str,
+    compiled: CompileReport,
+    seconds: float,
+    check: Callable[[Verification], Awaitable[None]],
+    limits: tuple[str, ...],
+) -> tuple[VerifyReport, str]:
+    """The verdict within ``limits``, and the limit within which it may be another one."""
+    worker = await started(launcher, compiled)
+    worker.yield_to_others()
+    verification = Verification(host, UntrustedCandidate(worker, seconds), limits=limits)
+    verdict, evidence, loaded, further = Verdict.correct, None, Loaded(), ""
+    try:
+        loaded = await load_into(verification.untrusted, launcher, host, problem, source, compiled)
+        await check(verification)
+    except Judged as error:
+        verdict, evidence = error.verdict, error.evidence
+        further = await limit_of(error, host, problem)
+    finally:
+        await asyncio.shield(worker.kill())
+    report = VerifyReport(
+        verdict=verdict,
+        isolation=worker.isolation,
+        cases=tuple(verification.results),
+        evidence=evidence,
+        declined=tuple(verification.declined),
+        gradients=verification.gradients,
+        weights=loaded.weights,
+        renamed=loaded.renamed,
+        limits=limits,
+    )
+    return report, further
