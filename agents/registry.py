@@ -11,6 +11,7 @@ from .checker import Checker
 from .compiler import Compiler
 from .dispatcher import Dispatcher
 from .distiller import Distiller
+from .model_adviser import ModelAdviser
 from .planner.agent import Planner
 from .planner.machine import WIDTH
 from .profiler import Profiler
@@ -37,7 +38,7 @@ ROLES: Mapping[str, Role] = {
     "profiler": Role(Profiler, needs_device=True),
     "dispatcher": Role(lambda device, bus: Dispatcher(bus), needs_device=False),
     "checker": Role(Checker, needs_device=True),
-    "analyst": Role(lambda device, bus: Analyst(), needs_device=False),
+    "analyst": Role(lambda device, bus: Analyst(ModelAdviser(bus, device.home)), needs_device=False),
     "distiller": Role(lambda device, bus: Distiller(), needs_device=False),
 }
 """Roles in the order of the ring."""

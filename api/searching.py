@@ -66,7 +66,7 @@ def optimize(
         author: who writes candidates: ``generator``, ``anthropic``, ``openai``, or several with their shares of the
             nodes, as in ``generator,anthropic:2``.
         synthesizer: another name of ``author``.
-        model: of an author that asks one, or ``anthropic=NAME,openai=NAME``.
+        model: of an author that asks one, or ``anthropic=NAME,openai=NAME``; beside it of roles: ``analyst=NAME``.
         base_url: address of a server that speaks the format of ``openai`` (vLLM, Ollama, SGLang).
         max_cost: US dollars that models may cost; a request that could pass it is not sent.
         max_tokens: tokens that models may use, likewise.
@@ -142,7 +142,7 @@ def fork(
         author: who writes candidates: ``generator``, ``anthropic``, ``openai``, or several with their shares of the
             nodes, as in ``generator,anthropic:2``.
         synthesizer: another name of ``author``.
-        model: of an author that asks one, or ``anthropic=NAME,openai=NAME``.
+        model: of an author that asks one, or ``anthropic=NAME,openai=NAME``; beside it of roles: ``analyst=NAME``.
         base_url: address of a server that speaks the format of ``openai`` (vLLM, Ollama, SGLang).
         max_cost: US dollars that models may cost; a request that could pass it is not sent.
         max_tokens: tokens that models may use, likewise.

@@ -76,7 +76,9 @@ Author = Annotated[
 Model = Annotated[
     str,
     typer.Option(
-        "--model", help="Model of an author that asks one; of several: anthropic=NAME,openai=NAME.", show_default=False
+        "--model",
+        help="Model of an author that asks one; of several: anthropic=NAME,openai=NAME. Roles beside it: analyst=NAME.",
+        show_default=False,
     ),
 ]
 BaseUrl = Annotated[

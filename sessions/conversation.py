@@ -2,18 +2,18 @@
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
 
-from ..schemas import Envelope, KnowledgeRetrieved, ModelCalled, Schema, ToolCalled
+from ..schemas import Envelope, KnowledgeRetrieved, ModelCalled, RoleDecided, Schema, ToolCalled
+from .asking import messages
 
 
 class Turn(Schema, frozen=True, kw_only=True):
     """Something that was said, looked up or tried."""
 
     who: str
-    """``system``, ``user``, ``model``, ``tool`` or ``knowledge``."""
+    """``system``, ``user``, ``model``, ``tool``, ``knowledge``, or ``role``: what a role made of a model's answer."""
     title: str
-    """What it is, in a few words: the model and its tokens, the tool and its time."""
+    """What it is, in a few words: the model and its tokens, the tool and its time, the role if it is not the author."""
     text: str
 
 
@@ -32,6 +32,10 @@ def conversation_of(events: Iterable[Envelope], node: str) -> tuple[Turn, ...]:
                 failed = ", failed" if call.failed else ""
                 title = f"{call.tool}, {call.seconds:.1f} s{failed}"
                 turns.append(Turn(who="tool", title=title, text=f"{_arguments(call.arguments)}\n\n{call.result}"))
+            case RoleDecided() as decided:
+                by = f"{decided.backend} {decided.model}" if decided.by_model else "its rules"
+                reason = decided.fault or decided.reason
+                turns.append(Turn(who="role", title=f"{decided.role} goes by {by}", text=reason))
             case KnowledgeRetrieved() as retrieved:
                 lines = [f"{document.path}: {', '.join(document.reasons)}" for document in retrieved.documents]
                 turns.append(Turn(who="knowledge", title=f"looked up by {retrieved.by}", text="\n".join(lines)))
@@ -40,40 +44,21 @@ def conversation_of(events: Iterable[Envelope], node: str) -> tuple[Turn, ...]:
 
 def _new_turns(call: ModelCalled, asked: list[tuple[str, str]]) -> Iterator[Turn]:
     """What the request says that none before it said. Results of tools and the model's own answers stand elsewhere."""
-    for role, text in _messages(call.request):
-        if text and (role, text) not in asked:
+    for role, text in messages(call.request):
+        if role in ("system", "user") and text and (role, text) not in asked:
             asked.append((role, text))
-            yield Turn(who=role, title="", text=text)
-
-
-def _messages(request: str) -> Iterator[tuple[str, str]]:
-    """Role and text of each message, in either vendor's format."""
-    try:
-        body = json.loads(request)
-    except ValueError:
-        yield "user", request
-        return
-    yield "system", _text(body.get("system"))
-    for message in body.get("messages", ()):
-        if message.get("role") in ("system", "user"):
-            yield message["role"], _text(message.get("content"))
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    blocks = content if isinstance(content, list) else ()
-    return "\n\n".join(block.get("text", "") for block in blocks if block.get("type") == "text")
+            yield Turn(who=role, title=f"to the {_words(call.role)}" if call.role else "", text=text)
 
 
 def _answer(call: ModelCalled) -> Turn:
+    asker = f"{_words(call.role)}: " if call.role else ""
     if call.error:
-        return Turn(who="model", title=f"{call.model}, try {call.attempt} failed", text=call.error)
+        return Turn(who="model", title=f"{asker}{call.model}, try {call.attempt} failed", text=call.error)
     prompt = call.input_tokens + call.cache_read_tokens + call.cache_write_tokens
     cost = "" if call.cost is None else f", ${call.cost:.4f}"
     title = (
-        f"{call.model}, {prompt:,} tokens asked ({call.cache_read_tokens:,} cached), {call.output_tokens:,} answered"
-        f"{cost}, {call.latency_ms / 1000:.1f} s, {call.stop_reason}"
+        f"{asker}{call.model}, {prompt:,} tokens asked ({call.cache_read_tokens:,} cached), "
+        f"{call.output_tokens:,} answered{cost}, {call.latency_ms / 1000:.1f} s, {call.stop_reason}"
     )
     wanted = [f"calls {tool['name']}" for tool in json.loads(call.tool_calls or "[]")]
     return Turn(who="model", title=title, text="\n".join(filter(None, [call.completion, *wanted])))
@@ -88,3 +73,7 @@ def _arguments(text: str) -> str:
     if not isinstance(arguments, dict):
         return text
     return "\n".join(f"{name}: {value}" for name, value in arguments.items())
+
+
+def _words(role: str) -> str:
+    return role.replace("_", " ")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..agents.synthesizer.backend import GIVEN
+from ..agents.synthesizer.role_models import split_models
 from ..graph.inheritance import LoggedEvent, is_diagnosis
 from ..schemas import CandidateProposed, InputError, NodeDiagnosed, NodePlanned, Origin, SessionClosed, SessionOpened
 from .recorded_session import RecordedSession
@@ -49,12 +50,18 @@ class ForkPoint:
             policy=policy or was.policy,
             policy_options=dict(was.policy_options) if policy in ("", was.policy) else {},
             synthesizer=synthesizer or before,
-            model=model or (was.model if synthesizer in ("", before) else ""),
+            model=self._models(model or (was.model if synthesizer in ("", before) else "")),
             base_url=base_url or (was.base_url if synthesizer in ("", before) else ""),
             max_cost=max_cost,
             max_tokens=max_tokens,
             language=was.language,
         )
+
+    def _models(self, text: str) -> str:
+        """``text`` with the parent's models of roles, unless it names some itself."""
+        authors, roles = split_models(text)
+        kept = [] if roles else [f"{role.role}={role.backend}:{role.model}" for role in self.opened.roles]
+        return ",".join(filter(None, [text if roles else authors, *kept]))
 
 
 def fork_point(parent: RecordedSession, node: str, at: str = "") -> ForkPoint:

@@ -12,7 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ..agents.analyst import by_model
 from ..agents.analyst.diagnose import diagnose
+from ..agents.consulting import settled
 from ..agents.distiller import lesson
 from ..agents.planner.inheriting import begun
 from ..agents.planner.machine import decide
@@ -27,9 +29,11 @@ from ..schemas import (
     Envelope,
     Event,
     KernelswarmError,
+    ModelCalled,
     NodeDiagnosed,
     NodePlanned,
     ProfilingFailed,
+    RoleDecided,
     Schema,
     SessionClosed,
     SessionOpened,
@@ -41,6 +45,7 @@ from ..schemas import (
     event_id,
     event_tag,
 )
+from .asking import Asking, asks_the_same
 from .first_divergence import Output, departed, invented, missing
 
 ROLES = ("planner", "analyst", "distiller")
@@ -51,6 +56,7 @@ SAYS: Mapping[type[Event], str] = {
     ConfirmationPlanned: "planner",
     SessionClosed: "planner",
     NodeDiagnosed: "analyst",
+    RoleDecided: "model",
     SkillDistilled: "distiller",
 }
 """Which of them says what."""
@@ -72,6 +78,10 @@ class ReplayReport(Schema, frozen=True, kw_only=True):
     """Steps of the three that were abandoned when they were recorded."""
     unknown: int = 0
     """Events whose tag this version does not know: fed to nobody."""
+    prompts: int = 0
+    """Questions of roles to models that a fresh one asks in the same words, to the byte."""
+    prompts_changed: tuple[str, ...] = ()
+    """Events with a question that this version of the program asks in other words; the answers stay as they were."""
     unsaid: tuple[str, ...] = ()
     """What the fresh agents said beyond the end of the history, as sentences: what comes next."""
     until: str = ""
@@ -88,6 +98,10 @@ class Replay:
     graph: SearchGraph = field(init=False)
     """The search as far as it was fed."""
     _planner: PlannerState = field(default_factory=PlannerState)
+    _asking: dict[str, Asking] = field(default_factory=dict)
+    """Steps that wait for what a model answered, by the id of the event they answer."""
+    _prompts: int = 0
+    _prompts_changed: list[str] = field(default_factory=list)
     _pending: dict[str, Output] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
     _compared: dict[str, int] = field(default_factory=lambda: dict.fromkeys(ROLES, 0))
@@ -118,6 +132,8 @@ class Replay:
         if event is None:
             self._unknown += 1
             return
+        if envelope.cause in self._asking:
+            self._hear(envelope, event)
         if type(event) in SAYS:
             self._compare(seq, envelope, event)
         self.graph.apply(envelope, event)
@@ -139,6 +155,8 @@ class Replay:
             compared=dict(self._compared),
             given_up=self._given_up,
             unknown=self._unknown,
+            prompts=self._prompts,
+            prompts_changed=tuple(self._prompts_changed),
             unsaid=tuple(spoken(output) for output in self._pending.values()),
             until=until,
         )
@@ -182,7 +200,9 @@ class Replay:
         if kind in DECISIVE:
             yield from self._sealed("planner", envelope, self._decided(envelope, event))
         elif kind in _DIAGNOSED:
-            yield from self._sealed("analyst", envelope, self._diagnosed(envelope, event))
+            diagnosed = self._diagnosed(envelope, event)
+            if not self._asks(envelope, diagnosed, event):
+                yield from self._sealed("analyst", envelope, diagnosed)
         elif isinstance(event, SessionClosed) and self.graph.opened is not None:
             taught = lesson(self.graph.opened, self.graph, self.session, event)
             yield from self._sealed("distiller", envelope, [] if taught is None else [(taught, envelope.node)])
@@ -198,6 +218,34 @@ class Replay:
             return [(diagnose(self.graph, envelope.node, event), envelope.node)]
         except Exception as error:  # noqa: BLE001 - as above
             return error
+
+    def _asks(self, cause: Envelope, diagnosed: "list[tuple[Event, str]] | Exception", event: Event) -> bool:
+        """Whether the analyst asks a model first; its step then waits for the recorded answer."""
+        if isinstance(diagnosed, Exception):
+            return False
+        ((ruled, _),) = diagnosed
+        assert isinstance(ruled, NodeDiagnosed)
+        consultation = by_model.consultation(self.graph, cause.node, event, ruled)
+        if consultation is not None:
+            self._asking[cause.id] = Asking("analyst", cause, consultation, lambda outcome: [outcome])
+        return consultation is not None
+
+    def _hear(self, envelope: Envelope, event: Event) -> None:
+        """An answer of the model that a step waits for, or what the role made of it."""
+        asking = self._asking[envelope.cause]
+        if isinstance(event, ModelCalled) and event.role == asking.role:
+            same = asks_the_same(event, asking.consultation.question)
+            self._prompts += same
+            self._prompts_changed += [] if same else [envelope.id]
+            asking.calls.append(event)
+        elif isinstance(event, RoleDecided) and event.role == asking.role:
+            del self._asking[envelope.cause]
+            decided, outcome = settled(asking.consultation, asking.calls, event.fault)
+            says = [(said, asking.cause.node) for said in (decided, *asking.said(outcome))]
+            for output in self._sealed(asking.role, asking.cause, says):
+                self._pending[output.id] = output
+        elif _is_given_up(event):
+            del self._asking[envelope.cause]
 
     def _sealed(self, role: str, cause: Envelope, result: "list[tuple[Event, str]] | Exception") -> Iterator[Output]:
         failed = ""

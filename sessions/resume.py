@@ -35,6 +35,7 @@ from ..schemas import (
     ModelCalled,
     Pool,
     ReplayDivergence,
+    RoleDecided,
     SessionClosed,
     SessionOpened,
     StoreError,
@@ -50,9 +51,9 @@ from .swarm import serving
 LONGEST_STEP_S = 120.0
 """Between two events of a session that is being served; a longer pause does not count into its minutes."""
 
-_ASKED: tuple[type[Event], ...] = (ModelCalled, ToolCalled, KnowledgeRetrieved, CheckRequested)
+_ASKED: tuple[type[Event], ...] = (ModelCalled, ToolCalled, KnowledgeRetrieved, CheckRequested, RoleDecided)
 _ON_THE_WAY = frozenset(event_tag(kind) for kind in _ASKED)
-"""What an author does on its way to an answer."""
+"""What an author, or a role that asks a model, does on its way to an answer."""
 
 
 class AlreadyClosed(KernelswarmError):
@@ -216,7 +217,7 @@ def _served_here(opened: SessionOpened, home: Path) -> Pool:
     Raises:
         InputError: there is none of that name here, or the session's synthesizer cannot work.
     """
-    check_authors(authors_of(opened))
+    check_authors(authors_of(opened), opened.roles)
     return find_pool(opened.pool.name, home)
 
 

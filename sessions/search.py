@@ -272,9 +272,9 @@ async def searching(
         BusError: the bus cannot be reached.
     """
     options.check()
-    check_authors(options.authors)
+    check_authors(options.authors, options.roles)
     if options.max_cost is not None:
-        check_prices(options.authors, home)
+        check_prices(options.authors, home, options.roles)
     pool = find_pool(pool_name, home)
     options.check_pool(pool)
     if origin is not None and options.language not in pool.languages:

@@ -12,6 +12,7 @@ import msgspec
 from ..agents.planner.policies import POLICIES
 from ..agents.synthesizer.authors import parse_authors, spelled
 from ..agents.synthesizer.backend import GIVEN
+from ..agents.synthesizer.role_models import parse_role_models
 from ..bus import Bus
 from ..graph.measured import Ordinary, ShapeResult, measured
 from ..graph.session_graph import NodeRecord, SearchGraph
@@ -27,6 +28,7 @@ from ..schemas import (
     Pool,
     Problem,
     ProblemFacts,
+    RoleModel,
     Schema,
     SeedKernel,
     SessionOpened,
@@ -75,7 +77,8 @@ class SearchOptions:
     synthesizer: str = "playbook"
     """Who writes candidates: one author, or several with shares (:func:`.authors.parse_authors`)."""
     model: str = ""
-    """Of the author that asks one, or ``author=model`` with commas between them."""
+    """Of the author that asks one, or ``author=model`` with commas between them; ``analyst=model``, ``planner=model``
+    and ``distiller=model`` let these roles ask one."""
     base_url: str = ""
     """Address of a model's server; empty: as the environment says."""
     max_cost: float | None = None
@@ -105,6 +108,15 @@ class SearchOptions:
         """
         return parse_authors(self.synthesizer, self.model, self.base_url)
 
+    @property
+    def roles(self) -> tuple[RoleModel, ...]:
+        """Roles that ask a model.
+
+        Raises:
+            InputError: a role is named twice, or without a model.
+        """
+        return () if self.is_evaluation else parse_role_models(self.model, self.authors, self.base_url)
+
     def check(self) -> None:
         """Refuse what cannot be searched with.
 
@@ -132,6 +144,7 @@ class SearchOptions:
         if self.max_tokens is not None and not 0 < self.max_tokens < 2**63:
             raise InputError(f"max tokens {self.max_tokens}: give a number above 0, or none for no limit")
         assert self.authors, "an empty list is refused as bad input"
+        assert self.roles is not None, "a role without a model is refused as bad input"
         if self.policy not in POLICIES:
             raise InputError(f"unknown policy {self.policy!r}: choose one of {', '.join(sorted(POLICIES))}")
 
@@ -285,6 +298,7 @@ async def open_session(
         synthesizer=spelled(options.authors),
         model=options.model,
         authors=options.authors,
+        roles=options.roles,
         base_url=options.base_url,
         max_cost=options.max_cost,
         max_tokens=options.max_tokens,

@@ -14,12 +14,17 @@ from ...schemas import (
     Verdict,
     VerificationFailed,
 )
+from ..consulting import Adviser, consult
 from ..runtime import Answer, Work
+from .by_model import consultation
 from .diagnose import diagnose
 
 
 class Analyst:
-    """Diagnoses success and failure alike, so that the planner always hears of a node. Pure: it reads events only."""
+    """Diagnoses success and failure alike, so that the planner always hears of a node. It reads events only.
+
+    Where the session names a model for it, that is asked as well; the rules stay the fallback.
+    """
 
     role = "analyst"
     consumes: tuple[type[Event], ...] = (
@@ -30,9 +35,19 @@ class Analyst:
         ProfilingFailed,
     )
 
+    def __init__(self, adviser: Adviser | None = None) -> None:
+        """Without ``adviser`` its rules decide."""
+        self._adviser = adviser
+
     async def handle(self, work: Work) -> Sequence[Answer]:
         """Diagnose one node."""
-        return [Answer(await asyncio.to_thread(diagnose, work.graph, work.envelope.node, work.event))]
+        graph, node = work.graph, work.envelope.node
+        ruled = await asyncio.to_thread(diagnose, graph, node, work.event)
+        asking = consultation(graph, node, work.event, ruled)
+        if asking is None:
+            return [Answer(ruled)]
+        answers, diagnosed = await consult(self._adviser, work, asking)
+        return [*answers, Answer(diagnosed)]
 
     def give_up(self, work: Work, reason: str) -> Sequence[Answer]:
         """A node without a diagnosis would leave the planner waiting for ever."""
@@ -49,4 +64,6 @@ class Analyst:
         ]
 
     async def close(self) -> None:
-        """Nothing to release."""
+        """Close the connections to models."""
+        if self._adviser is not None:
+            await self._adviser.close()

@@ -6,12 +6,12 @@ One place spells it: the command line, the Python API, benchmarks, forks and res
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from ...schemas import AuthorShare, InputError, SessionOpened
+from ...schemas import AuthorShare, InputError, RoleModel, SessionOpened
 from .backend import BACKEND_NAMES, BACKENDS, open_backend
 from .model.backend import ModelBackend
 from .model.settings import trust
+from .role_models import check_public, split_models
 
 if TYPE_CHECKING:
     from .model.reachable import Reachability
@@ -32,7 +32,8 @@ def parse_authors(text: str, model: str = "", base_url: str = "") -> tuple[Autho
 
     Args:
         text: ``anthropic``, or ``generator,anthropic:2,openai:1``: shares of the nodes, 1 where none is given.
-        model: of the only author that asks a model, or ``anthropic=NAME,openai=NAME``.
+        model: of the only author that asks a model, or ``anthropic=NAME,openai=NAME``; what it says of roles
+            (:func:`.role_models.parse_role_models`) means nothing here.
         base_url: of the server that ``openai`` asks, or ``anthropic`` where there is no ``openai``.
 
     Raises:
@@ -45,8 +46,10 @@ def parse_authors(text: str, model: str = "", base_url: str = "") -> tuple[Autho
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"author {user_name(name)!r} is named twice: give it one share, as in {name}:2")
-    models = _models(names, model)
-    urls = _urls(names, base_url)
+    for_authors, for_roles = split_models(model)
+    models = _models(names, for_authors)
+    # A server that only roles ask is theirs.
+    urls = {} if for_roles and not any(BACKENDS[name].takes_model for name in names) else _urls(names, base_url)
     return tuple(
         AuthorShare(name=name, share=share, model=models.get(name, ""), base_url=urls.get(name, ""))
         for name, share in shares
@@ -60,8 +63,8 @@ def spelled(authors: Sequence[AuthorShare]) -> str:
     return ",".join(f"{author.name}:{author.share}" for author in authors)
 
 
-def check_authors(authors: Sequence[AuthorShare]) -> None:
-    """Find out before a session opens, or is resumed, whether every author can work here.
+def check_authors(authors: Sequence[AuthorShare], roles: Sequence[RoleModel] = ()) -> None:
+    """Find out before a session opens, or is resumed, whether every author, and every role with a model, can work here.
 
     Addresses that the user named are trusted with the key of this process's environment from then on.
 
@@ -72,18 +75,26 @@ def check_authors(authors: Sequence[AuthorShare]) -> None:
         if author.base_url:
             trust(author.base_url)
         open_backend(author.name).check(author.model, author.base_url)
+    for role in roles:
+        if role.base_url:
+            trust(role.base_url)
+        try:
+            open_backend(role.backend).check(role.model, role.base_url)
+        except InputError as error:
+            raise InputError(f"--model {role.role}={role.model}: {error}") from None
 
 
-def check_prices(authors: Sequence[AuthorShare], home: Path) -> None:
+def check_prices(authors: Sequence[AuthorShare], home: Path, roles: Sequence[RoleModel] = ()) -> None:
     """Find out before a session opens whether a limit of money can be kept.
 
     Raises:
         InputError: nobody knows what a model costs.
     """
-    for author in authors:
-        backend = open_backend(author.name)
+    asked = [(author.name, author.model, author.base_url) for author in authors]
+    for name, model, base_url in [*asked, *((role.backend, role.model, role.base_url) for role in roles)]:
+        backend = open_backend(name)
         if isinstance(backend, ModelBackend):
-            backend.check_price(author.model, author.base_url, home)
+            backend.check_price(model, base_url, home)
 
 
 async def model_authors(base_url: str = "", *, ask: bool = True) -> "list[Reachability]":
@@ -176,6 +187,5 @@ def _urls(names: Sequence[str], base_url: str) -> dict[str, str]:
     asking = [name for name in ("openai", "anthropic") if name in names]
     if not asking:
         raise InputError(f"base URL {base_url!r}: none of {_spelled_names(names)} asks a server; add openai")
-    if "@" in urlsplit(base_url).netloc:
-        raise InputError("the base URL holds a user or a password, which the log would keep: use the key's variable")
+    check_public(base_url)
     return {asking[0]: base_url}

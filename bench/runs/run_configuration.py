@@ -88,7 +88,7 @@ class RunConfiguration:
             raise InputError(f"{self.at_once} problems at once: give a number from 1")
         options = self.options(self.minutes_per_problem)
         options.check()
-        check_authors(options.authors)
+        check_authors(options.authors, options.roles)
         if not self.roles and not self.nats:
             raise InputError("--no-workers needs --nats URL: without a cluster nobody else could do the work")
         if self.csv.is_dir():

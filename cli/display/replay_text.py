@@ -40,6 +40,9 @@ def print_replay(report: ReplayReport) -> None:
     out.print(
         f"[bold green]same[/]  {report.session}: {count(report.events, 'event')} fed{until}; equal outputs: {compared}"
     )
+    if report.prompts or report.prompts_changed:
+        asked = report.prompts + len(report.prompts_changed)
+        out.print(f"questions to models in the same words, to the byte: {report.prompts} of {asked}", markup=False)
     if report.given_up:
         out.print(f"{count(report.given_up, 'step')} given up when it was recorded: taken as an effect", markup=False)
     if report.unknown:

@@ -12,6 +12,7 @@ from .model import ModelCalled
 from .origin import Origin
 from .plan import ConfirmationPlanned, Intent, MemoryOperator, NodePlanned
 from .profile import CandidateProfiled, ProfilingFailed
+from .role import RoleDecided, RoleModel
 from .seed import SeedKernel
 from .session import SessionOpened
 from .session_end import SessionClosed, StopRequested
@@ -43,6 +44,7 @@ EVENTS: dict[str, type[Event]] = {
         ModelCalled,
         ToolCalled,
         KnowledgeRetrieved,
+        RoleDecided,
         CandidateCompiled,
         CompilationFailed,
         CandidateVerified,
@@ -90,6 +92,8 @@ __all__ = [
     "Origin",
     "ProfilingFailed",
     "RetrievedDocument",
+    "RoleDecided",
+    "RoleModel",
     "SeedKernel",
     "SessionClosed",
     "SessionOpened",

@@ -31,3 +31,6 @@ class ModelCalled(Event, frozen=True, kw_only=True, tag="model.called.v1"):
     """When that price was looked up; empty where there is none."""
     estimated: bool = False
     """Whether the server did not count the tokens: then they are counted by characters."""
+    role: str = ""
+    """Who asked, where it was not the author: ``analyst``, ``planner``, ``distiller``, ``deep_search``,
+    ``context_memory``."""

@@ -5,6 +5,7 @@ from ..problem import Problem, ProblemFacts
 from .author import AuthorShare
 from .base import Event
 from .origin import Origin
+from .role import RoleModel
 from .seed import SeedKernel
 from .skill import Skill
 
@@ -43,6 +44,8 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     authors: tuple[AuthorShare, ...] = ()
     """Who writes the candidates, in the order in which ties are decided. Older sessions do not say so: then
     :attr:`synthesizer` is the one author."""
+    roles: tuple[RoleModel, ...] = ()
+    """Roles that ask a model; all others, and those of older sessions, go by their rules."""
     max_cost: float | None = None
     """US dollars that models may cost; a request that could pass it is not sent. None: no limit."""
     max_tokens: int | None = None

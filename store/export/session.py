@@ -55,7 +55,7 @@ class ExportedNode:
     parent_diagnosis: NodeDiagnosed | None
     """The parent's, as it stood when this node was planned."""
     calls: list[ModelCalled] = field(default_factory=list)
-    """Requests to a model for it, oldest first."""
+    """Requests of its author to a model, oldest first."""
     candidate: CandidateProposed | None = None
     failed: SynthesisFailed | None = None
     diagnosis: NodeDiagnosed | None = None
@@ -154,7 +154,7 @@ def _fold(record: ExportedSession, name: str, event: Event) -> None:
             record.inherited[name] = replace(record.inherited[name], diagnosis=event)
         return
     match event:
-        case ModelCalled():
+        case ModelCalled() if not event.role:
             node.calls.append(event)
         case CandidateProposed():
             node.candidate = node.candidate or event

@@ -1,6 +1,7 @@
 -- title: Who won what, and at which cost?
 -- meaning: >-
---   Every author by model: how many nodes it wrote, what they came to, and what that cost. The generator costs nothing.
+--   Every author by model: how many nodes it wrote, what they came to, and what that cost. The generator costs nothing. What
+--   other roles ask is not counted (cost_by_role).
 -- columns:
 --   backend: author
 --   model: model that was asked; '' for authors that ask none
@@ -18,7 +19,7 @@ WITH spent AS (
     SELECT session, node, any_value(model) AS model, sum(cost) AS cost, sum(output_tokens) AS output_tokens,
         sum(input_tokens + cache_read_tokens + cache_write_tokens) AS prompt_tokens,
         sum(cache_read_tokens) AS cache_read_tokens
-    FROM called_events GROUP BY session, node
+    FROM called_events WHERE agent NOT IN ('analyst', 'planner', 'distiller') GROUP BY session, node
 )
 SELECT planned.synthesizer AS backend, coalesce(spent.model, '') AS model,
     count(DISTINCT planned.session) AS sessions, count(*) AS nodes,

@@ -17,6 +17,7 @@ WITH open AS (
     SELECT pool, role, worker, seconds FROM steps WHERE seconds IS NOT NULL
     UNION ALL
     SELECT pool, 'synthesizer', '', latency_ms / 1e3 FROM called_events
+    WHERE agent NOT IN ('analyst', 'planner', 'distiller')
 ), added AS (
     SELECT pool, role, count(DISTINCT worker) AS workers, sum(seconds) AS seconds FROM busy GROUP BY ALL
 )

@@ -2,7 +2,7 @@
 --   session: session
 --   pool: pool of the session
 --   node: node it was spent on; '' for what is about no node
---   role: agent that asked
+--   role: agent that asked: synthesizer (the author), analyst, planner, distiller, deep_search, context_memory
 --   backend: author that asked
 --   model: model that was asked
 --   calls: requests, failed ones included

@@ -3,7 +3,7 @@
 --   session: session it was made for
 --   pool: pool of the session
 --   node: node it was made for
---   role: agent that asked
+--   role: agent that asked: synthesizer (the author), analyst, planner, distiller, deep_search, context_memory
 --   backend: author that asked
 --   model: model that was asked
 --   stop_reason: why the answer ended, as the provider says it; error if the call failed

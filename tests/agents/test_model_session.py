@@ -15,7 +15,9 @@ from kernelswarm.schemas import (
     CandidateProposed,
     KnowledgeRetrieved,
     ModelCalled,
+    NodeDiagnosed,
     NodePlanned,
+    RoleDecided,
     SessionOpened,
     ToolCalled,
 )
@@ -25,6 +27,9 @@ from kernelswarm.sessions.replay import replay
 from kernelswarm.sessions.search import searching
 from kernelswarm.sessions.session import SearchOptions
 from kernelswarm.store import run_sql
+from kernelswarm.store.questions import question
+
+MODELS = "claude-opus-5-5,analyst=claude-haiku-4-5"
 
 RIGHT = """import torch
 
@@ -34,11 +39,24 @@ def kernel(x, w):
 """
 
 
+DIAGNOSIS = json.dumps(
+    {
+        "bottleneck": "overhead",
+        "summary": "The call costs more than the arithmetic.",
+        "advice": [{"action": "less_overhead", "reason": "One kernel in place of two.", "weight": 2}],
+    }
+)
+
+
 def answers() -> object:
-    """A model that has a draft checked, reads the verdict, and hands it in."""
+    """A model that has a draft checked, reads the verdict, and hands it in; its first diagnosis cannot be used."""
     counts: list[int] = []
+    diagnoses: list[str] = []
 
     def answer(body: dict) -> Said:
+        if "You are the analyst" in json.dumps(body["system"]):
+            diagnoses.append("It is slow." if not diagnoses else DIAGNOSIS)
+            return Said(text=diagnoses[-1])
         if not any("tool_result" in json.dumps(turn) for turn in body["messages"]):
             counts.append(1)
             return Said(
@@ -57,7 +75,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, list[t
         'name = "bare"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\n'
     )
     (home / "small.py").write_text(given.SOURCE)
-    options = SearchOptions(budget=2, seed=3, synthesizer="generator,anthropic", model="claude-opus-5-5", max_cost=5.0)
+    options = SearchOptions(budget=2, seed=3, synthesizer="generator,anthropic", model=MODELS, max_cost=5.0)
 
     async def run() -> tuple[str, list[tuple[str, object]]]:
         async with model_server() as server:
@@ -94,7 +112,8 @@ def test_a_draft_is_checked_by_the_checker_before_it_is_handed_in(session):
 
 def test_everything_that_was_asked_is_in_the_log_and_the_key_is_not(session):
     home, name, _ = session
-    assert len(of(session, ModelCalled)) == 2 and len(of(session, KnowledgeRetrieved)) == 1
+    calls = [event for _, event in of(session, ModelCalled)]
+    assert len([call for call in calls if not call.role]) == 2 and len(of(session, KnowledgeRetrieved)) == 1
     sql = "SELECT count(*) FROM events WHERE session = ? AND body::VARCHAR LIKE '%sk-secret-of-this-test%'"
     assert asyncio.run(run_sql(home, sql, params=(name,))).rows[0][0] == 0
 
@@ -104,7 +123,11 @@ def test_the_conversation_is_told_turn_by_turn_and_nothing_twice(session):
     recorded = asyncio.run(read_session(home, name))
     (node,) = {node for node, _ in of(session, ToolCalled)}
     turns = conversation_of((envelope for _, envelope in recorded.events), node)
-    assert [turn.who for turn in turns] == ["knowledge", "system", "user", "model", "tool", "model", "tool"]
+    author = [turn.who for turn in turns][:7]
+    assert author == ["knowledge", "system", "user", "model", "tool", "model", "tool"]
+    assert "role" in {turn.who for turn in turns} and any(
+        turn.title.startswith("analyst: claude-haiku") for turn in turns
+    )
     assert "calls check" in turns[3].text and "On small inputs: correct." in turns[4].text
     assert "claude-opus-5-5" in turns[3].title and "$" in turns[3].title
     assert conversation_of((envelope for _, envelope in recorded.events), "n999") == ()
@@ -116,3 +139,25 @@ def test_the_session_replays_without_a_network(session, monkeypatch):
     recorded = asyncio.run(read_session(home, name))
     report = replay(name, recorded.events, before=recorded.before)
     assert report.status == "closed" and report.compared["planner"] >= 3
+    asked = [event for _, event in of(session, ModelCalled) if event.role]
+    assert report.prompts == len(asked) and report.prompts_changed == ()
+
+
+def test_a_role_decides_by_its_model_and_says_so(session):
+    decided = [(node, event) for node, event in of(session, RoleDecided) if event.role == "analyst"]
+    assert len(decided) == 2 and all(event.by_model and not event.fault for _, event in decided)
+    calls = [event for _, event in of(session, ModelCalled) if event.role == "analyst"]
+    assert len(calls) == 3, "an answer that cannot be used is asked for once more"
+    assert {call.model for call in calls} == {"claude-haiku-4-5"}
+    for node, diagnosed in of(session, NodeDiagnosed):
+        if node in dict(decided) and not diagnosed.confirmation:
+            assert diagnosed.bottleneck == "overhead" and diagnosed.advice[0].action == "less_overhead"
+            assert diagnosed.fitness > 0 and "The call costs more" in diagnosed.summary
+
+
+def test_what_the_roles_cost_is_told_by_role(session):
+    home, _, _ = session
+    rows = asyncio.run(run_sql(home, question("cost_by_role").sql)).records()
+    by_role = {row["role"]: row for row in rows}
+    assert by_role["analyst"]["calls"] == 3 and by_role["synthesizer"]["calls"] == 2
+    assert by_role["analyst"]["decisions"] == by_role["analyst"]["by_model"] == 2

@@ -84,7 +84,7 @@ class Authoring:
 
     def _record(self, call: ModelCalled) -> None:
         self._records.append(call)
-        self._around.ledger.record(self._request.node, call)
+        self._around.ledger.record(call)
         if self._toolbox is not None and not call.error:
             self._toolbox.turns += 1
 

@@ -3,12 +3,14 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from ....schemas import InputError, SynthesisFailed
+from ....schemas import InputError, ModelCalled, SynthesisFailed
 from ..backend import Answer, Request
 from .prices import FILE, Price, price_of
 from .settings import Settings, VendorFacts, check_model
@@ -16,6 +18,7 @@ from .surroundings import Surroundings
 
 if TYPE_CHECKING:
     from .authoring import Authoring
+    from .client import ModelClient
     from .wire import Wire
 
 
@@ -88,6 +91,48 @@ class ModelBackend(ABC):
 
         wire = self.open_wire(self._sdk(settings), model, settings)
         return Authoring(wire, model, settings, price, request, surroundings, self._sleep)
+
+    async def open_client(
+        self,
+        model: str,
+        base_url: str,
+        home: Path,
+        record: Callable[[ModelCalled], None],
+        *,
+        admit: Callable[[Price | None, int, int], AbstractContextManager[int]],
+        adjust: Callable[[Settings], Settings] = lambda settings: settings,
+        jitter: float = 0.5,
+    ) -> "ModelClient":
+        """A conversation's client for who is no author; ``adjust`` changes the limits of its requests.
+
+        Raises:
+            InputError: there is no key, or something cannot be used.
+        """
+        self.check(model, base_url)
+        settings = adjust(self.settings_for(base_url))
+        price = await asyncio.to_thread(price_of, model, settings.url, home)
+        await self.import_library()
+        return await asyncio.to_thread(self._client, model, settings, price, record, admit, jitter)
+
+    def _client(
+        self,
+        model: str,
+        settings: Settings,
+        price: Price | None,
+        record: Callable[[ModelCalled], None],
+        admit: Callable[[Price | None, int, int], AbstractContextManager[int]],
+        jitter: float,
+    ) -> "ModelClient":
+        from .client import ModelClient
+
+        wire = self.open_wire(self._sdk(settings), model, settings)
+        return ModelClient(
+            *(wire, model, settings, record),
+            admit=partial(admit, price),
+            price=price,
+            sleep=self._sleep,
+            jitter=jitter,
+        )
 
     async def list_models(self, settings: Settings) -> list[str]:
         """Names of the models that the server has; raises what the SDK raises."""

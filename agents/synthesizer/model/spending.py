@@ -53,8 +53,8 @@ class Ledger:
 
     _published: Spent = field(default_factory=Spent)
     _calls_seen: int = 0
-    _own: dict[str, Spent] = field(default_factory=dict)
-    """By node what this process spent and the stream does not hold yet."""
+    _own: list[ModelCalled] = field(default_factory=list)
+    """What this process asked and the stream does not hold yet."""
     _reserved: Spent = field(default_factory=Spent)
     """The most that requests under way may come to."""
 
@@ -62,22 +62,21 @@ class Ledger:
         """Take in what was published by now; a graph that is older than the last one says nothing."""
         if len(graph.calls) < self._calls_seen:
             return
+        for call in graph.calls[self._calls_seen :]:
+            self._published.add(*_of(call))
+            if call in self._own:
+                self._own.remove(call)
         self._calls_seen = len(graph.calls)
-        self._published = total(graph.calls)
-        for name in [name for name in self._own if _is_answered(graph, name)]:
-            del self._own[name]
 
-    def record(self, node: str, call: ModelCalled) -> None:
-        """A call of this process's own came back."""
-        self._own.setdefault(node, Spent()).add(*_of(call))
+    def record(self, call: ModelCalled) -> None:
+        """A call of this process's own came back. It counts even if it is never published: it was paid for."""
+        self._own.append(call)
 
     @property
     def spent(self) -> Spent:
         """By everybody, as far as it is known here."""
-        return Spent(
-            self._published.cost + sum(own.cost for own in self._own.values()),
-            self._published.tokens + sum(own.tokens for own in self._own.values()),
-        )
+        own = total(self._own)
+        return Spent(self._published.cost + own.cost, self._published.tokens + own.tokens)
 
     @contextmanager
     def reserved(self, limits: Limits, price: Price | None, prompt: int, answer: int) -> Iterator[int]:
@@ -132,8 +131,3 @@ def total(calls: Sequence[ModelCalled]) -> Spent:
 def _of(call: ModelCalled) -> tuple[float, int]:
     prompt = call.input_tokens + call.cache_read_tokens + call.cache_write_tokens
     return call.cost or 0.0, prompt + call.output_tokens
-
-
-def _is_answered(graph: SearchGraph, name: str) -> bool:
-    record = graph.nodes.get(name)
-    return record is not None and (record.candidate is not None or record.synthesis_failure is not None)

@@ -1,0 +1,17 @@
+"""How a role of the ring asks a model: what is asked, how the answer is read, what holds when there is none."""
+
+from .consultation import ROUNDS, Adviser, Asked, Consultation, Question, Reading, Unusable, consult, settled
+from .json_answer import json_object
+
+__all__ = [
+    "ROUNDS",
+    "Adviser",
+    "Asked",
+    "Consultation",
+    "Question",
+    "Reading",
+    "Unusable",
+    "consult",
+    "json_object",
+    "settled",
+]
