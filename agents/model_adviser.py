@@ -33,7 +33,7 @@ class ModelAdviser:
 
     def __init__(self, bus: Bus, home: Path) -> None:
         self._bus, self._home = bus, home
-        self._backends: dict[str, ModelBackend] = {}  # type: ignore[type-arg]
+        self._backends: dict[str, ModelBackend] = {}
 
     async def ask(self, work: Work, asker: RoleModel, question: Question, complaint: Callable[[str], str]) -> Asked:
         """Ask until ``complaint`` has none; what an earlier try of this step asked already is not asked again."""
@@ -91,7 +91,7 @@ class ModelAdviser:
 
         return await ask(client, question.system, question.text, complaint, rounds)
 
-    async def _backend(self, name: str) -> ModelBackend:  # type: ignore[type-arg]
+    async def _backend(self, name: str) -> ModelBackend:
         if name not in self._backends:
             backend = await asyncio.to_thread(open_backend, name)
             if not isinstance(backend, ModelBackend):
