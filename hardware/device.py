@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import secrets
-import tempfile
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -33,12 +32,16 @@ from .harness.baseline_process import BaselineProcess
 from .harness.checking import check_small_inputs
 from .harness.contract import contract_of
 from .harness.launcher import Launcher
+from .harness.memory_demand import capacity_of
+from .harness.problem_memory import ProblemMemory
 from .harness.reference_process import ReferenceProcess
 from .harness.timing import several_shapes
-from .harness.validation_process import validate_problem
+from .harness.validation_process import OutOfMemory, validate_problem
+from .languages.artifact_cache import write_atomically
 from .languages.assembly import language_of
 from .languages.compiling import compile_candidate
 from .machine.lease import Lease
+from .machine.reservations import MemoryReservations
 from .ordinary import Missing, OrdinaryHosts, Settings
 
 CONTRACT_SECONDS = 120.0
@@ -81,7 +84,11 @@ class Device:
         self._artifacts = home / "artifacts"
         self.accelerator = next(iter(hardware.accelerators[accelerator : accelerator + 1]), None)
         """The accelerator that candidates run on and whose lease is taken; None for a processor."""
-        self._lease = Lease(pool, home, self.accelerator.uuid if self.accelerator else "")
+        uuid = self.accelerator.uuid if self.accelerator else ""
+        self._lease = Lease(pool, home, uuid)
+        capacity = capacity_of(hardware.memory_bytes, self.accelerator)
+        self.memory = ProblemMemory(MemoryReservations(pool, home, capacity, uuid), self.accelerator, self._forget)
+        """What the problems reserve of the device's memory."""
         self._launcher = Launcher(pool, hardware, home, self.accelerator)
         self._profilers = inspection.profilers_for(self.accelerator, home) if self.accelerator else None
         self._facts: dict[str, ProblemFacts] = {}
@@ -118,25 +125,35 @@ class Device:
         Raises:
             ProblemError: it cannot be searched on this pool; one sentence.
         """
-        async with self._lease.shared():
-            facts = await validate_problem(self._launcher, problem, self.accelerator)
+        try:
+            facts = await self._validated(problem)
+        except OutOfMemory:
+            if not self.memory.reservations.holdings():
+                raise
+            # Its neighbours may have had the memory.
+            async with self.memory.alone(problem):
+                facts = await self._validated(problem)
         self._facts[problem.sha256] = facts
         return facts
+
+    async def _validated(self, problem: Problem) -> ProblemFacts:
+        async with self._lease.shared():
+            return await validate_problem(self._launcher, problem, self.accelerator)
 
     async def baselines(self, problem: Problem, facts: ProblemFacts | None = None) -> BaselineReport:
         """Compile the baselines for every timed shape and time them once; later calls return the same report."""
         facts = facts or await self.validate_problem(problem)
         self._facts[problem.sha256] = facts
-        reports = [await self._prepared(problem, facts, shape) for shape in facts.timed]
+        async with self._using(problem):
+            reports = [
+                await self._timing_of(problem, shape).prepare(facts.at(shape), self._lease) for shape in facts.timed
+            ]
         return several_shapes.baselines_of(
             [
                 ShapeBaselines(shape=shape.name, weight=shape.weight or 1.0, report=report)
                 for shape, report in zip(facts.timed, reports, strict=True)
             ]
         )
-
-    async def _prepared(self, problem: Problem, facts: ProblemFacts, shape: ShapeFacts) -> BaselineReport:
-        return await self._timing_of(problem, shape).prepare(facts.at(shape), self._lease)
 
     async def compile(self, source: str, language: str) -> tuple[CompileReport, dict[str, bytes]]:
         """Compile a candidate for this pool; needs none of its accelerators.
@@ -171,7 +188,7 @@ class Device:
         if not artifact.name or Path(artifact.name).name != artifact.name:
             raise InputError(f"artifact name {artifact.name!r} is not a file name")
         try:
-            await asyncio.to_thread(_write_atomically, self._artifacts / artifact.name, data)
+            await asyncio.to_thread(write_atomically, self._artifacts / artifact.name, data)
         except OSError as error:
             raise InputError(
                 f"cannot write into {self._artifacts}: {error.strerror}; free space there or set KERNELSWARM_HOME"
@@ -188,14 +205,24 @@ class Device:
                 verdict=Verdict.compile_error, isolation="none", evidence=judgement.not_compiled(compile_report)
             )
         # Before the lease: whoever times a large candidate waits for that with this in hand.
-        async with self._alone_if_large(problem) as cases, self._lease.shared(), self._launcher.getting_ready():
+        async with (
+            self._using(problem),
+            self._alone_if_large(problem) as cases,
+            self._lease.shared(),
+            self._launcher.getting_ready(),
+        ):
             return await verdict.verify(
                 self._launcher, cases, problem, source, compile_report, self._pool.candidate_seconds
             )
 
     async def check(self, problem: Problem, source: str, compile_report: CompileReport) -> VerifyReport:
         """Try a draft that was compiled on small inputs, which judge nobody; nothing is timed."""
-        async with self._alone_if_large(problem) as cases, self._lease.shared(), self._launcher.getting_ready():
+        async with (
+            self._using(problem),
+            self._alone_if_large(problem) as cases,
+            self._lease.shared(),
+            self._launcher.getting_ready(),
+        ):
             return await verdict.verify(
                 *(self._launcher, cases, problem, source, compile_report, self._pool.candidate_seconds),
                 check_small_inputs,
@@ -220,6 +247,20 @@ class Device:
                 verdict=Verdict.compile_error, isolation="none", evidence=judgement.not_compiled(compile_report)
             )
         self._facts[problem.sha256] = facts
+        async with self._using(problem):
+            reports = await self._profiled(problem, facts, source, compile_report, thorough, processes)
+        return several_shapes.profile_of(facts.timed, reports)
+
+    async def _profiled(
+        self,
+        problem: Problem,
+        facts: ProblemFacts,
+        source: str,
+        compile_report: CompileReport,
+        thorough: bool,
+        processes: int,
+    ) -> list[ProfileReport]:
+        """Reports at the timed shapes, up to the first at which it is not timed."""
         reports: list[ProfileReport] = []
         for shape in facts.timed:
             timing = self._timing_of(problem, shape)
@@ -243,7 +284,7 @@ class Device:
             reports.append(report)
             if report.timing is None:
                 break
-        return several_shapes.profile_of(facts.timed, reports)
+        return reports
 
     async def ordinary(
         self, problem: Problem, facts: ProblemFacts, text: str, *, processes: int = 0
@@ -260,7 +301,8 @@ class Device:
         if problem.sha256 not in self._ordinary:
             self._ordinary[problem.sha256] = OrdinaryHosts(self._settings, problem, facts)
         try:
-            return await self._ordinary[problem.sha256].time(text, self._lease, processes), ""
+            async with self._using(problem):
+                return await self._ordinary[problem.sha256].time(text, self._lease, processes), ""
         except Missing as missing:
             return None, str(missing)
 
@@ -277,14 +319,22 @@ class Device:
 
     async def forget(self, problem: Problem) -> None:
         """End the processes that are kept warm for ``problem``: over many problems they would fill the memory."""
-        ordinary = self._ordinary.pop(problem.sha256, None)
+        await self._forget(problem.sha256)
+
+    async def _forget(self, key: str) -> None:
+        ordinary = self._ordinary.pop(key, None)
         if ordinary is not None:
             await ordinary.close()
-        timings, cases = self._timing.pop(problem.sha256, {}), self._cases.pop(problem.sha256, None)
+        timings, cases = self._timing.pop(key, {}), self._cases.pop(key, None)
         for timing in timings.values():
             await timing.close()
         if cases is not None:
             await cases.close()
+        self.memory.release(key)
+
+    def _using(self, problem: Problem) -> contextlib.AbstractAsyncContextManager[None]:
+        """The problem's memory, which is waited for."""
+        return self.memory.using(problem, self._facts.get(problem.sha256))
 
     async def inspect(self, problem: Problem, source: str, compile_report: CompileReport) -> DeviceProfile | None:
         """Profile a candidate that was found correct, with the accelerator's profilers; seconds, not its verdict.
@@ -294,16 +344,17 @@ class Device:
         """
         if self._profilers is None:
             return None
-        return await inspection.inspect(
-            self._profilers,
-            self._cases_of(problem),
-            self._lease,
-            problem,
-            source,
-            compile_report,
-            self._artifacts,
-            seconds=self._pool.candidate_seconds,
-        )
+        async with self._using(problem):
+            return await inspection.inspect(
+                self._profilers,
+                self._cases_of(problem),
+                self._lease,
+                problem,
+                source,
+                compile_report,
+                self._artifacts,
+                seconds=self._pool.candidate_seconds,
+            )
 
     @contextlib.asynccontextmanager
     async def _alone_if_large(self, problem: Problem) -> AsyncIterator[ReferenceProcess]:
@@ -344,10 +395,4 @@ class Device:
         for cases in self._cases.values():
             await cases.close()
         await self._launcher.close()
-
-
-def _write_atomically(path: Path, data: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".install-", delete=False) as file:
-        file.write(data)
-    Path(file.name).replace(path)
+        await self.memory.close()

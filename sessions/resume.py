@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -142,7 +143,7 @@ async def resuming(
         if missing:
             on_notice(f"publishing {len(missing)} events of the log again: the bus has lost them")
             await bus.publish_many(missing)
-        swarm = None
+        swarm, device = None, None
         if roles:
             device = await stack.enter_async_context(Device(pool, hardware, home))
             await _restore_artifacts(now.graph, device, on_notice)
@@ -155,6 +156,8 @@ async def resuming(
                 )
             )
         search = Search(session, pool.name, bus, swarm, now.graph.opened_id, 0, before)
+        if device is not None and now.opened is not None:
+            search.notify_of_memory = partial(device.memory.notify, now.opened.problem)
         if now.minutes_left is not None or now.graph.stop is not None:
             stack.enter_context(timed(search, now.minutes_left))
         yield search

@@ -124,6 +124,8 @@ class Search:
         self.session = session
         self.graph = SearchGraph(session, before)
         self.swarm = swarm
+        self.notify_of_memory: Callable[[Callable[[str], None]], None] = lambda _: None
+        """Has somebody told when its device has no memory left for it."""
         self.notes: tuple[str, ...] = ()
         """What a person should know of how it was opened, a line each."""
         self._pool = pool
@@ -191,7 +193,8 @@ class Search:
         return opened is not None and lesson(opened, self.graph, self.session, closed) is not None
 
     async def watch_workers(self, on_notice: Callable[[str], None]) -> None:
-        """Tell when workers that the session waits for are missing (:func:`.watch_availability`)."""
+        """Tell when the session waits for workers that are missing (:func:`.watch_availability`), or for memory."""
+        self.notify_of_memory(on_notice)
         if not self._serves_itself():
             await watch_availability(self._bus, self._pool, on_notice)
 
@@ -361,6 +364,7 @@ async def session_on(
         )
         search = Search(session, pool.name, bus, swarm, opened.id, seq - 1, before)
         search.notes = seeds.notes
+        search.notify_of_memory = lambda notice: device.memory.notify(problem, notice)
         if options.minutes is not None:
             stack.enter_context(timed(search, options.minutes))
         yield search

@@ -51,7 +51,7 @@ class Lines(Watcher, Spectator):
 
     def waiting(self, text: str) -> None:
         """Print it."""
-        err.print(text or "every role of the pool is served again", markup=False)
+        err.print(text or "nothing is waited for any more", markup=False)
 
     def opened(self, search: Search) -> None:
         """Print the session's id."""

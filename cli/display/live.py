@@ -93,7 +93,7 @@ class Lines:
 
     def waiting(self, text: str) -> None:
         """Print it."""
-        err.print(text or "every role of the pool is served again", markup=False)
+        err.print(text or "nothing is waited for any more", markup=False)
 
     def say(self, text: str) -> None:
         """Print it."""

@@ -1,6 +1,7 @@
 """Has a problem examined in a process of its own. The supervisor's side of :mod:`.children.problem_validation`."""
 
 import asyncio
+import signal
 
 from ...schemas import Accelerator, HarnessError, InputFact, Problem, ProblemError, ProblemFacts
 from ..processes.messages import Failure
@@ -14,6 +15,12 @@ from .messages.state import INPUT
 from .reference_process import open_command
 
 VALIDATION_SECONDS = 180.0
+
+
+class OutOfMemory(ProblemError):
+    """A problem's process ran out of memory while it was examined: with the device for itself it may fit."""
+
+
 WEIGHTS_SEED = 0
 
 
@@ -24,6 +31,7 @@ async def validate_problem(
 
     Raises:
         ProblemError: it cannot be searched on this pool; one sentence with the way out.
+        OutOfMemory: the same, where neighbours may have been the reason.
         HarnessError: the examining process answered nonsense.
     """
     worker = await launcher.spawn("admission")
@@ -35,8 +43,9 @@ async def validate_problem(
             f"{problem.name}.py was not examined within {VALIDATION_SECONDS:g} s; use smaller shapes"
         ) from None
     except WorkerDied as error:
-        if ran_out_of_memory(worker.output):
-            raise ProblemError(_too_large(problem, launcher, accelerator)) from None
+        if ran_out_of_memory(worker.output) or error.ended.signal == signal.SIGKILL:
+            # Killed: by the system, which is out of memory; nobody else ends such a process.
+            raise OutOfMemory(_too_large(problem, launcher, accelerator)) from None
         raise ProblemError(f"{problem.name}.py ends its process ({error}) when it is imported or run") from None
     except WorkerConfused as error:
         raise HarnessError(f"the examining process answered nonsense: {error}") from error
@@ -47,7 +56,7 @@ async def validate_problem(
             raise ProblemError(_too_large(problem, launcher, accelerator))
         return answer.facts
     if answer.kind == "memory":
-        raise ProblemError(_too_large(problem, launcher, accelerator))
+        raise OutOfMemory(_too_large(problem, launcher, accelerator))
     raise ProblemError(answer.message)
 
 

@@ -1,6 +1,7 @@
 """Keeps compiled artifacts by key: whole or not at all, and only for the machine that they were built for."""
 
 import shutil
+import tempfile
 import time
 from pathlib import Path
 
@@ -78,3 +79,15 @@ class ArtifactCache:
                 continue
             if abandoned:
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file that others see whole or not at all.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".install-", delete=False) as file:
+        file.write(data)
+    Path(file.name).replace(path)

@@ -26,6 +26,11 @@ MOST_IN_A_ROW = 4
 """Exclusive holders of one process in a row, before whoever else waits has a turn."""
 
 
+def stem_of(pool: Pool, device: str = "") -> str:
+    """What the names of lock files begin with: platform, host, and the uuid of a device, if it is one."""
+    return ".".join(filter(None, (pool.platform, socket.gethostname(), device)))
+
+
 class Lease:
     """The lease on this host's hardware for ``pool``'s platform, or on one ``device`` of it (its uuid).
 
@@ -34,7 +39,7 @@ class Lease:
     """
 
     def __init__(self, pool: Pool, home: Path, device: str = "") -> None:
-        stem = ".".join(filter(None, (pool.platform, socket.gethostname(), device)))
+        stem = stem_of(pool, device)
         self._compiling_shares = pool.platform == "cpu"
         self._folder = home / "leases"
         self._room = self._folder / f"{stem}.room"

@@ -111,7 +111,7 @@ async def test_a_session_waits_for_workers_is_killed_resumed_replayed_and_forked
         swarm = await start(user, *shlex.split(command))
         result = await ends(resumed)
         assert result.status == 0, result.err
-        assert "every role of the pool is served again" in result.err and "ended: minutes" in result.out
+        assert "nothing is waited for any more" in result.err and "ended: minutes" in result.out
 
         # From a host that has no log of its own: what is asked of the cluster's recorder.
         assert (await ends(await start(far, "replay", session, *cluster, "--json"))).value["status"] == "closed"

@@ -1,0 +1,65 @@
+"""How much memory a session of a problem takes on its device, all its processes together: what it reserves there."""
+
+from ...schemas import Accelerator, Graph, Items, ProblemFacts, Ref
+from ...schemas.graph import Arg
+from .inputs.sizes import bytes_of
+from .validation_process import memory_needed, memory_needed_on_device
+
+PROCESS_BYTES = 256 << 20
+"""Of main memory that a process with torch in it takes beside its tensors."""
+CONTEXT_BYTES = 640 << 20
+"""Of a device's memory that a process with a CUDA context, its libraries and their workspaces takes."""
+PROCESSES = 4
+"""On a processor: fork server, reference, baselines, candidate."""
+CONTEXTS = 7
+"""On a device: reference, baselines, three candidates, two profilers."""
+COPIES = 5
+"""Of weights and intermediates: reference, its float64 (two), baselines, candidate."""
+SHARE = 0.95
+"""Of a device's memory: the driver keeps some for itself."""
+
+
+def capacity_of(host_bytes: int, accelerator: Accelerator | None) -> int:
+    """Bytes that sessions share: the device's memory, or main memory of a pool without one."""
+    return host_bytes if accelerator is None else int(accelerator.memory_bytes * SHARE)
+
+
+def demand_of(facts: ProblemFacts, accelerator: Accelerator | None) -> int:
+    """Bytes that a session of the problem reserves."""
+    weights = sum(bytes_of(fact.shape, fact.dtype) for fact in facts.parameters.values())
+    beside = COPIES * (weights + (largest_live_bytes(facts.graph) if facts.graph else 0))
+    if accelerator is None:
+        return memory_needed(facts)[1] + beside + PROCESSES * PROCESS_BYTES
+    return memory_needed_on_device(facts)[0] + beside + CONTEXTS * CONTEXT_BYTES
+
+
+def largest_live_bytes(graph: Graph) -> int:
+    """Most bytes of intermediate results that are needed at once, where each is freed after its last use.
+
+    Views count as copies; results whose sizes depend on the data count nothing.
+    """
+    sizes = {
+        node.name: sum(bytes_of(value.example, value.dtype) for value in node.values if value.example)
+        for node in graph.nodes
+        if node.op == "call"
+    }
+    last = {name: place for place, node in enumerate(graph.nodes) for name in _names(node.args, *node.kwargs.values())}
+    live, most = 0, 0
+    ending: dict[int, int] = {}
+    for place, node in enumerate(graph.nodes):
+        size = sizes.get(node.name, 0)
+        live += size
+        most = max(most, live)
+        ending[last.get(node.name, place)] = ending.get(last.get(node.name, place), 0) + size
+        live -= ending.pop(place, 0)
+    return most
+
+
+def _names(args: tuple[Arg, ...], *more: Arg) -> list[str]:
+    names = []
+    for arg in (*args, *more):
+        if isinstance(arg, Ref):
+            names.append(arg.name)
+        elif isinstance(arg, Items):
+            names += _names(arg.items)
+    return names

@@ -1,0 +1,117 @@
+"""Which problems of this process hold memory of the device, and what is let go when others wait for it."""
+
+import asyncio
+import contextlib
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from ...schemas import Accelerator, Problem, ProblemFacts
+from ..machine.reservations import MemoryReservations, Notice, Reservation
+from .memory_demand import demand_of
+
+IDLE_S = 60.0
+"""A problem that nobody has used for so long gives its memory up if somebody waits for some."""
+CHECK_S = 2.0
+"""How often is looked whether somebody waits."""
+
+
+class ProblemMemory:
+    """The reservations of one device's problems. A problem keeps its memory between steps: its processes stay warm."""
+
+    def __init__(
+        self,
+        reservations: MemoryReservations,
+        accelerator: Accelerator | None,
+        forget: Callable[[str], Awaitable[None]],
+        *,
+        idle_s: float = IDLE_S,
+    ) -> None:
+        """``forget`` ends the processes of a problem, by its sha256, before its memory is given up."""
+        self.reservations = reservations
+        """Of all processes."""
+        self._accelerator = accelerator
+        self._forget = forget
+        self._idle_s = idle_s
+        self._held: dict[str, Reservation] = {}
+        self._users: dict[str, int] = defaultdict(int)
+        self._last_used: dict[str, float] = {}
+        self._guards: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._notices: dict[str, Notice] = {}
+        self._yielding: asyncio.Task[None] | None = None
+
+    def notify(self, problem: Problem, notice: Notice) -> None:
+        """Tell ``notice`` what the problem waits for, and with an empty text that it does no longer."""
+        self._notices[problem.sha256] = notice
+
+    @contextlib.asynccontextmanager
+    async def using(self, problem: Problem, facts: ProblemFacts | None) -> AsyncIterator[None]:
+        """Have the problem's memory while the body runs; waits until it is there. Without ``facts`` nothing is held.
+
+        Not to be asked for while the lease is held.
+        """
+        key = problem.sha256
+        self._users[key] += 1
+        try:
+            async with self._guards[key]:
+                if facts is not None and key not in self._held:
+                    self._held[key] = await self._reserved(problem, facts)
+            yield
+        finally:
+            self._users[key] -= 1
+            self._last_used[key] = time.monotonic()
+
+    @contextlib.asynccontextmanager
+    async def alone(self, problem: Problem) -> AsyncIterator[None]:
+        """Have all of the device's memory while the body runs: problems of this process that are not in use let go."""
+        for key in [key for key in self._held if not self._users[key]]:
+            await self._give_up(key)
+        everything = await self.reservations.reserve(
+            self.reservations.capacity, f"{problem.name}, validating", self._notice(problem)
+        )
+        try:
+            yield
+        finally:
+            everything.release()
+
+    def release(self, key: str) -> None:
+        """Let others have the memory of the problem with this sha256, whose processes have ended."""
+        self._notices.pop(key, None)
+        reservation = self._held.pop(key, None)
+        if reservation is not None:
+            reservation.release()
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        if self._yielding is not None:
+            self._yielding.cancel()
+            await asyncio.wait({self._yielding})
+        for key in list(self._held):
+            self.release(key)
+
+    async def _reserved(self, problem: Problem, facts: ProblemFacts) -> Reservation:
+        if self._yielding is None:
+            self._yielding = asyncio.create_task(self._yield_when_idle(), name="memory of idle problems")
+        return await self.reservations.reserve(demand_of(facts, self._accelerator), problem.name, self._notice(problem))
+
+    def _notice(self, problem: Problem) -> Notice:
+        def tell(text: str) -> None:
+            # Looked up when there is something to say: the display may have come since.
+            if notice := self._notices.get(problem.sha256):
+                notice(text)
+
+        return tell
+
+    async def _yield_when_idle(self) -> None:
+        while True:
+            await asyncio.sleep(min(CHECK_S, self._idle_s))
+            before = time.monotonic() - self._idle_s
+            idle = [key for key in self._held if not self._users[key] and self._last_used[key] < before]
+            if idle and self.reservations.is_wanted():
+                for key in idle:
+                    await self._give_up(key)
+
+    async def _give_up(self, key: str) -> None:
+        async with self._guards[key]:
+            if not self._users[key]:
+                await self._forget(key)

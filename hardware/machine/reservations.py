@@ -1,0 +1,175 @@
+"""Memory that sessions on one device reserve before they use it: what does not fit waits until others let go.
+
+One folder per platform, host and device under ``home/"leases"``. Every holder has a file there, locked with ``flock``,
+that says how many bytes it holds: the lock ends with its process, however that ends, and a file without a lock counts
+for nothing. Whoever asks takes the *turnstile* and keeps it while waiting: first come, first served, and a large
+request is not starved by small ones.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...schemas import InputError, Pool
+from .lease import stem_of
+
+POLL_S = 0.1
+"""How often a waiting request looks whether others have let go: nothing tells it that a holder was killed."""
+
+_LONGEST_LABEL = 80
+_MOST_NAMES = 3
+
+Notice = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What somebody has reserved."""
+
+    label: str
+    size: int
+    """Bytes."""
+
+
+class Reservation:
+    """Memory that was reserved; :meth:`release` it once it is free again."""
+
+    def __init__(self, path: Path, file: int, size: int) -> None:
+        self.size = size
+        """Bytes."""
+        self._path, self._file = path, file
+
+    def release(self) -> None:
+        """Let others have it. A second time it does nothing."""
+        file, self._file = self._file, -1
+        if file >= 0:
+            self._path.unlink(missing_ok=True)
+            # By name: a child that was forked meanwhile shares the lock until it execs.
+            fcntl.flock(file, fcntl.LOCK_UN)
+            os.close(file)
+
+
+class MemoryReservations:
+    """The memory of this host for ``pool``'s platform, or of one ``device`` (its uuid), shared by all processes."""
+
+    def __init__(self, pool: Pool, home: Path, capacity: int, device: str = "") -> None:
+        """``capacity`` is what there is to share, bytes. Touches no file yet."""
+        self.capacity = capacity
+        """Bytes."""
+        self._place = f"device {device}" if device else f"pool {pool.name}"
+        self._folder = home / "leases" / f"{stem_of(pool, device)}.memory"
+        self._turnstile = self._folder / "turnstile"
+
+    async def reserve(self, size: int, label: str, on_wait: Notice = lambda _: None) -> Reservation:
+        """Reserve ``size`` bytes, or all there is if that is less; waits while others hold too much of it.
+
+        ``label`` is what the others read. ``on_wait`` is told what is waited for, and in the end an empty text. Waits
+        without blocking the loop; can be cancelled.
+
+        Raises:
+            InputError: the lock files cannot be made.
+        """
+        size = min(size, self.capacity)
+        notified = False
+        async with self._at_the_turnstile():
+            while True:
+                others = self.holdings()
+                if sum(holding.size for holding in others) + size <= self.capacity:
+                    break
+                if not notified:
+                    notified = True
+                    on_wait(self._waiting_for(size, others))
+                await asyncio.sleep(POLL_S)
+            reservation = self._hold(size, label)
+        if notified:
+            on_wait("")
+        return reservation
+
+    def holdings(self) -> list[Holding]:
+        """What is reserved now, by every process. Files that a killed holder left are removed."""
+        holdings = []
+        for path in sorted(self._folder.glob("*.held")):
+            try:
+                file = os.open(path, os.O_RDWR)
+            except FileNotFoundError:
+                continue
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                size, _, label = os.read(file, 1024).decode(errors="replace").partition(" ")
+                holdings.append(Holding(label.strip(), int(size) if size.isdigit() else 0))
+            else:
+                path.unlink(missing_ok=True)
+            finally:
+                os.close(file)
+        return holdings
+
+    def is_wanted(self) -> bool:
+        """Whether somebody waits for memory."""
+        try:
+            file = os.open(self._turnstile, os.O_RDWR)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(file)
+        return False
+
+    @contextlib.asynccontextmanager
+    async def _at_the_turnstile(self) -> AsyncIterator[None]:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            file = os.open(self._turnstile, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise _unwritable(self._folder, error) from error
+        try:
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    await asyncio.sleep(POLL_S)
+            yield
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)
+            os.close(file)
+
+    def _hold(self, size: int, label: str) -> Reservation:
+        path = self._folder / f"{os.getpid()}-{uuid.uuid4().hex}.held"
+        new = path.with_suffix(".new")
+        try:
+            file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            fcntl.flock(file, fcntl.LOCK_EX)
+            os.write(file, f"{size} {label[:_LONGEST_LABEL]}\n".encode())
+            # Only now: whoever looks takes a file without a lock for that of a dead holder.
+            new.rename(path)
+        except OSError as error:
+            raise _unwritable(self._folder, error) from error
+        return Reservation(path, file, size)
+
+    def _waiting_for(self, size: int, others: list[Holding]) -> str:
+        names = [f"{holding.label} ({_gib(holding.size)})" for holding in others[:_MOST_NAMES]]
+        more = f" and {len(others) - _MOST_NAMES} more" if len(others) > _MOST_NAMES else ""
+        return (
+            f"waiting for {_gib(size)} of the {_gib(self.capacity)} of memory that {self._place} has: held by "
+            f"{', '.join(names)}{more}"
+        )
+
+
+def _unwritable(folder: Path, error: OSError) -> InputError:
+    return InputError(
+        f"cannot write the lock files in {folder}: {error.strerror}; set KERNELSWARM_HOME to a folder that can be "
+        "written"
+    )
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"
