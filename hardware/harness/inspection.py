@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from ...schemas import Accelerator, CompileReport, DeviceProfile, Problem
+from ...schemas import Accelerator, CompileReport, DeviceProfile, Pool, Problem
 from ..machine.lease import Lease
 from ..profilers.accelerator import Profilers
 from ..profilers.messages import Inspect
@@ -13,6 +13,8 @@ from .reference_process import ReferenceProcess
 PROGRAM = f"{__package__}.children.profiled_calls"
 LONGEST_SECONDS = 60.0
 """Limit for loading, and for measuring, whatever a candidate may take when it is judged."""
+_NVIDIA = Pool(name="nvidia", platform="nvidia", languages=("cuda",))
+"""All pools of the platform share a device's counters."""
 KEPT_ENVIRONMENT = ("CUDA_HOME", "TRITON_LIBCUDA_PATH", "CC")
 """What tells where CUDA lies; no key, no token."""
 
@@ -21,7 +23,8 @@ def profilers_for(accelerator: Accelerator, home: Path) -> Profilers:
     """The profilers of one accelerator of this machine."""
     inherited = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
     environment = {**inherited, "CUDA_VISIBLE_DEVICES": accelerator.uuid, "PYTHONDONTWRITEBYTECODE": "1"}
-    return Profilers(Setting(PROGRAM, environment, target=accelerator.target, cache=str(home / "triton")))
+    setting = Setting(PROGRAM, environment, target=accelerator.target, cache=str(home / "triton"))
+    return Profilers(setting, Lease(_NVIDIA, home, f"{accelerator.uuid}.counters"))
 
 
 async def inspect(

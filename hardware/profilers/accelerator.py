@@ -33,9 +33,13 @@ ProfilingPasses = dict[str, Standby]
 class Profilers:
     """The GPU's profilers on this machine. What one cannot do here is found out once and done without."""
 
-    def __init__(self, setting: Setting) -> None:
-        """Starts nothing yet."""
+    def __init__(self, setting: Setting, counters: Lease | None = None) -> None:
+        """Starts nothing yet.
+
+        ``counters`` is the lease on the device's counters: one process at a time has them, of all that profile there.
+        """
         self._setting = setting
+        self._counters = counters
         self._ncu = ncu.find_ncu()
         self._waiting: ProfilingPasses = {}
         self._warming: asyncio.Task[None] | None = None
@@ -55,13 +59,16 @@ class Profilers:
     def get_ready(self, lease: Lease | None = None) -> None:
         """Start the processes that the next profiling pass needs, so that it need not wait for them. In a running loop.
 
-        With ``lease`` the device's contexts and the profilers are started in them too, while others may use the device.
+        With ``lease`` the device's contexts, and the profilers but the counters, are started in them too, while others
+        may use the device.
         """
         for mode in ALWAYS:
             if mode not in self._missing and mode not in self._waiting:
                 self._waiting[mode] = self._standby(mode)
         if lease is not None and (self._warming is None or self._warming.done()):
-            self._warming = asyncio.create_task(_warmed(list(self._waiting.values()), lease), name="profilers warm up")
+            # Not Nsight Compute: it would hold the counters while it waits, and others could not profile.
+            waiting = [standby for mode, standby in self._waiting.items() if mode != "counters"]
+            self._warming = asyncio.create_task(_warmed(waiting, lease), name="profilers warm up")
 
     async def profile(self, inspect: Inspect, files: Sequence[int], lease: Lease) -> DeviceProfile | None:
         """Profile the candidate of ``inspect``; ``files`` are its memory files. None if nothing is permitted here.
@@ -77,6 +84,8 @@ class Profilers:
         if proton.has_scopes(inspect.source) and "scopes" not in self._missing:
             modes.append("scopes")
         profile, reasons = await self._run(modes, inspect, files, lease)
+        if ncu.may_pass(reasons.get("counters", "")):
+            profile, reasons = await self._run(modes, inspect, files, lease)
         for mode in modes:
             if mode in reasons and mode in ALWAYS:
                 # The candidate's word is not enough to give a profiler up, or to open a door to it.
@@ -130,6 +139,15 @@ class Profilers:
         self, modes: Sequence[str], inspect: Inspect, files: Sequence[int], lease: Lease
     ) -> tuple[DeviceProfile, dict[str, str]]:
         """What profilers see of a candidate, and by mode why one sees nothing."""
+        if self._counters is None or "counters" not in modes:
+            return await self._run_alone(modes, inspect, files, lease)
+        # Before the lease: whoever has the counters needs that to come to an end.
+        async with self._counters.exclusive():
+            return await self._run_alone(modes, inspect, files, lease)
+
+    async def _run_alone(
+        self, modes: Sequence[str], inspect: Inspect, files: Sequence[int], lease: Lease
+    ) -> tuple[DeviceProfile, dict[str, str]]:
         passes: ProfilingPasses = {mode: self._taken(mode) for mode in modes}
         every, failed = list(passes.values()), dict[str, str]()
 

@@ -36,16 +36,18 @@ _REGISTERS = "launch__registers_per_thread"
 _STALL = re.compile(r"smsp__average_warps?_(?:latency_)?issue_stalled_(\w+)_per_(?:issue_active|warp_active)\.ratio")
 _TO_US = {"ns": 1e-3, "nsecond": 1e-3, "us": 1.0, "usecond": 1.0, "ms": 1e3, "msecond": 1e3, "s": 1e6, "second": 1e6}
 
-_NO_COUNTERS = "no counters of the GPU: "
+NO_COUNTERS = "no counters of the GPU: "
 NO_KERNELS = "the candidate launched no kernel that Nsight Compute could see"
 _REASONS = (
     ("ERR_NVGPUCTRPERM", "the driver keeps its counters to administrators: load the nvidia module with "
      "NVreg_RestrictProfilingToAdminUsers=0, or run as root"),
     ("LibraryNotLoaded", "Nsight Compute cannot load its library here (sandboxes such as gVisor have no counters)"),
     ("No kernels were profiled", NO_KERNELS),
+    ("driver resource was unavailable", "the driver has given them to another tool, such as DCGM: end it, or pause it "
+     "with `dcgmi profile --pause`"),
     ("Cuda driver is not compatible", "this Nsight Compute does not know the driver: install its CUDA version's"),
 )  # fmt: skip
-MISSING = f"{_NO_COUNTERS}Nsight Compute (ncu) is not installed"
+MISSING = f"{NO_COUNTERS}Nsight Compute (ncu) is not installed"
 
 
 def find_ncu() -> str:
@@ -73,9 +75,14 @@ def why_not(output: str, otherwise: str = "Nsight Compute printed none") -> str:
         return ""
     for mark, reason in _REASONS:
         if mark in output:
-            return _NO_COUNTERS + reason
+            return NO_COUNTERS + reason
     errors = [line.strip().removeprefix("==ERROR== ") for line in output.splitlines() if "ERROR" in line]
-    return _NO_COUNTERS + (errors[0] if errors else otherwise)
+    return NO_COUNTERS + (errors[0] if errors else otherwise)
+
+
+def may_pass(reason: str) -> bool:
+    """Whether ``reason`` is one that a second try may not meet: somebody else had the counters a moment ago."""
+    return "reported by the driver" in reason or "another tool" in reason
 
 
 def read_table(output: str) -> tuple[KernelProfile, ...]:

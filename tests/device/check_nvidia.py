@@ -2,8 +2,8 @@
 
     python3 tests/device/check_nvidia.py [--only triton] [--out FOLDER]
 
-`--only profilers --only profiling` are the profilers alone, about a minute; `--only ordinary`
-the ordinary processes alone.
+`--only profilers --only counters_in_turn --only profiling` are the profilers alone, about two
+minutes; `--only ordinary` the ordinary processes alone.
 
 Needs torch with CUDA, Triton, nvidia-ml-py and msgspec. Exit status 0 if all passed. What a machine does not permit
 (counters) is a PASS with the reason. On a machine without a GPU, `--only compile_rate` measures compiling alone.
@@ -260,6 +260,14 @@ def profilers(home: Path) -> object:
     worked = asyncio.run(every())
     assert worked["trace"], "torch.profiler sees nothing on this device; why stands above"
     return f"doors at which it works: {worked} (no counters is a PASS: the machine may not permit them)"
+
+
+@check
+def counters_in_turn(home: Path) -> object:
+    """Three sessions at once, each profiling one kernel after another: none misses counters that another one has."""
+    from counters_in_turn import profile_in_turn
+
+    return profile_in_turn(home)
 
 
 @check

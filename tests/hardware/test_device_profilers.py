@@ -1,5 +1,6 @@
 """What the GPU's profilers print becomes one result; the shapes are those that the tools write."""
 
+import asyncio
 import json
 import os
 import sys
@@ -332,6 +333,48 @@ async def test_a_profiler_that_sees_no_probe_is_done_without():
     first, second = [await profilers.profile(INSPECT, (), LEASE) for _ in range(2)]
     assert first.unavailable == second.unavailable == profilers.missing == ("counters failed",)
     assert profilers.runs[-1] == ("trace",)
+
+
+class HeldCounters(Scripted):
+    """Somebody else has the counters in the first run."""
+
+    async def _run(self, modes, inspect, files, lease):
+        self.runs.append(tuple(modes))
+        busy = f"{ncu.NO_COUNTERS}an error was reported by the driver."
+        return NOTHING, {"counters": busy} if len(self.runs) == 1 else {}
+
+
+async def test_counters_that_another_one_had_a_moment_ago_are_asked_for_once_more():
+    profilers = HeldCounters(candidate=set())
+    profile = await profilers.profile(INSPECT, (), LEASE)
+    assert profile.unavailable == () and profilers.runs == [("trace", "counters")] * 2
+
+
+async def test_nsight_compute_runs_in_one_session_of_a_device_at_a_time(tmp_path):
+    """Whoever waits for the counters holds no lease: who has them needs it."""
+    pool = Pool(name="h200", platform="nvidia", languages=("triton",))
+    counters, entered = Lease(pool, tmp_path, "GPU-0.counters"), []
+    inside, leave = asyncio.Event(), asyncio.Event()
+
+    class Session(Profilers):
+        async def _run_alone(self, modes, inspect, files, lease):
+            entered.append(self)
+            inside.set()
+            await leave.wait()
+            return NOTHING, {}
+
+    first, second = (Session(Setting(PROGRAM), Lease(pool, tmp_path, "GPU-0.counters")) for _ in range(2))
+    lease = Lease(pool, tmp_path, "GPU-0")
+    running = [asyncio.create_task(session._run(["counters"], PROBE, (), lease)) for session in (first, second)]
+    await inside.wait()
+    async with lease.exclusive():
+        pass
+    assert len(entered) == 1 and not any(task.done() for task in running)
+    leave.set()
+    await asyncio.gather(*running)
+    assert len(entered) == 2
+    async with counters.exclusive():
+        pass
 
 
 LOG_FILE = 'while [ "$1" != --log-file ]; do shift; done; log=$2'
