@@ -27,11 +27,25 @@ class DType(Schema, frozen=True, kw_only=True, tag="dtype"):
     """As torch spells it, without the module: ``float32``, ``int64``, ``bool``."""
 
 
+class MemoryFormat(Schema, frozen=True, kw_only=True, tag="memory_format"):
+    """An argument that is a memory format. Older graphs have None for it."""
+
+    name: str
+    """As torch spells it, without the module: ``contiguous_format``, ``preserve_format``."""
+
+
 class SpecialFloat(Schema, frozen=True, kw_only=True, tag="float"):
     """A float that JSON cannot write."""
 
     value: str
     """``inf``, ``-inf`` or ``nan``."""
+
+
+class ComplexNumber(Schema, frozen=True, kw_only=True, tag="complex"):
+    """An argument that is a complex number. Older graphs have None for it."""
+
+    value: str
+    """As Python's ``complex`` reads it: ``1+2j``."""
 
 
 class Items(Schema, frozen=True, kw_only=True, tag="list"):
@@ -41,7 +55,7 @@ class Items(Schema, frozen=True, kw_only=True, tag="list"):
     """In order."""
 
 
-Arg = None | bool | int | float | str | Ref | Expr | DType | SpecialFloat | Items
+Arg = None | bool | int | float | str | Ref | Expr | DType | MemoryFormat | SpecialFloat | ComplexNumber | Items
 """An argument of a node, as JSON can hold it."""
 
 

@@ -6,11 +6,13 @@ from collections.abc import Callable, Collection
 
 from ...hardware.machine.work import refs
 from ...schemas import Arg, DType, Expr, Graph, Items, Node, Ref, SpecialFloat
+from ...schemas.graph import ComplexNumber, MemoryFormat
 from .pointwise import base_name
 from .views import VIEWS
 
-_TAKEN = {"torch", "ctypes", "math", "max", "min", "self", "kernel", "float", "int", "len", "os", "json", "platform",
-          "hashlib", "shutil", "subprocess", "tempfile", "functools", "bool", "chunks", "starts", "kept"}  # fmt: skip
+_TAKEN = {"torch", "ctypes", "math", "max", "min", "self", "kernel", "float", "int", "complex", "len", "os", "json",
+          "platform", "hashlib", "shutil", "subprocess", "tempfile", "functools", "bool", "chunks",
+          "starts", "kept"}  # fmt: skip
 
 
 def pyname(name: str) -> str:
@@ -27,10 +29,12 @@ def argument(arg: Arg, tensor: Callable[[str], str]) -> str:
             return tensor(arg.name)
         case Expr():
             return arg.value
-        case DType():
+        case DType() | MemoryFormat():
             return f"torch.{arg.name}"
         case SpecialFloat():
             return f'float("{arg.value}")'
+        case ComplexNumber():
+            return f'complex("{arg.value}")'
         case Items():
             return "[" + ", ".join(argument(item, tensor) for item in arg.items) + "]"
     return repr(arg)

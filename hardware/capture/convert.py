@@ -5,7 +5,21 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ...schemas import Arg, DType, Expr, Graph, Items, Node, ProblemError, Ref, SpecialFloat, SymbolSource, TensorMeta
+from ...schemas import (
+    Arg,
+    DType,
+    Expr,
+    Graph,
+    Items,
+    Node,
+    ProblemError,
+    Ref,
+    SpecialFloat,
+    SymbolSource,
+    TensorMeta,
+)
+from ...schemas.graph import ComplexNumber, MemoryFormat
+from . import recurrent
 from .nested import OBJECT
 from .spelled import pad_circular
 from .state import UnwritableState
@@ -201,6 +215,8 @@ class _Converter:
             return Items(items=tuple(self._arg(item) for item in value))
         if isinstance(value, torch.dtype):
             return DType(name=str(value).removeprefix("torch."))
+        if isinstance(value, torch.memory_format):
+            return MemoryFormat(name=str(value).removeprefix("torch."))
         if isinstance(value, torch.SymInt | torch.SymFloat):
             dim = self._dim(value)
             return Expr(value=dim) if isinstance(dim, str) else dim
@@ -349,6 +365,8 @@ def _target(target: Any) -> str:
     name = getattr(target, "_name", None)
     if name is not None and hasattr(target, "_schema"):
         namespace, rest = str(name).split("::")
+        if namespace == recurrent.NAMESPACE:
+            return recurrent.original(rest)
         base, _, overload = rest.partition(".")
         return f"{namespace}.{base}.{overload or 'default'}"
     module = "operator" if getattr(target, "__module__", "") in ("_operator", "operator") else target.__module__
@@ -358,6 +376,8 @@ def _target(target: Any) -> str:
 def _literal(value: Any) -> Arg:
     if isinstance(value, float) and not math.isfinite(value):
         return SpecialFloat(value=str(value))
+    if isinstance(value, complex):
+        return ComplexNumber(value=str(value).strip("()"))
     if isinstance(value, list | tuple):
         return Items(items=tuple(_literal(item) for item in value))
     return value if isinstance(value, bool | int | float | str) else None

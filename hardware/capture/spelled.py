@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 from .losses import ctc_loss, gaussian_nll_loss, shaped
+from .recurrent import recurrent_layers_whole
 from .resampling import upsample_linear
 
 _FUNCTIONS = ("sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2")
@@ -58,6 +59,7 @@ def spelled(target: Any, types: bool = True) -> Iterator[None]:
         for operator in (aten.ctc_loss.Tensor, aten.ctc_loss.IntList):
             stack.enter_context(_composite(operator, ctc_loss))
         stack.enter_context(shaped())
+        stack.enter_context(recurrent_layers_whole())
         stack.enter_context(mock.patch.object(torch.nn.functional, "gaussian_nll_loss", gaussian_nll_loss))
         transformer = torch.nn.modules.transformer
         stack.enter_context(mock.patch.object(transformer, "_detect_is_causal_mask", _is_causal))

@@ -21,6 +21,8 @@ _VIEWS = _PARTIAL_VIEWS | {
     "aten.clone.default", "aten.full.default", "aten.full_like.default", "aten.empty.memory_format",
 }  # fmt: skip
 
+_RECURRENT = {"aten.lstm.input", "aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input"}
+
 
 def count_work(graph: Graph) -> Work:
     """Bytes and operations of the operator at the main shape.
@@ -135,5 +137,8 @@ def flops_of(node: Node, by_name: dict[str, Node]) -> int:
     if "scaled_dot_product" in node.target:
         query, key = shapes[0], shapes[1]
         return 4 * math.prod(query) * key[-2]
+    if node.target in _RECURRENT:
+        steps, batch = shapes[0][:2]
+        return 2 * steps * batch * sum(math.prod(shape) for shape in shapes[1:] if len(shape) == 2)
     first = _numel(operands[0]) if operands else None
     return max(result or 0, first or 0)
