@@ -63,6 +63,7 @@ from .events import (
 from .graph import Arg, Dim, DType, Expr, Graph, Items, Node, Ref, SpecialFloat, SymbolSource, TensorMeta
 from .measurement import (
     CONTIGUOUS,
+    FINITE,
     FROM_SEED,
     Artifact,
     BaselineReport,
@@ -93,6 +94,7 @@ from .problem import InputFact, InputKind, Problem, ProblemFacts, ProblemFormat,
 __all__ = [
     "CONTIGUOUS",
     "EVENTS",
+    "FINITE",
     "FROM_SEED",
     "OUTSIDE",
     "Accelerator",

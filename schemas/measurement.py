@@ -348,13 +348,19 @@ class CompileReport(Schema, frozen=True, kw_only=True):
 FROM_SEED = "seed"
 """How a module took its weights that takes nobody's."""
 
-CONTIGUOUS = "contiguous"
-"""What a candidate may be limited to: contiguous inputs."""
+CONTIGUOUS, FINITE = "contiguous", "finite"
+"""What inputs a candidate may be limited to."""
+_BEYOND = {
+    CONTIGUOUS: "the finished file leaves others to the reference",
+    FINITE: "it answers otherwise to NaN and infinities, in the finished file as well",
+}
 
 
 def limits_text(limits: Iterable[str]) -> str:
-    """One sentence: where alone a candidate is right."""
-    return f"right only for {', '.join(limits)} inputs; the finished file leaves all other calls to the reference"
+    """Where alone a candidate is right, and what becomes of other inputs."""
+    return "; ".join(
+        f"right only for {limit} inputs: {_BEYOND.get(limit, 'it is wrong on others')}" for limit in limits
+    )
 
 
 class VerifyReport(Schema, frozen=True, kw_only=True):
@@ -378,8 +384,8 @@ class VerifyReport(Schema, frozen=True, kw_only=True):
     renamed: dict[str, str] = {}
     """With ``order``: the module's names by the reference's, where they differ."""
     limits: tuple[str, ...] = ()
-    """Where alone it is right, by name (:data:`CONTIGUOUS`): all other calls are the reference's in the
-    finished file. Only of problems that name one call; empty in older events."""
+    """On which inputs alone it is right, of :data:`CONTIGUOUS` and :data:`FINITE` (:func:`limits_text`). Only of
+    problems that name one call; empty in older events."""
 
 
 class ContractProperty(Schema, frozen=True, kw_only=True):

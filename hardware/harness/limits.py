@@ -1,16 +1,17 @@
-"""Where a candidate is right, of a problem that names one call: perhaps for that call's layout alone.
+"""On which inputs a candidate is right, of a problem that names one call: perhaps on those that this call makes alone.
 
 A file in KernelBench's format makes its inputs in one way, and kernels published for it take pointers as they come
-there. Such a kernel answers the question that the file asks. So what it gets wrong on other layouts limits it, and does
-not convict it: the verdict says where it is right, and the finished file gives all other calls to the reference. A
-problem that names several shapes, or is a function, asks for all layouts.
+there, and a maximum of two numbers that forgets NaN. Such a kernel answers the question that the file asks. So what it
+gets wrong on other layouts, or on numbers that are not finite, limits it and does not convict it: the verdict says
+where it is right. The finished file gives other layouts to the reference. A problem that names several shapes, or is a
+function, asks for all inputs.
 """
 
 from math import prod
 
-from ...schemas import CONTIGUOUS, Problem, ProblemFormat, Verdict
+from ...schemas import CONTIGUOUS, FINITE, Problem, ProblemFormat, Verdict
 from ..processes.arguments import TensorSpec, specs_of
-from .inputs.variants import STRIDED, parts
+from .inputs.variants import STRIDED, allows_nonfinite, parts
 from .judgement import Judged
 from .reference_process import Case, ReferenceProcess
 
@@ -38,9 +39,11 @@ async def limit_of(error: Judged, host: ReferenceProcess, problem: Problem) -> s
     return error.limit
 
 
-def is_laid_out_anew(case: Case) -> bool:
-    """Whether the inputs of ``case`` lie otherwise in memory than the problem's own."""
-    return STRIDED in parts(case.kind)
+def further_limit(case: Case, limits: tuple[str, ...]) -> str:
+    """To which inputs a candidate is limited that fails on ``case``, beside ``limits``; empty: to none of a kind."""
+    if CONTIGUOUS not in limits and STRIDED in parts(case.kind):
+        return CONTIGUOUS
+    return FINITE if FINITE not in limits and allows_nonfinite(case.kind) else ""
 
 
 def _is_dense(spec: TensorSpec) -> bool:

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from ...schemas import CONTIGUOUS, CaseResult, Evidence, Verdict
+from ...schemas import CONTIGUOUS, FINITE, CaseResult, Evidence, Verdict
 from ..processes import wire
 from ..processes.messages import Done
 from . import judgement, redraws, state_verification
 from .gradient_verification import check_gradients
-from .inputs.variants import NORMAL, in_words
+from .inputs.variants import NORMAL, allows_nonfinite, in_words
 from .judgement import Judged, judged
-from .limits import is_laid_out_anew
+from .limits import further_limit
 from .messages.commands import UNMEASURABLE, Compared, Dump, Dumped, Output, Ran, Release, Run
 from .messages.state import CheckState, StateChecked
 from .reference_process import Case, ReferenceProcess
@@ -53,6 +53,8 @@ class Verification:
             await self._check_shape(cases, again=shape in timed and not cases[0].is_large)
         await self._check_calls_in_a_row()
         for case in await self.host.derived_cases():
+            if FINITE in self.limits and allows_nonfinite(case.kind):
+                continue
             await self._check_once(case, f"on {in_words(case.kind)} inputs")
         for case in await self.host.held_out_cases():
             await self._check_elsewhere(case)
@@ -109,8 +111,8 @@ class Verification:
         except Judged as error:
             kind = "" if case.kind == NORMAL else case.kind
             message = f"{error.evidence.message} ({label})"
-            limit = CONTIGUOUS if is_laid_out_anew(case) and CONTIGUOUS not in self.limits else ""
-            raise Judged(error.verdict, replace(error.evidence, message=message, inputs=kind), limit=limit) from None
+            evidence = replace(error.evidence, message=message, inputs=kind)
+            raise Judged(error.verdict, evidence, limit=further_limit(case, self.limits)) from None
 
     async def _draw(self, slot: int, case: Case) -> redraws.Draw:
         command = replace(run_on(case, slot, poison="torch"), dense=CONTIGUOUS in self.limits)

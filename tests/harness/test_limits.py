@@ -10,7 +10,7 @@ import torch
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.sources.problem_files import load_problem
-from kernelswarm.schemas import CONTIGUOUS, Verdict, VerifyReport, limits_text
+from kernelswarm.schemas import CONTIGUOUS, FINITE, Verdict, VerifyReport, limits_text
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -42,6 +42,7 @@ BODIES = {
     "right": ("y = torch.relu(x) * 2", ()),
     "takes pointers as they come": ("y = torch.relu(x.as_strided(x.shape, (x.shape[1], 1))) * 2", (CONTIGUOUS,)),
     "refuses strides": ("assert x.is_contiguous()\n{pad}y = torch.relu(x) * 2", (CONTIGUOUS,)),
+    "forgets NaN": ("y = torch.fmax(x, torch.zeros(())) * 2", (FINITE,)),
 }
 
 
@@ -107,4 +108,4 @@ async def test_inputs_that_are_not_contiguous_are_no_limit(device: Device, tmp_p
 
 
 async def test_limits_are_a_sentence() -> None:
-    assert limits_text((CONTIGUOUS,)).startswith("right only for contiguous inputs;")
+    assert limits_text((CONTIGUOUS, FINITE)).startswith("right only for contiguous inputs: the finished file leaves")

@@ -29,9 +29,13 @@ WARMING_CALLS = 3
 """Made before recording: what compiles, tunes or allocates at its first call does so there."""
 
 _POISON = 0x7F
+_NOT_IN_IT = "a replay does not compute what a call does: part of it is launched on another stream than the current one"
+_LOOSELY = 1e-2
+"""Share of the largest number by which a replay may differ from a call: other sums of atomics do."""
 _clock = time.perf_counter_ns
 _fill, _set, _storage = torch.Tensor.fill_, torch.Tensor.set_, torch.Tensor.untyped_storage
 _empty, _uint8 = torch.empty, torch.uint8
+_clone, _nan_to_num, _as_real, _float64 = torch.clone, torch.nan_to_num, torch.view_as_real, torch.float64
 
 
 @dataclass(frozen=True)
@@ -92,12 +96,23 @@ class Graphs:
         self._calls[command.name] = call
         self._flush = command.flush
         try:
-            for inputs in self._sets[:WARMING_CALLS]:
+            for inputs in self._sets[1:WARMING_CALLS]:
                 call(*inputs)
-            self._recording(command.name, _FORMS[COLD])
+            expected = [
+                _clone(output) for output in values.tensors_of([self._left(call(*self._sets[0]), self._sets[0])])
+            ]
+            self._check_replay(self._recording(command.name, _FORMS[COLD]), expected)
         except CannotRecord as error:
             return Recorded(reason=str(error))
         return Recorded()
+
+    def _check_replay(self, recording: Recording, expected: list[torch.Tensor]) -> None:
+        """A graph must hold all of a call. Kernels on another stream than the current one (the legacy default stream of
+        ``kernel<<<blocks, threads>>>``) run while they are recorded, and are not in it."""
+        _poison(recording.outputs)
+        self._recorder.elapsed_ns(recording, 1)
+        if not all(map(_is_alike, expected, values.tensors_of([recording.outputs[0]]))):
+            raise CannotRecord(_NOT_IN_IT)
 
     def time(self, command: Time) -> Timed:
         """Replay about so many calls, one pass over the input sets at least. ``ns`` are those of ``calls`` of them."""
@@ -194,6 +209,17 @@ class Graphs:
 def graphs_for(device: torch.device) -> Graphs:
     """Those of calls on ``device``."""
     return Graphs(CudaRecorder(device), device)
+
+
+def _is_alike(expected: torch.Tensor, replayed: torch.Tensor) -> bool:
+    if expected.shape != replayed.shape or expected.dtype != replayed.dtype:
+        return False
+    if expected.is_complex():
+        expected, replayed = _as_real(expected), _as_real(replayed)
+    if not expected.is_floating_point():
+        expected, replayed = expected.to(_float64), replayed.to(_float64)
+    expected, replayed = _nan_to_num(expected), _nan_to_num(replayed)
+    return not expected.numel() or bool(((expected - replayed).abs() <= _LOOSELY * expected.abs().max()).all())
 
 
 def _poison(outputs: list[Any]) -> None:
