@@ -2,31 +2,27 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from ..agents.synthesizer.authors import GENERATOR
 from ..bench import runs
 from ..bench.registry import benchmark_named
 from ..bench.runs import Progress, Report, Row, RunConfiguration, Spectator, Task, Watcher
+from ..bench.runs.run_configuration import BUDGET
 from ..schemas import InputError
 from ..sessions.home import kernelswarm_home
+from ..sessions.search_options import AuthorChoices, SearchOptions, defaults, given, hints_of
+from .choices import taking
 from .questions import blocking
 
 
+@taking(AuthorChoices, defaults(budget=BUDGET))
 def run_benchmark(
     name: str,
     path: str | Path | None = None,
     *,
     problems: str = "",
     pool: str = "cpu",
-    budget: int = 20,
     minutes_per_problem: float = 15.0,
-    seed: int = 0,
-    author: str = GENERATOR,
-    synthesizer: str = "",
-    model: str = "",
-    base_url: str = "",
-    max_cost: float | None = None,
-    max_tokens: int | None = None,
     out: str | Path | None = None,
     fresh: bool = False,
     retry: bool = False,
@@ -35,7 +31,7 @@ def run_benchmark(
     home: Path | None = None,
     on_notice: Callable[[str], None] = lambda _: None,
     on_row: Callable[[Row, Progress], None] = lambda row, progress: None,
-    **choices: object,
+    **choices: Any,
 ) -> Report:
     """Run a public benchmark from a checkout of it; blocks until every chosen problem has its row.
 
@@ -46,16 +42,7 @@ def run_benchmark(
         path: root of the checkout, where the benchmark needs one.
         problems: which, by number or name, as ``1-20,33,*relu*``; by default all of what was chosen.
         pool: hardware pool.
-        budget: candidates to spend on each problem.
         minutes_per_problem: stop planning for a problem after so long; it is cut off a quarter later.
-        seed: of the planner's random choices.
-        author: who writes candidates: ``generator``, ``anthropic``, ``openai``, or several with their shares of the
-            nodes, as in ``generator,anthropic:2``.
-        synthesizer: another name of ``author``.
-        model: of an author that asks one, or ``anthropic=NAME,openai=NAME``.
-        base_url: address of a server that speaks the format of ``openai`` (vLLM, Ollama, SGLang).
-        max_cost: US dollars that models may cost; a request that could pass it is not sent.
-        max_tokens: tokens that models may use, likewise.
         out: the CSV file; by default one under the benchmark's name in the home. A Markdown table lies beside it.
         fresh: do every problem again.
         retry: do those again that crashed or ran out of time.
@@ -64,6 +51,7 @@ def run_benchmark(
         home: where log and caches lie; by default ``KERNELSWARM_HOME`` or the user data folder.
         on_notice: told what happens, in a few words; ``print`` will do.
         on_row: given the row of every problem that is done, and how far the run is.
+        choices: of the search.
         choices: the benchmark's own: ``level=2`` for KernelBench.
 
     Raises:
@@ -73,6 +61,7 @@ def run_benchmark(
     benchmark = benchmark_named(name)
     if benchmark.checkout and path is None:
         raise InputError(f"benchmark {name} needs the path of a checkout: {benchmark.checkout}")
+    search = {option: choices.pop(option) for option in hints_of(AuthorChoices) if option in choices}
     configuration = RunConfiguration(
         benchmark=benchmark,
         root=None if path is None else Path(path),
@@ -80,14 +69,8 @@ def run_benchmark(
         choices=benchmark.resolved(choices),
         problems=problems,
         pool=pool,
-        budget=budget,
+        search=SearchOptions(**given({"budget": BUDGET, **search})),
         minutes_per_problem=minutes_per_problem,
-        seed=seed,
-        synthesizer=synthesizer or author,
-        model=model,
-        base_url=base_url,
-        max_cost=max_cost,
-        max_tokens=max_tokens,
         out=None if out is None else Path(out),
         fresh=fresh,
         retry=retry,

@@ -10,8 +10,9 @@ from ..hardware.languages.compiling import read_candidate
 from ..hardware.pools.pool_files import find_pool
 from ..schemas import InputError
 from ..sessions.home import kernelswarm_home
+from ..sessions.results import Evaluation, evaluation_of
 from ..sessions.search import search_context, session_on
-from ..sessions.session import Evaluation, SearchOptions, evaluation_of
+from ..sessions.search_options import SearchOptions
 from .progress import progress, step_text
 from .questions import blocking
 from .searching import problem_of

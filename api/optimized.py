@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..hardware.sources.from_python import Traced
 from ..schemas import InputError, Interval
 from ..schemas.pool import BASELINE_NAMES
-from ..sessions.session import SearchResult
+from ..sessions.results import SearchResult
 
 if TYPE_CHECKING:
     from .applying import Applied

@@ -10,8 +10,8 @@ from ..sessions.re_evaluation import ReEvaluation, re_evaluate_on
 from ..sessions.recorded_session import RecordedSession, read_session
 from ..sessions.replay import Replay, ReplayReport
 from ..sessions.replay import replay as replay_history
+from ..sessions.results import SearchResult
 from ..sessions.resume import resuming
-from ..sessions.session import SearchResult
 from .questions import blocking
 
 

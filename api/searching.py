@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from .. import store
-from ..agents.synthesizer.authors import GENERATOR
 from ..bus import asked_bus
 from ..hardware.sources.from_python import Traced, trace
 from ..hardware.sources.problem_files import load_problem
@@ -18,36 +17,25 @@ from ..sessions.lineage import Step
 from ..sessions.lineage import lineage as read_lineage
 from ..sessions.recorded_session import RecordedSession, read_session
 from ..sessions.search import searching
-from ..sessions.session import INJECT, SearchOptions
+from ..sessions.search_options import ForkChoices, SearchChoices, SearchOptions, defaults, given
 from ..store import Imported, Manifest, write_export
+from .choices import taking
 from .optimized import Optimized
 from .progress import progress, step_text
 from .questions import blocking
 
 
+@taking(SearchChoices, defaults())
 def optimize(
     operator: Callable[..., Any] | str | Path,
     inputs: Sequence[Any] | Mapping[str, Any] | None = None,
     *,
     weights: Sequence[float] = (),
     pool: str = "cpu",
-    budget: int = 40,
-    minutes: float | None = None,
-    target: float | None = None,
-    against: str = "best",
-    measure: str = "device",
-    seed: int = 0,
-    author: str = GENERATOR,
-    synthesizer: str = "",
-    model: str = "",
-    base_url: str = "",
-    max_cost: float | None = None,
-    max_tokens: int | None = None,
-    seed_from: str | Sequence[str] = (),
-    inject: float = INJECT,
     nats: str = "",
     home: Path | None = None,
     on_notice: Callable[[str], None] | None = None,
+    **choices: Unpack[SearchChoices],
 ) -> Optimized:
     """Search for a faster kernel; blocks until the session is closed.
 
@@ -57,71 +45,32 @@ def optimize(
             that are all timed. The speedup is the geometric mean over them, and the kernel is for each of them.
         weights: of the calls in that mean; by default all are alike.
         pool: hardware pool.
-        budget: candidates to spend.
-        minutes: stop planning after so long.
-        target: stop at this speedup over what ``against`` names.
-        against: what a win is measured against: ``best`` (of all baselines), ``compile`` or ``eager``.
-        measure: which number makes a win on an accelerator: ``device``, or ``call``, which needs both.
-        seed: of the planner's random choices.
-        author: who writes candidates: ``generator``, ``anthropic``, ``openai``, or several with their shares of the
-            nodes, as in ``generator,anthropic:2``.
-        synthesizer: another name of ``author``.
-        model: of an author that asks one, or ``anthropic=NAME,openai=NAME``; beside it of roles: ``analyst=NAME``.
-        base_url: address of a server that speaks the format of ``openai`` (vLLM, Ollama, SGLang).
-        max_cost: US dollars that models may cost; a request that could pass it is not sent.
-        max_tokens: tokens that models may use, likewise.
-        seed_from: sessions whose kernels the search starts from; ``auto`` for whatever is alike in the log.
-        inject: share of the expansions that a seed takes part in.
         nats: URL of a cluster; without it a server of this process's own is used.
         home: where log and caches lie; by default ``KERNELSWARM_HOME`` or the user data folder.
         on_notice: called with what happens, in a few words; ``print`` will do. By default a line on stderr says how far
             it is, where that is a terminal or a notebook.
+        choices: of the search.
 
     Raises:
         InputError: the operator, an input or an option cannot be used.
         BusError: the cluster cannot be reached.
     """
+    options = SearchOptions(**given(choices))
     traced = problem_of(operator, inputs, weights)
-    options = SearchOptions(
-        budget=budget,
-        minutes=minutes,
-        target=target,
-        against=against,
-        measure=measure,
-        seed=seed,
-        synthesizer=synthesizer or author,
-        model=model,
-        base_url=base_url,
-        max_cost=max_cost,
-        max_tokens=max_tokens,
-        seed_from=tuple(filter(None, [seed_from] if isinstance(seed_from, str) else seed_from)),
-        inject=inject,
-    )
     return blocking(_search(traced, pool, options, home or kernelswarm_home(), nats, on_notice))
 
 
+@taking(ForkChoices, {})
 def fork(
     parent: str | Optimized,
     *,
     node: str = "",
     at: str = "",
     pool: str = "",
-    budget: int | None = None,
-    minutes: float | None = None,
-    target: float | None = None,
-    against: str = "",
-    measure: str = "",
-    seed: int | None = None,
-    policy: str = "",
-    author: str = "",
-    synthesizer: str = "",
-    model: str = "",
-    base_url: str = "",
-    max_cost: float | None = None,
-    max_tokens: int | None = None,
     nats: str = "",
     home: Path | None = None,
     on_notice: Callable[[str], None] | None = None,
+    **choices: Unpack[ForkChoices],
 ) -> Optimized:
     """Go on from a place in another session, in a new one; blocks until that is closed.
 
@@ -132,24 +81,11 @@ def fork(
         node: go on from this node and its ancestors, knowing what was known when it was diagnosed.
         at: id of an event: go on from everything that was known then.
         pool: hardware pool; on another one than the parent's everything is measured anew.
-        budget: candidates of its own to spend.
-        minutes: stop planning after so long.
-        target: stop at this speedup over what ``against`` names.
-        against: what a win is measured against; by default what it was in ``parent``.
-        measure: which number makes a win on an accelerator; by default the one of ``parent``.
-        seed: of the planner's random choices.
-        policy: how the search graph grows.
-        author: who writes candidates: ``generator``, ``anthropic``, ``openai``, or several with their shares of the
-            nodes, as in ``generator,anthropic:2``.
-        synthesizer: another name of ``author``.
-        model: of an author that asks one, or ``anthropic=NAME,openai=NAME``; beside it of roles: ``analyst=NAME``.
-        base_url: address of a server that speaks the format of ``openai`` (vLLM, Ollama, SGLang).
-        max_cost: US dollars that models may cost; a request that could pass it is not sent.
-        max_tokens: tokens that models may use, likewise.
         nats: URL of a cluster; without it a server of this process's own is used.
         home: where log and caches lie; by default ``KERNELSWARM_HOME`` or the user data folder.
         on_notice: called with what happens, in a few words; ``print`` will do. By default a line on stderr says how far
             it is, where that is a terminal or a notebook.
+        choices: of the search.
 
     Raises:
         InputError: there is no such session, node or event, or an option cannot be used.
@@ -161,20 +97,7 @@ def fork(
 
     async def search() -> Optimized:
         point = fork_point(await _recorded(root, session, nats), node, at)
-        options = point.options(
-            budget=budget,
-            minutes=minutes,
-            target=target,
-            against=against,
-            measure=measure,
-            seed=seed,
-            policy=policy,
-            synthesizer=synthesizer or author,
-            model=model,
-            base_url=base_url,
-            max_cost=max_cost,
-            max_tokens=max_tokens,
-        )
+        options = point.options(**choices)
         on = pool or point.opened.pool.name
         traced = parent.traced if isinstance(parent, Optimized) else Traced(point.opened.problem)
         return await _search(traced, on, options, root, nats, on_notice, point.origin)

@@ -1,13 +1,15 @@
 """Options that several commands share."""
 
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Optional, TypeVar, get_args
 
 import typer
 
 from ..agents.planner.policies import POLICIES
 from ..agents.synthesizer.authors import AUTHOR_NAMES
-from ..sessions.session import AGAINST, MEASURES
+from ..sessions.search_options import AGAINST, HELP, MEASURES, SearchChoices, hints_of, spell_out
 from .completion import pool_names, python_files, session_ids
 
 Pool = Annotated[
@@ -43,83 +45,48 @@ OutFolder = Annotated[
         show_default=False,
     ),
 ]
-Minutes = Annotated[
-    float | None,
-    typer.Option(
-        "--minutes",
-        help="Stop planning after so many minutes; what is under way is finished, and finalists are confirmed.",
-        show_default=False,
-    ),
-]
-Target = Annotated[
-    float | None,
-    typer.Option("--target", help="Stop at this speedup over what --against names.", show_default=False),
-]
-Against = Annotated[
-    str,
-    typer.Option(
-        "--against",
-        help="What a win is measured against: best (of eager, torch.compile and max-autotune), compile or eager.",
-        autocompletion=lambda: list(AGAINST),
-    ),
-]
-Author = Annotated[
-    str,
-    typer.Option(
-        "--author",
-        "--synthesizer",
-        help=f"Who writes candidates: {', '.join(AUTHOR_NAMES)}, or several with their shares of the nodes: "
-        "generator,anthropic:2.",
-        autocompletion=lambda: list(AUTHOR_NAMES),
-    ),
-]
-Model = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        help="Model of an author that asks one; of several: anthropic=NAME,openai=NAME. Roles beside it: analyst=NAME.",
-        show_default=False,
-    ),
-]
-BaseUrl = Annotated[
-    str,
-    typer.Option(
-        "--base-url",
-        help="Server of the author openai: vLLM, Ollama, SGLang, whatever speaks its format.",
-        show_default=False,
-    ),
-]
-MaxCost = Annotated[
-    float | None,
-    typer.Option(
-        "--max-cost",
-        help="US dollars that models may cost: a request that could pass it is not sent.",
-        show_default=False,
-    ),
-]
-MaxTokens = Annotated[
-    int | None,
-    typer.Option(
-        "--max-tokens",
-        help="Tokens that models may use, requests and answers together, likewise.",
-        show_default=False,
-    ),
-]
-Policy = Annotated[
-    str,
-    typer.Option(
-        "--policy",
-        help=f"How the search graph grows: {' or '.join(POLICIES)}.",
-        autocompletion=lambda: list(POLICIES),
-    ),
-]
-Measure = Annotated[
-    str,
-    typer.Option(
-        "--measure",
-        help="Which number makes a win on an accelerator: device (its own time), or call (also with the host's "
-        "overhead, in an ordinary process). Both are shown; on a processor they are one.",
-        autocompletion=lambda: list(MEASURES),
-    ),
-]
+BaseUrl = Annotated[str, typer.Option("--base-url", help=HELP["base_url"], show_default=False)]
 Workers = Annotated[bool, typer.Option(help="Run workers here; --no-workers leaves the work to a swarm.")]
+
+_FLAGS = {"author": ("--author", "--synthesizer")}
+_COMPLETIONS: dict[str, Callable[..., list[str]]] = {
+    "against": lambda: list(AGAINST),
+    "measure": lambda: list(MEASURES),
+    "author": lambda: list(AUTHOR_NAMES),
+    "policy": lambda: list(POLICIES),
+    "seed_from": session_ids,
+}
+_LIMITS = ("minutes", "target", "max_cost", "max_tokens")
+"""What a fork does not inherit."""
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def taking(names: Iterable[str], defaults: Mapping[str, Any], after: str = "pool") -> Callable[[Command], Command]:
+    """Give the options ``names`` of a search to a command that takes them as ``**choices``.
+
+    Args:
+        names: which (:class:`SearchChoices`).
+        defaults: what those are that are left out; one that has none is as it was in the session that is forked.
+        after: the command's parameter behind which they stand.
+    """
+
+    def given_to(command: Command) -> Command:
+        spell_out(command, [_parameter(name, defaults) for name in names if name != "synthesizer"], after)
+        return command
+
+    return given_to
+
+
+def _parameter(name: str, defaults: Mapping[str, Any]) -> inspect.Parameter:
+    default, hint = defaults.get(name), hints_of(SearchChoices)[name]
+    inherited = name not in defaults and name not in _LIMITS
+    option = typer.Option(
+        *_FLAGS.get(name, (f"--{name.replace('_', '-')}",)),
+        help=HELP[name] + (" By default as in the session." if inherited else ""),
+        autocompletion=_COMPLETIONS.get(name),
+        show_default=default not in (None, ""),
+    )
+    # Typer knows no unions but with None.
+    kind = str if name == "seed_from" else next(kind for kind in (get_args(hint) or (hint,)) if kind is not type(None))
+    annotation = Annotated[kind if default is not None else Optional[kind], option]  # type: ignore[valid-type]  # noqa: UP045
+    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)

@@ -7,8 +7,8 @@ import msgspec
 
 from ..schemas import InputError, encode
 from ..sessions.finished_file import finished_file
+from ..sessions.results import SearchResult
 from ..sessions.search import Search
-from ..sessions.session import SearchResult
 
 CHOSEN_FOLDER = "out.txt"
 """Beside what a session leaves in the home: the folder that its files go to instead."""

@@ -7,8 +7,9 @@ from pathlib import Path
 from ..agents.planner.synthesis import NOTHING_TO_TRY
 from ..agents.registry import ALL_ROLES
 from ..schemas import InputError, Origin, Problem
+from ..sessions.results import SearchResult
 from ..sessions.search import searching
-from ..sessions.session import SearchOptions, SearchResult
+from ..sessions.search_options import SearchOptions
 from .display.live import open_display
 from .display.summary import print_summary
 from .display.terminal import print_json

@@ -12,7 +12,7 @@ from ..agents.registry import worker_counts
 from ..agents.synthesizer.authors import asks_a_model, author_count, author_names
 from ..bus import Bus
 from ..schemas import OUTSIDE, HardwareFacts
-from .session import SearchOptions
+from .search_options import SearchOptions
 from .worker_availability import count_of
 
 GENERATIONS = 4

@@ -2,14 +2,17 @@
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
 
 from ..agents.synthesizer.backend import GIVEN
 from ..agents.synthesizer.role_models import split_models
 from ..graph.inheritance import LoggedEvent, is_diagnosis
 from ..schemas import CandidateProposed, InputError, NodeDiagnosed, NodePlanned, Origin, SessionClosed, SessionOpened
 from .recorded_session import RecordedSession
-from .session import SearchOptions
+from .search_options import ForkChoices, SearchOptions, given
+
+_INHERITED = ("budget", "against", "measure", "seed", "policy", "language")
 
 
 @dataclass(frozen=True)
@@ -20,42 +23,22 @@ class ForkPoint:
     """The parent's first event."""
     origin: Origin
 
-    def options(
-        self,
-        *,
-        budget: int | None = None,
-        minutes: float | None = None,
-        target: float | None = None,
-        against: str = "",
-        measure: str = "",
-        seed: int | None = None,
-        policy: str = "",
-        synthesizer: str = "",
-        model: str = "",
-        base_url: str = "",
-        max_cost: float | None = None,
-        max_tokens: int | None = None,
-    ) -> SearchOptions:
-        """How the fork searches: as its parent did, but for what is given. Limits of time, speedup and money do not."""
-        was = self.opened
+    def options(self, **choices: Unpack[ForkChoices]) -> SearchOptions:
+        """How the fork searches: as its parent did, but for what is chosen. Limits of time, speedup and money do not.
+
+        Raises:
+            TypeError: there is no such option.
+        """
+        was, chosen = self.opened, given(choices)
         # A session that judged files of the user's has none left to judge.
         before = "playbook" if was.synthesizer == GIVEN else was.synthesizer
-        return SearchOptions(
-            budget=was.budget if budget is None else budget,
-            minutes=minutes,
-            target=target,
-            against=against or was.against,
-            measure=measure or was.measure,
-            seed=was.seed if seed is None else seed,
-            policy=policy or was.policy,
-            policy_options=dict(was.policy_options) if policy in ("", was.policy) else {},
-            synthesizer=synthesizer or before,
-            model=self._models(model or (was.model if synthesizer in ("", before) else "")),
-            base_url=base_url or (was.base_url if synthesizer in ("", before) else ""),
-            max_cost=max_cost,
-            max_tokens=max_tokens,
-            language=was.language,
-        )
+        inherited: dict[str, Any] = {name: getattr(was, name) for name in _INHERITED} | {"synthesizer": before}
+        if chosen.get("policy", was.policy) == was.policy:
+            inherited["policy_options"] = dict(was.policy_options)
+        if chosen.get("synthesizer", before) == before:
+            inherited |= {"model": was.model, "base_url": was.base_url}
+        options = SearchOptions(**(inherited | chosen))
+        return replace(options, model=self._models(options.model))
 
     def _models(self, text: str) -> str:
         """``text`` with the parent's models of roles, unless it names some itself."""

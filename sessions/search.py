@@ -23,7 +23,6 @@ from ..graph.session_graph import SearchGraph
 from ..hardware.device import Device
 from ..hardware.platforms import detect
 from ..hardware.pools.pool_files import find_pool
-from ..knowledge import relevant_skills
 from ..schemas import (
     BusError,
     Envelope,
@@ -35,19 +34,19 @@ from ..schemas import (
     Problem,
     ProblemFacts,
     SessionClosed,
-    Skill,
     SkillDistilled,
-    StoreError,
-    decode,
     encode,
 )
-from ..store import check_usable, recording, run_sql, wait_recorded
+from ..store import check_usable, recording, wait_recorded
 from ..store.query import Query
 from .adaptation import Target
 from .concurrency import kept_busy
 from .orphaned import left_alone, orphaned_session
+from .results import SearchResult, result_of
+from .search_options import SearchOptions
 from .seed import seeding
-from .session import SearchOptions, SearchResult, new_session_id, open_session, request_stop, result_of
+from .session import new_session_id, open_session, request_stop
+from .skills import skills_for
 from .swarm import Swarm, serving
 from .worker_availability import watch_availability
 
@@ -56,13 +55,6 @@ SKILL_WAIT_S = 60.0
 
 BASELINES_WAIT_S = 300.0
 """How long a session in which nothing was timed waits, once closed, for its baselines: max-autotune takes a minute."""
-
-MOST_SKILLS = 2000
-"""Newest skills that are looked through for one search."""
-
-KNOWN_SKILLS = """
-    SELECT json_extract(body, '$.skill') FROM events WHERE tag = 'skill.distilled.v1' ORDER BY seq DESC
-"""
 
 log = structlog.get_logger(__name__)
 
@@ -353,7 +345,7 @@ async def session_on(
         before = await inherited_at(origin, reader(bus, home))
         target = Target(problem, facts, pool, hardware)
         seeds = await seeding(home, target, options.seed_from, options.budget, bus=bus)
-        skills = await _skills_for(home, bus, facts, pool)
+        skills = await skills_for(home, bus, facts, pool)
         options = await kept_busy(options, bus, pool.name, roles, hardware, alone=not nats)
         seq, opened = await open_session(
             *(bus, session, problem, facts, pool, hardware, options),
@@ -370,20 +362,6 @@ async def session_on(
         yield search
         if recorded_here:
             await wait_recorded(home, bus, search.seen)
-
-
-async def _skills_for(home: Path, bus: Bus, facts: ProblemFacts, pool: Pool) -> list[Skill]:
-    """What earlier sessions on like problems taught; a log that cannot be read costs the head start, not the search."""
-    try:
-        table = await run_sql(home, KNOWN_SKILLS, bus=bus, max_rows=MOST_SKILLS)
-    except StoreError as error:
-        log.warning("no skills: the log cannot be read", reason=str(error))
-        return []
-
-    def nearest() -> list[Skill]:
-        return list(relevant_skills([decode(text, Skill) for (text,) in table.rows], facts, pool))
-
-    return await asyncio.to_thread(nearest)
 
 
 @contextmanager

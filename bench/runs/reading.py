@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ...graph.measured import Ordinary
 from ...graph.session_graph import SearchGraph
 from ...schemas import Interval, Pool, ProblemFacts, Verdict, VerifyReport
-from ...sessions.session import SearchResult, result_of
+from ...sessions.results import SearchResult, result_of
 from .benchmark import Benchmark, Measured
 from .row import Outcome, Row
 

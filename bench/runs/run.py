@@ -177,11 +177,11 @@ def _blank(configuration: RunConfiguration, pool: Pool, hardware: HardwareFacts)
         pool=pool.name,
         pool_sha256=sha256(encode(pool))[:12],
         device=hardware.device,
-        budget=configuration.budget,
+        budget=configuration.search.budget,
         minutes_per_problem=configuration.minutes_per_problem,
-        seed=configuration.seed,
+        seed=configuration.search.seed,
         synthesizer=spelled(configuration.options(configuration.minutes_per_problem).authors),
-        model=configuration.model,
+        model=configuration.search.model,
         versions=_versions(hardware),
     )
 

@@ -3,14 +3,17 @@
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...agents.registry import ALL_ROLES
 from ...agents.synthesizer.authors import check_authors
 from ...schemas import InputError
-from ...sessions.session import SearchOptions
+from ...sessions.search_options import SearchOptions
 from .benchmark import Benchmark
+
+BUDGET = 20
+"""Candidates for each problem, where the user says nothing."""
 
 SURVEY = 10
 """With fewer candidates a session only tries the first drafts: there is nothing to learn for, and one to confirm."""
@@ -29,16 +32,9 @@ class RunConfiguration:
     problems: str = ""
     """Which of what was chosen, as ``1-20,33`` or by name; empty: all."""
     pool: str = "cpu"
-    budget: int = 20
-    """Candidates for each problem."""
+    search: SearchOptions = field(default_factory=lambda: SearchOptions(budget=BUDGET))
+    """Of each problem, but for its minutes."""
     minutes_per_problem: float = 15.0
-    seed: int = 0
-    synthesizer: str = "playbook"
-    model: str = ""
-    base_url: str = ""
-    max_cost: float | None = None
-    """US dollars that models may cost for each problem."""
-    max_tokens: int | None = None
     out: Path | None = None
     """The CSV file; by default one for each choice and pool in the home."""
     fresh: bool = False
@@ -64,17 +60,8 @@ class RunConfiguration:
 
     def options(self, minutes: float) -> SearchOptions:
         """Of one session that may plan for ``minutes``."""
-        return SearchOptions(
-            budget=self.budget,
-            minutes=minutes,
-            seed=self.seed,
-            synthesizer=self.synthesizer,
-            model=self.model,
-            base_url=self.base_url,
-            max_cost=self.max_cost,
-            max_tokens=self.max_tokens,
-            policy_options={} if self.budget >= SURVEY else {"finalists": 1, "looks": 0},
-        )
+        survey: dict[str, int | float | str] = {"finalists": 1, "looks": 0}
+        return replace(self.search, minutes=minutes, policy_options={} if self.search.budget >= SURVEY else survey)
 
     def check(self) -> None:
         """Refuse what cannot be run, before anything is opened.

@@ -9,16 +9,17 @@ import typer
 from rich.markup import escape
 
 from ...agents.registry import ALL_ROLES
-from ...agents.synthesizer.authors import GENERATOR
 from ...bench.registry import BENCHMARKS
 from ...bench.runs import Benchmark, Choice, Report, RunConfiguration, report_so_far, run_benchmark
+from ...bench.runs.run_configuration import BUDGET
 from ...sessions.home import kernelswarm_home
+from ...sessions.search_options import AuthorChoices, SearchOptions, defaults, given, hints_of
 from ..connecting import connecting
 from ..display.bench_live import open_watcher
 from ..display.bench_summary import print_report
 from ..display.terminal import err, print_json
 from ..interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
-from ..options import Author, BaseUrl, Json, MaxCost, MaxTokens, Model, Nats, Pool, Workers
+from ..options import Json, Nats, Pool, Workers, taking
 from . import bench_opinfo
 
 app = typer.Typer(
@@ -37,6 +38,7 @@ problem, the pool, an option or a version has changed. docs/benchmarks-public.md
 """
 
 
+@taking(hints_of(AuthorChoices), defaults(budget=BUDGET), after="problems")
 def _bench(
     benchmark: Benchmark,
     path: Path | None,
@@ -47,11 +49,9 @@ def _bench(
         str,
         typer.Option(help="Which, by number or name: 1-20,33,*relu*; by default all.", show_default=False),
     ] = "",
-    budget: Annotated[int, typer.Option(help="Candidates to spend on each problem.")] = 20,
     minutes_per_problem: Annotated[
         float, typer.Option(help="Stop planning for a problem after so long; cut it off a quarter later.")
     ] = 15.0,
-    seed: Annotated[int, typer.Option(help="Seed of the planner's random choices.")] = 0,
     out_file: Annotated[
         Path | None,
         typer.Option(
@@ -70,14 +70,10 @@ def _bench(
             show_default=False,
         ),
     ] = None,
-    author: Author = GENERATOR,
-    model: Model = "",
-    base_url: BaseUrl = "",
-    max_cost: MaxCost = None,
-    max_tokens: MaxTokens = None,
     nats: Nats = "",
     workers: Workers = True,
     json: Json = False,
+    **search: Any,
 ) -> int:
     configuration = RunConfiguration(
         benchmark=benchmark,
@@ -86,14 +82,8 @@ def _bench(
         choices=benchmark.resolved(choices),
         problems=problems,
         pool=pool,
-        budget=budget,
+        search=SearchOptions(**given(search)),
         minutes_per_problem=minutes_per_problem,
-        seed=seed,
-        synthesizer=author,
-        model=model,
-        base_url=base_url,
-        max_cost=max_cost,
-        max_tokens=max_tokens,
         out=out_file,
         fresh=fresh,
         retry=retry,

@@ -1,9 +1,9 @@
 """``kernelswarm evaluate``: judge kernels that somebody wrote."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -16,15 +16,16 @@ from ...hardware.pools.pool_files import find_pool
 from ...hardware.sources.problem_files import load_problem
 from ...schemas import InputError, limits_text
 from ...sessions.home import kernelswarm_home
+from ...sessions.results import Evaluation, evaluation_of
 from ...sessions.search import search_context, session_on
-from ...sessions.session import Evaluation, SearchOptions, evaluation_of
+from ...sessions.search_options import SearchOptions, defaults, given
 from ..completion import python_files
 from ..display.live import open_display
 from ..display.summary import NAMES, ratio_text, shapes_table, speedup_text, times_text
 from ..display.terminal import out, print_json, print_wide
 from ..following import follow, is_interrupted
 from ..interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
-from ..options import Against, Measure, Nats, Pool, ProblemFile
+from ..options import Nats, Pool, ProblemFile, taking
 
 EXAMPLES = (
     "kernelswarm evaluate problems/mapid.py my_kernel.py --pool cpu",
@@ -33,6 +34,7 @@ EXAMPLES = (
 )
 
 
+@taking(("against", "measure"), defaults())
 def evaluate(
     problem: ProblemFile,
     candidate: Annotated[
@@ -43,17 +45,16 @@ def evaluate(
         ),
     ],
     pool: Pool = "cpu",
-    against: Against = "best",
-    measure: Measure = "device",
     nats: Nats = "",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object a file, for programs.")] = False,
+    **choices: Any,
 ) -> int:
     """Judge kernels: verdict, reason, speedup. Exit status 0 only if all of them are correct."""
     home = kernelswarm_home()
     loaded, sources, place = load_problem(problem), _read(candidate), find_pool(pool, home)
     for path, source in zip(candidate, sources, strict=True):
         language_taken(source, place, path)
-    options = [_given(source, against, measure) for source in sources]
+    options = [_given(source, choices) for source in sources]
     for option in options:
         option.check()
         option.check_pool(place)
@@ -85,10 +86,8 @@ def evaluate(
     return 0 if all(right) else 1
 
 
-def _given(source: str, against: str, measure: str) -> SearchOptions:
-    return SearchOptions(
-        budget=1, synthesizer=GIVEN, candidates=(source,), against=against, measure=measure, confirmations=1
-    )
+def _given(source: str, choices: Mapping[str, Any]) -> SearchOptions:
+    return SearchOptions(budget=1, synthesizer=GIVEN, candidates=(source,), confirmations=1, **given(choices))
 
 
 def _read(paths: Sequence[Path]) -> list[str]:

@@ -1,16 +1,16 @@
 """``kernelswarm fork``: go on from a place in another session."""
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from ...agents.synthesizer.authors import AUTHOR_NAMES
 from ...bus import asked_bus
 from ...sessions.fork import ForkPoint, fork_point
 from ...sessions.home import kernelswarm_home
+from ...sessions.search_options import ForkChoices, hints_of
 from ..completion import pool_names
-from ..options import BaseUrl, Json, MaxCost, MaxTokens, Minutes, Model, Nats, OutFolder, SessionId, Target, Workers
+from ..options import Json, Nats, OutFolder, SessionId, Workers, taking
 from ..reading import event_of, recorded_session
 from ..searching import SearchConfiguration, check, search
 
@@ -22,6 +22,7 @@ EXAMPLES = (
 )
 
 
+@taking(hints_of(ForkChoices), {})
 def fork(
     session: SessionId,
     node: Annotated[
@@ -40,46 +41,11 @@ def fork(
         str,
         typer.Option("--pool", "-p", help="By default the session's.", autocompletion=pool_names, show_default=False),
     ] = "",
-    budget: Annotated[
-        int | None, typer.Option(help="Candidates of its own to spend; by default as many as the session.")
-    ] = None,
-    minutes: Minutes = None,
-    target: Target = None,
-    against: Annotated[
-        str,
-        typer.Option(help="What a win is measured against; by default as in the session.", show_default=False),
-    ] = "",
-    measure: Annotated[
-        str,
-        typer.Option(
-            help="Which number makes a win on an accelerator, device or call; by default as in the session.",
-            show_default=False,
-        ),
-    ] = "",
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of the planner's random choices; by default the session's.")
-    ] = None,
     out_dir: OutFolder = None,
-    author: Annotated[
-        str,
-        typer.Option(
-            "--author",
-            "--synthesizer",
-            help="Who writes candidates, as in optimize; by default as in the session.",
-            show_default=False,
-            autocompletion=lambda: list(AUTHOR_NAMES),
-        ),
-    ] = "",
-    model: Model = "",
-    base_url: BaseUrl = "",
-    max_cost: MaxCost = None,
-    max_tokens: MaxTokens = None,
-    policy: Annotated[
-        str, typer.Option(help="How the search graph grows; by default as in the session.", show_default=False)
-    ] = "",
     nats: Nats = "",
     workers: Workers = True,
     json: Json = False,
+    **choices: Any,
 ) -> int:
     """Open a new session that goes on from a node of another one, with another budget, policy, model or pool.
 
@@ -95,20 +61,7 @@ def fork(
             return fork_point(past, node, await event_of(past, at, home, bus) if at else "")
 
     point = asyncio.run(find())
-    options = point.options(
-        budget=budget,
-        minutes=minutes,
-        target=target,
-        against=against,
-        measure=measure,
-        seed=seed,
-        policy=policy,
-        synthesizer=author,
-        model=model,
-        base_url=base_url,
-        max_cost=max_cost,
-        max_tokens=max_tokens,
-    )
+    options = point.options(**choices)
     check(options, nats=nats, workers=workers)
     return search(
         SearchConfiguration(

@@ -3,36 +3,15 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
-
-from ...agents.synthesizer.authors import GENERATOR
 from ...bus import asked_bus
 from ...hardware.sources.problem_files import load_problem
 from ...schemas import InputError
 from ...sessions.home import kernelswarm_home
+from ...sessions.search_options import INJECT, SearchChoices, SearchOptions, defaults, given, hints_of
 from ...sessions.seed import AUTO
-from ...sessions.session import INJECT, SearchOptions
-from ..completion import session_ids
-from ..options import (
-    Against,
-    Author,
-    BaseUrl,
-    Json,
-    MaxCost,
-    MaxTokens,
-    Measure,
-    Minutes,
-    Model,
-    Nats,
-    OutFolder,
-    Policy,
-    Pool,
-    ProblemFile,
-    Target,
-    Workers,
-)
+from ..options import Json, Nats, OutFolder, Pool, ProblemFile, Workers, taking
 from ..reading import check_known
 from ..searching import SearchConfiguration, check, search
 
@@ -50,57 +29,22 @@ EXAMPLES = (
 )
 
 
+@taking(hints_of(SearchChoices), defaults())
 def optimize(
     problem: ProblemFile,
     pool: Pool = "cpu",
-    budget: Annotated[int, typer.Option(help="Candidates to spend.")] = 40,
-    minutes: Minutes = None,
-    target: Target = None,
-    against: Against = "best",
-    measure: Measure = "device",
-    seed: Annotated[int, typer.Option(help="Seed of the planner's random choices.")] = 0,
     out_dir: OutFolder = None,
-    author: Author = GENERATOR,
-    model: Model = "",
-    base_url: BaseUrl = "",
-    max_cost: MaxCost = None,
-    max_tokens: MaxTokens = None,
-    policy: Policy = "greedy",
-    seed_from: Annotated[
-        str,
-        typer.Option(
-            help="Start from kernels that won before: auto for whatever is alike in the log, or sessions with commas "
-            "between them.",
-            autocompletion=session_ids,
-            show_default=False,
-        ),
-    ] = "",
-    inject: Annotated[
-        float, typer.Option(help="Share of the expansions that a seed takes part in, with --seed-from.")
-    ] = INJECT,
     nats: Nats = "",
     workers: Workers = True,
     json: Json = False,
+    **choices: Any,
 ) -> int:
     """Search for a faster kernel for a PyTorch operator, and write it down as a drop-in file."""
-    options = SearchOptions(
-        budget=budget,
-        minutes=minutes,
-        target=target,
-        against=against,
-        measure=measure,
-        seed=seed,
-        synthesizer=author,
-        model=model,
-        base_url=base_url,
-        max_cost=max_cost,
-        max_tokens=max_tokens,
-        policy=policy,
-        seed_from=tuple(filter(None, (name.strip() for name in seed_from.split(",")))),
-        inject=inject,
-    )
-    if inject != INJECT and not options.seed_from:
-        raise InputError(f"--inject {inject:g} needs --seed-from: auto, or the sessions whose kernels take part")
+    options = SearchOptions(**given(choices))
+    if options.inject != INJECT and not options.seed_from:
+        raise InputError(
+            f"--inject {options.inject:g} needs --seed-from: auto, or the sessions whose kernels take part"
+        )
     check(options, nats=nats, workers=workers)
     home = kernelswarm_home()
     asyncio.run(_check_seeds(home, nats, options.seed_from))

@@ -9,8 +9,8 @@ from ...agents.registry import ALL_ROLES
 from ...bus import asked_bus
 from ...schemas import InputError
 from ...sessions.home import kernelswarm_home
+from ...sessions.results import SearchResult
 from ...sessions.resume import resuming
-from ...sessions.session import SearchResult
 from ...store import UnknownSession
 from ..display.live import open_display
 from ..display.summary import print_summary

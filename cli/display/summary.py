@@ -8,7 +8,7 @@ from rich.table import Table
 from ...graph.measured import Ordinary, ShapeResult
 from ...schemas import Interval
 from ...schemas.pool import BASELINE_NAMES
-from ...sessions.session import SearchResult, Speedup
+from ...sessions.results import SearchResult, Speedup
 from .terminal import out, print_wide
 
 NAMES = {**BASELINE_NAMES, "candidate": "best kernel"}

@@ -9,7 +9,7 @@ from kernelswarm.agents.registry import ALL_ROLES, AS_FITS, ROLES, worker_counts
 from kernelswarm.bus import Bus
 from kernelswarm.schemas import Accelerator, HardwareFacts, WorkerPresence
 from kernelswarm.sessions.concurrency import GENERATIONS, kept_busy, width_for
-from kernelswarm.sessions.session import SearchOptions
+from kernelswarm.sessions.search_options import SearchOptions
 
 
 def machine(cores: int, devices: int) -> HardwareFacts:

@@ -28,7 +28,8 @@ from kernelswarm.schemas import (
 )
 from kernelswarm.sessions.finished_file import finished_file
 from kernelswarm.sessions.fork import ForkPoint
-from kernelswarm.sessions.session import SearchOptions, evaluation_of, result_of
+from kernelswarm.sessions.results import evaluation_of, result_of
+from kernelswarm.sessions.search_options import SearchOptions
 
 GPU = given.pool(name="h200", platform="nvidia", languages=("triton",))
 NODES = ("n001", "n002", "n003")

@@ -20,8 +20,8 @@ from kernelswarm.sessions.lineage import lineage
 from kernelswarm.sessions.recorded_session import RecordedSession, read_session
 from kernelswarm.sessions.replay import Replay
 from kernelswarm.sessions.search import Search, searching, session_on
+from kernelswarm.sessions.search_options import SearchOptions
 from kernelswarm.sessions.seed import seeding
-from kernelswarm.sessions.session import SearchOptions
 from kernelswarm.store import Log, log_path
 
 SMALL = given.SOURCE.replace("return x *", "for _ in range(16): x = x * 0.9 + w\n    return x *")

@@ -25,7 +25,7 @@ from kernelswarm.sessions.conversation import conversation_of
 from kernelswarm.sessions.recorded_session import read_session
 from kernelswarm.sessions.replay import replay
 from kernelswarm.sessions.search import searching
-from kernelswarm.sessions.session import SearchOptions
+from kernelswarm.sessions.search_options import SearchOptions
 from kernelswarm.store import run_sql
 from kernelswarm.store.questions import question
 

@@ -17,7 +17,8 @@ from kernelswarm.schemas import NodePlanned, WorkerPresence
 from kernelswarm.sessions import search as searches
 from kernelswarm.sessions.orphaned import OrphanedSession, left_alone, stuck_without
 from kernelswarm.sessions.search import Search, timed
-from kernelswarm.sessions.session import SearchOptions, open_session
+from kernelswarm.sessions.search_options import SearchOptions
+from kernelswarm.sessions.session import open_session
 
 SESSION = "rmsnorm-abcde"
 

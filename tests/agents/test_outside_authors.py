@@ -21,7 +21,7 @@ from kernelswarm.sessions.recorded_session import read_session
 from kernelswarm.sessions.replay import replay
 from kernelswarm.sessions.resume import resuming
 from kernelswarm.sessions.search import Search, searching, session_on
-from kernelswarm.sessions.session import SearchOptions
+from kernelswarm.sessions.search_options import SearchOptions
 
 RIGHT = """
 import ctypes

@@ -29,8 +29,8 @@ from kernelswarm.schemas import (
 )
 from kernelswarm.sessions.recorded_session import read_session
 from kernelswarm.sessions.replay import ReplayReport, replay
+from kernelswarm.sessions.results import SearchResult
 from kernelswarm.sessions.resume import AlreadyClosed, resuming, standing
-from kernelswarm.sessions.session import SearchResult
 from kernelswarm.store import Log, log_path
 
 ONE_SEARCH = Path(__file__).parent.parent / "support" / "one_search.py"

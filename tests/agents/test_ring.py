@@ -32,8 +32,9 @@ from kernelswarm.schemas import (
     SkillDistilled,
     StopRequested,
 )
+from kernelswarm.sessions.results import evaluation_of
 from kernelswarm.sessions.search import Search, searching, session_on
-from kernelswarm.sessions.session import SearchOptions, evaluation_of
+from kernelswarm.sessions.search_options import SearchOptions
 from kernelswarm.store import Log, log_path, run_sql
 
 OPTIONS = SearchOptions(budget=4, seed=3)

@@ -28,7 +28,9 @@ from kernelswarm.schemas import (
     VerificationFailed,
     VerifyReport,
 )
-from kernelswarm.sessions.session import SearchOptions, evaluation_of, new_session_id, result_of
+from kernelswarm.sessions.results import evaluation_of, result_of
+from kernelswarm.sessions.search_options import SearchOptions
+from kernelswarm.sessions.session import new_session_id
 
 INTERVAL = given.interval(1.9)
 PLAN = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.clean_slate)

@@ -13,7 +13,7 @@ from kernelswarm.api.optimized import Optimized
 from kernelswarm.hardware.sources.from_python import Traced, trace
 from kernelswarm.schemas import InputError, Interval, ProblemError, ProblemFormat
 from kernelswarm.schemas.problem import Problem
-from kernelswarm.sessions.session import Ordinary
+from kernelswarm.sessions.results import Ordinary
 
 DOUBLE = "calls = 0\ndef kernel(x):\n    global calls\n    calls += 1\n    return x * 2\n"
 

@@ -22,7 +22,7 @@ from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import BusError, Event, NodePlanned, ProfilingFailed, SessionClosed, event_tag
 from kernelswarm.sessions.outside.client import OutsideAuthor
 from kernelswarm.sessions.search import searching
-from kernelswarm.sessions.session import SearchOptions
+from kernelswarm.sessions.search_options import SearchOptions
 from kernelswarm.sessions.swarm import serving
 from kernelswarm.store import recording, run_sql
 

@@ -15,7 +15,7 @@ from kernelswarm.bus import Bus, embedded
 from kernelswarm.bus.bulk import running
 from kernelswarm.schemas import BusError, decode
 from kernelswarm.sessions.search import searching
-from kernelswarm.sessions.session import SearchOptions
+from kernelswarm.sessions.search_options import SearchOptions
 from kernelswarm.store import recording
 
 from .audit import Chain, audit

@@ -12,7 +12,8 @@ from pathlib import Path
 from kernelswarm.bus import Bus
 from kernelswarm.schemas import decode
 from kernelswarm.sessions.search import Search
-from kernelswarm.sessions.session import SearchOptions, open_session
+from kernelswarm.sessions.search_options import SearchOptions
+from kernelswarm.sessions.session import open_session
 
 from .problem import PROBLEM
 from .run_configuration import RunConfiguration

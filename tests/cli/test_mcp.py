@@ -28,7 +28,7 @@ from kernelswarm.sessions.outside.brief import agent_brief
 from kernelswarm.sessions.recorded_session import read_session
 from kernelswarm.sessions.replay import replay
 from kernelswarm.sessions.search import searching
-from kernelswarm.sessions.session import SearchOptions
+from kernelswarm.sessions.search_options import SearchOptions
 
 PLAIN = "import torch\n\n\ndef kernel(x, w):\n    return torch.nn.functional.rms_norm(x, w.shape, w, 1e-6)\n"
 WRONG = PLAIN.replace("1e-6", "1e-1")

@@ -10,7 +10,7 @@ from kernelswarm.cli.commands import evaluate
 from kernelswarm.cli.display.show_session import graph
 from kernelswarm.cli.display.summary import print_summary
 from kernelswarm.schemas import Verdict
-from kernelswarm.sessions.session import Evaluation, Ordinary, SearchResult, Speedup
+from kernelswarm.sessions.results import Evaluation, Ordinary, SearchResult, Speedup
 from kernelswarm.store import NodeRow
 
 ORDINARY = Ordinary(

@@ -24,7 +24,7 @@ from kernelswarm.schemas import CandidateProfiled, Event, NodeDiagnosed  # noqa:
 from kernelswarm.sessions.outside.client import OutsideAuthor  # noqa: E402
 from kernelswarm.sessions.resume import resuming  # noqa: E402
 from kernelswarm.sessions.search import searching  # noqa: E402
-from kernelswarm.sessions.session import SearchOptions  # noqa: E402
+from kernelswarm.sessions.search_options import SearchOptions  # noqa: E402
 from kernelswarm.store import read_recorded  # noqa: E402
 
 POOL = 'name = "bare"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\n'

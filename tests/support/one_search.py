@@ -8,7 +8,7 @@ import given
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import NodeDiagnosed
 from kernelswarm.sessions.search import searching
-from kernelswarm.sessions.session import SearchOptions
+from kernelswarm.sessions.search_options import SearchOptions
 
 
 async def search(home: Path) -> None:

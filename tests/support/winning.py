@@ -7,7 +7,7 @@ import torch
 from kernelswarm.api.optimized import Optimized
 from kernelswarm.api.searching import problem_of
 from kernelswarm.schemas import Interval
-from kernelswarm.sessions.session import SearchResult
+from kernelswarm.sessions.results import SearchResult
 
 ROWS = torch.linspace(-1, 1, 4 * 8).reshape(4, 8)
 

@@ -8,7 +8,7 @@ import pytest
 from kernelswarm.agents.synthesizer.authors import check_authors, parse_authors, spelled
 from kernelswarm.agents.synthesizer.backend import BACKENDS, Answer, Backend, open_backend
 from kernelswarm.schemas import AuthorShare, InputError
-from kernelswarm.sessions.session import SearchOptions
+from kernelswarm.sessions.search_options import SearchOptions
 
 
 def shares(text, **given):

@@ -11,6 +11,7 @@ import torch
 from ..messages.commands import UNMEASURABLE, Compared, Expected, Output
 from ..messages.state import StateEntry
 from .bounds import EPSILON, LEAST_ERROR, MULTIPLE, Tolerance, bound_for, is_moderate, is_steady
+from .flat import chunks_of, flat, rms_of_finite, text_of, unravel, untouched
 from .output_transfer import Written
 from .tensor_placement import current_device
 from .values import all_finite, dtype_name
@@ -63,20 +64,20 @@ class Target:
         self.float64 = precise is not None or not self.floating
         self._device = native.device if isinstance(native, torch.Tensor) else torch.device("cpu")
         self._chunk = current_device().chunk
-        self._oracle = _flat(native if precise is None else precise, self.floating)
-        self._prepare_special(_flat(native, False))
+        self._oracle = flat(native if precise is None else precise, self.floating)
+        self._prepare_special(flat(native, False))
         self._weight: torch.Tensor | None = None
         if self.floating and self._oracle.numel() <= _WEIGHED:
             self._weight = self._weights(self._oracle)
         self.reference_error = 0.0
-        self.reference_error = min(self.error(_chunks_of(_flat(native, False), self._chunk))[0], UNMEASURABLE)
+        self.reference_error = min(self.error(chunks_of(flat(native, False), self._chunk))[0], UNMEASURABLE)
         if other is not None and self.fits(other):
-            error = self.error(_chunks_of(_flat(other, False), self._chunk))[0]
+            error = self.error(chunks_of(flat(other, False), self._chunk))[0]
             # A kernel of torch that is far off would say nothing.
             least = LEAST_ERROR.get(self.dtype, 0.0) * EPSILON.get(self.dtype, 0.0)
             self.reference_error = max(self.reference_error, min(error, MULTIPLE * max(self.reference_error, least)))
         self._movements = [
-            self.error(_chunks_of(_flat(moved, False), self._chunk))[0]
+            self.error(chunks_of(flat(moved, False), self._chunk))[0]
             for moved in shaken
             if precise is not None and _is_as_precise(moved, native)
         ]
@@ -95,7 +96,7 @@ class Target:
         """Whether the oracle is too large to keep in float64, and float32 says as much for the bound that holds."""
         if self._oracle.numel() <= LARGE or not self.float64 or self.dtype not in ("float32", "float16", "bfloat16"):
             return False
-        parts = _chunks_of(self._oracle, self._chunk)
+        parts = chunks_of(self._oracle, self._chunk)
         is_tight = self._tolerance.is_given or self.bound < _LEAST_BOUND or self._special is not None
         return not is_tight and all(float(part.abs().max()) < _LARGEST for part in parts)
 
@@ -151,7 +152,7 @@ class Target:
             return 0.0 if answer is None else math.inf
         if answer is None or not self.fits(answer):
             return math.inf
-        return self._distance(_chunks_of(_flat(answer, False), self._chunk))
+        return self._distance(chunks_of(flat(answer, False), self._chunk))
 
     def distance_of_constant(self, value: float) -> float:
         """How far off ``value`` everywhere is, in bounds."""
@@ -161,7 +162,7 @@ class Target:
             return self.distance_of({"float": float, "int": int, "bool": bool}[self.kind](value))
         elements = self._oracle.numel()
         count = min(self._chunk, elements) // (2 if self._dtype.is_complex else 1)
-        block = _flat(torch.full((count,), value, dtype=self._dtype, device=self._device), False)
+        block = flat(torch.full((count,), value, dtype=self._dtype, device=self._device), False)
         return self._distance(block[: min(self._chunk, elements - begin)] for begin in range(0, elements, self._chunk))
 
     def distance_of_first_row(self, *, everywhere: bool) -> float:
@@ -200,7 +201,7 @@ class Target:
     def mean(self) -> float:
         """Mean of the oracle's elements."""
         count = self._oracle.numel()
-        total = sum(float(part.double().sum()) for part in _chunks_of(self._oracle, self._chunk))
+        total = sum(float(part.double().sum()) for part in chunks_of(self._oracle, self._chunk))
         mean = total / count if count else 0.0
         return mean if math.isfinite(mean) and self.floating else float(round(mean)) if math.isfinite(mean) else 0.0
 
@@ -215,7 +216,7 @@ class Target:
         if not self.floating:
             return
         self._rms, is_finite = rms_of_finite(self._oracle, self._chunk)
-        if is_finite and all(map(all_finite, _chunks_of(native, self._chunk))):
+        if is_finite and all(map(all_finite, chunks_of(native, self._chunk))):
             return
         self._special = ~(torch.isfinite(self._oracle) & torch.isfinite(native))
         self._native_special = native
@@ -293,7 +294,7 @@ class Target:
             reference_error=self.reference_error,
             bound=bound,
             output=index,
-            unwritten=0 if ok else sum(_untouched(chunk) for chunk in self.read(file, position)),
+            unwritten=0 if ok else sum(untouched(chunk) for chunk in self.read(file, position)),
         )
         return (result if ok else self._with_worst(result, file, position, worst_index)), self.after(position)
 
@@ -323,9 +324,9 @@ class Target:
             reference_error=result.reference_error,
             bound=result.bound,
             output=result.output,
-            element=_unravel(worst_index // per_element, self.shape),
-            expected=_text(self._oracle[worst_index]),
-            got=_text(got[0]) if got.numel() else "nothing",
+            element=unravel(worst_index // per_element, self.shape),
+            expected=text_of(self._oracle[worst_index]),
+            got=text_of(got[0]) if got.numel() else "nothing",
             unwritten=result.unwritten,
         )
 
@@ -364,59 +365,3 @@ def relative_bound(tolerance: Tolerance, targets: list[Target]) -> float | None:
     if tolerance.is_absolute:
         return None
     return min((target.bound for target in targets if target.floating), default=0.0)
-
-
-def _flat(value: Any, wide: bool) -> torch.Tensor:
-    """``value`` as a contiguous vector, complex numbers as pairs; in float64 if ``wide``."""
-    if value is None:
-        return torch.empty(0)
-    tensor = value.detach() if isinstance(value, torch.Tensor) else torch.tensor([value])
-    if isinstance(value, float):
-        tensor = tensor.double()
-    if tensor.is_complex():
-        tensor = torch.view_as_real(tensor.resolve_conj().contiguous())
-    flat = tensor.resolve_neg().contiguous().reshape(-1)
-    return flat.double() if wide else flat
-
-
-def _chunks_of(flat: torch.Tensor, size: int) -> Iterator[torch.Tensor]:
-    for begin in range(0, flat.numel(), size):
-        yield flat[begin : begin + size]
-
-
-def rms_of_finite(flat: torch.Tensor, size: int) -> tuple[float, bool]:
-    """Root mean square of the finite elements, and whether all are."""
-    total, count = 0.0, 0
-    for part in _chunks_of(flat, size):
-        wide = part.double()
-        squares = float(torch.dot(wide, wide))
-        if not math.isfinite(squares):
-            wide = wide[torch.isfinite(wide)]
-            squares = float(wide.square().sum())
-        total, count = total + squares, count + wide.numel()
-    return math.sqrt(total / count) if count else 0.0, count == flat.numel()
-
-
-def _untouched(chunk: torch.Tensor) -> int:
-    """Elements that hold exactly what fresh memory was filled with: torch's own pattern, or malloc's byte."""
-    if chunk.dtype == torch.bool:
-        return 0
-    raw = chunk.contiguous().view(torch.uint8).reshape(chunk.numel(), -1)
-    by_torch = torch.full((1,), math.nan if chunk.is_floating_point() else torch.iinfo(chunk.dtype).max).to(chunk.dtype)
-    if not chunk.is_floating_point():
-        by_torch = torch.full((1,), torch.iinfo(chunk.dtype).max, dtype=chunk.dtype)
-    filled = (raw == by_torch.view(torch.uint8).to(raw.device)).all(1) | (raw == 0x7F).all(1)
-    return int(filled.sum())
-
-
-def _unravel(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    index: list[int] = []
-    for extent in reversed(shape):
-        flat, position = divmod(flat, extent)
-        index.append(position)
-    return tuple(reversed(index))
-
-
-def _text(value: torch.Tensor) -> str:
-    number = value.item()
-    return f"{number:.9g}" if isinstance(number, float) else str(number)

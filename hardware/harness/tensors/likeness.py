@@ -6,7 +6,7 @@ import torch
 
 from ...processes import objects
 from . import values
-from .compare import rms_of_finite
+from .flat import rms_of_finite
 from .tensor_placement import current_device
 
 ORDER_SLACK = 256

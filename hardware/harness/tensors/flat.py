@@ -1,0 +1,66 @@
+"""Tensors and numbers as flat vectors, looked at in chunks."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+
+def flat(value: Any, wide: bool) -> torch.Tensor:
+    """``value`` as a contiguous vector, complex numbers as pairs; in float64 if ``wide``."""
+    if value is None:
+        return torch.empty(0)
+    tensor = value.detach() if isinstance(value, torch.Tensor) else torch.tensor([value])
+    if isinstance(value, float):
+        tensor = tensor.double()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj().contiguous())
+    flat = tensor.resolve_neg().contiguous().reshape(-1)
+    return flat.double() if wide else flat
+
+
+def chunks_of(vector: torch.Tensor, size: int) -> Iterator[torch.Tensor]:
+    """Its elements, ``size`` at a time."""
+    for begin in range(0, vector.numel(), size):
+        yield vector[begin : begin + size]
+
+
+def rms_of_finite(vector: torch.Tensor, size: int) -> tuple[float, bool]:
+    """Root mean square of the finite elements, and whether all are."""
+    total, count = 0.0, 0
+    for part in chunks_of(vector, size):
+        wide = part.double()
+        squares = float(torch.dot(wide, wide))
+        if not math.isfinite(squares):
+            wide = wide[torch.isfinite(wide)]
+            squares = float(wide.square().sum())
+        total, count = total + squares, count + wide.numel()
+    return math.sqrt(total / count) if count else 0.0, count == vector.numel()
+
+
+def untouched(chunk: torch.Tensor) -> int:
+    """Elements that hold exactly what fresh memory was filled with: torch's own pattern, or malloc's byte."""
+    if chunk.dtype == torch.bool:
+        return 0
+    raw = chunk.contiguous().view(torch.uint8).reshape(chunk.numel(), -1)
+    by_torch = torch.full((1,), math.nan if chunk.is_floating_point() else torch.iinfo(chunk.dtype).max).to(chunk.dtype)
+    if not chunk.is_floating_point():
+        by_torch = torch.full((1,), torch.iinfo(chunk.dtype).max, dtype=chunk.dtype)
+    filled = (raw == by_torch.view(torch.uint8).to(raw.device)).all(1) | (raw == 0x7F).all(1)
+    return int(filled.sum())
+
+
+def unravel(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Index of the element at the flat ``position``."""
+    index: list[int] = []
+    for extent in reversed(shape):
+        position, coordinate = divmod(position, extent)
+        index.append(coordinate)
+    return tuple(reversed(index))
+
+
+def text_of(value: torch.Tensor) -> str:
+    """One number, for people."""
+    number = value.item()
+    return f"{number:.9g}" if isinstance(number, float) else str(number)

@@ -1,0 +1,232 @@
+"""What a session came to: the result of a search, and the verdict of an evaluation."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ..graph.measured import Ordinary, ShapeResult, measured
+from ..graph.session_graph import NodeRecord, SearchGraph
+from ..schemas import Interval, ModelCalled, Schema, Verdict
+
+
+class SearchResult(Schema, frozen=True, kw_only=True):
+    """What a session came to."""
+
+    session: str
+    problem: str
+    pool: str
+    reason: str
+    """Why it ended, as in SessionClosed."""
+    detail: str
+    """One sentence for people."""
+    win: bool
+    """Whether the best candidate's confirmed interval lies above 1: on a processor in ordinary processes as well, on an
+    accelerator by what :attr:`measure` names."""
+    measure: str = ""
+    """On an accelerator which number counts: ``device``, or ``call``, which needs both. Empty on a processor."""
+    best: str = ""
+    """Node of the best correct candidate; empty if there is none."""
+    source: str = ""
+    """The candidate as it was judged; the finished file that is written has it inside."""
+    speedup: Interval | None = None
+    """The one that counts: of ordinary processes where that was measured, else the judge's; on an accelerator by
+    :attr:`measure`."""
+    against: str = ""
+    """Name of the baseline that it is measured against."""
+    ordinary: Ordinary | None = None
+    """Of ordinary processes; null where that was not measured, and on an accelerator."""
+    device: Ordinary | None = None
+    """On an accelerator: its own time, as the judge measured it; null on a processor."""
+    call: Ordinary | None = None
+    """On an accelerator: the call in ordinary processes, host overhead included; null where that was not measured."""
+    times_ms: dict[str, float] = {}
+    """Median milliseconds by name, baselines and ``candidate``, all from one interleaved run of the judge."""
+    speedups: dict[str, Interval] = {}
+    """The judge's, by baseline's name."""
+    roofline_fraction: float | None = None
+    shapes: tuple[ShapeResult, ...] = ()
+    """Of a problem with several timed shapes: each of them. The other numbers are weighted geometric means then."""
+    candidates: int = 0
+    correct: int = 0
+    wins: int = 0
+    model_cost: float | None = None
+    """US dollars that models cost; null if no model was asked, or no price is known for one that was."""
+    model_tokens: int = 0
+    """Of their requests and answers, caches included."""
+    cache_hit_rate: float | None = None
+    """Share of the requests' tokens that a cache gave; null if no model was asked."""
+    seconds: float = 0.0
+    """From the session's opening to its close."""
+    path: str = ""
+    """Where the best kernel was written; empty if nowhere."""
+
+
+class Speedup(Schema, frozen=True, kw_only=True):
+    """Ratio to the baseline that counts, with its interval."""
+
+    median: float
+    low: float
+    high: float
+    against: str
+    """Name of that baseline."""
+
+
+class Evaluation(Schema, frozen=True, kw_only=True):
+    """A verdict on one candidate, as ``kernelswarm evaluate --json`` prints it."""
+
+    verdict: Verdict
+    correct: bool
+    win: bool
+    """Whether the interval's low end is above 1: on a processor in ordinary processes as well where that was measured,
+    on an accelerator by what :attr:`measure` names."""
+    reason: str | None
+    """What is wrong, in a sentence; null if nothing is."""
+    evidence: dict[str, object]
+    """Cases it was compared on, or the fault: which input, which element, expected, got."""
+    isolation: str
+    """Isolation in force while it ran."""
+    pool: str
+    speedup: Speedup | None
+    """The one that counts: of ordinary processes where that was measured, else the judge's; on an accelerator by
+    :attr:`measure`."""
+    times_ms: dict[str, float]
+    """By the judge, median milliseconds."""
+    roofline_fraction: float | None
+    session: str
+    detail: str = ""
+    """What the session came to, in a sentence."""
+    judged: Speedup | None = None
+    """The judge's speedup, where ``speedup`` is that of ordinary processes."""
+    measure: str = ""
+    """As in :class:`SearchResult`, and so are the next three."""
+    ordinary: Ordinary | None = None
+    device: Ordinary | None = None
+    call: Ordinary | None = None
+    ordinary_missing: str = ""
+    """Why it was not measured although it was wanted; one sentence."""
+    shapes: tuple[ShapeResult, ...] = ()
+    """As in :class:`SearchResult`. ``--json`` has it only where several shapes are timed."""
+    limits: tuple[str, ...] = ()
+    """Where alone it is right, as in :class:`~..schemas.VerifyReport`."""
+
+
+def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> SearchResult:
+    """What a closed session came to.
+
+    Raises:
+        ValueError: the session is not closed.
+    """
+    closed, opened = graph.closed, graph.opened
+    if closed is None or opened is None:
+        raise ValueError(f"session {graph.session} is still open")
+    node = graph.nodes.get(closed.best, NodeRecord(""))
+    profile = node.confirmation if node.confirmation and node.confirmation.timing else node.profile_report
+    timing = profile.timing if profile else None
+    numbers = measured(opened, profile)
+    return SearchResult(
+        session=graph.session,
+        problem=opened.problem.name,
+        pool=pool,
+        reason=closed.reason,
+        detail=closed.detail,
+        win=closed.win,
+        best=closed.best,
+        source=node.candidate.source if node.candidate else "",
+        speedup=closed.call if numbers.measure == "call" else closed.speedup,
+        against=closed.against,
+        measure=numbers.measure,
+        ordinary=numbers.ordinary,
+        device=numbers.device,
+        call=numbers.call,
+        # Baselines are worth knowing where no kernel was timed beside them.
+        times_ms=dict(timing.median_ms if timing else graph.baselines.report.median_ms if graph.baselines else {}),
+        speedups=dict(timing.speedup) if timing else {},
+        roofline_fraction=profile.roofline.fraction if profile and profile.roofline else None,
+        shapes=numbers.shapes,
+        candidates=closed.candidates,
+        correct=closed.correct,
+        wins=closed.wins,
+        **_spending(graph.calls),
+        seconds=seconds,
+        path=path,
+    )
+
+
+def _spending(calls: Sequence[ModelCalled]) -> dict[str, Any]:
+    prompts = sum(call.input_tokens + call.cache_read_tokens + call.cache_write_tokens for call in calls)
+    answered = [call for call in calls if not call.error]
+    is_priced = bool(answered) and all(call.cost is not None for call in answered)
+    return {
+        "model_cost": sum(call.cost or 0.0 for call in answered) if is_priced else None,
+        "model_tokens": prompts + sum(call.output_tokens for call in calls),
+        "cache_hit_rate": sum(call.cache_read_tokens for call in calls) / prompts if prompts else None,
+    }
+
+
+def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
+    """The verdict of a closed session that judged one candidate.
+
+    Raises:
+        ValueError: the session is not closed, or judged nothing.
+    """
+    result = result_of(graph, pool, 0.0)
+    node = next(iter(graph.nodes.values()), None)
+    diagnosis = (node.confirmation_diagnosis or node.diagnosis) if node else None
+    if node is None or diagnosis is None:
+        raise ValueError(f"session {graph.session} judged nothing")
+    verified, profiled = node.verify_report, node.confirmation or node.profile_report
+    correct = diagnosis.verdict is Verdict.correct
+    judged, ordinary = (
+        _speedup(diagnosis.speedup, diagnosis.against),
+        _speedup(diagnosis.ordinary, diagnosis.ordinary_against),
+    )
+    if graph.opened is not None and graph.opened.counts_device_alone:
+        ordinary = None
+    isolations = [report.isolation for report in (profiled, verified) if report is not None and report.isolation]
+    return Evaluation(
+        verdict=diagnosis.verdict,
+        correct=correct,
+        win=correct and result.win,
+        reason=None if correct else diagnosis.summary,
+        evidence=_evidence(node, correct),
+        isolation=isolations[0] if isolations else "none: it never ran",
+        pool=pool,
+        speedup=_counted(judged, ordinary, result.measure) if correct else None,
+        times_ms=result.times_ms if correct else {},
+        roofline_fraction=diagnosis.roofline_fraction if correct else None,
+        session=graph.session,
+        detail=result.detail,
+        judged=judged if correct and ordinary else None,
+        measure=result.measure,
+        ordinary=result.ordinary if correct else None,
+        device=result.device if correct else None,
+        call=result.call if correct else None,
+        ordinary_missing=diagnosis.ordinary_missing,
+        shapes=result.shapes if correct else (),
+        limits=verified.limits if correct and verified is not None else (),
+    )
+
+
+def _counted(judged: Speedup | None, ordinary: Speedup | None, measure: str) -> Speedup | None:
+    """Device and call are never one for the other."""
+    return ordinary if measure == "call" else ordinary or judged
+
+
+def _speedup(interval: Interval | None, against: str) -> Speedup | None:
+    if interval is None:
+        return None
+    return Speedup(median=interval.median, low=interval.low, high=interval.high, against=against)
+
+
+def _evidence(node: NodeRecord, correct: bool) -> dict[str, object]:
+    if correct and node.verify_report:
+        evidence = {"cases": msgspec.to_builtins(node.verify_report.cases)}
+        # Shapes that it refuses: who uses the kernel should know.
+        return {**evidence, "declined": node.verify_report.declined} if node.verify_report.declined else evidence
+    for report in (node.confirmation, node.profile_report, node.verify_report):
+        if report is not None and report.evidence is not None:
+            return dict(msgspec.to_builtins(report.evidence))
+    if node.compile_report is not None:
+        return {"diagnostics": msgspec.to_builtins(node.compile_report.diagnostics), "log": node.compile_report.log}
+    return {"message": node.synthesis_failure.reason if node.synthesis_failure else "no evidence"}

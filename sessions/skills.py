@@ -1,0 +1,34 @@
+"""What earlier sessions taught that a new one can use."""
+
+import asyncio
+from pathlib import Path
+
+import structlog
+
+from ..bus import Bus
+from ..knowledge import relevant_skills
+from ..schemas import Pool, ProblemFacts, Skill, StoreError, decode
+from ..store import run_sql
+
+MOST_SKILLS = 2000
+"""Newest skills that are looked through for one search."""
+
+KNOWN_SKILLS = """
+    SELECT json_extract(body, '$.skill') FROM events WHERE tag = 'skill.distilled.v1' ORDER BY seq DESC
+"""
+
+log = structlog.get_logger(__name__)
+
+
+async def skills_for(home: Path, bus: Bus, facts: ProblemFacts, pool: Pool) -> list[Skill]:
+    """What earlier sessions on like problems taught; a log that cannot be read costs the head start, not the search."""
+    try:
+        table = await run_sql(home, KNOWN_SKILLS, bus=bus, max_rows=MOST_SKILLS)
+    except StoreError as error:
+        log.warning("no skills: the log cannot be read", reason=str(error))
+        return []
+
+    def nearest() -> list[Skill]:
+        return list(relevant_skills([decode(text, Skill) for (text,) in table.rows], facts, pool))
+
+    return await asyncio.to_thread(nearest)
