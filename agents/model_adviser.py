@@ -1,6 +1,7 @@
 """Asks models on behalf of the ring's roles, over the same backends, prices and limits as the authors."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ..bus import Bus
-from ..schemas import InputError, ModelCalled, RoleDecided, RoleModel
+from ..schemas import InputError, ModelCalled, RoleDecided, RoleModel, StopRequested
 from .consulting import ROUNDS, Asked, Question
 from .runtime import Work
 from .synthesizer.backend import open_backend
@@ -89,7 +90,22 @@ class ModelAdviser:
         # Named at run time: AutoGen takes seconds to import, and opening the client has done so in a thread.
         from .synthesizer.model.asking import ask
 
-        return await ask(client, question.system, question.text, complaint, rounds)
+        asking = asyncio.ensure_future(ask(client, question.system, question.text, complaint, rounds))
+        stopped = asyncio.ensure_future(self._stopped(work))
+        try:
+            await asyncio.wait({asking, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            return asking.result() if asking.done() else "the session was asked to end"
+        finally:
+            asking.cancel()
+            stopped.cancel()
+
+    async def _stopped(self, work: Work) -> None:
+        """Return once the session is asked to end after the event in hand: nobody is to wait for a model then."""
+        tail = self._bus.tail(session=work.envelope.session, after=work.seq)
+        async with contextlib.aclosing(tail):
+            async for _, envelope in tail:
+                if isinstance(envelope.event(), StopRequested):
+                    return
 
     async def _backend(self, name: str) -> ModelBackend:
         if name not in self._backends:

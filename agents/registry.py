@@ -1,11 +1,11 @@
 """Every role of the ring by name. Adding an agent means adding a file and naming it here."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..bus import Bus
 from ..hardware.device import Device
-from ..schemas import HardwareFacts, InputError
+from ..schemas import HardwareFacts, InputError, RoleModel
 from .analyst import Analyst
 from .checker import Checker
 from .compiler import Compiler
@@ -31,7 +31,7 @@ class Role:
 
 
 ROLES: Mapping[str, Role] = {
-    "planner": Role(lambda device, bus: Planner(), needs_device=False),
+    "planner": Role(lambda device, bus: Planner(ModelAdviser(bus, device.home)), needs_device=False),
     "synthesizer": Role(lambda device, bus: Synthesizer(bus, device.home), needs_device=False),
     "compiler": Role(Compiler, needs_device=True),
     "verifier": Role(Verifier, needs_device=True),
@@ -39,7 +39,7 @@ ROLES: Mapping[str, Role] = {
     "dispatcher": Role(lambda device, bus: Dispatcher(bus), needs_device=False),
     "checker": Role(Checker, needs_device=True),
     "analyst": Role(lambda device, bus: Analyst(ModelAdviser(bus, device.home)), needs_device=False),
-    "distiller": Role(lambda device, bus: Distiller(), needs_device=False),
+    "distiller": Role(lambda device, bus: Distiller(ModelAdviser(bus, device.home)), needs_device=False),
 }
 """Roles in the order of the ring."""
 
@@ -73,11 +73,17 @@ def worker_counts(roles: Mapping[str, int], hardware: HardwareFacts, devices: in
     return {role: count if count != AS_FITS else fits.get(role, 1) for role, count in roles.items()}
 
 
-def widened(roles: Mapping[str, int], synthesizer: str) -> Mapping[str, int]:
-    """``roles`` for a search with ``synthesizer``: a model takes minutes, so every planned node asks it at once."""
-    if not asks_a_model(synthesizer) or not roles:
-        return roles
-    return {**roles, "synthesizer": max(WIDTH * author_count(synthesizer), roles.get("synthesizer", 0))}
+def widened(roles: Mapping[str, int], synthesizer: str, asking: Sequence[RoleModel] = ()) -> Mapping[str, int]:
+    """``roles`` for a search with ``synthesizer``, of which those in ``asking`` ask models.
+
+    A model takes minutes, so every planned node asks it at once; an analyst's takes seconds for each of them.
+    """
+    out = dict(roles)
+    if asks_a_model(synthesizer) and roles:
+        out["synthesizer"] = max(WIDTH * author_count(synthesizer), roles.get("synthesizer", 0))
+    if "analyst" in roles and any(role.role == "analyst" for role in asking):
+        out["analyst"] = max(WIDTH, roles["analyst"])
+    return out
 
 
 def parse_roles(text: str) -> dict[str, int]:

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 
 from ..schemas import (
     BaselinesMeasured,
+    ChoiceMade,
+    ChoicesOffered,
     Envelope,
     Event,
     Intent,
     ModelCalled,
     NodeDiagnosed,
+    RoleDecided,
     SessionClosed,
     SessionOpened,
     StopRequested,
@@ -17,9 +20,15 @@ from .inheritance import NOTHING, Inheritance, LoggedEvent, inherit
 from .nodes import NodeRecord
 from .tasks import ABOUT_TASKS, SessionTasks
 
-DECISIVE = frozenset((SessionOpened, NodeDiagnosed, StopRequested))
+DECISIVE = frozenset((SessionOpened, NodeDiagnosed, StopRequested, ChoiceMade))
 """What the planner answers."""
-_OF_THE_SESSION = frozenset((SessionOpened, BaselinesMeasured, StopRequested, SessionClosed, ModelCalled))
+_OF_THE_SESSION = frozenset(
+    (
+        *(SessionOpened, BaselinesMeasured, StopRequested, SessionClosed),
+        # The node that they name may not be planned yet, or ever.
+        *(ModelCalled, RoleDecided, ChoicesOffered, ChoiceMade),
+    )
+)
 """What is about no node, whatever it names."""
 
 

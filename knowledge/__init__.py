@@ -6,7 +6,7 @@ from .lessons import Effect, Failure, Trial, best_trials, failures, tunable_effe
 from .library import Library, open_library
 from .retrieval import Hit, Query, constraints, retrieve, search
 from .similarity import ProblemFeatures, features_of_problem, features_of_skill, relevant_skills, similarity, sizes_of
-from .skills import distill
+from .skills import distill, with_lessons
 from .structure import Likeness, likeness, structure_of
 
 __all__ = [
@@ -37,4 +37,5 @@ __all__ = [
     "sizes_of",
     "structure_of",
     "tunable_effects",
+    "with_lessons",
 ]

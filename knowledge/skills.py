@@ -3,6 +3,8 @@
 import json
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ..schemas import Config, Pool, Problem, ProblemFacts, Skill, sha256
 from . import front_matter
 from .lessons import Effect, Failure, Trial, Value, best_trials, failures, tunable_effects
@@ -65,6 +67,17 @@ def distill(
         recipes=tuple(trial.recipe for trial in configured),
         speedup=best.speedup,
         evidence=evidence,
+    )
+
+
+def with_lessons(skill: Skill, lessons: Sequence[str], by: str) -> Skill:
+    """``skill`` with what ``by`` (a model) makes of the session, in a section of its own before the numbers."""
+    heading = f"## What {by} makes of it\n\n"
+    section = heading + "\n".join(f"- {lesson}" for lesson in lessons) + "\n\n"
+    before, numbers, after = skill.text.rpartition("## The numbers")
+    stem = skill.id.rpartition("-")[0]
+    return replace(
+        skill, id=f"{stem}-{sha256(json.dumps([skill.id, section]))[:12]}", text=f"{before}{section}{numbers}{after}"
     )
 
 

@@ -12,10 +12,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..agents.analyst import by_model
+from ..agents.analyst import by_model as analyst_by_model
 from ..agents.analyst.diagnose import diagnose
 from ..agents.consulting import settled
+from ..agents.distiller import by_model as distiller_by_model
 from ..agents.distiller import lesson
+from ..agents.planner import by_model as planner_by_model
 from ..agents.planner.inheriting import begun
 from ..agents.planner.machine import decide
 from ..agents.planner.state import PlannerState
@@ -24,6 +26,8 @@ from ..graph.session_graph import DECISIVE, SearchGraph
 from ..schemas import (
     Bottleneck,
     CandidateProfiled,
+    ChoiceMade,
+    ChoicesOffered,
     CompilationFailed,
     ConfirmationPlanned,
     Envelope,
@@ -52,6 +56,8 @@ ROLES = ("planner", "analyst", "distiller")
 """Roles whose outputs follow from the log alone."""
 
 SAYS: Mapping[type[Event], str] = {
+    ChoicesOffered: "planner",
+    ChoiceMade: "planner",
     NodePlanned: "planner",
     ConfirmationPlanned: "planner",
     SessionClosed: "planner",
@@ -166,6 +172,11 @@ class Replay:
         """What the fresh agents said and the history, as far as it was fed, does not hold."""
         return tuple(self._pending.values())
 
+    @property
+    def asking(self) -> frozenset[tuple[str, str]]:
+        """Steps that wait for a model, as role and the event that they answer."""
+        return frozenset((asking.role, cause) for cause, asking in self._asking.items())
+
     def _compare(self, seq: int, envelope: Envelope, event: Event) -> None:
         output = self._pending.pop(envelope.id, None)
         if _is_given_up(event):
@@ -199,13 +210,20 @@ class Replay:
         kind = type(event)
         if kind in DECISIVE:
             yield from self._sealed("planner", envelope, self._decided(envelope, event))
+        elif isinstance(event, ChoicesOffered):
+            consultation = planner_by_model.consultation(self.graph, event)
+            self._asking[envelope.id] = Asking("planner", envelope, consultation, lambda made: [made])
         elif kind in _DIAGNOSED:
             diagnosed = self._diagnosed(envelope, event)
             if not self._asks(envelope, diagnosed, event):
                 yield from self._sealed("analyst", envelope, diagnosed)
         elif isinstance(event, SessionClosed) and self.graph.opened is not None:
             taught = lesson(self.graph.opened, self.graph, self.session, event)
-            yield from self._sealed("distiller", envelope, [] if taught is None else [(taught, envelope.node)])
+            skill = None if taught is None else distiller_by_model.consultation(self.graph, taught)
+            if skill is not None:
+                self._asking[envelope.id] = Asking("distiller", envelope, skill, lambda outcome: [outcome])
+            else:
+                yield from self._sealed("distiller", envelope, [] if taught is None else [(taught, envelope.node)])
 
     def _decided(self, envelope: Envelope, event: Event) -> "list[tuple[Event, str]] | Exception":
         try:
@@ -225,7 +243,7 @@ class Replay:
             return False
         ((ruled, _),) = diagnosed
         assert isinstance(ruled, NodeDiagnosed)
-        consultation = by_model.consultation(self.graph, cause.node, event, ruled)
+        consultation = analyst_by_model.consultation(self.graph, cause.node, event, ruled)
         if consultation is not None:
             self._asking[cause.id] = Asking("analyst", cause, consultation, lambda outcome: [outcome])
         return consultation is not None

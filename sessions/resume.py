@@ -89,7 +89,7 @@ def standing(session: str, events: Sequence[Envelope], before: Sequence[LoggedEv
         raise KernelswarmError(
             f"session {session} cannot be resumed, this version would go on otherwise ({error}): fork it instead"
         ) from error
-    graph, open_ends = running.graph, {(output.role, output.cause) for output in running.unsaid}
+    graph, open_ends = running.graph, {(output.role, output.cause) for output in running.unsaid} | running.asking
     if graph.opened is None:
         raise KernelswarmError(f"session {session} has no opening event: it cannot be resumed")
     if graph.closed is not None and ("distiller" not in {role for role, _ in open_ends}):
@@ -149,7 +149,7 @@ async def resuming(
             await _restore_artifacts(now.graph, device, on_notice)
             swarm = await stack.enter_async_context(
                 serving(
-                    *(bus, pool, hardware, home, widened(roles, now.opened.synthesizer)),
+                    *(bus, pool, hardware, home, widened(roles, now.opened.synthesizer, now.opened.roles)),
                     device=device,
                     session=None if nats else session,
                     answered=now.answered,

@@ -53,6 +53,9 @@ from .worker_availability import watch_availability
 SKILL_WAIT_S = 60.0
 """How long a closed session waits for a skill that is to come; it is recorded later if it comes later."""
 
+MODEL_WAIT_S = 240.0
+"""How long it waits for one where the distiller asks a model: both answers, with their tries."""
+
 BASELINES_WAIT_S = 300.0
 """How long a session in which nothing was timed waits, once closed, for its baselines: max-autotune takes a minute."""
 
@@ -162,7 +165,7 @@ class Search:
                 self._taught = self._taught or isinstance(event, SkillDistilled)
                 if isinstance(event, SessionClosed):
                     self._seconds = time.monotonic() - self._started
-                    wait_s = BASELINES_WAIT_S if self.awaits_baselines else SKILL_WAIT_S
+                    wait_s = BASELINES_WAIT_S if self.awaits_baselines else self._skill_wait_s
                     self._deadline = asyncio.get_running_loop().time() + wait_s
                 if self.graph.closed is not None and not self._is_incomplete(self.graph.closed):
                     return
@@ -175,6 +178,11 @@ class Search:
             return False
         ended = closed is not None and not closed.best and closed.reason not in ("interrupted", "failed")
         return ended and self._serves_itself()
+
+    @property
+    def _skill_wait_s(self) -> float:
+        roles = self.graph.opened.roles if self.graph.opened is not None else ()
+        return MODEL_WAIT_S if any(role.role == "distiller" for role in roles) else SKILL_WAIT_S
 
     def _is_incomplete(self, closed: SessionClosed) -> bool:
         return self.awaits_baselines or (not self._taught and self._teaches(closed))
@@ -340,7 +348,15 @@ async def session_on(
             # and takes no core from this one. On a cluster the pool's workers share whatever is there.
             only = None if nats else session
             swarm = await stack.enter_async_context(
-                serving(bus, pool, hardware, home, widened(roles, options.synthesizer), device=device, session=only)
+                serving(
+                    bus,
+                    pool,
+                    hardware,
+                    home,
+                    widened(roles, options.synthesizer, options.roles),
+                    device=device,
+                    session=only,
+                )
             )
         before = await inherited_at(origin, reader(bus, home))
         target = Target(problem, facts, pool, hardware)

@@ -62,7 +62,8 @@ class SearchOptions:
     )
     model: str = _option(
         "",
-        "Model of an author that asks one; of several: anthropic=NAME,openai=NAME. Roles beside it: analyst=NAME.",
+        "Model of an author that asks one; of several: anthropic=NAME,openai=NAME. Beside it roles, as in "
+        "analyst=NAME: analyst, planner, distiller.",
     )
     base_url: str = _option("", "Server of the author openai: vLLM, Ollama, SGLang, whatever speaks its format.")
     max_cost: float | None = _option(None, "US dollars that models may cost: a request that could pass it is not sent.")

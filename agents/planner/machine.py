@@ -1,13 +1,15 @@
 """The planner as a pure state machine: ``decide(state, event) -> decisions``.
 
-No clock, no I/O, no global random state. It folds only what it answers (SessionOpened, NodeDiagnosed, StopRequested),
-so the same log gives the same decisions; time comes in as a StopRequested that a timer published.
+No clock, no I/O, no global random state. It folds only what it answers (SessionOpened, NodeDiagnosed, StopRequested,
+ChoiceMade), so the same log gives the same decisions; time comes in as a StopRequested that a timer published, a
+model's word as a ChoiceMade.
 """
 
 from dataclasses import dataclass
 from random import Random
 
 from ...schemas import (
+    ChoiceMade,
     ConfirmationPlanned,
     Event,
     Intent,
@@ -19,6 +21,7 @@ from ...schemas import (
     Verdict,
 )
 from .authors import all_out, count_outcome, has_shares, next_author, writers
+from .choices import asks_a_model, candidates, chosen, offer
 from .closing import closing
 from .dispatch import dispatch_plan
 from .policies import POLICIES, Choice, draft_count
@@ -41,7 +44,7 @@ FINALISTS = 3
 MORE_PROCESSES = (8, 16)
 """In how many processes a finalist is timed once its first confirmation, and the one after that, decided nothing."""
 
-ANSWERED = (SessionOpened, NodeDiagnosed, StopRequested)
+ANSWERED = (SessionOpened, NodeDiagnosed, StopRequested, ChoiceMade)
 """The events that the planner answers."""
 
 
@@ -78,7 +81,15 @@ def decide(state: PlannerState, event: Event, node: str = "") -> list[Decision]:
             state.finishing = state.finishing or event.reason
             if event.reason == "interrupted":
                 return [_close(state)]
+        case ChoiceMade():
+            return _chosen(state, event)
     return _next(state) if state.opened is not None else []
+
+
+def _chosen(state: PlannerState, event: ChoiceMade) -> list[Decision]:
+    made = chosen(state, event)
+    plans = [] if made is None else [_planned(state, _node(state, *made, event.number))]
+    return [*plans, *_next(state, len(plans))]
 
 
 def _diagnosed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
@@ -135,13 +146,13 @@ def _patience(opened: SessionOpened) -> int:
     return int(opened.policy_options.get("stall", max(STALL, opened.budget // 2)))
 
 
-def _next(state: PlannerState) -> list[Decision]:
-    """Plan more, or confirm, or close."""
+def _next(state: PlannerState, planned: int = 0) -> list[Decision]:
+    """Plan more, or confirm, or close; ``planned`` are in answer to the same event already."""
     assert state.opened is not None
     decisions: list[Decision] = []
     if not state.finishing:
         while _has_room(state, state.opened):
-            decisions.append(_plan(state, len(decisions)))
+            decisions.append(_plan(state, planned + len(decisions)))
         if len(state.own()) - state.unmade >= state.opened.budget and not state.in_flight:
             state.finishing = "budget"
     waiting = state.in_flight and (not _has_enough(state, state.opened) or _dispatches(state))
@@ -164,7 +175,7 @@ def _has_enough(state: PlannerState, opened: SessionOpened) -> bool:
 def _has_room(state: PlannerState, opened: SessionOpened) -> bool:
     """Drafts need no feedback, so all of them are planned at once: they compile while the baselines do."""
     planned = state.own()
-    if len(planned) - state.unmade >= opened.budget:
+    if len(planned) - state.unmade >= opened.budget or state.offer is not None:
         return False
     if len(planned) < len(starts(state)):
         return True
@@ -185,23 +196,40 @@ def _plan(state: PlannerState, index: int) -> Decision:
     rng = Random(f"{opened.seed}/{state.inputs}/{index}")
     number = len(state.own()) + 1
     choice = _choice(state, opened, number, rng, index)
-    plan = NodePlanned(
+    draw = rng.getrandbits(63)
+    if asks_a_model(opened) and number > len(starts(state)):
+        choices = candidates(
+            choice,
+            lambda luck: _choice(state, opened, number, luck, index),
+            f"{opened.seed}/{state.inputs}/{index}",
+        )
+        if len(choices) > 1:
+            return Decision(offer(state, choices, number, draw), _name(state, number))
+    return _planned(state, _node(state, choice, draw, number))
+
+
+def _node(state: PlannerState, choice: Choice, draw: int, number: int) -> NodePlanned:
+    assert state.opened is not None
+    return NodePlanned(
         parent=choice.parent,
         intent=choice.intent,
         memory=choice.memory,
         advice=choice.advice,
-        draw=rng.getrandbits(63),
+        draw=draw,
         number=number,
-        synthesizer=_author(state, opened, choice),
+        synthesizer=_author(state, state.opened, choice),
         second=choice.second,
         seed=choice.seed,
     )
-    return _planned(state, plan)
+
+
+def _name(state: PlannerState, number: int) -> str:
+    return f"n{state.first_number + number - 1:03d}"
 
 
 def _planned(state: PlannerState, plan: NodePlanned) -> Decision:
     assert state.opened is not None
-    name = f"n{state.first_number + plan.number - 1:03d}"
+    name = _name(state, plan.number)
     state.nodes[name] = PlannedNode(name, plan, counts_device_alone=state.opened.counts_device_alone)
     state.in_flight.add(name)
     if plan.parent in state.nodes:

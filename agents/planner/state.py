@@ -4,7 +4,7 @@ from bisect import insort
 from dataclasses import dataclass, field
 from itertools import islice
 
-from ...schemas import Advice, Interval, NodePlanned, SessionOpened, ShapeSpeedup, Verdict
+from ...schemas import Advice, Interval, NodeChoice, NodePlanned, SessionOpened, ShapeSpeedup, Verdict
 
 NOISE = 1.01
 """A ratio up to this says nothing: neither progress of a search, nor a finalist worth more samples."""
@@ -113,9 +113,20 @@ class AuthorRecord:
     """Whether it gets no more nodes: it has nothing new to propose, or fails."""
 
 
+@dataclass(frozen=True)
+class Offer:
+    """Candidates for the next node, of which a model chooses."""
+
+    number: int
+    """Position that the node will have among the session's nodes, from 1."""
+    draw: int
+    """Its draw, as in NodePlanned."""
+    choices: tuple[NodeChoice, ...]
+
+
 @dataclass
 class PlannerState:
-    """Fold of the events the planner answers: SessionOpened, NodeDiagnosed, StopRequested.
+    """Fold of the events the planner answers: SessionOpened, NodeDiagnosed, StopRequested, ChoiceMade.
 
     A fork's state does not begin empty but with :func:`.inheriting.begun`.
     """
@@ -127,6 +138,8 @@ class PlannerState:
     in_flight: set[str] = field(default_factory=set)
     confirming: list[str] = field(default_factory=list)
     """Finalists that await their confirmation, best first; empty outside the final phase."""
+    offer: Offer | None = None
+    """What a model is to choose from; None where nothing is on offer."""
     finishing: str = ""
     """Why nothing new is planned; empty while searching."""
     closed: bool = False

@@ -5,6 +5,7 @@ from .base import Event
 from .baseline import BaselinesMeasured
 from .candidate import CandidateProposed, Config, SynthesisFailed
 from .check import CandidateChecked, CheckRequested
+from .choice import ChoiceMade, ChoicesOffered, NodeChoice
 from .compilation import CandidateCompiled, CompilationFailed
 from .diagnosis import NodeDiagnosed
 from .knowledge import KnowledgeQuery, KnowledgeRetrieved, RetrievedDocument
@@ -37,6 +38,8 @@ EVENTS: dict[str, type[Event]] = {
         StopRequested,
         SessionClosed,
         BaselinesMeasured,
+        ChoicesOffered,
+        ChoiceMade,
         NodePlanned,
         ConfirmationPlanned,
         CandidateProposed,
@@ -77,6 +80,8 @@ __all__ = [
     "CandidateProposed",
     "CandidateVerified",
     "CheckRequested",
+    "ChoiceMade",
+    "ChoicesOffered",
     "ClaimRequested",
     "CompilationFailed",
     "Config",
@@ -87,6 +92,7 @@ __all__ = [
     "KnowledgeRetrieved",
     "MemoryOperator",
     "ModelCalled",
+    "NodeChoice",
     "NodeDiagnosed",
     "NodePlanned",
     "Origin",

@@ -1,31 +1,46 @@
 """Roles that ask a model: over the real libraries to a server on loopback, on a real bus. Rules stay the fallback."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 
 import pytest
 from model_server import Failed, ModelServer, Said, model_server
+from waiting import within
 
 import given
 from kernelswarm.agents.analyst.agent import Analyst
 from kernelswarm.agents.analyst.diagnose import diagnose
 from kernelswarm.agents.consulting import Unusable, json_object
+from kernelswarm.agents.distiller.by_model import read as distiller_read
 from kernelswarm.agents.model_adviser import ModelAdviser
+from kernelswarm.agents.planner.agent import Planner
 from kernelswarm.agents.runtime import Work
 from kernelswarm.agents.synthesizer.authors import check_authors, check_prices, parse_authors
 from kernelswarm.agents.synthesizer.role_models import parse_role_models
 from kernelswarm.bus import Bus
 from kernelswarm.graph.session_graph import SearchGraph
+from kernelswarm.knowledge import Trial, distill
 from kernelswarm.schemas import (
+    Advice,
+    AdviceAction,
     Bottleneck,
     CandidateProfiled,
+    ChoiceMade,
+    ChoicesOffered,
     Event,
     InputError,
+    Intent,
+    MemoryOperator,
     ModelCalled,
+    NodeChoice,
     NodeDiagnosed,
     RoleDecided,
     RoleModel,
+    SkillDistilled,
+    StopRequested,
     SynthesisFailed,
+    Verdict,
     encode,
 )
 from kernelswarm.sessions.replay import Replay
@@ -226,3 +241,71 @@ def test_the_object_in_an_answer_is_read_wherever_it_stands(text, value):
 def test_an_answer_without_an_object_is_unusable(text):
     with pytest.raises(Unusable):
         json_object(text)
+
+
+ADVICE = (Advice(action=AdviceAction.vectorize, reason="r"),)
+OFFERED = ChoicesOffered(
+    number=2,
+    choices=(
+        NodeChoice(parent="n001", intent=Intent.improve, memory=MemoryOperator.inherit, advice=ADVICE),
+        NodeChoice(parent="n001", intent=Intent.improve, memory=MemoryOperator.siblings),
+    ),
+)
+
+
+async def planned(bus: Bus, tmp_path, vendor: str) -> list[Event]:
+    roles = (RoleModel(role="planner", backend=vendor, model="claude-opus-5-5"),)
+    graph = SearchGraph("s-test1")
+    graph.apply(given.envelope_of(given.opened(roles=roles)), given.opened(roles=roles))
+    envelope = given.envelope_of(OFFERED, node="n002", cause="n001")
+    graph.apply(envelope, OFFERED)
+    assert "n002" not in graph.nodes, "it may never be planned"
+    planner = Planner(ModelAdviser(bus, tmp_path))
+    try:
+        return [answer.event for answer in await planner.handle(Work(envelope, OFFERED, graph, 1))]
+    finally:
+        await planner.close()
+
+
+async def test_a_planner_s_model_chooses_and_says_why(bus, server, tmp_path):
+    server.script = [Said(text='{"choice": 2, "why": "Siblings show  what failed."}')]
+    called, decided, made = await planned(bus, tmp_path, server.vendor)
+    assert called.role == "planner" and decided.by_model
+    assert made == ChoiceMade(number=2, choice=1, reason="Siblings show what failed.")
+    assert "vectorize: r" in json.dumps(server.requests[0])
+
+
+@pytest.mark.parametrize("answer", ["{}", '{"choice": 3, "why": "x"}', '{"choice": true, "why": "x"}', '{"choice": 1}'])
+async def test_a_choice_of_what_was_not_offered_leaves_the_policy_s(bus, server, tmp_path, answer):
+    server.script = [Said(text=answer)] * 2
+    *called, decided, made = await planned(bus, tmp_path, server.vendor)
+    assert len(called) == 2 and not decided.by_model and decided.reason
+    assert made == ChoiceMade(number=2, choice=0)
+
+
+async def test_nobody_waits_for_a_model_once_the_session_is_to_end(bus, server, tmp_path):
+    server.script = [Failed(hang=True)]
+    await bus.publish(given.envelope_of(OFFERED, node="n002", cause="n001"))
+    asking = asyncio.create_task(planned(bus, tmp_path, server.vendor))
+    await server.requested.wait()
+    await bus.publish(given.envelope_of(StopRequested(reason="interrupted"), cause="user"))
+    decided, made = await within(asking)
+    assert decided.fault == "the session was asked to end" and made.choice == 0
+    await within(server.left.wait())
+
+
+def test_lessons_stand_beside_what_the_rules_counted():
+    role = RoleModel(role="distiller", backend="anthropic", model="m")
+    skill = distill(given.problem(), given.facts(), given.pool(), [trial()], session="s-test1")
+    assert skill is not None
+    reading = distiller_read(role, SkillDistilled(skill=skill), '{"lessons": ["Two  passes.", "No more."]}')
+    taught = reading.outcome.skill
+    assert "## What m makes of it\n\n- Two passes.\n- No more.\n\n## The numbers" in taught.text
+    assert taught.id != skill.id and (taught.recipes, taught.speedup) == (skill.recipes, skill.speedup)
+    for answer in ("{}", '{"lessons": []}', '{"lessons": [1]}', '{"lessons": [" "]}'):
+        with pytest.raises(Unusable):
+            distiller_read(role, SkillDistilled(skill=skill), answer)
+
+
+def trial() -> Trial:
+    return Trial(node="n001", parent="", recipe={"threads": 2}, verdict=Verdict.correct, speedup=2.0)

@@ -13,12 +13,15 @@ from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import (
     CandidateChecked,
     CandidateProposed,
+    ChoiceMade,
+    ChoicesOffered,
     KnowledgeRetrieved,
     ModelCalled,
     NodeDiagnosed,
     NodePlanned,
     RoleDecided,
     SessionOpened,
+    SkillDistilled,
     ToolCalled,
 )
 from kernelswarm.sessions.conversation import conversation_of
@@ -29,7 +32,7 @@ from kernelswarm.sessions.search_options import SearchOptions
 from kernelswarm.store import run_sql
 from kernelswarm.store.questions import question
 
-MODELS = "claude-opus-5-5,analyst=claude-haiku-4-5"
+MODELS = "claude-opus-5-5,analyst=claude-haiku-4-5,planner=claude-haiku-4-5,distiller=claude-haiku-4-5"
 
 RIGHT = """import torch
 
@@ -43,7 +46,10 @@ DIAGNOSIS = json.dumps(
     {
         "bottleneck": "overhead",
         "summary": "The call costs more than the arithmetic.",
-        "advice": [{"action": "less_overhead", "reason": "One kernel in place of two.", "weight": 2}],
+        "advice": [
+            {"action": "less_overhead", "reason": "One kernel in place of two.", "weight": 2},
+            {"action": "vectorize", "reason": "The inner loop is scalar."},
+        ],
     }
 )
 
@@ -57,6 +63,10 @@ def answers() -> object:
         if "You are the analyst" in json.dumps(body["system"]):
             diagnoses.append("It is slow." if not diagnoses else DIAGNOSIS)
             return Said(text=diagnoses[-1])
+        if "You are the planner" in json.dumps(body["system"]):
+            return Said(text='{"choice": 2, "why": "It has more to gain."}')
+        if "You are the distiller" in json.dumps(body["system"]):
+            return Said(text='{"lessons": ["One call of the library is enough."]}')
         if not any("tool_result" in json.dumps(turn) for turn in body["messages"]):
             counts.append(1)
             return Said(
@@ -75,7 +85,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, list[t
         'name = "bare"\nplatform = "cpu"\nlanguages = ["cpp"]\nbaselines = ["eager"]\n'
     )
     (home / "small.py").write_text(given.SOURCE)
-    options = SearchOptions(budget=2, seed=3, synthesizer="generator,anthropic", model=MODELS, max_cost=5.0)
+    options = SearchOptions(
+        budget=2, seed=3, policy_options={"width": 1}, synthesizer="generator,anthropic", model=MODELS, max_cost=5.0
+    )
 
     async def run() -> tuple[str, list[tuple[str, object]]]:
         async with model_server() as server:
@@ -123,11 +135,10 @@ def test_the_conversation_is_told_turn_by_turn_and_nothing_twice(session):
     recorded = asyncio.run(read_session(home, name))
     (node,) = {node for node, _ in of(session, ToolCalled)}
     turns = conversation_of((envelope for _, envelope in recorded.events), node)
-    author = [turn.who for turn in turns][:7]
-    assert author == ["knowledge", "system", "user", "model", "tool", "model", "tool"]
-    assert "role" in {turn.who for turn in turns} and any(
-        turn.title.startswith("analyst: claude-haiku") for turn in turns
-    )
+    roles = {turn.title.partition(":")[0] for turn in turns if turn.who == "model"}
+    assert {"analyst"} <= roles and "role" in {turn.who for turn in turns}
+    turns = turns[next(index for index, turn in enumerate(turns) if turn.who == "knowledge") :][:7]
+    assert [turn.who for turn in turns] == ["knowledge", "system", "user", "model", "tool", "model", "tool"]
     assert "calls check" in turns[3].text and "On small inputs: correct." in turns[4].text
     assert "claude-opus-5-5" in turns[3].title and "$" in turns[3].title
     assert conversation_of((envelope for _, envelope in recorded.events), "n999") == ()
@@ -153,6 +164,22 @@ def test_a_role_decides_by_its_model_and_says_so(session):
         if node in dict(decided) and not diagnosed.confirmation:
             assert diagnosed.bottleneck == "overhead" and diagnosed.advice[0].action == "less_overhead"
             assert diagnosed.fitness > 0 and "The call costs more" in diagnosed.summary
+
+
+def test_the_planner_s_model_chooses_and_the_distiller_s_adds_what_it_learned(session):
+    offered = of(session, ChoicesOffered)
+    made = dict(of(session, ChoiceMade))
+    planned = dict(of(session, NodePlanned))
+    assert offered and len(made) == len(offered)
+    for node, offer in offered:
+        picked = offer.choices[made[node].choice]
+        assert made[node].choice == 1 and made[node].reason == "It has more to gain."
+        assert (planned[node].parent, planned[node].intent, planned[node].advice) == (
+            *(picked.parent, picked.intent, picked.advice),
+        )
+    ((_, taught),) = of(session, SkillDistilled)
+    assert "## What claude-haiku-4-5 makes of it\n\n- One call of the library is enough." in taught.skill.text
+    assert "## The numbers" in taught.skill.text
 
 
 def test_what_the_roles_cost_is_told_by_role(session):
