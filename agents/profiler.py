@@ -28,9 +28,15 @@ from ..schemas import (
 )
 from .candidates import installed, source_of
 from .runtime import Answer, Work
+from .synthesizer.backend import GIVEN
 
 LEAST_SPEEDUP = 0.9
 """Finalists whose judged interval lies below are not timed in ordinary processes: they are slower there, too."""
+
+MOST_PATIENCE_S = 900.0
+"""How long finalists wait for a baseline that is compiled in the background: without it a win may be none."""
+SHARE_OF_TIME = 0.25
+"""The same as a share of the session's minutes, where it has some."""
 
 log = structlog.get_logger(__name__)
 
@@ -69,13 +75,21 @@ class Profiler:
         source = await source_of(work)
         processes = work.event.processes if isinstance(work.event, ConfirmationPlanned) else 0
         profile = await self._device.profile(
-            opened.problem, opened.facts, source, compiled, thorough=thorough, processes=processes
+            *(opened.problem, opened.facts, source, compiled),
+            thorough=thorough,
+            processes=processes,
+            patience=_patience(work) if thorough or opened.synthesizer == GIVEN else 0.0,
         )
         if worth_a_look(work.graph, work.envelope.node, profile, finalist=thorough):
             profile = await self._looked_into(work, profile, source, compiled)
         if thorough and _may_win(work, profile):
             profile = await self._as_handed_over(work, profile, source)
-        return [Answer(_profile_event(profile, thorough))]
+        return [*self._joined(work), Answer(_profile_event(profile, thorough))]
+
+    def _joined(self, work: Work) -> list[Answer]:
+        """The baselines again, once those have joined that were still compiled when they were measured first."""
+        now = self._device.joined(work.opened.problem, work.opened.facts)
+        return [] if now is None else [Answer(BaselinesMeasured(report=now), node="")]
 
     async def _as_handed_over(self, work: Work, profile: ProfileReport, source: str) -> ProfileReport:
         """``profile`` with what the finished file does: its time in ordinary processes, and whether it is a drop-in."""
@@ -133,6 +147,14 @@ def _may_win(work: Work, profile: ProfileReport) -> bool:
         return False
     chosen = timing.speedup[timing.baseline(work.opened.against)]
     return work.event.rank == 1 or chosen.high > LEAST_SPEEDUP
+
+
+def _patience(work: Work) -> float:
+    """Seconds that a finalist waits for a baseline in the background: none once the session is out of time."""
+    if work.graph.stop is not None:
+        return 0.0
+    minutes = work.opened.minutes
+    return MOST_PATIENCE_S if minutes is None else min(MOST_PATIENCE_S, SHARE_OF_TIME * minutes * 60)
 
 
 def _profile_event(report: ProfileReport, confirmation: bool) -> Event:

@@ -8,6 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from msgspec.structs import replace
+
 from ..schemas import (
     Artifact,
     BaselineReport,
@@ -20,7 +22,6 @@ from ..schemas import (
     Problem,
     ProblemFacts,
     ProfileReport,
-    ShapeBaselines,
     ShapeFacts,
     Timing,
     Verdict,
@@ -31,13 +32,14 @@ from .harness import inspection, judgement, profiling, verdict
 from .harness.baseline_process import BaselineProcess
 from .harness.checking import check_small_inputs
 from .harness.contract import contract_of
+from .harness.late_baseline import LateBaselines
 from .harness.launcher import Launcher
 from .harness.memory_demand import capacity_of
 from .harness.problem_memory import ProblemMemory
 from .harness.reference_process import ReferenceProcess
 from .harness.timing import several_shapes
 from .harness.validation_process import OutOfMemory, validate_problem
-from .languages.artifact_cache import write_atomically
+from .languages.artifact_cache import install
 from .languages.assembly import language_of
 from .languages.compiling import compile_candidate
 from .machine.lease import Lease
@@ -64,6 +66,7 @@ class Device:
         baselines: Sequence[str] | None = None,
         secret: str | None = None,
         accelerator: int = 0,
+        background: bool = False,
     ) -> None:
         """Starts nothing yet.
 
@@ -74,6 +77,7 @@ class Device:
             baselines: Which to compare with, of ``eager``, ``compile``, ``max_autotune``; by default the pool's.
             secret: What seeds are derived from; by default one that nobody knows, another for each problem.
             accelerator: Which of the hardware's accelerators to run on, from 0; of no meaning for a processor.
+            background: Whether max-autotune is compiled while candidates are judged against the other baselines.
         """
         self.home = home
         """Folder for caches and leases; the user's own files are there, too."""
@@ -96,6 +100,7 @@ class Device:
         self._cases: dict[str, ReferenceProcess] = {}
         self._timing: dict[str, dict[str, BaselineProcess]] = {}
         """By problem and timed shape."""
+        self._late = LateBaselines(self._launcher, self._lease, self._baselines if background else ())
         self._ordinary: dict[str, OrdinaryHosts] = {}
         self._settings = Settings(pool, hardware, home, self._baselines, self.accelerator)
         self._large = asyncio.Lock()
@@ -148,12 +153,16 @@ class Device:
             reports = [
                 await self._timing_of(problem, shape).prepare(facts.at(shape), self._lease) for shape in facts.timed
             ]
-        return several_shapes.baselines_of(
-            [
-                ShapeBaselines(shape=shape.name, weight=shape.weight or 1.0, report=report)
-                for shape, report in zip(facts.timed, reports, strict=True)
-            ]
-        )
+            self._late.start(problem.sha256)
+        return several_shapes.report_of(facts.timed, reports)
+
+    def joined(self, problem: Problem, facts: ProblemFacts) -> BaselineReport | None:
+        """The baselines with those that joined late, once; None before, and when it was asked already."""
+        timings = self._timing.get(problem.sha256, {})
+        reports = [timing.report for shape in facts.timed if (timing := timings.get(shape.name)) and timing.report]
+        if len(reports) < len(facts.timed) or not self._late.is_news(problem.sha256):
+            return None
+        return several_shapes.report_of(facts.timed, reports)
 
     async def compile(self, source: str, language: str) -> tuple[CompileReport, dict[str, bytes]]:
         """Compile a candidate for this pool; needs none of its accelerators.
@@ -178,21 +187,8 @@ class Device:
             return False
 
     async def install(self, artifact: Artifact, data: bytes) -> None:
-        """Put an artifact that was compiled elsewhere into the local cache.
-
-        Raises:
-            InputError: ``data`` is not what ``artifact`` says, its name is no plain file name, or the disk is full.
-        """
-        if sha256(data) != artifact.sha256:
-            raise InputError(f"artifact {artifact.name} arrived damaged: its sha256 is not {artifact.sha256}")
-        if not artifact.name or Path(artifact.name).name != artifact.name:
-            raise InputError(f"artifact name {artifact.name!r} is not a file name")
-        try:
-            await asyncio.to_thread(write_atomically, self._artifacts / artifact.name, data)
-        except OSError as error:
-            raise InputError(
-                f"cannot write into {self._artifacts}: {error.strerror}; free space there or set KERNELSWARM_HOME"
-            ) from error
+        """Put an artifact that was compiled elsewhere into the local cache; raises as :func:`.install`."""
+        await asyncio.to_thread(install, self._artifacts, artifact, data)
 
     async def verify(
         self, problem: Problem, source: str, compile_report: CompileReport, facts: ProblemFacts | None = None
@@ -237,10 +233,12 @@ class Device:
         *,
         thorough: bool = False,
         processes: int = 0,
+        patience: float = 0.0,
     ) -> ProfileReport:
         """Time a candidate against the baselines, interleaved, with the machine for itself; at every timed shape.
 
-        ``processes``: of the candidate at each shape; 0: as many as the kind of run has.
+        ``processes``: of the candidate at each shape; 0: as many as the kind of run has. ``patience``: seconds that a
+        baseline in the background is waited for; without it, :attr:`.Timing.absent` says so.
         """
         if not compile_report.ok:
             return ProfileReport(
@@ -248,7 +246,7 @@ class Device:
             )
         self._facts[problem.sha256] = facts
         async with self._using(problem):
-            reports = await self._profiled(problem, facts, source, compile_report, thorough, processes)
+            reports = await self._profiled(problem, facts, source, compile_report, thorough, processes, patience)
         return several_shapes.profile_of(facts.timed, reports)
 
     async def _profiled(
@@ -259,15 +257,18 @@ class Device:
         compile_report: CompileReport,
         thorough: bool,
         processes: int,
+        patience: float,
     ) -> list[ProfileReport]:
         """Reports at the timed shapes, up to the first at which it is not timed."""
         reports: list[ProfileReport] = []
         for shape in facts.timed:
             timing = self._timing_of(problem, shape)
-            await timing.prepare(facts.at(shape), self._lease)
-            async with self._alone_if_large(problem) as cases, contextlib.AsyncExitStack() as afterwards:
+            async with contextlib.AsyncExitStack() as held:
+                absent = await held.enter_async_context(self._late.compared(problem.sha256, shape.name, patience))
+                await timing.prepare(facts.at(shape), self._lease)
+                cases = await held.enter_async_context(self._alone_if_large(problem))
                 if cases.large:
-                    afterwards.push_async_callback(timing.make_room)
+                    held.push_async_callback(timing.make_room)
                 report = await profiling.profile(
                     self._launcher,
                     timing,
@@ -281,6 +282,8 @@ class Device:
                     thorough=thorough,
                     processes=processes,
                 )
+            if absent and report.timing is not None:
+                report = replace(report, timing=replace(report.timing, absent=absent))
             reports.append(report)
             if report.timing is None:
                 break
@@ -325,6 +328,7 @@ class Device:
         ordinary = self._ordinary.pop(key, None)
         if ordinary is not None:
             await ordinary.close()
+        await self._late.close(key)
         timings, cases = self._timing.pop(key, {}), self._cases.pop(key, None)
         for timing in timings.values():
             await timing.close()
@@ -381,18 +385,15 @@ class Device:
         timings = self._timing.setdefault(problem.sha256, {})
         if shape.name not in timings:
             timed = self._cases_of(problem).timed(shape.name)
-            timings[shape.name] = BaselineProcess(self._launcher, timed, problem, self._baselines, self._hardware)
+            timing = BaselineProcess(self._launcher, timed, problem, self._baselines, self._hardware)
+            timings[shape.name] = timing
+            self._late.add(problem.sha256, shape, timing)
         return timings[shape.name]
 
     async def _close(self) -> None:
         if self._profilers is not None:
             await self._profilers.close()
-        for ordinary in self._ordinary.values():
-            await ordinary.close()
-        for timings in self._timing.values():
-            for timing in timings.values():
-                await timing.close()
-        for cases in self._cases.values():
-            await cases.close()
+        for key in {*self._ordinary, *self._timing, *self._cases}:
+            await self._forget(key)
         await self._launcher.close()
         await self.memory.close()

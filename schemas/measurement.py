@@ -181,6 +181,10 @@ class Timing(Schema, frozen=True, kw_only=True):
     shapes: tuple["ShapeTiming", ...] = ()
     """The run at every timed shape, where there are several; else empty."""
 
+    absent: dict[str, str] = {}
+    """Baselines of the pool that this run was to have and had not, by name, and why; a clause. Empty in older
+    events, which had all that could be compiled."""
+
     def baseline(self, against: str) -> str:
         """Name of the baseline that a win counts against: the one that ``against`` names, if it was timed, else the
         best."""
@@ -245,6 +249,9 @@ class BaselineStatus(Schema, frozen=True, kw_only=True):
 
     kept: int = 0
     """Graphs that an earlier process had compiled; 0 in older events."""
+
+    pending: bool = False
+    """Whether it is still compiled, in the background: another event says what became of it. False in older events."""
 
 
 class Counters(Schema, frozen=True, kw_only=True):

@@ -145,7 +145,7 @@ async def resuming(
             await bus.publish_many(missing)
         swarm, device = None, None
         if roles:
-            device = await stack.enter_async_context(Device(pool, hardware, home))
+            device = await stack.enter_async_context(Device(pool, hardware, home, background=True))
             await _restore_artifacts(now.graph, device, on_notice)
             swarm = await stack.enter_async_context(
                 serving(

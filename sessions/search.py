@@ -312,7 +312,7 @@ async def search_context(
         await check_usable(home)
     on_notice(f"looking at the hardware of pool {pool.name}")
     hardware = await asyncio.to_thread(detect, pool, home)
-    async with Device(pool, hardware, home) as device:
+    async with Device(pool, hardware, home, background=True) as device:
         device.prepare_profilers()
         on_notice(f"validating {problem.name}: importing, checking, capturing")
         facts = await device.validate_problem(problem)

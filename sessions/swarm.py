@@ -84,7 +84,8 @@ async def serving(
         devices = [device] if device is not None else []
         if not devices:
             # One for each accelerator; what needs none shares the first.
-            devices = [Device(pool, hardware, home, accelerator=n) for n in range(max(1, len(hardware.accelerators)))]
+            count = max(1, len(hardware.accelerators))
+            devices = [Device(pool, hardware, home, accelerator=n, background=True) for n in range(count)]
             if any(ROLES[role].needs_device for role in roles):
                 for opened in devices:
                     await stack.enter_async_context(opened)

@@ -91,6 +91,7 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
         ordinary_missing=report.ordinary_missing,
         broken_contract=_broken_contract(graph, report),
         shapes=shapes,
+        absent=timing.absent,
         roofline_fraction=roofline.fraction if roofline else None,
         evidence=(*analysis.findings, *evidence.of_family(graph, node, speedup.median)),
         advice=analysis.advice,

@@ -101,6 +101,8 @@ def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None)
     if best.ordinary and not best.counts_device_alone:
         beside = f" {words.ordinary} ({judged})"
     missing = f"; {_baseline(baseline)} could not be timed" if baseline not in ("best", best.against) else ""
+    for name, why in best.absent.items():
+        missing += f"; {_baseline(name)} was not compared: {why}"
     if worst := best.worst_shape:
         missing = f"; the worst of its {len(best.shapes)} shapes is {worst[0]}: {_shown(worst[1])}{missing}"
     if not win:

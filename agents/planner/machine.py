@@ -99,7 +99,7 @@ def _diagnosed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
     state.in_flight.discard(name)
     node.verdict, node.fitness, node.speedup = event.verdict, event.fitness, event.speedup
     node.against, node.roofline_fraction, node.advice = event.against, event.roofline_fraction, event.advice
-    node.shapes = event.shapes
+    node.shapes, node.absent = event.shapes, event.absent
     node.synthesis_failed = event.verdict is Verdict.synthesis_failed
     node.failure, node.summary = failure_reason(event) if node.synthesis_failed else "", event.summary
     count_failure(state, event)
@@ -122,7 +122,7 @@ def _confirmed(state: PlannerState, name: str, event: NodeDiagnosed) -> None:
         node.summary = event.summary
         node.verdict, node.fitness = event.verdict, event.fitness
         node.speedup, node.against = event.speedup, event.against or node.against
-        node.shapes = event.shapes
+        node.shapes, node.absent = event.shapes, event.absent
         node.ordinary, node.ordinary_against = event.ordinary, event.ordinary_against
         node.ordinary_missing, node.broken_contract = event.ordinary_missing, event.broken_contract
         state.judged(node)

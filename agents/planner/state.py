@@ -28,6 +28,8 @@ class PlannedNode:
     """Why it was not measured, although it was wanted."""
     shapes: tuple[ShapeSpeedup, ...] = ()
     """Its speedups by shape, where several are timed."""
+    absent: dict[str, str] = field(default_factory=dict)
+    """Baselines that it was not compared with, and why."""
     roofline_fraction: float | None = None
     advice: tuple[Advice, ...] = ()
     children: list[str] = field(default_factory=list)

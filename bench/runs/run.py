@@ -140,7 +140,8 @@ async def _opened(
         every = max(1, len(hardware.accelerators))
         used = range(min(every, configuration.at_once or every))
         devices = [
-            await stack.enter_async_context(Device(pool, hardware, configuration.home, accelerator=n)) for n in used
+            await stack.enter_async_context(Device(pool, hardware, configuration.home, accelerator=n, background=True))
+            for n in used
         ]
         watcher.notice("starting the bus")
         joined = await stack.enter_async_context(joined_bus(configuration.home, configuration.nats, watcher.notice))

@@ -82,6 +82,8 @@ class BaselineProcess:
         """Time of a call by baseline where the cache holds all that fits."""
         self.apart_ns = 0.0
         """What a call of the best baseline costs more where input sets are intact only around their calls."""
+        self.late: dict[str, BaselineStatus] = {}
+        """Baselines that are left out for now (:mod:`.late_baseline`), and what is said of them."""
         self.report: BaselineReport | None = None
 
     async def close(self) -> None:
@@ -203,7 +205,7 @@ class BaselineProcess:
             async with lease.shared():
                 await self._restart()
                 for name in self._baseline_names:
-                    status = hopeless.get(name) or await self._build(name)
+                    status = hopeless.get(name) or self.late.get(name) or await self._build(name)
                     statuses.append(status)
                     if not (self._worker and self._worker.alive):
                         hopeless[name] = status

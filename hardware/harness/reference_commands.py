@@ -27,18 +27,23 @@ def open_command(problem: Problem, seed: int, pool: str, weight_exponents: Mappi
 
 
 async def ask_reference(
-    worker: Worker, command: object, kind: type[T], descriptors: Sequence[int] = ()
+    worker: Worker,
+    command: object,
+    kind: type[T],
+    descriptors: Sequence[int] = (),
+    *,
+    seconds: float = STEP_SECONDS,
 ) -> tuple[T, list[int]]:
     """Ask a process that runs the problem's own code.
 
     Raises:
         WorkerDied: it ended.
-        HarnessError: it cannot do what problem validation saw it do, or took longer than :data:`STEP_SECONDS`.
+        HarnessError: it cannot do what problem validation saw it do, or took longer than ``seconds``.
     """
     try:
-        answer, received = await worker.ask(command, kind, descriptors, seconds=STEP_SECONDS)
+        answer, received = await worker.ask(command, kind, descriptors, seconds=seconds)
     except TimeoutError:
-        raise HarnessError(f"the reference did not end within {STEP_SECONDS:g} s") from None
+        raise HarnessError(f"the reference did not end within {seconds:g} s") from None
     except WorkerConfused as error:
         raise HarnessError(f"the reference's process answered nonsense: {error}") from error
     if isinstance(answer, Failure):

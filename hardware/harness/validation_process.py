@@ -3,7 +3,7 @@
 import asyncio
 import signal
 
-from ...schemas import Accelerator, HarnessError, InputFact, Problem, ProblemError, ProblemFacts
+from ...schemas import Accelerator, HarnessError, InputFact, Problem, ProblemError, ProblemFacts, ShapeFacts
 from ..processes.messages import Failure
 from ..processes.worker import WorkerConfused, WorkerDied
 from .inputs.sizes import MAIN_SEEDS, bytes_of, is_large
@@ -128,6 +128,11 @@ def largest_call(facts: ProblemFacts) -> tuple[int, int]:
     """Bytes of inputs and of outputs at the shapes where they are largest."""
     inputs = max(sum(map(_bytes, shape.inputs)) for shape in facts.shapes)
     return inputs, max(sum(map(_bytes, shape.outputs)) for shape in facts.shapes)
+
+
+def is_large_call(shape: ShapeFacts) -> bool:
+    """Whether a call at ``shape`` is so large that memory holds few copies of it."""
+    return is_large(sum(map(_bytes, shape.inputs)), sum(map(_bytes, shape.outputs)))
 
 
 def _bytes(fact: InputFact) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from ...schemas import Artifact, CompileReport, Schema, decode, encode, sha256
+from ...schemas import Artifact, CompileReport, InputError, Schema, decode, encode, sha256
 
 SHARED_OBJECT = "application/x-sharedlib"
 ABANDONED_SECONDS = 3600
@@ -81,13 +81,22 @@ class ArtifactCache:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file that others see whole or not at all.
+def install(folder: Path, artifact: Artifact, data: bytes) -> None:
+    """Put an artifact that was compiled elsewhere into the cache: whole or not at all.
 
     Raises:
-        OSError: it cannot be written.
+        InputError: ``data`` is not what ``artifact`` says, its name is no plain file name, or the disk is full.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".install-", delete=False) as file:
-        file.write(data)
-    Path(file.name).replace(path)
+    if sha256(data) != artifact.sha256:
+        raise InputError(f"artifact {artifact.name} arrived damaged: its sha256 is not {artifact.sha256}")
+    if not artifact.name or Path(artifact.name).name != artifact.name:
+        raise InputError(f"artifact name {artifact.name!r} is not a file name")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".install-", delete=False) as file:
+            file.write(data)
+        Path(file.name).replace(folder / artifact.name)
+    except OSError as error:
+        raise InputError(
+            f"cannot write into {folder}: {error.strerror}; free space there or set KERNELSWARM_HOME"
+        ) from error

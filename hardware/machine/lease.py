@@ -90,6 +90,22 @@ class Lease:
         finally:
             self._hand_on(attempt)
 
+    def is_wanted(self) -> bool:
+        """Whether somebody waits for it, in this process or another; who holds it and can wait then lets go."""
+        if any(not heir.done() for heir in self._heirs):
+            return True
+        try:
+            file = os.open(self._turnstile, os.O_RDWR)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(file)
+        return False
+
     async def _inherited(self) -> "_Attempt | None":
         """The lease from whom this process had it; None if nobody here has it, or had it too often already."""
         while self._taken:

@@ -29,6 +29,8 @@ class NodeDiagnosed(Event, frozen=True, kw_only=True, tag="node.diagnosed.v1"):
     """Why it is no win whatever its ratios are, where the device's time alone counts: the file is no drop-in."""
     shapes: tuple[ShapeSpeedup, ...] = ()
     """The speedups at every timed shape, where there are several: the others are their weighted geometric means."""
+    absent: dict[str, str] = {}
+    """As :attr:`.Timing.absent`: baselines that it was not compared with, and why."""
     roofline_fraction: float | None = None
     evidence: tuple[Finding, ...] = ()
     advice: tuple[Advice, ...] = ()

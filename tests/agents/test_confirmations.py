@@ -133,3 +133,12 @@ def test_no_further_samples_once_the_time_is_over() -> None:
     ring.state.confirming = ["n001"]
     (closing,) = ring.tell(near, "n001")
     assert isinstance(closing.event, SessionClosed) and not closing.event.win
+
+
+def test_a_baseline_that_was_not_compared_is_named_where_the_win_is() -> None:
+    why = {"max_autotune": "it was still being compiled"}
+    (closing,) = confirmed(of_one_candidate(), "n001", 1.5, 1.3, absent=why)
+    assert isinstance(closing.event, SessionClosed) and closing.event.win
+    assert "max-autotune was not compared: it was still being compiled" in closing.event.detail
+    (closing,) = confirmed(of_one_candidate(), "n001", 1.5, 1.3)
+    assert "was not compared" not in closing.event.detail

@@ -48,6 +48,7 @@ def timing_of(shapes: Sequence[ShapeTiming]) -> Timing:
         measure=timings[0].measure if len({timing.measure for timing in timings}) == 1 else "",
         warm_ms=_means([timing.warm_ms for timing in timings], weights),
         shapes=tuple(shapes),
+        absent={name: why for timing in timings for name, why in timing.absent.items()},
     )
 
 
@@ -80,6 +81,16 @@ def roofline_of(shapes: Sequence[tuple[float, Roofline]]) -> Roofline:
         floor_ms=_geometric([roofline.floor_ms for _, roofline in shapes], weights),
         fraction=_geometric([roofline.fraction for _, roofline in shapes], weights),
         limit=max(shapes, key=lambda shape: shape[0])[1].limit,
+    )
+
+
+def report_of(timed: Sequence[ShapeFacts], reports: Sequence[BaselineReport]) -> BaselineReport:
+    """The reports of the ``timed`` shapes as one."""
+    return baselines_of(
+        [
+            ShapeBaselines(shape=shape.name, weight=shape.weight or 1.0, report=report)
+            for shape, report in zip(timed, reports, strict=True)
+        ]
     )
 
 

@@ -1,0 +1,231 @@
+"""A baseline that is compiled in the background, for the caches on disk, while candidates are judged against others.
+
+A second process compiles it: on an accelerator in slices in which it has the device alone, for it tries kernels there;
+on a processor less urgently than anybody, and never while something is timed. It stands still in between. Once it is
+done the baselines' process is started anew and takes it from the caches, in seconds.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Sequence
+
+from msgspec.structs import replace
+
+from ...schemas import BaselineStatus, HarnessError, ShapeFacts
+from ..machine.lease import Lease
+from ..processes.messages import HOST, Done, Failure
+from ..processes.worker import Worker, WorkerConfused, WorkerDied
+from .baseline_process import BaselineProcess
+from .launcher import Launcher
+from .messages.commands import Opened
+from .messages.timing import Build, Built, Upload
+from .reference_process import ask_reference
+from .validation_process import is_large_call
+
+NAME = "max_autotune"
+"""The baseline that is worth it: it takes a minute where the others take seconds."""
+
+WORK_SECONDS = 600.0
+"""How long it may work, without the time in which it stands still."""
+SLICE_SECONDS = 2.0
+"""How long it has an accelerator before somebody who waits gets it."""
+POLL_SECONDS = 0.02
+"""How often is looked whether somebody waits: so long a timing on a processor is held up."""
+_NO_LIMIT = 1e7
+
+PENDING = BaselineStatus(
+    name=NAME, ok=False, seconds=0.0, detail="compiled in the background, joins when it is there", pending=True
+)
+LATE = "it was still being compiled when the session had no more time for it"
+
+
+class LateBaseline:
+    """Max-autotune of one problem at one timed shape."""
+
+    def __init__(self, launcher: Launcher, timing: BaselineProcess, lease: Lease) -> None:
+        """From now on ``timing`` does without it."""
+        self._launcher, self._timing, self._lease = launcher, timing, lease
+        self._task: asyncio.Task[BaselineStatus] | None = None
+        self._joined = False
+        self.pid = 0
+        """Of the process that compiles it, as we see it; 0 if there is none."""
+        self._users = 0
+        self._changed = asyncio.Condition()
+        timing.late[NAME] = PENDING
+
+    def start(self) -> None:
+        """Begin to compile it, once the other baselines are ready. A second time it does nothing."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._compiled(), name="max-autotune in the background")
+
+    @contextlib.asynccontextmanager
+    async def compared(self, patience: float) -> AsyncIterator[str]:
+        """Time a candidate in the body, against it if it is there within ``patience`` seconds.
+
+        The body gets why it is not, as a clause, or "". It never comes in the middle of another body: all processes of
+        a candidate are timed against the same baselines.
+        """
+        self.start()
+        assert self._task is not None
+        if patience > 0:
+            await asyncio.wait({self._task}, timeout=patience)
+        async with self._changed:
+            if self._task.done() and not self._joined:
+                await self._changed.wait_for(lambda: not self._users)
+                self._join(self._task.result())
+            self._users += 1
+        try:
+            status = self._timing.late.get(NAME)
+            yield "" if status is None else LATE if status.pending else status.detail
+        finally:
+            async with self._changed:
+                self._users -= 1
+                self._changed.notify_all()
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it may still join."""
+        return not self._joined
+
+    async def close(self) -> None:
+        """Give it up."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    def _join(self, status: BaselineStatus) -> None:
+        self._joined = True
+        if status.ok:
+            del self._timing.late[NAME]
+            # All of them are built and timed anew when they are asked for next, from the caches.
+            self._timing.report = None
+            return
+        self._timing.late[NAME] = status
+        if self._timing.report is not None:
+            statuses = tuple(status if old.name == NAME else old for old in self._timing.report.statuses)
+            self._timing.report = replace(self._timing.report, statuses=statuses)
+
+    async def _compiled(self) -> BaselineStatus:
+        began = time.monotonic()
+        try:
+            # Beside whoever is judged meanwhile; what follows is taken in slices.
+            async with self._lease.shared():
+                worker = await self._launcher.spawn("baseline", memory_bytes=self._launcher.reference_memory)
+                worker.yield_to_others()
+                self.pid = worker.pid
+        except HarnessError as error:
+            return _failed(str(error), began)
+        try:
+            return await self._in_slices(worker, self._built(worker))
+        except WorkerDied as error:
+            return _failed(f"its process {_was(str(error))}", began)
+        except (WorkerConfused, HarnessError, TimeoutError) as error:
+            return _failed(str(error), began)
+        finally:
+            self.pid = 0
+            await asyncio.shield(worker.kill())
+
+    async def _built(self, worker: Worker) -> BaselineStatus:
+        timed = self._timing.timed
+        await ask_reference(worker, timed.host.command, Opened, seconds=_NO_LIMIT)
+        state = await timed.state()
+        for case in await timed.cases():
+            upload = Upload(inputs=case.inputs, state=state)
+            await ask_reference(worker, upload, Done, [case.file], seconds=_NO_LIMIT)
+        built, _ = await worker.ask(Build(name=NAME), Built, seconds=_NO_LIMIT)
+        if isinstance(built, Failure):
+            return BaselineStatus(name=NAME, ok=False, seconds=0.0, detail=built.message)
+        return BaselineStatus(name=NAME, ok=built.ok, seconds=built.seconds, detail=built.detail)
+
+    async def _in_slices(self, worker: Worker, work: Awaitable[BaselineStatus]) -> BaselineStatus:
+        """What ``work`` comes to, which ``worker`` does only while it holds the lease.
+
+        Raises:
+            HarnessError: it works for too long.
+        """
+        on_processor = self._launcher.device == HOST
+        least = 0.0 if on_processor else SLICE_SECONDS
+        worked = 0.0
+        task = asyncio.ensure_future(work)
+        try:
+            while not task.done():
+                async with self._lease.shared() if on_processor else self._lease.exclusive():
+                    began = time.monotonic()
+                    _signal(worker, signal.SIGCONT)
+                    while not task.done():
+                        await asyncio.wait({task}, timeout=POLL_SECONDS)
+                        if time.monotonic() - began >= least and self._lease.is_wanted():
+                            break
+                    if not task.done():
+                        _signal(worker, signal.SIGSTOP)
+                    worked += time.monotonic() - began
+                if worked > WORK_SECONDS and not task.done():
+                    raise HarnessError(f"it was not done after {WORK_SECONDS:g} s of work")
+            return task.result()
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+
+
+def _signal(worker: Worker, number: signal.Signals) -> None:
+    """To its whole group: the compilers that it runs have to stand still as well."""
+    if worker.pid and worker.alive:
+        with contextlib.suppress(OSError):
+            os.killpg(worker.pid, number)
+
+
+def _was(ended: str) -> str:
+    return f"was {ended}" if ended.startswith("killed") else ended
+
+
+def _failed(why: str, began: float) -> BaselineStatus:
+    return BaselineStatus(name=NAME, ok=False, seconds=time.monotonic() - began, detail=why)
+
+
+class LateBaselines:
+    """Those of a device's problems, by sha256 and timed shape."""
+
+    def __init__(self, launcher: Launcher, lease: Lease, baselines: Sequence[str]) -> None:
+        """``baselines`` are the pool's; without max-autotune, or something to begin with, nothing is late."""
+        self._launcher, self._lease = launcher, lease
+        self._is_used = NAME in baselines and len(baselines) > 1
+        self._by_problem: dict[str, dict[str, LateBaseline]] = defaultdict(dict)
+        self._announced: set[str] = set()
+
+    def add(self, key: str, shape: ShapeFacts, timing: BaselineProcess) -> None:
+        """Have ``timing`` begin without it, unless memory has no room for a second process of that size."""
+        if self._is_used and not is_large_call(shape):
+            self._by_problem[key][shape.name] = LateBaseline(self._launcher, timing, self._lease)
+
+    def start(self, key: str) -> None:
+        """Begin to compile those of a problem."""
+        for late in self._by_problem[key].values():
+            late.start()
+
+    @contextlib.asynccontextmanager
+    async def compared(self, key: str, shape: str, patience: float) -> AsyncIterator[dict[str, str]]:
+        """As :meth:`LateBaseline.compared`; the body gets :attr:`.Timing.absent`."""
+        late = self._by_problem[key].get(shape)
+        if late is None:
+            yield {}
+            return
+        async with late.compared(patience) as why:
+            yield {NAME: why} if why else {}
+
+    def is_news(self, key: str) -> bool:
+        """Whether those of a problem have come to an end since this was asked last; True once."""
+        lates = self._by_problem.get(key, {})
+        if not lates or key in self._announced or any(late.is_pending for late in lates.values()):
+            return False
+        self._announced.add(key)
+        return True
+
+    async def close(self, key: str) -> None:
+        """Give those of a problem up."""
+        self._announced.discard(key)
+        for late in self._by_problem.pop(key, {}).values():
+            await late.close()
