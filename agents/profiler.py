@@ -28,7 +28,6 @@ from ..schemas import (
 )
 from .candidates import installed, source_of
 from .runtime import Answer, Work
-from .synthesizer.backend import GIVEN
 
 LEAST_SPEEDUP = 0.9
 """Finalists whose judged interval lies below are not timed in ordinary processes: they are slower there, too."""
@@ -78,7 +77,8 @@ class Profiler:
             *(opened.problem, opened.facts, source, compiled),
             thorough=thorough,
             processes=processes,
-            patience=_patience(work) if thorough or opened.synthesizer == GIVEN else 0.0,
+            # A session of one candidate has nothing else to do meanwhile.
+            patience=_patience(work) if thorough or opened.budget == 1 else 0.0,
         )
         if worth_a_look(work.graph, work.envelope.node, profile, finalist=thorough):
             profile = await self._looked_into(work, profile, source, compiled)
