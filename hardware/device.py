@@ -305,7 +305,8 @@ class Device:
             self._ordinary[problem.sha256] = OrdinaryHosts(self._settings, problem, facts)
         try:
             async with self._using(problem):
-                return await self._ordinary[problem.sha256].time(text, self._lease, processes), ""
+                built = [self._artifacts / name for name in await self._built(text)]
+                return await self._ordinary[problem.sha256].time(text, self._lease, processes, built), ""
         except Missing as missing:
             return None, str(missing)
 
@@ -314,11 +315,15 @@ class Device:
 
         Its native code is compiled first. It takes some ten seconds; nothing is timed.
         """
-        await self.compile(source, await asyncio.to_thread(language_of, source, self._pool.languages[0]))
+        built = await self._built(source)
+        seconds = max(self._pool.candidate_seconds, CONTRACT_SECONDS)
         async with self._lease.shared():
-            return await contract_of(
-                self._launcher, source, seconds=max(self._pool.candidate_seconds, CONTRACT_SECONDS)
-            )
+            return await contract_of(self._launcher, source, seconds=seconds, built=built)
+
+    async def _built(self, text: str) -> tuple[str, ...]:
+        """Compile a finished file; names of the artifacts of what it compiles for itself."""
+        compiled, _ = await self.compile(text, await asyncio.to_thread(language_of, text, self._pool.languages[0]))
+        return compiled.names(".build")
 
     async def forget(self, problem: Problem) -> None:
         """End the processes that are kept warm for ``problem``: over many problems they would fill the memory."""

@@ -9,16 +9,21 @@ from .launcher import Launcher
 from .messages.contract import CheckContract, ContractChecked
 
 
-async def contract_of(launcher: Launcher, source: str, *, seconds: float) -> tuple[ContractProperty, ...]:
+async def contract_of(
+    launcher: Launcher, source: str, *, seconds: float, built: tuple[str, ...] = ()
+) -> tuple[ContractProperty, ...]:
     """Hold the finished file ``source`` against the contract, in a process of its own.
+
+    What it compiles for itself is played back from the artifacts named ``built``.
 
     A file that breaks the process, or takes longer than ``seconds``, has none of the properties that a win needs.
 
     Raises:
         HarnessError: no process can be started.
     """
-    worker = await launcher.spawn("contract", programs="triton" in source or starts_programs(source))
-    command = CheckContract(source=source, artifacts=str(launcher.artifacts))
+    compiles = "triton" in source or (not built and starts_programs(source))
+    worker = await launcher.spawn("contract", programs=compiles)
+    command = CheckContract(source=source, artifacts=str(launcher.artifacts), built=built)
     try:
         answer, _ = await worker.ask(command, ContractChecked, seconds=seconds)
     except TimeoutError:

@@ -13,6 +13,7 @@ from ..harness.inputs.sizes import LARGE_BYTES, MAIN_SEEDS, bytes_of
 from ..harness.timing import interleaved
 from ..harness.timing.background_load import BackgroundLoad
 from ..harness.timing.interleaved import CANDIDATE, Part
+from ..languages import program_runs
 from ..languages.program_runs import starts_programs
 from ..machine.lease import Lease
 from ..processes.messages import HOST
@@ -28,6 +29,8 @@ PROCESSES = 3
 BUILD_SECONDS = 240.0
 """Limit for compiling a baseline, or a file that compiles for itself."""
 EAGER = "eager"
+PLAYER = Path(program_runs.__file__).read_text(encoding="utf-8")
+"""What plays back a file's compilers; the process has nothing of the package."""
 
 T = TypeVar("T")
 
@@ -75,6 +78,7 @@ class OrdinaryHost:
         self.isolation = ""
         """Layers around the candidate's last process."""
         self._expected: list[Sampled] = []
+        self._built: list[str] = []
         self._sample_seed = secrets.randbits(48)
 
     async def close(self) -> None:
@@ -84,8 +88,11 @@ class OrdinaryHost:
             self._scratch.close()
             self._scratch = None
 
-    async def time(self, text: str, lease: Lease, processes: int = 0) -> Timing:
+    async def time(self, text: str, lease: Lease, processes: int = 0, built: Sequence[Path] = ()) -> Timing:
         """Time the finished file ``text`` in so many fresh processes (0: as many as usual) against the baselines.
+
+        What it compiles for itself is played back from ``built`` (:mod:`..languages.program_runs`) where that is given;
+        else each of its processes compiles it.
 
         Raises:
             Missing: that cannot be done; the message says why.
@@ -96,6 +103,7 @@ class OrdinaryHost:
         parts: list[Part] = []
         processes = processes or PROCESSES
         async with self._guard:
+            self._built = [str(path) for path in built]
             try:
                 async with lease.shared():
                     await self._prepare_baselines()
@@ -179,6 +187,8 @@ class OrdinaryHost:
             "seeds": self._seeds[1:],
             "implementation": name,
             "file": text,
+            "built": self._built if name == CANDIDATE else [],
+            "player": PLAYER if name == CANDIDATE and self._built else "",
         }
         try:
             await _in_thread(lambda: process.load(command, seconds))
@@ -193,7 +203,7 @@ class OrdinaryHost:
         """Triton compiles in the process that launches, a file may as well, and needs programs for it."""
         if name != CANDIDATE:
             return TRUSTED
-        compiles = (self.settings.accelerator and "triton" in text) or starts_programs(text)
+        compiles = (self.settings.accelerator and "triton" in text) or (not self._built and starts_programs(text))
         return COMPILES if compiles else CONFINED
 
     async def _process(self, name: str, label: str, trust: str) -> OrdinaryProcess:

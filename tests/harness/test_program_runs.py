@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.languages.cpp import LOADER
 from kernelswarm.hardware.languages.program_runs import (
     NotRecorded,
@@ -148,6 +149,20 @@ async def test_a_file_that_compiles_for_itself_is_judged(device: Device, problem
     assert "programs" not in verified.isolation
     assert {"netns", "pidns", "toolroot", "seccomp_but_programs"} <= set(compiled.isolation.split("+"))
     assert (await device.compile(BUILDS, "cpp"))[0].cached
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_its_finished_file_compiles_nothing_again(device: Device, problem: Problem) -> None:
+    facts = await device.validate_problem(problem)
+    text = finish(problem, facts, BUILDS)
+
+    timing, missing = await device.ordinary(problem, facts, text, processes=1)
+    properties = await device.contract(text)
+
+    assert timing is not None, missing
+    assert "programs" not in device._ordinary[problem.sha256].isolation
+    assert "programs" not in device._ordinary[problem.sha256].isolation
+    assert all(entry.ok for entry in properties if entry.is_essential), properties
 
 
 @pytest.mark.asyncio(loop_scope="session")

@@ -9,6 +9,7 @@ import torch
 
 from ...dropin.contract import check
 from ...languages._triton_runtime import use
+from ...languages.program_runs import played_back
 from ...processes.messages import Spawn
 from ..calls.answering import attempt, serve_commands
 from ..calls.sleeping_threads import sleep_while_waiting
@@ -35,4 +36,5 @@ def _check(command: CheckContract, descriptors: list[int]) -> ContractChecked:
     os.environ |= {"HOME": str(Path.cwd()), "TMPDIR": str(Path.cwd())}
     path = Path.cwd() / f"{FILE}.py"
     path.write_text(command.source, encoding="utf-8")
-    return ContractChecked(properties=attempt(lambda: check(path)))
+    with played_back(Path.cwd(), [Path(command.artifacts) / name for name in command.built]):
+        return ContractChecked(properties=attempt(lambda: check(path)))

@@ -9,6 +9,8 @@ class CheckContract(Schema, frozen=True, kw_only=True, tag="check_contract"):
     source: str
     artifacts: str
     """Folder of compiled artifacts."""
+    built: tuple[str, ...] = ()
+    """Those of a file that compiles for itself."""
 
 
 class ContractChecked(Schema, frozen=True, kw_only=True, tag="contract_checked"):
