@@ -30,7 +30,8 @@ def conversation_of(events: Iterable[Envelope], node: str) -> tuple[Turn, ...]:
                 turns.append(_answer(call))
             case ToolCalled() as call:
                 failed = ", failed" if call.failed else ""
-                title = f"{call.tool}, {call.seconds:.1f} s{failed}"
+                asker = f"{_words(call.role)}: " if call.role else ""
+                title = f"{asker}{call.tool}, {call.seconds:.1f} s{failed}"
                 turns.append(Turn(who="tool", title=title, text=f"{_arguments(call.arguments)}\n\n{call.result}"))
             case RoleDecided() as decided:
                 by = f"{decided.backend} {decided.model}" if decided.by_model else "its rules"

@@ -140,7 +140,7 @@ class Replay:
             return
         if envelope.cause in self._asking:
             self._hear(envelope, event)
-        if type(event) in SAYS:
+        if type(event) in SAYS and not _is_of_author(event):
             self._compare(seq, envelope, event)
         self.graph.apply(envelope, event)
         if isinstance(event, SessionOpened):
@@ -302,6 +302,11 @@ def spoken(output: Output) -> str:
     body = encode(output.event).decode()
     shown = body if len(body) <= 160 else body[:159] + "…"
     return f"{output.role}: {output.node + ' ' if output.node else ''}{shown}"
+
+
+def _is_of_author(event: Event) -> bool:
+    """What an author's sub-agent came to is an effect of the outside, as the author's own answers are."""
+    return isinstance(event, RoleDecided) and event.role not in ROLES
 
 
 def _is_given_up(event: Event) -> bool:

@@ -63,7 +63,7 @@ class SearchOptions:
     model: str = _option(
         "",
         "Model of an author that asks one; of several: anthropic=NAME,openai=NAME. Beside it roles, as in "
-        "analyst=NAME: analyst, planner, distiller.",
+        "analyst=NAME: analyst, planner, distiller, deep_search, context_memory.",
     )
     base_url: str = _option("", "Server of the author openai: vLLM, Ollama, SGLang, whatever speaks its format.")
     max_cost: float | None = _option(None, "US dollars that models may cost: a request that could pass it is not sent.")

@@ -1,8 +1,9 @@
 """The synthesizer on the bus: gathers what a backend may know and hands its answer on."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...bus import Bus
 from ...graph.session_graph import NodeRecord, SearchGraph
@@ -13,6 +14,7 @@ from ...schemas import (
     Event,
     Intent,
     MemoryOperator,
+    ModelCalled,
     NodePlanned,
     SynthesisFailed,
     Verdict,
@@ -28,6 +30,10 @@ from .model import sections
 from .model.backend import ModelBackend
 from .model.spending import LEDGERS, Limits
 from .model.surroundings import Surroundings
+from .role_models import SUB_AGENTS
+
+if TYPE_CHECKING:
+    from .model.client import ModelClient
 
 
 class Synthesizer:
@@ -67,7 +73,23 @@ class Synthesizer:
         ledger.observe(work.graph)
         desk = BusDesk(self._bus, self._home, work) if self._bus is not None and self._home is not None else None
         limits = Limits(cost=opened.max_cost, tokens=opened.max_tokens)
-        return await backend.converse(request, Surroundings(desk, self._home, limits, ledger))
+        names = frozenset(role.role for role in opened.roles) & frozenset(SUB_AGENTS)
+
+        async def open_client(name: str, record: Callable[[ModelCalled], None]) -> "ModelClient":
+            role = next(role for role in opened.roles if role.role == name)
+            asked = await self._backend(role.backend)
+            assert isinstance(asked, ModelBackend) and self._home is not None, "checked before the session opened"
+            return await asked.open_client(
+                role.model,
+                role.base_url,
+                self._home,
+                record,
+                admit=lambda price, prompt, answer: ledger.reserved(limits, price, prompt, answer),
+                jitter=(plan.draw % 1000) / 1000,
+            )
+
+        around = Surroundings(desk, self._home, limits, names, open_client if self._home is not None else None, ledger)
+        return await backend.converse(request, around)
 
     async def _backend(self, name: str) -> Backend:
         if name not in self._backends:
@@ -139,12 +161,18 @@ def attempt_of(record: NodeRecord) -> Attempt:
         diagnostics="\n".join(f"{d.line}:{d.column}: {d.severity}: {d.message}" for d in report.diagnostics)
         if report
         else "",
+        counters=_counters(record),
         evidence=_evidence(record),
     )
 
 
 def _verdict(record: NodeRecord) -> Verdict | None:
     return record.diagnosis.verdict if record.diagnosis else None
+
+
+def _counters(record: NodeRecord) -> dict[str, float]:
+    report = record.profile_report
+    return dict(report.counters.values) if report is not None and report.counters is not None else {}
 
 
 def _evidence(record: NodeRecord) -> str:

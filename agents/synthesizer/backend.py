@@ -20,6 +20,7 @@ from ...schemas import (
     Pool,
     Problem,
     ProblemFacts,
+    RoleDecided,
     Schema,
     Skill,
     SynthesisFailed,
@@ -48,6 +49,8 @@ class Attempt(Schema, frozen=True, kw_only=True):
     """The analyst's word on it; None while it is under way."""
     diagnostics: str = ""
     """The compiler's messages, one a line."""
+    counters: dict[str, float] = {}
+    """Raw hardware counters of a call, by name, where the profiler read any."""
     evidence: str = ""
     """What the verifier or the profiler saw: message, values, end of the candidate's output."""
 
@@ -82,7 +85,7 @@ class Request(Schema, frozen=True, kw_only=True):
     """Candidate files that the user handed in; only the backend ``given`` looks at them."""
 
 
-Record = ModelCalled | ToolCalled | KnowledgeRetrieved
+Record = ModelCalled | ToolCalled | KnowledgeRetrieved | RoleDecided
 """What a backend did on its way to an answer."""
 
 

@@ -6,8 +6,10 @@ from urllib.parse import urlsplit
 from ...schemas import AuthorShare, InputError, RoleModel
 from .backend import BACKENDS
 
-MODEL_ROLES = ("analyst", "planner", "distiller")
-"""Roles of the ring that may ask a model; their rules stay the fallback."""
+SUB_AGENTS = ("deep_search", "context_memory")
+"""Sub-agents of authors that ask models; without a model there is none."""
+MODEL_ROLES = ("analyst", "planner", "distiller", *SUB_AGENTS)
+"""Roles of the ring that may ask a model, their rules being the fallback; and the sub-agents."""
 
 _VENDORS = tuple(name for name, entry in BACKENDS.items() if entry.takes_model)
 

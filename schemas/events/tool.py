@@ -19,5 +19,7 @@ class ToolCalled(Event, frozen=True, kw_only=True, tag="tool.called.v1"):
     """What the model was answered, as text."""
     failed: bool = False
     """Whether the call could not be carried out: no such tool, broken arguments."""
+    role: str = ""
+    """Sub-agent that called it (``deep_search``); empty: the author."""
     seconds: float = 0.0
     """Until the answer was there; of calls at once, until all were."""

@@ -15,6 +15,7 @@ from .prices import Price
 from .prompt import Prompt, compose
 from .settings import Settings
 from .spending import total
+from .subagents import DEEP_SEARCH, SubAgents
 from .surroundings import Surroundings
 from .toolbox import NODE_LIMITS, NodeLimits, Toolbox
 from .wire import Wire
@@ -44,14 +45,16 @@ class Authoring:
             sleep=sleep,
             jitter=(request.plan.draw % 1000) / 1000,
         )
+        self._subagents = self._open_subagents()
         self._library = open_library(request.pool, request.hardware.isa, surroundings.home)
         self._toolbox = self._open_toolbox()
 
     async def answer(self) -> Answer:
         """The candidate, or why there is none."""
-        prompt = await asyncio.to_thread(compose, self._request, self._library)
-        self._records.append(prompt.retrieved)
         try:
+            condensed = "" if self._subagents is None else await self._subagents.condensed(self._request)
+            prompt = await asyncio.to_thread(compose, self._request, self._library, condensed=condensed)
+            self._records.append(prompt.retrieved)
             ended = await self._converse(prompt)
         except ModelFault as error:
             fault = error.fault
@@ -75,12 +78,26 @@ class Authoring:
     def _open_toolbox(self) -> Toolbox | None:
         if self._around.desk is None:
             return None
+        agents = self._subagents
+        search = agents.search if agents is not None and agents.has(DEEP_SEARCH, self._request) else None
         return Toolbox(
             *(self._request, self._library, self._around.desk),
             accept=self._accept,
             record=self._records.append,
             limits=self._limits,
+            deep_search=search,
         )
+
+    def _open_subagents(self) -> SubAgents | None:
+        around = self._around
+        if around.open_client is None or not around.subagents:
+            return None
+        return SubAgents(around.subagents, around.open_client, self._record_subagent)
+
+    def _record_subagent(self, record: Record) -> None:
+        self._records.append(record)
+        if isinstance(record, ModelCalled):
+            self._around.ledger.record(record)
 
     def _record(self, call: ModelCalled) -> None:
         self._records.append(call)

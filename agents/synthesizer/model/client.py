@@ -84,6 +84,11 @@ class ModelClient(ChatCompletionClient):
         """Name of the backend that asks."""
         return self._settings.vendor.name
 
+    @property
+    def model(self) -> str:
+        """Model that is asked."""
+        return self._model
+
     def redact(self, text: str) -> str:
         """``text`` without the key, fit for an event."""
         return self._settings.redact(text)

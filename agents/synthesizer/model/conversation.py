@@ -61,7 +61,7 @@ async def converse(
     task: MultiModalMessage | TextMessage = MultiModalMessage(content=[prompt.session, prompt.step], source="user")
     reason = ""
     for _ in range(rounds):
-        text = await _run(agent, task, client, toolbox, record)
+        text = await run_agent(agent, task, client, toolbox, record)
         if toolbox is not None and toolbox.submitted is not None:
             return Conversation(candidate=toolbox.submitted)
         if text is None and toolbox is not None:
@@ -93,14 +93,14 @@ def read_answer(completion: str, stop: Stop, accept: Callable[[ExtractedCandidat
     return candidate
 
 
-async def _run(
+async def run_agent(
     agent: AssistantAgent,
     task: MultiModalMessage | TextMessage,
     client: ModelClient,
     toolbox: Toolbox | None,
     record: Callable[[ToolCalled], None],
 ) -> str | None:
-    """The model's last text; None if it ended with calls of tools."""
+    """The model's last text; None if it ended with calls of tools. ``record`` gets each call with its answer."""
     text: str | None = None
     wanted, began = dict[str, str](), 0.0
     stream = agent.run_stream(task=task)

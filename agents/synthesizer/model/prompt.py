@@ -83,17 +83,26 @@ def compose(
     request: Request,
     library: Library | None = None,
     *,
+    condensed: str = "",
     session_tokens: int = SESSION_TOKENS,
     step_tokens: int = STEP_TOKENS,
 ) -> Prompt:
-    """The prompt of ``request``; ``library`` is what may be looked up, by default what comes with the package."""
+    """The prompt of ``request``.
+
+    Args:
+        request: What is asked.
+        library: What may be looked up; by default what comes with the package.
+        condensed: What a context memory made of the trajectory and the siblings; it stands in their place.
+        session_tokens: Most of the session's text.
+        step_tokens: Most of the step's text.
+    """
     library = library or open_library(request.pool, request.hardware.isa)
     query = query_of(request, library)
     hits = library.search(query, limit=DOCUMENTS)
     return Prompt(
         system=_system(request, library),
         session=_within(_session(request), session_tokens),
-        step=_within(_step(request, [hit.document for hit in hits]), step_tokens),
+        step=_within(_step(request, [hit.document for hit in hits], condensed), step_tokens),
         retrieved=library.retrieved("prompt", query, hits),
     )
 
@@ -132,10 +141,10 @@ def _session(request: Request) -> list[Part]:
     ]
 
 
-def _step(request: Request, documents: Sequence[Document]) -> list[Part]:
+def _step(request: Request, documents: Sequence[Document], condensed: str) -> list[Part]:
     memory, lineage = request.plan.memory, request.lineage
-    inherits = memory in (MemoryOperator.inherit, MemoryOperator.combine)
-    compares = memory in (MemoryOperator.siblings, MemoryOperator.combine)
+    inherits = not condensed and memory in (MemoryOperator.inherit, MemoryOperator.combine)
+    compares = not condensed and memory in (MemoryOperator.siblings, MemoryOperator.combine)
     trajectory = sections.history(lineage[1:]) if inherits else ""
     siblings = sections.history(request.siblings) if compares else ""
     parent = sections.parent(lineage[0]) if lineage else ""
@@ -145,6 +154,7 @@ def _step(request: Request, documents: Sequence[Document]) -> list[Part]:
             Part(title=f"Knowledge: {document.title}", text=document.text, weight=50 - index)
             for index, document in enumerate(documents)
         ),
+        Part(title="What was learned so far", text=condensed, weight=85),
         Part(title="How the parent came about, latest first", text=trajectory, weight=70),
         Part(title="What else was tried from the same parent", text=siblings, weight=75),
         Part(title="Second parent", text=second, weight=80),

@@ -108,6 +108,16 @@ def history(attempts: Sequence[Attempt]) -> str:
     return "\n".join(f"- {outcome(a)}{_meant(a)}{_learned(a)}" for a in _telling(attempts))
 
 
+def attempt(given: Attempt) -> str:
+    """An attempt with its idea, its diagnosis and its source, for somebody who condenses many."""
+    parts = [f"## {outcome(given)}{_meant(given)}"]
+    if given.diagnosis is not None:
+        parts.append(diagnosis(given.diagnosis))
+    if given.source:
+        parts.append(fenced(shortened(without_loader(given.source), 6_000), "python"))
+    return "\n".join(parts)
+
+
 def outcome(attempt: Attempt) -> str:
     """``n7: correct, 1.42x``."""
     if attempt.verdict is None:

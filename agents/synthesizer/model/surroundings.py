@@ -8,6 +8,7 @@ from .spending import NO_LIMITS, Ledger, Limits
 
 if TYPE_CHECKING:
     from .desk import Desk
+    from .subagents import OpenClient
 
 
 @dataclass(frozen=True)
@@ -19,4 +20,8 @@ class Surroundings:
     home: Path | None = None
     """Where the user's manuals and prices are."""
     limits: Limits = NO_LIMITS
+    subagents: frozenset[str] = frozenset()
+    """Sub-agents that the session has a model for."""
+    open_client: "OpenClient | None" = None
+    """Opens the client of one of them."""
     ledger: Ledger = field(default_factory=Ledger)

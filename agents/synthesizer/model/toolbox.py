@@ -19,7 +19,7 @@ RESULT_CHARACTERS = 16_000
 """Most of one result."""
 
 Question = Literal["this_session", "tried_on_operator", "gains_by_advice", "gains_by_diagnosis", "why_candidates_fail"]
-Part = Literal["source", "diagnosis", "compiler", "evidence"]
+Part = Literal["source", "diagnosis", "compiler", "evidence", "counters"]
 
 
 class NodeLimits(Schema, frozen=True, kw_only=True):
@@ -51,8 +51,13 @@ class Toolbox:
         record: Callable[[KnowledgeRetrieved], None],
         limits: NodeLimits = NODE_LIMITS,
         clock: Callable[[], float] = time.monotonic,
+        deep_search: Callable[[str, Sequence[BaseTool[Any, Any]]], Awaitable[str]] | None = None,
     ) -> None:
-        """``accept`` may raise Rejected for a candidate that is of no use; ``record`` gets every look-up."""
+        """``deep_search`` is a sub-agent that gets the tools to read with; None: there is none.
+
+        ``accept`` may raise Rejected for a candidate that is of no use; ``record`` gets every look-up.
+        """
+        self._deep_search = deep_search
         self._request, self._library, self._desk = request, library, desk
         self._accept, self._record, self.limits, self._clock = accept, record, limits, clock
         self._attempts = {attempt.node: attempt for attempt in (*request.tried, *request.lineage, *request.siblings)}
@@ -62,11 +67,17 @@ class Toolbox:
         """Answers of the model so far."""
         self.submitted: ExtractedCandidate | None = None
         """What was handed in."""
-        self.tools: Sequence[BaseTool[Any, Any]] = [
+        self.reading: Sequence[BaseTool[Any, Any]] = [
             _tool(self.search_knowledge, "Search the documents about this chip, language and kind of operator."),
             _tool(self.read_document, "Read one document whole."),
             _tool(self.show_node, "Show a node of this search: its source, diagnosis, messages or evidence."),
             _tool(self.history, "Ask what was tried before, in this session or on like operators in earlier ones."),
+        ]
+        """Those that only read."""
+        searching = [_tool(self.deep_search, "Have a question looked up in documents, nodes and log: with sources.")]
+        self.tools: Sequence[BaseTool[Any, Any]] = [
+            *self.reading,
+            *(searching if deep_search is not None else []),
             _tool(self.compile, "Compile a draft: messages, registers, spills. Bounded."),
             _tool(self.check, "Compile a draft and try it on small inputs; nothing is timed. Bounded."),
             _tool(self.submit, "Hand in the candidate. It ends the conversation."),
@@ -123,6 +134,11 @@ class Toolbox:
         except DeskError as error:
             return self._answer(str(error))
 
+    async def deep_search(self, question: Annotated[str, "One question, with what you know already."]) -> str:
+        """Another agent looks a question up in its own conversation, and answers with sources."""
+        assert self._deep_search is not None, "it is offered only where there is one"
+        return self._answer(await self._deep_search(question, self.reading))
+
     async def compile(self, source: Annotated[str, "The whole candidate file."]) -> str:
         """What the compiler says to a draft."""
         return await self._checked(source, compile_only=True)
@@ -177,6 +193,8 @@ def _part(attempt: Attempt, part: Part) -> str:
             return sections.diagnosis(attempt.diagnosis) if attempt.diagnosis else "not diagnosed yet"
         case "compiler":
             return attempt.diagnostics or "the compiler said nothing"
+        case "counters":
+            return "\n".join(f"{name} = {value:.6g}" for name, value in attempt.counters.items()) or "none were read"
         case "evidence":
             return attempt.evidence or "there is none"
 
