@@ -65,7 +65,7 @@ def generate(facts: ProblemFacts, graph: Graph, settings: Settings) -> Candidate
         LOADER,
         "",
         "_LIBRARY = _load()",
-        *(line for functions in printed.functions.values() for f in functions for line in _binding(f)),
+        *(line for function in printed.distinct() for line in _binding(function)),
         *constants(graphs.values()),
         "",
         *entry_points(facts, passes),

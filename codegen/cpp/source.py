@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...schemas import Node
 from ..ir.loops import Buffer, Kernel, SpecialKernel, buffers_read
@@ -21,6 +21,8 @@ from .special import special_functions
 from .text import STORED, Needs, index_text
 
 AnyKernel = Kernel | SpecialKernel
+_DECLARED = re.compile(r"\b(?:float|double|bool|auto|int|u?int\d+_t)\b[*&]*(?: __restrict)? ([A-Za-z_]\w*)")
+"""A parameter or variable of a generated function, behind its type."""
 
 
 @dataclass(frozen=True)
@@ -51,21 +53,30 @@ class Library:
     source: str
     functions: dict[str, tuple[Function, ...]]
 
+    def distinct(self) -> list[Function]:
+        """One of each name: kernels that repeat each other share a function."""
+        return list({f.name: f for functions in self.functions.values() for f in functions}.values())
+
 
 def library(plans: Sequence[Plan], settings: Settings) -> Library:
-    """Print all kernels of the plans, whose names differ."""
+    """Print all kernels of the plans, whose names differ; a function that repeats another but for names, once."""
     needs = Needs(settings.math)
-    texts: list[str] = []
+    texts: dict[str, str] = {}
+    """By what they say without names: the name of the first function that says it."""
+    parts: list[str] = []
     functions: dict[str, tuple[Function, ...]] = {}
     for plan, kernel in [(owner, kernel) for owner in plans for kernel in owner.kernels]:
         reused = overwritten(plan, kernel) if settings.in_place and isinstance(kernel, Kernel) else {}
         printed = _kernel(kernel, plan.nodes, settings, needs, reused)
-        functions[kernel.name] = tuple(function for function, _ in printed)
-        texts += [text for _, text in printed]
+        for function, text in printed:
+            first = texts.setdefault(_nameless(text, function.name), function.name)
+            if first == function.name:
+                parts.append(text)
+            functions[kernel.name] = (*functions.get(kernel.name, ()), replace(function, name=first))
     head = [snippet(sorted(needs.math)), prelude(needs.helpers)]  # type: ignore[arg-type]
     if needs.lookups:
         head.append(lookup_snippet(sorted(needs.lookups)))
-    return Library("\n".join([*head, *texts]), functions)
+    return Library("\n".join([*head, *parts]), functions)
 
 
 def _kernel(
@@ -150,6 +161,14 @@ def _text(
             "",
         ]
     )
+
+
+def _nameless(text: str, function: str) -> str:
+    """``text`` with numbers in the place of its own name, its parameters and its variables, by their first place."""
+    numbers = {function: "@"}
+    for declared in _DECLARED.finditer(text):
+        numbers.setdefault(declared[1], f"@{len(numbers)}")
+    return re.sub(r"(?<![\w.])[A-Za-z_]\w*", lambda name: numbers.get(name[0], name[0]), text)
 
 
 def _restrict(name: str, shared: set[str]) -> str:

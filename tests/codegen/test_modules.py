@@ -136,3 +136,18 @@ def test_triton_candidates_leave_the_same(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     report = json.loads((tmp_path / "report.json").read_text())
     assert report == dict.fromkeys(TRITON, CALLS)
+
+
+def test_layers_that_repeat_share_a_function_and_keep_their_own_weights(folder: Path) -> None:
+    def layer() -> list[torch.nn.Module]:
+        return [torch.nn.Linear(8, 8), torch.nn.LayerNorm(8), torch.nn.ReLU()]
+
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(*(part for _ in range(4) for part in layer()))
+    for number in range(4):
+        torch.nn.init.normal_(module[3 * number + 1].weight)
+    pair = Pair(module, [torch.randn(5, 8)], "cpp", folder / "repeated.py")
+
+    pair.call(lambda: [torch.randn(5, 8)], falls_back=False)
+    assert pair.source.count('extern "C"') == 1
+    assert len(re.findall(r"^ +_kernel0\(", pair.source, re.MULTILINE)) == 4
