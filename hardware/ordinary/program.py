@@ -63,7 +63,7 @@ class _Process:
         self._stream = stream
         self._is_asynchronous = problem.device.type != HOST
         self.copies = [problem.draw(seed) for seed in command["seeds"]]
-        if command["built"]:
+        if command.get("built"):
             _play_back(command["player"], command["built"])
         self._call = problem.implementation(command["implementation"], command["file"])
         if command["implementation"] in MODES:
