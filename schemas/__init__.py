@@ -69,30 +69,30 @@ from .measurement import (
     FINITE,
     FROM_SEED,
     Artifact,
-    BaselineReport,
-    BaselineStatus,
-    CaseResult,
     CompileReport,
     ContractProperty,
     Counters,
     Diagnostic,
-    Evidence,
-    Interval,
     KernelResources,
     ProfileReport,
-    Roofline,
-    Series,
-    ShapeBaselines,
-    ShapeSpeedup,
-    ShapeTiming,
-    Timing,
-    Verdict,
     VerifyReport,
     limits_text,
 )
 from .pool import Accelerator, HardwareFacts, Pool
 from .presence import WorkerPresence
 from .problem import InputFact, InputKind, Problem, ProblemFacts, ProblemFormat, ShapeFacts, StateFact, Work
+from .timing import (
+    BaselineReport,
+    BaselineStatus,
+    Interval,
+    Roofline,
+    Series,
+    ShapeBaselines,
+    ShapeSpeedup,
+    ShapeTiming,
+    Timing,
+)
+from .verdict import CaseResult, Evidence, Verdict
 
 __all__ = [
     "CONTIGUOUS",

@@ -1,6 +1,6 @@
 """The baselines of a session's problem are ready."""
 
-from ..measurement import BaselineReport
+from ..timing import BaselineReport
 from .base import Event
 
 

@@ -1,7 +1,8 @@
 """The analyst's answer, to success and failure alike."""
 
 from ..diagnosis import Advice, Bottleneck, Finding
-from ..measurement import Interval, ShapeSpeedup, Verdict
+from ..timing import Interval, ShapeSpeedup
+from ..verdict import Verdict
 from .base import Event
 
 

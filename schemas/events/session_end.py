@@ -1,6 +1,6 @@
 """A session is asked to stop, and ends."""
 
-from ..measurement import Interval
+from ..timing import Interval
 from .base import Event
 
 
