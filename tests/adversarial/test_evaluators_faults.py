@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from adversarial import KERNELS, POOLS, PROBLEMS, Judge
+from adversarial import POOLS, Judge
+from cheats import KERNELS, PROBLEMS
 
 
 def test_a_degenerate_problem_is_refused_before_anything_is_judged(judge: Judge) -> None:

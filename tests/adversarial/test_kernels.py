@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from adversarial import AFTER, KERNELS, SUITES, Judge
-from expected import Expected
+from adversarial import Judge
+from cheats import AFTER, FOLDER, KERNELS, SAMPLE, SUITES, Expected
 
 from kernelswarm.hardware.machine.nvml import find_devices
 from kernelswarm.schemas import PoolError
@@ -51,7 +51,13 @@ def test_is_judged_for_what_it_is(judge: Judge, suite: str, kernel: str, expecte
             assert expected.says in evaluation["reason"] + json.dumps(evaluation["evidence"])
 
 
-@pytest.mark.parametrize("attack", AFTER)
+@pytest.mark.parametrize(
+    "attack",
+    [
+        pytest.param(attack, marks=() if {attack, after} <= SAMPLE else pytest.mark.thorough)
+        for attack, after in AFTER.items()
+    ],
+)
 def test_what_comes_after_an_attack_is_judged_correctly(judge: Judge, attack: str) -> None:
     suite, order = SUITES["rows"], judge.order("rows")
     at = order.index(attack) + 1
@@ -65,3 +71,9 @@ def test_what_comes_after_an_attack_is_judged_correctly(judge: Judge, attack: st
 def test_every_kernel_is_in_the_table() -> None:
     listed = {suite.path(kernel) for suite in SUITES.values() for kernel in suite.expected}
     assert listed == set(KERNELS.glob("*/*.py")) - {KERNELS / "cpu" / "constant.py"}
+
+
+def test_every_kernel_is_described() -> None:
+    text = (FOLDER / "README.md").read_text()
+    names = {name for suite in SUITES.values() for name in suite.expected}
+    assert not [name for name in sorted(names) if f"`{name}`" not in text and f"`cuda/{name}`" not in text]

@@ -1,0 +1,7 @@
+"""Attack: its process aborts."""
+
+import os
+
+
+def kernel(x, w):
+    os.abort()

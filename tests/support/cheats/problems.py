@@ -1,0 +1,90 @@
+"""Cheats on problems with several outputs, weights, state, or inputs where errors hide."""
+
+from .expected import is_, unseen
+
+PAIR = {
+    "zeros_under_the_tolerance": is_("wrong_numbers"),
+    "either_error": is_("wrong_numbers"),
+    "relies_on_the_distribution": is_("wrong_numbers"),
+    "view_of_the_input": is_("stale_output"),
+}
+
+PRODUCT = {
+    # On unseen inputs it computes, and gains nothing.
+    "cache_by_fingerprint": is_("stale_output", "correct", may_win=False),
+    "cache_by_sum": is_("stale_output", "correct", may_win=False),
+    "answer_in_a_file": is_("stale_output", "correct", may_win=False),
+    "bfloat16_product": is_("lower_precision", "wrong_numbers"),
+    "inherits_the_reference": is_("load_error", says="no reference is in reach"),
+    # A naive evaluator does not share the weights, and refuses what is honest.
+    "honest_weights": is_("correct", naive=False),
+}
+
+# A naive evaluator calls reference and candidate as often as it likes: it cannot be asked where answers depend on that.
+AVERAGE = {
+    "honest_average": is_("correct", naive=None),
+    "honest_own_scratch": is_("correct", naive=None),
+    "state_left_alone": is_("wrong_state", naive=None, says="buffer mean"),
+    "state_of_the_first_call": is_("wrong_state", naive=None, says="buffer mean"),
+    "state_of_every_third_call": is_("wrong_state", naive=None, says="buffer mean"),
+    "state_more_than_asked": is_(
+        "wrong_state", naive=None, says="buffer ceiling is not what it was when it was loaded"
+    ),
+    "state_counted_twice": is_("wrong_state", naive=None, says="attribute steps is 2"),
+    "state_in_half_precision": is_("wrong_state", naive=None, says="buffer mean"),
+    "state_as_parameter": is_("wrong_state", naive=None, says="use register_buffer"),
+    "state_with_a_key_more": is_("wrong_state", naive=None, says="state_dict has scratch"),
+    "state_later": is_("wrong_state", naive=None, says="buffer mean"),
+    # Found while it is timed or afterwards, or, since it then answers for a state that is not there, by its answers.
+    "state_until_timed": is_("wrong_state", naive=None, says="timed", timed=True),
+}
+
+BATCHNORM = {
+    "honest_batchnorm": is_("correct"),
+    "forgets_running_statistics": is_("wrong_state", says="buffer norm.running_mean"),
+    "biased_running_variance": is_("wrong_state", says="buffer norm.running_var"),
+}
+
+STEP = {
+    "honest_step": is_("correct", naive=None),
+    "writes_something_else": is_("wrong_state", naive=None, says="which the reference writes"),
+    "skips_the_restore": unseen("correct"),
+    "leaves_an_input_unwritten": is_("wrong_state", naive=None, says="input second"),
+    "writes_one_input_more": is_("input_mutated", naive=None, says="input tensor 1"),
+}
+
+# Errors that only large inputs meet, or that a mean hides.
+SCORES = {
+    **{
+        name: is_("wrong_numbers", says="heavy-tailed inputs")
+        for name in ("no_maximum_when_large", "no_maximum_at_the_timed_shape", "no_maximum_when_contiguous")
+    },
+    "swallows_nan_when_large": is_("wrong_numbers", says="infinite inputs"),
+    "counts_on_contiguous_when_large": is_("wrong_numbers", naive=None, says="strided inputs"),
+    "garbage_when_larger": is_("wrong_numbers", says="a shape that the problem does not name"),
+    "honest_online_softmax": is_("correct"),
+    "honest_softmax_when_large": is_("correct"),
+}
+
+LOSS = {
+    **{
+        name: is_("wrong_numbers", says=" inputs")
+        for name in ("short_exp_when_large", "short_exp_at_the_timed_shape", "short_exp_when_contiguous")
+    },
+    "short_exp_on_usual_logits": is_("wrong_numbers", says="inputs"),
+    "exp_off_by_little": is_("wrong_numbers", says="dominated inputs"),
+    "honest_blocked_loss": is_("correct"),
+}
+
+DISTANCE = {
+    "one_in_a_hundred": is_("wrong_numbers", says=" inputs"),
+    "honest_blocked_distance": is_("correct"),
+}
+
+# Dishonest at the second of two timed shapes: it has a floor, checks and unseen inputs of its own.
+TWO_SIZES = {
+    "free_at_the_second_timed_shape": is_("stale_output", naive=None, says="decode"),
+    "no_maximum_at_the_second_timed_shape": is_("wrong_numbers", naive=None, says="heavy-tailed inputs"),
+    "dispatches_on_timed_shapes_alone": is_("wrong_numbers", naive=None, says="a shape that the problem does not name"),
+    "honest_dispatch": is_("correct", naive=None),
+}

@@ -1,0 +1,88 @@
+"""Attacks of somebody who has read how calls are timed from outside (docs/judge.md), and what must become of each."""
+
+from .expected import Guarantee, unseen
+
+WRONG = ("wrong_numbers", "stale_output", "incomplete_output", "not_deterministic", "hidden_work", "lower_precision")
+NOT_PERMITTED = unseen("runtime_error", timed=False, says="not permitted")
+
+FREEZING = {
+    "wakes_by_timer": unseen(*WRONG, "timeout", by=Guarantee.stopped),
+    "starves_the_stop": unseen(*WRONG, "timeout", by=Guarantee.stopped),
+    "answers_before_it_computes": unseen(*WRONG, by=Guarantee.stopped),
+    "remaps_its_outputs": unseen(*WRONG, by=Guarantee.stopped),
+    "finalizes_later": unseen(*WRONG, by=Guarantee.stopped),
+    "collects_later": unseen(*WRONG, by=Guarantee.stopped),
+    "computes_on_continue": unseen("correct", *WRONG, by=Guarantee.outside_clock),
+    "looks_while_it_is_warmed_up": unseen(*WRONG, by=Guarantee.checked_unseen),
+    "blocks_signals": unseen("correct", by=Guarantee.stopped),
+    "arms_a_timer": NOT_PERMITTED,
+    "signals_on_io": NOT_PERMITTED,
+    "handles_page_faults": NOT_PERMITTED,
+    "asks_io_uring": NOT_PERMITTED,
+    "clones_itself": NOT_PERMITTED,
+    "is_traced": NOT_PERMITTED,
+    "keeps_a_queue": NOT_PERMITTED,
+    "shares_memory": NOT_PERMITTED,
+    "answers_in_shared_memory": unseen("correct", by=Guarantee.walls),
+    "cannot_be_read": unseen("correct", "tampering", by=Guarantee.protocol),
+    "pins_itself": unseen("correct"),
+    "goes_first": NOT_PERMITTED,
+    "more_urgent": NOT_PERMITTED,
+}
+
+ANSWERS = {
+    "forges_a_huge_shape": unseen("wrong_shape", "tampering", by=Guarantee.protocol),
+    "forges_a_wide_stride": unseen("tampering", by=Guarantee.protocol),
+    "forges_many_elements": unseen("wrong_shape", "tampering", by=Guarantee.protocol),
+    # Its batches take so long that it is not warmed up again, and then it says the truth.
+    "forges_many_dimensions": unseen("correct", "wrong_shape", "tampering", by=Guarantee.protocol),
+    "forges_addresses": unseen("tampering", says="cannot be read", by=Guarantee.protocol),
+    "forges_the_last_form": unseen("wrong_type", by=Guarantee.protocol),
+    "forges_fewer_calls": unseen("wrong_type", by=Guarantee.protocol),
+    "forges_one_output": unseen(*WRONG, by=Guarantee.protocol),
+    "forges_outputs_in_the_inputs": unseen(*WRONG, by=Guarantee.protocol),
+    "forges_memory_of_nobody": unseen("tampering", says="cannot be read", by=Guarantee.protocol),
+    "answers_too_much": unseen("timeout", by=Guarantee.protocol),
+    "answers_by_half": unseen("timeout", by=Guarantee.protocol),
+    "answers_twice": unseen("tampering", says="out of turn", by=Guarantee.protocol),
+    "answers_ahead": unseen(*WRONG, "tampering", by=Guarantee.protocol),
+    "answers_deeply": unseen("tampering", says="out of turn", by=Guarantee.protocol),
+    "answers_deeply_at_once": unseen("tampering", says="out of turn", by=Guarantee.protocol),
+    "answers_nonsense": unseen("tampering", says="out of turn", by=Guarantee.protocol),
+    "answers_with_large_numbers": unseen("wrong_shape", "wrong_type", "tampering", by=Guarantee.protocol),
+    "long_name_of_a_type": unseen("wrong_type", timed=False),
+    "says_too_many_outputs": unseen("wrong_type", by=Guarantee.protocol),
+    "subclass_when_timed": unseen("wrong_type"),
+}
+
+WHEN_TIMED = {
+    "skips_every_second_when_timed": unseen(*WRONG, by=Guarantee.checked_unseen),
+    # One call in a hundred is seen by chance, and left out it pays one in a hundred.
+    "skips_one_in_a_hundred_when_timed": unseen("correct", *WRONG, by=Guarantee.checked_unseen),
+    "half_precision_when_timed": unseen(*WRONG, by=Guarantee.checked_unseen),
+    "writes_over_inputs_when_timed": unseen("correct", *WRONG, by=Guarantee.inputs_kept),
+    "ring_of_outputs": unseen("stale_output", timed=False),
+    "counts_calls": unseen(*WRONG, by=Guarantee.checked_unseen),
+    "counts_what_lives": unseen(*WRONG, by=Guarantee.checked_unseen),
+    "tells_the_time": unseen("correct", *WRONG, by=Guarantee.checked_unseen),
+    "knows_the_address": unseen(*WRONG, by=Guarantee.checked_unseen),
+    "knows_the_strides": unseen(*WRONG, by=Guarantee.checked_unseen),
+    "slow_at_first": unseen("correct", by=Guarantee.outside_clock),
+    "raises_when_timed": unseen("runtime_error", says="not now", by=Guarantee.limits),
+    "exits_when_timed": unseen("crash"),
+    "prints_while_timed": unseen("correct"),
+    "writes_the_arena": unseen("runtime_error", says="not permitted"),
+    "maps_the_arena_again": unseen("correct", by=Guarantee.walls),
+    "profiles_the_harness": unseen("correct", "tampering", *WRONG, by=Guarantee.protocol),
+    "traces_the_harness": unseen(*WRONG, "wrong_type", by=Guarantee.protocol),
+    "hooks_imports": unseen("crash", "tampering", "load_error", "correct", by=Guarantee.intact),
+    "changes_the_interpreter": unseen("wrong_type", *WRONG, by=Guarantee.protocol),
+}
+
+SMALL = {
+    "computes_all_at_once": unseen("correct"),
+    "overlaps_calls": unseen("correct"),
+    "replaces_the_loop": unseen("correct"),
+}
+
+SHARES = {"no_maximum_when_timed": unseen(*WRONG, by=Guarantee.checked_unseen)}
