@@ -79,6 +79,7 @@ class Profiler:
             processes=processes,
             # A session of one candidate has nothing else to do meanwhile.
             patience=_patience(work) if thorough or opened.budget == 1 else 0.0,
+            limits=_limits(work),
         )
         if worth_a_look(work.graph, work.envelope.node, profile, finalist=thorough):
             profile = await self._looked_into(work, profile, source, compiled)
@@ -161,6 +162,11 @@ def _profile_event(report: ProfileReport, confirmation: bool) -> Event:
     if report.verdict is Verdict.correct:
         return CandidateProfiled(report=report, confirmation=confirmation)
     return ProfilingFailed(report=report, confirmation=confirmation)
+
+
+def _limits(work: Work) -> tuple[str, ...]:
+    record = work.graph.nodes.get(work.envelope.node)
+    return record.verify_report.limits if record is not None and record.verify_report is not None else ()
 
 
 def _compiled(work: Work) -> CompileReport:

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,37 +56,48 @@ async def run(options: argparse.Namespace, content: Row) -> None:
     for key, part in (("judge", _judged), ("hand", _by_hand)):
         places = asyncio.Semaphore(options.jobs)
 
-        async def work(name: str, problem: Path, kernel: Path, part: Any = part, places: Any = places) -> None:
+        async def work(problem: Path, kernels: list[tuple[str, Path]], part: Any = part, places: Any = places) -> None:
             async with places:
-                row = rows.setdefault(name, {"kernel": name})
-                row |= await part(options, problem, kernel)
-                content.update(totals(list(rows.values())))
-                save(options.kept, content)
-                print(f"{name}: {json.dumps(row)}", file=sys.stderr)
+                async for name, more in part(options, problem, kernels):
+                    row = rows.setdefault(name, {"kernel": name})
+                    row |= more
+                    content.update(totals(list(rows.values())))
+                    save(options.kept, content)
+                    print(f"{name}: {json.dumps(row)}", file=sys.stderr)
 
-        every = pairs(options.folder, options.only)
-        await asyncio.gather(*(work(*pair) for pair in every if key not in rows.get(pair[0], {})))
+        waiting: dict[Path, list[tuple[str, Path]]] = {}
+        for name, problem, kernel in pairs(options.folder, options.only):
+            if key not in rows.get(name, {}):
+                waiting.setdefault(problem, []).append((name, kernel))
+        await asyncio.gather(*(work(*item) for item in waiting.items()))
     content["rows"] = dict(sorted(rows.items()))
     save(options.kept, content)
 
 
-async def _judged(options: argparse.Namespace, problem: Path, kernel: Path) -> Row:
-    """What ``kernelswarm evaluate`` says."""
+async def _judged(
+    options: argparse.Namespace, problem: Path, kernels: list[tuple[str, Path]]
+) -> AsyncIterator[tuple[str, Row]]:
+    """What ``kernelswarm evaluate`` says of each, in one run: they share baselines."""
     started = time.monotonic()
+    files = [str(path) for _, path in kernels]
     status, printed, errors = await _output(
-        (command(), "evaluate", str(problem), str(kernel), "--pool", options.pool, "--against", "eager", "--json"),
+        (command(), "evaluate", str(problem), *files, "--pool", options.pool, "--against", "eager", "--json"),
         {**os.environ, "KERNELSWARM_HOME": str(options.home)},
     )
-    seconds = round(time.monotonic() - started, 1)
-    lines = [line for line in printed.splitlines() if line.startswith("{")]
-    if not lines:
-        return {"judge": "none", "reason": errors.strip()[-400:] or f"status {status}", "judge_s": seconds}
-    said = json.loads(lines[-1])
+    seconds = round((time.monotonic() - started) / len(kernels), 1)
+    results = {said["candidate"]: said for said in map(json.loads, filter(None, printed.splitlines()))}
+    for name, path in kernels:
+        said = results.get(str(path))
+        row = _row(said) if said else {"judge": "none", "reason": errors.strip()[-400:] or f"status {status}"}
+        yield name, {**row, "judge_s": seconds}
+
+
+def _row(said: Row) -> Row:
     device, call = said.get("device") or {}, said.get("call") or said.get("ordinary") or {}
     return {
         "judge": said["verdict"],
         "reason": said["reason"] or said.get("ordinary_missing") or "",
-        "judge_s": seconds,
+        "limits": said.get("limits") or [],
         "judge_device": _over_eager(device) if device else _over_eager({"times_ms": said.get("times_ms") or {}}),
         "judge_call": _over_eager(call),
     }
@@ -97,8 +108,15 @@ def _over_eager(number: Row) -> float | None:
     return times["eager"] / times["candidate"] if times.get("eager") and times.get("candidate") else None
 
 
-async def _by_hand(options: argparse.Namespace, problem: Path, kernel: Path) -> Row:
-    """The same file as KernelBench's users run it, in a process of its own, with caches of its own."""
+async def _by_hand(
+    options: argparse.Namespace, problem: Path, kernels: list[tuple[str, Path]]
+) -> AsyncIterator[tuple[str, Row]]:
+    """The same files as KernelBench's users run them, each in a process of its own, with caches of its own."""
+    for name, kernel in kernels:
+        yield name, await _alone_by_hand(options, problem, kernel)
+
+
+async def _alone_by_hand(options: argparse.Namespace, problem: Path, kernel: Path) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "TORCH_EXTENSIONS_DIR": folder, "TRITON_CACHE_DIR": folder + "/triton"}
         arguments = (sys.executable, __file__, "--by-hand", str(problem), str(kernel), str(options.home / "hand.lock"))
@@ -210,7 +228,8 @@ def _both(row: Row, name: str) -> bool:
 def shown(row: Row) -> tuple[str, ...]:
     """A line of the table."""
     numbers = (row.get(key) for key in ("hand_device", "judge_device", "hand_call", "judge_call"))
-    reason = " ".join((row.get("reason") or row.get("hand_reason") or "").split())[:80]
+    words = (*map("{} inputs alone".format, row.get("limits") or ()), row.get("reason") or row.get("hand_reason") or "")
+    reason = " ".join("; ".join(filter(None, words)).split())[:80]
     return (
         *(str(row.get(key, "none")) for key in ("kernel", "hand", "judge")),
         *(f"{number:.2f}x" if number else "" for number in numbers),

@@ -234,11 +234,13 @@ class Device:
         thorough: bool = False,
         processes: int = 0,
         patience: float = 0.0,
+        limits: tuple[str, ...] = (),
     ) -> ProfileReport:
         """Time a candidate against the baselines, interleaved, with the machine for itself; at every timed shape.
 
         ``processes``: of the candidate at each shape; 0: as many as the kind of run has. ``patience``: seconds that a
-        baseline in the background is waited for; without it, :attr:`.Timing.absent` says so.
+        baseline in the background is waited for; without it, :attr:`.Timing.absent` says so. ``limits``: on which
+        inputs alone the verifier found it right.
         """
         if not compile_report.ok:
             return ProfileReport(
@@ -246,7 +248,9 @@ class Device:
             )
         self._facts[problem.sha256] = facts
         async with self._using(problem):
-            reports = await self._profiled(problem, facts, source, compile_report, thorough, processes, patience)
+            reports = await self._profiled(
+                problem, facts, source, compile_report, thorough, processes, patience, limits
+            )
         return several_shapes.profile_of(facts.timed, reports)
 
     async def _profiled(
@@ -258,6 +262,7 @@ class Device:
         thorough: bool,
         processes: int,
         patience: float,
+        limits: tuple[str, ...],
     ) -> list[ProfileReport]:
         """Reports at the timed shapes, up to the first at which it is not timed."""
         reports: list[ProfileReport] = []
@@ -281,6 +286,7 @@ class Device:
                     seconds=self._pool.candidate_seconds,
                     thorough=thorough,
                     processes=processes,
+                    limits=limits,
                 )
             if absent and report.timing is not None:
                 report = replace(report, timing=replace(report.timing, absent=absent))

@@ -214,7 +214,7 @@ async def _again(
     verified = await device.verify(problem, candidate.source, compiled)
     if verified.verdict is not Verdict.correct:
         return re_evaluated(verified.verdict, verified.evidence.message if verified.evidence else "")
-    profiled = await device.profile(problem, facts, candidate.source, compiled)
+    profiled = await device.profile(problem, facts, candidate.source, compiled, limits=verified.limits)
     if profiled.timing is None:
         return re_evaluated(profiled.verdict, profiled.evidence.message if profiled.evidence else "")
     best = profiled.timing.baseline(opened.against)

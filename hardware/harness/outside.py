@@ -128,7 +128,8 @@ class TimedOutside(ProcessChecks):
             case = await self.timed.host.case(self.supply.cases[call.number])
             with contextlib.closing(Taken(case, await self._outputs(call, case), [call.file])) as taken:
                 self.calls.pop(0)
-                must_be_right_when_timed(await verification.compare_taken(taken, allowance=NARROW), case)
+                result = await verification.compare_taken(taken, allowance=NARROW)
+                must_be_right_when_timed(result, case, self.untrusted.limits)
 
     async def _outputs(self, call: CheckedCall, case: Case) -> tuple[Output, ...]:
         """What a call left, in its form as it must be."""

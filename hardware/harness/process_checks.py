@@ -53,7 +53,8 @@ class ProcessChecks:
         case = await self.timed.final_case()
         verification = Verification(self.timed.host, self.untrusted)
         outputs = await verification.run(run_on(case, _FINAL_SLOT), case, [])
-        must_be_right_when_timed(await verification.compare(_FINAL_SLOT, case, outputs, allowance=NARROW), case)
+        result = await verification.compare(_FINAL_SLOT, case, outputs, allowance=NARROW)
+        must_be_right_when_timed(result, case, self.untrusted.limits)
         await verification.check_unchanged_state(case, " after it was timed")
 
 

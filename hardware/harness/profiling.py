@@ -51,11 +51,13 @@ async def profile(
     seconds: float,
     thorough: bool,
     processes: int = 0,
+    limits: tuple[str, ...] = (),
 ) -> ProfileReport:
     """Time a candidate at one shape. Its faults are verdicts.
 
     The baselines of that shape should be prepared, or that takes part of the time. Each of its processes has to stand
     all checks, and others may use the machine between them. ``processes``: how many, if not as many as the plan has.
+    ``limits``: on which inputs alone it is right (:mod:`.limits`).
 
     Raises:
         HarnessError: reference, baselines or fork server cannot be kept alive.
@@ -73,7 +75,7 @@ async def profile(
         worker = await started(launcher, compiled)
         layers = worker.isolation + (FROZEN if await timing.supply() else "")
         try:
-            untrusted = UntrustedCandidate(worker, seconds)
+            untrusted = UntrustedCandidate(worker, seconds, limits=limits)
             await load_into(untrusted, launcher, timing.timed.host, problem, source, compiled)
             yield untrusted
         finally:

@@ -25,6 +25,8 @@ class UntrustedCandidate:
     seconds: float
     """Limit for everything it does in this step."""
     left: float = 0.0
+    limits: tuple[str, ...] = ()
+    """On which inputs alone it is right (:mod:`.limits`)."""
 
     def __post_init__(self) -> None:
         self.left = self.seconds
