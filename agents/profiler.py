@@ -10,6 +10,7 @@ from ..bus import Bus
 from ..graph.worth_profiling import uses_profilers, worth_a_look
 from ..hardware.device import Device
 from ..hardware.dropin import finish
+from ..hardware.harness.timing.single_calls import doubt
 from ..schemas import (
     FROM_SEED,
     BaselinesMeasured,
@@ -95,6 +96,8 @@ class Profiler:
     async def _as_handed_over(self, work: Work, profile: ProfileReport, source: str) -> ProfileReport:
         """``profile`` with what the finished file does: its time in ordinary processes, and whether it is a drop-in."""
         opened, verified = work.opened, work.graph.nodes[work.envelope.node].verify_report
+        if profile.timing is not None and (reason := doubt(profile.timing, opened.against)):
+            return replace(profile, ordinary_missing=reason)
         text = await asyncio.to_thread(finish, opened.problem, opened.facts, source, verified)
         assert isinstance(work.event, ConfirmationPlanned)
         processes = work.event.processes

@@ -2,7 +2,7 @@
 
 The kernels are ``tests/adversarial/honest``: thread pools, numpy, scratch buffers, non-contiguous work, native code,
 online algorithms, other summation orders, modules as KernelBench's users write them. Every verdict but ``correct`` is
-a false conviction. Each evaluation has private draws of its own. Where the judge gives up ("the machine is so busy"),
+a false conviction, and so is a doubt of how fast it is (``--thorough``). Each evaluation has private draws of its own. Where the judge gives up ("the machine is so busy"),
 the evaluation counts as undecided: it convicts nobody.
 
 Counts are kept after each evaluation in ``results/honest.json``: an interrupted run goes on where it was, and a kernel
@@ -28,6 +28,7 @@ import msgspec
 from _shared import RESULTS, ROOT, WORKSPACE, commit, fresh_folder, machine, now, on_own_cores, save, table, versions
 
 from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.harness.timing.single_calls import doubt
 from kernelswarm.hardware.platforms import detect
 from kernelswarm.hardware.pools.pool_files import find_pool
 from kernelswarm.hardware.sources.problem_files import load_candidate, load_problem
@@ -133,6 +134,8 @@ async def evaluated(device: Device, problem: Problem, facts: ProblemFacts, sourc
             if report.timing is not None:
                 speedup = round(report.timing.speedup[report.timing.best].median, 3)
         verdict, evidence = report.verdict.value, _evidence(report.evidence)
+        if isinstance(report, ProfileReport) and report.timing and (reason := doubt(report.timing, "best")):
+            verdict, evidence = "doubted", {"message": reason}
     except HarnessError as error:
         verdict, stage, evidence = "undecided", "", {"message": str(error)}
     seconds = round(time.perf_counter() - began, 1)

@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...schemas import Counters, Verdict
 from ..processes.messages import Done, Failure
@@ -21,6 +21,7 @@ from .timing import interleaved
 from .timing.background_load import BackgroundLoad
 from .timing.batch_timing import implementation
 from .timing.interleaved import Implementation, Part, Plan, Spent
+from .timing.single_calls import time_single_calls
 from .timing.timekeeping import CheckedCall, TimedBatch, TimedProcess
 from .untrusted import Taken
 from .verification import Verification, must_be_right_when_timed
@@ -66,16 +67,19 @@ class TimedOutside(ProcessChecks):
         others = BackgroundLoad((self.untrusted.worker.pid, self.timing.pid, self.timing.timekeeper.pid))
         try:
             await self.timing.measure_idle()
-            part = await interleaved.hold([*self.timing.implementations(), candidate], plan, others.share, self._begin)
+            implementations = [*self.timing.implementations(), candidate]
+            await candidate.calibrate()
+            self.is_counted = True
+            # First: batches of many calls take all unseen input sets that there are.
+            rounds = min(plan.single, self.process.judged_in_a_batch)
+            single = await time_single_calls(implementations, rounds)
+            part = replace(await interleaved.hold(implementations, plan, others.share), single_ns=single)
             counters = await self._counters(candidate)
         finally:
             self.timing.go_on()
             self.process.go_on()
         await self.check_floor(candidate)
         return part, counters
-
-    def _begin(self) -> None:
-        self.is_counted = True
 
     async def _time(self, command: Time) -> Timed:
         if self.is_counted and not self.process.has_unseen(command.calls):

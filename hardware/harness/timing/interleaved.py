@@ -78,10 +78,12 @@ class Plan:
     """No further round is begun after so long."""
     width: float
     """Stop when the interval against the best baseline is narrower than this share of its median."""
+    single: int = 0
+    """Rounds of batches of one call before the others, where calls are timed from outside."""
 
 
 QUICK = Plan(processes=1, least_rounds=5, most_rounds=40, seconds=0.3, width=0.03)
-THOROUGH = Plan(processes=4, least_rounds=4, most_rounds=40, seconds=0.5, width=0.01)
+THOROUGH = Plan(processes=4, least_rounds=4, most_rounds=40, seconds=0.5, width=0.01, single=5)
 """Longer in one process would not tell more: what differs from process to process is wider than what is left then."""
 
 
@@ -154,26 +156,21 @@ class Part:
     """As :attr:`.Timing.measure`."""
     warm_ns: dict[str, float] = field(default_factory=dict)
     """Time of a call by name where the cache holds all that fits, if that was measured."""
+    single_ns: dict[str, int] = field(default_factory=dict)
+    """The least batch of one call by name, with what a batch costs, if that was measured."""
 
     def samples(self, name: str) -> tuple[int, ...]:
         """Those of one implementation, nanoseconds."""
         return next(series.samples_ns for series in self.series if series.name == name)
 
 
-async def hold(
-    implementations: list[Implementation],
-    plan: Plan,
-    others: Callable[[], float] = lambda: 0.0,
-    begin: Callable[[], None] = lambda: None,
-) -> Part:
+async def hold(implementations: list[Implementation], plan: Plan, others: Callable[[], float] = lambda: 0.0) -> Part:
     """Time ``implementations`` against each other until ``plan`` says stop; one of them is a process of the candidate.
 
-    ``others`` says what share of the processor others took since it was made; ``begin`` is called before the first
-    round, once batches have their sizes.
+    ``others`` says what share of the processor others took since it was made.
     """
     for implementation in implementations:
         await implementation.calibrate()
-    begin()
     started = time.monotonic()
     for turn in range(plan.most_rounds):
         if turn >= plan.least_rounds and (
@@ -203,6 +200,7 @@ def result(parts: Sequence[Part], *, on_processor: bool = True, table: Spreads |
     baselines = [name for name in names if name != CANDIDATE]
     table = table or _table(on_processor, parts[0].measure)
     spread = spread_of(times[CANDIDATE], fmean(part.others for part in parts), table)
+    singles = [part.single_ns for part in parts if part.single_ns]
     return Timing(
         series=tuple(_joined(name, parts) for name in names),
         rounds=tuple(len(part.samples(CANDIDATE)) for part in parts),
@@ -213,6 +211,7 @@ def result(parts: Sequence[Part], *, on_processor: bool = True, table: Spreads |
         run_spread=spread.run,
         measure=parts[0].measure,
         warm_ms={name: _mean([part.warm_ns[name] for part in parts]) / 1e6 for name in parts[0].warm_ns},
+        single_ms={name: min(single[name] for single in singles) / 1e6 for name in names if singles},
     )
 
 

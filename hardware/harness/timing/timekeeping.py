@@ -134,15 +134,16 @@ class Unseen:
         self._draw.shuffle(mixed)
         self._judged = [number for number in mixed if number in judged]
         self._others = [number for number in mixed if number not in judged]
-        self._each = max(1, len(self._judged) // LEAST_BATCHES)
+        self.each = max(1, len(self._judged) // LEAST_BATCHES)
+        """Judged ones of a batch."""
 
     def has(self, calls: int) -> bool:
         """Whether there are enough for a batch."""
-        return len(self._judged) >= min(self._each, calls) and len(self._judged) + len(self._others) >= calls
+        return len(self._judged) >= min(self.each, calls) and len(self._judged) + len(self._others) >= calls
 
     def take(self, calls: int) -> list[int]:
         """The sets of a batch, in order; they are not unseen from then on."""
-        judged = [self._judged.pop() for _ in range(min(self._each, calls))]
+        judged = [self._judged.pop() for _ in range(min(self.each, calls))]
         numbers = judged + [(self._others or self._judged).pop() for _ in range(calls - len(judged))]
         self._draw.shuffle(numbers)
         return numbers
@@ -193,6 +194,11 @@ class TimedProcess:
     def has_unseen(self, calls: int) -> bool:
         """Whether there are so many input sets that it has not seen."""
         return self._unseen.has(calls)
+
+    @property
+    def judged_in_a_batch(self) -> int:
+        """How many of the input sets of a batch have right answers, if it has as many calls."""
+        return self._unseen.each
 
     async def can_be_read(self, name: str, seconds: float) -> bool:
         """Whether it can be stopped and its outputs be read: not every system permits that.

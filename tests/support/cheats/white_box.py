@@ -85,4 +85,6 @@ SMALL = {
     "replaces_the_loop": unseen("correct"),
 }
 
+STEPS = {"joins_long_calls": unseen("correct")}
+
 SHARES = {"no_maximum_when_timed": unseen(*WRONG, by=Guarantee.checked_unseen)}
