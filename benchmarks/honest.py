@@ -2,8 +2,8 @@
 
 The kernels are ``tests/adversarial/honest``: thread pools, numpy, scratch buffers, non-contiguous work, native code,
 online algorithms, other summation orders, modules as KernelBench's users write them. Every verdict but ``correct`` is
-a false conviction, and so is a doubt of how fast it is (``--thorough``). Each evaluation has private draws of its own. Where the judge gives up ("the machine is so busy"),
-the evaluation counts as undecided: it convicts nobody.
+a false conviction, and with ``--thorough`` a doubt of how fast it is (``doubted``). Each evaluation has private draws
+of its own. Where the judge gives up ("the machine is so busy"), the evaluation counts as undecided: it convicts nobody.
 
 Counts are kept after each evaluation in ``results/honest.json``: an interrupted run goes on where it was, and a kernel
 whose text changed begins anew. After a change of the judge, pass ``--fresh``.
