@@ -5,8 +5,7 @@ verifier or the profiler. Plans for which no source was made do not count. The r
 plan to the last such end; the rate over the whole session, baselines included, stands beside it.
 
 ``--beside CHECKOUT`` runs the same searches by another checkout as well, in turns, each with the Python of its own
-``.venv``: is this one as fast as that one was? Two turns of twelve candidates take some four minutes on a quiet machine
-of two cores. Both write their ``results/search.json``.
+``.venv``: is this one as fast as that one was? Both write their ``results/search.json``.
 """
 
 import argparse
