@@ -161,6 +161,10 @@ class ProblemFacts(Schema, frozen=True, kw_only=True):
     """For a problem that asks for the backward pass: inputs and cotangents to the gradients of the floating inputs;
     :attr:`graph` is the forward pass then."""
 
+    graphs_elsewhere: tuple[Graph, ...] = ()
+    """The reference at named shapes at which it is another operator than :attr:`graph`: it branches or loops by sizes.
+    """
+
     operators: tuple[str, ...] = ()
     """ATen operators of the graph, sorted and unique: what similarity between problems looks at."""
 
@@ -193,6 +197,7 @@ class ProblemFacts(Schema, frozen=True, kw_only=True):
             self,
             shapes=(shape, *others),
             graph=None,
+            graphs_elsewhere=(),
             backward_graph=None,
             work=shape.work,
             error_bound=shape.error_bound,

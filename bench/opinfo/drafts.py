@@ -12,7 +12,7 @@ import torch
 from ...codegen.backends import CODEGEN_BACKENDS
 from ...codegen.generator import Exhausted, Generator
 from ...codegen.lowering.coverage import why_left
-from ...hardware.capture.capture import capture, count_work
+from ...hardware.capture.capture import capture, capture_elsewhere, count_work
 from ...hardware.harness.tensors.values import dtype_name
 from ...schemas import (
     Graph,
@@ -116,12 +116,19 @@ def _facts(graph: Graph, samples: Sequence[Sample]) -> ProblemFacts:
         signature=tuple(first.names),
         shapes=tuple(_shape(f"shape {place}", sample) for place, sample in enumerate(samples)),
         graph=graph,
+        graphs_elsewhere=_elsewhere(graph, samples),
         work=count_work(graph),
         dtype="float32",
         float64_oracle=True,
         parameters=_parameters(first.target) if is_module else {},
         is_module=is_module,
     )
+
+
+def _elsewhere(graph: Graph, samples: Sequence[Sample]) -> tuple[Graph, ...]:
+    first, *others = samples
+    with torch.no_grad():
+        return capture_elsewhere(first.target, graph, [other.inputs for other in others], first.names)
 
 
 def _shape(name: str, sample: Sample) -> ShapeFacts:

@@ -8,6 +8,7 @@ from ...schemas import Graph, Items, ProblemFacts
 from ..host.differentiable import flat
 from ..ir.tunables import Settings
 from ..lowering.aten import argument, pyname
+from ..lowering.coverage import elsewhere
 from ..lowering.normal import normalise
 from ..lowering.plan import Plan
 from ..lowering.regions import Fusion, partition
@@ -47,8 +48,9 @@ def generate(facts: ProblemFacts, graph: Graph, settings: Settings) -> Candidate
     graphs = passes_of(facts, graph)
     plans = tuple(plan_of(pass_graph, settings, PREFIXES[name]) for name, pass_graph in graphs.items())
     printed = library(plans, settings)
+    others = elsewhere(facts, graph) if len(graphs) == 1 else []
     passes = [
-        Pass(pass_graph, HostWrapper(plan, printed), name, "is_cpu")
+        Pass(pass_graph, HostWrapper(plan, printed), name, "is_cpu", elsewhere=others)
         for (name, pass_graph), plan in zip(graphs.items(), plans, strict=True)
     ]
     parts = [
@@ -66,7 +68,7 @@ def generate(facts: ProblemFacts, graph: Graph, settings: Settings) -> Candidate
         "",
         "_LIBRARY = _load()",
         *(line for function in printed.distinct() for line in _binding(function)),
-        *constants(graphs.values()),
+        *constants([*graphs.values(), *others]),
         "",
         *entry_points(facts, passes),
     ]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...hardware.capture.nested import is_inner
+from ...hardware.capture.sizes import conditions
 from ...schemas import Graph, Node, ProblemFacts
 from ..host.differentiable import differentiable_lines, forward_lines
 from ..host.parameters import attribute, module_lines
@@ -29,6 +30,8 @@ class Pass:
     """What must hold of every input's place: an attribute, or a comparison behind the input's name."""
     conditions: Sequence[str] = ()
     """On the sizes, beyond the graph's."""
+    elsewhere: Sequence[Graph] = ()
+    """The operator at sizes at which it is another one: no kernels, plain ATen calls."""
 
     @property
     def suffix(self) -> str:
@@ -56,6 +59,8 @@ def entry_points(facts: ProblemFacts, passes: Sequence[Pass]) -> list[str]:
     forward = passes[0]
     lines = [*_NOT_SUPPORTED.splitlines(), "", ""]
     for pass_ in passes:
+        for place in range(len(pass_.elsewhere)):
+            lines += [*_elsewhere(pass_, place), "", ""]
         lines += [*_plain(pass_, is_followed=len(passes) > 1), "", "", *_valid(pass_)]
     if not is_module(facts, forward.graph):
         functions = [
@@ -97,12 +102,39 @@ def _decorator(pass_: Pass) -> list[str]:
 
 def _plain(pass_: Pass, is_followed: bool) -> list[str]:
     names = [*pass_.inputs, *(pyname(node.name) for node in pass_.params)]
+    before = [*_aliases(pass_), *_led_elsewhere(pass_), *_kinds(pass_), *_refusals(pass_.graph)]
     return [
         *(["@torch.no_grad()"] if pass_.graph.nodes[-1].kwargs and not is_followed else []),
         f"def _aten{pass_.suffix}({', '.join(names)}):",
         '    """The captured operator as plain ATen calls."""',
-        *_indented([*_aliases(pass_), *_kinds(pass_), *_refusals(pass_.graph), *program(pass_.graph)]),
+        *_indented([*before, *program(pass_.graph)]),
     ]
+
+
+def _elsewhere(pass_: Pass, place: int) -> list[str]:
+    graph = pass_.elsewhere[place]
+    mine = {node.target: pyname(node.name) for node in pass_.params}
+    weights = [(pyname(node.name), mine[node.target]) for node in graph.nodes if node.op == "param"]
+    inner = [f"{pyname(node.name)} = {node.target}" for node in graph.nodes if is_inner(node)]
+    return [
+        "@torch.no_grad()",
+        f"def _elsewhere{place}({', '.join(pass_.values)}):",
+        '    """The operator at other sizes as plain ATen calls."""',
+        *_indented([*inner, *(f"{name} = {other}" for name, other in weights if name != other), *program(graph)]),
+    ]
+
+
+def _led_elsewhere(pass_: Pass) -> list[str]:
+    """Sizes at which the reference is another operator have calls of their own."""
+    if not pass_.elsewhere:
+        return []
+    lines = [f"if not ({' and '.join(conditions(pass_.graph, pyname)) or True}):"]
+    for place, graph in enumerate(pass_.elsewhere):
+        lines += [
+            f"    if {' and '.join(conditions(graph, pyname)) or True}:",
+            f"        return _elsewhere{place}({', '.join(pass_.values)})",
+        ]
+    return lines
 
 
 def _aliases(pass_: Pass) -> list[str]:
@@ -114,16 +146,17 @@ def _body(pass_: Pass) -> list[str]:
     graph = pass_.graph
     fallback = f"    return _aten{pass_.suffix}({', '.join(pass_.values)})"
     lines = [*_aliases(pass_), *pass_.host_wrapper.head(pass_.values)]
-    conditions = guard(graph, bool(pass_.params), pass_.place)
-    if conditions:
-        lines += [f"if not ({' and '.join(conditions)}):", fallback]
+    kinds = guard(graph, bool(pass_.params), pass_.place)
+    if kinds:
+        lines += [f"if not ({' and '.join(kinds)}):", fallback]
+    lines += _led_elsewhere(pass_)
     lines += _refusals(graph)
     lines += sizes_from_inputs(graph)
-    conditions = [*size_conditions(graph), *pass_.conditions]
+    sizes = [*size_conditions(graph), *pass_.conditions]
     if extra_guards(graph):
-        conditions.append(f"_valid{pass_.suffix}({', '.join(graph.symbols)})")
-    if conditions:
-        lines += [f"if not ({' and '.join(conditions)}):", fallback]
+        sizes.append(f"_valid{pass_.suffix}({', '.join(graph.symbols)})")
+    if sizes:
+        lines += [f"if not ({' and '.join(sizes)}):", fallback]
     return _indented([*lines, *pass_.host_wrapper.body()])
 
 

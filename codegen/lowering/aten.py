@@ -63,16 +63,25 @@ def sizes_from_inputs(graph: Graph) -> list[str]:
     return lines
 
 
+def makes_tensor(node: Node) -> bool:
+    """Whether a call makes a tensor of numbers alone: somebody must say where."""
+    return node.target.startswith("aten.") and not any(refs((*node.args, *node.kwargs.values())))
+
+
 def program(graph: Graph) -> list[str]:
     """The whole graph as a list of ATen calls, ending with ``return``."""
     lines = sizes_from_inputs(graph)
     symbols = set(graph.symbols)
+    tensors = [pyname(node.name) for node in graph.nodes if node.op in ("input", "param") and node.values]
     for node in graph.nodes:
         if node.op == "output":
             lines += ending(graph, pyname)
         elif node.op == "call":
             target = node.expr if node.expr else pyname(node.name)
-            lines.append(f"{target} = {call(node, pyname)}")
+            text = call(node, pyname)
+            if tensors and makes_tensor(node):
+                text = f"{text[:-1]}, device={tensors[0]}.device)"
+            lines.append(f"{target} = {text}")
             lines += unbacked(node, symbols)
     return lines
 

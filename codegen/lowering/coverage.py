@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from ...hardware.capture.sizes import Sizes, is_for, sizes_of
 from ...schemas import Graph, InputFact, Items, Node, ProblemFacts, ShapeFacts
 
 
@@ -27,8 +28,24 @@ def _reasons(facts: ProblemFacts, graph: Graph) -> Iterator[str]:
     yield from _unwritten(facts, graph)
     graphs = [graph] if facts.backward_graph is None else [graph, facts.backward_graph]
     for shape in facts.shapes:
+        if any(is_for(other, _sizes(shape)) for other in elsewhere(facts, graph)):
+            continue
         for pass_graph in graphs:
             yield from _not_covered(pass_graph, shape)
+
+
+def elsewhere(facts: ProblemFacts, graph: Graph) -> list[Graph]:
+    """What a candidate for ``graph`` computes at sizes at which the reference is another operator."""
+    weights = {node.target for node in graph.nodes if node.op == "param"}
+    return [
+        other
+        for other in facts.graphs_elsewhere
+        if all(node.target in weights for node in other.nodes if node.op == "param")
+    ]
+
+
+def _sizes(shape: ShapeFacts) -> Sizes:
+    return sizes_of(shape.inputs, {fact.name: _number(fact) for fact in shape.inputs})
 
 
 def _unwritten(facts: ProblemFacts, graph: Graph) -> Iterator[str]:

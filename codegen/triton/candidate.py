@@ -8,6 +8,7 @@ from ...schemas import Graph, Node, ProblemFacts
 from ..cpp.candidate import GRADIENTS, PREFIXES, constants, passes_of
 from ..cpp.entry_points import Pass, entry_points
 from ..lowering.anchors import is_special
+from ..lowering.coverage import elsewhere
 from ..lowering.normal import RUNNING_PRODUCT, normalise
 from ..lowering.plan import Plan
 from ..lowering.regions import Fusion, partition
@@ -71,6 +72,7 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
         LaunchTable(pass_.library.everything(), pass_.graph, facts.shapes[1:], pass_.suffix, most) for pass_ in written
     ]
     conditions = [[*pass_.library.conditions, *pass_.more] for pass_ in written]
+    others = elsewhere(facts, graph) if len(graphs) == 1 else []
     passes = [
         Pass(
             pass_.graph,
@@ -78,6 +80,7 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
             pass_.name,
             "device == device",
             [table.condition()],
+            others,
         )
         for pass_, table in zip(written, tables, strict=True)
     ]
@@ -104,7 +107,7 @@ def generate_triton(facts: ProblemFacts, graph: Graph, settings: GpuSettings) ->
         "",
         "",
         *(line for table, more in zip(tables, conditions, strict=True) for line in (table.functions(more), "", "")),
-        *constants(graphs.values()),
+        *constants([*graphs.values(), *others]),
         "",
         *entry_points(facts, passes),
     ]

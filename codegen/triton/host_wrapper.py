@@ -1,13 +1,12 @@
 """The Python side of a Triton candidate: reads sizes, allocates outputs, launches kernels and PyTorch in order."""
 
-from ...hardware.machine.work import refs
 from ...schemas import Node
 from ..cpp.host_wrapper import HostWrapper
 from ..cpp.source import Library
 from ..ir.loops import Buffer, Kernel, SpecialKernel
 from ..ir.poly import Poly
 from ..ir.printing import python_poly
-from ..lowering.aten import call, pyname, unbacked
+from ..lowering.aten import call, makes_tensor, pyname, unbacked
 from ..lowering.plan import Plan
 from ..lowering.views import shape_of
 from .launch import TritonKernel
@@ -43,7 +42,7 @@ class TritonHostWrapper(HostWrapper):
             self._run_all(node.name, self.printed.replaced[node.name])
             return
         text = call(node, self._tensor)
-        if not any(refs((*node.args, *node.kwargs.values()))) and node.target.startswith("aten."):
+        if makes_tensor(node):
             text = f"{text[:-1]}, device=device)"
         self.lines.append(f"{node.expr or pyname(node.name)} = {text}")
         self.lines += unbacked(node, self.symbols)

@@ -4,20 +4,22 @@ Runs in a child process that may import torch; nothing here imports it before :f
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from ...schemas import Graph, ProblemError
 from ..machine.work import count_work
 from .convert import convert
-from .nested import inputs_of
+from .nested import Inputs, inputs_of
 from .reasons import check_inputs, why_not_captured
 from .results import last_results
+from .sizes import is_for
 from .state import UnwritableState
 from .trace import Call, Traced, is_floating, plain_call, trace_calls, trace_export
 
-__all__ = ["capture", "capture_backward", "count_work"]
+__all__ = ["capture", "capture_backward", "capture_elsewhere", "count_work"]
 
 Differentiated = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -38,6 +40,35 @@ def capture(target: Callable[..., Any], example_inputs: Sequence[Any], names: Se
     inputs = inputs_of(list(example_inputs), labels)
     graph = _captured(target, inputs.flat, inputs.names, inputs.call(plain_call), may_export=True)
     return inputs.graph(graph)
+
+
+def capture_elsewhere(
+    target: Callable[..., Any], graph: Graph, others: Iterable[Sequence[Any]], names: Sequence[str]
+) -> tuple[Graph, ...]:
+    """Trace ``target`` at those of the inputs ``others`` at whose sizes ``graph``, and what was traced for the ones
+    before, is another operator. What cannot be traced there is left out; names of what is computed differ from graph
+    to graph.
+    """
+    graphs: list[Graph] = []
+    for other in others:
+        inputs = inputs_of(list(other), list(names))
+        if any(is_for(earlier, _sizes(inputs)) for earlier in (graph, *graphs)):
+            continue
+        prefix = f"elsewhere{len(graphs)}_"
+        with suppress(ProblemError):
+            further = _captured(target, inputs.flat, inputs.names, inputs.call(plain_call), prefix, may_export=True)
+            graphs.append(inputs.graph(further))
+    return tuple(graphs)
+
+
+def _sizes(inputs: Inputs) -> dict[str, Any]:
+    sizes: dict[str, Any] = {}
+    for name, value in zip(inputs.names, inputs.flat, strict=True):
+        if hasattr(value, "shape"):
+            sizes[name] = tuple(value.shape)
+        elif isinstance(value, int | float):
+            sizes[name] = value
+    return sizes
 
 
 def capture_backward(

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from graphs import HARDWARE
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
-from kernelswarm.hardware.capture.capture import capture
+from kernelswarm.hardware.capture.capture import capture, capture_elsewhere
 from kernelswarm.schemas import Graph, InputFact, ProblemFacts, ShapeFacts, Work
 
 ROWS, COLS = 6, 40
@@ -70,12 +70,13 @@ def captured(function: Callable[[Any], Any]) -> Graph:
     return capture(function, [torch.randn(ROWS, COLS)], ["x"])
 
 
-def loaded(graph: Graph, language: str, folder: Path) -> ModuleType:
+def loaded(graph: Graph, language: str, folder: Path, elsewhere: tuple[Graph, ...] = ()) -> ModuleType:
     given = InputFact(name="x", kind="tensor", shape=(ROWS, COLS), dtype="float32")
     facts = ProblemFacts(
         signature=("x",),
         shapes=(ShapeFacts(name="main", inputs=(given,), outputs=()),),
         graph=graph,
+        graphs_elsewhere=elsewhere,
         work=Work(read_bytes=1, write_bytes=1, flops=1),
         dtype="float32",
         float64_oracle=True,
@@ -145,3 +146,35 @@ def test_a_triton_candidate_refuses_them_too(tmp_path: Path) -> None:
     torch.testing.assert_close(source._aten(torch.ones(3, 31)), branch(torch.ones(3, 31)))
     with pytest.raises(source.NotSupported, match="the reference branches on these sizes"):
         source.kernel(torch.ones(3, 29))
+
+
+ELSEWHERE: dict[str, Callable[[Any], Any]] = {
+    **{name: function for name, (function, _) in DECIDES.items()},
+    "pool whose window equals a size": lambda x: F.max_pool1d(x.exp()[:, :4], 4, 4),
+    "copies of rows": lambda x: torch.stack(torch.unbind_copy(x)[::-1]).exp(),
+    "another rank": lambda x: F.gelu(x if x.ndim == 2 else x.sum(0)),
+    "a table of numbers": lambda x: F.gelu(x[:2, :3]) + torch.tensor([x.shape[0] * 1.0, 2.0, 3.0]).flip(0),
+}
+
+OFTEN = ("unbind", "another rank", "a table of numbers")
+
+
+@pytest.mark.parametrize(
+    ("name", "language"),
+    [
+        pytest.param(name, language, marks=() if language == "cpp" and name in OFTEN else pytest.mark.thorough)
+        for name in ELSEWHERE
+        for language in ("cpp", "triton")
+    ],
+)
+def test_a_named_shape_that_takes_another_way_is_right(name: str, language: str, tmp_path: Path) -> None:
+    function, others = ELSEWHERE[name], [torch.randn(7, 29), torch.randn(6, 40), torch.randn(3, 31)]
+    others += [torch.randn(2, 4, 20)] if name == "another rank" else []
+    graph = captured(function)
+    graphs = capture_elsewhere(function, graph, [[other] for other in others], ["x"])
+    module = loaded(graph, language, tmp_path, graphs)
+
+    for tensor in (torch.randn(ROWS, COLS), *others):
+        torch.testing.assert_close(module._aten(tensor), function(tensor))
+        if language == "cpp":
+            torch.testing.assert_close(module.kernel(tensor), function(tensor))

@@ -2,6 +2,7 @@
 
 import math
 import socket
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +38,8 @@ def _validate(command: ValidateProblem, descriptors: list[int]) -> ProblemValida
     _check_tolerance(reference, problem)
     main = drawn(reference, problem, reference.shapes[0])
     # In main memory: the graph names no device, and candidates put their tensors where the inputs are.
-    captured = _capture(reference, main)
+    others = (drawn(reference, problem, name) for name in reference.shapes[1:])
+    captured = _capture(reference, main, others)
     further = {name: _capture(reference, drawn(reference, problem, name)) for name in list(reference.timed)[1:]}
     reference.move_to_device()
     examination = examined(reference, problem, main)
@@ -51,6 +53,7 @@ def _validate(command: ValidateProblem, descriptors: list[int]) -> ProblemValida
                 _timed_facts(shape, further.get(shape.name), parameters, examination) for shape in examination.shapes
             ),
             graph=captured.graph,
+            graphs_elsewhere=captured.elsewhere,
             backward_graph=captured.backward,
             work=work,
             dtype=examination.dtype,
@@ -95,23 +98,27 @@ class _Captured:
     backward: Graph | None = None
     work: Work | None = None
     error: str = ""
+    elsewhere: tuple[Graph, ...] = ()
 
 
-def _capture(reference: ReferenceProblem, inputs: list[Any]) -> _Captured:
+def _capture(reference: ReferenceProblem, inputs: list[Any], others: Iterable[list[Any]] = ()) -> _Captured:
     names = names_of(reference.signature, len(inputs))
     try:
-        return attempt(lambda: _captured(reference, inputs, names))
+        return attempt(lambda: _captured(reference, inputs, others, names))
     except Refused as refused:
         return _Captured(error=str(refused))
 
 
-def _captured(reference: ReferenceProblem, inputs: list[Any], names: list[str]) -> _Captured:
+def _captured(
+    reference: ReferenceProblem, inputs: list[Any], others: Iterable[list[Any]], names: list[str]
+) -> _Captured:
     from ...capture import capture
 
     try:
         if not reference.backward:
             graph = capture.capture(reference.forward, inputs, names)
-            return _Captured(graph, None, capture.count_work(graph))
+            elsewhere = capture.capture_elsewhere(reference.forward, graph, others, names)
+            return _Captured(graph, None, capture.count_work(graph), elsewhere=elsewhere)
         graph = capture.capture(reference.forward, inputs[:-1], names[:-1])
         joint, gradients = capture.capture_backward(reference.forward, differentiated, inputs, names)
         return _Captured(graph, gradients, capture.count_work(joint))
