@@ -154,8 +154,9 @@ def _may_win(work: Work, profile: ProfileReport) -> bool:
 
 
 def _patience(work: Work) -> float:
-    """Seconds that a finalist waits for a baseline in the background: none once the session is out of time."""
-    if work.graph.stop is not None:
+    """Seconds that a finalist waits for a baseline in the background: none once the session is out of time, or where a
+    win is measured against another baseline, which is there."""
+    if work.graph.stop is not None or work.opened.against != "best":
         return 0.0
     minutes = work.opened.minutes
     return MOST_PATIENCE_S if minutes is None else min(MOST_PATIENCE_S, SHARE_OF_TIME * minutes * 60)
