@@ -79,6 +79,7 @@ def decide(state: PlannerState, event: Event, node: str = "") -> list[Decision]:
             _diagnosed(state, node, event)
         case StopRequested():
             state.finishing = state.finishing or event.reason
+            state.is_out_of_time = state.is_out_of_time or event.reason == "minutes"
             if event.reason == "interrupted":
                 return [_close(state)]
         case ChoiceMade():
@@ -287,7 +288,8 @@ def _finalists(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
 def _undecided(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
     """Finalists that more samples may show to be wins. None once there is a win, or the time is over."""
     confirmed = [node for node in state.own() if node.confirmed]
-    if state.finishing == "minutes" or any(node.is_correct and node.is_win for node in confirmed):
+    is_late = state.finishing == "minutes" or (state.is_out_of_time and opened.hopeless_below > 0)
+    if is_late or any(node.is_correct and node.is_win for node in confirmed):
         return []
     return [node for node in confirmed if node.is_undecided and node.confirmations < opened.confirmations]
 

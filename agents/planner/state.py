@@ -142,6 +142,8 @@ class PlannerState:
     """Finalists that await their confirmation, best first; empty outside the final phase."""
     offer: Offer | None = None
     """What a model is to choose from; None where nothing is on offer."""
+    is_out_of_time: bool = False
+    """Whether its minutes are over, whatever it was finishing for."""
     finishing: str = ""
     """Why nothing new is planned; empty while searching."""
     closed: bool = False

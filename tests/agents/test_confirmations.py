@@ -142,3 +142,13 @@ def test_a_baseline_that_was_not_compared_is_named_where_the_win_is() -> None:
     assert "max-autotune was not compared: it was still being compiled" in closing.event.detail
     (closing,) = confirmed(of_one_candidate(), "n001", 1.5, 1.3)
     assert "was not compared" not in closing.event.detail
+
+
+def test_a_session_whose_minutes_end_while_it_confirms_confirms_no_more() -> None:
+    near = given.diagnosed(1.05, speedup=given.interval(1.05, 0.1), confirmation=True)
+    ring = of_one_candidate(confirmations=3, hopeless_below=0.9)
+    assert ring.state.finishing == "budget" and ring.state.confirming == ["n001"]
+    assert processes(ring.tell(near, "n001")) == [("n001", 8)]
+    ring.tell(StopRequested(reason="minutes"))
+    (closing,) = ring.tell(near, "n001")
+    assert isinstance(closing.event, SessionClosed) and not closing.event.win
