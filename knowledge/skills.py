@@ -71,14 +71,14 @@ def distill(
 
 
 def with_lessons(skill: Skill, lessons: Sequence[str], by: str) -> Skill:
-    """``skill`` with what ``by`` (a model) makes of the session, in a section of its own before the numbers."""
+    """``skill`` with what ``by`` (a model) makes of the session, in a section of its own before the numbers.
+
+    It stays the skill that the rules distilled, and keeps its id: a model words the same lessons anew each time.
+    """
     heading = f"## What {by} makes of it\n\n"
     section = heading + "\n".join(f"- {lesson}" for lesson in lessons) + "\n\n"
     before, numbers, after = skill.text.rpartition("## The numbers")
-    stem = skill.id.rpartition("-")[0]
-    return replace(
-        skill, id=f"{stem}-{sha256(json.dumps([skill.id, section]))[:12]}", text=f"{before}{section}{numbers}{after}"
-    )
+    return replace(skill, text=f"{before}{section}{numbers}{after}")
 
 
 def _title(problem: Problem, best: Trial) -> str:

@@ -73,10 +73,10 @@ class Synthesizer:
         ledger.observe(work.graph)
         desk = BusDesk(self._bus, self._home, work) if self._bus is not None and self._home is not None else None
         limits = Limits(cost=opened.max_cost, tokens=opened.max_tokens)
-        names = frozenset(role.role for role in opened.roles) & frozenset(SUB_AGENTS)
+        subagents = tuple(role for role in opened.roles if role.role in SUB_AGENTS)
 
         async def open_client(name: str, record: Callable[[ModelCalled], None]) -> "ModelClient":
-            role = next(role for role in opened.roles if role.role == name)
+            role = next(role for role in subagents if role.role == name)
             asked = await self._backend(role.backend)
             assert isinstance(asked, ModelBackend) and self._home is not None, "checked before the session opened"
             return await asked.open_client(
@@ -88,7 +88,8 @@ class Synthesizer:
                 jitter=(plan.draw % 1000) / 1000,
             )
 
-        around = Surroundings(desk, self._home, limits, names, open_client if self._home is not None else None, ledger)
+        opener = open_client if self._home is not None else None
+        around = Surroundings(desk, self._home, limits, subagents, opener, ledger)
         return await backend.converse(request, around)
 
     async def _backend(self, name: str) -> Backend:

@@ -301,7 +301,7 @@ def test_lessons_stand_beside_what_the_rules_counted():
     reading = distiller_read(role, SkillDistilled(skill=skill), '{"lessons": ["Two  passes.", "No more."]}')
     taught = reading.outcome.skill
     assert "## What m makes of it\n\n- Two passes.\n- No more.\n\n## The numbers" in taught.text
-    assert taught.id != skill.id and (taught.recipes, taught.speedup) == (skill.recipes, skill.speedup)
+    assert taught.id == skill.id and (taught.recipes, taught.speedup) == (skill.recipes, skill.speedup)
     for answer in ("{}", '{"lessons": []}', '{"lessons": [1]}', '{"lessons": [" "]}'):
         with pytest.raises(Unusable):
             distiller_read(role, SkillDistilled(skill=skill), answer)

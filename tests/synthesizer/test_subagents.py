@@ -14,11 +14,13 @@ from kernelswarm.agents.synthesizer.model.spending import Ledger, Limits
 from kernelswarm.agents.synthesizer.model.subagents import memory_question, note_of
 from kernelswarm.agents.synthesizer.model.surroundings import Surroundings
 from kernelswarm.schemas import (
+    InputError,
     Intent,
     MemoryOperator,
     ModelCalled,
     NodePlanned,
     RoleDecided,
+    RoleModel,
     ToolCalled,
     Verdict,
     encode,
@@ -46,12 +48,18 @@ def work(server, ask, make_request, tmp_path):
     """Let an author with sub-agents work on a node; the answer."""
 
     async def play(
-        *script: Said | Failed, memory: MemoryOperator = MemoryOperator.combine, names=("deep_search",), siblings=0
+        *script: Said | Failed,
+        memory: MemoryOperator = MemoryOperator.combine,
+        names=("deep_search",),
+        siblings=0,
+        refusal="",
     ):
         server.script = list(script)
         asked, ledger = ask(), Ledger()
 
         async def open_client(name: str, record: Callable[[ModelCalled], None]):
+            if refusal:
+                raise InputError(refusal)
             return await asked.backend.open_client(
                 *("claude-sub", "", tmp_path, record),
                 admit=lambda price, prompt, answer: ledger.reserved(Limits(), price, prompt, answer),
@@ -63,7 +71,8 @@ def work(server, ask, make_request, tmp_path):
         )
         plan = NodePlanned(parent="n001", intent=Intent.improve, memory=memory)
         request = make_request(plan=plan, lineage=tried[:1], siblings=tried[1:], tried=tried)
-        around = Surroundings(Desk(), tmp_path, Limits(), frozenset(names), open_client, ledger)
+        subagents = tuple(RoleModel(role=name, backend="anthropic", model="claude-sub") for name in names)
+        around = Surroundings(Desk(), tmp_path, Limits(), subagents, open_client, ledger)
         return request, ledger, await asked.backend.converse(request, around)
 
     return play
@@ -142,6 +151,14 @@ async def test_without_a_note_the_step_is_told_everything(work, server, reply):
     assert not decided.by_model and (decided.reason or decided.fault)
     assert "What else was tried" in json_texts(server.requests[1]) and answer.candidate is not None
     assert all(KEY.encode() not in encode(record) for record in answer.records)
+
+
+async def test_a_context_memory_without_a_key_is_in_the_log(work, server):
+    _, _, answer = await work(SUBMIT, names=("context_memory",), siblings=5, refusal="set ANTHROPIC_API_KEY")
+    (decided,) = by(answer, RoleDecided, "context_memory")
+    assert (decided.backend, decided.model) == ("anthropic", "claude-sub")
+    assert not decided.by_model and decided.fault == "set ANTHROPIC_API_KEY"
+    assert "What else was tried" in json_texts(server.requests[0]) and answer.candidate is not None
 
 
 async def test_a_short_trajectory_is_not_condensed(work, server):

@@ -13,7 +13,7 @@ from autogen_agentchat.messages import TextMessage
 from autogen_core.tools import BaseTool
 from msgspec.structs import replace
 
-from ....schemas import InputError, MemoryOperator, ModelCalled, RoleDecided, Schema, ToolCalled
+from ....schemas import InputError, MemoryOperator, ModelCalled, RoleDecided, RoleModel, Schema, ToolCalled
 from ..backend import Attempt, Record, Request
 from . import sections
 from .asking import ask
@@ -72,19 +72,20 @@ class SubAgents:
 
     def __init__(
         self,
-        names: frozenset[str],
+        roles: Sequence[RoleModel],
         open_client: OpenClient,
         record: Callable[[Record], None],
         limits: SearchLimits = SEARCH_LIMITS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``names`` are those that the session has a model for; ``record`` gets every request and call of a tool."""
-        self._names, self._open, self._record = names, open_client, record
+        """``roles`` are those that the session has a model for; ``record`` gets every request and call of a tool."""
+        self._roles = {role.role: role for role in roles}
+        self._open, self._record = open_client, record
         self._limits, self._clock, self._searches = limits, clock, 0
 
     def has(self, name: str, request: Request) -> bool:
         """Whether ``name`` is at work for ``request``."""
-        return name in self._names and remembers(request)
+        return name in self._roles and remembers(request)
 
     async def condensed(self, request: Request) -> str:
         """The trajectory in a few words; empty where it is short, or nobody could condense it."""
@@ -94,21 +95,24 @@ class SubAgents:
         calls: list[ModelCalled] = []
         try:
             client = await self._client(CONTEXT_MEMORY, calls)
-        except InputError:
-            return ""  # no key on this worker: the step is told everything
+        except InputError as error:
+            # This worker has no key, say: the step is told everything.
+            asked = self._roles[CONTEXT_MEMORY]
+            self._decided(asked.backend, asked.model, fault=str(error))
+            return ""
         fault = await ask(client, _MEMORY_SYSTEM, memory_question(request), _is_empty, 1)
         note = "" if fault else note_of(calls)
+        reason = f"{len(attempts)} attempts condensed" if note else "the answer is empty"
+        self._decided(client.backend, client.model, by_model=bool(note), reason=reason, fault=fault)
+        return note
+
+    def _decided(self, backend: str, model: str, *, by_model: bool = False, reason: str = "", fault: str = "") -> None:
+        """Record what became of the context memory's model, as the roles of the ring do."""
         self._record(
             RoleDecided(
-                role=CONTEXT_MEMORY,
-                backend=client.backend,
-                model=client.model,
-                by_model=bool(note),
-                reason=f"{len(attempts)} attempts condensed" if note else "the answer is empty",
-                fault=fault,
+                role=CONTEXT_MEMORY, backend=backend, model=model, by_model=by_model, reason=reason, fault=fault
             )
         )
-        return note
 
     async def search(self, question: str, tools: Sequence[BaseTool]) -> str:  # type: ignore[type-arg]
         """The answer to ``question`` with its sources, or in a sentence why there is none."""

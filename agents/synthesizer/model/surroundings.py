@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ....schemas import RoleModel
 from .spending import NO_LIMITS, Ledger, Limits
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class Surroundings:
     home: Path | None = None
     """Where the user's manuals and prices are."""
     limits: Limits = NO_LIMITS
-    subagents: frozenset[str] = frozenset()
+    subagents: tuple[RoleModel, ...] = ()
     """Sub-agents that the session has a model for."""
     open_client: "OpenClient | None" = None
     """Opens the client of one of them."""
