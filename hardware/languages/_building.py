@@ -13,13 +13,15 @@ import sys
 import tempfile
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from ...schemas import CompileReport, Diagnostic, HardwareFacts, InputError, Pool
 from ..machine.compilers import Compiler, find_compiler
 from ..processes.limited_command import Finished, Limits, run_limited
 from ..processes.linux import LESS_URGENT
 from . import program_runs
 from ._gpu import target_of
-from .artifact_cache import ArtifactCache
+from .artifact_cache import ArtifactCache, Irregular
 from .cuda import exact_target
 
 SUFFIX = ".build"
@@ -32,6 +34,7 @@ LEAST_MEMORY, TORCH_BYTES = 2 << 30, 16 << 30
 _LOG_CHARACTERS = 8000
 _CUDA_HOME, _CUDA_TARGET = "CUDA_HOME", "TORCH_CUDA_ARCH_LIST"
 _READ_ONLY = os.strerror(errno.EROFS)
+_NO_ARCHIVE = "it ended the process, or replaced what was to be kept of it, while it was imported"
 _NO_CUDA = "it compiles CUDA code, and this machine has no CUDA toolkit: name a pool whose machine has one"
 _WHERE_TO_WRITE = "; write into a folder of tempfile.mkdtemp(), the home folder or the working folder"
 
@@ -85,7 +88,10 @@ async def _build(
         report = _report(finished, language, compiler, seconds)
         if not report.ok:
             return report, {}
-        return await asyncio.to_thread(cache.keep, key, place / f"kernel{SUFFIX}", report, machine)
+        try:
+            return await asyncio.to_thread(cache.keep, key, place / f"kernel{SUFFIX}", report, machine)
+        except Irregular:
+            return replace(report, ok=False, diagnostics=(Diagnostic(severity="error", message=_NO_ARCHIVE),)), {}
     finally:
         shutil.rmtree(place, ignore_errors=True)
 

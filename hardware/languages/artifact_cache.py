@@ -1,6 +1,8 @@
 """Keeps compiled artifacts by key: whole or not at all, and only for the machine that they were built for."""
 
+import os
 import shutil
+import stat
 import tempfile
 import time
 from pathlib import Path
@@ -12,6 +14,10 @@ from ...schemas import Artifact, CompileReport, InputError, Schema, decode, enco
 SHARED_OBJECT = "application/x-sharedlib"
 ABANDONED_SECONDS = 3600
 """A build folder this old belongs to a process that was killed."""
+
+
+class Irregular(OSError):
+    """What a build left in the place of its artifact is no file."""
 
 
 class _Entry(Schema, frozen=True, kw_only=True):
@@ -55,20 +61,19 @@ class ArtifactCache:
     def keep(
         self, key: str, built: Path, report: CompileReport, machine: list[str]
     ) -> tuple[CompileReport, dict[str, Path]]:
-        """Move ``built`` (inside a folder of this cache) into place; returns the report with its artifact.
+        """Keep what the file ``built`` holds; returns the report with its artifact.
 
         Raises:
-            OSError: it cannot be written.
+            Irregular: ``built`` is no file.
+            OSError: it cannot be kept.
         """
-        data = built.read_bytes()
+        data = _read_regular(built)
         path = self.folder / f"{key}{self._suffix}"
         artifact = Artifact(sha256=sha256(data), size=len(data), media_type=self._media_type, name=path.name)
         report = msgspec.structs.replace(report, artifacts=(artifact,))
-        note = built.with_suffix(".json")
-        note.write_bytes(encode(_Entry(report=report, machine=machine)))
         # The artifact first: a note without its artifact would be believed until the hash is compared.
-        built.replace(path)
-        note.replace(path.with_suffix(".json"))
+        _put(path, data)
+        _put(path.with_suffix(".json"), encode(_Entry(report=report, machine=machine)))
         return report, {artifact.sha256: path}
 
     def _sweep(self) -> None:
@@ -93,10 +98,33 @@ def install(folder: Path, artifact: Artifact, data: bytes) -> None:
         raise InputError(f"artifact name {artifact.name!r} is not a file name")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".install-", delete=False) as file:
-            file.write(data)
-        Path(file.name).replace(folder / artifact.name)
+        _put(folder / artifact.name, data)
     except OSError as error:
         raise InputError(
             f"cannot write into {folder}: {error.strerror}; free space there or set KERNELSWARM_HOME"
         ) from error
+
+
+def _read_regular(path: Path) -> bytes:
+    """What a build left. Its folder belonged to code that nobody vouches for: a link there leads to a file of ours, and
+    a pipe to nowhere."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return file.read()
+    except OSError as error:
+        raise Irregular(f"{path.name}: {error.strerror}") from error
+    raise Irregular(f"{path.name} is no regular file")
+
+
+def _put(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all, by way of a new one that nobody else can have prepared."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".install-", delete=False) as file:
+        new = Path(file.name)
+        try:
+            file.write(data)
+            file.flush()
+            new.replace(path)
+        except OSError:
+            new.unlink(missing_ok=True)
+            raise

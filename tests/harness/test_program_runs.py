@@ -1,5 +1,6 @@
 """Files that compile for themselves: built once in the compiler's jail, judged where no program may start."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -176,6 +177,42 @@ async def test_where_it_is_built_nothing_of_ours_can_be_seen(device: Device, tmp
 
     assert not compiled.ok and "ValueError: (False, " in compiled.diagnostics[0].message
     assert f"'{os.getpid()}'" not in compiled.diagnostics[0].message, "no other process is seen"
+
+
+@pytest.mark.parametrize(
+    "leaves",
+    [
+        "os.symlink('{secret}', 'kernel.build')",
+        "os.symlink('/dev/zero', 'kernel.build')",
+        "os.mkfifo('kernel.build')",
+        "os.mkdir('kernel.build')",
+        "",
+    ],
+    ids=["a link to a file", "a link to a device", "a pipe", "a folder", "nothing"],
+)
+@pytest.mark.asyncio(loop_scope="session")
+async def test_what_a_build_leaves_in_the_place_of_its_artifact_is_not_followed(
+    device: Device, tmp_path: Path, leaves: str
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    lines = ["import os, subprocess", leaves.format(secret=secret), "os._exit(0)"]
+
+    async with asyncio.timeout(60):
+        compiled, paths = await device.compile("\n".join(lines), "cpp")
+
+    assert not compiled.ok and not paths and not compiled.artifacts
+    assert "replaced what was to be kept of it" in compiled.diagnostics[0].message
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_nothing_is_written_through_a_link_that_a_build_leaves(device: Device, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_text("kept")
+
+    compiled, _ = await device.compile(f"import os, subprocess\nos.symlink('{kept}', 'kernel.json')\n", "cpp")
+
+    assert compiled.ok and kept.read_text() == "kept"
 
 
 @pytest.mark.asyncio(loop_scope="session")
