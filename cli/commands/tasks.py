@@ -1,6 +1,7 @@
 """``kernelswarm tasks``: work for outside authors. List, claim, check, hand in, give back; JSON in and out."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Annotated, TypeVar
 
@@ -96,19 +97,23 @@ def claim(
     ] = "",
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=16, help="Tasks to claim.")] = 1,
     minutes: Annotated[float, typer.Option("--minutes", help="How long the lease lasts; it can be renewed.")] = MINUTES,
-    wait: Annotated[float, typer.Option("--wait", min=0.0, help="Seconds to wait until a task is free.")] = 0.0,
+    wait: Annotated[float, typer.Option("--wait", min=0.0, help="Seconds to wait for a search and a free task.")] = 0.0,
     agent: Agent = "",
     json: Json = False,
     nats: Nats = "",
 ) -> int:
     """Claim tasks: nobody else gets them until the lease ends. Prints all that is needed to write the kernel."""
 
+    deadline = time.monotonic() + wait
+
     async def ask(author: OutsideAuthor) -> int:
-        for _ in range(count):
-            _print(await author.claim(task, minutes=minutes, wait_s=wait), task_text.print_brief, json=json)
+        for number in range(count):
+            # The first has what is left once there was a search; each further one the whole time.
+            left = max(0.0, deadline - time.monotonic()) if number == 0 else wait
+            _print(await author.claim(task, minutes=minutes, wait_s=left), task_text.print_brief, json=json)
         return 0
 
-    return _with_author(nats, agent, ask)
+    return _with_author(nats, agent, ask, wait_s=wait)
 
 
 def check(files: Files, agent: Agent = "", json: Json = False, nats: Nats = "") -> int:
@@ -222,9 +227,14 @@ for _name, _command in _COMMANDS.items():
     app.command(_name, epilog=_examples)(connecting(_command))
 
 
-def _with_author(nats: str, agent: str, work: Callable[[OutsideAuthor], Coroutine[None, None, T]]) -> T:
+def _with_author(
+    nats: str, agent: str, work: Callable[[OutsideAuthor], Coroutine[None, None, T]], *, wait_s: float = 0.0
+) -> T:
+    def waiting() -> None:
+        err.print("no search is running yet; waiting for one", markup=False)
+
     async def run(interrupts: Interrupts) -> T:
-        async with outside_author(kernelswarm_home(), nats, agent) as author:
+        async with outside_author(kernelswarm_home(), nats, agent, wait_s=wait_s, waiting=waiting) as author:
             return await work(author)
 
     return run_interruptible(run)

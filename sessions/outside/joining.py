@@ -1,8 +1,10 @@
 """How an outside author reaches the sessions of this machine, or of a cluster."""
 
+import asyncio
 import getpass
 import os
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,16 +18,23 @@ AGENT_VARIABLE = "KERNELSWARM_AGENT"
 
 MOST_NAME = 64
 
+LOOK_S = 0.5
+"""How often a home is asked whether a search runs there by now."""
+
 
 @asynccontextmanager
-async def outside_author(home: Path, nats: str, agent: str) -> AsyncIterator[OutsideAuthor]:
+async def outside_author(
+    home: Path, nats: str, agent: str, *, wait_s: float = 0.0, waiting: Callable[[], None] = lambda: None
+) -> AsyncIterator[OutsideAuthor]:
     """An author at the sessions that run on ``home`` (or on the cluster at ``nats``).
+
+    A search that does not run on ``home`` yet is waited for, up to ``wait_s`` seconds; ``waiting`` is called once then.
 
     Raises:
         InputError: no session runs there, or the name is none.
         BusError: the bus cannot be reached.
     """
-    url = nats or running(home)
+    url = nats or await _running(home, wait_s, waiting)
     if not url:
         raise InputError(
             f"no search is running in {home}: `kernelswarm optimize PROBLEM --author outside` in another terminal "
@@ -34,6 +43,17 @@ async def outside_author(home: Path, nats: str, agent: str) -> AsyncIterator[Out
     name = agent_name(agent)
     async with await Bus.connect(url, name=f"kernelswarm author {name}") as bus:
         yield OutsideAuthor(bus, home, name)
+
+
+async def _running(home: Path, wait_s: float, waiting: Callable[[], None]) -> str | None:
+    """URL of the server on ``home``, as soon as there is one; None if there is none in time."""
+    deadline, url = time.monotonic() + wait_s, running(home)
+    if url is None and wait_s > 0:
+        waiting()
+    while url is None and (left := deadline - time.monotonic()) > 0:
+        await asyncio.sleep(min(LOOK_S, left))
+        url = running(home)
+    return url
 
 
 def agent_name(name: str) -> str:

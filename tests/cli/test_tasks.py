@@ -1,20 +1,24 @@
 """``kernelswarm tasks`` on the command line: what is asked wrongly, and text out of what is answered."""
 
+import asyncio
 import io
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
 from typer.testing import CliRunner
 
 import given
+from kernelswarm.bus import embedded
 from kernelswarm.cli.commands.task_files import Draft, drafts
 from kernelswarm.cli.commands.tasks import EXAMPLES, app
 from kernelswarm.cli.display import task_text
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.schemas import OUTSIDE, ClaimRequested, InputError, Intent, MemoryOperator, NodePlanned
 from kernelswarm.sessions.outside import views
+from kernelswarm.sessions.outside.joining import outside_author
 
 
 @pytest.mark.parametrize("command", ["list", "claim", "show s-1/n001", "leaderboard s-1", "release s-1/n001/1"])
@@ -22,6 +26,26 @@ def test_without_a_running_search_the_way_to_one_is_named(kernelswarm: Callable,
     ran = kernelswarm("tasks", *command.split())
     assert ran.status == 2
     assert "no search is running" in ran.err and "kernelswarm optimize PROBLEM --author outside" in ran.err
+
+
+def test_a_claim_that_waits_says_so_in_a_line_and_is_refused_when_its_time_is_over(kernelswarm: Callable) -> None:
+    ran = kernelswarm("tasks", "claim", "--wait", "0.2")
+    assert ran.status == 2 and ran.out == ""
+    assert ran.err.splitlines()[0] == "no search is running yet; waiting for one"
+    assert "kernelswarm optimize PROBLEM --author outside" in ran.err
+
+
+async def test_an_author_who_waits_joins_the_search_that_starts_meanwhile(tmp_path: Path) -> None:
+    started = asyncio.Event()
+
+    async def join() -> str:
+        async with outside_author(tmp_path, "", "me", wait_s=60, waiting=started.set) as author:
+            return author.agent
+
+    joining = asyncio.create_task(join())
+    await asyncio.wait_for(started.wait(), 30)
+    async with embedded(tmp_path):
+        assert await asyncio.wait_for(joining, 60) == "me"
 
 
 @pytest.mark.parametrize("command", EXAMPLES)
