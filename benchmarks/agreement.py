@@ -23,7 +23,7 @@ from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.cpp.features import error_allowed
 from kernelswarm.codegen.ir.tunables import complete
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness import verdict
+from kernelswarm.hardware.harness import judging
 from kernelswarm.hardware.harness.launcher import Launcher
 from kernelswarm.hardware.harness.reference_process import ReferenceProcess
 from kernelswarm.hardware.platforms import detect
@@ -124,7 +124,7 @@ async def verify_all(
         try:
             await host.prepare()
             for kernel in waiting:
-                report = await verdict.verify(
+                report = await judging.verify(
                     launcher, host, problem, kernel.source, kernel.compiled, pool.candidate_seconds
                 )
                 results.append(evaluation(kernel, run, report))

@@ -28,7 +28,7 @@ from ..schemas import (
     VerifyReport,
     sha256,
 )
-from .harness import inspection, judgement, profiling, verdict
+from .harness import inspection, judgement, judging, profiling
 from .harness.baseline_process import BaselineProcess
 from .harness.checking import check_small_inputs
 from .harness.contract import contract_of
@@ -207,7 +207,7 @@ class Device:
             self._lease.shared(),
             self._launcher.getting_ready(),
         ):
-            return await verdict.verify(
+            return await judging.verify(
                 self._launcher, cases, problem, source, compile_report, self._pool.candidate_seconds
             )
 
@@ -219,7 +219,7 @@ class Device:
             self._lease.shared(),
             self._launcher.getting_ready(),
         ):
-            return await verdict.verify(
+            return await judging.verify(
                 *(self._launcher, cases, problem, source, compile_report, self._pool.candidate_seconds),
                 check_small_inputs,
             )

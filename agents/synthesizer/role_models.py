@@ -54,7 +54,7 @@ def parse_role_models(text: str, authors: Sequence[AuthorShare], base_url: str =
     asking = [author.name for author in authors if BACKENDS[author.name].takes_model]
     named = {role: _vendor(models[role], asking) for role in MODEL_ROLES if role in models}
     vendors = {vendor for vendor, _ in named.values()} | set(asking)
-    served = "openai" if "openai" in vendors else "anthropic"
+    served = min(vendors, key=lambda vendor: vendor != "openai", default="")
     return tuple(
         RoleModel(role=role, backend=vendor, model=model, base_url=base_url if vendor == served else "")
         for role, (vendor, model) in named.items()

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from conftest import HARDWARE, POOL, problem_from
 
 from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.harness.judging import verify
 from kernelswarm.hardware.harness.launcher import Launcher
 from kernelswarm.hardware.harness.messages.commands import Compared, Open, Values
 from kernelswarm.hardware.harness.redraws import DRAWS, Draw, decided
@@ -22,7 +23,6 @@ from kernelswarm.hardware.harness.reference.validity import InvalidVariant, chan
 from kernelswarm.hardware.harness.reference_process import Case, ReferenceProcess
 from kernelswarm.hardware.harness.tensors.bounds import SHAKES, is_steady
 from kernelswarm.hardware.harness.tensors.compare import Target
-from kernelswarm.hardware.harness.verdict import verify
 from kernelswarm.schemas import ProblemFormat, Verdict, VerifyReport
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

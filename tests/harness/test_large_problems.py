@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness import verdict
+from kernelswarm.hardware.harness import judging
 from kernelswarm.hardware.harness.baseline_process import BaselineProcess
 from kernelswarm.hardware.harness.inputs import sizes
 from kernelswarm.hardware.harness.inputs import variants as input_variants
@@ -75,7 +75,7 @@ async def test_large_candidates_are_judged_one_at_a_time(
     report, _ = await device.compile(HONEST, "cpp")
     seen: list[tuple[int, int]] = []
     inside = 0
-    verify = verdict.verify
+    verify = judging.verify
 
     async def watched(launcher: Launcher, host: ReferenceProcess, *rest: Any) -> VerifyReport:
         nonlocal inside
@@ -87,7 +87,7 @@ async def test_large_candidates_are_judged_one_at_a_time(
             seen.append((inside, len(host._cases) - before))
             inside -= 1
 
-    monkeypatch.setattr(verdict, "verify", watched)
+    monkeypatch.setattr(judging, "verify", watched)
     verified = await asyncio.gather(*(device.verify(problem, HONEST, report) for _ in range(2)))
     await device.forget(problem)
 
