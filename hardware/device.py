@@ -28,10 +28,10 @@ from ..schemas import (
     VerifyReport,
     sha256,
 )
+from .finished_files import FinishedFiles
 from .harness import inspection, judgement, judging, profiling
 from .harness.baseline_process import BaselineProcess
 from .harness.checking import check_small_inputs
-from .harness.contract import contract_of
 from .harness.late_baseline import LateBaselines
 from .harness.launcher import Launcher
 from .harness.memory_demand import capacity_of
@@ -40,14 +40,10 @@ from .harness.reference_process import ReferenceProcess
 from .harness.timing import several_shapes
 from .harness.validation_process import OutOfMemory, validate_problem
 from .languages.artifact_cache import install
-from .languages.assembly import language_of
 from .languages.compiling import compile_candidate
 from .machine.lease import Lease
 from .machine.reservations import MemoryReservations
-from .ordinary import Missing, OrdinaryHosts, Settings
-
-CONTRACT_SECONDS = 120.0
-"""Least limit for the contract suite: it makes some thirty modules, and compiles and exports some."""
+from .ordinary import Settings
 
 
 class Device:
@@ -101,8 +97,8 @@ class Device:
         self._timing: dict[str, dict[str, BaselineProcess]] = {}
         """By problem and timed shape."""
         self._late = LateBaselines(self._launcher, self._lease, self._baselines if background else ())
-        self._ordinary: dict[str, OrdinaryHosts] = {}
-        self._settings = Settings(pool, hardware, home, self._baselines, self.accelerator)
+        settings = Settings(pool, hardware, home, self._baselines, self.accelerator)
+        self._finished = FinishedFiles(settings, self._launcher, self._lease, self._artifacts)
         self._large = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -307,38 +303,22 @@ class Device:
         Returns:
             The timing and "", or None and why there is none.
         """
-        if problem.sha256 not in self._ordinary:
-            self._ordinary[problem.sha256] = OrdinaryHosts(self._settings, problem, facts)
-        try:
-            async with self._using(problem):
-                built = [self._artifacts / name for name in await self._built(text)]
-                return await self._ordinary[problem.sha256].time(text, self._lease, processes, built), ""
-        except Missing as missing:
-            return None, str(missing)
+        async with self._using(problem):
+            return await self._finished.time(problem, facts, text, processes)
 
     async def contract(self, source: str) -> tuple[ContractProperty, ...]:
         """Hold a finished file (:func:`.dropin.finish`) against the contract suite: is it a drop-in for its reference?
 
         Its native code is compiled first. It takes some ten seconds; nothing is timed.
         """
-        built = await self._built(source)
-        seconds = max(self._pool.candidate_seconds, CONTRACT_SECONDS)
-        async with self._lease.shared():
-            return await contract_of(self._launcher, source, seconds=seconds, built=built)
-
-    async def _built(self, text: str) -> tuple[str, ...]:
-        """Compile a finished file; names of the artifacts of what it compiles for itself."""
-        compiled, _ = await self.compile(text, await asyncio.to_thread(language_of, text, self._pool.languages[0]))
-        return compiled.names(".build")
+        return await self._finished.contract(source)
 
     async def forget(self, problem: Problem) -> None:
         """End the processes that are kept warm for ``problem``: over many problems they would fill the memory."""
         await self._forget(problem.sha256)
 
     async def _forget(self, key: str) -> None:
-        ordinary = self._ordinary.pop(key, None)
-        if ordinary is not None:
-            await ordinary.close()
+        await self._finished.forget(key)
         await self._late.close(key)
         timings, cases = self._timing.pop(key, {}), self._cases.pop(key, None)
         for timing in timings.values():
@@ -404,7 +384,7 @@ class Device:
     async def _close(self) -> None:
         if self._profilers is not None:
             await self._profilers.close()
-        for key in {*self._ordinary, *self._timing, *self._cases}:
+        for key in {*self._finished.hosts, *self._timing, *self._cases}:
             await self._forget(key)
         await self._launcher.close()
         await self.memory.close()

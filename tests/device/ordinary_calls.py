@@ -32,7 +32,7 @@ async def _timed(device, problem, facts, name: str, source: str) -> list[str]:
     text, started = finish(problem, facts, source), time.monotonic()
     timing, missing = await device.ordinary(problem, facts, text, processes=2)
     assert timing is not None, f"{name}: {missing}"
-    host = next(iter(device._ordinary.values()))
+    host = next(iter(device._finished.hosts.values()))
     layers = host.isolation.split("+")
     line = f"{name}: {time.monotonic() - started:.1f} s; ms {timing.median_ms}; {timing.speedup}; behind {layers}"
     print(f"  {line}; missing {host.missing}", flush=True)

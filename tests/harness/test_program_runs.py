@@ -161,8 +161,8 @@ async def test_its_finished_file_compiles_nothing_again(device: Device, problem:
     properties = await device.contract(text)
 
     assert timing is not None, missing
-    assert "programs" not in device._ordinary[problem.sha256].isolation
-    assert "programs" not in device._ordinary[problem.sha256].isolation
+    assert "programs" not in device._finished.hosts[problem.sha256].isolation
+    assert "programs" not in device._finished.hosts[problem.sha256].isolation
     assert all(entry.ok for entry in properties if entry.is_essential), properties
 
 

@@ -146,7 +146,7 @@ async def test_the_devices_ordinary_processes_end_with_what_it_forgets(tmp_path:
         text = finish(host.problem, host._facts, RIGHT)
         timing, missing = await device.ordinary(host.problem, host._facts, text)
         assert timing is not None and missing == "" and len(timing.rounds) == 3
-        (hosts,) = device._ordinary.values()
+        (hosts,) = device._finished.hosts.values()
         processes = [runner.process for runner in hosts._hosts[0]._baselines]
         assert [process.alive for process in processes] == [True]
         await device.forget(host.problem)
