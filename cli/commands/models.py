@@ -16,7 +16,7 @@ from ...schemas import Schema, StoreError
 from ...sessions.home import kernelswarm_home
 from ...store import log_path, run_sql
 from ...store.questions import question
-from ..display.terminal import out, print_json, print_wide
+from ..display.terminal import err, out, print_json, print_wide
 from ..options import BaseUrl, Json, Nats
 
 EXAMPLES = (
@@ -45,6 +45,24 @@ class Won(Schema, frozen=True, kw_only=True):
     cache_hit_rate: float | None
 
 
+class RoleCost(Schema, frozen=True, kw_only=True):
+    """What this log says of a role and its model; authors are roles here, too."""
+
+    role: str
+    model: str
+    sessions: int
+    calls: int
+    failed_calls: int
+    tokens: int
+    cost: float | None
+    """US dollars; null if no price was known."""
+    decisions: int
+    """How often a role of the ring asked."""
+    by_model: int
+    """Of these, how often the model's answer was used; else the rules decided."""
+    session_wins: int
+
+
 class AuthorStatus(Schema, frozen=True, kw_only=True):
     """An author that asks a model."""
 
@@ -69,6 +87,7 @@ class ModelsReport(Schema, frozen=True, kw_only=True):
     prices: dict[str, Price]
     """By the beginnings of models' names, US dollars for a million tokens."""
     won: tuple[Won, ...]
+    roles: tuple[RoleCost, ...]
 
 
 def models(
@@ -92,6 +111,7 @@ def models(
 
 async def _report(home: Path, nats: str, base_url: str, *, offline: bool) -> ModelsReport:
     table = price_table(home)
+    won, roles = await from_log(home, nats)
     statuses = await model_authors(base_url, ask=not offline)
     return ModelsReport(
         authors=tuple(
@@ -108,22 +128,25 @@ async def _report(home: Path, nats: str, base_url: str, *, offline: bool) -> Mod
             for status in statuses
         ),
         prices=table.prices,
-        won=await _won(home, nats),
+        won=won,
+        roles=roles,
     )
 
 
-async def _won(home: Path, nats: str) -> tuple[Won, ...]:
+async def from_log(home: Path, nats: str) -> tuple[tuple[Won, ...], tuple[RoleCost, ...]]:
+    """What the log of ``home`` (or at ``nats``) says of authors, and of roles; nothing where there is none."""
     if not nats and not log_path(home).exists():
-        return ()
-    asked = question("authors_compared")
+        return (), ()
     async with asked_bus(nats) as bus:
         try:
-            rows = (await run_sql(home, asked.sql, bus=bus)).records()
+            authors = (await run_sql(home, question("authors_compared").sql, bus=bus)).records()
+            roles = (await run_sql(home, question("cost_by_role").sql, bus=bus)).records()
         except StoreError as error:
-            out.print(f"the log cannot be asked: {error}", markup=False)
-            return ()
+            err.print(f"the log cannot be asked: {error}", markup=False)
+            return (), ()
     names = [name for name in Won.__struct_fields__ if name != "author"]
-    return tuple(Won(author=row["backend"], **{name: row[name] for name in names}) for row in rows)
+    won = tuple(Won(author=row["backend"], **{name: row[name] for name in names}) for row in authors)
+    return won, tuple(RoleCost(**{name: row[name] for name in RoleCost.__struct_fields__}) for row in roles)
 
 
 def _print(report: ModelsReport) -> None:
@@ -133,6 +156,8 @@ def _print(report: ModelsReport) -> None:
     print_wide(_prices(PriceTable(prices=report.prices)))
     if report.won:
         print_wide(_wins(report.won))
+    if report.roles:
+        print_wide(_roles(report.roles))
 
 
 def _lines(status: AuthorStatus) -> Iterator[str]:
@@ -167,5 +192,19 @@ def _wins(won: tuple[Won, ...]) -> Table:
             f"${row.cost:.2f}" if row.cost is not None else "",
             f"${row.cost_per_win:.2f}" if row.cost_per_win is not None else "",
             f"{row.cache_hit_rate:.0%}" if row.cache_hit_rate is not None else "",
+        )
+    return shown
+
+
+def _roles(roles: tuple[RoleCost, ...]) -> Table:
+    shown = Table(title="what each role cost", title_justify="left")
+    for column in ("role", "model", "calls", "failed", "tokens", "cost", "answers used", "sessions", "with a win"):
+        shown.add_column(column, justify="left" if column in ("role", "model") else "right")
+    for row in roles:
+        shown.add_row(
+            *(row.role, escape(row.model), str(row.calls), str(row.failed_calls), f"{row.tokens:,}"),
+            f"${row.cost:.2f}" if row.cost is not None else "",
+            f"{row.by_model} of {row.decisions}" if row.decisions else "",
+            *(str(row.sessions), str(row.session_wins)),
         )
     return shown

@@ -9,6 +9,7 @@ import pytest
 from model_server import Said, model_server
 
 import given
+from kernelswarm.cli.commands.models import from_log
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import (
     CandidateChecked,
@@ -188,3 +189,6 @@ def test_what_the_roles_cost_is_told_by_role(session):
     by_role = {row["role"]: row for row in rows}
     assert by_role["analyst"]["calls"] == 3 and by_role["synthesizer"]["calls"] == 2
     assert by_role["analyst"]["decisions"] == by_role["analyst"]["by_model"] == 2
+    _, costs = asyncio.run(from_log(home, ""))
+    analyst = next(cost for cost in costs if cost.role == "analyst")
+    assert (analyst.calls, analyst.decisions, analyst.by_model) == (3, 2, 2) and analyst.tokens > 0

@@ -29,7 +29,7 @@ def test_as_json_it_is_one_object(kernelswarm, monkeypatch):
     assert "sk-secret" not in ran.out
     anthropic, openai = report["authors"]
     assert (anthropic["author"], anthropic["problem"], anthropic["is_reachable"]) == ("anthropic", "", None)
-    assert openai["problem"] and report["won"] == []
+    assert openai["problem"] and report["won"] == report["roles"] == []
     assert anthropic["price"]["output"] == 20.0 and anthropic["price"]["date"]
 
 
