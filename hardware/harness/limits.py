@@ -7,7 +7,7 @@ where it is right. The finished file gives other layouts to the reference. A pro
 function, asks for all inputs.
 """
 
-from math import prod
+from math import isfinite, prod
 
 from ...schemas import CONTIGUOUS, FINITE, Problem, ProblemFormat, Verdict
 from ..processes.arguments import TensorSpec, specs_of
@@ -31,6 +31,8 @@ async def limit_of(error: Judged, host: ReferenceProcess, problem: Problem) -> s
     names_one_call = problem.format is ProblemFormat.kernelbench and len(await host.shapes()) == 1
     if not names_one_call or error.verdict not in _WRONG:
         return ""
+    if error.limit == FINITE and (error.verdict is not Verdict.wrong_numbers or _is_finite(error.evidence.expected)):
+        return ""  # a crash on NaN, or wrong numbers where the answer is finite: the finished file would have it, too
     inputs = (await host.timed().cases())[0].inputs.items
     if any(not isinstance(value, TensorSpec) and specs_of([value]) for value in inputs):
         return ""  # the finished file looks at tensors that are arguments, not at what others hold
@@ -44,6 +46,13 @@ def further_limit(case: Case, limits: tuple[str, ...]) -> str:
     if CONTIGUOUS not in limits and STRIDED in parts(case.kind):
         return CONTIGUOUS
     return FINITE if FINITE not in limits and allows_nonfinite(case.kind) else ""
+
+
+def _is_finite(text: str) -> bool:
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return True
 
 
 def _is_dense(spec: TensorSpec) -> bool:

@@ -89,6 +89,25 @@ async def test_wrong_numbers_for_the_call_itself_convict(device: Device, tmp_pat
     assert report.verdict is Verdict.wrong_numbers and not report.limits
 
 
+@pytest.mark.parametrize(
+    ("body", "verdict"),
+    [
+        (
+            "if not x.isfinite().all():\n{pad}    raise ValueError('NaN')\n{pad}y = torch.relu(x) * 2",
+            Verdict.runtime_error,
+        ),
+        ("y = torch.relu(x) * 2\n{pad}y[x.abs() < 1e-38] = 1", Verdict.wrong_numbers),
+    ],
+    ids=["raises on NaN", "wrong on denormal numbers"],
+)
+async def test_what_the_finished_file_would_have_too_convicts(
+    device: Device, tmp_path: Path, body: str, verdict: Verdict
+) -> None:
+    report, _ = await _verified(device, tmp_path, MODULE, _module(body))
+
+    assert report.verdict is verdict and not report.limits, report.evidence
+
+
 async def test_a_function_is_asked_for_every_layout_and_size(device: Device, tmp_path: Path) -> None:
     kernel = "import torch\n\ndef kernel(x):\n    return torch.relu(x.as_strided(x.shape, (x.shape[1], 1))) * 2\n"
 
