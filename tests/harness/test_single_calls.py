@@ -25,6 +25,7 @@ def test_what_saves_nothing_alone_is_doubted() -> None:
         pytest.param((1.0, 0.2), (1.1, 0.7), id="threads that wake up"),
         pytest.param((0.05, 0.01), (0.25, 0.27), id="short calls beside what a batch costs"),
         pytest.param((1.0, 0.5), (1.4, 1.4), id="a batch costs as much as is saved"),
+        pytest.param((2.339, 0.689), (1.105, 0.935), id="a baseline whose threads share a core among many calls"),
         pytest.param((1.0, 0.98), (1.1, 1.11), id="as fast as the baseline"),
         pytest.param((1.0, 1.5), (1.1, 2.0), id="slower"),
     ],

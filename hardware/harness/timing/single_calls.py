@@ -14,8 +14,8 @@ from .interleaved import CANDIDATE, Implementation
 SHARE = 0.25
 """So much of what a call among many saves must be saved by a call of its own: the rest may be threads that wake up."""
 LEAST_MS = 0.3
-"""Nothing follows where a call among many saves less than this, or less than twice what a batch of one call costs: how
-fast threads wake up differs by as much."""
+"""Nothing follows where a call among many saves less than this, or less than twice what a baseline's batch of one call
+differs from that, in whichever direction: threads wake up, or on a busy machine share a core among many calls."""
 NOISE = 0.02
 """Share of a baseline's batch of one call by which the least of several may be off."""
 
@@ -47,7 +47,7 @@ def doubt(timing: Timing, against: str) -> str:
     # The least of both: on a busy machine medians hold waiting, which the least of several batches does not.
     among, single = {series.name: min(series.samples_ns) / 1e6 for series in timing.series}, timing.single_ms
     saved, saved_alone = among[name] - among[CANDIDATE], single[name] - single[CANDIDATE]
-    if saved < max(LEAST_MS, 2 * (single[name] - among[name])) or saved_alone >= SHARE * saved - NOISE * single[name]:
+    if saved < max(LEAST_MS, 2 * abs(single[name] - among[name])) or saved_alone >= SHARE * saved - NOISE * single[name]:
         return ""
     return (
         f"it computes calls together: at best one of many takes {among[CANDIDATE]:.3f} ms ({name} {among[name]:.3f}), "
