@@ -196,6 +196,8 @@ def problem_of(
         if inputs is not None:
             raise InputError("a problem file draws its own inputs: leave `inputs` out")
         return Traced(load_problem(Path(operator)))
+    if not callable(operator):
+        raise InputError(f"the operator is a {type(operator).__name__}: give a function, a module, or a problem file")
     if inputs is None:
         raise InputError("give `inputs`: the arguments with which the operator is to be fast, for example [x, weight]")
     if not isinstance(inputs, Sequence | Mapping):

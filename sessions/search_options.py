@@ -107,6 +107,9 @@ class SearchOptions:
         Raises:
             InputError: a value is out of range; the sentence names it.
         """
+        for name, value in (("budget", self.budget), ("seed", self.seed), ("minutes", self.minutes)):
+            if value is not None and not isinstance(value, int | float):
+                raise InputError(f"{name} {value!r}: give a number")
         if self.budget < 1:
             raise InputError(f"budget {self.budget}: a search needs at least 1 candidate")
         # The log keeps both as 64 bits; what it cannot hold it would read back as nothing.

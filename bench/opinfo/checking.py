@@ -19,7 +19,7 @@ from ...schemas import Graph, ProblemError
 from .drafts import Draft, captured, draft, imported, loaded
 from .reference import Call, Excluded, Reference, call, copied, state_of
 from .row import Outcome
-from .samples import Sample
+from .sample import Sample
 from .sizes import at_other_sizes
 
 TARGET = "sm_90"

@@ -24,7 +24,7 @@ from ...schemas import (
     ProblemFacts,
     ShapeFacts,
 )
-from .samples import Sample
+from .sample import Sample
 
 HARDWARE = HardwareFacts(
     device="any",

@@ -13,7 +13,7 @@ from ...hardware.harness.tensors import values
 from ...hardware.harness.tensors.bounds import Tolerance
 from ...hardware.harness.tensors.compare import Target
 from ...hardware.harness.tensors.likeness import repeats
-from .samples import Sample
+from .sample import Sample
 
 _SHAKES = 2
 _SEEDS = 5

@@ -7,7 +7,6 @@ import copy
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -17,27 +16,7 @@ from torch.testing._internal import common_methods_invocations
 from torch.testing._internal.common_modules import module_db
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from ...hardware.harness.calls.state import in_precision
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Something to call, and what to call it with."""
-
-    target: Callable[..., Any]
-    """A function of tensors, or a module with weights."""
-    inputs: list[Any]
-    names: list[str]
-    """Of the inputs."""
-
-    def fresh(self) -> Any:
-        """A module of its own, in the state that this one began with; a function as it is."""
-        return copy.deepcopy(self.target) if isinstance(self.target, torch.nn.Module) else self.target
-
-    def precise(self) -> Callable[..., Any]:
-        """The target with weights in float64."""
-        target = self.target
-        return in_precision(target, torch.float64) if isinstance(target, torch.nn.Module) else target
+from .sample import Sample
 
 
 def names_of(list_name: str, dtype: str) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from .samples import Sample
+from .sample import Sample
 
 _MORE = 3
 """Elements that a dimension grows by."""

@@ -16,7 +16,8 @@ import torch
 
 from .checking import Checked, check
 from .row import RIGHT, Outcome, Row
-from .samples import Sample, names_of, samples_of
+from .sample import Sample
+from .samples import names_of, samples_of
 from .task import Task, rows_of
 
 # A process that has run threads of OpenMP's cannot be forked.

@@ -26,7 +26,7 @@ def ways(searched: dict[str, Any]) -> Callable[[Arguments], int]:
     is_cuda, is_complex = place == "is_cuda", any("complex" in name for row in searched["types"] for name in row)
     tensor, parameter, strided = torch.Tensor, torch.nn.Parameter, torch.strided
     is_grad_enabled, count = torch.is_grad_enabled, len(searched["types"][0])
-    dense = searched["contiguous"]
+    dense, sizes = searched["contiguous"], frozenset(searched["sizes"])
 
     peek = torch._C._functorch.peek_interpreter_stack
     function_modes, dispatch_modes = torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack
@@ -62,6 +62,8 @@ def ways(searched: dict[str, Any]) -> Callable[[Arguments], int]:
                 kind = object
             kinds.append(kind)
         if tuple(kinds) not in rows:
+            return REFERENCE
+        if sizes and tuple(tuple(value.shape) for value in arguments if isinstance(value, tensor)) not in sizes:
             return REFERENCE
         if is_complex and any(type(value) is tensor and value.is_conj() for value in arguments):
             return REFERENCE

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ...schemas import CONTIGUOUS, FROM_SEED, InputFact, Problem, ProblemFacts, VerifyReport
+from ...schemas import CONTIGUOUS, FROM_SEED, InputFact, Problem, ProblemFacts, ProblemFormat, VerifyReport
 from ..sources.native_source import CANDIDATE, parsed, parts_of
 
 PARTS = ("embedded", "conditions", "own_backward", "functions", "bridge", "modules", "selfcheck")
 """The files beside this one whose code goes into every finished file, in this order."""
+NOT_SUPPORTED = "NotSupported"
+"""Class of a candidate that knows where it is right."""
 COTANGENTS = "cotangents"
 """Last argument of a problem that asks for the backward pass, too."""
 _FLOATING = ("float16", "bfloat16", "float32", "float64")
@@ -147,7 +149,20 @@ def _searched(problem: Problem, facts: ProblemFacts, source: str, verified: Veri
         "bound": facts.error_bound,
         "renamed": dict(verified.renamed) if verified is not None else {},
         "contiguous": CONTIGUOUS in limits,
+        "sizes": [] if _is_asked_elsewhere(problem, facts, source) else _sizes(rows),
     }
+
+
+def _is_asked_elsewhere(problem: Problem, facts: ProblemFacts, source: str) -> bool:
+    """Whether the judge saw the candidate at sizes that the problem does not name, or it says no by itself there."""
+    if problem.format is not ProblemFormat.kernelbench or len(facts.shapes) > 1:
+        return True
+    return any(isinstance(node, ast.ClassDef) and node.name == NOT_SUPPORTED for node in ast.walk(parsed(source)))
+
+
+def _sizes(rows: list[tuple[InputFact, ...]]) -> list[tuple[tuple[int, ...], ...]]:
+    """Of all tensors of a call, for each shape of the problem."""
+    return [tuple(fact.shape for fact in row if fact.kind == "tensor") for row in rows]
 
 
 def _type(fact: InputFact) -> str:

@@ -86,7 +86,12 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     values, names = _arguments(operator, inputs)
     for label, value in zip(names, values, strict=True):
         if not isinstance(value, torch.Tensor | bool | int | float):
-            raise ProblemError(f"input {label!r} is a {type(value).__name__}: give tensors and numbers")
+            raise ProblemError(
+                f"input {label!r} is a {type(value).__name__}: give tensors and numbers, or write a problem file, "
+                "which takes lists and dictionaries as well (docs/problems.md)"
+            )
+        if isinstance(value, torch.Tensor) and not value.numel():
+            raise ProblemError(f"input {label!r} has no elements: give the tensors of a usual call")
         if isinstance(value, torch.Tensor) and (value.is_meta or value.layout is not torch.strided):
             kind = "has no numbers (it lies on meta)" if value.is_meta else f"is {str(value.layout).split('.')[-1]}"
             raise ProblemError(f"input {label!r} {kind}: give a dense tensor with the numbers of a usual call")
@@ -119,8 +124,9 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     before, lists = settings(operator), _contents(operator)
     try:
         graph = traced()
-    except Exception as error:  # whatever the user's code raises while traced becomes one sentence
-        raise ProblemError(f"{_label(operator)} cannot be traced: {_reason(error)}") from error
+    except Exception as error:  # noqa: BLE001 - whatever the user's code raises while traced becomes one sentence
+        # Without the tracer's own traceback: a hundred lines that end in this sentence.
+        raise ProblemError(f"{_label(operator)} cannot be traced: {_reason(error)}") from None
     finally:
         changed = _restored(operator, before, lists)
     if changed:
@@ -235,7 +241,9 @@ def _arguments(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str
     try:
         bound = signature.bind(**inputs) if isinstance(inputs, Mapping) else signature.bind(*values)
     except TypeError as error:
-        raise ProblemError(f"{_label(operator)} does not take these inputs: {error}") from error
+        by_name = " (a dictionary names arguments; one that is an argument needs a problem file)"
+        hint = by_name if isinstance(inputs, Mapping) else ""
+        raise ProblemError(f"{_label(operator)} does not take these inputs: {error}{hint}") from None
     named = flattened(bound)
     return list(named.values()), list(named)
 

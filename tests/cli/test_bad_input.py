@@ -206,7 +206,7 @@ def test_without_a_compiler(
 class Validating:
     """A device that has validated the problem already: what these tests are about comes after."""
 
-    def __init__(self, *_: object) -> None: ...
+    def __init__(self, *_: object, **__: object) -> None: ...
 
     async def __aenter__(self) -> Self:
         return self

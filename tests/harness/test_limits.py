@@ -42,6 +42,7 @@ BODIES = {
     "right": ("y = torch.relu(x) * 2", ()),
     "takes pointers as they come": ("y = torch.relu(x.as_strided(x.shape, (x.shape[1], 1))) * 2", (CONTIGUOUS,)),
     "refuses strides": ("assert x.is_contiguous()\n{pad}y = torch.relu(x) * 2", (CONTIGUOUS,)),
+    "knows its sizes": ("y = torch.relu(x) * 2\n{pad}y[:, 90:] *= x.shape[1] / 96", ()),
     "forgets NaN": ("y = torch.fmax(x, torch.zeros(())) * 2", (FINITE,)),
 }
 

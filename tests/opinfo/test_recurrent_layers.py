@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from kernelswarm.bench.opinfo.drafts import captured, draft, imported, loaded
-from kernelswarm.bench.opinfo.samples import Sample
+from kernelswarm.bench.opinfo.sample import Sample
 from kernelswarm.hardware.capture.capture import capture, capture_backward
 from kernelswarm.hardware.harness.calls.backward import differentiated
 from kernelswarm.schemas.graph import ComplexNumber

@@ -47,7 +47,10 @@ def doubt(timing: Timing, against: str) -> str:
     # The least of both: on a busy machine medians hold waiting, which the least of several batches does not.
     among, single = {series.name: min(series.samples_ns) / 1e6 for series in timing.series}, timing.single_ms
     saved, saved_alone = among[name] - among[CANDIDATE], single[name] - single[CANDIDATE]
-    if saved < max(LEAST_MS, 2 * abs(single[name] - among[name])) or saved_alone >= SHARE * saved - NOISE * single[name]:
+    if (
+        saved < max(LEAST_MS, 2 * abs(single[name] - among[name]))
+        or saved_alone >= SHARE * saved - NOISE * single[name]
+    ):
         return ""
     return (
         f"it computes calls together: at best one of many takes {among[CANDIDATE]:.3f} ms ({name} {among[name]:.3f}), "
