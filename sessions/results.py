@@ -108,7 +108,7 @@ class Evaluation(Schema, frozen=True, kw_only=True):
     shapes: tuple[ShapeResult, ...] = ()
     """As in :class:`SearchResult`. ``--json`` has it only where several shapes are timed."""
     limits: tuple[str, ...] = ()
-    """Where alone it is right, as in :class:`~..schemas.VerifyReport`."""
+    """Where alone it is right, as in :class:`~..schemas.VerifyReport`. ``--json`` has it only where it is limited."""
 
 
 def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> SearchResult:

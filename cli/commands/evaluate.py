@@ -145,10 +145,12 @@ def _times(times_ms: dict[str, float]) -> str:
 
 
 def _fields(evaluation: Evaluation) -> dict[str, object]:
-    """As it is printed: with shapes only where several are timed."""
+    """As it is printed: with shapes only where several are timed, with limits only where there are some."""
     fields: dict[str, object] = msgspec.to_builtins(evaluation)
     if not evaluation.shapes:
         del fields["shapes"]
+    if not evaluation.limits:
+        del fields["limits"]
     return fields
 
 
