@@ -255,7 +255,7 @@ async def _owner_ends(folder: Path, run: _Run, owner: int) -> BusError:
     address = urlsplit(run.url)
     return BusError(
         f"process {run.owner}, which ran the event bus at {address.hostname}:{address.port} for this one, has ended: "
-        "run the command again"
+        "`kernelswarm resume SESSION` goes on with a search; run any other command again"
     )
 
 
