@@ -101,8 +101,8 @@ FROM_SEED = "seed"
 CONTIGUOUS, FINITE = "contiguous", "finite"
 """What inputs a candidate may be limited to."""
 _BEYOND = {
-    CONTIGUOUS: "the finished file leaves others to the reference",
-    FINITE: "it answers otherwise to NaN and infinities, in the finished file as well",
+    CONTIGUOUS: "as a drop-in it leaves others to the reference",
+    FINITE: "it answers otherwise to NaN and infinities, as a drop-in as well",
 }
 
 

@@ -31,6 +31,21 @@ def stem_of(pool: Pool, device: str = "") -> str:
     return ".".join(filter(None, (pool.platform, socket.gethostname(), device)))
 
 
+def is_locked(path: Path) -> bool:
+    """Whether somebody holds the lock of the file at ``path``; nobody does where there is none."""
+    try:
+        file = os.open(path, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(file)
+    return False
+
+
 class Lease:
     """The lease on this host's hardware for ``pool``'s platform, or on one ``device`` of it (its uuid).
 
@@ -94,17 +109,7 @@ class Lease:
         """Whether somebody waits for it, in this process or another; who holds it and can wait then lets go."""
         if any(not heir.done() for heir in self._heirs):
             return True
-        try:
-            file = os.open(self._turnstile, os.O_RDWR)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(file)
-        return False
+        return is_locked(self._turnstile)
 
     async def _inherited(self) -> "_Attempt | None":
         """The lease from whom this process had it; None if nobody here has it, or had it too often already."""

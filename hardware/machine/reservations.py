@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...schemas import InputError, Pool
-from .lease import stem_of
+from .lease import is_locked, stem_of
 
 POLL_S = 0.1
 """How often a waiting request looks whether others have let go: nothing tells it that a holder was killed."""
@@ -111,17 +111,7 @@ class MemoryReservations:
 
     def is_wanted(self) -> bool:
         """Whether somebody waits for memory."""
-        try:
-            file = os.open(self._turnstile, os.O_RDWR)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(file)
-        return False
+        return is_locked(self._turnstile)
 
     @contextlib.asynccontextmanager
     async def _at_the_turnstile(self) -> AsyncIterator[None]:

@@ -383,9 +383,8 @@ LOG_FILE = 'while [ "$1" != --log-file ]; do shift; done; log=$2'
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 async def test_where_nothing_can_be_profiled_it_is_said_once_and_done_without(tmp_path, monkeypatch):
     tool = tmp_path / "ncu"
-    tool.write_text(
-        f'#!/bin/sh\n{LOG_FILE}\necho "==ERROR== Failed to initialize: LibraryNotLoaded" > "$log"\nexit 1\n'
-    )
+    failure = "==ERROR== Failed to initialize: LibraryNotLoaded"
+    tool.write_text(f'#!/bin/sh\n{LOG_FILE}\necho "{failure}" > "$log"\nexit 1\n')
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     profilers = Profilers(Setting(PROGRAM))

@@ -128,4 +128,4 @@ async def test_inputs_that_are_not_contiguous_are_no_limit(device: Device, tmp_p
 
 
 async def test_limits_are_a_sentence() -> None:
-    assert limits_text((CONTIGUOUS, FINITE)).startswith("right only for contiguous inputs: the finished file leaves")
+    assert limits_text((CONTIGUOUS, FINITE)).startswith("right only for contiguous inputs: as a drop-in it leaves")
