@@ -7,12 +7,13 @@ kept here but the row: what each file is, both verdicts, both speedups over eage
 By hand means what KernelBench's users do: one process, both modules built after the same seed, outputs compared with a
 tolerance of a hundredth on three inputs, Triton's ``do_bench`` for the device and calls in a row for the program. A
 looser tolerance than the judge's, so a kernel may be right by hand and not for the judge; the row has the reason.
+
+Both run at once, and hold the pool's lease while they compute: neither times the other. The judge's pool has eager as
+its only baseline. This process serves the bus of all, so that none ends with another.
 """
 
 import argparse
 import asyncio
-import contextlib
-import fcntl
 import importlib.util
 import json
 import os
@@ -20,11 +21,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 from _shared import RESULTS, WORKSPACE, command, geometric_mean, machine, now, save, table, versions
+
+from kernelswarm.hardware.machine.lease import Lease
+from kernelswarm.hardware.machine.nvml import find_devices
+from kernelswarm.hardware.pools.pool_files import find_pool
+from kernelswarm.schemas import Pool
+from kernelswarm.sessions.search import joined_bus
 
 HEADER = ("kernel", "by hand", "judge", "by hand, device", "judge, device", "by hand, call", "judge, call", "reason")
 TOLERANCE = 1e-2
@@ -50,13 +57,13 @@ def pairs(folder: Path, only: str) -> list[tuple[str, Path, Path]]:
 
 
 async def run(options: argparse.Namespace, content: Row) -> None:
-    """What has no row yet: first the judge's part of all, then that by hand, so that neither times the other's
-    compilers. The file is written after each."""
+    """What has no row yet. The file is written after each."""
     rows: dict[str, Row] = content["rows"]
-    for key, part in (("judge", _judged), ("hand", _by_hand)):
+
+    async def every(key: str, part: Any) -> None:
         places = asyncio.Semaphore(options.jobs)
 
-        async def work(problem: Path, kernels: list[tuple[str, Path]], part: Any = part, places: Any = places) -> None:
+        async def work(problem: Path, kernels: list[tuple[str, Path]]) -> None:
             async with places:
                 async for name, more in part(options, problem, kernels):
                     row = rows.setdefault(name, {"kernel": name})
@@ -70,8 +77,21 @@ async def run(options: argparse.Namespace, content: Row) -> None:
             if key not in rows.get(name, {}):
                 waiting.setdefault(problem, []).append((name, kernel))
         await asyncio.gather(*(work(*item) for item in waiting.items()))
+
+    async with joined_bus(options.home):
+        await asyncio.gather(every("judge", _judged), every("hand", _by_hand))
     content["rows"] = dict(sorted(rows.items()))
     save(options.kept, content)
+
+
+def eager_only(name: str, home: Path) -> str:
+    """A pool of ``home`` that is as the one called ``name``, but for its baselines."""
+    pool = find_pool(name, home)
+    path = home / "pools" / f"{name}-eager.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    values = {"platform": pool.platform, "languages": pool.languages, "target": pool.target, "baselines": ["eager"]}
+    path.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items()), encoding="utf-8")
+    return path.stem
 
 
 async def _judged(
@@ -81,7 +101,7 @@ async def _judged(
     started = time.monotonic()
     files = [str(path) for _, path in kernels]
     status, printed, errors = await _output(
-        (command(), "evaluate", str(problem), *files, "--pool", options.pool, "--against", "eager", "--json"),
+        (command(), "evaluate", str(problem), *files, "--pool", options.eager, "--against", "eager", "--json"),
         {**os.environ, "KERNELSWARM_HOME": str(options.home)},
     )
     seconds = round((time.monotonic() - started) / len(kernels), 1)
@@ -119,7 +139,7 @@ async def _by_hand(
 async def _alone_by_hand(options: argparse.Namespace, problem: Path, kernel: Path) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "TORCH_EXTENSIONS_DIR": folder, "TRITON_CACHE_DIR": folder + "/triton"}
-        arguments = (sys.executable, __file__, "--by-hand", str(problem), str(kernel), str(options.home / "hand.lock"))
+        arguments = (sys.executable, __file__, "--by-hand", str(problem), str(kernel), str(options.home), options.eager)
         _, printed, errors = await _output(arguments, environment)
     lines = [line for line in printed.splitlines() if line.startswith("{")]
     if not lines:
@@ -141,12 +161,17 @@ async def _output(arguments: tuple[str, ...], environment: dict[str, str]) -> tu
     return process.returncode or 0, printed.decode(), errors.decode(errors="replace")
 
 
-def by_hand(problem: Path, kernel: Path, lock: Path) -> Row:
+async def by_hand(problem: Path, kernel: Path, home: Path, pool: Pool) -> Row:
     """Compare and time in this process."""
-    import torch
-
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    # The files are imported first: what they compile there holds up nobody.
     theirs, ours = _module("problem", problem), _module("published", kernel)
+    devices = find_devices().accelerators if pool.platform == "nvidia" else ()
+    async with Lease(pool, home, devices[0].uuid if devices else "").exclusive():
+        return _compared(theirs, ours, "cuda" if devices else "cpu")
+
+
+def _compared(theirs: Any, ours: Any, device: str) -> Row:
+    import torch
 
     def made(kind: Any) -> Any:
         torch.manual_seed(42)
@@ -163,8 +188,7 @@ def by_hand(problem: Path, kernel: Path, lock: Path) -> Row:
             expected, got = reference(*inputs), published(*inputs)
             same = isinstance(got, torch.Tensor) and got.shape == expected.shape
             right = right and same and torch.allclose(expected, got, atol=TOLERANCE, rtol=TOLERANCE)
-        with _alone(lock):
-            times = {name: _times(model, inputs) for name, model in (("eager", reference), ("candidate", published))}
+        times = {name: _times(model, inputs) for name, model in (("eager", reference), ("candidate", published))}
     device_ratio, call_ratio = (times["eager"][k] / times["candidate"][k] for k in (0, 1))
     return {"hand": "right" if right else "wrong", "hand_device": device_ratio, "hand_call": call_ratio}
 
@@ -190,14 +214,6 @@ def _times(model: Any, inputs: list[Any]) -> tuple[float, float]:
     from triton.testing import do_bench
 
     return float(do_bench(lambda: model(*inputs), return_mode="median")), call
-
-
-@contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Nobody else times by hand meanwhile."""
-    with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _module(name: str, path: Path) -> Any:
@@ -240,7 +256,8 @@ def shown(row: Row) -> tuple[str, ...]:
 def main() -> int:
     """Parse, run, print."""
     if sys.argv[1:2] == ["--by-hand"]:
-        print(json.dumps(by_hand(*map(Path, sys.argv[2:5]))))
+        problem, kernel, home = map(Path, sys.argv[2:5])
+        print(json.dumps(asyncio.run(by_hand(problem, kernel, home, find_pool(sys.argv[5], home)))))
         return 0
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -256,6 +273,7 @@ def main() -> int:
     options = parser.parse_args()
     options.kept = options.kept or RESULTS / f"published_{options.pool}.json"
     options.home.mkdir(parents=True, exist_ok=True)
+    options.eager = eager_only(options.pool, options.home)
     content: Row = {"benchmark": "published", "date": now(), "versions": versions(), "machine": machine(), "rows": {}}
     if options.kept.exists() and not options.fresh:
         content = json.loads(options.kept.read_text(encoding="utf-8"))

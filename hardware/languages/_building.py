@@ -66,7 +66,9 @@ async def _build(
     recorder = await asyncio.to_thread(Path(program_runs.__file__).read_text)
     key = hashlib.sha256(f"build\0{recorder}\0{source}".encode()).hexdigest()
     cuda = _cuda(pool, hardware)
-    machine = [str(compiler), compiler.path, hardware.device, *hardware.isa, sys.version, *cuda.values()]
+    # A GPU pool's target stands for its device: who compiles for it may have none.
+    device = cuda.values() or (hardware.device, *hardware.isa)
+    machine = [str(compiler), compiler.path, sys.version, *device]
     cached = await asyncio.to_thread(cache.find, key, machine)
     if cached is not None:
         return cached
