@@ -101,7 +101,7 @@ async def _judged(
     started = time.monotonic()
     files = [str(path) for _, path in kernels]
     status, printed, errors = await _output(
-        (command(), "evaluate", str(problem), *files, "--pool", options.eager, "--against", "eager", "--json"),
+        (command(), "evaluate", str(problem), *files, "--pool", options.eager, "--no-profile", "--json"),
         {**os.environ, "KERNELSWARM_HOME": str(options.home)},
     )
     seconds = round((time.monotonic() - started) / len(kernels), 1)

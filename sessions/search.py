@@ -299,9 +299,12 @@ async def search_context(
     *,
     home: Path,
     nats: str = "",
+    profilers: bool = True,
     on_notice: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[SearchContext]:
     """Look at the hardware, validate ``problem`` and join a bus: what comes before a session.
+
+    Without ``profilers`` none is started here: a session that uses them starts them itself.
 
     Raises:
         InputError: the problem or the pool cannot be used.
@@ -313,7 +316,8 @@ async def search_context(
     on_notice(f"looking at the hardware of pool {pool.name}")
     hardware = await asyncio.to_thread(detect, pool, home)
     async with Device(pool, hardware, home, background=True) as device:
-        device.prepare_profilers()
+        if profilers:
+            device.prepare_profilers()
         on_notice(f"validating {problem.name}: importing, checking, capturing")
         facts = await device.validate_problem(problem)
         on_notice("starting the bus")

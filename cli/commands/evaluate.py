@@ -31,6 +31,7 @@ EXAMPLES = (
     "kernelswarm evaluate problems/mapid.py my_kernel.py --pool cpu",
     "kernelswarm evaluate problem.py best.py --json | jq .verdict",
     "kernelswarm evaluate problem.py mine.py yours.py --json     # one line of JSON for each file, in their order",
+    "kernelswarm evaluate problem.py mine.py --pool h200 --no-profile    # verdict and speedup, sooner",
 )
 
 
@@ -46,6 +47,12 @@ def evaluate(
     ],
     pool: Pool = "cpu",
     nats: Nats = "",
+    profile: Annotated[
+        bool,
+        typer.Option(
+            "--profile/--no-profile", help="Have an accelerator's profilers look into correct kernels (show --node)."
+        ),
+    ] = True,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object a file, for programs.")] = False,
     **choices: Any,
 ) -> int:
@@ -54,7 +61,7 @@ def evaluate(
     loaded, sources, place = load_problem(problem), _read(candidate), find_pool(pool, home)
     for path, source in zip(candidate, sources, strict=True):
         language_taken(source, place, path)
-    options = [_given(source, choices) for source in sources]
+    options = [_given(source, choices, profile) for source in sources]
     for option in options:
         option.check()
         option.check_pool(place)
@@ -65,7 +72,7 @@ def evaluate(
         async with AsyncExitStack() as stack:
             with open_display(quiet=json) as display:
                 context = await stack.enter_async_context(
-                    search_context(loaded, place, home=home, nats=nats, on_notice=display.notice)
+                    search_context(loaded, place, home=home, nats=nats, profilers=profile, on_notice=display.notice)
                 )
             for path, option in zip(candidate, options, strict=True):
                 with open_display(quiet=json) as display:
@@ -86,8 +93,15 @@ def evaluate(
     return 0 if all(right) else 1
 
 
-def _given(source: str, choices: Mapping[str, Any]) -> SearchOptions:
-    return SearchOptions(budget=1, synthesizer=GIVEN, candidates=(source,), confirmations=1, **given(choices))
+def _given(source: str, choices: Mapping[str, Any], profile: bool) -> SearchOptions:
+    return SearchOptions(
+        budget=1,
+        synthesizer=GIVEN,
+        candidates=(source,),
+        confirmations=1,
+        policy_options={} if profile else {"looks": 0},
+        **given(choices),
+    )
 
 
 def _read(paths: Sequence[Path]) -> list[str]:
