@@ -2,6 +2,9 @@
 
 from .base import Schema
 
+LARGEST_REACH = 6.0
+"""Of an interval with 1 in it, its high end over its low one: beyond that nobody knows which is faster."""
+
 
 class Interval(Schema, frozen=True, kw_only=True):
     """A ratio, and where another run of the same would find it, 95 of 100 times."""
@@ -14,6 +17,21 @@ class Interval(Schema, frozen=True, kw_only=True):
     def is_win(self) -> bool:
         """Whether the whole interval lies above 1."""
         return self.low > 1.0
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether it has 1 in it and its ends are more than a factor of six apart: its median is then no finding."""
+        return self.low <= 1.0 <= self.high and self.high > LARGEST_REACH * self.low
+
+    @property
+    def cells(self) -> tuple[str, str]:
+        """For a table: the ratio, and its interval."""
+        return ("too noisy" if self.is_noise else f"{self.median:.2f}x"), f"{self.low:.2f} to {self.high:.2f}"
+
+    def __str__(self) -> str:
+        """``1.20x (1.10 to 1.30)``."""
+        ratio, interval = self.cells
+        return f"{ratio} ({interval})"
 
 
 class Series(Schema, frozen=True, kw_only=True):

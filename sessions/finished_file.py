@@ -121,10 +121,9 @@ def _compared(timing: Timing) -> Iterator[str]:
 
 
 def _ratio(speedup: Interval, baseline: str) -> str:
-    shown = f"{speedup.median:.2f}x ({speedup.low:.2f} to {speedup.high:.2f})"
     if speedup.is_win:
-        return f"faster than {baseline}: {shown}"
-    return f"slower than {baseline}: {shown}" if speedup.high < 1.0 else f"not faster than {baseline}: {shown}"
+        return f"faster than {baseline}: {speedup}"
+    return f"slower than {baseline}: {speedup}" if speedup.high < 1.0 else f"not faster than {baseline}: {speedup}"
 
 
 def _machine(hardware: HardwareFacts) -> str:

@@ -62,12 +62,9 @@ class SearchResult(Schema, frozen=True, kw_only=True):
     """Where the best kernel was written; empty if nowhere."""
 
 
-class Speedup(Schema, frozen=True, kw_only=True):
+class Speedup(Interval, frozen=True, kw_only=True):
     """Ratio to the baseline that counts, with its interval."""
 
-    median: float
-    low: float
-    high: float
     against: str
     """Name of that baseline."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ...schemas import InputError, Interval
+from ...schemas import InputError
 from .report import Report
 from .row import Row
 
@@ -83,15 +83,11 @@ def _line(row: Row, *, scored: bool) -> list[str]:
     roofline = "" if row.roofline_fraction is None else f"{row.roofline_fraction:.0%}"
     own = ["" if row.score is None else f"{row.score:.3f}"] if scored else []
     name = "/".join(filter(None, (row.subset, row.problem)))
-    return [name, str(row.verdict), *times, _ratio(row.counted), roofline, *own, row.cause]
+    return [name, str(row.verdict), *times, str(row.counted or ""), roofline, *own, row.cause]
 
 
 def _ms(time: float | None) -> str:
     return "" if time is None else f"{time:.4g}"
-
-
-def _ratio(ratio: Interval | None) -> str:
-    return "" if ratio is None else f"{ratio.median:.2f}x ({ratio.low:.2f} to {ratio.high:.2f})"
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -21,7 +21,7 @@ from ...sessions.search import search_context, session_on
 from ...sessions.search_options import SearchOptions, defaults, given
 from ..completion import python_files
 from ..display.live import open_display
-from ..display.summary import NAMES, ratio_text, shapes_table, speedup_text, times_text
+from ..display.summary import NAMES, ratio_text, shapes_table, times_text
 from ..display.terminal import out, print_json, print_wide
 from ..following import follow, is_interrupted
 from ..interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
@@ -150,7 +150,7 @@ def _two_numbers(evaluation: Evaluation, mark: str) -> Iterator[str]:
     for name in sorted(numbers, key=lambda name: name != evaluation.measure):
         number = numbers[name]
         if number is not None:
-            ratios = (f"{speedup_text(speedup)} of {NAMES.get(key, key)}" for key, speedup in number.speedups.items())
+            ratios = (f"{speedup} of {NAMES.get(key, key)}" for key, speedup in number.speedups.items())
             yield f"{name:6}  {_times(number.times_ms)}; {', '.join(ratios)}"
 
 

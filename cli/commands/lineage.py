@@ -74,5 +74,4 @@ def _measured(step: Step) -> str:
     style = "green" if step.speedup.is_win else "yellow"
     against = NAMES.get(step.against, step.against)
     sure = ", confirmed" if step.confirmed else ""
-    shown = f"{step.speedup.median:.2f}x ({step.speedup.low:.2f} to {step.speedup.high:.2f})"
-    return f"[{style}]{shown}[/] [dim]against {escape(against)}{sure}[/]"
+    return f"[{style}]{step.speedup}[/] [dim]against {escape(against)}{sure}[/]"

@@ -72,8 +72,6 @@ def _table(timing: Timing, file: Path, title: str) -> Table:
         table.add_column(column, justify="right")
     for name, ms in timing.median_ms.items():
         interval = timing.speedup.get(name)
-        ratio = (
-            ("", "") if interval is None else (f"{interval.median:.2f}x", f"{interval.low:.2f} to {interval.high:.2f}")
-        )
+        ratio = ("", "") if interval is None else interval.cells
         table.add_row(BASELINE_NAMES.get(name, file.name), f"{ms:.4g} ms", *ratio)
     return table

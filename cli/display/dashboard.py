@@ -190,9 +190,7 @@ def _why(node: NodeRecord) -> str:
 
 
 def _interval(speedup: Interval | None) -> tuple[str, str]:
-    if speedup is None:
-        return "", ""
-    return f"{speedup.median:.2f}x", f"{speedup.low:.2f} to {speedup.high:.2f}"
+    return ("", "") if speedup is None else speedup.cells
 
 
 def _style(speedup: Interval | None, node: NodeRecord) -> str:

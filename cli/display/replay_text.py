@@ -3,7 +3,7 @@
 from rich.markup import escape
 from rich.table import Table
 
-from ...schemas import Interval, ReplayDivergence, Schema
+from ...schemas import ReplayDivergence, Schema
 from ...sessions.re_evaluation import ReEvaluatedCandidate, ReEvaluation
 from ...sessions.replay import ReplayReport
 from .summary import NAMES, count
@@ -78,7 +78,7 @@ def print_divergence(error: ReplayDivergence, *, json: bool) -> None:
 
 def say_judged(candidate: ReEvaluatedCandidate) -> None:
     """One line for a candidate that was evaluated again."""
-    err.print(f"{candidate.node}  {_shown(candidate.recorded)} recorded, now {_now(candidate)}", markup=False)
+    err.print(f"{candidate.node}  {candidate.recorded} recorded, now {_now(candidate)}", markup=False)
 
 
 def print_re_evaluation(result: ReEvaluation) -> None:
@@ -103,7 +103,7 @@ def _rankings(result: ReEvaluation) -> Table:
         rank = str(candidate.rank_now) if candidate.rank_now is not None else "-"
         style = "green" if candidate.kept else ("red" if candidate.recorded.is_win else "")
         against = (NAMES.get(name, name) for name in (candidate.against, candidate.against_now))
-        speedups = (_shown(candidate.recorded), escape(_now(candidate)))
+        speedups = (str(candidate.recorded), escape(_now(candidate)))
         table.add_row(
             candidate.node, str(candidate.rank), rank, *speedups, *against, ", ".join(_notes(candidate)), style=style
         )
@@ -132,9 +132,5 @@ def _best(result: ReEvaluation) -> str:
 
 def _now(candidate: ReEvaluatedCandidate) -> str:
     if candidate.now is not None:
-        return _shown(candidate.now)
+        return str(candidate.now)
     return f"{candidate.verdict.replace('_', ' ')}: {candidate.reason}".splitlines()[0][:80]
-
-
-def _shown(interval: Interval) -> str:
-    return f"{interval.median:.2f}x ({interval.low:.2f} to {interval.high:.2f})"

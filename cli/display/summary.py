@@ -131,7 +131,7 @@ def _ratios(result: SearchResult, baseline: str) -> tuple[str, ...]:
 
 
 def _cells(speedup: Interval | None) -> tuple[str, str]:
-    return speedup_cells(speedup.median, speedup.low, speedup.high) if speedup is not None else ("", "")
+    return speedup.cells if speedup is not None else ("", "")
 
 
 def shapes_table(shapes: Sequence[ShapeResult]) -> Table:
@@ -147,7 +147,7 @@ def shapes_table(shapes: Sequence[ShapeResult]) -> Table:
             f"{shape.weight:g}",
             NAMES.get(shape.against, shape.against),
             *(f"{shape.times_ms[name]:.4g}" for name in (shape.against, "candidate")),
-            *speedup_cells(shape.speedup.median, shape.speedup.low, shape.speedup.high),
+            *shape.speedup.cells,
             "" if shape.roofline_fraction is None else f"{shape.roofline_fraction:.0%}",
             style="yellow" if shape is worst and shape.speedup.low <= 1.0 else "",
         )
@@ -158,14 +158,9 @@ def speedup_cells(median: float | None, low: float | None, high: float | None) -
     """A speedup and its interval for people; empty where there is none."""
     if median is None or low is None or high is None:
         return "", ""
-    return f"{median:.2f}x", f"{low:.2f} to {high:.2f}"
-
-
-def speedup_text(speedup: Speedup | Interval) -> str:
-    """``1.20x (1.10 to 1.30)``."""
-    return f"{speedup.median:.2f}x ({speedup.low:.2f} to {speedup.high:.2f})"
+    return Interval(median=median, low=low, high=high).cells
 
 
 def ratio_text(speedup: Speedup) -> str:
     """``1.20x (1.10 to 1.30) against torch.compile``."""
-    return f"{speedup_text(speedup)} against {NAMES.get(speedup.against, speedup.against)}"
+    return f"{speedup} against {NAMES.get(speedup.against, speedup.against)}"

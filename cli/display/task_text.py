@@ -9,7 +9,7 @@ from ...graph.session_graph import SearchGraph
 from ...schemas import ShapeFacts
 from ...sessions.outside.records import CheckAnswer, HandInAnswer, Leaderboard, NodeAnswer, TaskBrief, TaskRow
 from .formatting import cell
-from .summary import NAMES, count, speedup_text, times_text
+from .summary import NAMES, count, times_text
 from .terminal import out, print_wide
 
 
@@ -73,7 +73,7 @@ def _shape(shape: ShapeFacts) -> str:
 
 
 def _place(answer: NodeAnswer) -> str:
-    speedup = f" {speedup_text(answer.speedup)}" if answer.speedup else ""
+    speedup = f" {answer.speedup}" if answer.speedup else ""
     return f"{answer.task} by {answer.author}{speedup}: {answer.summary}"
 
 
@@ -90,7 +90,7 @@ def _answer(answer: NodeAnswer) -> Iterator[str]:
         yield f"          {answer.summary}"
     if answer.speedup:
         against = NAMES.get(answer.against, answer.against)
-        yield f"speedup   {speedup_text(answer.speedup)} against {against}  ({times_text(answer.times_ms)})"
+        yield f"speedup   {answer.speedup} against {against}  ({times_text(answer.times_ms)})"
     yield from _evidence(answer)
     for finding in answer.findings:
         yield f"finding   {finding.name} {finding.value}: {finding.meaning}"
@@ -140,7 +140,7 @@ def print_leaderboard(board: Leaderboard) -> None:
     for column in ("", "task", "by", "verdict", "speedup", "what it is"):
         table.add_column(column, no_wrap=True)
     for place in board.places:
-        speedup = speedup_text(place.speedup) if place.speedup else ""
+        speedup = str(place.speedup) if place.speedup else ""
         verdict = ("confirmed" if place.confirmed else "correct") if place.speedup else place.verdict.replace("_", " ")
         cells = (str(place.rank), place.task, place.author, verdict, speedup, place.summary.partition("\n")[0])
         table.add_row(*map(Text, cells), style="green" if place.win else "")

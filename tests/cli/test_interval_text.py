@@ -1,0 +1,19 @@
+"""A ratio and its interval, as people read it."""
+
+import pytest
+
+from kernelswarm.schemas import Interval
+
+
+@pytest.mark.parametrize(
+    ("low", "median", "high", "shown"),
+    [
+        (1.1, 1.2, 1.3, "1.20x (1.10 to 1.30)"),
+        (0.8, 0.99, 1.2, "0.99x (0.80 to 1.20)"),
+        (0.0, 2.99, 4951.0, "too noisy (0.00 to 4951.00)"),
+        (0.13, 0.37, 1.01, "too noisy (0.13 to 1.01)"),
+        (2.0, 6.0, 30.0, "6.00x (2.00 to 30.00)"),
+    ],
+)
+def test_a_ratio_that_says_nothing_is_not_shown_as_a_finding(low, median, high, shown):
+    assert str(Interval(low=low, median=median, high=high)) == shown
