@@ -10,6 +10,7 @@ from ..sessions.re_evaluation import ReEvaluation, re_evaluate_on
 from ..sessions.recorded_session import RecordedSession, read_session
 from ..sessions.replay import Replay, ReplayReport
 from ..sessions.replay import replay as replay_history
+from ..sessions.replay_authors import replay_authors, with_authors
 from ..sessions.results import SearchResult
 from ..sessions.resume import resuming
 from .questions import blocking
@@ -17,6 +18,9 @@ from .questions import blocking
 
 def replay(session: str, *, to: str = "", nats: str = "", home: Path | None = None) -> ReplayReport:
     """Feed a recorded session to a fresh planner, analyst and distiller; every output must be the recorded one.
+
+    The conversations of authors that ask models are had again with the recorded answers; the report says whether this
+    version words its requests the same.
 
     Needs no device, compiler, model or network (but for ``nats``).
 
@@ -35,7 +39,8 @@ def replay(session: str, *, to: str = "", nats: str = "", home: Path | None = No
 
     async def run() -> ReplayReport:
         recorded = await _read(home, session, nats)
-        return replay_history(session, recorded.events, to, recorded.before)
+        report = replay_history(session, recorded.events, to, recorded.before)
+        return with_authors(report, await replay_authors(recorded, to))
 
     return blocking(run())
 

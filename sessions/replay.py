@@ -88,6 +88,10 @@ class ReplayReport(Schema, frozen=True, kw_only=True):
     """Questions of roles to models that a fresh one asks in the same words, to the byte."""
     prompts_changed: tuple[str, ...] = ()
     """Events with a question that this version of the program asks in other words; the answers stay as they were."""
+    candidates: int = 0
+    """Files that were read out of the recorded answers of models again, to the byte."""
+    candidates_changed: tuple[str, ...] = ()
+    """Events with a file that this version of the program reads otherwise."""
     unsaid: tuple[str, ...] = ()
     """What the fresh agents said beyond the end of the history, as sentences: what comes next."""
     until: str = ""

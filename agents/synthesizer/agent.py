@@ -6,30 +6,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...bus import Bus
-from ...graph.session_graph import NodeRecord, SearchGraph
 from ...graph.tasks import withdrawn
 from ...schemas import (
-    AuthorShare,
     CandidateProposed,
     Event,
     Intent,
-    MemoryOperator,
     ModelCalled,
     NodePlanned,
     SynthesisFailed,
-    Verdict,
 )
 from ..runtime import Answer, LatestUsed, Work
-from .authors import authors_of
 from .backend import Answer as BackendAnswer
-from .backend import Attempt, Backend, Request, open_backend
+from .backend import Attempt, Backend, open_backend
 from .desk import BusDesk
 from .dispatched import dispatched
 from .existing import existing
-from .model import sections
 from .model.backend import ModelBackend
 from .model.spending import LEDGERS, Limits
 from .model.surroundings import Surroundings
+from .request import request_of
 from .role_models import SUB_AGENTS
 
 if TYPE_CHECKING:
@@ -66,7 +61,9 @@ class Synthesizer:
         return [Answer(event) for event in events]
 
     async def _answer(self, work: Work, plan: NodePlanned) -> BackendAnswer:
-        backend, request = await self._backend(plan.synthesizer), self._request(work, plan)
+        backend = await self._backend(plan.synthesizer)
+        node, fresh = work.envelope.node, self._fresh[work.envelope.session]
+        request = request_of(work.graph, work.opened, node, plan, fresh)
         if not isinstance(backend, ModelBackend):
             return await backend.synthesize(request)
         opened, ledger = work.opened, LEDGERS[work.envelope.session]
@@ -104,37 +101,6 @@ class Synthesizer:
             node=node, source=candidate.source, recipe=candidate.recipe, rationale=candidate.rationale
         )
 
-    def _request(self, work: Work, plan: NodePlanned) -> Request:
-        graph, opened = work.graph, work.opened
-        # What was tried on other hardware was not tried here.
-        here = {name: record for name, record in graph.nodes.items() if record.candidate and not record.elsewhere}
-        attempts = {name: attempt_of(record) for name, record in here.items()}
-        tried = {**self._fresh[work.envelope.session], **attempts}
-        memory = plan.memory
-        author = next((a for a in authors_of(opened) if a.name == plan.synthesizer), AuthorShare(name=plan.synthesizer))
-        parent = graph.nodes.get(plan.parent)
-        lineage = _latest_measurements([attempt_of(record) for record in graph.lineage(plan.parent)])
-        second = graph.nodes.get(plan.second)
-        sees_siblings = memory in (MemoryOperator.siblings, MemoryOperator.combine)
-        return Request(
-            problem=opened.problem,
-            facts=opened.facts,
-            pool=opened.pool,
-            hardware=opened.hardware,
-            plan=plan,
-            node=work.envelope.node,
-            language=opened.language,
-            # The parent's own source is what a step starts from, whatever it may remember beyond it.
-            lineage=tuple(lineage if memory in (MemoryOperator.inherit, MemoryOperator.combine) else lineage[:1]),
-            siblings=tuple(_siblings(graph, parent)) if sees_siblings else (),
-            second=attempt_of(second) if second and second.candidate else None,
-            tried=tuple(tried[name] for name in sorted(tried)),
-            skills=opened.skills,
-            model=author.model,
-            base_url=author.base_url,
-            given=opened.candidates,
-        )
-
     def give_up(self, work: Work, reason: str) -> Sequence[Answer]:
         """The plan stays unanswered; the analyst will say so."""
         plan = work.event
@@ -145,54 +111,6 @@ class Synthesizer:
         """Close the backends."""
         for backend in self._backends.values():
             await backend.close()
-
-
-def attempt_of(record: NodeRecord) -> Attempt:
-    """What is known of a node, as a backend sees it."""
-    candidate = record.candidate
-    report = record.compile_report
-    return Attempt(
-        node=record.name,
-        source=candidate.source if candidate else "",
-        recipe=candidate.recipe if candidate else {},
-        rationale=candidate.rationale if candidate else "",
-        verdict=_verdict(record),
-        fitness=record.fitness,
-        diagnosis=record.diagnosis,
-        diagnostics="\n".join(f"{d.line}:{d.column}: {d.severity}: {d.message}" for d in report.diagnostics)
-        if report
-        else "",
-        counters=_counters(record),
-        evidence=_evidence(record),
-    )
-
-
-def _verdict(record: NodeRecord) -> Verdict | None:
-    return record.diagnosis.verdict if record.diagnosis else None
-
-
-def _counters(record: NodeRecord) -> dict[str, float]:
-    report = record.profile_report
-    return dict(report.counters.values) if report is not None and report.counters is not None else {}
-
-
-def _evidence(record: NodeRecord) -> str:
-    for report in (record.verify_report, record.profile_report):
-        if report is not None and report.evidence is not None:
-            return sections.evidence(report.evidence)
-    return ""
-
-
-def _latest_measurements(lineage: list[Attempt]) -> list[Attempt]:
-    """Without the older of two measurements of one kernel: a fork measures what it goes on from again."""
-    pairs = zip(lineage, [None, *lineage], strict=False)
-    return [
-        attempt for attempt, later in pairs if later is None or not attempt.source or attempt.source != later.source
-    ]
-
-
-def _siblings(graph: SearchGraph, parent: NodeRecord | None) -> list[Attempt]:
-    return [attempt_of(child) for child in graph.children(parent.name) if child.candidate] if parent else []
 
 
 def _nothing(plan: NodePlanned) -> SynthesisFailed:

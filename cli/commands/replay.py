@@ -11,6 +11,7 @@ from ...schemas import InputError, ReplayDivergence
 from ...sessions.home import kernelswarm_home
 from ...sessions.re_evaluation import ReEvaluation, re_evaluate_on
 from ...sessions.replay import Replay, ReplayReport
+from ...sessions.replay_authors import replay_authors, with_authors
 from ..completion import pool_names
 from ..display.playback import play
 from ..display.replay_text import print_divergence, print_re_evaluation, print_replay, say_judged
@@ -73,6 +74,7 @@ def replay(
             stop = await event_of(past, to, home, bus) if to else ""
         replaying = Replay(session, past.before)
         report = await play(replaying, past, stop, factor, quiet=json)
+        report = with_authors(report, await replay_authors(past, stop))
         return report if effects == "recorded" else await _live(replaying, pool, home, quiet=json)
 
     try:

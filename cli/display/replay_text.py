@@ -43,6 +43,9 @@ def print_replay(report: ReplayReport) -> None:
     if report.prompts or report.prompts_changed:
         asked = report.prompts + len(report.prompts_changed)
         out.print(f"questions to models in the same words, to the byte: {report.prompts} of {asked}", markup=False)
+    if report.candidates or report.candidates_changed:
+        files = report.candidates + len(report.candidates_changed)
+        out.print(f"files read out of their answers again, to the byte: {report.candidates} of {files}", markup=False)
     if report.given_up:
         out.print(f"{count(report.given_up, 'step')} given up when it was recorded: taken as an effect", markup=False)
     if report.unknown:

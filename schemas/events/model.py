@@ -25,6 +25,9 @@ class ModelCalled(Event, frozen=True, kw_only=True, tag="model.called.v1"):
     """Which try, from 1."""
     tool_calls: str = ""
     """Tools that the model wants called, as a JSON list of ``id``, ``name`` and ``arguments``; empty for none."""
+    blocks: str = ""
+    """The answer as its provider wants it back with the results of tools, JSON; empty where it is only text and calls
+    of tools."""
     cost: float | None = None
     """US dollars by the price of the day; None if no price is known. A failed call costs nothing."""
     price_date: str = ""

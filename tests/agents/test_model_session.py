@@ -28,6 +28,7 @@ from kernelswarm.schemas import (
 from kernelswarm.sessions.conversation import conversation_of
 from kernelswarm.sessions.recorded_session import read_session
 from kernelswarm.sessions.replay import replay
+from kernelswarm.sessions.replay_authors import replay_authors
 from kernelswarm.sessions.search import searching
 from kernelswarm.sessions.search_options import SearchOptions
 from kernelswarm.store import run_sql
@@ -150,6 +151,9 @@ def test_the_session_replays_without_a_network(session, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
     recorded = asyncio.run(read_session(home, name))
     report = replay(name, recorded.events, before=recorded.before)
+    authors = asyncio.run(replay_authors(recorded))
+    assert (authors.prompts, authors.prompts_changed) == (2, ()), "to the byte"
+    assert (authors.candidates, authors.candidates_changed) == (1, ())
     assert report.status == "closed" and report.compared["planner"] >= 3
     asked = [event for _, event in of(session, ModelCalled) if event.role]
     assert report.prompts == len(asked) and report.prompts_changed == ()

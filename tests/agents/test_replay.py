@@ -6,6 +6,7 @@ import histories
 import msgspec
 import pytest
 
+from kernelswarm.agents.synthesizer.role_models import SUB_AGENTS
 from kernelswarm.graph.inheritance import LoggedEvent, inherited
 from kernelswarm.schemas import (
     Bottleneck,
@@ -15,6 +16,7 @@ from kernelswarm.schemas import (
     NodeDiagnosed,
     NodePlanned,
     ReplayDivergence,
+    RoleDecided,
     SessionClosed,
     SessionOpened,
     SkillDistilled,
@@ -59,12 +61,16 @@ def changed(events: Sequence[Envelope], kind: type[Event], number: int = 0, **fi
     return [*events[:at], forged, *events[at + 1 :]]
 
 
+def of_author(event: Event | None) -> bool:
+    return isinstance(event, RoleDecided) and event.role in SUB_AGENTS
+
+
 @pytest.mark.parametrize("name", histories.names())
 async def test_a_recorded_history_is_said_again(name: str) -> None:
     family = histories.read(name)
     for session, events in family.items():
         report = run(events, before=await known_before(family, session))
-        outputs = [envelope for envelope in events if type(envelope.event()) in SAYS]
+        outputs = [envelope for envelope in events if type(event := envelope.event()) in SAYS and not of_author(event)]
         assert sum(report.compared.values()) == len(outputs) > 0
         assert report.events == len(events) and report.unknown == 0
 
@@ -74,7 +80,8 @@ async def test_a_history_that_was_cut_off_anywhere_is_no_divergence(name: str) -
     family = histories.read(name)
     for session, events in family.items():
         before = await known_before(family, session)
-        for end in range(1, len(events) + 1):
+        # A model's requests are long: such a history is cut off here and there.
+        for end in range(1, len(events) + 1, 1 + len(events) // 150):
             run(events[:end], before=before)
 
 

@@ -7,6 +7,7 @@ Run it when an event gets a new version or a policy changes on purpose, with a l
 
 import argparse
 import asyncio
+import os
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
@@ -16,6 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "support"))
 
 import histories  # noqa: E402
+from model_server import model_server  # noqa: E402
+from scripted_models import Models  # noqa: E402
 
 import given  # noqa: E402
 import kernelswarm  # noqa: E402
@@ -127,6 +130,27 @@ async def outside(home: Path) -> str:
     return running.session
 
 
+async def models(home: Path) -> str:
+    """Two authors that ask models beside the generator: tools, both sub-agents, roles by model, faults, a refusal."""
+    names = "anthropic=claude-opus-5-5,openai=gpt-6.1-sol,deep_search=anthropic:claude-haiku-4-5"
+    names += ",context_memory=openai:gpt-6.1-mini,analyst=openai:gpt-6.1-mini,planner=anthropic:claude-haiku-4-5"
+    names += ",distiller=anthropic:claude-haiku-4-5"
+    options = SearchOptions(
+        budget=18,
+        seed=4,
+        policy_options={"width": 2},
+        synthesizer="generator,anthropic:2,openai:2",
+        model=names,
+        max_cost=20.0,
+    )
+    async with model_server() as server:
+        server.answer = Models()
+        served = {"ANTHROPIC": server.url, "OPENAI": f"{server.url}/v1"}
+        os.environ.update({f"{vendor}_BASE_URL": url for vendor, url in served.items()})
+        os.environ.update({f"{vendor}_API_KEY": "no-key-of-anybody" for vendor in served})
+        return await search(home, options)
+
+
 async def until_killed(home: Path) -> None:
     """Say the session's id, then that it has got far enough."""
     options = SearchOptions(budget=12, seed=7)
@@ -140,7 +164,8 @@ async def until_killed(home: Path) -> None:
 
 
 SCENARIOS: dict[str, Callable[[Path], Awaitable[str | tuple[str, ...]]]] = {
-    scenario.__name__: scenario for scenario in (budget, failures, interrupted, minutes, killed, forked, outside)
+    scenario.__name__: scenario
+    for scenario in (budget, failures, interrupted, minutes, killed, forked, outside, models)
 }
 
 

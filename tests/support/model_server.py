@@ -76,7 +76,7 @@ class ModelServer:
             await reader.read()
             self.left.set()
         elif isinstance(reply, Said):
-            await self._stream(writer, reply, is_messages="/messages" in lines[0])
+            await self._stream(writer, reply, turn_of(body), is_messages="/messages" in lines[0])
         elif not reply.drop:
             self._fail(writer, reply)
         writer.close()
@@ -88,8 +88,8 @@ class ModelServer:
             return self.answer(json.loads(body))
         return Failed(500, "api_error", "the script is over")
 
-    async def _stream(self, writer: asyncio.StreamWriter, said: Said, *, is_messages: bool) -> None:
-        events = list(messages_stream(said) if is_messages else completions_stream(said))
+    async def _stream(self, writer: asyncio.StreamWriter, said: Said, turn: int, *, is_messages: bool) -> None:
+        events = list((messages_stream if is_messages else completions_stream)(said, turn))
         writer.write(f"HTTP/1.1 200 -\r\ncontent-type: {EVENTS}\r\ntransfer-encoding: chunked\r\n\r\n".encode())
         for event in events[: len(events) // 2] if said.cut else events:
             writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
@@ -117,7 +117,12 @@ async def model_server() -> AsyncIterator[ModelServer]:
         yield scripted
 
 
-def messages_stream(said: Said) -> Iterator[bytes]:
+def turn_of(body: bytes) -> int:
+    """How many answers a conversation has had: ids of tool calls differ within it, and are the same in the next."""
+    return sum(message["role"] == "assistant" for message in json.loads(body)["messages"])
+
+
+def messages_stream(said: Said, turn: int = 0) -> Iterator[bytes]:
     """The events of the Messages format."""
     usage = said.usage or {}
     counted = {
@@ -128,7 +133,7 @@ def messages_stream(said: Said) -> Iterator[bytes]:
     }
     shell = {"id": "msg_01", "type": "message", "role": "assistant", "model": "m", "content": [], "usage": counted}
     yield _named("message_start", message={**shell, "stop_reason": None, "stop_sequence": None})
-    for index, block in enumerate(said.blocks or _blocks(said)):
+    for index, block in enumerate(said.blocks or _blocks(said, turn)):
         yield from _block_events(index, block)
     if said.error:
         yield _named("error", error={"type": said.error, "message": "in the middle"})
@@ -139,10 +144,10 @@ def messages_stream(said: Said) -> Iterator[bytes]:
     yield _named("message_stop")
 
 
-def _blocks(said: Said) -> list[dict[str, Any]]:
+def _blocks(said: Said, turn: int) -> list[dict[str, Any]]:
     text = [{"type": "text", "text": said.text}] if said.text else []
     tools = [
-        {"type": "tool_use", "id": f"toolu_{index}", "name": name, "input": arguments}
+        {"type": "tool_use", "id": f"toolu_{turn}_{index}", "name": name, "input": arguments}
         for index, (name, arguments) in enumerate(said.tools)
     ]
     return [*text, *tools]
@@ -168,7 +173,7 @@ def _block_events(index: int, block: dict[str, Any]) -> Iterator[bytes]:
     yield _named("content_block_stop", index=index)
 
 
-def completions_stream(said: Said) -> Iterator[bytes]:
+def completions_stream(said: Said, turn: int = 0) -> Iterator[bytes]:
     """The chunks of the Chat Completions format."""
     half = len(said.text) // 2
     yield _chunk({"role": "assistant", "content": ""})
@@ -179,7 +184,7 @@ def completions_stream(said: Said) -> Iterator[bytes]:
             yield _chunk({"content": part})
     for index, (name, arguments) in enumerate(said.tools):
         text = arguments if isinstance(arguments, str) else json.dumps(arguments)
-        call = {"index": index, "id": f"call_{index}", "type": "function"}
+        call = {"index": index, "id": f"call_{turn}_{index}", "type": "function"}
         yield _chunk({"tool_calls": [{**call, "function": {"name": name, "arguments": text[:5]}}]})
         yield _chunk({"tool_calls": [{"index": index, "function": {"arguments": text[5:]}}]})
     if said.error:

@@ -1,6 +1,6 @@
 """Backends of every vendor against a server on loopback, and requests to ask them with."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 from model_server import ModelServer, model_server
 
 from kernelswarm.agents.synthesizer.anthropic import AnthropicBackend
-from kernelswarm.agents.synthesizer.backend import Request
+from kernelswarm.agents.synthesizer.backend import Answer, Request
 from kernelswarm.agents.synthesizer.model.backend import ModelBackend
 from kernelswarm.agents.synthesizer.model.settings import Settings
 from kernelswarm.agents.synthesizer.openai import OpenAIBackend
@@ -22,10 +22,12 @@ from kernelswarm.schemas import (
     Problem,
     ProblemFacts,
     ProblemFormat,
+    RoleModel,
     ShapeFacts,
     Work,
     sha256,
 )
+from kernelswarm.sessions.replay_authors import replay_conversation
 
 KEY = "sk-test-0123456789-secret"
 
@@ -141,9 +143,24 @@ def request(**changes: Any) -> Request:
     return Request(**{**fields, **changes})
 
 
+async def replays(answer: Answer, of: Request, roles: Sequence[RoleModel] = ()) -> None:
+    """The conversation behind ``answer`` follows again from what it recorded, to the byte."""
+    events = [*answer.records, *filter(None, (answer.candidate, answer.failed))]
+    replayed = await replay_conversation(of, roles, [(str(place), event) for place, event in enumerate(events)])
+    made = answer.candidate is not None
+    assert (replayed.prompts, replayed.prompts_changed) == (len(answer.calls), ())
+    assert (replayed.candidates, replayed.candidates_changed) == (made, ())
+
+
 @pytest.fixture
 def make_request() -> Callable[..., Request]:
     return request
+
+
+@pytest.fixture
+def replayed() -> Callable[..., Awaitable[None]]:
+    """Have a conversation again, out of its records."""
+    return replays
 
 
 @pytest.fixture

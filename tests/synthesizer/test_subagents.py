@@ -44,7 +44,7 @@ SUBMIT = Said(tools=(("submit", {"source": FILE}),))
 
 
 @pytest.fixture
-def work(server, ask, make_request, tmp_path):
+def work(server, ask, make_request, replayed, tmp_path):
     """Let an author with sub-agents work on a node; the answer."""
 
     async def play(
@@ -73,7 +73,9 @@ def work(server, ask, make_request, tmp_path):
         request = make_request(plan=plan, lineage=tried[:1], siblings=tried[1:], tried=tried)
         subagents = tuple(RoleModel(role=name, backend="anthropic", model="claude-sub") for name in names)
         around = Surroundings(Desk(), tmp_path, Limits(), subagents, open_client, ledger)
-        return request, ledger, await asked.backend.converse(request, around)
+        answer = await asked.backend.converse(request, around)
+        await replayed(answer, request, subagents)
+        return request, ledger, answer
 
     return play
 

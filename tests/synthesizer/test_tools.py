@@ -50,14 +50,17 @@ class Desk:
 
 
 @pytest.fixture
-def converse(server, ask, make_request):
+def converse(server, ask, make_request, replayed):
     """Play a script of tool calls, then hand in; the answer and what the model was told in the last request."""
 
     async def play(*calls, desk=None, request=None, limits=None, script=None, **settings):
         turns = [Said(tools=(call,)) for call in calls]
         server.script = script or [*turns, Said(tools=(("submit", {"source": FILE, "idea": "Twice."}),))]
         around = Surroundings(desk=desk or Desk(), limits=limits or Limits(), ledger=Ledger())
-        return await ask(**settings).backend.converse(request or make_request(), around)
+        asked = request or make_request()
+        answer = await ask(**settings).backend.converse(asked, around)
+        await replayed(answer, asked)
+        return answer
 
     return play
 

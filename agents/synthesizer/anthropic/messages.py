@@ -9,20 +9,13 @@ from anthropic import AsyncAnthropic
 from anthropic.types import Message
 from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, LLMMessage, SystemMessage, UserMessage
 from autogen_core.tools import ToolSchema
+from msgspec.structs import replace
 
 from ..model.faults import BrokenStream, Fault, MalformedAnswer, classify
-from ..model.reply import Reply, Stop, ToolRequest, Usage
+from ..model.reply import Reply, ToolRequest, Usage, stop_of
 from ..model.settings import Settings
 
 _CACHED = {"type": "ephemeral"}
-_STOPS = {
-    "end_turn": Stop.end,
-    "stop_sequence": Stop.end,
-    "tool_use": Stop.tools,
-    "max_tokens": Stop.length,
-    "model_context_window_exceeded": Stop.length,
-    "refusal": Stop.refusal,
-}
 
 Turn = dict[str, Any]
 
@@ -89,10 +82,13 @@ class MessagesWire:
             if not ended:
                 raise BrokenStream("no end of the message")
             message = checked(await stream.get_final_message())
-        reply = _reply(message)
+        return _reply(message)
+
+    def keep(self, reply: Reply) -> None:
+        """What a model thought must come back with the results of its tools."""
         if reply.tools:
-            self._answers[tuple(call.id for call in reply.tools)] = [_block(block) for block in message.content]
-        return reply
+            blocks = json.loads(reply.blocks) if reply.blocks else _plain_blocks(reply)
+            self._answers[tuple(call.id for call in reply.tools)] = blocks
 
     def fault(self, error: Exception) -> Fault | None:
         """The fault behind an exception of :meth:`send`."""
@@ -136,13 +132,13 @@ def checked(message: object) -> Message:
 def _reply(message: Message) -> Reply:
     usage = message.usage
     calls = [block for block in message.content if block.type == "tool_use"]
-    return Reply(
+    reply = Reply(
         text="".join(block.text for block in message.content if block.type == "text"),
         tools=tuple(
             ToolRequest(id=str(call.id), name=str(call.name), arguments=json.dumps(call.input, ensure_ascii=False))
             for call in calls
         ),
-        stop=_STOPS.get(message.stop_reason or "", Stop.other),
+        stop=stop_of(message.stop_reason or "", wants_tools=bool(calls)),
         stop_reason=message.stop_reason or "",
         usage=Usage(
             input_tokens=usage.input_tokens,
@@ -151,6 +147,19 @@ def _reply(message: Message) -> Reply:
             cache_write_tokens=usage.cache_creation_input_tokens or 0,
         ),
     )
+    blocks = [_block(block) for block in message.content]
+    is_plain = not calls or blocks == _plain_blocks(reply)
+    return reply if is_plain else replace(reply, blocks=json.dumps(blocks, ensure_ascii=False))
+
+
+def _plain_blocks(reply: Reply) -> list[Turn]:
+    """An answer without thoughts."""
+    text = [{"type": "text", "text": reply.text}] if reply.text else []
+    calls = [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": json.loads(call.arguments)}
+        for call in reply.tools
+    ]
+    return [*text, *calls]
 
 
 def _block(block: Any) -> Turn:

@@ -46,8 +46,9 @@ class Authoring:
             jitter=(request.plan.draw % 1000) / 1000,
         )
         self._subagents = self._open_subagents()
-        self._library = open_library(request.pool, request.hardware.isa, surroundings.home)
-        self._toolbox = self._open_toolbox()
+        self._library = surroundings.library or open_library(request.pool, request.hardware.isa, surroundings.home)
+        self.toolbox = self._open_toolbox()
+        """Tools of the conversation; None: the file alone is asked for."""
 
     async def answer(self) -> Answer:
         """The candidate, or why there is none."""
@@ -66,13 +67,13 @@ class Authoring:
     async def _converse(self, prompt: Prompt) -> Conversation:
         try:
             return await converse(
-                *(self._client, prompt), accept=self._accept, toolbox=self._toolbox, record=self._records.append
+                *(self._client, prompt), accept=self._accept, toolbox=self.toolbox, record=self._records.append
             )
         except ModelFault as error:
-            if self._toolbox is None or self._toolbox.turns or not _refuses_tools(error):
+            if self.toolbox is None or self.toolbox.turns or not _refuses_tools(error):
                 raise
         # Not every model can call tools: then it is asked for the file alone.
-        self._toolbox = None
+        self.toolbox = None
         return await converse(self._client, prompt, accept=self._accept)
 
     def _open_toolbox(self) -> Toolbox | None:
@@ -102,8 +103,8 @@ class Authoring:
     def _record(self, call: ModelCalled) -> None:
         self._records.append(call)
         self._around.ledger.record(call)
-        if self._toolbox is not None and not call.error:
-            self._toolbox.turns += 1
+        if self.toolbox is not None and not call.error:
+            self.toolbox.turns += 1
 
     @contextmanager
     def _admit(self, prompt: int, answer: int) -> Iterator[int]:
@@ -117,7 +118,7 @@ class Authoring:
         used = total(calls).tokens
         if used > limits.tokens:
             raise ModelFault(_spent(f"{used:,} tokens (a node has {limits.tokens:,}) and handed nothing in"))
-        if self._toolbox is not None and self._toolbox.is_out_of_time():
+        if self.toolbox is not None and self.toolbox.is_out_of_time():
             raise ModelFault(_spent(f"more than {limits.seconds:g} s, and handed nothing in"))
 
     def _accept(self, candidate: ExtractedCandidate) -> None:

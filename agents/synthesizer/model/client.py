@@ -33,7 +33,7 @@ Sleep = Callable[[float], Awaitable[object]]
 """``asyncio.sleep``, or a test's."""
 Admit = Callable[[int, int], AbstractContextManager[int]]
 """From the tokens of a request and the most of its answer to how long that may be; raises LimitReached."""
-_ANSWER_LIMITS = ("max_tokens", "max_completion_tokens")
+ANSWER_LIMITS = ("max_tokens", "max_completion_tokens")
 """What the longest answer is called in a request."""
 
 _FINISH: dict[Stop, FinishReasons] = {
@@ -147,7 +147,7 @@ class ModelClient(ChatCompletionClient):
 
     async def _admitted(self, body: dict[str, Any], attempt: int) -> Reply | Fault:
         """One try, if what is left allows it; the answer may then be so long."""
-        name = next(name for name in _ANSWER_LIMITS if name in body)
+        name = next(name for name in ANSWER_LIMITS if name in body)
         try:
             with self._admit(estimated_tokens(canonical(body)), self._settings.max_tokens) as answer:
                 return await self._try({**body, name: answer}, attempt)
@@ -165,6 +165,7 @@ class ModelClient(ChatCompletionClient):
             self._record(self._failed_call(body, attempt, _since(begin), fault))
             return fault
         self._record(self._call(body, attempt, _since(begin), reply))
+        self._wire.keep(reply)
         return reply
 
     def _call(self, body: dict[str, Any], attempt: int, latency_ms: float, reply: Reply) -> ModelCalled:
@@ -175,6 +176,7 @@ class ModelClient(ChatCompletionClient):
             request=redact(canonical(body)),
             completion=redact(reply.text),
             tool_calls=redact(_tool_calls(reply)),
+            blocks=redact(reply.blocks),
             stop_reason=reply.stop_reason,
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,

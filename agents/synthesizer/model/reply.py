@@ -17,6 +17,27 @@ class Stop(StrEnum):
     other = "other"
 
 
+_STOPS = {
+    "end_turn": Stop.end,
+    "stop_sequence": Stop.end,
+    "stop": Stop.end,
+    "tool_use": Stop.tools,
+    "tool_calls": Stop.tools,
+    "function_call": Stop.tools,
+    "max_tokens": Stop.length,
+    "model_context_window_exceeded": Stop.length,
+    "length": Stop.length,
+    "refusal": Stop.refusal,
+    "content_filter": Stop.refusal,
+}
+
+
+def stop_of(reason: str, *, wants_tools: bool) -> Stop:
+    """What a provider's ``reason`` means; some say ``stop`` beside their calls of tools."""
+    stop = _STOPS.get(reason, Stop.other)
+    return Stop.tools if wants_tools and stop is Stop.end else stop
+
+
 class ToolRequest(Schema, frozen=True, kw_only=True):
     """A tool that the model wants called."""
 
@@ -54,3 +75,5 @@ class Reply(Schema, frozen=True, kw_only=True):
     stop_reason: str
     """As the provider says it."""
     usage: Usage
+    blocks: str = ""
+    """JSON that the provider wants back with the results of tools, where it is more than text and calls: thinking."""

@@ -8,6 +8,7 @@ from ....schemas import RoleModel
 from .spending import NO_LIMITS, Ledger, Limits
 
 if TYPE_CHECKING:
+    from ....knowledge import Library
     from .desk import Desk
     from .subagents import OpenClient
 
@@ -26,3 +27,5 @@ class Surroundings:
     open_client: "OpenClient | None" = None
     """Opens the client of one of them."""
     ledger: Ledger = field(default_factory=Ledger)
+    library: "Library | None" = None
+    """What may be looked up; None: the shipped documents and those of ``home``."""

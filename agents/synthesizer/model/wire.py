@@ -21,6 +21,10 @@ class Wire(Protocol):
         """One try, streamed. Raises whatever the SDK raises, BrokenStream or MalformedAnswer."""
         ...
 
+    def keep(self, reply: Reply) -> None:
+        """Remember what a later request must send back of ``reply``."""
+        ...
+
     def fault(self, error: Exception) -> Fault | None:
         """The fault behind an exception of :meth:`send`; None if it is a defect of ours."""
         ...

@@ -12,17 +12,9 @@ from openai import AsyncOpenAI
 
 from ..model.client import canonical
 from ..model.faults import BrokenStream, Fault, MalformedAnswer, classify
-from ..model.reply import Reply, Stop, ToolRequest, Usage
+from ..model.reply import Reply, ToolRequest, Usage, stop_of
 from ..model.settings import Settings
 from ..model.tokens import estimated_tokens
-
-_STOPS = {
-    "stop": Stop.end,
-    "tool_calls": Stop.tools,
-    "function_call": Stop.tools,
-    "length": Stop.length,
-    "content_filter": Stop.refusal,
-}
 
 Turn = dict[str, Any]
 
@@ -66,6 +58,9 @@ class CompletionsWire:
             except (AttributeError, IndexError, TypeError) as error:
                 raise MalformedAnswer(f"{type(error).__name__}: {error}") from error
         return answer.reply(body)
+
+    def keep(self, reply: Reply) -> None:
+        """Nothing: text and calls are all that goes back."""
 
     def fault(self, error: Exception) -> Fault | None:
         """The fault behind an exception of :meth:`send`."""
@@ -125,14 +120,12 @@ class _Answer:
             ToolRequest(id=call.id or f"call_{index}", name=call.name, arguments=call.arguments or "{}")
             for index, call in sorted(self.calls.items())
         )
-        stop = Stop.refusal if self.refusal else _STOPS.get(self.finish, Stop.other)
-        # Some servers say "stop" beside their calls of tools.
-        stop = Stop.tools if tools and stop is Stop.end else stop
+        reason = "refusal" if self.refusal else self.finish
         return Reply(
             text=self.text or self.refusal,
             tools=tools,
-            stop=stop,
-            stop_reason="refusal" if self.refusal else self.finish,
+            stop=stop_of(reason, wants_tools=bool(tools)),
+            stop_reason=reason,
             usage=self._usage(body),
         )
 
