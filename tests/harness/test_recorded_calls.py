@@ -14,7 +14,7 @@ from kernelswarm.hardware.harness.inputs.input_sets import InputSets
 from kernelswarm.hardware.harness.messages.batch import Lay
 from kernelswarm.hardware.harness.messages.commands import Expected
 from kernelswarm.hardware.harness.messages.recording import APART, COLD, WARM, Record
-from kernelswarm.hardware.harness.messages.timing import Time
+from kernelswarm.hardware.harness.messages.timing import IDLE, Time
 from kernelswarm.hardware.harness.recorded_sets import calls_in_a_recording, halves, laid
 from kernelswarm.hardware.harness.tensors import values
 from kernelswarm.hardware.processes.arguments import Values
@@ -109,6 +109,14 @@ def test_a_recording_that_does_not_write_the_answer_is_none(graphs: Graphs, reco
     recorded = graphs.record(lambda x: cached_outputs.setdefault(x.data_ptr(), 2 * x), Record())
 
     assert "another stream than the current one" in recorded.reason
+
+
+def test_calls_of_nothing_are_recorded_although_no_replay_writes_what_they_return(graphs: Graphs) -> None:
+    """Without them no baseline was replayed: every time on a GPU was one of calls with their launches."""
+    _lay(graphs, 0)
+    nothing = torch.zeros(1)
+
+    assert not graphs.record(lambda *inputs: nothing, Record(name=IDLE)).reason
 
 
 def test_new_sets_arrive_directly_before_they_are_replayed_each_intact_only_around_its_call(
