@@ -138,6 +138,8 @@ class Device:
         return facts
 
     async def _validated(self, problem: Problem) -> ProblemFacts:
+        async with self._lease.compiling():
+            await self._launcher.start()
         async with self._lease.shared():
             return await validate_problem(self._launcher, problem, self.accelerator)
 

@@ -72,6 +72,15 @@ class Launcher:
         """Times batches of its workers from outside."""
         self._coming = 0
 
+    async def start(self) -> None:
+        """Have the fork server import torch, if it has not yet: seconds of a processor, and nothing of an accelerator.
+
+        Raises:
+            HarnessError: it cannot be started.
+        """
+        async with self._guard:
+            await self._running_fork_server()
+
     async def close(self) -> None:
         """End the fork server, and with it every worker."""
         while self._waiting:

@@ -105,8 +105,7 @@ class OrdinaryHost:
         async with self._guard:
             self._built = [str(path) for path in built]
             try:
-                async with lease.shared():
-                    await self._prepare_baselines()
+                await self._prepare_baselines(lease)
                 while len(parts) < processes:
                     parts += await self._some_processes(text, lease, min(PROCESSES, processes - len(parts)))
             except asyncio.CancelledError:
@@ -118,8 +117,8 @@ class OrdinaryHost:
     async def _some_processes(self, text: str, lease: Lease, count: int) -> list[Part]:
         """Time ``count`` fresh processes that are started at once."""
         async with contextlib.AsyncExitStack() as stack:
+            candidates = await stack.enter_async_context(self._candidates(text, count, lease))
             async with lease.shared():
-                candidates = await stack.enter_async_context(self._candidates(text, count))
                 await asyncio.gather(*(self._compare(runner) for runner in candidates))
             async with lease.exclusive():
                 parts = [await self._hold(runner) for runner in candidates]
@@ -134,36 +133,35 @@ class OrdinaryHost:
         part = await asyncio.to_thread(hold, self._baselines, candidate)
         return Part(part.series, others.share())
 
-    async def _prepare_baselines(self) -> None:
+    async def _prepare_baselines(self, lease: Lease) -> None:
         """Start and compile those that are not there."""
         if self._baselines and all(runner.process.alive for runner in self._baselines):
             return
         await self._end_baselines()
         names = dict.fromkeys((EAGER, *self.settings.baselines))
-        if self.settings.accelerator:
-            # One after the other: who tunes by timing kernels on the device needs it for itself.
-            started = [await self._baseline(name) for name in names]
-        else:
-            started = await asyncio.gather(*(self._baseline(name) for name in names))
+        # One after the other: who tunes by timing kernels on the device needs it for itself.
+        turn = asyncio.Lock() if self.settings.accelerator else None
+        started = await asyncio.gather(*(self._baseline(name, lease, turn) for name in names))
         self._baselines = [runner for runner in started if runner is not None]
         eager = next((runner for runner in self._baselines if runner.name == EAGER), None)
         if eager is None:
             await self._end_baselines()
             raise Missing(self.missing[EAGER])
-        self._expected = await asyncio.to_thread(self._outputs, eager)
+        async with lease.shared():
+            self._expected = await _in_thread(lambda: self._outputs(eager))
 
-    async def _baseline(self, name: str) -> Runner | None:
+    async def _baseline(self, name: str, lease: Lease, turn: asyncio.Lock | None) -> Runner | None:
         try:
-            return await self._started(name, f"the process of {name}", "", BUILD_SECONDS)
+            return await self._started(name, f"the process of {name}", "", BUILD_SECONDS, lease, turn)
         except Missing as missing:
             self.missing[name] = str(missing)
             return None
 
     @contextlib.asynccontextmanager
-    async def _candidates(self, text: str, processes: int) -> AsyncIterator[list[Runner]]:
+    async def _candidates(self, text: str, processes: int, lease: Lease) -> AsyncIterator[list[Runner]]:
         seconds = max(self.settings.pool.candidate_seconds, BUILD_SECONDS if starts_programs(text) else 0.0)
         starting = [
-            asyncio.ensure_future(self._started(CANDIDATE, "the finished file", text, seconds))
+            asyncio.ensure_future(self._started(CANDIDATE, "the finished file", text, seconds, lease))
             for _ in range(processes)
         ]
         try:
@@ -174,8 +172,13 @@ class OrdinaryHost:
             ended = await asyncio.gather(*starting, return_exceptions=True)
             await self._end([runner.process for runner in ended if isinstance(runner, Runner)])
 
-    async def _started(self, name: str, label: str, text: str, seconds: float) -> Runner:
-        process = await self._process(name, label, self._trust(name, text))
+    async def _started(
+        self, name: str, label: str, text: str, seconds: float, lease: Lease, turn: asyncio.Lock | None = None
+    ) -> Runner:
+        """A process that has loaded its implementation; no two load that have the same ``turn``."""
+        # Importing torch takes seconds of a processor, and nothing of an accelerator.
+        async with lease.compiling():
+            process = await self._process(name, label, self._trust(name, text))
         command = {
             "device": self.settings.device,
             "name": self.problem.name,
@@ -191,7 +194,8 @@ class OrdinaryHost:
             "player": PLAYER if name == CANDIDATE and self._built else "",
         }
         try:
-            await _in_thread(lambda: process.load(command, seconds))
+            async with turn or contextlib.nullcontext(), lease.shared():
+                await _in_thread(lambda: process.load(command, seconds))
         except BaseException:
             await self._end([process])
             raise
@@ -219,7 +223,7 @@ class OrdinaryHost:
             accelerator=settings.accelerator.uuid if settings.accelerator else "",
         )
         try:
-            return await OrdinaryProcess.start(
+            process = await OrdinaryProcess.start(
                 label,
                 scratch,
                 {**environment, **compiling(settings.home)} if trusted else environment,
@@ -229,6 +233,12 @@ class OrdinaryHost:
             )
         except OSError as error:
             raise Missing(f"{label} cannot be started: {error.strerror}") from error
+        try:
+            await _in_thread(process.wait_until_ready)
+        except BaseException:
+            await self._end([process])
+            raise
+        return process
 
     async def _compare(self, candidate: Runner) -> None:
         """Its first calls, on every copy of the inputs, against eager's first calls."""

@@ -110,14 +110,21 @@ class OrdinaryProcess:
         await subprocesses.reaped(self._process)
         self._socket.close()
 
+    def wait_until_ready(self) -> None:
+        """Wait until torch is imported.
+
+        Raises:
+            Missing: that fails.
+        """
+        self._expect_sender()
+        self.layers = str(self._received(START_SECONDS, "import torch").get("layers", ""))
+
     def load(self, command: Mapping[str, Any], seconds: float) -> None:
-        """Wait until torch is imported, then have it load its implementation.
+        """Once it is ready, have it load its implementation.
 
         Raises:
             Missing: it does not load.
         """
-        self._expect_sender()
-        self.layers = str(self._received(START_SECONDS, "import torch").get("layers", ""))
         self._ask(command, seconds, "load")
 
     def time(self, calls: int, seconds: float, *, warm: int = 0, nothing: bool = False) -> int:

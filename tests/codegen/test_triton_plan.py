@@ -378,6 +378,12 @@ def test_drafts_begin_with_the_default_and_the_starts(make):
     assert starts[0] in [p.config for p in proposals[1:3]]
 
 
+def test_the_second_draft_of_products_leaves_them_to_the_library():
+    first, second = drafts(graphs.matmul_relu(), 2)
+    assert first.config["templates"] and not second.config["templates"]
+    assert "tl.dot(" in first.source and "tl.dot(" not in second.source
+
+
 def test_sizes_of_the_device_come_from_its_facts():
     device = Accelerator(index=0, name="NVIDIA A10", uuid="", target="sm_86", memory_bytes=24 << 30, multiprocessors=72)
     small = structs.replace(graphs.HARDWARE, accelerators=(device,))
