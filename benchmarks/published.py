@@ -76,7 +76,9 @@ async def run(options: argparse.Namespace, content: Row) -> None:
         for name, problem, kernel in pairs(options.folder, options.only):
             if key not in rows.get(name, {}):
                 waiting.setdefault(problem, []).append((name, kernel))
-        await asyncio.gather(*(work(*item) for item in waiting.items()))
+        # Files of one problem are judged one after the other: the longest rows first.
+        order = sorted(waiting.items(), key=lambda item: -len(item[1]))
+        await asyncio.gather(*(work(*item) for item in order))
 
     async with joined_bus(options.home):
         await asyncio.gather(every("judge", _judged), every("hand", _by_hand))

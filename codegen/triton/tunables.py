@@ -272,7 +272,7 @@ _TILES: tuple[Config, ...] = (
     {"prologue": "none"},
 )
 GPU_STARTS: tuple[Config, ...] = (
-    # The library's products with everything around them fused: ours must win against them, however few drafts there are.
+    # The library's products, all around them fused: ours must win against them, however few drafts there are.
     {"templates": False},
     _TILES[0],
     {"chain": True, "tile_n": 256, "tile_k": 128},
