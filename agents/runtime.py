@@ -19,7 +19,17 @@ import structlog
 from ..bus import Bus, Consumer, Delivery, FairConsumer
 from ..graph.inheritance import LoggedEvent, inherited
 from ..graph.session_graph import SearchGraph
-from ..schemas import Envelope, Event, KernelswarmError, SessionOpened, event_tag, seal
+from ..schemas import (
+    REFERENCE_DIED,
+    Envelope,
+    Event,
+    KernelswarmError,
+    ReferenceDied,
+    SessionOpened,
+    StopRequested,
+    event_tag,
+    seal,
+)
 from .ancestors import reader
 
 GIVE_UP_AFTER = 4
@@ -285,6 +295,11 @@ class Worker:
     async def _handle(self, work: Work, *, last_try: bool) -> Sequence[Answer]:
         try:
             return await self.agent.handle(work)
+        except ReferenceDied as error:
+            # It was started anew already, as often as makes sense: another try would only end later.
+            log.warning("reference died", worker=self.name, node=work.envelope.node, error=error.sentence)
+            log.debug("behind the dead reference", worker=self.name, node=work.envelope.node, log=str(error))
+            return self._without_reference(work, error)
         except Exception as error:
             # A defect in an agent must cost one step, not the session: it is tried again, then said in an event.
             if not last_try:
@@ -293,6 +308,14 @@ class Worker:
                     log.warning("step raised", worker=self.name, node=work.envelope.node, exc_info=error)
                 raise KernelswarmError(f"{type(error).__name__}: {error}") from error
             return self.agent.give_up(work, f"{type(error).__name__}: {error}"[:REASON_CHARACTERS])
+
+    def _without_reference(self, work: Work, error: ReferenceDied) -> Sequence[Answer]:
+        """What is said of a step whose reference died; the session stops if no candidate has one any more."""
+        sentence = error.sentence[:REASON_CHARACTERS]
+        answers = self.agent.give_up(work, sentence)
+        if not error.is_final:
+            return answers
+        return [*answers, Answer(StopRequested(reason=REFERENCE_DIED, detail=sentence), "")]
 
     def sealed(self, cause: Envelope, answers: Sequence[Answer]) -> list[Envelope]:
         """Envelopes with the deterministic ids that ``cause`` gives to ``answers``."""

@@ -52,7 +52,8 @@ app = typer.Typer(
 SEARCHING = (optimize, fork, resume)
 EXIT_STATUSES = (
     "[bold]Exit status[/]",
-    "0 done, also without a win · 2 bad input · 3 nothing could be tried: not one candidate was made · 130 interrupted",
+    "0 done, also without a win · 1 the reference died: nothing could be judged · 2 bad input · "
+    "3 nothing could be tried: not one candidate was made · 130 interrupted",
 )
 
 for module in (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ..agents.planner.synthesis import NOTHING_TO_TRY
 from ..agents.registry import ALL_ROLES
-from ..schemas import InputError, Origin, Problem
+from ..schemas import REFERENCE_DIED, InputError, Origin, Problem
 from ..sessions.results import SearchResult
 from ..sessions.search import searching
 from ..sessions.search_options import SearchOptions
@@ -17,6 +17,7 @@ from .following import follow
 from .interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from .report import keep_folder, make_folder, write_result
 
+EXIT_NO = 1
 EXIT_NOTHING_TO_TRY = 3
 """Exit status of a search for which not one candidate could be made."""
 
@@ -89,5 +90,6 @@ def search(configuration: SearchConfiguration) -> int:
 
 
 def exit_status(result: SearchResult) -> int:
-    """Of a command that searched: that there is no win is a result, that nothing could be tried is none."""
-    return {"interrupted": EXIT_INTERRUPTED, NOTHING_TO_TRY: EXIT_NOTHING_TO_TRY}.get(result.reason, 0)
+    """Of a command that searched: that there is no win is a result, that nothing could be tried or judged is none."""
+    statuses = {"interrupted": EXIT_INTERRUPTED, NOTHING_TO_TRY: EXIT_NOTHING_TO_TRY, REFERENCE_DIED: EXIT_NO}
+    return statuses.get(result.reason, 0)

@@ -9,6 +9,7 @@ KernelswarmError            anything this package raises on purpose
 │   └── LogCorrupted        the log's chain does not verify: the first bad event is named
 ├── ReplayDivergence        a fresh agent, fed the log, says something else than the log holds
 ├── HarnessError            the evaluation harness itself (not the candidate) failed
+│   └── ReferenceDied       the reference dies, hangs or fails in every process that runs it: trying again is no use
 └── SynthesisError          a synthesizer backend could not produce a candidate
 """
 
@@ -61,6 +62,23 @@ class ReplayDivergence(KernelswarmError):
 
 class HarnessError(KernelswarmError):
     """The evaluation harness itself failed; the candidate is not to blame."""
+
+
+class ReferenceDied(HarnessError):
+    """The reference dies, hangs or fails in every process that it is run in: another try would end like the last.
+
+    The message's first line is a sentence for people; what the process printed may follow on further lines.
+    """
+
+    def __init__(self, message: str, *, is_final: bool = True) -> None:
+        """``is_final``: whether no other candidate can be judged either."""
+        super().__init__(message)
+        self.is_final = is_final
+
+    @property
+    def sentence(self) -> str:
+        """The sentence without what was printed."""
+        return str(self).partition("\n")[0]
 
 
 class SynthesisError(KernelswarmError):

@@ -24,6 +24,7 @@ from ..hardware.device import Device
 from ..hardware.platforms import detect
 from ..hardware.pools.pool_files import find_pool
 from ..schemas import (
+    REFERENCE_DIED,
     BusError,
     Envelope,
     Event,
@@ -56,6 +57,8 @@ SKILL_WAIT_S = 60.0
 MODEL_WAIT_S = 240.0
 """How long it waits for one where the distiller asks a model: both answers, with their tries."""
 
+WITHOUT_BASELINES = ("interrupted", "failed", REFERENCE_DIED)
+"""Reasons of a close after which nobody waits for baselines."""
 BASELINES_WAIT_S = 300.0
 """How long a session in which nothing was timed waits, once closed, for its baselines: max-autotune takes a minute."""
 
@@ -176,7 +179,7 @@ class Search:
         opened, closed = self.graph.opened, self.graph.closed
         if opened is None or opened.synthesizer == GIVEN or self.graph.baselines is not None:
             return False
-        ended = closed is not None and not closed.best and closed.reason not in ("interrupted", "failed")
+        ended = closed is not None and not closed.best and closed.reason not in WITHOUT_BASELINES
         return ended and self._serves_itself()
 
     @property

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from random import Random
 
 from ...schemas import (
+    REFERENCE_DIED,
     ChoiceMade,
     ConfirmationPlanned,
     Event,
@@ -78,7 +79,9 @@ def decide(state: PlannerState, event: Event, node: str = "") -> list[Decision]:
         case NodeDiagnosed():
             _diagnosed(state, node, event)
         case StopRequested():
-            state.finishing = state.finishing or event.reason
+            # Whatever it was finishing for: nothing can be confirmed without a reference.
+            state.finishing = event.reason if event.reason == REFERENCE_DIED else state.finishing or event.reason
+            state.obstacle = state.obstacle or event.detail
             state.is_out_of_time = state.is_out_of_time or event.reason == "minutes"
             if event.reason == "interrupted":
                 return [_close(state)]
@@ -257,6 +260,8 @@ def _choice(state: PlannerState, opened: SessionOpened, number: int, rng: Random
 def _finish(state: PlannerState) -> list[Decision]:
     """Confirm the finalists, once more while nothing is decided; after that, close."""
     assert state.opened is not None
+    if state.finishing == REFERENCE_DIED:
+        return [_close(state)]
     plan = dispatch_plan(state)
     if plan is not None and not any(node.confirmed for node in state.nodes.values()):
         # One more than the budget: it is made of what was found, and nothing is searched for it.

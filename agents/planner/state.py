@@ -146,6 +146,8 @@ class PlannerState:
     """Whether its minutes are over, whatever it was finishing for."""
     finishing: str = ""
     """Why nothing new is planned; empty while searching."""
+    obstacle: str = ""
+    """How the reference died, if that is why it stops; one sentence."""
     closed: bool = False
     since_progress: int = 0
     """Diagnosed nodes since the best one improved."""

@@ -6,7 +6,7 @@ every node as a candidate. Their replay must do the same.
 
 from msgspec.structs import replace
 
-from ...schemas import NodeDiagnosed, SessionClosed, SessionOpened, Verdict
+from ...schemas import REFERENCE_DIED, NodeDiagnosed, SessionClosed, SessionOpened, Verdict
 from .state import PlannedNode, PlannerState
 
 NOTHING_TO_TRY = "nothing_to_try"
@@ -45,6 +45,8 @@ def with_true_counts(closed: SessionClosed, state: PlannerState) -> SessionClose
     closed = replace(closed, candidates=len(judged))
     if closed.best:
         return closed
+    if closed.reason == REFERENCE_DIED:
+        return replace(closed, detail=f"no win found: {state.obstacle}")
     if judged:
         return replace(closed, detail=_none_right(judged))
     if closed.reason in CUT_SHORT:

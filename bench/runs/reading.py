@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ...graph.measured import Ordinary
 from ...graph.session_graph import SearchGraph
-from ...schemas import Interval, Pool, ProblemFacts, Verdict, VerifyReport
+from ...schemas import REFERENCE_DIED, Interval, Pool, ProblemFacts, Verdict, VerifyReport
 from ...sessions.results import SearchResult, result_of
 from .benchmark import Benchmark, Measured
 from .row import Outcome, Row
@@ -45,6 +45,8 @@ def row_of(row: Row, graph: SearchGraph, seconds: float, benchmark: Benchmark) -
     )
     if result.reason == "interrupted":
         return timed_out(row, row.detail, seconds)
+    if result.reason == REFERENCE_DIED:
+        return replace(row, verdict=Outcome.no_correct_candidate, cause="reference died", detail=_line(result.detail))
     if "eager" not in result.speedups and result.reason == "minutes" and _unjudged(graph):
         return timed_out(row, f"{_unjudged(graph)} of {result.candidates} candidates were not judged yet", seconds)
     if "eager" not in result.speedups:

@@ -5,10 +5,9 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
-from typing import TypeVar
 
 import msgspec
 
@@ -17,6 +16,7 @@ from ..machine.lease import Lease
 from ..machine.roofline import roofline
 from ..processes.messages import HOST, Done, Failure
 from ..processes.worker import Worker, WorkerConfused, WorkerDied
+from .deaths import BaselinesDied, Deaths, dead, ended_in_words
 from .inputs.input_sets import LEAST_BATCHES, InputSets
 from .launcher import Launcher
 from .messages.batch import Batch, Lay, Warm
@@ -31,7 +31,6 @@ from .timing.idle_check import until_idle
 from .timing.interleaved import EVENTS, GRAPH, Implementation
 from .timing.timekeeping import TimedBatch, TimedProcess, TimekeeperProcess
 
-T = TypeVar("T")
 
 BUILD_SECONDS = 180.0
 """Limit for compiling one baseline. One that takes longer is reported as missing."""
@@ -40,10 +39,6 @@ FASTER = 4
 """The pool has input sets enough for a candidate that is so many times as fast as the fastest baseline."""
 BATCH_SECONDS = 60.0
 """Limit for a batch of a baseline."""
-
-
-class BaselinesDied(HarnessError):
-    """The process in which the baselines are timed has ended; :meth:`BaselineProcess.prepare` starts another."""
 
 
 class BaselineProcess:
@@ -85,6 +80,7 @@ class BaselineProcess:
         self.late: dict[str, BaselineStatus] = {}
         """Baselines that are left out for now (:mod:`.late_baseline`), and what is said of them."""
         self.report: BaselineReport | None = None
+        self.deaths = Deaths()
 
     async def close(self) -> None:
         """End the process."""
@@ -99,16 +95,20 @@ class BaselineProcess:
         """Compile the baselines and time them once; the second time only if their process is gone.
 
         Raises:
-            HarnessError: not even eager can be timed.
+            ReferenceDied: not even eager can be timed; a second time it is raised at once.
         """
         async with self._guard:
             if self.report is None or not self._is_ready:
-                started = time.monotonic()
-                statuses = await self._build_all(lease)
-                self.report = await self._measure(statuses, facts, lease, started)
-                if self.timed.host.large:
-                    await self.make_room()
+                self.report = await self.deaths.prepared(lambda: self._prepared(facts, lease))
             return self.report
+
+    async def _prepared(self, facts: ProblemFacts, lease: Lease) -> BaselineReport:
+        started = time.monotonic()
+        statuses = await self._build_all(lease)
+        report = await self._measure(statuses, facts, lease, started)
+        if self.timed.host.large:
+            await self.make_room()
+        return report
 
     @property
     def _is_ready(self) -> bool:
@@ -223,7 +223,7 @@ class BaselineProcess:
             for case in await self.timed.cases():
                 await ask_reference(self._worker, Upload(inputs=case.inputs, state=state), Done, [case.file])
         except WorkerDied as error:
-            raise HarnessError(f"the baselines' process {error}: {self._worker.output}") from error
+            raise dead(error, self._worker) from error
 
     async def _build(self, name: str) -> BaselineStatus:
         assert self._worker is not None
@@ -232,7 +232,7 @@ class BaselineProcess:
         except TimeoutError:
             return _missing(name, BUILD_SECONDS, f"not compiled within {BUILD_SECONDS:g} s")
         except (WorkerDied, WorkerConfused) as error:
-            return _missing(name, 0.0, f"its process {error}")
+            return _missing(name, 0.0, f"its process {ended_in_words(error)}")
         if isinstance(built, Failure):
             return _missing(name, 0.0, built.message)
         return BaselineStatus(
@@ -249,7 +249,7 @@ class BaselineProcess:
     ) -> BaselineReport:
         if not any(status.ok for status in statuses):
             reasons = "; ".join(f"{status.name}: {status.detail}" for status in statuses)
-            raise HarnessError(f"no baseline of {self._problem.name} can be timed: {reasons}")
+            raise self.deaths.final(f"no baseline of {self._problem.name} can be timed: {reasons}")
         names = [status.name for status in statuses if status.ok]
         self._implementations = [Implementation(name=name, ask=self._time, copies=MAIN_SEEDS) for name in names]
         self._recorded, self._not_replayed = [], ""
@@ -352,34 +352,28 @@ class BaselineProcess:
         if self._worker is None:
             raise BaselinesDied("the baselines' process is gone")
         if self._process is None:
-            timed, _ = await self._living(ask_reference(self._worker, command, Timed))
+            timed, _ = await self.deaths.answered(
+                ask_reference(self._worker, command, Timed, seconds=BATCH_SECONDS), self._worker
+            )
             if self.on_processor:
                 await until_idle(self._worker.pid)
             return timed
         if command.warm:
             self._process.go_on()
-            await self._living(ask_reference(self._worker, Warm(calls=command.warm, name=command.name), Done))
+            await self.deaths.answered(
+                ask_reference(self._worker, Warm(calls=command.warm, name=command.name), Done), self._worker
+            )
         return self.count(await self._batch(Batch(calls=command.calls, name=command.name)))
 
     async def _batch(self, command: Batch) -> TimedBatch:
         if self._process is None:
             raise BaselinesDied("the baselines' process is gone")
-        batch = await self._living(self._process.batch(command, unseen=False, seconds=BATCH_SECONDS))
+        batch = await self.deaths.answered(
+            self._process.batch(command, unseen=False, seconds=BATCH_SECONDS), self._worker
+        )
         if isinstance(batch, Failure):
-            raise HarnessError(f"{command.name} failed although it was built: {batch.message}")
+            raise BaselinesDied(f"{command.name} failed although it was built: {batch.message}\n{batch.log}")
         return batch
-
-    async def _living(self, asking: Awaitable[T]) -> T:
-        """What the process answers.
-
-        Raises:
-            BaselinesDied: it has ended, or answers no more.
-        """
-        try:
-            return await asking
-        except (WorkerDied, WorkerConfused, TimeoutError) as error:
-            printed = self._worker.output if self._worker else ""
-            raise BaselinesDied(f"the baselines' process {error or 'does not answer'}: {printed}") from error
 
 
 def _missing(name: str, seconds: float, why: str) -> BaselineStatus:

@@ -20,6 +20,7 @@ from ..machine.lease import Lease
 from ..processes.messages import HOST, Done, Failure
 from ..processes.worker import Worker, WorkerConfused, WorkerDied
 from .baseline_process import BaselineProcess
+from .deaths import ended_in_words
 from .launcher import Launcher
 from .messages.commands import Opened
 from .messages.timing import Build, Built, Upload
@@ -122,7 +123,7 @@ class LateBaseline:
         try:
             return await self._in_slices(worker, self._built(worker))
         except WorkerDied as error:
-            return _failed(f"its process {_was(str(error))}", began)
+            return _failed(f"its process {ended_in_words(error)}", began)
         except (WorkerConfused, HarnessError, TimeoutError) as error:
             return _failed(str(error), began)
         finally:
@@ -176,10 +177,6 @@ def _signal(worker: Worker, number: signal.Signals) -> None:
     if worker.pid and worker.alive:
         with contextlib.suppress(OSError):
             os.killpg(worker.pid, number)
-
-
-def _was(ended: str) -> str:
-    return f"was {ended}" if ended.startswith("killed") else ended
 
 
 def _failed(why: str, began: float) -> BaselineStatus:

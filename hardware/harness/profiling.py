@@ -21,7 +21,8 @@ from ..machine.lease import Lease, counted
 from ..machine.peaks import measured_again
 from ..machine.roofline import roofline
 from . import fresh_data
-from .baseline_process import BaselineProcess, BaselinesDied
+from .baseline_process import BaselineProcess
+from .deaths import BaselinesDied
 from .fresh_data import Memoizes
 from .judgement import Judged
 from .launcher import Launcher
@@ -60,7 +61,8 @@ async def profile(
     ``limits``: on which inputs alone it is right (:mod:`.limits`).
 
     Raises:
-        HarnessError: reference, baselines or fork server cannot be kept alive.
+        ReferenceDied: the baselines cannot be kept alive.
+        HarnessError: timekeeper or fork server cannot.
     """
     began = time.monotonic()
     plan = interleaved.THOROUGH if thorough else interleaved.QUICK
@@ -117,8 +119,9 @@ async def profile(
                 part, counters = await one_process()
             except (BaselinesDied, TimekeeperDied):
                 # Once is somebody else's doing; a candidate that can kill them would do so again.
-                part, counters = await one_process()
+                part, counters = await timing.deaths.timed_again(one_process)
             parts.append(part)
+        timing.deaths.survived()
     except Judged as error:
         return ProfileReport(verdict=error.verdict, isolation=layers, evidence=error.evidence, seconds=worked())
     result = interleaved.result(parts, on_processor=timing.on_processor)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from ...schemas import HarnessError, Problem
+from ...schemas import HarnessError, Problem, ReferenceDied
 from ..processes.messages import Failure
 from ..processes.worker import Worker, WorkerConfused
 from .messages.commands import Open
@@ -38,12 +38,13 @@ async def ask_reference(
 
     Raises:
         WorkerDied: it ended.
-        HarnessError: it cannot do what problem validation saw it do, or took longer than ``seconds``.
+        ReferenceDied: it took longer than ``seconds``, and was killed.
+        HarnessError: it cannot do what problem validation saw it do.
     """
     try:
         answer, received = await worker.ask(command, kind, descriptors, seconds=seconds)
     except TimeoutError:
-        raise HarnessError(f"the reference did not end within {seconds:g} s") from None
+        raise ReferenceDied(f"the reference did not end within {seconds:g} s") from None
     except WorkerConfused as error:
         raise HarnessError(f"the reference's process answered nonsense: {error}") from error
     if isinstance(answer, Failure):

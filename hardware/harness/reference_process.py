@@ -5,9 +5,10 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from ...schemas import HarnessError, Problem, ProblemFacts, sha256
+from ...schemas import HarnessError, Problem, ProblemFacts, ReferenceDied, sha256
 from ..processes import wire
 from ..processes.worker import Worker, WorkerDied
+from .deaths import ended_in_words
 from .inputs import held_out
 from .inputs.case import Case, Planned
 from .inputs.sizes import LARGE_SEEDS, MAIN_SEEDS, OTHER_SEEDS
@@ -41,6 +42,8 @@ class ReferenceProcess:
         self._problem = problem
         self._secret = secret
         self._worker: Worker | None = None
+        self._died: ReferenceDied | None = None
+        """Why no further process is started."""
         self._guard = asyncio.Lock()
         self._cases: dict[int, Case] = {}
         self._oracles: set[int] = set()
@@ -276,11 +279,7 @@ class ReferenceProcess:
         return await self._healed(ask)
 
     async def precision_of(self, case: Case, output: int, file: int) -> str:
-        """The sentence that says in which lower precision a wrong output in ``file`` was computed; empty if none.
-
-        Raises:
-            HarnessError: the reference cannot do it.
-        """
+        """The sentence that says in which lower precision a wrong output in ``file`` was computed; empty if none."""
 
         async def ask(worker: Worker) -> str:
             await self._ensure_case(worker, case.number)
@@ -291,15 +290,19 @@ class ReferenceProcess:
         return await self._healed(ask)
 
     async def _healed(self, ask: Callable[[Worker], Awaitable[T]]) -> T:
-        """Do ``ask`` with a living process; with another one if that dies."""
-        reason = ""
-        for _ in range(TRIES):
+        """Do ``ask`` with a living process, with another one if that dies; if that dies, too, it is a ReferenceDied."""
+        for _ in range(0 if self._died else TRIES):
             worker = await self._ready()
             try:
                 return await ask(worker)
             except WorkerDied as error:
-                reason = f"{error} {worker.output}".strip()
-        raise HarnessError(f"the reference of {self._problem.name} keeps dying: {reason}")
+                how = f"its process {ended_in_words(error)}, {TRIES} times"
+                died = ReferenceDied(f"the reference died when it was computed: {how}\n{worker.output}".strip())
+            except ReferenceDied as error:
+                self._died = error
+                break
+        self._died = self._died or died
+        raise self._died
 
     async def _ensure_case(self, worker: Worker, number: int) -> Case:
         """The case, made in ``worker`` if that process does not hold its oracle yet."""

@@ -16,7 +16,7 @@ from .profile import CandidateProfiled, ProfilingFailed
 from .role import RoleDecided, RoleModel
 from .seed import SeedKernel
 from .session import SessionOpened
-from .session_end import SessionClosed, StopRequested
+from .session_end import REFERENCE_DIED, SessionClosed, StopRequested
 from .skill import Skill, SkillDistilled
 from .task import (
     OUTSIDE,
@@ -72,6 +72,7 @@ EVENTS: dict[str, type[Event]] = {
 __all__ = [
     "EVENTS",
     "OUTSIDE",
+    "REFERENCE_DIED",
     "AuthorShare",
     "BaselinesMeasured",
     "CandidateChecked",

@@ -3,12 +3,17 @@
 from ..timing import Interval
 from .base import Event
 
+REFERENCE_DIED = "reference_died"
+"""Why a session stops, and closes: the reference ends its process every time, so no candidate can be judged."""
+
 
 class StopRequested(Event, frozen=True, kw_only=True, tag="session.stop_requested.v1"):
     """Somebody or a timer wants the session to end: what is under way is finished, nothing new is planned."""
 
     reason: str
-    """``minutes``, ``interrupted`` or ``user``."""
+    """``minutes``, ``interrupted``, ``user`` or ``reference_died`` (a worker found that no candidate can be judged)."""
+    detail: str = ""
+    """Of ``reference_died``: how it died; one sentence."""
 
 
 class SessionClosed(Event, frozen=True, kw_only=True, tag="session.closed.v1"):
@@ -16,7 +21,7 @@ class SessionClosed(Event, frozen=True, kw_only=True, tag="session.closed.v1"):
 
     reason: str
     """``budget``, ``target``, ``stall``, ``floor``, ``minutes``, ``interrupted``, ``exhausted``, ``nothing_to_try``
-    (not one candidate was made) or ``failed``."""
+    (not one candidate was made), ``reference_died`` (baselines or oracle cannot be had) or ``failed``."""
     best: str = ""
     """Node of the best correct candidate; empty if there is none."""
     win: bool = False

@@ -4,7 +4,7 @@
 --   pool: hardware pool
 --   kind: search, fork (of another session) or evaluation (of a file that somebody handed in)
 --   status: open or closed
---   reason: why it ended: budget, target, stall, floor, minutes, interrupted, exhausted, nothing_to_try or failed; NULL while it is open
+--   reason: why it ended: budget, target, stall, floor, minutes, interrupted, exhausted, nothing_to_try, reference_died or failed; NULL while it is open
 --   win: whether the best candidate's confirmed interval lies above 1: on a processor in ordinary processes as well, on an accelerator by measure
 --   speedup_low: low end of the best candidate's 95 % interval
 --   speedup: median speedup of the best candidate: in ordinary processes where that was measured, else by the judge; on an accelerator by measure
