@@ -31,7 +31,6 @@ from .timing.idle_check import until_idle
 from .timing.interleaved import EVENTS, GRAPH, Implementation
 from .timing.timekeeping import TimedBatch, TimedProcess, TimekeeperProcess
 
-
 BUILD_SECONDS = 180.0
 """Limit for compiling one baseline. One that takes longer is reported as missing."""
 QUICK_SAMPLES = 3
