@@ -14,6 +14,7 @@ import watchdog
 from hypothesis import settings
 
 from kernelswarm.bus import Bus, embedded
+from kernelswarm.hardware.processes.fork_server import FORK_SERVERS
 
 settings.register_profile("quick", derandomize=True, deadline=None)
 settings.register_profile("long", max_examples=1000, deadline=None)
@@ -78,6 +79,13 @@ def _the_machine_is_measured_once(tmp_path_factory: pytest.TempPathFactory) -> I
         # Workers of one run lie beside each other.
         folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "machine"
         patch.setattr("kernelswarm.hardware.platforms.cpu.measured_peaks", machine.measured_in(folder))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _fork_servers_are_shared() -> Iterator[None]:
+    """Devices of many tests fork their children from one server: each would import torch anew, four CPU seconds."""
+    with FORK_SERVERS.kept():
         yield
 
 

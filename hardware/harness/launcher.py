@@ -1,25 +1,25 @@
-"""Starts the fork server and has it fork workers; a fork server that died is replaced."""
+"""Has a fork server fork the workers of one device; a fork server that died is replaced."""
 
 import asyncio
 import contextlib
 import os
 import socket
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 from ...schemas import Accelerator, HardwareFacts, HarnessError, Pool
 from ..processes import wire
-from ..processes.channel import Channel
-from ..processes.messages import HOST, Done, Ready, Spawn
+from ..processes.fork_server import FORK_SERVERS, ForkServerError, Program
+from ..processes.messages import HOST, Done, Spawn
 from ..processes.scratch import Scratch
 from ..processes.worker import Worker, WorkerConfused, WorkerDied
 from .allocator import allocator
 from .messages.commands import Answer, Release
 from .timing.timekeeping import TimekeeperProcess
 
-START_SECONDS = 120.0
-"""How long importing torch may take on a busy machine."""
+GREET_SECONDS = 120.0
+"""How long a worker may take to come up on a busy machine."""
+TRIES = 3
 
 KEPT_ENVIRONMENT = (
     "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "LANG", "LC_ALL", "TZ", "CXX",
@@ -34,7 +34,7 @@ PING_SECONDS = 10.0
 
 
 class Launcher:
-    """One fork server for one pool. Not tied to a problem."""
+    """The workers of one pool. Not tied to a problem; launchers of equal pools share a fork server."""
 
     def __init__(
         self,
@@ -61,9 +61,8 @@ class Launcher:
         self._home = home
         self.threads = pool.threads or hardware.cores
         self.memory = pool.candidate_memory_bytes or hardware.memory_bytes // 2
-        self._process: asyncio.subprocess.Process | None = None
-        self._control: Channel | None = None
-        self._guard = asyncio.Lock()
+        self._program: Program | None = None
+        self._workers: set[Worker] = set()
         self._scratch: Scratch | None = None
         self._count = 0
         self._standby = (STANDBY if accelerator else 0) if standby is None else standby
@@ -82,10 +81,13 @@ class Launcher:
             await self._running_fork_server()
 
     async def close(self) -> None:
-        """End the fork server, and with it every worker."""
-        while self._waiting:
-            await self._waiting.pop().kill()
-        await self._end()
+        """End every worker, and the fork server if nobody else uses it."""
+        self._waiting.clear()
+        await asyncio.gather(*(worker.kill() for worker in self._workers if worker.alive))
+        self._workers.clear()
+        program, self._program = self._program, None
+        if program is not None:
+            await asyncio.to_thread(FORK_SERVERS.leave, program)
         await self.timekeeper.close()
         if self._scratch is not None:
             self._scratch.close()
@@ -150,36 +152,39 @@ class Launcher:
             HarnessError: no fork server can be started, or it cannot fork.
         """
         reason = ""
-        for _ in range(3):
-            async with self._guard:
-                control = await self._running_fork_server()
-                request, ends, peers = self._prepare(role, memory_bytes or self.memory, programs)
-                try:
-                    await control.send(request, [end.fileno() for end in peers])
-                except OSError as error:
-                    reason = str(error)
-                    await self._end()
-                finally:
-                    for end in peers:
-                        end.close()
+        for _ in range(TRIES):
+            request, ends, peers = self._prepare(role, memory_bytes or self.memory, programs)
             worker = Worker(*ends, scratch=Path(request.scratch), label=role, answers=Answer)
             try:
-                await worker.greet(START_SECONDS)
-                return worker
+                await asyncio.to_thread(self._fork, request, peers)
+                await worker.greet(GREET_SECONDS)
+            except ForkServerError as error:
+                await worker.kill()
+                raise HarnessError(f"the evaluation process cannot start {error}; run `kernelswarm doctor`") from error
             except asyncio.CancelledError:
                 worker.abandon()
                 raise
             except (EOFError, TimeoutError, OSError) as error:
                 reason = f"{type(error).__name__} {error} {worker.output}".strip()
                 await worker.kill()
+            else:
+                self._workers = {other for other in self._workers if other.alive} | {worker}
+                return worker
         raise HarnessError(f"cannot start a {role} process: {reason}")
+
+    def _fork(self, request: Spawn, peers: tuple[socket.socket, ...]) -> None:
+        """Blocks: the first one starts the fork server."""
+        if self._program is None:
+            program = self._fork_server_program()
+            FORK_SERVERS.use(program)
+            self._program = program
+        FORK_SERVERS.fork(self._program, request, peers)
 
     def _prepare(
         self, role: str, memory_bytes: int, programs: bool
     ) -> tuple[Spawn, tuple[socket.socket, ...], tuple[socket.socket, ...]]:
-        assert self._scratch is not None
         self._count += 1
-        scratch = self._scratch.path / str(self._count)
+        scratch = self._folder() / str(self._count)
         scratch.mkdir()
         request = Spawn(
             role=role,
@@ -189,74 +194,41 @@ class Launcher:
             confine=role in ("candidate", "contract"),
             device=self.device,
             programs=programs,
+            environment=self._own_environment(scratch),
         )
         pairs = [socket.socketpair() for _ in range(3)]
         return request, tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
 
-    async def _running_fork_server(self) -> Channel:
-        if self._control is not None and self._process is not None and self._process.returncode is None:
-            return self._control
-        await self._end()
-        folder = self._folder()
-        ours, theirs = socket.socketpair()
-        self._control = Channel(ours)
-        log = folder / "fork_server.log"
-        try:
-            with theirs, log.open("wb") as printed:
-                self._process = await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-P", "-m", f"{__package__}.children.fork_server", str(theirs.fileno())),
-                    *(self._accelerator.target if self._accelerator else "", str(self._home / "triton")),
-                    cwd=folder,
-                    env=await asyncio.to_thread(self._environment, folder),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=printed,
-                    stderr=asyncio.subprocess.STDOUT,
-                    pass_fds=(theirs.fileno(),),
-                )
-            async with asyncio.timeout(START_SECONDS):
-                await self._control.receive(Ready)
-        except (EOFError, TimeoutError, ValueError) as error:
-            await self._end()
-            raise HarnessError(
-                f"the evaluation process cannot start with {sys.executable} ({type(error).__name__}): "
-                f"{_last_line(log)}; run `kernelswarm doctor`"
-            ) from error
-        except BaseException:
-            # Cancelled while it starts: half a fork server is of no use to whoever comes next.
-            await self._end()
-            raise
-        return self._control
-
-    def _environment(self, scratch: Path) -> dict[str, str]:
-        inherited = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+    def _own_environment(self, scratch: Path) -> dict[str, str]:
+        """What a child of this launcher sees of the environment beside what all children of the fork server do."""
         return {
-            **allocator(self.pool, self._home),
-            **inherited,
-            "HOME": str(scratch),
+            "HOME": str(self._folder()),
             "TMPDIR": str(scratch),
             "KERNELSWARM_ARTIFACTS": str(self.artifacts),
             "TORCHINDUCTOR_CACHE_DIR": str(self._home / "inductor"),
+        }
+
+    def _fork_server_program(self) -> Program:
+        inherited = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
+        settings = {
             "TORCHINDUCTOR_COMPILE_THREADS": "1",
             # It would be compiled anew for every harness, in its scratch folder: ten seconds, for a kernel or two.
             "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
             "OMP_NUM_THREADS": str(self.threads),
             "MKL_NUM_THREADS": str(self.threads),
-            # numpy's own pool would be a thread in the process that forks.
-            "OPENBLAS_NUM_THREADS": "1",
             "CUDA_VISIBLE_DEVICES": self._accelerator.uuid if self._accelerator else "",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-
-    async def _end(self) -> None:
-        if self._control is not None:
-            self._control.close()
-            self._control = None
-        process, self._process = self._process, None
-        if process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+        # Built for each home folder and the same in all of them: its name says what it is made of.
+        libraries = allocator(self.pool, self._home)
+        names = {variable: Path(path).name for variable, path in libraries.items()}
+        target = (self._accelerator.target, str(self._home / "triton")) if self._accelerator else ()
+        return Program(
+            module=f"{__package__}.children.fork_server",
+            arguments=target,
+            environment={**libraries, **inherited, **settings},
+            identity=tuple(sorted({**names, **inherited, **settings}.items())),
+        )
 
 
 async def _answers(worker: Worker) -> bool:
@@ -267,8 +239,3 @@ async def _answers(worker: Worker) -> bool:
         return False
     wire.close_all(received)
     return isinstance(answer, Done)
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it printed nothing"

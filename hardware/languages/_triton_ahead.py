@@ -2,7 +2,7 @@
 
 It goes the way that a launch goes: ``kernel.warmup`` with stand-ins for tensors and a stand-in for the driver that
 names the target. So the entries it leaves in Triton's cache are those that the candidate's launches will look up, by
-construction and with whichever version of Triton is installed. :mod:`._triton_parent` shuts the process off before.
+construction and with whichever version of Triton is installed. :mod:`._triton_fork_server` shuts the process off first.
 """
 
 import contextlib

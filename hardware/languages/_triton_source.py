@@ -47,7 +47,7 @@ class Request(Schema, frozen=True, kw_only=True):
 
 
 class Order(Schema, frozen=True, kw_only=True):
-    """Asks the warm parent for a child that compiles one candidate. Beside it travel: channel, parent-death socket,
+    """Asks the fork server for a child that compiles one candidate. Beside it travel: channel, parent-death socket,
     output."""
 
     scratch: str

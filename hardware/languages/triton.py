@@ -20,9 +20,9 @@ from ..processes.limited_command import Finished
 from ..sources.native_source import Refused
 from . import _cubin, _triton_source
 from ._gpu import compiler_limits, misfits, target_of
+from ._triton_children import compile_in_child
 from ._triton_runtime import prepare, unpack, use
 from ._triton_source import Request, Result
-from ._warm import compile_in_child
 from .artifact_cache import ArtifactCache
 
 NAME = "triton"

@@ -32,13 +32,8 @@ class Spawn(Schema, frozen=True, kw_only=True):
     programs: bool = False
     """Whether untrusted code may start programs: what was not compiled ahead has to be compiled in its process."""
 
-
-class Ready(Schema, frozen=True, kw_only=True):
-    """The fork server can fork."""
-
-    torch: str
-    isolation: tuple[str, ...]
-    """Names of the layers that hold for every child."""
+    environment: dict[str, str] = {}
+    """Added to what the fork server sees of the environment."""
 
 
 class Hello(Schema, frozen=True, kw_only=True):

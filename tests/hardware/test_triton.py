@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from waiting import LIMIT_S, eventually
 
-from kernelswarm.hardware.languages import _warm, triton
+from kernelswarm.hardware.languages import _triton_children, triton
+from kernelswarm.hardware.processes.fork_server import FORK_SERVERS
 from kernelswarm.schemas import Accelerator, HardwareFacts, Pool
 
 POOL = Pool(name="h200", platform="nvidia", languages=("triton",), target="sm_90")
@@ -118,7 +119,8 @@ print(len(result.kernels), len(result.diagnostics), sum(name.endswith(".cubin") 
 SUPERVISES = """
 import asyncio, sys
 from pathlib import Path
-from kernelswarm.hardware.languages import _warm, triton
+from kernelswarm.hardware.languages import _triton_children, triton
+from kernelswarm.hardware.processes.fork_server import FORK_SERVERS
 from kernelswarm.schemas import HardwareFacts, Pool
 pool = Pool(name="h200", platform="nvidia", languages=("triton",), target="sm_90")
 facts = HardwareFacts(
@@ -128,7 +130,7 @@ async def main():
     source = Path(sys.argv[1]).read_text()
     report, _ = await triton.compile(source, pool=pool, hardware=facts, cache=Path(sys.argv[2]))
     assert report.ok
-    print(_warm._parents[0]._process.pid, flush=True)
+    print(FORK_SERVERS.living(_triton_children.FORK_SERVER)[0].pid, flush=True)
     await asyncio.sleep(600)
 asyncio.run(main())
 """
@@ -220,31 +222,31 @@ async def test_an_endless_kernel_is_stopped(tmp_path):
     assert not report.ok and "stopped after 3 s" in report.diagnostics[0].message
 
 
-async def test_candidates_share_one_warm_parent_and_one_that_died_is_replaced(tmp_path):
-    async def parent_after(number: int) -> int:
+async def test_candidates_share_one_fork_server_and_one_that_died_is_replaced(tmp_path):
+    async def server_after(number: int) -> int:
         report, _ = await compiled(f"{ROWS}# {number}\n", tmp_path)
         assert report.ok and not report.cached
-        (parent,) = _warm._parents
-        return parent._process.pid
+        (server,) = FORK_SERVERS.living(_triton_children.FORK_SERVER)
+        return server.pid
 
-    first = await parent_after(1)
-    assert await parent_after(2) == first
+    first = await server_after(1)
+    assert await server_after(2) == first
     os.kill(first, signal.SIGKILL)
-    assert await parent_after(3) != first
+    assert await server_after(3) != first
 
 
-async def test_what_was_being_compiled_when_the_parent_died_is_compiled_again(tmp_path):
+async def test_what_was_being_compiled_when_the_server_died_is_compiled_again(tmp_path):
     await compiled(ROWS, tmp_path)
-    (parent,) = _warm._parents
+    (server,) = FORK_SERVERS.living(_triton_children.FORK_SERVER)
     compiling = asyncio.create_task(compiled(f"{ROWS}# another\n", tmp_path))
-    assert await eventually(lambda: asyncio.sleep(0, bool(_warm._under_way) or compiling.done()), True)
-    os.kill(parent._process.pid, signal.SIGKILL)
+    assert await eventually(lambda: asyncio.sleep(0, bool(_triton_children._under_way) or compiling.done()), True)
+    os.kill(server.pid, signal.SIGKILL)
     report, _ = await compiling
     assert report.ok, report.diagnostics
 
 
 @pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs pidfd_open to wait for a process that is not ours")
-async def test_kill_9_of_the_supervisor_ends_the_warm_parent(tmp_path):
+async def test_kill_9_of_the_supervisor_ends_the_fork_server(tmp_path):
     file = tmp_path / "candidate.py"
     file.write_text(ROWS)
     supervisor = await asyncio.create_subprocess_exec(

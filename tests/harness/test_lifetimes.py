@@ -13,6 +13,7 @@ import pytest
 from waiting import LIMIT_S
 
 from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.processes.fork_server import FORK_SERVERS
 from kernelswarm.schemas import Problem, ProblemFacts, Verdict
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -75,11 +76,10 @@ async def test_a_reference_that_was_killed_is_replaced_with_the_same_cases(devic
 
 async def test_a_fork_server_that_was_killed_is_replaced(device: Device, problem: Problem) -> None:
     report, _ = await device.compile(RIGHT, "cpp")
-    fork_server = device._launcher._process
-    assert fork_server is not None
+    assert device._launcher._program is not None
+    (fork_server,) = FORK_SERVERS.living(device._launcher._program.module)
 
-    fork_server.kill()
-    await fork_server.wait()
+    os.kill(fork_server.pid, signal.SIGKILL)
 
     assert (await device.verify(problem, RIGHT, report)).verdict is Verdict.correct
 
@@ -89,11 +89,10 @@ async def test_baselines_that_end_with_their_fork_server_are_replaced(
 ) -> None:
     report, _ = await device.compile(RIGHT, "cpp")
     assert (await device.profile(problem, facts, RIGHT, report)).verdict is Verdict.correct
-    fork_server = device._launcher._process
-    assert fork_server is not None
+    assert device._launcher._program is not None
+    (fork_server,) = FORK_SERVERS.living(device._launcher._program.module)
 
-    fork_server.kill()
-    await fork_server.wait()
+    os.kill(fork_server.pid, signal.SIGKILL)
 
     assert (await device.profile(problem, facts, RIGHT, report)).verdict is Verdict.correct
 

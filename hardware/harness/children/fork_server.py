@@ -7,9 +7,7 @@ end of their socket, or was killed. All of them end with the fork server, and th
 """
 
 import contextlib
-import gc
 import os
-import signal
 import socket
 import sys
 import tempfile
@@ -17,70 +15,48 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from ...processes import linux, sandbox, wire
-from ...processes.messages import Hello, Ready, Spawn
+from ...processes import fork_server, sandbox, wire
+from ...processes.messages import Hello, Spawn
 from ...processes.reaped_child import run_reaper
 
 Main = Callable[[socket.socket, Spawn], None]
 
 
-def main(descriptor: int, target: str, cache: str) -> None:
+def main(descriptor: int, target: str = "", cache: str = "") -> None:
     """Serve spawn requests on the socket ``descriptor`` until its other end is gone.
 
     With ``target`` (``sm_90``) children can launch Triton's kernels; its driver module is kept in ``cache``.
     """
-    linux.die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Before torch: a process with threads may not leave its user namespace.
-    shared = sandbox.leave_network()
-    roles, torch_version = _load()
-    if target:
-        from ...languages._triton_runtime import prepare
 
-        with contextlib.suppress(ImportError):
-            prepare(Path(cache), target)
-    gc.collect()
-    gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    control = socket.socket(fileno=descriptor)
-    spaces = sandbox.ProcessSpaces()
-    wire.send(control, Ready(torch=torch_version, isolation=shared))
-    while True:
-        try:
-            request, descriptors = _next(control)
-        except (EOFError, ConnectionError):
-            return
-        pid, apart = spaces.fork()
-        if pid == 0:
-            control.close()
-            _keep(roles, request, descriptors, (*shared, *(("pidns",) if apart else ())))
-        wire.close_all(descriptors)
+    def load() -> fork_server.Child:
+        roles = _load()
+        if target:
+            from ...languages._triton_runtime import prepare
+
+            with contextlib.suppress(ImportError):
+                prepare(Path(cache), target)
+        return lambda request, descriptors, layers: _keep(roles, request, descriptors, layers)
+
+    fork_server.serve(descriptor, Spawn, load)
 
 
-def _next(control: socket.socket) -> tuple[Spawn, list[int]]:
-    return wire.receive(control, Spawn)
-
-
-def _load() -> tuple[dict[str, Main], str]:
-    import torch
-
+def _load() -> dict[str, Main]:
     # Replaces functions of torch when it is first imported, which must not look like a candidate's doing.
     import torch._dynamo
 
     # What capturing a graph imports: every problem validation would, a quarter of a second each time.
-    import torch.export._trace
+    import torch.export._trace  # noqa: F401
 
     from ...capture import capture  # noqa: F401
     from . import baseline, candidate, contract_suite, problem_validation, reference
 
-    roles: dict[str, Main] = {
+    return {
         "admission": problem_validation.serve,
         "baseline": baseline.serve,
         "candidate": candidate.serve,
         "contract": contract_suite.serve,
         "reference": reference.serve,
     }
-    return roles, str(torch.__version__)
 
 
 def _keep(roles: dict[str, Main], request: Spawn, descriptors: list[int], layers: tuple[str, ...]) -> NoReturn:
@@ -88,13 +64,13 @@ def _keep(roles: dict[str, Main], request: Spawn, descriptors: list[int], layers
         from ..calls.vector_math import choose_functions
 
         os.chdir(request.scratch)
-        os.environ["TMPDIR"] = request.scratch
         tempfile.tempdir = request.scratch  # torch asked for it before the fork, and the module remembers
         layers += sandbox.limit(request)
         choose_functions()
         wire.send(connection, Hello(isolation=("process", *layers)))
         roles[request.role](connection, request)
 
+    os.environ |= request.environment
     run_reaper(request, descriptors, layers, work)
 
 

@@ -1,26 +1,23 @@
 """Keeps Triton imported and forks a child for each candidate: none pays for the import, and none meets another.
 
-The parent runs nothing of a candidate and never sees its text: that goes to the child over a channel of its own. Each
+The server runs nothing of a candidate and never sees its text: that goes to the child over a channel of its own. Each
 child has a reaper (:mod:`..processes.reaper`), no network, a PID namespace and files that it can only read outside its
 scratch folder, as far as the kernel permits; the layers in force are in its first message.
 
-Usage: ``python -m kernelswarm.hardware.languages._triton_parent DESCRIPTOR TARGET``; it serves the socket
-``DESCRIPTOR`` until its other end is gone, and all its children end with it.
+Usage: ``python -m kernelswarm.hardware.languages._triton_fork_server DESCRIPTOR TARGET``.
 """
 
 import contextlib
-import gc
 import os
 import resource
-import signal
 import socket
 import sys
 import tempfile
 from pathlib import Path
 from typing import NoReturn
 
-from ..processes import sandbox, wire
-from ..processes.messages import Done, Hello, Spawn
+from ..processes import fork_server, wire
+from ..processes.messages import Hello, Spawn
 from ..processes.reaped_child import run_reaper
 from . import _triton_ahead
 from ._triton_source import Order, Request
@@ -28,30 +25,12 @@ from ._triton_source import Order, Request
 
 def main(descriptor: int, target: str) -> None:
     """Serve orders."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Before Triton: a process with threads may not leave its user namespace.
-    layers = sandbox.leave_network()
-    _triton_ahead.load(target)
-    gc.collect()
-    gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    control = socket.socket(fileno=descriptor)
-    spaces = sandbox.ProcessSpaces()
-    wire.send(control, Done())
-    while True:
-        try:
-            order, descriptors = _next(control)
-        except (EOFError, ConnectionError):
-            return
-        pid, apart = spaces.fork()
-        if pid == 0:
-            control.close()
-            _keep(order, descriptors, (*layers, *(("pidns",) if apart else ())))
-        wire.close_all(descriptors)
 
+    def load() -> fork_server.Child:
+        _triton_ahead.load(target)
+        return _keep
 
-def _next(control: socket.socket) -> tuple[Order, list[int]]:
-    return wire.receive(control, Order)
+    fork_server.serve(descriptor, Order, load)
 
 
 def _keep(order: Order, descriptors: list[int], layers: tuple[str, ...]) -> NoReturn:
@@ -70,7 +49,7 @@ def _settle(order: Order) -> None:
     """The scratch folder for everything that is written, and limits that cannot be raised again."""
     os.chdir(order.scratch)
     os.environ.update(dict.fromkeys(("HOME", "TMPDIR"), order.scratch))
-    # Whoever asked for it in the parent has had the parent's remembered.
+    # Whoever asked for it in the server has had the server's remembered.
     tempfile.tempdir = order.scratch
     with contextlib.suppress(OSError):
         os.nice(order.niceness)

@@ -1,0 +1,240 @@
+"""Fork servers: processes that import once what all their children need, and fork a child for each order.
+
+:func:`serve` is the program; :class:`ForkServers` starts it, replaces one that died, and ends it with whoever used it
+last. It is bound to no event loop: a server may be asked from any thread.
+"""
+
+import atexit
+import contextlib
+import gc
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+from . import sandbox, wire
+from .messages import Done
+from .scratch import Scratch
+
+START_SECONDS = 120.0
+"""How long importing torch or Triton may take on a busy machine."""
+ORDER_SECONDS = 30.0
+"""How long forking may: the server does nothing else."""
+
+Child = Callable[[Any, list[int], tuple[str, ...]], NoReturn]
+"""What a forked process does, given its order, the descriptors beside it, and the layers of isolation so far."""
+
+
+def serve(descriptor: int, orders: type[Any], load: Callable[[], Child]) -> None:
+    """Load what all children need, then fork one for each order on the socket ``descriptor`` until its other end is
+    gone. All children end with this process.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Before anything is loaded: a process with threads may not leave its user namespace.
+    layers = sandbox.leave_network()
+    child = load()
+    gc.collect()
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    control = socket.socket(fileno=descriptor)
+    spaces = sandbox.ProcessSpaces()
+    wire.send(control, Done())
+    while True:
+        try:
+            order: Any
+            order, descriptors = wire.receive(control, orders)
+        except (EOFError, ConnectionError):
+            return
+        pid, apart = spaces.fork()
+        if pid == 0:
+            control.close()
+            child(order, descriptors, (*layers, *(("pidns",) if apart else ())))
+        wire.close_all(descriptors)
+
+
+class ForkServerError(Exception):
+    """A fork server does not come up, or keeps dying; the message ends with what it printed last."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a fork server runs. Those with equal programs share one."""
+
+    module: str
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str] = field(compare=False)
+    """All that it gets to see of ours."""
+    identity: tuple[tuple[str, str], ...]
+    """What of the environment makes its children differ."""
+    pid: int = field(default_factory=os.getpid)
+    """Process that it belongs to: one that was forked from us has servers of its own."""
+
+
+class ForkServer:
+    """The process."""
+
+    def __init__(self, program: Program) -> None:
+        """Starts it and waits until it can fork.
+
+        Raises:
+            ForkServerError: it does not come up.
+        """
+        self.program = program
+        self._scratch = Scratch()
+        folder = self._scratch.path
+        log = folder / "fork_server.log"
+        self._control, theirs = socket.socketpair()
+        with theirs, log.open("wb") as printed:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", program.module, str(theirs.fileno()), *program.arguments],
+                cwd=folder,
+                # numpy's own pool would be a thread in the process that forks.
+                env={**program.environment, "HOME": str(folder), "TMPDIR": str(folder), "OPENBLAS_NUM_THREADS": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=subprocess.STDOUT,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        self._control.settimeout(START_SECONDS)
+        try:
+            wire.receive(self._control, Done)
+        except (EOFError, OSError) as error:
+            last_line = _last_line(log)
+            self.close()
+            raise ForkServerError(f"with {sys.executable} ({type(error).__name__}): {last_line}") from error
+        self._control.settimeout(ORDER_SECONDS)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it has not ended so far."""
+        return self._process.poll() is None
+
+    def fork(self, order: object, descriptors: Sequence[int]) -> None:
+        """Have a child forked.
+
+        Raises:
+            OSError: it is gone.
+        """
+        wire.send(self._control, order, descriptors)
+
+    def close(self) -> None:
+        """End it, and with it its children. In a process that was forked from its supervisor: only let go of it."""
+        self._control.close()
+        if self.program.pid == os.getpid():
+            self._process.kill()
+            self._process.wait()
+            self._scratch.close()
+
+
+class ForkServers:
+    """The fork servers of this process, each shared by all that have its program."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._starting: dict[Program, threading.Lock] = {}
+        self._servers: dict[Program, ForkServer] = {}
+        self._users: Counter[Program] = Counter()
+        self._kept = 0
+
+    def use(self, program: Program) -> None:
+        """Count one more user of ``program``, who calls :meth:`leave` in the end."""
+        with self._guard:
+            self._users[program] += 1
+
+    def leave(self, program: Program) -> None:
+        """Count one user less; with the last one the server ends, unless servers are kept."""
+        with self._guard:
+            self._users[program] -= 1
+            server = None if self._users[program] > 0 or self._kept else self._servers.pop(program, None)
+        if server is not None:
+            server.close()
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """While the body runs, servers that nobody uses wait for the next user: starting one takes seconds."""
+        with self._guard:
+            self._kept += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._kept -= 1
+                idle = [] if self._kept else [p for p in self._servers if self._users[p] <= 0]
+                servers = [self._servers.pop(program) for program in idle]
+            for server in servers:
+                server.close()
+
+    def fork(self, program: Program, order: object, ends: Sequence[socket.socket]) -> ForkServer:
+        """Have a child forked, by a new server if there is none or it has died. Blocks, mostly for no time at all.
+
+        ``ends`` go to the child, and are closed here in any case.
+
+        Raises:
+            ForkServerError: no server comes up, or each of them dies.
+        """
+        try:
+            with self._guard:
+                starting = self._starting.setdefault(program, threading.Lock())
+            with starting:
+                for _ in range(2):
+                    server = self._living(program)
+                    with contextlib.suppress(OSError):
+                        server.fork(order, [end.fileno() for end in ends])
+                        return server
+                    self._drop(program)
+        finally:
+            for end in ends:
+                end.close()
+        raise ForkServerError(f"with {sys.executable}: it keeps dying")
+
+    def living(self, module: str) -> list[ForkServer]:
+        """Those that run ``module``."""
+        with self._guard:
+            return [server for program, server in self._servers.items() if program.module == module and server.alive]
+
+    def close(self) -> None:
+        """End all of them."""
+        with self._guard:
+            servers = list(self._servers.values())
+            self._servers.clear()
+        for server in servers:
+            server.close()
+
+    def _living(self, program: Program) -> ForkServer:
+        server = self._servers.get(program)
+        if server is not None and server.alive:
+            return server
+        self._drop(program)
+        server = ForkServer(program)
+        with self._guard:
+            self._servers[program] = server
+        return server
+
+    def _drop(self, program: Program) -> None:
+        with self._guard:
+            server = self._servers.pop(program, None)
+        if server is not None:
+            server.close()
+
+
+FORK_SERVERS = ForkServers()
+"""Those of this process."""
+atexit.register(FORK_SERVERS.close)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it printed nothing"
