@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 import os
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 from ...schemas import Accelerator, HardwareFacts, HarnessError, Pool
 from ..processes import wire
 from ..processes.fork_server import FORK_SERVERS, ForkServerError, Program
+from ..processes.forked_worker import forked_worker
 from ..processes.messages import HOST, Done, Spawn
 from ..processes.scratch import Scratch
 from ..processes.worker import Worker, WorkerConfused, WorkerDied
@@ -19,7 +19,6 @@ from .timing.timekeeping import TimekeeperProcess
 
 GREET_SECONDS = 120.0
 """How long a worker may take to come up on a busy machine."""
-TRIES = 3
 
 KEPT_ENVIRONMENT = (
     "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "CPLUS_INCLUDE_PATH", "LANG", "LC_ALL", "TZ", "CXX",
@@ -151,38 +150,26 @@ class Launcher:
         Raises:
             HarnessError: no fork server can be started, or it cannot fork.
         """
-        reason = ""
-        for _ in range(TRIES):
-            request, ends, peers = self._prepare(role, memory_bytes or self.memory, programs)
-            worker = Worker(*ends, scratch=Path(request.scratch), label=role, answers=Answer)
-            try:
-                await asyncio.to_thread(self._fork, request, peers)
-                await worker.greet(GREET_SECONDS)
-            except ForkServerError as error:
-                await worker.kill()
-                raise HarnessError(f"the evaluation process cannot start {error}; run `kernelswarm doctor`") from error
-            except asyncio.CancelledError:
-                worker.abandon()
-                raise
-            except (EOFError, TimeoutError, OSError) as error:
-                reason = f"{type(error).__name__} {error} {worker.output}".strip()
-                await worker.kill()
-            else:
-                self._workers = {other for other in self._workers if other.alive} | {worker}
-                return worker
-        raise HarnessError(f"cannot start a {role} process: {reason}")
-
-    def _fork(self, request: Spawn, peers: tuple[socket.socket, ...]) -> None:
-        """Blocks: the first one starts the fork server."""
         if self._program is None:
-            program = self._fork_server_program()
-            FORK_SERVERS.use(program)
-            self._program = program
-        FORK_SERVERS.fork(self._program, request, peers)
+            program = await asyncio.to_thread(self._fork_server_program)
+            # Another worker may have been asked for meanwhile.
+            if self._program is None:
+                FORK_SERVERS.use(program)
+                self._program = program
+        try:
+            worker, _ = await forked_worker(
+                self._program,
+                lambda: self._request(role, memory_bytes or self.memory, programs),
+                label=role,
+                answers=Answer,
+                seconds=GREET_SECONDS,
+            )
+        except ForkServerError as error:
+            raise HarnessError(f"the evaluation process cannot start {error}; run `kernelswarm doctor`") from error
+        self._workers = {other for other in self._workers if other.alive} | {worker}
+        return worker
 
-    def _prepare(
-        self, role: str, memory_bytes: int, programs: bool
-    ) -> tuple[Spawn, tuple[socket.socket, ...], tuple[socket.socket, ...]]:
+    def _request(self, role: str, memory_bytes: int, programs: bool) -> tuple[Spawn, Path]:
         self._count += 1
         scratch = self._folder() / str(self._count)
         scratch.mkdir()
@@ -196,8 +183,7 @@ class Launcher:
             programs=programs,
             environment=self._own_environment(scratch),
         )
-        pairs = [socket.socketpair() for _ in range(3)]
-        return request, tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
+        return request, scratch
 
     def _own_environment(self, scratch: Path) -> dict[str, str]:
         """What a child of this launcher sees of the environment beside what all children of the fork server do."""

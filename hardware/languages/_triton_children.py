@@ -6,7 +6,6 @@ The server starts when it is first needed and ends with this process, however th
 import asyncio
 import contextlib
 import os
-import socket
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,7 +14,8 @@ from msgspec.structs import replace
 
 from ...schemas import PoolError
 from ..processes import wire
-from ..processes.fork_server import FORK_SERVERS, ORDER_SECONDS, ForkServer, ForkServerError, Program
+from ..processes.fork_server import ORDER_SECONDS, ForkServer, ForkServerError, Program
+from ..processes.forked_worker import forked_worker
 from ..processes.limited_command import Finished, Limits, clean_environment
 from ..processes.worker import Worker, WorkerConfused, WorkerDied
 from ._triton_source import Order, Request, Result
@@ -65,26 +65,14 @@ async def _asked(worker: Worker, request: Request, limit: float) -> tuple[Result
 async def _child(
     target: str, scratch: Path, limits: Limits, environment: Mapping[str, str]
 ) -> tuple[Worker, ForkServer]:
-    reason, program = "", _program(target, environment)
-    for _ in range(TRIES):
-        order = _order(scratch, limits)
-        pairs = [socket.socketpair() for _ in range(3)]
-        peers = [theirs for _, theirs in pairs]
-        worker = Worker(*(ours for ours, _ in pairs), scratch=scratch, label="compiler", answers=Result)
-        try:
-            server = await asyncio.to_thread(FORK_SERVERS.fork, program, order, peers)
-            await worker.greet(ORDER_SECONDS)
-            return worker, server
-        except ForkServerError as error:
-            await worker.kill()
-            raise PoolError(f"Triton cannot be used {error}; run `kernelswarm doctor`") from error
-        except asyncio.CancelledError:
-            worker.abandon()
-            raise
-        except (EOFError, TimeoutError, OSError, ValueError) as error:
-            reason = f"{type(error).__name__} {error} {worker.output}".strip()
-            await worker.kill()
-    raise PoolError(f"no child that compiles Triton comes up: {reason}")
+    seen = clean_environment(environment)
+    program = Program(FORK_SERVER, (target,), seen, tuple(sorted(seen.items())))
+    try:
+        return await forked_worker(
+            program, lambda: (_order(scratch, limits), scratch), label="compiler", answers=Result, seconds=ORDER_SECONDS
+        )
+    except ForkServerError as error:
+        raise PoolError(f"Triton cannot be used {error}; run `kernelswarm doctor`") from error
 
 
 def _order(scratch: Path, limits: Limits) -> Order:
@@ -111,11 +99,6 @@ def _counted() -> Iterator[int]:
         yield len(_under_way)
     finally:
         _under_way.discard(compilation)
-
-
-def _program(target: str, environment: Mapping[str, str]) -> Program:
-    seen = clean_environment(environment)
-    return Program(FORK_SERVER, (target,), seen, tuple(sorted(seen.items())))
 
 
 def _cores() -> int:
