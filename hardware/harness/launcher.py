@@ -76,8 +76,11 @@ class Launcher:
         Raises:
             HarnessError: it cannot be started.
         """
-        async with self._guard:
-            await self._running_fork_server()
+        program = await self._shared_program()
+        try:
+            await asyncio.to_thread(FORK_SERVERS.start, program)
+        except ForkServerError as error:
+            raise _cannot_start(error) from error
 
     async def close(self) -> None:
         """End every worker, and the fork server if nobody else uses it."""
@@ -150,22 +153,17 @@ class Launcher:
         Raises:
             HarnessError: no fork server can be started, or it cannot fork.
         """
-        if self._program is None:
-            program = await asyncio.to_thread(self._fork_server_program)
-            # Another worker may have been asked for meanwhile.
-            if self._program is None:
-                FORK_SERVERS.use(program)
-                self._program = program
+        program = await self._shared_program()
         try:
             worker, _ = await forked_worker(
-                self._program,
+                program,
                 lambda: self._request(role, memory_bytes or self.memory, programs),
                 label=role,
                 answers=Answer,
                 seconds=GREET_SECONDS,
             )
         except ForkServerError as error:
-            raise HarnessError(f"the evaluation process cannot start {error}; run `kernelswarm doctor`") from error
+            raise _cannot_start(error) from error
         self._workers = {other for other in self._workers if other.alive} | {worker}
         return worker
 
@@ -194,6 +192,15 @@ class Launcher:
             "TORCHINDUCTOR_CACHE_DIR": str(self._home / "inductor"),
         }
 
+    async def _shared_program(self) -> Program:
+        if self._program is None:
+            program = await asyncio.to_thread(self._fork_server_program)
+            # Another worker may have been asked for meanwhile.
+            if self._program is None:
+                FORK_SERVERS.use(program)
+                self._program = program
+        return self._program
+
     def _fork_server_program(self) -> Program:
         inherited = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
         settings = {
@@ -215,6 +222,10 @@ class Launcher:
             environment={**libraries, **inherited, **settings},
             identity=tuple(sorted({**names, **inherited, **settings}.items())),
         )
+
+
+def _cannot_start(error: ForkServerError) -> HarnessError:
+    return HarnessError(f"the evaluation process cannot start {error}; run `kernelswarm doctor`")
 
 
 async def _answers(worker: Worker) -> bool:

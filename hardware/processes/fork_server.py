@@ -177,6 +177,15 @@ class ForkServers:
             for server in servers:
                 server.close()
 
+    def start(self, program: Program) -> None:
+        """Have its server running. Blocks while it starts.
+
+        Raises:
+            ForkServerError: it does not come up.
+        """
+        with self._starts(program):
+            self._living(program)
+
     def fork(self, program: Program, order: object, ends: Sequence[socket.socket]) -> ForkServer:
         """Have a child forked, by a new server if there is none or it has died. Blocks, mostly for no time at all.
 
@@ -186,9 +195,7 @@ class ForkServers:
             ForkServerError: no server comes up, or each of them dies.
         """
         try:
-            with self._guard:
-                starting = self._starting.setdefault(program, threading.Lock())
-            with starting:
+            with self._starts(program):
                 for _ in range(2):
                     server = self._living(program)
                     with contextlib.suppress(OSError):
@@ -212,6 +219,10 @@ class ForkServers:
             self._servers.clear()
         for server in servers:
             server.close()
+
+    def _starts(self, program: Program) -> threading.Lock:
+        with self._guard:
+            return self._starting.setdefault(program, threading.Lock())
 
     def _living(self, program: Program) -> ForkServer:
         server = self._servers.get(program)
