@@ -18,6 +18,7 @@ from .errors import (
     SynthesisError,
 )
 from .events import (
+    DEADLINE,
     EVENTS,
     OUTSIDE,
     REFERENCE_DIED,
@@ -98,6 +99,7 @@ from .verdict import CaseResult, Evidence, Verdict
 
 __all__ = [
     "CONTIGUOUS",
+    "DEADLINE",
     "EVENTS",
     "FINITE",
     "FROM_SEED",

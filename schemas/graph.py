@@ -91,7 +91,8 @@ class Node(Schema, frozen=True, kw_only=True):
     empty, ``nested`` (it holds tensors), ``object``, or where a tensor lies in a nested one: ``hx[0]``."""
 
     args: tuple[Arg, ...] = ()
-    """Positional arguments; of ``output`` the results, flattened: what is written is returned as written."""
+    """Positional arguments; of ``output`` the results, flattened: what is written is returned as written. Of an
+    ``input`` that is ``nested``: how many items its containers have, as Python conditions; older graphs do not say."""
 
     kwargs: dict[str, Arg] = {}
     """Keyword arguments. Of ``output`` what the operator leaves behind, by the name of the ``input`` or ``param`` node

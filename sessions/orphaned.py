@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..agents.registry import ROLES
 from ..bus import Bus
-from ..schemas import KernelswarmError, WorkerPresence
+from ..schemas import DEADLINE, KernelswarmError, WorkerPresence
 from .worker_availability import EVERY_S, join_command, missing_roles
 
 PATIENCE_S = 120.0
@@ -30,7 +30,7 @@ def orphaned_session(session: str, why: str, pool: str, missing: Sequence[str], 
         missing: Roles that nobody serves there.
         url: Of the cluster.
     """
-    state = "is out of minutes" if why == "minutes" else "was asked to end"
+    state = "is out of minutes" if why in ("minutes", DEADLINE) else "was asked to end"
     who = "worker" if set(missing) == set(ROLES) else " and no ".join(role for role in missing if role != AFTERWARDS)
     return OrphanedSession(
         f"session {session} {state}, and pool {pool} has no {who} to bring it to its end. It stays open: "

@@ -46,8 +46,9 @@ from ..schemas import (
 from ..store import LogBusyError, UnknownSession, log_path, read_recorded, wait_recorded
 from .recorded_session import RecordedSession, read_session
 from .replay import Replay
-from .search import Search, joined_bus, timed
+from .search import Search, joined_bus
 from .swarm import serving
+from .timer import timed
 
 LONGEST_STEP_S = 120.0
 """Between two events of a session that is being served; a longer pause does not count into its minutes."""
@@ -159,7 +160,8 @@ async def resuming(
         if device is not None and now.opened is not None:
             search.notify_of_memory = partial(device.memory.notify, now.opened.problem)
         if now.minutes_left is not None or now.graph.stop is not None:
-            stack.enter_context(timed(search, now.minutes_left))
+            reserve = now.opened.reserve if now.opened is not None else 0.0
+            stack.enter_context(timed(search, now.minutes_left, reserve))
         yield search
         if recorded_here:
             await wait_recorded(home, bus, search.seen)

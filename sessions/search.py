@@ -3,8 +3,8 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -24,6 +24,7 @@ from ..hardware.device import Device
 from ..hardware.platforms import detect
 from ..hardware.pools.pool_files import find_pool
 from ..schemas import (
+    DEADLINE,
     REFERENCE_DIED,
     BusError,
     Envelope,
@@ -49,10 +50,14 @@ from .seed import seeding
 from .session import new_session_id, open_session, request_stop
 from .skills import skills_for
 from .swarm import Swarm, serving
+from .timer import timed
 from .worker_availability import watch_availability
 
 SKILL_WAIT_S = 60.0
 """How long a closed session waits for a skill that is to come; it is recorded later if it comes later."""
+
+LATE_SKILL_WAIT_S = 2.0
+"""How long it does where the session's time is over: what needs no model comes at once."""
 
 MODEL_WAIT_S = 240.0
 """How long it waits for one where the distiller asks a model: both answers, with their tries."""
@@ -180,10 +185,17 @@ class Search:
         if opened is None or opened.synthesizer == GIVEN or self.graph.baselines is not None:
             return False
         ended = closed is not None and not closed.best and closed.reason not in WITHOUT_BASELINES
-        return ended and self._serves_itself()
+        return ended and not self._is_late and self._serves_itself()
+
+    @property
+    def _is_late(self) -> bool:
+        """Whether all of its time is over."""
+        return self.graph.stop is not None and self.graph.stop.reason == DEADLINE
 
     @property
     def _skill_wait_s(self) -> float:
+        if self._is_late:
+            return LATE_SKILL_WAIT_S
         roles = self.graph.opened.roles if self.graph.opened is not None else ()
         return MODEL_WAIT_S if any(role.role == "distiller" for role in roles) else SKILL_WAIT_S
 
@@ -277,6 +289,7 @@ async def searching(
         InputError: the problem, the pool or an option cannot be used; no session exists then.
         BusError: the bus cannot be reached.
     """
+    began = time.monotonic()
     options.check()
     check_authors(options.authors, options.roles)
     if options.max_cost is not None:
@@ -290,7 +303,7 @@ async def searching(
         )
     async with (
         search_context(problem, pool, home=home, nats=nats, on_notice=on_notice) as context,
-        session_on(context, options, roles=roles, origin=origin) as search,
+        session_on(context, options, roles=roles, origin=origin, began=began) as search,
     ):
         yield search
 
@@ -336,10 +349,12 @@ async def session_on(
     roles: Mapping[str, int] = ALL_ROLES,
     origin: Origin | None = None,
     session: str = "",
+    began: float | None = None,
 ) -> AsyncIterator[Search]:
     """Open one session with options that were checked, and serve it; on leaving, its events are in the log.
 
-    ``session`` is its id, where somebody has to know it before the session is there.
+    ``session`` is its id, where somebody has to know it before the session is there; ``began`` is when its minutes
+    began, on the monotonic clock: by default now.
 
     Raises:
         InputError: a session to seed from cannot be used.
@@ -381,25 +396,8 @@ async def session_on(
         search.notes = seeds.notes
         search.notify_of_memory = lambda notice: device.memory.notify(problem, notice)
         if options.minutes is not None:
-            stack.enter_context(timed(search, options.minutes))
+            spent = 0.0 if began is None else (time.monotonic() - began) / 60
+            stack.enter_context(timed(search, options.minutes - spent, options.reserve))
         yield search
         if recorded_here:
             await wait_recorded(home, bus, search.seen)
-
-
-@contextmanager
-def timed(search: Search, minutes: float | None) -> Iterator[None]:
-    """The timer of a session, while the body runs: asks it to end after ``minutes`` (None: it was asked before)."""
-    timer = asyncio.create_task(_keep_time(search, minutes), name="minutes")
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-async def _keep_time(search: Search, minutes: float | None) -> None:
-    with contextlib.suppress(BusError):  # the bus is lost: whoever follows the session says so
-        if minutes is not None:
-            await asyncio.sleep(minutes * 60)
-            await search.stop("minutes")
-        await search.end_orphaned()

@@ -39,7 +39,9 @@ class SearchOptions:
 
     budget: int = _option(40, "Candidates to spend.")
     minutes: float | None = _option(
-        None, "Stop planning after so many minutes; what is under way is finished, and finalists are confirmed."
+        None,
+        "Minutes that all of it may take. The last of them confirm finalists: 40 % of a short search, one minute of "
+        "five, a tenth of a long one.",
     )
     target: float | None = _option(None, "Stop at this speedup over what wins are measured against.")
     against: str = _option(
@@ -51,6 +53,8 @@ class SearchOptions:
         "Which number makes a win on an accelerator: device (its own time), or call (also with the host's overhead, "
         "in an ordinary process). Both are shown; on a processor they are one.",
     )
+    ends_planning_only: bool = False
+    """Whether ``minutes`` end the planning alone, because whoever searches ends the session in time."""
     confirmations: int = CONFIRMATIONS
     seed: int = _option(0, "Seed of the planner's random choices.")
     policy: str = _option("greedy", f"How the search graph grows: {' or '.join(POLICIES)}.")
@@ -77,6 +81,13 @@ class SearchOptions:
         "Start from kernels that won before: auto for what is alike in the log, or sessions with commas between them.",
     )
     inject: float = _option(INJECT, "Share of the expansions that a seed takes part in, where there are seeds.")
+
+    @property
+    def reserve(self) -> float:
+        """Minutes, the last ones, in which finalists are confirmed and nothing new is planned."""
+        if self.minutes is None or self.ends_planning_only:
+            return 0.0
+        return min(0.4 * self.minutes, max(1.0, 0.1 * self.minutes))
 
     @property
     def is_evaluation(self) -> bool:
@@ -195,7 +206,8 @@ def given(choices: Mapping[str, Any]) -> dict[str, Any]:
     for name in choices:
         if name not in HELP:
             near = difflib.get_close_matches(name, HELP, 1)
-            raise TypeError(f"there is no option {name!r}" + (f": did you mean {near[0]!r}?" if near else ""))
+            meant = f"did you mean {near[0]!r}? " if near else ""
+            raise TypeError(f"there is no option {name!r}: {meant}there is {', '.join(sorted(HELP))}")
     fields = {name: value for name, value in choices.items() if value not in (None, "", ())}
     if author := fields.pop("author", ""):
         fields.setdefault("synthesizer", author)

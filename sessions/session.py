@@ -61,6 +61,7 @@ async def open_session(
         policy=options.policy,
         policy_options=options.policy_options | ({"inject": options.inject} if seed_kernels else {}),
         minutes=options.minutes,
+        reserve=options.reserve,
         target=options.target,
         against=options.against,
         measure=options.measure,
@@ -89,7 +90,8 @@ async def open_session(
 
 
 async def request_stop(bus: Bus, session: str, pool: str, opened_id: str, reason: str) -> None:
-    """Ask a session to end: ``minutes`` lets it confirm its finalists, ``interrupted`` ends it at once."""
+    """Ask a session to end: ``minutes`` lets it confirm its finalists, ``deadline`` and ``interrupted`` end it at
+    once."""
     await bus.publish(said_by_user(StopRequested(reason=reason), session, pool, cause=f"{opened_id}/{reason}"))
 
 

@@ -5,10 +5,12 @@ ChoiceMade), so the same log gives the same decisions; time comes in as a StopRe
 model's word as a ChoiceMade.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
 from ...schemas import (
+    DEADLINE,
     REFERENCE_DIED,
     ChoiceMade,
     ConfirmationPlanned,
@@ -83,7 +85,10 @@ def decide(state: PlannerState, event: Event, node: str = "") -> list[Decision]:
             state.finishing = event.reason if event.reason == REFERENCE_DIED else state.finishing or event.reason
             state.obstacle = state.obstacle or event.detail
             state.is_out_of_time = state.is_out_of_time or event.reason == "minutes"
-            if event.reason == "interrupted":
+            if event.reason == DEADLINE:
+                # Whatever it was finishing for: it did not get there in time.
+                state.finishing = "minutes"
+            if event.reason in ("interrupted", DEADLINE):
                 return [_close(state)]
         case ChoiceMade():
             return _chosen(state, event)
@@ -267,7 +272,7 @@ def _finish(state: PlannerState) -> list[Decision]:
         # One more than the budget: it is made of what was found, and nothing is searched for it.
         return [_planned(state, plan)]
     if any(node.confirmed for node in state.nodes.values()):
-        finalists = _undecided(state, state.opened)
+        finalists = _undecided(state, state.opened) or _next_in_time(state, state.opened)
     else:
         finalists = _finalists(state, state.opened)
     if not finalists:
@@ -278,16 +283,21 @@ def _finish(state: PlannerState) -> list[Decision]:
 
 def _finalists(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
     """Correct nodes to be timed once more, best first; none that cannot win, and one alone when time is over."""
-    correct = [
-        node
-        for node in state.correct()
-        if not node.inherited and not (node.speedup and node.speedup.high < opened.hopeless_below)
-    ]
     count = int(opened.policy_options.get("finalists", FINALISTS))
     if state.finishing == "minutes" and opened.hopeless_below > 0:
         count = 1
+    return _ranked(state, opened)[: max(1, count)]
+
+
+def _ranked(state: PlannerState, opened: SessionOpened, without: Sequence[PlannedNode] = ()) -> list[PlannedNode]:
+    """Correct nodes that may win, best first."""
+    correct = [
+        node
+        for node in state.correct()
+        if not (node.inherited or node in without or (node.speedup and node.speedup.high < opened.hopeless_below))
+    ]
     # By the interval's low end: a lucky median comes with a wide interval, and must not be the only finalist.
-    return sorted(correct, key=lambda node: -(node.speedup.low if node.speedup else 0.0))[: max(1, count)]
+    return sorted(correct, key=lambda node: -(node.speedup.low if node.speedup else 0.0))
 
 
 def _undecided(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
@@ -297,6 +307,15 @@ def _undecided(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
     if is_late or any(node.is_correct and node.is_win for node in confirmed):
         return []
     return [node for node in confirmed if node.is_undecided and node.confirmations < opened.confirmations]
+
+
+def _next_in_time(state: PlannerState, opened: SessionOpened) -> list[PlannedNode]:
+    """Once time is nearly over: the next best candidate after a finalist that is no win, while a deadline ends all."""
+    confirmed = [node for node in state.own() if node.confirmed]
+    if state.finishing != "minutes" or not opened.reserve or any(node.is_win for node in confirmed):
+        return []
+    count = int(opened.policy_options.get("finalists", FINALISTS))
+    return _ranked(state, opened, confirmed)[:1] if len(confirmed) < count else []
 
 
 def _confirmation(node: PlannedNode, rank: int) -> ConfirmationPlanned:

@@ -49,6 +49,8 @@ def with_true_counts(closed: SessionClosed, state: PlannerState) -> SessionClose
         return replace(closed, detail=f"no win found: {state.obstacle}")
     if judged:
         return replace(closed, detail=_none_right(judged))
+    if closed.reason == "minutes" and opened.reserve:
+        return replace(closed, detail="no win found: its time was over before a candidate was judged; give it more")
     if closed.reason in CUT_SHORT:
         return replace(closed, detail="no win found: it ended before a candidate was judged")
     return replace(closed, reason=NOTHING_TO_TRY, detail=f"no candidate was made: {_reasons(state.own())}")

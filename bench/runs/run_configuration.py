@@ -61,7 +61,12 @@ class RunConfiguration:
     def options(self, minutes: float) -> SearchOptions:
         """Of one session that may plan for ``minutes``."""
         survey: dict[str, int | float | str] = {"finalists": 1, "looks": 0}
-        return replace(self.search, minutes=minutes, policy_options={} if self.search.budget >= SURVEY else survey)
+        return replace(
+            self.search,
+            minutes=minutes,
+            ends_planning_only=True,
+            policy_options={} if self.search.budget >= SURVEY else survey,
+        )
 
     def check(self) -> None:
         """Refuse what cannot be run, before anything is opened.

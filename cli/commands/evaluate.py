@@ -13,6 +13,7 @@ from ...agents.synthesizer.backend import GIVEN
 from ...hardware.languages.assembly import language_taken
 from ...hardware.languages.compiling import read_candidate
 from ...hardware.pools.pool_files import find_pool
+from ...hardware.sources.native_source import Refused, parsed
 from ...hardware.sources.problem_files import load_problem
 from ...schemas import InputError, limits_text
 from ...sessions.home import kernelswarm_home
@@ -22,7 +23,7 @@ from ...sessions.search_options import SearchOptions, defaults, given
 from ..completion import python_files
 from ..display.live import open_display
 from ..display.summary import NAMES, ratio_text, shapes_table, times_text
-from ..display.terminal import out, print_json, print_wide
+from ..display.terminal import err, out, print_json, print_wide
 from ..following import follow, is_interrupted
 from ..interrupts import EXIT_INTERRUPTED, Interrupts, run_interruptible
 from ..options import Nats, Pool, ProblemFile, taking
@@ -61,6 +62,7 @@ def evaluate(
     loaded, sources, place = load_problem(problem), _read(candidate), find_pool(pool, home)
     for path, source in zip(candidate, sources, strict=True):
         language_taken(source, place, path)
+        _warn_of_syntax(path, source)
     options = [_given(source, choices, profile) for source in sources]
     for option in options:
         option.check()
@@ -119,6 +121,15 @@ def _read(paths: Sequence[Path]) -> list[str]:
     if wrong:
         raise InputError("; ".join(dict.fromkeys(wrong)))
     return sources
+
+
+def _warn_of_syntax(path: Path, source: str) -> None:
+    """Say at once what would else be known at the file's turn, minutes later; it is judged all the same."""
+    try:
+        parsed(source)
+    except Refused as refused:
+        line = refused.diagnostic.line
+        err.print(f"{path}: {refused}{f' (line {line})' if line else ''}; it will not be correct", markup=False)
 
 
 def _speedups(evaluation: Evaluation) -> Iterator[str]:

@@ -72,7 +72,11 @@ def search(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=50, help="How many documents.")] = 5,
     json: Json = False,
 ) -> int:
-    """Find documents for a pool by words, as a model's tool does. Exit status 1: nothing matches."""
+    """Find documents for a pool by words, as a model's tool does. Exit status 1: nothing matches.
+
+    The score is in points: up to 6 for the words, relative to the best match; 2 for each operator that is named;
+    3 for a manual of yours. Overviews that score half of the best one stand before details.
+    """
     if language and language not in LANGUAGES:
         raise InputError(
             f"--language {language!r} is none{nearest(language, LANGUAGES)}; there is {', '.join(LANGUAGES)}"
@@ -83,6 +87,7 @@ def search(
         print_json([hit.record(with_text=False) for hit in hits])
     elif hits:
         print_wide(_hits(hits))
+        err.print(SCORE, markup=False, style="dim")
     else:
         err.print(f"nothing for pool {pool} has these words; kernelswarm knowledge list --pool {pool}", markup=False)
     return 0 if hits else EXIT_NO
@@ -159,6 +164,10 @@ def lint_(
             err.print(f"{problem.path}: {problem.message}", markup=False)
         out.print(f"{count} documents, {len(problems)} problems", markup=False)
     return EXIT_NO if problems else 0
+
+
+SCORE = "score: points for words, operators and manuals of yours; overviews before details (docs/knowledge.md)"
+"""What stands below the documents that were found."""
 
 
 class Listed(Schema, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """``kernelswarm pools``: the hardware pools and what is known of them."""
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -54,10 +55,9 @@ def pools(
         raise InputError("--watch needs --live: what was measured of a machine does not change")
     statuses = []
     for pool in [find_pool(name, home)] if name else load_pools(home).values():
-        try:
-            statuses.append(PoolStatus(pool=pool, hardware=detect(pool, home, refresh=refresh)))
-        except PoolError as error:
-            statuses.append(PoolStatus(pool=pool, hardware=None, problem=str(error)))
+        # Peaks are kept; measuring takes seconds, and is done again while other work may have held them down.
+        with err.status(f"looking at the hardware of pool {escape(pool.name)}; what is not known yet is measured"):
+            statuses.append(_status(pool, home, refresh))
     if json:
         print_json(statuses)
     else:
@@ -70,6 +70,13 @@ def pools(
             elif status.problem:
                 err.print(f"why not: kernelswarm pools {status.pool.name}", markup=False)
     return 0
+
+
+def _status(pool: Pool, home: Path, refresh: bool) -> PoolStatus:
+    try:
+        return PoolStatus(pool=pool, hardware=detect(pool, home, refresh=refresh))
+    except PoolError as error:
+        return PoolStatus(pool=pool, hardware=None, problem=str(error))
 
 
 def _table(statuses: list[PoolStatus]) -> Table:

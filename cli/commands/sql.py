@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import tempfile
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +15,7 @@ from rich.text import Text
 from ...bus import asked_bus
 from ...schemas import InputError
 from ...sessions.home import kernelswarm_home
-from ...store import Question, Table, log_path, question, questions, run_sql
+from ...store import Log, Question, Table, log_path, question, questions, run_sql
 from ...store.query import TIMEOUT_SECONDS
 from ..completion import question_names
 from ..display.formatting import as_csv, as_json, cell
@@ -96,7 +97,7 @@ def sql(
     home = kernelswarm_home()
     if not nats and not log_path(home).exists():
         err.print(nothing_in(home), markup=False)
-        write("[]\n" if shape is Format.json else "")
+        _print(_of_nothing(text, values), shape)
         return 0
 
     async def ask() -> Table:
@@ -108,6 +109,14 @@ def sql(
     _print(asyncio.run(ask()), shape)
     asyncio.run(warn_if_damaged(home, nats))
     return 0
+
+
+def _of_nothing(text: str, values: Mapping[str, object]) -> Table:
+    """What a log without events answers: columns and counts are right, and a slip is refused."""
+    with tempfile.TemporaryDirectory(prefix="kernelswarm-empty-") as folder:
+        home = Path(folder)
+        Log.open(log_path(home)).close()
+        return asyncio.run(run_sql(home, text, params=values))
 
 
 def _statement(

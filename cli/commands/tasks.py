@@ -13,7 +13,7 @@ from ...schemas import InputError, KernelswarmError
 from ...sessions.home import kernelswarm_home
 from ...sessions.outside.brief import agent_brief
 from ...sessions.outside.client import OutsideAuthor
-from ...sessions.outside.joining import AGENT_VARIABLE, outside_author
+from ...sessions.outside.joining import AGENT_VARIABLE, NoSearchRuns, outside_author
 from ...sessions.outside.records import HandInAnswer
 from ..completion import free_tasks, held_leases, open_sessions, task_names
 from ..connecting import connecting
@@ -61,7 +61,16 @@ Files = Annotated[
 
 def list_(session: Session = "", json: Json = False, nats: Nats = "") -> int:
     """List the tasks of open sessions: which are free, who holds which, what became of the others."""
-    rows = _with_author(nats, "", lambda author: author.tasks(session))
+    try:
+        rows = _with_author(nats, "", lambda author: author.tasks(session))
+    except NoSearchRuns as error:
+        if session:
+            raise
+        # That nothing is there to be claimed is an answer.
+        err.print(str(error), markup=False)
+        rows = []
+        if not json:
+            return 0
     if json:
         print_json(rows)
         return 0

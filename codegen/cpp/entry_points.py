@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...hardware.capture.nested import is_inner
+from ...hardware.capture.nested import is_inner, structure_of
 from ...hardware.capture.sizes import conditions
 from ...schemas import Graph, Node, ProblemFacts
 from ..host.differentiable import differentiable_lines, forward_lines
@@ -113,6 +113,8 @@ def _plain(pass_: Pass, is_followed: bool) -> list[str]:
 
 def _elsewhere(pass_: Pass, place: int) -> list[str]:
     graph = pass_.elsewhere[place]
+    # Of another structure its tensors are known in here only.
+    sizes = conditions(graph, pyname) if _has_other_structure(pass_, graph) else []
     mine = {node.target: pyname(node.name) for node in pass_.params}
     weights = [(pyname(node.name), mine[node.target]) for node in graph.nodes if node.op == "param"]
     inner = [f"{pyname(node.name)} = {node.target}" for node in graph.nodes if is_inner(node)]
@@ -120,16 +122,18 @@ def _elsewhere(pass_: Pass, place: int) -> list[str]:
         "@torch.no_grad()",
         f"def _elsewhere{place}({', '.join(pass_.values)}):",
         '    """The operator at other sizes as plain ATen calls."""',
-        *_indented([*inner, *(f"{name} = {other}" for name, other in weights if name != other), *program(graph)]),
+        *_indented([*inner, *(f"{name} = {other}" for name, other in weights if name != other)]),
+        *_indented([*(_refusal(sizes, "the reference branches on these sizes") if sizes else []), *program(graph)]),
     ]
 
 
 def _led_elsewhere(pass_: Pass) -> list[str]:
     """Sizes at which the reference is another operator have calls of their own."""
-    if not pass_.elsewhere:
+    alike = [(place, graph) for place, graph in enumerate(pass_.elsewhere) if not _has_other_structure(pass_, graph)]
+    if not alike:
         return []
     lines = [f"if not ({' and '.join(conditions(pass_.graph, pyname)) or True}):"]
-    for place, graph in enumerate(pass_.elsewhere):
+    for place, graph in alike:
         lines += [
             f"    if {' and '.join(conditions(graph, pyname)) or True}:",
             f"        return _elsewhere{place}({', '.join(pass_.values)})",
@@ -137,9 +141,33 @@ def _led_elsewhere(pass_: Pass) -> list[str]:
     return lines
 
 
+def _has_other_structure(pass_: Pass, graph: Graph) -> bool:
+    return structure_of(graph) != structure_of(pass_.graph)
+
+
+def _by_structure(pass_: Pass) -> list[str]:
+    """Inputs that hold another number of tensors go to the operator as it was captured with as many, or are refused."""
+    expected = structure_of(pass_.graph)
+    if not expected:
+        return []
+    arguments = ", ".join([*pass_.inputs, *(pyname(node.name) for node in pass_.params)])
+    lines = [f"if not ({' and '.join(expected)}):"]
+    for place, graph in enumerate(pass_.elsewhere):
+        if _has_other_structure(pass_, graph):
+            lines += [
+                f"    if {' and '.join(structure_of(graph)) or True}:",
+                f"        return _elsewhere{place}({arguments})",
+            ]
+    return [*lines, f"    raise NotSupported({f'generated for {expected[0]} only'!r})"]
+
+
 def _aliases(pass_: Pass) -> list[str]:
     inner = [f"{pyname(node.name)} = {node.target}" for node in pass_.graph.nodes if is_inner(node)]
-    return [*inner, *(f"{pyname(name)} = {name}" for name in pass_.inputs if pyname(name) != name)]
+    return [
+        *_by_structure(pass_),
+        *inner,
+        *(f"{pyname(name)} = {name}" for name in pass_.inputs if pyname(name) != name),
+    ]
 
 
 def _body(pass_: Pass) -> list[str]:

@@ -60,7 +60,21 @@ def sizes_from_inputs(graph: Graph) -> list[str]:
         value = pyname(source.input)
         read = source.expr or (value if source.dim < 0 else f"{value}.shape[{source.dim}]")
         lines.append(f"{name} = {read}")
+    for divisor in _divisors(graph):
+        lines += [f"if {divisor} == 0:", '    raise NotSupported("the reference divides by zero at these sizes")']
     return lines
+
+
+def _divisors(graph: Graph) -> list[str]:
+    """What the sizes are divided by, but for sizes: nothing of it may be zero. A variance of one value is an example,
+    which batch normalization refuses with a sentence of its own."""
+    divisors = [node.args[1] for node in graph.nodes if node.op == "size" and node.target == "operator.truediv"]
+    texts = dict.fromkeys(f"({divisor.value})" for divisor in divisors if isinstance(divisor, Expr))
+    return [
+        text
+        for text in texts
+        if {*(names := re.findall(r"[a-z]+\d+", text))} <= {*graph.symbols} and names != [text[1:-1]]
+    ]
 
 
 def makes_tensor(node: Node) -> bool:

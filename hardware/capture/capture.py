@@ -12,7 +12,7 @@ from typing import Any
 from ...schemas import Graph, ProblemError
 from ..machine.work import count_work
 from .convert import convert
-from .nested import Inputs, inputs_of
+from .nested import Inputs, inputs_of, structure_of
 from .reasons import check_inputs, why_not_captured
 from .results import last_results
 from .sizes import is_for
@@ -52,13 +52,17 @@ def capture_elsewhere(
     graphs: list[Graph] = []
     for other in others:
         inputs = inputs_of(list(other), list(names))
-        if any(is_for(earlier, _sizes(inputs)) for earlier in (graph, *graphs)):
+        if any(_is_for(earlier, inputs) for earlier in (graph, *graphs)):
             continue
         prefix = f"elsewhere{len(graphs)}_"
         with suppress(ProblemError):
             further = _captured(target, inputs.flat, inputs.names, inputs.call(plain_call), prefix, may_export=True)
             graphs.append(inputs.graph(further))
     return tuple(graphs)
+
+
+def _is_for(graph: Graph, inputs: Inputs) -> bool:
+    return structure_of(graph) == inputs.structure and is_for(graph, _sizes(inputs))
 
 
 def _sizes(inputs: Inputs) -> dict[str, Any]:

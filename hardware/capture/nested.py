@@ -84,10 +84,22 @@ class Inputs:
             return graph
         nodes = {node.name: node for node in graph.nodes}
         paths = dict(zip(self.names[len(self.given) - len(self._holders) :], self.leaves, strict=True))
-        arguments = [nodes.get(label, Node(name=label, op="input", target=NESTED)) for label in self.labels]
+        arguments = [
+            nodes.get(label, Node(name=label, op="input", target=NESTED, args=tuple(structure(value, label))))
+            for value, label in zip(self.given, self.labels, strict=True)
+        ]
         leaves = [structs.replace(nodes[name], target=leaf.path) for name, leaf in paths.items()]
         others = [node for node in graph.nodes if node.op != "input"]
         return structs.replace(graph, nodes=(*arguments, *leaves, *others))
+
+    @property
+    def structure(self) -> list[str]:
+        """What holds of the containers of all inputs that hold tensors, as :func:`structure` says it."""
+        return [
+            condition
+            for place in sorted(self._holders)
+            for condition in structure(self.given[place], self.labels[place])
+        ]
 
     @property
     def _holders(self) -> set[int]:
@@ -116,6 +128,27 @@ def _tensors(value: Any, path: str) -> Iterator[tuple[str, Any]]:
     elif hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value):
         for name, item in vars(value).items():
             yield from _tensors(item, f"{path}.{name}")
+
+
+def structure(value: Any, path: str) -> Iterator[str]:
+    """How many items the lists and tuples in ``value`` have, and which keys the dictionaries, where these hold tensors:
+    conditions, as Python text over the input's name. With others there are other tensors."""
+    if not isinstance(value, list | tuple | dict) or next(_tensors(value, path), None) is None:
+        return
+    if isinstance(value, dict):
+        keys = [key for key in value if isinstance(key, str | int)]
+        yield f"list({path}) == {keys!r}"
+        inner = [(value[key], f"{path}[{key!r}]") for key in keys]
+    else:
+        yield f"len({path}) == {len(value)}"
+        inner = [(item, f"{path}[{place}]") for place, item in enumerate(value)]
+    for item, place_of in inner:
+        yield from structure(item, place_of)
+
+
+def structure_of(graph: Graph) -> list[str]:
+    """That of the inputs that a graph was captured with; graphs of older events do not say it."""
+    return [str(condition) for node in graph.nodes if node.target == NESTED for condition in node.args]
 
 
 def is_inner(node: Node) -> bool:

@@ -3,6 +3,7 @@
 import ast
 import difflib
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from ...schemas import InputError, Problem, ProblemError, ProblemFormat, sha256
@@ -11,6 +12,7 @@ from .neighbours import bundled, names_from_stars, refuse_neighbours
 
 FUNCTION_NAMES = ("shapes", "inputs", "reference")
 KERNELBENCH_NAMES = ("Model", "get_inputs")
+_BOTH = "`Model`, an nn.Module, and get_inputs() (and get_init_inputs() where its constructor takes arguments)"
 LARGEST_FILE = 1 << 20
 """Bytes. A problem is source code; data comes from its generator."""
 
@@ -24,7 +26,7 @@ def load_problem(path: Path | str) -> Problem:
     path = Path(path)
     source = _read(path)
     tree = _parsed(source, path.name)
-    kind = problem_format(bound(tree) | names_from_stars(source, path), path.name)
+    kind = problem_format(bound(tree) | names_from_stars(source, path), path.name, modules_in(tree))
     text = bundled(source, path)
     return Problem(name=_name(path), format=kind, source=text, sha256=sha256(text))
 
@@ -49,8 +51,8 @@ def load_candidate(path: Path) -> str:
     return source
 
 
-def problem_format(names: set[str], file: str) -> ProblemFormat:
-    """Which contract a file follows that defines ``names``; ``file`` names it in messages.
+def problem_format(names: set[str], file: str, modules: Sequence[str] = ()) -> ProblemFormat:
+    """Which contract a file follows that defines ``names``; ``file`` names it in messages, ``modules`` are its modules.
 
     Raises:
         ProblemError: it follows neither.
@@ -59,10 +61,28 @@ def problem_format(names: set[str], file: str) -> ProblemFormat:
         return _complete(ProblemFormat.kernelbench, KERNELBENCH_NAMES, names, file)
     if names & set(FUNCTION_NAMES):
         return _complete(ProblemFormat.function, FUNCTION_NAMES, names, file)
+    if (modules or "get_inputs" in names) and not _meant("reference", names):
+        raise ProblemError(f"{file} lacks `Model`{_meant_module(modules, names)}; a KernelBench file has {_BOTH}")
     raise ProblemError(
         f"{file} lacks `reference`{_meant('reference', names) or _meant('Model', names)}: define shapes, "
         "inputs(generator, ...) and reference(...), or a KernelBench file's Model and get_inputs()"
     )
+
+
+def modules_in(tree: ast.Module) -> list[str]:
+    """Classes of a file whose base is called ``Module`` or is such a class, in order."""
+    names: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            bases = [base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "") for base in node.bases]
+            names += [node.name] if {"Module", *names} & {*bases} else []
+    return names
+
+
+def _meant_module(modules: Sequence[str], names: set[str]) -> str:
+    """Which class of a KernelBench file is to be called ``Model``: one that is nearly so, else the last module."""
+    alike = difflib.get_close_matches("Model", modules or names, n=1) or modules[-1:]
+    return f" (is `{alike[0]}` meant to be `Model`?)" if alike else ""
 
 
 def _parsed(source: str, file: str) -> ast.Module:

@@ -16,7 +16,7 @@ from .profile import CandidateProfiled, ProfilingFailed
 from .role import RoleDecided, RoleModel
 from .seed import SeedKernel
 from .session import SessionOpened
-from .session_end import REFERENCE_DIED, SessionClosed, StopRequested
+from .session_end import DEADLINE, REFERENCE_DIED, SessionClosed, StopRequested
 from .skill import Skill, SkillDistilled
 from .task import (
     OUTSIDE,
@@ -70,6 +70,7 @@ EVENTS: dict[str, type[Event]] = {
 """Event types by tag."""
 
 __all__ = [
+    "DEADLINE",
     "EVENTS",
     "OUTSIDE",
     "REFERENCE_DIED",

@@ -26,6 +26,10 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     policy_options: dict[str, int | float | str] = {}
     minutes: float | None = None
     """Wall-clock budget; a timer publishes StopRequested when it is spent."""
+    reserve: float = 0.0
+    """Minutes before the end of :attr:`minutes` at which nothing new is planned, so that the best can be confirmed; at
+    the end the session closes with what it has by then. Older sessions do not say so (0): they planned nothing new once
+    their minutes were spent, and then took the time that was needed."""
     target: float | None = None
     """Speedup over the session's baseline at which the search may stop."""
     against: str = "best"

@@ -5,13 +5,16 @@ from .base import Event
 
 REFERENCE_DIED = "reference_died"
 """Why a session stops, and closes: the reference ends its process every time, so no candidate can be judged."""
+DEADLINE = "deadline"
+"""Reason of the stop at which all of a session's time is over."""
 
 
 class StopRequested(Event, frozen=True, kw_only=True, tag="session.stop_requested.v1"):
     """Somebody or a timer wants the session to end: what is under way is finished, nothing new is planned."""
 
     reason: str
-    """``minutes``, ``interrupted``, ``user`` or ``reference_died`` (a worker found that no candidate can be judged)."""
+    """``minutes`` (nothing new is planned), ``deadline`` (it closes with what it has), ``interrupted``, ``user`` or
+    ``reference_died`` (a worker found that no candidate can be judged)."""
     detail: str = ""
     """Of ``reference_died``: how it died; one sentence."""
 

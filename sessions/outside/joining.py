@@ -22,6 +22,10 @@ LOOK_S = 0.5
 """How often a home is asked whether a search runs there by now."""
 
 
+class NoSearchRuns(InputError):
+    """No search runs on a home: there is nothing to claim there, and nothing to list."""
+
+
 @asynccontextmanager
 async def outside_author(
     home: Path, nats: str, agent: str, *, wait_s: float = 0.0, waiting: Callable[[], None] = lambda: None
@@ -31,12 +35,13 @@ async def outside_author(
     A search that does not run on ``home`` yet is waited for, up to ``wait_s`` seconds; ``waiting`` is called once then.
 
     Raises:
-        InputError: no session runs there, or the name is none.
+        NoSearchRuns: no session runs there.
+        InputError: the name is none.
         BusError: the bus cannot be reached.
     """
     url = nats or await _running(home, wait_s, waiting)
     if not url:
-        raise InputError(
+        raise NoSearchRuns(
             f"no search is running in {home}: `kernelswarm optimize PROBLEM --author outside` in another terminal "
             "opens tasks; --nats URL names a cluster, KERNELSWARM_HOME another home"
         )

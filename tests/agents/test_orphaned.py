@@ -16,9 +16,10 @@ from kernelswarm.bus.alive import running_beside
 from kernelswarm.schemas import NodePlanned, WorkerPresence
 from kernelswarm.sessions import search as searches
 from kernelswarm.sessions.orphaned import OrphanedSession, left_alone, stuck_without
-from kernelswarm.sessions.search import Search, timed
+from kernelswarm.sessions.search import Search
 from kernelswarm.sessions.search_options import SearchOptions
 from kernelswarm.sessions.session import open_session
+from kernelswarm.sessions.timer import timed
 
 SESSION = "rmsnorm-abcde"
 

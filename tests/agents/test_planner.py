@@ -10,6 +10,7 @@ import given
 from kernelswarm.agents.planner.machine import FINALISTS, WIDTH, decide
 from kernelswarm.agents.planner.state import PlannerState
 from kernelswarm.schemas import (
+    DEADLINE,
     ConfirmationPlanned,
     Intent,
     KernelswarmError,
@@ -165,6 +166,57 @@ def test_when_time_is_over_the_best_is_confirmed_without_waiting() -> None:
     ring.tell(given.diagnosed(1.5, confirmation=True), "n002")
     closed = ring.closed()
     assert closed is not None and (closed.best, closed.win, closed.reason) == ("n002", True, "minutes")
+
+
+def test_at_the_deadline_it_closes_with_what_it_has() -> None:
+    ring = Ring(hopeless_below=0.9, failures_alike=3, minutes=5.0, reserve=1.0, confirmations=3)
+    ring.tell(given.diagnosed(1.2), "n001")
+    ring.tell(StopRequested(reason="minutes"))
+    assert ring.state.confirming == ["n001"]
+    ring.tell(StopRequested(reason=DEADLINE))
+
+    closed = ring.closed()
+    assert closed is not None and (closed.best, closed.win, closed.reason) == ("n001", False, "minutes")
+    assert closed.detail.endswith("it ended before a second run confirmed that")
+
+
+def test_a_deadline_while_finalists_of_a_spent_budget_are_confirmed_is_the_reason() -> None:
+    ring = Ring(budget=2, hopeless_below=0.9, failures_alike=3, minutes=5.0, reserve=1.0, confirmations=3)
+    for node in ("n001", "n002"):
+        ring.tell(given.diagnosed(1.2), node)
+    assert ring.state.finishing == "budget"
+    ring.tell(given.diagnosed(1.2, confirmation=True, ordinary=given.interval(1.3)), "n001")
+    ring.tell(StopRequested(reason=DEADLINE))
+
+    closed = ring.closed()
+    assert closed is not None and (closed.best, closed.win, closed.reason) == ("n001", True, "minutes")
+
+
+def test_a_deadline_before_anything_was_judged_says_so() -> None:
+    ring = Ring(hopeless_below=0.9, failures_alike=3, minutes=0.3, reserve=0.1)
+    assert ring.tell(StopRequested(reason="minutes")) == []
+    ring.tell(StopRequested(reason=DEADLINE))
+
+    closed = ring.closed()
+    assert closed is not None and (closed.best, closed.reason, closed.candidates) == ("", "minutes", 0)
+    assert closed.detail == "no win found: its time was over before a candidate was judged; give it more"
+
+
+@pytest.mark.parametrize(("reserve", "then"), [(1.0, ["n001"]), (0.0, [])])
+def test_while_time_is_left_the_next_best_is_confirmed_after_a_finalist_that_is_no_win(
+    reserve: float, then: list[str]
+) -> None:
+    ring = Ring(hopeless_below=0.9, failures_alike=3, minutes=5.0, reserve=reserve, confirmations=3)
+    ring.tell(given.diagnosed(1.0), "n002")
+    assert [d.node for d in ring.tell(StopRequested(reason="minutes"))] == ["n002"]
+    assert ring.tell(given.diagnosed(2.8), "n001") == []  # it was timed while the other one was confirmed
+
+    last = ring.tell(given.diagnosed(0.7, confirmation=True), "n002")
+
+    assert [d.node for d in last if isinstance(d.event, ConfirmationPlanned)] == then
+    ring.tell(given.diagnosed(2.8, confirmation=True, ordinary=given.interval(2.5)), "n001")
+    closed = ring.closed()
+    assert closed is not None and closed.best == ("n001" if then else "n002")
 
 
 def test_when_time_is_over_and_nothing_can_win_what_is_under_way_is_waited_for() -> None:

@@ -17,18 +17,27 @@ from kernelswarm.schemas import PoolError
 from kernelswarm.store import Table
 
 
-@pytest.mark.parametrize("arguments", [["sessions"], ["sql", "SELECT * FROM sessions"]])
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [(["sessions"], ""), (["sql", "SELECT count(*) AS n FROM sessions"], "n\n0\n"), (["tasks", "list"], "")],
+)
 def test_without_a_log_there_is_a_friendly_word_and_no_failure(
-    arguments: list[str], home: Path, kernelswarm: Callable[..., Any]
+    arguments: list[str], answer: str, home: Path, kernelswarm: Callable[..., Any]
 ) -> None:
     ran = kernelswarm(*arguments)
-    assert (ran.status, ran.out) == (0, "")
-    assert f"no sessions in {home} yet" in ran.err
+    assert (ran.status, ran.out.replace("\r", "")) == (0, answer)
+    assert str(home) in ran.err and "kernelswarm optimize PROBLEM" in ran.err and not home.joinpath("log").exists()
+
+
+def test_a_slip_in_sql_is_refused_without_a_log_as_well(kernelswarm: Callable[..., Any]) -> None:
+    ran = kernelswarm("sql", "SELECT speedup FROM session")
+    assert (ran.status, ran.out) == (2, "") and "session" in ran.err
 
 
 def test_without_a_log_json_is_still_json(home: Path, kernelswarm: Callable[..., Any]) -> None:
     assert json.loads(kernelswarm("sessions", "--json").out) == []
-    assert json.loads(kernelswarm("sql", "SELECT 1", "--format", "json").out) == []
+    assert json.loads(kernelswarm("sql", "SELECT node FROM nodes", "--format", "json").out) == []
+    assert json.loads(kernelswarm("tasks", "list", "--json").out) == []
 
 
 def test_sessions_are_listed_newest_first(recorded: Path, kernelswarm: Callable[..., Any]) -> None:

@@ -21,7 +21,7 @@ from kernelswarm.sessions.outside import views
 from kernelswarm.sessions.outside.joining import outside_author
 
 
-@pytest.mark.parametrize("command", ["list", "claim", "show s-1/n001", "leaderboard s-1", "release s-1/n001/1"])
+@pytest.mark.parametrize("command", ["list s-1", "claim", "show s-1/n001", "leaderboard s-1", "release s-1/n001/1"])
 def test_without_a_running_search_the_way_to_one_is_named(kernelswarm: Callable, command: str) -> None:
     ran = kernelswarm("tasks", *command.split())
     assert ran.status == 2

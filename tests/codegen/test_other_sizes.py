@@ -3,6 +3,7 @@
 import importlib.util
 import math
 import operator
+import sys
 from collections.abc import Callable
 from math import sqrt
 from pathlib import Path
@@ -13,10 +14,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+
+sys.path.insert(0, str(Path(__file__).parent))
 from graphs import HARDWARE
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.hardware.capture.capture import capture, capture_elsewhere
+from kernelswarm.hardware.capture.nested import structure, structure_of
 from kernelswarm.schemas import Graph, InputFact, ProblemFacts, ShapeFacts, Work
 
 ROWS, COLS = 6, 40
@@ -178,3 +182,49 @@ def test_a_named_shape_that_takes_another_way_is_right(name: str, language: str,
         torch.testing.assert_close(module._aten(tensor), function(tensor))
         if language == "cpp":
             torch.testing.assert_close(module.kernel(tensor), function(tensor))
+
+
+def interaction(x, tables):
+    """As a recommendation model has it: how many tables there are is the model's own affair."""
+    rows = torch.stack([x, *tables], 1)
+    return F.gelu(rows @ rows.transpose(1, 2)).flatten(1)
+
+
+@pytest.mark.parametrize("language", ["cpp", pytest.param("triton", marks=pytest.mark.thorough)])
+def test_a_list_of_another_length_goes_another_way_or_is_refused(language: str, tmp_path: Path) -> None:
+    three, two, four = ([torch.randn(5, 8), [torch.randn(5, 8) for _ in range(count)]] for count in (3, 2, 4))
+    graph = capture(interaction, three, ["x", "tables"])
+    assert structure_of(graph) == ["len(tables) == 3"]
+    graphs = capture_elsewhere(interaction, graph, [three, two], ["x", "tables"])
+    assert len(graphs) == 1
+    module = loaded(graph, language, tmp_path, graphs)
+
+    for inputs in (three, two):
+        torch.testing.assert_close(module._aten(*inputs), interaction(*inputs))
+        if language == "cpp":
+            torch.testing.assert_close(module.kernel(*inputs), interaction(*inputs))
+    for function in (module.kernel, module._aten):
+        with pytest.raises(module.NotSupported, match=r"generated for len\(tables\) == 3 only"):
+            function(*four)
+
+
+def test_the_structure_of_an_input_is_that_of_its_containers_with_tensors() -> None:
+    tensor = torch.ones(1)
+    assert [*structure({"a": [tensor, tensor], "b": (1, 2), 3: {"c": tensor}}, "x")] == [
+        "list(x) == ['a', 'b', 3]",
+        "len(x['a']) == 2",
+        "list(x[3]) == ['c']",
+    ]
+    assert [*structure([1, 2], "x")] == [*structure(tensor, "x")] == []
+
+
+def test_sizes_by_which_the_reference_would_divide_by_zero_are_refused(tmp_path: Path) -> None:
+    def function(x: Any) -> Any:
+        return F.gelu(x) * (x.shape[0] / (x.shape[0] - 1))
+
+    module, tensor = loaded(captured(function), "cpp", tmp_path), torch.randn(3, 31)
+
+    torch.testing.assert_close(module.kernel(tensor), function(tensor))
+    for refusing in (module.kernel, module._aten):
+        with pytest.raises(module.NotSupported, match="divides by zero at these sizes"):
+            refusing(tensor[:1])

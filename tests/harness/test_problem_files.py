@@ -35,7 +35,12 @@ def test_the_format_is_told_by_names(tmp_path: Path, source: str, kind: ProblemF
             b"shapes = {}\ndef inputs(): ...\ndef refrence(): ...\n",
             r"`reference` \(is `refrence` meant to be `reference`\?\)",
         ),
-        (b"class MyModel: ...\ndef get_inputs(): ...\n", r"lacks `reference` \(is `MyModel` meant to be `Model`\?\)"),
+        (b"class MyModel: ...\ndef get_inputs(): ...\n", r"lacks `Model` \(is `MyModel` meant to be `Model`\?\)"),
+        (
+            b"class Part(nn.Module): ...\nclass Gate(Part): ...\nclass Other: ...\ndef get_inputs(): ...\n",
+            r"lacks `Model` \(is `Gate` meant to be `Model`\?\); a KernelBench file has `Model`, an nn.Module, and get",
+        ),
+        (b"class Net(nn.Module): ...\n", r"lacks `Model` \(is `Net` meant to be `Model`\?\)"),
         (b"class Model: ...\n", "lacks `get_inputs`"),
         (b"def reference(:\n", "is not Python"),
         (b"\x7fELF\xff\xfe", "is not Python"),

@@ -22,6 +22,7 @@ INPUTS = "def inputs(generator, n): return [torch.randn(n, generator=generator)]
 REFERENCE = "def reference(x): return x * 2 + 1\n"
 REFUSED = {
     "is empty, or has no reference": "",
+    "has a module that is not called Model": "from torch import nn\nclass Net(nn.Module): ...\ndef get_inputs(): ...\n",
     "lacks a part of its format": HEAD + SHAPES + REFERENCE,
     "is not Python": "def reference(:",
     "imports what is not there": "import nosuch\n" + HEAD + SHAPES + INPUTS + REFERENCE,

@@ -1,0 +1,43 @@
+"""The timer of a session: that its minutes are over reaches it as events."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from ..schemas import DEADLINE, BusError
+
+
+class Running(Protocol):
+    """A search that is under way (:class:`.search.Search`)."""
+
+    async def stop(self, reason: str) -> None:
+        """Ask it to end."""
+
+    async def end_orphaned(self) -> None:
+        """Stop following it once it goes nowhere."""
+
+
+@contextmanager
+def timed(search: Running, minutes: float | None, reserve: float = 0.0) -> Iterator[None]:
+    """The timer, while the body runs: asks ``search`` to end after ``minutes`` (None: it was asked before).
+
+    With a ``reserve`` it asks for no more plans so many minutes earlier, and at the end for the close.
+    """
+    timer = asyncio.create_task(_keep_time(search, minutes, reserve), name="minutes")
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+async def _keep_time(search: Running, minutes: float | None, reserve: float) -> None:
+    with contextlib.suppress(BusError):  # the bus is lost: whoever follows the session says so
+        if minutes is not None:
+            await asyncio.sleep((minutes - reserve) * 60)
+            await search.stop("minutes")
+            if reserve:
+                await asyncio.sleep(min(reserve, minutes) * 60)
+                await search.stop(DEADLINE)
+        await search.end_orphaned()
