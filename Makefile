@@ -11,7 +11,7 @@ help: ## Show this list.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 demo: install ## Set up and run one real search on the CPU: compile, verify, time, win.
-	$(BIN)/kernelswarm optimize problems/mapid.py --pool cpu --budget 16 --minutes 1.6 --out kernelswarm-out
+	$(BIN)/kernelswarm optimize problems/mapid.py --pool cpu --budget 16 --minutes 2.5 --out kernelswarm-out
 
 # One worker more than the two cores: tests wait for clocks, files and processes a fifth of their time.
 TOGETHER := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
