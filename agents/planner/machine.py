@@ -55,6 +55,10 @@ ENOUGH = ("target", "floor")
 """Reasons to finish that do not wait for what is under way: the search has what it was opened for."""
 
 
+_OVERRIDING = {REFERENCE_DIED: REFERENCE_DIED, DEADLINE: "minutes"}
+"""Stops that are the reason to finish whatever it was finishing for, because nothing is confirmed after them."""
+
+
 @dataclass(frozen=True)
 class Decision:
     """One event the planner wants said, and the node it speaks of."""
@@ -81,13 +85,9 @@ def decide(state: PlannerState, event: Event, node: str = "") -> list[Decision]:
         case NodeDiagnosed():
             _diagnosed(state, node, event)
         case StopRequested():
-            # Whatever it was finishing for: nothing can be confirmed without a reference.
-            state.finishing = event.reason if event.reason == REFERENCE_DIED else state.finishing or event.reason
+            state.finishing = _OVERRIDING.get(event.reason) or state.finishing or event.reason
             state.obstacle = state.obstacle or event.detail
             state.is_out_of_time = state.is_out_of_time or event.reason == "minutes"
-            if event.reason == DEADLINE:
-                # Whatever it was finishing for: it did not get there in time.
-                state.finishing = "minutes"
             if event.reason in ("interrupted", DEADLINE):
                 return [_close(state)]
         case ChoiceMade():
