@@ -1,6 +1,8 @@
 """The profiler: how fast, against which baselines, and why?"""
 
 import asyncio
+import math
+import time
 from collections.abc import Sequence
 
 import structlog
@@ -10,6 +12,7 @@ from ..bus import Bus
 from ..graph.worth_profiling import uses_profilers, worth_a_look
 from ..hardware.device import Device
 from ..hardware.dropin import finish
+from ..hardware.harness.timing.effort import USUAL, Effort
 from ..hardware.harness.timing.single_calls import doubt
 from ..schemas import (
     FROM_SEED,
@@ -37,6 +40,10 @@ MOST_PATIENCE_S = 900.0
 """How long finalists wait for a baseline that is compiled in the background: without it a win may be none."""
 SHARE_OF_TIME = 0.25
 """The same as a share of the session's minutes, where it has some."""
+
+OVERTIME = 0.125
+"""Share of its minutes that a session may take beyond them before its finalists are timed in no further processes."""
+LEAST_OVERTIME_S = 30.0
 
 log = structlog.get_logger(__name__)
 
@@ -73,11 +80,10 @@ class Profiler:
         compiled = _compiled(work)
         await installed(compiled, self._device, self._bus)
         source = await source_of(work)
-        processes = work.event.processes if isinstance(work.event, ConfirmationPlanned) else 0
         profile = await self._device.profile(
             *(opened.problem, opened.facts, source, compiled),
             thorough=thorough,
-            processes=processes,
+            effort=_effort(work),
             # A session of one candidate has nothing else to do meanwhile.
             patience=_patience(work) if thorough or opened.budget == 1 else 0.0,
             limits=_limits(work),
@@ -99,9 +105,7 @@ class Profiler:
         if profile.timing is not None and (reason := doubt(profile.timing, opened.against)):
             return replace(profile, ordinary_missing=reason)
         text = await asyncio.to_thread(finish, opened.problem, opened.facts, source, verified)
-        assert isinstance(work.event, ConfirmationPlanned)
-        processes = work.event.processes
-        timing, missing = await self._device.ordinary(opened.problem, opened.facts, text, processes=processes)
+        timing, missing = await self._device.ordinary(opened.problem, opened.facts, text, effort=_effort(work))
         counted = profile.timing if opened.counts_device_alone else timing
         if counted is None or not counted.speedup[counted.baseline(opened.against)].is_win:
             return replace(profile, ordinary=timing, ordinary_missing=missing)
@@ -160,6 +164,22 @@ def _patience(work: Work) -> float:
         return 0.0
     minutes = work.opened.minutes
     return MOST_PATIENCE_S if minutes is None else min(MOST_PATIENCE_S, SHARE_OF_TIME * minutes * 60)
+
+
+def _effort(work: Work) -> Effort:
+    """In how many processes a candidate is timed; a finalist's are no more once its session is out of time.
+
+    A session without one that was timed to its end has nothing to hand in, so it may take somewhat longer.
+    """
+    if not isinstance(work.event, ConfirmationPlanned):
+        return USUAL
+    opened, until = work.opened, math.inf
+    if opened.minutes is not None:
+        seconds = 60 * opened.minutes
+        left = seconds + max(LEAST_OVERTIME_S, OVERTIME * seconds) - (time.time_ns() - work.graph.opened_ns) / 1e9
+        # One that is later and was not asked to stop was resumed: it has minutes that its opening does not tell.
+        until = time.monotonic() + left if left > 0 or work.graph.stop is not None else math.inf
+    return Effort(processes=work.event.processes, against=opened.against, until=until)
 
 
 def _profile_event(report: ProfileReport, confirmation: bool) -> Event:

@@ -38,6 +38,7 @@ from .harness.memory_demand import capacity_of
 from .harness.problem_memory import ProblemMemory
 from .harness.reference_process import ReferenceProcess
 from .harness.timing import several_shapes
+from .harness.timing.effort import USUAL, Effort
 from .harness.validation_process import OutOfMemory, validate_problem
 from .languages.artifact_cache import install
 from .languages.compiling import compile_candidate
@@ -230,15 +231,15 @@ class Device:
         compile_report: CompileReport,
         *,
         thorough: bool = False,
-        processes: int = 0,
+        effort: Effort = USUAL,
         patience: float = 0.0,
         limits: tuple[str, ...] = (),
     ) -> ProfileReport:
         """Time a candidate against the baselines, interleaved, with the machine for itself; at every timed shape.
 
-        ``processes``: of the candidate at each shape; 0: as many as the kind of run has. ``patience``: seconds that a
-        baseline in the background is waited for; without it, :attr:`.Timing.absent` says so. ``limits``: on which
-        inputs alone the verifier found it right.
+        ``effort``: in how many processes at each shape, and until when. ``patience``: seconds that a baseline in the
+        background is waited for; without it, :attr:`.Timing.absent` says so. ``limits``: on which inputs alone the
+        verifier found it right.
         """
         if not compile_report.ok:
             return ProfileReport(
@@ -246,9 +247,7 @@ class Device:
             )
         self._facts[problem.sha256] = facts
         async with self._using(problem):
-            reports = await self._profiled(
-                problem, facts, source, compile_report, thorough, processes, patience, limits
-            )
+            reports = await self._profiled(problem, facts, source, compile_report, thorough, effort, patience, limits)
         return several_shapes.profile_of(facts.timed, reports)
 
     async def _profiled(
@@ -258,7 +257,7 @@ class Device:
         source: str,
         compile_report: CompileReport,
         thorough: bool,
-        processes: int,
+        effort: Effort,
         patience: float,
         limits: tuple[str, ...],
     ) -> list[ProfileReport]:
@@ -283,7 +282,7 @@ class Device:
                     compile_report,
                     seconds=self._pool.candidate_seconds,
                     thorough=thorough,
-                    processes=processes,
+                    effort=effort,
                     limits=limits,
                 )
             if absent and report.timing is not None:
@@ -294,19 +293,19 @@ class Device:
         return reports
 
     async def ordinary(
-        self, problem: Problem, facts: ProblemFacts, text: str, *, processes: int = 0
+        self, problem: Problem, facts: ProblemFacts, text: str, *, effort: Effort = USUAL
     ) -> tuple[Timing | None, str]:
         """Time the finished file ``text`` of a candidate that was found correct in ordinary processes, at every shape.
 
         On an accelerator that is the time of the *call*, the host's work included; :meth:`profile` has the *device's*.
 
-        ``processes``: of the candidate; 0: as many as usual.
+        ``effort``: in how many processes at each shape, and until when.
 
         Returns:
             The timing and "", or None and why there is none.
         """
         async with self._using(problem):
-            return await self._finished.time(problem, facts, text, processes)
+            return await self._finished.time(problem, facts, text, effort)
 
     async def contract(self, source: str) -> tuple[ContractProperty, ...]:
         """Hold a finished file (:func:`.dropin.finish`) against the contract suite: is it a drop-in for its reference?

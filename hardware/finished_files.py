@@ -6,6 +6,7 @@ from pathlib import Path
 from ..schemas import ContractProperty, Problem, ProblemFacts, Timing
 from .harness.contract import contract_of
 from .harness.launcher import Launcher
+from .harness.timing.effort import Effort
 from .languages.assembly import language_of
 from .languages.compiling import compile_candidate
 from .machine.lease import Lease
@@ -24,13 +25,13 @@ class FinishedFiles:
         self.hosts: dict[str, OrdinaryHosts] = {}
         """By the digests of the problems for which processes may be kept warm."""
 
-    async def time(self, problem: Problem, facts: ProblemFacts, text: str, processes: int) -> tuple[Timing | None, str]:
+    async def time(self, problem: Problem, facts: ProblemFacts, text: str, effort: Effort) -> tuple[Timing | None, str]:
         """As :meth:`.Device.ordinary`; the problem's memory is the caller's."""
         if problem.sha256 not in self.hosts:
             self.hosts[problem.sha256] = OrdinaryHosts(self._settings, problem, facts)
         try:
             built = [self._artifacts / name for name in await self._built(text)]
-            return await self.hosts[problem.sha256].time(text, self._lease, processes, built), ""
+            return await self.hosts[problem.sha256].time(text, self._lease, effort, built), ""
         except Missing as missing:
             return None, str(missing)
 

@@ -14,6 +14,7 @@ from ...schemas import (
     Problem,
     ProblemFacts,
     ProfileReport,
+    Timing,
     Verdict,
 )
 from ..machine.floors import Floor, floor_of
@@ -31,6 +32,7 @@ from .outside import TimedOutside
 from .replayed import CannotReplay, Replayed
 from .self_timed import SelfTimed
 from .timing import interleaved
+from .timing.effort import USUAL, Effort
 from .timing.interleaved import Part
 from .timing.timekeeping import TimedProcess, TimekeeperDied
 from .untrusted import UntrustedCandidate
@@ -51,13 +53,13 @@ async def profile(
     *,
     seconds: float,
     thorough: bool,
-    processes: int = 0,
+    effort: Effort = USUAL,
     limits: tuple[str, ...] = (),
 ) -> ProfileReport:
     """Time a candidate at one shape. Its faults are verdicts.
 
     The baselines of that shape should be prepared, or that takes part of the time. Each of its processes has to stand
-    all checks, and others may use the machine between them. ``processes``: how many, if not as many as the plan has.
+    all checks, and others may use the machine between them. ``effort``: how many, and until when.
     ``limits``: on which inputs alone it is right (:mod:`.limits`).
 
     Raises:
@@ -111,10 +113,13 @@ async def profile(
     def worked() -> float:
         return time.monotonic() - began - sum(waits)
 
+    def result() -> Timing:
+        return interleaved.result(parts, on_processor=timing.on_processor)
+
     floor = floor_of(facts, hardware, timing.copies)
     counters: Counters | None = None
     try:
-        for _ in range(processes or plan.processes):
+        while not effort.is_enough(len(parts), plan.processes, worked(), result):
             try:
                 part, counters = await one_process()
             except (BaselinesDied, TimekeeperDied):
@@ -124,13 +129,13 @@ async def profile(
         timing.deaths.survived()
     except Judged as error:
         return ProfileReport(verdict=error.verdict, isolation=layers, evidence=error.evidence, seconds=worked())
-    result = interleaved.result(parts, on_processor=timing.on_processor)
+    timed = result()
     return ProfileReport(
         verdict=Verdict.correct,
         isolation=layers,
-        timing=result,
+        timing=timed,
         roofline=roofline(
-            facts.work, hardware, result.median_ms[interleaved.CANDIDATE], copies=timing.copies, dtype=facts.dtype
+            facts.work, hardware, timed.median_ms[interleaved.CANDIDATE], copies=timing.copies, dtype=facts.dtype
         ),
         counters=counters,
         seconds=worked(),

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from ...schemas import Accelerator, HardwareFacts, Pool, Problem, ProblemFacts, 
 from ..harness.inputs.sizes import LARGE_BYTES, MAIN_SEEDS, bytes_of
 from ..harness.timing import interleaved
 from ..harness.timing.background_load import BackgroundLoad
+from ..harness.timing.effort import USUAL, Effort
 from ..harness.timing.interleaved import CANDIDATE, Part
 from ..languages import program_runs
 from ..languages.program_runs import starts_programs
@@ -88,8 +90,8 @@ class OrdinaryHost:
             self._scratch.close()
             self._scratch = None
 
-    async def time(self, text: str, lease: Lease, processes: int = 0, built: Sequence[Path] = ()) -> Timing:
-        """Time the finished file ``text`` in so many fresh processes (0: as many as usual) against the baselines.
+    async def time(self, text: str, lease: Lease, effort: Effort = USUAL, built: Sequence[Path] = ()) -> Timing:
+        """Time the finished file ``text`` in fresh processes, as many as ``effort`` allows, against the baselines.
 
         What it compiles for itself is played back from ``built`` (:mod:`..languages.program_runs`) where that is given;
         else each of its processes compiles it.
@@ -101,18 +103,23 @@ class OrdinaryHost:
         if size >= LARGE_BYTES:
             raise Missing(f"its inputs are too large for several processes at once ({size / 1e9:.1f} GB)")
         parts: list[Part] = []
-        processes = processes or PROCESSES
+
+        def result() -> Timing:
+            return interleaved.result(parts, table=DEVICE_SPREADS if self.settings.accelerator else SPREADS)
+
         async with self._guard:
             self._built = [str(path) for path in built]
             try:
                 await self._prepare_baselines(lease)
-                while len(parts) < processes:
-                    parts += await self._some_processes(text, lease, min(PROCESSES, processes - len(parts)))
+                began = time.monotonic()
+                while not effort.is_enough(len(parts), PROCESSES, time.monotonic() - began, result):
+                    missing = (effort.processes or PROCESSES) - len(parts)
+                    parts += await self._some_processes(text, lease, 1 if effort.is_late else min(PROCESSES, missing))
             except asyncio.CancelledError:
                 # One of them may still be asked something, by a thread.
                 await asyncio.shield(self._end_baselines())
                 raise
-        return interleaved.result(parts, table=DEVICE_SPREADS if self.settings.accelerator else SPREADS)
+        return result()
 
     async def _some_processes(self, text: str, lease: Lease, count: int) -> list[Part]:
         """Time ``count`` fresh processes that are started at once."""

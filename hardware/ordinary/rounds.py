@@ -22,6 +22,11 @@ where they wait for one another for some ten milliseconds; in a program that goe
 LEAST_ROUNDS, MOST_ROUNDS = 4, 8
 SECONDS = 0.8
 """No further round is begun in a process of the candidate after so long."""
+SLOW_ROUNDS = 3
+"""The least number of rounds where one takes longer: what differs from process to process is wider than what differs
+within one."""
+SLOW_NS = 5 * WARM_NS
+"""Before a batch of calls that take so long each, one call warms up, and not one on every copy of the inputs."""
 CALIBRATIONS = 8
 MOST_SHARE = 0.1
 """Processor time that a process may use while others are timed, as a share of that time: its threads sleep by then."""
@@ -72,7 +77,8 @@ class Runner:
             if elapsed >= (BATCH_NS if self.calls >= self.copies else 2 * BATCH_NS):
                 break
             self._grow(elapsed)
-        self.warm = max(self.copies, self._calls_in(WARM_NS, max(ns, 1)))
+        # A call that takes so long has displaced what others left before it ends, and has found its threads.
+        self.warm = 1 if ns >= SLOW_NS else max(self.copies, self._calls_in(WARM_NS, max(ns, 1)))
         self.is_calibrated = True
         self.process.wait_until_idle()
 
@@ -129,7 +135,8 @@ def hold(baselines: Sequence[Runner], candidate: Runner) -> Part:
         runner.calibrate()
     began = time.monotonic()
     for turn in range(MOST_ROUNDS):
-        if turn >= LEAST_ROUNDS and time.monotonic() - began > SECONDS:
+        seconds = time.monotonic() - began
+        if turn >= (SLOW_ROUNDS if seconds > turn * SECONDS else LEAST_ROUNDS) and seconds > SECONDS:
             break
         shift = turn % len(runners)
         for runner in runners[shift:] + runners[:shift]:

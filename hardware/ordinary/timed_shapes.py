@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ...schemas import Problem, ProblemFacts, ShapeTiming, Timing
+from ..harness.timing.effort import USUAL, Effort
 from ..harness.timing.several_shapes import timing_of
 from ..machine.lease import Lease
 from .host import OrdinaryHost, Settings
@@ -37,7 +38,7 @@ class OrdinaryHosts:
         for host in self._hosts:
             await host.close()
 
-    async def time(self, text: str, lease: Lease, processes: int = 0, built: Sequence[Path] = ()) -> Timing:
+    async def time(self, text: str, lease: Lease, effort: Effort = USUAL, built: Sequence[Path] = ()) -> Timing:
         """Time the finished file ``text`` as :meth:`.OrdinaryHost.time` does, one shape after the other.
 
         Raises:
@@ -46,7 +47,7 @@ class OrdinaryHosts:
         shapes: list[ShapeTiming] = []
         for shape, host in zip(self._timed, self._hosts, strict=True):
             try:
-                timing = await host.time(text, lease, processes, built)
+                timing = await host.time(text, lease, effort, built)
             except Missing as missing:
                 raise Missing(f"at shape {shape.name}: {missing}" if len(self._hosts) > 1 else str(missing)) from None
             shapes.append(ShapeTiming(shape=shape.name, weight=shape.weight or 1.0, timing=timing))

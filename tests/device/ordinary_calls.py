@@ -28,9 +28,10 @@ def time_all(home: Path, pool, hardware, *, own: str) -> list[str]:
 
 async def _timed(device, problem, facts, name: str, source: str) -> list[str]:
     from kernelswarm.hardware.dropin import finish
+    from kernelswarm.hardware.harness.timing.effort import Effort
 
     text, started = finish(problem, facts, source), time.monotonic()
-    timing, missing = await device.ordinary(problem, facts, text, processes=2)
+    timing, missing = await device.ordinary(problem, facts, text, effort=Effort(processes=2))
     assert timing is not None, f"{name}: {missing}"
     host = next(iter(device._finished.hosts.values()))
     layers = host.isolation.split("+")

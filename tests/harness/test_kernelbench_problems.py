@@ -8,6 +8,7 @@ from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.dropin.contract import KERNEL_USED
 from kernelswarm.hardware.dropin.contract import SWITCHES as CHANGED
+from kernelswarm.hardware.harness.timing.effort import Effort
 from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import Problem, Verdict
 
@@ -144,7 +145,7 @@ async def test_a_file_that_has_its_own_names_or_weights_is_handed_over(
     report, _ = await device.compile(source, "cpp")
     verified = await device.verify(kernelbench, source, report)
     text = finish(kernelbench, facts, source, verified, header="A file.")
-    timing, missing = await device.ordinary(kernelbench, facts, text, processes=1)
+    timing, missing = await device.ordinary(kernelbench, facts, text, effort=Effort(processes=1))
     assert timing is not None, missing
     if verified.weights == "seed":
         assert text == f"# A file.\n{source}"

@@ -11,6 +11,7 @@ import pytest
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
+from kernelswarm.hardware.harness.timing.effort import Effort
 from kernelswarm.hardware.languages.cpp import LOADER
 from kernelswarm.hardware.languages.program_runs import (
     NotRecorded,
@@ -157,7 +158,7 @@ async def test_its_finished_file_compiles_nothing_again(device: Device, problem:
     facts = await device.validate_problem(problem)
     text = finish(problem, facts, BUILDS)
 
-    timing, missing = await device.ordinary(problem, facts, text, processes=1)
+    timing, missing = await device.ordinary(problem, facts, text, effort=Effort(processes=1))
     properties = await device.contract(text)
 
     assert timing is not None, missing

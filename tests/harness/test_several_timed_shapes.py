@@ -7,6 +7,7 @@ import pytest
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
+from kernelswarm.hardware.harness.timing.effort import Effort
 from kernelswarm.hardware.harness.timing.several_shapes import baselines_of, timing_of
 from kernelswarm.schemas import (
     BaselineReport,
@@ -92,7 +93,7 @@ async def test_every_timed_shape_has_its_run_and_its_floor(device: Device, softm
 async def test_the_finished_file_is_timed_at_every_shape(device: Device, softmax: Problem) -> None:
     facts = await device.validate_problem(softmax)
 
-    timing, missing = await device.ordinary(softmax, facts, finish(softmax, facts, HONEST), processes=1)
+    timing, missing = await device.ordinary(softmax, facts, finish(softmax, facts, HONEST), effort=Effort(processes=1))
 
     assert timing is not None, missing
     assert [shape.shape for shape in timing.shapes] == ["main", "decode"]

@@ -7,6 +7,7 @@ import pytest
 import pytest_asyncio
 
 from kernelswarm.hardware.harness.launcher import Launcher
+from kernelswarm.hardware.harness.timing.effort import Effort
 from kernelswarm.hardware.harness.validation_process import validate_problem
 from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, Settings
@@ -82,7 +83,7 @@ async def host(home: Path, launcher: Launcher, tmp_path_factory: pytest.TempPath
 @pytest.fixture(scope="session")
 def times(host: OrdinaryHost, home: Path) -> Times:
     """Time a finished file, in one process."""
-    return lambda text: host.time(text, Lease(POOL, home), processes=1)
+    return lambda text: host.time(text, Lease(POOL, home), effort=Effort(processes=1))
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kernelswarm.hardware.harness.timing.effort import Effort
 from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.ordinary import Missing, OrdinaryHost, Settings, program
 from kernelswarm.hardware.ordinary.environment import compiling, ordinary_environment
@@ -106,5 +107,5 @@ async def test_every_answer_waits_for_the_device_that_of_an_empty_batch_too(
 async def test_a_device_that_is_not_there_is_a_sentence(host: OrdinaryHost, home: Path) -> None:
     there = OrdinaryHost(Settings(POOL, HARDWARE, home, ("eager",), ONE), host.problem, host._facts)
     with pytest.raises(Missing, match="the process of eager fails to load: "):
-        await there.time(RIGHT, Lease(POOL, home), processes=1)
+        await there.time(RIGHT, Lease(POOL, home), effort=Effort(processes=1))
     await there.close()

@@ -9,6 +9,7 @@ import pytest
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.dropin import finish
+from kernelswarm.hardware.harness.timing.effort import Effort
 from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.ordinary import OrdinaryHost, Settings, rounds
 from kernelswarm.schemas import Problem, ProblemFacts
@@ -70,7 +71,7 @@ async def test_every_process_gives_samples_of_every_baseline(home: Path, host: O
     settings = Settings(POOL, HARDWARE, home, ("eager", "compile"))
     both = OrdinaryHost(settings, host.problem, host._facts)
     try:
-        timing = await both.time(RIGHT, Lease(POOL, home), processes=2)
+        timing = await both.time(RIGHT, Lease(POOL, home), effort=Effort(processes=2))
     finally:
         await both.close()
     assert [series.name for series in timing.series] == ["eager", "compile", "candidate"]
@@ -114,7 +115,7 @@ async def test_modules_with_state_and_backward_passes_are_timed(
     problem = problem_from(tmp_path, source, "problem")
     host = OrdinaryHost(Settings(POOL, HARDWARE, home, ("eager",)), problem, await facts_of(problem))
     try:
-        timing = await host.time(candidate, Lease(POOL, home), processes=1)
+        timing = await host.time(candidate, Lease(POOL, home), effort=Effort(processes=1))
     finally:
         await host.close()
     assert timing.median_ms.keys() == {"eager", "candidate"}

@@ -23,6 +23,8 @@ SLOW_NS = 8_000_000
 MOST_CALLS = 20_000
 MOST_GROWTH = 20.0
 CALIBRATIONS = 5
+SLOW_ROUNDS = 3
+"""The least number of rounds where one takes longer than all were to: processes differ by more than rounds do then."""
 LONGEST_CALIBRATION_NS = 50_000_000
 CANDIDATE = "candidate"
 
@@ -173,9 +175,9 @@ async def hold(implementations: list[Implementation], plan: Plan, others: Callab
         await implementation.calibrate()
     started = time.monotonic()
     for turn in range(plan.most_rounds):
-        if turn >= plan.least_rounds and (
-            time.monotonic() - started > plan.seconds or _is_clear(implementations, plan)
-        ):
+        seconds = time.monotonic() - started
+        least = min(SLOW_ROUNDS, plan.least_rounds) if seconds > turn * plan.seconds else plan.least_rounds
+        if turn >= least and (seconds > plan.seconds or _is_clear(implementations, plan)):
             break
         shift = turn % len(implementations)
         try:
