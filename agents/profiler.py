@@ -42,7 +42,8 @@ SHARE_OF_TIME = 0.25
 """The same as a share of the session's minutes, where it has some."""
 
 OVERTIME = 0.125
-"""Share of its minutes that a session may take beyond them before its finalists are timed in no further processes."""
+"""Share of its minutes that a session without a deadline may take beyond them before its finalists are timed in no
+further processes."""
 LEAST_OVERTIME_S = 30.0
 
 log = structlog.get_logger(__name__)
@@ -167,16 +168,15 @@ def _patience(work: Work) -> float:
 
 
 def _effort(work: Work) -> Effort:
-    """In how many processes a candidate is timed; a finalist's are no more once its session is out of time.
-
-    A session without one that was timed to its end has nothing to hand in, so it may take somewhat longer.
-    """
+    """In how many processes a candidate is timed; a finalist's are no more once its session is out of time."""
     if not isinstance(work.event, ConfirmationPlanned):
         return USUAL
     opened, until = work.opened, math.inf
     if opened.minutes is not None:
         seconds = 60 * opened.minutes
-        left = seconds + max(LEAST_OVERTIME_S, OVERTIME * seconds) - (time.time_ns() - work.graph.opened_ns) / 1e9
+        # Where the session closes with its minutes, half of what it keeps for its finalists is for the last process.
+        beyond = -30 * opened.reserve if opened.reserve else max(LEAST_OVERTIME_S, OVERTIME * seconds)
+        left = seconds + beyond - (time.time_ns() - work.graph.opened_ns) / 1e9
         # One that is later and was not asked to stop was resumed: it has minutes that its opening does not tell.
         until = time.monotonic() + left if left > 0 or work.graph.stop is not None else math.inf
     return Effort(processes=work.event.processes, against=opened.against, until=until)
