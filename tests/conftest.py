@@ -29,7 +29,6 @@ TIMED = (
     "harness/test_cheats.py::test_what_computes_after_its_call_is_refused",
     "harness/test_cheats.py::test_what_is_right_until_it_is_timed_gains_nothing",
     "harness/test_clocks.py",
-    "harness/test_compiled_baseline.py",
     "harness/test_floors.py",
     "harness/test_fresh_data.py",
     "harness/test_honest_candidates.py",

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from adversarial import POOLS, Judge
+from adversarial import JUDGED, POOLS, Judge
 from cheats import KERNELS, PROBLEMS
 
 
@@ -94,7 +94,7 @@ def test_one_honest_file(judge: Judge, tmp_path: Path) -> None:
     problem, kernel = tmp_path / "chain.py", tmp_path / "one_pass.py"
     problem.write_text(CHAIN)
     kernel.write_text(ONE_PASS)
-    done = judge.evaluate(problem, kernel)
+    done = judge.evaluate(problem, kernel, program=JUDGED)
     assert done.returncode == 0, done.stdout + done.stderr
     evaluation = json.loads(done.stdout)
     assert list(evaluation) == [

@@ -312,7 +312,7 @@ def split_sum(x):
     return x.sum(), x / x.abs().max()
 
 
-@case(lambda: [r(3000, 40)], lambda: [r(2999, 70)])
+@case(lambda: [r(1500, 20)], lambda: [r(1499, 35)])
 def split_columns(x):
     return x.sum(0), (x - x.mean(0)) * torch.rsqrt(x.var(0) + 1e-5)
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +74,17 @@ class Judge:
         return verdicts
 
     def order(self, suite: str) -> list[str]:
-        """Names of the kernels of a suite that are judged, in this order."""
+        """Names of the kernels of a suite that are judged, in this order.
+
+        One that stands there again, because it follows another attack, is judged again if that attack is judged.
+        """
         spec = SUITES[suite]
         chosen = spec.order if self._kernels is None else {*spec.always, *self._kernels.get(suite, ())}
-        return [name for name in spec.order if name in chosen]
+        names: list[str] = []
+        for previous, name in pairwise(("", *spec.order)):
+            if name in chosen and (previous in chosen or name not in names):
+                names.append(name)
+        return names
 
     def of(self, suite: str, kernel: str) -> list[dict[str, Any]]:
         """What was said of a kernel, each time that it was judged."""
