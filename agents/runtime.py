@@ -8,6 +8,7 @@ import asyncio
 import os
 import socket
 import time
+import traceback
 from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -305,7 +306,7 @@ class Worker:
             if not last_try:
                 # An error of ours says in its message what went wrong; where a defect lies only its traceback does.
                 if not isinstance(error, KernelswarmError):
-                    log.warning("step raised", worker=self.name, node=work.envelope.node, exc_info=error)
+                    log.warning("step raised", worker=self.name, node=work.envelope.node, exception=_traceback(error))
                 raise KernelswarmError(f"{type(error).__name__}: {error}") from error
             return self.agent.give_up(work, f"{type(error).__name__}: {error}"[:REASON_CHARACTERS])
 
@@ -338,6 +339,11 @@ class Worker:
             )
             counts[tag] += 1
         return out
+
+
+def _traceback(error: Exception) -> str:
+    """Without the variables of its frames, which some renderers add: a key may be among them."""
+    return "".join(traceback.format_exception(error))
 
 
 async def _kept_alive(delivery: Delivery, step: Awaitable[None], every_s: float) -> None:

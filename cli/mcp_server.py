@@ -114,10 +114,15 @@ class Tools:
         async with self._author() as author:
             return _plain(await author.leaderboard(session))
 
-    async def show_node(self, node: Annotated[str, Field(description="SESSION/NODE.")]) -> dict[str, Any]:
-        """Show a node whole: source, verdict, times, diagnosis, compiler messages."""
+    async def show_node(
+        self,
+        node: Annotated[str, Field(description="SESSION/NODE.")],
+        assembly: Annotated[bool, Field(description="Its machine code as well, innermost loops first.")] = False,
+    ) -> dict[str, Any]:
+        """Show a node whole: source, verdict, times, diagnosis, compiler messages; on request its machine code."""
         async with self._author() as author:
-            return _plain(await author.answer(node))
+            answer = _plain(await author.answer(node))
+            return {**answer, "assembly": await author.assembly(node)} if assembly else answer
 
     async def search_knowledge(self, task: Task, question: str) -> dict[str, Any]:
         """Search the documents on the task's chip, language and operators. read_document gives the text."""

@@ -188,6 +188,9 @@ class _NoDesk:
     async def check(self, source: str, *, compile_only: bool) -> Any:
         raise DeskError("a replay checks nothing")
 
+    async def assembly(self, node: str) -> str:
+        raise DeskError("a replay reads no artifact")
+
     async def ask(self, question: str, values: object) -> str:
         raise DeskError("a replay asks no log")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from ...bus import Bus
 from ...schemas import CandidateChecked, CheckRequested, KernelswarmError, seal, sha256
 from ...store.questions import ask
+from ..assembly import assembly_of
 from ..runtime import Work, worker_name
 from .model.desk import Checked, DeskError
 
@@ -58,6 +59,17 @@ class BusDesk:
                 if isinstance(event, CandidateChecked):
                     return Checked(compiled=event.compiled, verified=event.verified)
         raise DeskError("the bus is gone")
+
+    async def assembly(self, node: str) -> str:
+        """Innermost loops of the machine code of a node's candidate first.
+
+        Raises:
+            DeskError: there is none to read.
+        """
+        try:
+            return await assembly_of(self._work.graph, node, self._home, self._bus)
+        except KernelswarmError as error:
+            raise DeskError(str(error)) from error
 
     async def ask(self, question_name: str, values: Mapping[str, str]) -> str:
         """The answer of the log, a row a line.

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ...hardware.languages.assembly import WITH_ASSEMBLY, assembly, language_taken
+from ...hardware.languages.assembly import assembly, language_taken
 from ...hardware.languages.compiling import compile_candidate, read_candidate
 from ...hardware.platforms import known
 from ...hardware.pools.pool_files import find_pool
@@ -28,7 +28,8 @@ def compile(
     candidate: Annotated[Path, typer.Argument(help="Candidate file.", autocompletion=python_files)],
     pool: Pool = "cpu",
     folder: Annotated[
-        Path | None, typer.Option("--assembly", help="Write PTX and SASS into this folder.", show_default=False)
+        Path | None,
+        typer.Option("--assembly", help="Write the machine code, and PTX, into this folder.", show_default=False),
     ] = None,
     json: Json = False,
 ) -> int:
@@ -37,9 +38,6 @@ def compile(
     hardware_pool = find_pool(pool, home)
     source = read_candidate(candidate)
     language = language_taken(source, hardware_pool, candidate)
-
-    if folder is not None and language not in WITH_ASSEMBLY:
-        raise InputError(f"{candidate} is written in {language}, which has no PTX or SASS: leave --assembly out")
 
     async def run() -> tuple[CompileReport, dict[str, str]]:
         facts = known(hardware_pool, home)
@@ -53,6 +51,8 @@ def compile(
 
     report, texts = asyncio.run(run())
     if folder is not None and report.ok:
+        if not texts:
+            raise InputError(f"{candidate} has no native code that is compiled ahead: leave --assembly out")
         _write(folder, texts)
     if json:
         print_json(report)

@@ -9,7 +9,9 @@ import typer
 from rich.syntax import Syntax
 
 from ... import store
+from ...agents.assembly import assembly_of
 from ...bus import asked_bus
+from ...graph.session_graph import SearchGraph
 from ...schemas import InputError
 from ...sessions.conversation import Turn, conversation_of
 from ...sessions.finished_file import finished_file
@@ -26,6 +28,7 @@ EXAMPLES = (
     "kernelswarm show mapid-7kq2m",
     "kernelswarm show mapid-7kq2m --node n012",
     "kernelswarm show mapid-7kq2m --node n012 --conversation   # what its author was asked, tried and answered",
+    "kernelswarm show mapid-7kq2m --node n012 --assembly       # its machine code, innermost loops first",
     "kernelswarm show mapid-7kq2m --file > best.py      # what its best node came to, ready to use",
     "kernelswarm show mapid-7kq2m --source > mine.py    # the candidate alone, as it was judged",
     "kernelswarm show mapid-7kq2m --json | jq '.nodes[] | [.node, .speedup]'",
@@ -43,19 +46,25 @@ def show(
         bool,
         typer.Option("--conversation", help="With --node: what its author was asked, looked up, tried and answered."),
     ] = False,
+    assembly: Annotated[
+        bool, typer.Option("--assembly", help="Just the candidate's machine code, innermost loops first.")
+    ] = False,
     nats: Nats = "",
     json: Json = False,
 ) -> int:
     """Show a session: problem, baselines, graph, best. With --node: plan, candidate, timings, diagnoses."""
-    if source + file + json > 1:
-        raise InputError("--source and --file print a file, --json an object: choose one")
-    if conversation and (source or file or not node):
-        raise InputError("--conversation is of one node: name it with --node, without --source and --file")
+    if source + file + assembly + json > 1:
+        raise InputError("--source, --file and --assembly print a text, --json an object: choose one")
+    if conversation and (source or file or assembly or not node):
+        raise InputError("--conversation is of one node: name it with --node, without --source, --file, --assembly")
     home = kernelswarm_home()
     if not nats and not log_path(home).exists():
         raise InputError(f"there is no session {session!r}: {nothing_in(home)}")
     if file:
         _print_file(asyncio.run(_finished(home, nats, session, node)))
+        return 0
+    if assembly:
+        write(asyncio.run(_assembly(home, nats, session, node)) + "\n")
         return 0
     if conversation:
         turns = asyncio.run(_conversation(home, nats, session, node))
@@ -100,14 +109,24 @@ async def _conversation(home: Path, nats: str, session: str, node: str) -> tuple
     return turns
 
 
+async def _assembly(home: Path, nats: str, session: str, node: str) -> str:
+    async with asked_bus(nats) as bus:
+        graph = (await recorded_session(home, session, bus, to_end=False)).graph()
+        return await assembly_of(graph, node or _best(graph), home, bus)
+
+
 async def _finished(home: Path, nats: str, session: str, node: str) -> str:
     async with asked_bus(nats) as bus:
         graph = (await recorded_session(home, session, bus, to_end=False)).graph()
-    best = graph.closed.best if graph.closed is not None else ""
-    if not node and not best:
-        why = "found no correct candidate" if graph.closed is not None else "is still open: name a node with --node"
-        raise InputError(f"session {session} {why}")
-    return finished_file(graph, node or best)
+    return finished_file(graph, node or _best(graph))
+
+
+def _best(graph: SearchGraph) -> str:
+    if graph.closed is None:
+        raise InputError(f"session {graph.session} is still open: name a node with --node")
+    if not graph.closed.best:
+        raise InputError(f"session {graph.session} found no correct candidate")
+    return graph.closed.best
 
 
 def _hint(node: str, names: list[str]) -> str:

@@ -83,6 +83,7 @@ def configure_logging(verbosity: int) -> None:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
+            _cut_traceback,
             structlog.dev.ConsoleRenderer(
                 colors=sys.stderr.isatty() and not err.no_color,
                 # Without the variables of every frame: pages of them, keys perhaps among them.
@@ -96,9 +97,17 @@ def configure_logging(verbosity: int) -> None:
 
 def _end_of_traceback(out: TextIO, error: structlog.typing.ExcInfo) -> None:
     """The end of it, where the error stands: a recursion that goes too deep has megabytes of frames."""
-    text = "".join(traceback.format_exception(*error))
+    out.write("\n" + _end("".join(traceback.format_exception(*error))))
+
+
+def _cut_traceback(logger: object, method: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """The same for one that comes as text."""
+    return {**event, "exception": _end(event["exception"])} if "exception" in event else event
+
+
+def _end(text: str) -> str:
     cut = "" if len(text) <= TRACEBACK_CHARACTERS else "…"
-    out.write("\n" + cut + text[-TRACEBACK_CHARACTERS:])
+    return cut + text[-TRACEBACK_CHARACTERS:]
 
 
 class _ToStderr(logging.Handler):

@@ -12,6 +12,7 @@ import msgspec
 from ...schemas import Artifact, CompileReport, InputError, Schema, decode, encode, sha256
 
 SHARED_OBJECT = "application/x-sharedlib"
+SUFFIX = ".so"
 ABANDONED_SECONDS = 3600
 """A build folder this old belongs to a process that was killed."""
 
@@ -34,7 +35,7 @@ class ArtifactCache:
     BUILDING = ".build-"
     """Prefix of the folders in which artifacts are made before they are renamed into place."""
 
-    def __init__(self, folder: Path, suffix: str = ".so", media_type: str = SHARED_OBJECT) -> None:
+    def __init__(self, folder: Path, suffix: str = SUFFIX, media_type: str = SHARED_OBJECT) -> None:
         self.folder = folder
         self._suffix = suffix
         self._media_type = media_type

@@ -72,6 +72,8 @@ async def compile(
 def assembly(archive: Path) -> dict[str, str]:
     """PTX and SASS of every kernel in an artifact, by file name: ``rows.1a2b3c4d.ptx``, ``rows.1a2b3c4d.sass``.
 
+    Of kernels for AMD it is their assembler's text, ``rows.1a2b3c4d.s``.
+
     Raises:
         OSError, tarfile.TarError: the artifact cannot be read.
         PoolError: no ``cuobjdump`` is here.
@@ -83,6 +85,8 @@ def assembly(archive: Path) -> dict[str, str]:
             stem = f"{path.stem}.{path.parent.name[:8].lower()}"
             if path.suffix == ".ptx":
                 texts[f"{stem}.ptx"] = path.read_text()
+            elif path.suffix == ".amdgcn":
+                texts[f"{stem}.s"] = path.read_text()
             elif path.suffix == ".cubin":
                 texts[f"{stem}.sass"] = _cubin.machine_code(path)
     return texts

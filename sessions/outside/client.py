@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ...agents.assembly import assembly_of
 from ...bus import Bus
 from ...graph.session_graph import SearchGraph
 from ...graph.tasks import MINUTES
@@ -151,6 +152,11 @@ class OutsideAuthor:
                 raise InputError(f"session {wanted.session} has no node {wanted.node!r}")
             await followed.until(judged(wanted.node), wait_s)
             return views.node_answer(followed.graph, wanted.node, source=True)
+
+    async def assembly(self, task: str) -> str:
+        """Machine code of a node's candidate, innermost loops first. Errors: :func:`.assembly.assembly_of`."""
+        wanted = task_name(task)
+        return await assembly_of(await self._graph(wanted.session), wanted.node, self._home, self._bus)
 
     async def release(self, lease: str) -> Release:
         """Give a task back.

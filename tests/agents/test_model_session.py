@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import zstandard
 from model_server import Said, model_server
 
 import given
@@ -32,9 +33,12 @@ from kernelswarm.sessions.replay_authors import replay_authors
 from kernelswarm.sessions.search import searching
 from kernelswarm.sessions.search_options import SearchOptions
 from kernelswarm.store import run_sql
+from kernelswarm.store.export import FORMATS, write_export
 from kernelswarm.store.questions import question
 
 MODELS = "claude-opus-5-5,analyst=claude-haiku-4-5,planner=claude-haiku-4-5,distiller=claude-haiku-4-5"
+
+KEY = "sk-secret-of-this-test"
 
 RIGHT = """import torch
 
@@ -66,15 +70,15 @@ def answers() -> object:
             diagnoses.append("It is slow." if not diagnoses else DIAGNOSIS)
             return Said(text=diagnoses[-1])
         if "You are the planner" in json.dumps(body["system"]):
-            return Said(text='{"choice": 2, "why": "It has more to gain."}')
+            return Said(text=f'{{"choice": 2, "why": "It has more to gain. {KEY}"}}')
         if "You are the distiller" in json.dumps(body["system"]):
-            return Said(text='{"lessons": ["One call of the library is enough."]}')
+            return Said(text=f'{{"lessons": ["One call of the library is enough. {KEY}"]}}')
         if not any("tool_result" in json.dumps(turn) for turn in body["messages"]):
             counts.append(1)
             return Said(
                 tools=(("check", {"source": RIGHT.format(number=len(counts))}),), usage={"input": 900, "output": 300}
             )
-        return Said(tools=(("submit", {"source": RIGHT.format(number=len(counts)), "idea": "One call."}),))
+        return Said(tools=(("submit", {"source": RIGHT.format(number=len(counts)), "idea": f"One call. {KEY}"}),))
 
     return answer
 
@@ -95,7 +99,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, list[t
         async with model_server() as server:
             server.answer = answers()
             with pytest.MonkeyPatch.context() as patch:
-                patch.setenv("ANTHROPIC_API_KEY", "sk-secret-of-this-test")
+                patch.setenv("ANTHROPIC_API_KEY", KEY)
                 patch.setenv("ANTHROPIC_BASE_URL", server.url)
                 async with searching(load_problem(home / "small.py"), "bare", options, home=home) as running:
                     events = [(envelope.node, event) async for envelope, event in running.events()]
@@ -128,8 +132,21 @@ def test_everything_that_was_asked_is_in_the_log_and_the_key_is_not(session):
     home, name, _ = session
     calls = [event for _, event in of(session, ModelCalled)]
     assert len([call for call in calls if not call.role]) == 2 and len(of(session, KnowledgeRetrieved)) == 1
-    sql = "SELECT count(*) FROM events WHERE session = ? AND body::VARCHAR LIKE '%sk-secret-of-this-test%'"
-    assert asyncio.run(run_sql(home, sql, params=(name,))).rows[0][0] == 0
+    sql = "SELECT count(*) FROM events WHERE session = ? AND body::VARCHAR LIKE ?"
+    counted = [asyncio.run(run_sql(home, sql, params=(name, f"%{text}%"))).rows[0][0] for text in (KEY, "[key]")]
+    assert counted[0] == 0 < counted[1], "models repeat it"
+
+
+def test_nothing_that_was_kept_or_exported_holds_the_key(session, tmp_path):
+    home, _, _ = session
+    for format in FORMATS:
+        asyncio.run(write_export(home, format, tmp_path / format))
+    files = [path for folder in (home, tmp_path) for path in folder.rglob("*") if path.is_file()]
+    assert len(files) > len(FORMATS)
+    for path in files:
+        data = path.read_bytes()
+        text = zstandard.ZstdDecompressor().decompressobj().decompress(data) if path.suffix == ".zst" else data
+        assert KEY.encode() not in text, path
 
 
 def test_the_conversation_is_told_turn_by_turn_and_nothing_twice(session):
@@ -178,12 +195,12 @@ def test_the_planner_s_model_chooses_and_the_distiller_s_adds_what_it_learned(se
     assert offered and len(made) == len(offered)
     for node, offer in offered:
         picked = offer.choices[made[node].choice]
-        assert made[node].choice == 1 and made[node].reason == "It has more to gain."
+        assert made[node].choice == 1 and made[node].reason == "It has more to gain. [key]"
         assert (planned[node].parent, planned[node].intent, planned[node].advice) == (
             *(picked.parent, picked.intent, picked.advice),
         )
     ((_, taught),) = of(session, SkillDistilled)
-    assert "## What claude-haiku-4-5 makes of it\n\n- One call of the library is enough." in taught.skill.text
+    assert "## What claude-haiku-4-5 makes of it\n\n- One call of the library is enough. [key]" in taught.skill.text
     assert "## The numbers" in taught.skill.text
 
 

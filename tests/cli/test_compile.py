@@ -33,13 +33,18 @@ def test_a_file_that_cannot_be_read_is_a_sentence(kernelswarm, tmp_path, name):
 
 
 def test_what_has_no_assembly_is_refused_before_a_folder_is_made(kernelswarm, tmp_path):
-    (tmp_path / "mine.py").write_text("CPP_SOURCE = ''\nCPP_FLAGS = []\n")
+    (tmp_path / "mine.py").write_text("def kernel(x):\n    return x\n")
     ran = kernelswarm("compile", str(tmp_path / "mine.py"), "--assembly", str(tmp_path / "asm"))
-    assert (
-        ran.status == 2
-        and "is written in cpp, which has no PTX or SASS: leave --assembly out" in ran.err
-        and not (tmp_path / "asm").exists()
-    )
+    assert ran.status == 2 and "has no native code that is compiled ahead: leave --assembly out" in ran.err
+    assert not (tmp_path / "asm").exists()
+
+
+def test_machine_code_of_a_processor_is_a_file_too(kernelswarm, tmp_path):
+    text = "void twice(float* x, long n) { for (long i = 0; i < n; i++) x[i] *= 2; }"
+    (tmp_path / "mine.py").write_text(f"CPP_SOURCE = 'extern \"C\" {text}'\nCPP_FLAGS = []\n")
+    ran = kernelswarm("compile", str(tmp_path / "mine.py"), "--assembly", str(tmp_path / "asm"))
+    (file,) = (tmp_path / "asm").iterdir()
+    assert ran.status == 0 and file.suffix == ".s" and "<twice>:" in file.read_text()
 
 
 def test_evaluate_refuses_a_language_that_the_pool_does_not_take_as_compile_does(kernelswarm, tmp_path):

@@ -136,6 +136,8 @@ async def test_agents_over_stdio_and_http_work_one_session_to_its_end(home: Path
                 board = await call(bob, "leaderboard", session=search.session)
                 assert board["places"][0]["author"] == "alice"
                 assert (await call(bob, "show_node", node=mine["task"]))["source"] == PLAIN
+                with pytest.raises(InputError, match="nothing of its file is compiled ahead"):
+                    await call(bob, "show_node", node=mine["task"], assembly=True)
                 with pytest.raises(InputError, match="there is no session 'nowhere'"):
                     await call(bob, "claim", task="nowhere")
             await within(following, LONG_S)

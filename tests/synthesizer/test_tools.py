@@ -44,6 +44,10 @@ class Desk:
             raise DeskError(self._error)
         return Checked(compiled=self._compiled, verified=None if compile_only else self._verified)
 
+    async def assembly(self, node):
+        self.asked.append(node)
+        return "# innermost loop of scale: 3 lines"
+
     async def ask(self, question, values):
         self.asked.append((question, dict(values)))
         return "What has been tried?\nproblem, wins\ndouble, 3"
@@ -134,17 +138,19 @@ async def test_nodes_and_history_are_shown(converse, make_request):
         ("show_node", {"node": "n001"}),
         ("show_node", {"node": "n002", "part": "compiler"}),
         ("show_node", {"node": "n009"}),
+        ("show_node", {"node": "n001", "part": "assembly"}),
         ("history", {"question": "this_session"}),
         ("history", {"question": "tried_on_operator", "operator": "mul"}),
         request=make_request(tried=tried),
         desk=desk,
     )
-    source, compiler, missing, session, log = (call.result for call in tools_of(answer)[:5])
+    source, compiler, missing, assembly, session, log = (call.result for call in tools_of(answer)[:6])
+    assert "# innermost loop of scale" in assembly and "1.2x" in assembly
     assert "ONE = 1" in source and "1.2x" in source
     assert "3:1: error: no ;" in compiler
     assert "there is no node 'n009'" in missing and "n001, n002" in missing
     assert "idea: the first" in session and "n002: compile_error" in session
-    assert "double, 3" in log and desk.asked == [("tried_on_operator", {"operator": "mul"})]
+    assert "double, 3" in log and desk.asked == ["n001", ("tried_on_operator", {"operator": "mul"})]
 
 
 async def test_a_wrong_draft_comes_with_its_evidence(converse):

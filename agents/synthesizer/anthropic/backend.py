@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 VENDOR = VendorFacts(
     name="anthropic",
     key_variable="ANTHROPIC_API_KEY",
+    headers_variable="ANTHROPIC_CUSTOM_HEADERS",
     url_variable="ANTHROPIC_BASE_URL",
     url="https://api.anthropic.com",
     model="claude-opus-5-5",

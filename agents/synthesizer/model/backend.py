@@ -2,7 +2,7 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from importlib import import_module
@@ -157,8 +157,13 @@ class ModelBackend(ABC):
         key = f"{settings.url} {settings.key}"
         if key not in self._sdks:
             # A server that needs no key is sent a word in its place.
-            self._sdks[key] = getattr(import_module(self.library), self.client)(
-                api_key=settings.key or "none", base_url=settings.url, timeout=settings.timeout_s, max_retries=0
+            library = import_module(self.library)
+            self._sdks[key] = getattr(library, self.client)(
+                api_key=settings.key or "none",
+                base_url=settings.url,
+                timeout=settings.timeout_s,
+                max_retries=0,
+                default_headers=_without(settings.withheld, library),
             )
         return self._sdks[key]
 
@@ -167,6 +172,11 @@ class ModelBackend(ABC):
         for sdk in self._sdks.values():
             await sdk.close()
         self._sdks.clear()
+
+
+def _without(headers: Sequence[str], library: ModuleType) -> dict[str, Any]:
+    """In place of what a library takes from the environment; without any word of authorization it asks nobody."""
+    return {name: "Bearer none" if name.lower() == "authorization" else library.Omit() for name in headers}
 
 
 def _import_libraries(library: str) -> ModuleType:

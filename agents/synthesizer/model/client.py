@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal
@@ -18,12 +19,13 @@ from autogen_core.models import (
     RequestUsage,
 )
 from autogen_core.tools import Tool, ToolSchema
+from msgspec.structs import replace
 from pydantic import BaseModel
 
-from ....schemas import ModelCalled
+from ....schemas import KernelswarmError, ModelCalled
 from .faults import Fault, ModelFault
 from .prices import Price
-from .reply import Reply, Stop, Usage
+from .reply import Reply, Stop, ToolRequest, Usage
 from .settings import Settings
 from .spending import LimitReached
 from .tokens import estimated_tokens
@@ -117,7 +119,7 @@ class ModelClient(ChatCompletionClient):
         reply = await task
         self.stop = reply.stop
         self._count(RequestUsage(prompt_tokens=reply.usage.prompt_tokens, completion_tokens=reply.usage.output_tokens))
-        text = self._settings.redact(reply.text)
+        text = reply.text
         calls = [FunctionCall(id=call.id, name=call.name, arguments=call.arguments) for call in reply.tools]
         return CreateResult(
             finish_reason=_FINISH.get(reply.stop, "unknown"),
@@ -157,26 +159,47 @@ class ModelClient(ChatCompletionClient):
     async def _try(self, body: dict[str, Any], attempt: int) -> Reply | Fault:
         begin = time.perf_counter()
         try:
-            reply = await self._wire.send(body)
-        except Exception as error:
+            reply = self._cleaned(await self._wire.send(body))
+        except Exception as error:  # noqa: BLE001 - every one is a fault, or raised again without secrets
             fault = self._wire.fault(error)
             if fault is None:
-                raise
+                raise self._defect(error) from None
             self._record(self._failed_call(body, attempt, _since(begin), fault))
             return fault
         self._record(self._call(body, attempt, _since(begin), reply))
         self._wire.keep(reply)
         return reply
 
+    def _cleaned(self, reply: Reply) -> Reply:
+        """Without secrets, before anybody reads it: what it says may go into events, files and later requests."""
+        redact = self._settings.redact
+        tools = (
+            ToolRequest(id=redact(call.id), name=redact(call.name), arguments=redact(call.arguments))
+            for call in reply.tools
+        )
+        return replace(
+            reply,
+            text=redact(reply.text),
+            tools=tuple(tools),
+            stop_reason=redact(reply.stop_reason),
+            blocks=redact(reply.blocks),
+        )
+
+    def _defect(self, error: Exception) -> KernelswarmError:
+        """An error that is nobody's fault but ours, without what it may hold of a request's head."""
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        text = self._settings.redact(f"{type(error).__name__}: {error}")
+        return KernelswarmError(f"a defect in asking {self._model}: {text} ({place.name} in {place.filename})")
+
     def _call(self, body: dict[str, Any], attempt: int, latency_ms: float, reply: Reply) -> ModelCalled:
-        usage, redact = reply.usage, self._settings.redact
+        usage = reply.usage
         return ModelCalled(
             backend=self._settings.vendor.name,
             model=self._model,
-            request=redact(canonical(body)),
-            completion=redact(reply.text),
-            tool_calls=redact(_tool_calls(reply)),
-            blocks=redact(reply.blocks),
+            request=self._settings.redact(canonical(body)),
+            completion=reply.text,
+            tool_calls=_tool_calls(reply),
+            blocks=reply.blocks,
             stop_reason=reply.stop_reason,
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,

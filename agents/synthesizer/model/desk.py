@@ -29,6 +29,14 @@ class Desk(Protocol):
         """
         ...
 
+    async def assembly(self, node: str) -> str:
+        """What matters most of the machine code of a node's candidate.
+
+        Raises:
+            DeskError: there is none to read.
+        """
+        ...
+
     async def ask(self, question: str, values: Mapping[str, str]) -> str:
         """The answer of the log to one of the questions that somebody has asked before, as a table.
 

@@ -1,7 +1,7 @@
 """How a model is reached: key, address, limits. Read from the environment, checked before a session opens."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Self
 from urllib.parse import urlsplit, urlunsplit
 
@@ -9,6 +9,12 @@ from ....schemas import InputError, Schema
 
 SECRET_CHARACTERS = 12
 """A shorter key is no secret but a word that stands for none (``none``, ``dummy``), and a word of kernels, too."""
+
+SECRET_VARIABLES = (
+    *("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "OPENAI_ADMIN_KEY"),
+    "KERNELSWARM_MCP_TOKEN",
+)
+"""Environment variables whose values stand in no event, whoever is asked."""
 
 _trusted: set[str] = set()
 
@@ -28,6 +34,10 @@ class VendorFacts(Schema, frozen=True, kw_only=True):
     """Asked where the session names none."""
     is_open: bool = False
     """Whether servers elsewhere speak its format and need no key."""
+    headers_variable: str = ""
+    """Environment variable with headers that its library adds to every request, ``Name: value`` a line."""
+    account_headers: tuple[str, ...] = ()
+    """Headers that its library adds from other variables."""
 
 
 class Settings(Schema, frozen=True, kw_only=True):
@@ -45,6 +55,10 @@ class Settings(Schema, frozen=True, kw_only=True):
     """Longest silence of the server, seconds."""
     attempts: int = 3
     """Tries of one request, the first included."""
+    secrets: tuple[str, ...] = ()
+    """What else of the environment no event may hold: other keys and tokens, values of headers."""
+    withheld: tuple[str, ...] = ()
+    """Headers that the library would add, and that are not sent: nobody here named this address."""
     longest_wait_s: float = 120.0
     """A server that asks for a longer pause than this fails the synthesis instead, seconds."""
 
@@ -72,20 +86,42 @@ class Settings(Schema, frozen=True, kw_only=True):
                 f"{vendor.key_variable} holds a character that no key has (a space or one that is not ASCII): "
                 "copy it again"
             )
-        if not _is_trusted(url, own, vendor):
+        is_trusted = _is_trusted(url, own, vendor)
+        if not is_trusted:
             key = ""
         if not key and not (vendor.is_open and url != vendor.url):
             raise InputError(
                 f"the author {vendor.name!r} needs a key: set {vendor.key_variable}, "
                 "or use --author generator, which needs none"
             )
-        return cls(vendor=vendor, key=key, url=url)
+        headers = _headers(environment.get(vendor.headers_variable, ""))
+        return cls(
+            vendor=vendor,
+            key=key,
+            url=url,
+            secrets=_secrets(environment, headers.values()),
+            withheld=() if is_trusted else (*headers, *vendor.account_headers),
+        )
 
     def redact(self, text: str) -> str:
-        """``text`` without the key and without credentials in the address, fit for an event."""
-        if len(self.key) >= SECRET_CHARACTERS:
-            text = text.replace(self.key, "[key]")
+        """``text`` without keys, tokens and credentials in the address, fit for an event and for a later request."""
+        for secret in (self.key, *self.secrets):
+            if len(secret) >= SECRET_CHARACTERS:
+                text = text.replace(secret, "[key]")
         return text.replace(self.url, public_url(self.url))
+
+
+def _headers(text: str) -> dict[str, str]:
+    """As the vendors' libraries read them."""
+    parts = (line.partition(":") for line in text.splitlines())
+    return {name.strip(): value.strip() for name, colon, value in parts if colon}
+
+
+def _secrets(environment: Mapping[str, str], headers: Iterable[str]) -> tuple[str, ...]:
+    """The longest first: one may hold another."""
+    named = (environment.get(name, "").strip() for name in SECRET_VARIABLES)
+    words = (word for value in headers for word in (value, *value.split()))
+    return tuple(sorted({secret for secret in (*named, *words) if len(secret) >= SECRET_CHARACTERS}, key=len)[::-1])
 
 
 def trust(url: str) -> None:

@@ -104,7 +104,9 @@ class TapedWire:
         self._wire.keep(reply)
 
     def fault(self, error: Exception) -> Fault | None:
-        """The recorded one."""
+        """The recorded one; the end of the tape is raised."""
+        if isinstance(error, TapeEnded):
+            raise error
         return error.fault if isinstance(error, _RecordedFault) else None
 
 

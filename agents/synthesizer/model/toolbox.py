@@ -19,7 +19,7 @@ RESULT_CHARACTERS = 16_000
 """Most of one result."""
 
 Question = Literal["this_session", "tried_on_operator", "gains_by_advice", "gains_by_diagnosis", "why_candidates_fail"]
-Part = Literal["source", "diagnosis", "compiler", "evidence", "counters"]
+Part = Literal["source", "diagnosis", "compiler", "evidence", "counters", "assembly"]
 
 
 class NodeLimits(Schema, frozen=True, kw_only=True):
@@ -70,7 +70,11 @@ class Toolbox:
         self.reading: Sequence[BaseTool[Any, Any]] = [
             _tool(self.search_knowledge, "Search the documents about this chip, language and kind of operator."),
             _tool(self.read_document, "Read one document whole."),
-            _tool(self.show_node, "Show a node of this search: its source, diagnosis, messages or evidence."),
+            _tool(
+                self.show_node,
+                "Show a node of this search: source, diagnosis, messages, evidence, counters, or its machine code "
+                "(assembly: innermost loops first).",
+            ),
             _tool(self.history, "Ask what was tried before, in this session or on like operators in earlier ones."),
         ]
         """Those that only read."""
@@ -119,7 +123,11 @@ class Toolbox:
         attempt = self._attempts.get(node)
         if attempt is None:
             return self._answer(f"there is no node {node!r} with a candidate; there are {', '.join(self._attempts)}")
-        return self._answer(f"{sections.outcome(attempt)}\n{_part(attempt, part)}")
+        try:
+            text = await self._desk.assembly(node) if part == "assembly" else _part(attempt, part)
+        except DeskError as error:
+            text = str(error)
+        return self._answer(f"{sections.outcome(attempt)}\n{text}")
 
     async def history(
         self,
@@ -185,7 +193,7 @@ def _tool(function: Callable[..., Awaitable[str]], description: str) -> BaseTool
     return FunctionTool(function, description=description)
 
 
-def _part(attempt: Attempt, part: Part) -> str:
+def _part(attempt: Attempt, part: str) -> str:
     match part:
         case "source":
             return sections.fenced(without_loader(attempt.source), "python")
@@ -195,7 +203,7 @@ def _part(attempt: Attempt, part: Part) -> str:
             return attempt.diagnostics or "the compiler said nothing"
         case "counters":
             return "\n".join(f"{name} = {value:.6g}" for name, value in attempt.counters.items()) or "none were read"
-        case "evidence":
+        case _:
             return attempt.evidence or "there is none"
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 VENDOR = VendorFacts(
     name="openai",
     key_variable="OPENAI_API_KEY",
+    headers_variable="OPENAI_CUSTOM_HEADERS",
+    account_headers=("OpenAI-Organization", "OpenAI-Project"),
     url_variable="OPENAI_BASE_URL",
     url="https://api.openai.com/v1",
     model="gpt-6.1-sol",
