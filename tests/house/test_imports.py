@@ -59,7 +59,7 @@ ORDER = {
         "timing",
         "",
     ),
-    "agents": ("ancestors", "runtime", "consulting", "analyst", "planner", "synthesizer", ""),
+    "agents": ("ancestors", "assembly", "runtime", "consulting", "analyst", "planner", "synthesizer", ""),
 }
 """Folders (or files) inside a folder, each of which imports only from those before it; an empty name: its own files."""
 ROLES = (
