@@ -131,12 +131,12 @@ class BaselineProcess:
         """The baselines' process as we see it; 0 if there is none."""
         return self._worker.pid if self._worker else 0
 
-    async def idle_ns(self, calls: int, form: str = "") -> int:
+    async def idle_ns(self, calls: int, form: str = "", flushes: int = 0) -> int:
         """What ``calls`` cost beside the calls themselves, by our clock: the flushes between them on an accelerator."""
         if self.on_processor:
             return 0
         began = time.perf_counter_ns()
-        await self._time(Time(calls=calls, name=IDLE, form=form))
+        await self._time(Time(calls=calls, name=IDLE, form=form, flushes=flushes))
         return time.perf_counter_ns() - began
 
     @property

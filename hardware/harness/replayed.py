@@ -84,7 +84,7 @@ class Replayed(SelfTimed):
     def _as_asked(self, command: Time) -> Time:
         return msgspec.structs.replace(command, form=command.form or COLD)
 
-    async def _beside_ns(self, calls: int) -> int:
+    async def _beside_ns(self, calls: int, flushes: int) -> int:
         return await self.timing.idle_ns(calls, COLD)
 
     async def _warm_ns(self, part: Part) -> float:

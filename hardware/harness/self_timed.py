@@ -88,9 +88,9 @@ class SelfTimed(ProcessChecks):
     def _as_asked(self, command: Time) -> Time:
         return command
 
-    async def _beside_ns(self, calls: int) -> int:
+    async def _beside_ns(self, calls: int, flushes: int) -> int:
         """What so many calls of a long batch cost beside them."""
-        return await self.timing.idle_ns(calls)
+        return await self.timing.idle_ns(calls, flushes=flushes)
 
     def _check_idle(self) -> None:
         """Nobody computes while the others are timed.
@@ -150,7 +150,8 @@ class SelfTimed(ProcessChecks):
             Judged: they differ time and again, where an honest clock beside it does not.
             HarnessError: the machine is so busy that no two clocks agree.
         """
-        counted, tally = median(candidate.samples), clocks.CrossCheckTally()
+        counted = median(candidate.samples)
+        tally = clocks.CrossCheckTally(most_flushes=1 if self.timing.on_processor else clocks.MOST_FLUSHES)
         while tally.is_open:
             # Beside the check, so that a disturbance slows both.
             batches = clocks.short_batches(candidate.calls, counted) if tally.tries else 1
@@ -158,29 +159,32 @@ class SelfTimed(ProcessChecks):
             session = CounterSession()
             counting = self.timing.on_processor and start_counting(session, self.untrusted.worker.pid)
             others = self._background_load()
-            checked = await self._time_twice(Time(calls=tally.times * clocks.checked_calls(candidate.calls, counted)))
+            calls = tally.times * clocks.checked_calls(candidate.calls, counted)
+            checked = await self._time_twice(Time(calls=calls, flushes=tally.flushes))
             cores = others.cores()
             counters = session.stop(checked.calls) if counting else None
             await self._check_timed_output(checked.timed.kept)
-            comparison = clocks.ClockCrossCheck(checked, short, counted, await self._beside_ns(checked.calls), cores)
+            beside = await self._beside_ns(checked.calls, tally.flushes)
+            comparison = clocks.ClockCrossCheck(checked, short, counted, beside, cores, tally.flushes)
             if comparison.result is ClockResult.agrees:
                 return counters
-            tally.count(comparison, steady=comparison.needs_steadiness and await self._is_steady(honest))
+            steady = comparison.needs_steadiness and await self._is_steady(honest, tally.flushes)
+            tally.count(comparison, steady=steady)
             if tally.has_passed:
                 return counters
             if tally.has_failed:
                 raise clocks.cross_check_failure(comparison.believed_ns, checked)
         raise HarnessError("the machine is so busy that the clocks of two processes cannot be compared")
 
-    async def _is_steady(self, honest: Implementation) -> bool:
+    async def _is_steady(self, honest: Implementation, flushes: int = 1) -> bool:
         """Whether our clock and that of a process which we know to be honest agree just now."""
         others = self._background_load()
         pid = self._working(self.timing.pid)
         short = await clocks.by_all(honest.ask, clocks.as_counted(honest), pid)
         calls = clocks.checked_calls(honest.calls, short.claimed_ns)
-        checked = await clocks.by_all(honest.ask, Time(calls=calls, name=honest.name), pid)
-        cores = others.cores()
-        comparison = clocks.ClockCrossCheck(checked, [short], short.claimed_ns, await self._beside_ns(calls), cores)
+        checked = await clocks.by_all(honest.ask, Time(calls=calls, name=honest.name, flushes=flushes), pid)
+        cores, beside = others.cores(), await self._beside_ns(calls, flushes)
+        comparison = clocks.ClockCrossCheck(checked, [short], short.claimed_ns, beside, cores, flushes)
         return comparison.result is not ClockResult.differs
 
     def _background_load(self) -> BackgroundLoad:

@@ -11,6 +11,7 @@ from kernelswarm.hardware.harness.messages.timing import Timed
 from kernelswarm.hardware.harness.timing.background_load import BackgroundLoad
 from kernelswarm.hardware.harness.timing.clocks import (
     CLOCK_TRIES,
+    MOST_FLUSHES,
     Batch,
     ClockCrossCheck,
     ClockResult,
@@ -70,6 +71,31 @@ def test_what_a_batch_says(name: str) -> None:
     shown, expected = FOUND[name]
 
     assert shown.result is expected
+
+
+LAUNCHED_LATE = batch(700, 182_000, 314_000, None)
+"""Its device waited for launches: 8 us of a call and 174 of a flush, by its clock."""
+
+
+@pytest.mark.parametrize("hidden_us", [0, 30])
+def test_more_flushes_tell_who_launches_late_from_who_hides_work(hidden_us: int) -> None:
+    short = batch(200, 8_000, 400_000, None)
+    tally = CrossCheckTally(most_flushes=MOST_FLUSHES)
+    late = ClockCrossCheck(LAUNCHED_LATE, [short], 8_000, beside_ns=700 * 174_000)
+    assert late.result is ClockResult.differs
+    while tally.flushes < MOST_FLUSHES:
+        tally.count(late, steady=False)
+
+    flushed = tally.flushes * 174_000
+    checked = Batch(
+        700,
+        0,
+        Timed(ns=700 * 8_000, whole_ns=700 * (8_000 + flushed), kept=0),
+        700 * (8_000 + hidden_us * 1000 + flushed),
+    )
+    again = ClockCrossCheck(checked, [short], 8_000, beside_ns=700 * flushed, flushes=tally.flushes)
+
+    assert (again.result is ClockResult.agrees) == (hidden_us == 0)
 
 
 def test_threads_of_its_own_are_no_excuse() -> None:

@@ -184,7 +184,7 @@ class DeviceStopwatch(Stopwatch):
         batch = self._with_poisonings(command.calls)
         pairs = [(_Event(enable_timing=True), _Event(enable_timing=True)) for _ in batch]
         turns = iter([(*pair, poisoning) for pair, (_, poisoning) in zip(pairs, batch, strict=True)])
-        flushes = range(FLUSHES_BEFORE_ONE if command.calls == 1 else 1)
+        flushes = range(command.flushes or (FLUSHES_BEFORE_ONE if command.calls == 1 else 1))
 
         def flushed(*inputs: Any) -> Any:
             before, after, poisoning = next(turns)

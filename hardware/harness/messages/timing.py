@@ -35,6 +35,9 @@ class Time(Schema, frozen=True, kw_only=True, tag="time"):
     slot: int = -1
     """Where a candidate keeps one call's output; -1: nowhere."""
 
+    flushes: int = 0
+    """How often an accelerator's last-level cache is flushed before each call; 0: as usual."""
+
     form: str = ""
     """Replay what was recorded (:mod:`..calls.recorded_calls`), in this form; empty: make the calls one by one."""
 
