@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..hardware.sources.from_python import Traced
 from ..schemas import InputError, Interval
-from ..schemas.pool import BASELINE_NAMES
-from ..sessions.results import SearchResult
+from ..sessions.results import SearchResult, times_line
 
 if TYPE_CHECKING:
     from .applying import Applied
@@ -122,7 +121,7 @@ class Optimized:
         lines = (
             f"{result.problem} on pool {result.pool}: {f'win{named}' if self.win else 'no win found'}",
             result.detail.removeprefix("no win found: "),
-            _timed(result) or "nothing was timed",
+            times_line(result) or "nothing was timed",
             f"{result.candidates} candidates, {result.correct} correct, {result.seconds:.0f} s; ended: {result.reason}",
             f"session {result.session}: kernelswarm show {result.session}",
         )
@@ -152,20 +151,6 @@ class Optimized:
         from .calls import loaded
 
         return loaded(source, self.session)
-
-
-def _timed(result: SearchResult) -> str:
-    """Milliseconds by name; of an accelerator both numbers, each by its name."""
-    if result.device is None:
-        return _times_text(result.ordinary.times_ms if result.ordinary else result.times_ms)
-    numbers = {"device": result.device, "call": result.call}
-    ordered = sorted(numbers.items(), key=lambda item: item[0] != result.measure)
-    return "; ".join(f"{name}: {_times_text(number.times_ms)}" for name, number in ordered if number is not None)
-
-
-def _times_text(times: dict[str, float]) -> str:
-    names = {**BASELINE_NAMES, "candidate": "kernel"}
-    return ", ".join(f"{name} {times[key]:.4g} ms" for key, name in names.items() if key in times)
 
 
 def _callable(module: Any, *names: str) -> Callable[..., Any]:

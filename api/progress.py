@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 from ..graph.session_graph import SearchGraph
 from ..schemas import BaselinesMeasured, Event, NodeDiagnosed
+from ..schemas.pool import BASELINE_NAMES
 
 WIDTH = 100
 """Characters of the line."""
@@ -30,8 +31,8 @@ def progress(on_notice: Say | None) -> Iterator[Say]:
 def step_text(event: Event, graph: SearchGraph) -> str:
     """What an event of a search means for somebody who waits; empty if it means nothing to them."""
     if isinstance(event, BaselinesMeasured):
-        times = ", ".join(f"{name} {ms:.3f} ms" for name, ms in event.report.median_ms.items())
-        return f"baselines: {times}"
+        times = event.report.median_ms.items()
+        return f"baselines: {', '.join(f'{BASELINE_NAMES.get(name, name)} {ms:.3f} ms' for name, ms in times)}"
     if not isinstance(event, NodeDiagnosed) or graph.opened is None:
         return ""
     done = sum(node.diagnosis is not None for node in graph.own())

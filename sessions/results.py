@@ -8,6 +8,7 @@ import msgspec
 from ..graph.measured import Ordinary, ShapeResult, measured
 from ..graph.session_graph import NodeRecord, SearchGraph
 from ..schemas import Interval, ModelCalled, Schema, Verdict
+from ..schemas.pool import BASELINE_NAMES
 
 
 class SearchResult(Schema, frozen=True, kw_only=True):
@@ -106,6 +107,31 @@ class Evaluation(Schema, frozen=True, kw_only=True):
     """As in :class:`SearchResult`. ``--json`` has it only where several shapes are timed."""
     limits: tuple[str, ...] = ()
     """Where alone it is right, as in :class:`~..schemas.VerifyReport`. ``--json`` has it only where it is limited."""
+
+    def __repr__(self) -> str:
+        verdict = self.verdict.replace("_", " ")
+        reason = (self.reason or "").removeprefix(f"{verdict}: ")
+        won = f"; {self.detail}" if self.correct else f": {reason}" if reason else ""
+        lines = (
+            f"{verdict} on pool {self.pool}{won}",
+            times_line(self) if self.correct else "",
+            f"session {self.session}: kernelswarm show {self.session}",
+        )
+        return "\n".join(" ".join(line.split()) for line in lines if line)
+
+
+def times_line(result: SearchResult | Evaluation) -> str:
+    """Milliseconds by name; of an accelerator both numbers, each by its name. Empty where nothing was timed."""
+    if result.device is None:
+        return _times_text(result.ordinary.times_ms if result.ordinary else result.times_ms)
+    numbers = {"device": result.device, "call": result.call}
+    ordered = sorted(numbers.items(), key=lambda item: item[0] != result.measure)
+    return "; ".join(f"{name}: {_times_text(number.times_ms)}" for name, number in ordered if number is not None)
+
+
+def _times_text(times: dict[str, float]) -> str:
+    names = {**BASELINE_NAMES, "candidate": "kernel"}
+    return ", ".join(f"{name} {times[key]:.4g} ms" for key, name in names.items() if key in times)
 
 
 def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> SearchResult:

@@ -26,6 +26,10 @@ _SHOW_TABLES = re.compile(r"\s*SHOW\s+TABLES\s*;?\s*", re.IGNORECASE)
 _ALLOWED = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 
 
+SHOWN_ROWS, SHOWN_CHARACTERS = 20, 60
+"""What Python shows of a table, and of a value in it."""
+
+
 class Table(Schema, frozen=True, kw_only=True):
     """What a query answered."""
 
@@ -44,6 +48,20 @@ class Table(Schema, frozen=True, kw_only=True):
     def records(self) -> list[dict[str, Any]]:
         """The rows as dictionaries by column name."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def __repr__(self) -> str:
+        """The first rows in columns, for whoever looks at them in Python; :attr:`rows` has all of them."""
+        lines = [self.columns, *([_brief(value) for value in row] for row in self.rows[:SHOWN_ROWS])]
+        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+        shown = ("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+        more = f" of {len(self.rows)}" if len(self.rows) > SHOWN_ROWS else ""
+        count = len(lines) - 1
+        return "\n".join((*shown, f"({count}{more} row{'s' if count != 1 else ''})"))
+
+
+def _brief(value: Any) -> str:
+    text = "NULL" if value is None else f"{value:.6g}" if isinstance(value, float) else " ".join(str(value).split())
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"
 
 
 def run_sandboxed(

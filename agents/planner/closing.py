@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...schemas import SessionClosed, SessionOpened
+from ...schemas import Interval, SessionClosed, SessionOpened
 from ...schemas.pool import BASELINE_NAMES
 from .state import PlannedNode, PlannerState
 
@@ -89,14 +89,14 @@ def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None)
         return "no win found: no candidate was right"
     baseline = opened.against if opened else "best"
     words = _PROCESSOR if opened is None or opened.is_on_processor else _ACCELERATOR
-    judged = f"{best.speedup} of {_baseline(best.against)} {words.judged}"
+    judged = f"{_over(best.speedup, best.against)} {words.judged}"
     if best.broken_contract:
         return f"no win found: {best.broken_contract} ({judged})"
     if best.obstacle:
         return f"no win found: {best.name} {words.untimed}: {best.obstacle} ({judged})"
     if best.is_win and not win:
         return f"no win found: {best.name} stands at {judged}, and it ended before a second run confirmed that"
-    shown, against = str(best.reported or best.speedup), _baseline(_against(best))
+    reported = best.reported or best.speedup
     beside = _beside_device(best, words) if best.counts_device_alone else ""
     if best.ordinary and not best.counts_device_alone:
         beside = f" {words.ordinary} ({judged})"
@@ -106,17 +106,23 @@ def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None)
     if worst := best.worst_shape:
         missing = f"; the worst of its {len(best.shapes)} shapes is {worst[0]}: {worst[1]}{missing}"
     if not win:
-        return f"no win found: the best candidate stands at {shown} of {against}{beside}{missing}"
+        stands = "'s time is" if reported.is_noise else " stands at"
+        return f"no win found: the best candidate{stands} {_over(reported, _against(best))}{beside}{missing}"
     surely = "" if best.confirmed else ", not confirmed by a second run"
-    return f"{best.name} is {shown} as fast as {against}{beside}{surely}{missing}"
+    return f"{best.name} is {reported} as fast as {_baseline(_against(best))}{beside}{surely}{missing}"
 
 
 def _beside_device(best: PlannedNode, words: _Words) -> str:
     """That it is the device's time, and what the call is, where that was asked."""
     if best.ordinary:
-        call = f"{best.ordinary} of {_baseline(best.ordinary_against)} {words.ordinary}"
+        call = f"{_over(best.ordinary, best.ordinary_against)} {words.ordinary}"
         return f" {words.judged} ({call})"
     return f" {words.judged} (it {words.untimed}: {best.ordinary_missing})" if best.ordinary_missing else ""
+
+
+def _over(speedup: Interval, against: str) -> str:
+    """``1.20x (1.10 to 1.30) of eager``; what is too noisy is no part of anything."""
+    return f"{speedup} {'against' if speedup.is_noise else 'of'} {_baseline(against)}"
 
 
 def _baseline(name: str) -> str:

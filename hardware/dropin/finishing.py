@@ -2,6 +2,7 @@
 
 import ast
 import re
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ PARTS = ("embedded", "conditions", "own_backward", "functions", "bridge", "modul
 """The files beside this one whose code goes into every finished file, in this order."""
 NOT_SUPPORTED = "NotSupported"
 """Class of a candidate that knows where it is right."""
+WIDTH = 110
+"""Characters of a line of the file's description."""
+_NEEDED = {"": "", "cpu": "a C++ compiler", "cuda": "an NVIDIA GPU"}
 COTANGENTS = "cotangents"
 """Last argument of a problem that asks for the backward pass, too."""
 _FLOATING = ("float16", "bfloat16", "float32", "float64")
@@ -58,7 +62,7 @@ def finish(
         return "".join(f"# {line}".rstrip() + "\n" for line in header.strip().splitlines()) + source
     imports, code = _support()
     parts = [
-        f'"""{_docstring(problem, header)}"""',
+        f'"""{_docstring(problem, facts, source, header)}"""',
         "",
         *imports,
         "",
@@ -88,14 +92,28 @@ def literal(text: str) -> str:
     return f'"""\\\n{escaped}"""'
 
 
-def _docstring(problem: Problem, header: str) -> str:
+def _docstring(problem: Problem, facts: ProblemFacts, source: str, header: str) -> str:
     text = header.strip().strip('"').strip() or f"A kernel for {problem.name}, made by kernelswarm."
     usage = (
-        "It needs torch alone. Run as a program it checks itself against the reference that it carries, and times\n"
-        "itself. Calls that the kernel was not searched for (other types, devices or modes; gradients that it does\n"
-        "not have) are computed by the reference."
+        "Run as a program it checks itself against the reference that it carries, and times itself. Calls that the\n"
+        "kernel was not searched for (other types, devices or modes; gradients that it does not have) are computed\n"
+        "by the reference."
     )
-    return literal(f"{text}\n\n{usage}\n").removeprefix('"""\\\n').removesuffix('"""')
+    use = "\n".join(textwrap.wrap(f"{_use(facts)} {_needs(source)}", WIDTH))
+    return literal(f"{text}\n\n{use}\n{usage}\n").removeprefix('"""\\\n').removesuffix('"""')
+
+
+def _use(facts: ProblemFacts) -> str:
+    if facts.is_module:
+        return "Use: `from best import ModelNew`, made with the arguments of Model, loads Model's state_dict."
+    names = ", ".join(facts.signature[:-1] if facts.signature[-1:] == (COTANGENTS,) else facts.signature)
+    return f"Use: `from best import kernel`; kernel({names})."
+
+
+def _needs(source: str) -> str:
+    """What the user's machine has to have."""
+    packages = {_NEEDED[_device(text)] for text in parts_of(source).values() or [source]}
+    return f"It needs torch{' and '.join(['', *sorted(packages - {''})])}."
 
 
 def _support() -> tuple[list[str], list[str]]:

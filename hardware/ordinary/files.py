@@ -5,7 +5,7 @@ import asyncio
 from pathlib import Path
 
 from ...schemas import HardwareFacts, InputError, Pool, Problem, Schema, Timing, sha256
-from ...schemas.pool import BASELINES
+from ...schemas.pool import BASELINE_NAMES, BASELINES
 from ..harness.launcher import Launcher
 from ..harness.validation_process import validate_problem
 from ..languages import triton
@@ -44,6 +44,15 @@ class TimedFile(Schema, frozen=True, kw_only=True):
 
     baselines_missing: dict[str, str] = {}
     """Baselines that could not be timed, and why."""
+
+    def __repr__(self) -> str:
+        where = f"as a call on {self.accelerator}" if self.accelerator else "in ordinary processes"
+        if self.timing is None:
+            return f"{self.problem}: not timed {where}: {self.missing}"
+        speedups = (f"{interval} of {BASELINE_NAMES.get(name, name)}" for name, interval in self.timing.speedup.items())
+        times = (f"{BASELINE_NAMES.get(name, 'kernel')} {ms:.4g} ms" for name, ms in self.timing.median_ms.items())
+        missing = (f"without {BASELINE_NAMES.get(name, name)}: {why}" for name, why in self.baselines_missing.items())
+        return "\n".join((f"{self.problem} {where}: {', '.join(speedups)}", ", ".join(times), *missing))
 
 
 def carried_problem(text: str, file: str) -> Problem:

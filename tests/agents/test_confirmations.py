@@ -38,6 +38,16 @@ def test_one_ratio_below_1_is_no_win(judged: float, ordinary: float) -> None:
     assert closing.event.wins == 0 and closing.event.detail.startswith("no win found")
 
 
+def test_what_is_too_noisy_stands_at_nothing() -> None:
+    noise = given.interval(1.5, 0.9)
+    assert noise.is_noise
+    (closing,) = of_one_candidate().tell(given.diagnosed(1.5, confirmation=True, speedup=noise), "n001")
+    assert isinstance(closing.event, SessionClosed)
+    assert closing.event.detail.startswith(
+        "no win found: the best candidate's time is too noisy (0.15 to 2.85) against"
+    )
+
+
 def test_what_could_not_be_timed_in_ordinary_processes_is_no_win_and_says_why() -> None:
     (closing,) = confirmed(of_one_candidate(confirmations=3), "n001", 1.5, None, ordinary_missing="no compiler there")
     assert isinstance(closing.event, SessionClosed) and not closing.event.win

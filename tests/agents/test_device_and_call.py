@@ -132,7 +132,7 @@ class Hardware:
     def __init__(self) -> None:
         self.contracts = 0
 
-    async def ordinary(self, *arguments: object, processes: int) -> tuple[Timing, str]:
+    async def ordinary(self, *arguments: object, **how: object) -> tuple[Timing, str]:
         return CALL, ""
 
     async def contract(self, text: str) -> tuple[ContractProperty, ...]:

@@ -9,9 +9,10 @@ import given
 from kernelswarm.cli.commands import evaluate
 from kernelswarm.cli.display.show_session import graph
 from kernelswarm.cli.display.summary import print_summary
-from kernelswarm.schemas import Verdict
+from kernelswarm.hardware.ordinary.files import TimedFile
+from kernelswarm.schemas import Interval, Timing, Verdict
 from kernelswarm.sessions.results import Evaluation, Ordinary, SearchResult, Speedup
-from kernelswarm.store import NodeRow
+from kernelswarm.store import NodeRow, Table
 
 ORDINARY = Ordinary(
     times_ms={"eager": 4.0, "compile": 1.1, "candidate": 1.0},
@@ -80,6 +81,39 @@ def test_a_verdict_shows_ordinary_processes_first(capsys: pytest.CaptureFixture[
     assert lines[2] == "win: 1.10x (1.08 to 1.12) against torch.compile in ordinary processes"
     assert lines[3].startswith("eager 4.000 ms") and "this candidate 1.000 ms" in lines[3]
     assert lines[4].startswith("judge: 1.30x (1.27 to 1.33) against torch.compile; eager 5.000 ms")
+
+
+def test_a_verdict_prints_as_lines_in_python() -> None:
+    right = msgspec.structs.replace(VERDICT, detail="n001 is 1.10x as fast as torch.compile")
+    assert repr(right).splitlines() == [
+        "correct on pool cpu; n001 is 1.10x as fast as torch.compile",
+        "eager 5 ms, torch.compile 1.3 ms, kernel 1 ms",
+        "session rmsnorm-abcde: kernelswarm show rmsnorm-abcde",
+    ]
+    wrong = msgspec.structs.replace(
+        VERDICT, verdict=Verdict.wrong_numbers, correct=False, reason="wrong numbers: 1 of 2"
+    )
+    assert str(wrong).splitlines()[0] == "wrong numbers on pool cpu: 1 of 2" and len(str(wrong).splitlines()) == 2
+
+
+def test_a_table_prints_as_columns_in_python() -> None:
+    table = Table(columns=("node", "speedup"), types=("VARCHAR", "DOUBLE"), rows=(("n001", 1 / 3), ("n002", None)))
+    assert repr(table).splitlines() == ["node  speedup", "n001  0.333333", "n002  NULL", "(2 rows)"]
+    long = msgspec.structs.replace(table, rows=(("x" * 99 + "\n", 1.0),) * 50)
+    lines = str(long).splitlines()
+    assert len(lines) == 22 and lines[-1] == "(20 of 50 rows)" and len(lines[1]) < 70
+
+
+def test_a_timed_file_prints_as_lines_in_python() -> None:
+    missing = TimedFile(problem="rmsnorm", timing=None, missing="it does not import")
+    assert str(missing) == "rmsnorm: not timed in ordinary processes: it does not import"
+    ratio = Interval(median=2.0, low=1.9, high=2.1)
+    medians = {"compile": 1.0, "candidate": 0.5}
+    timing = Timing(series=(), speedup={"compile": ratio}, best="compile", median_ms=medians)
+    assert str(TimedFile(problem="rmsnorm", timing=timing)).splitlines() == [
+        "rmsnorm in ordinary processes: 2.00x (1.90 to 2.10) of torch.compile",
+        "torch.compile 1 ms, kernel 0.5 ms",
+    ]
 
 
 def test_a_verdict_says_why_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:

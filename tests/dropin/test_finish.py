@@ -101,6 +101,18 @@ def calls_of(best: types.ModuleType) -> list[object]:
     return best.CANDIDATE.module().calls
 
 
+def test_it_says_how_it_is_used_and_what_it_needs(best: types.ModuleType) -> None:
+    assert (
+        best.__doc__ is not None and "`from best import kernel`; kernel(x, w, eps). It needs torch.\n" in best.__doc__
+    )
+    native = finish(PROBLEM, facts(signature=tuple(f"argument{n}" for n in range(40))), f"CPP_SOURCE = ''\n{KERNEL}")
+    described = native.split('"""')[1]
+    assert "It needs torch and a C++ compiler." in " ".join(described.split())
+    assert max(map(len, described.splitlines())) <= 110
+    module = finish(replace(PROBLEM, format=ProblemFormat.kernelbench), facts(is_module=True), KERNEL)
+    assert "Use: `from best import ModelNew`" in module.split('"""')[1]
+
+
 def test_it_holds_both_texts_as_they_are(best: types.ModuleType) -> None:
     text = Path(best.__file__).read_text()
     assert candidate_in(text) == KERNEL == best.KERNELSWARM_CANDIDATE
