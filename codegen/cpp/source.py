@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from ...schemas import Node
 from ..ir.loops import Buffer, Kernel, SpecialKernel, buffers_read
 from ..ir.poly import Poly, product
+from ..ir.printing import nameless
 from ..ir.scalar import Scalar
 from ..ir.tunables import Settings
 from ..lowering.in_place import overwritten
@@ -69,7 +70,7 @@ def library(plans: Sequence[Plan], settings: Settings) -> Library:
         reused = overwritten(plan, kernel) if settings.in_place and isinstance(kernel, Kernel) else {}
         printed = _kernel(kernel, plan.nodes, settings, needs, reused)
         for function, text in printed:
-            first = texts.setdefault(_nameless(text, function.name), function.name)
+            first = texts.setdefault(nameless(text, [function.name, *_DECLARED.findall(text)]), function.name)
             if first == function.name:
                 parts.append(text)
             functions[kernel.name] = (*functions.get(kernel.name, ()), replace(function, name=first))
@@ -161,14 +162,6 @@ def _text(
             "",
         ]
     )
-
-
-def _nameless(text: str, function: str) -> str:
-    """``text`` with numbers in the place of its own name, its parameters and its variables, by their first place."""
-    numbers = {function: "@"}
-    for declared in _DECLARED.finditer(text):
-        numbers.setdefault(declared[1], f"@{len(numbers)}")
-    return re.sub(r"(?<![\w.])[A-Za-z_]\w*", lambda name: numbers.get(name[0], name[0]), text)
 
 
 def _restrict(name: str, shared: set[str]) -> str:

@@ -1,6 +1,7 @@
-"""Sizes and index polynomials as text, in Python and in C++ alike."""
+"""Sizes and index polynomials as text, in Python and in C++ alike; texts of functions without their names."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 
 from .poly import Atom, Poly
 
@@ -32,3 +33,11 @@ def text_poly(p: Poly, atom_text: Callable[[Atom], str]) -> str:
         term = " * ".join(factors)
         text = f"{text} {sign} {term}" if text else (f"-{term}" if c < 0 else term)
     return text
+
+
+def nameless(text: str, declared: Iterable[str]) -> str:
+    """A function's ``text`` with numbers in the place of the names that it declares, by their first place."""
+    numbers: dict[str, str] = {}
+    for name in declared:
+        numbers.setdefault(name, f"@{len(numbers)}")
+    return re.sub(r"(?<![\w.])[A-Za-z_]\w*", lambda name: numbers.get(name[0], name[0]), text)

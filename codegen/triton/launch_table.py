@@ -65,7 +65,7 @@ class LaunchTable:
         """``_listed``, which also asks for ``conditions`` on the sizes, and what it needs."""
         arguments, end = ", ".join(self.symbols), self.suffix
         upper = end.upper()
-        keys = [f"        {self._key(kernel)}," for kernel in self.kernels]
+        keys = dict.fromkeys(f"        {self._key(kernel)}," for kernel in self.kernels)
         compiled = f"_keys{end}({arguments}) <= _COMPILED{upper}"
         size_conditions = [c for c in conditions if symbols_in(c) <= set(self.symbols)]
         sizes = [f"    ({''.join(f'{symbols[name]}, ' for name in self.symbols)})," for symbols in self.sizes]

@@ -1,13 +1,10 @@
 """Drafts for problems that ask for the backward pass, by the judge: outputs and gradients, at every named shape."""
 
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
-
-sys.path.insert(0, str(Path(__file__).parent))
 from graphs import HARDWARE
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS

@@ -1,17 +1,14 @@
 """Modules whose problems ask for the backward pass: gradients of inputs by the kernels, of parameters by PyTorch."""
 
 import copy
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from compared import facts_of, loaded, same, tensors
 from graphs import HARDWARE
 from torch import nn
-
-sys.path.insert(0, str(Path(__file__).parent))
-from compared import facts_of, loaded, same, tensors
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.hardware.capture.capture import capture, capture_backward

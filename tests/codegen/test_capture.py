@@ -1,17 +1,13 @@
 """What a capture cannot hold, in one true sentence; what it flattens; whether the generator knows what is left out."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
+import graphs
 import pytest
 import torch
+from compared import facts_of
 from msgspec import structs
 from torch import nn
-
-sys.path.insert(0, str(Path(__file__).parent))
-import graphs
-from compared import facts_of
 
 from kernelswarm.codegen.cpp.candidate import plan_of
 from kernelswarm.codegen.ir.tunables import Settings

@@ -1,14 +1,9 @@
 """Drafting grows linearly with the graph, also where every operator reads all before it."""
 
-import sys
 import time
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 import graphs
+import pytest
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS
 from kernelswarm.codegen.lowering.normal import normalise

@@ -2,15 +2,11 @@
 
 import io
 import sys
-from pathlib import Path
 
+import graphs
 import pytest
 
 import given
-
-sys.path.insert(0, str(Path(__file__).parent))
-import graphs
-
 from kernelswarm.agents.synthesizer.backend import Answer, Request
 from kernelswarm.agents.synthesizer.generator import GeneratorBackend
 from kernelswarm.cli.display.terminal import TRACEBACK_CHARACTERS, _end_of_traceback

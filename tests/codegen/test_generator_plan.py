@@ -1,16 +1,10 @@
 """Partition, tunables and proposals: pure, no torch, no compiler."""
 
-import sys
-from pathlib import Path
-
+import graphs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-import graphs
 
 from kernelswarm.codegen import Exhausted, Generator, Proposal
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS

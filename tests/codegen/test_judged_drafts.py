@@ -1,13 +1,10 @@
 """Drafts for references that are hard to capture, by the judge: right at every named shape and at those it makes up."""
 
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
-
-sys.path.insert(0, str(Path(__file__).parent))
 from graphs import HARDWARE
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS

@@ -11,11 +11,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from graphs import HARDWARE
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from compared import Pair, facts_of, tensors
+from graphs import HARDWARE
 from modules import MODULES, TRITON, WRITES
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS

@@ -1,6 +1,5 @@
 """Inputs that hold tensors, and results that are objects: captured, drafted, right at other sizes."""
 
-import sys
 from collections import namedtuple
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +8,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-
-sys.path.insert(0, str(Path(__file__).parent))
 from compared import facts_of, loaded, tensors
 from graphs import HARDWARE
 

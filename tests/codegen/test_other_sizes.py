@@ -3,7 +3,6 @@
 import importlib.util
 import math
 import operator
-import sys
 from collections.abc import Callable
 from math import sqrt
 from pathlib import Path
@@ -14,8 +13,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-
-sys.path.insert(0, str(Path(__file__).parent))
 from graphs import HARDWARE
 
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS

@@ -2,16 +2,11 @@
 
 import ast
 import functools
-import sys
-from pathlib import Path
-
-import pytest
-from msgspec import structs
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 import graphs
+import pytest
 from graphs import call, graph, source
+from msgspec import structs
 
 from kernelswarm.codegen.ir.poly import ZERO, poly
 from kernelswarm.codegen.triton.candidate import generate_triton, gpu_plan

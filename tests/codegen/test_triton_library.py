@@ -1,16 +1,11 @@
 """What stays with the library around Triton kernels, and what is taken apart for them: pure, no torch."""
 
 import re
-import sys
-from pathlib import Path
-
-import pytest
-from msgspec import structs
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 import graphs
+import pytest
 from graphs import call, graph, source
+from msgspec import structs
 
 from kernelswarm.codegen import Generator, Proposal
 from kernelswarm.codegen.backends import CODEGEN_BACKENDS

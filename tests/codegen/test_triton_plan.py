@@ -1,16 +1,11 @@
 """What the Triton backend makes of a graph: pure, no torch, no compiler. Numbers: ``test_triton_candidates.py``."""
 
 import itertools
-import sys
-from pathlib import Path
-
-import pytest
-from msgspec import structs
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 import graphs
+import pytest
 from graphs import call, graph, last, meta, source
+from msgspec import structs
 from triton_texts import launches, texts
 
 from kernelswarm.codegen import Generator, Proposal

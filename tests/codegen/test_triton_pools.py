@@ -1,13 +1,8 @@
 """What the Triton backend makes of pools: pure, no torch, no compiler. Numbers: ``test_triton_candidates.py``."""
 
 import re
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from graphs import call, graph, source
 from triton_texts import texts
 

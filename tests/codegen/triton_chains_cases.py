@@ -113,3 +113,15 @@ def large_pools(x):
 def transposed_window(x, b):
     weight = torch.flip(torch.full((16, 20, 3, 2), 0.1) * torch.arange(6.0).reshape(3, 2), (0,))
     return torch.relu(F.conv_transpose2d(x, weight, b, padding=1, dilation=2))
+
+
+@case(lambda: [r(6, 40)], lambda: [r(16, 40)])
+class RepeatedLayers(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        layers = [(torch.nn.LayerNorm(40), torch.nn.Linear(40, 40), torch.nn.Tanh()) for _ in range(3)]
+        self.layers = torch.nn.Sequential(*(part for layer in layers for part in layer))
+
+    @torch.no_grad()
+    def forward(self, x):
+        return self.layers(x)
