@@ -127,6 +127,7 @@ def _brief(settings: Settings) -> Settings:
         settings,
         max_tokens=min(settings.max_tokens, LONGEST_ANSWER),
         timeout_s=min(settings.timeout_s, SILENCE_S),
+        longest_answer_s=min(settings.longest_answer_s, 2 * SILENCE_S),
         attempts=min(settings.attempts, ATTEMPTS),
         longest_wait_s=min(settings.longest_wait_s, LONGEST_WAIT_S),
     )

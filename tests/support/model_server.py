@@ -26,6 +26,8 @@ class Said:
     """Anthropic's blocks in place of the text."""
     cut: bool = False
     """Whether the connection breaks in the middle."""
+    endless: bool = False
+    """Whether it goes on with comments after the middle, and never ends."""
     error: str = ""
     """An error of this type in the middle of the stream."""
 
@@ -91,9 +93,14 @@ class ModelServer:
     async def _stream(self, writer: asyncio.StreamWriter, said: Said, turn: int, *, is_messages: bool) -> None:
         events = list((messages_stream if is_messages else completions_stream)(said, turn))
         writer.write(f"HTTP/1.1 200 -\r\ncontent-type: {EVENTS}\r\ntransfer-encoding: chunked\r\n\r\n".encode())
-        for event in events[: len(events) // 2] if said.cut else events:
+        for event in events[: len(events) // 2] if said.cut or said.endless else events:
             writer.write(f"{len(event):x}\r\n".encode() + event + b"\r\n")
-        if not said.cut:
+        while said.endless and not writer.is_closing():
+            writer.write(b"8\r\n: ping\n\n\r\n")
+            await asyncio.sleep(0.01)
+        if said.endless:
+            self.left.set()
+        elif not said.cut:
             writer.write(b"0\r\n\r\n")
         await writer.drain()
 

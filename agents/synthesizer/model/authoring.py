@@ -56,7 +56,12 @@ class Authoring:
             condensed = "" if self._subagents is None else await self._subagents.condensed(self._request)
             prompt = await asyncio.to_thread(compose, self._request, self._library, condensed=condensed)
             self._records.append(prompt.retrieved)
-            ended = await self._converse(prompt)
+            async with asyncio.timeout(self._limits.seconds + self._settings.longest_answer_s):
+                ended = await self._converse(prompt)
+        except TimeoutError:
+            return self._failed(
+                _spent(f"more than {self._limits.seconds:g} s, and did not end").message, retryable=True
+            )
         except ModelFault as error:
             fault = error.fault
             return self._failed(fault.message, retryable=fault.retryable, exhausted=fault.kind == "limit")
@@ -109,15 +114,18 @@ class Authoring:
     @contextmanager
     def _admit(self, prompt: int, answer: int) -> Iterator[int]:
         """Both limits: the node's, which end a conversation, and the session's, which end its author's share."""
-        self._check_node()
+        self._check_node(prompt)
         with self._around.ledger.reserved(self._around.limits, self._price, prompt, answer) as allowed:
             yield allowed
 
-    def _check_node(self) -> None:
-        limits, calls = self._limits, [event for event in self._records if isinstance(event, ModelCalled)]
-        used = total(calls).tokens
-        if used > limits.tokens:
-            raise ModelFault(_spent(f"{used:,} tokens (a node has {limits.tokens:,}) and handed nothing in"))
+    def _check_node(self, prompt: int) -> None:
+        """Whether a request of ``prompt`` tokens may be sent, whatever the server counts."""
+        limits, used = self._limits, total([event for event in self._records if isinstance(event, ModelCalled)])
+        if max(used.tokens, prompt) > limits.tokens:
+            raise ModelFault(_spent(f"{used.tokens:,} tokens (a node has {limits.tokens:,}) and handed nothing in"))
+        asking = self._price.of(input_tokens=prompt, output_tokens=0) if self._price else 0.0
+        if used.cost + asking > limits.cost:
+            raise ModelFault(_spent(f"${used.cost:.2f} (a node has ${limits.cost:.2f}) and handed nothing in"))
         if self.toolbox is not None and self.toolbox.is_out_of_time():
             raise ModelFault(_spent(f"more than {limits.seconds:g} s, and handed nothing in"))
 

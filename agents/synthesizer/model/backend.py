@@ -164,6 +164,8 @@ class ModelBackend(ABC):
                 timeout=settings.timeout_s,
                 max_retries=0,
                 default_headers=_without(settings.withheld, library),
+                # A redirect would take the key, and what is asked, to an address that nobody named.
+                http_client=library.DefaultAsyncHttpxClient(follow_redirects=False),
             )
         return self._sdks[key]
 

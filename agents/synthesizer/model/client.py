@@ -19,14 +19,14 @@ from autogen_core.models import (
     RequestUsage,
 )
 from autogen_core.tools import Tool, ToolSchema
-from msgspec.structs import replace
 from pydantic import BaseModel
 
 from ....schemas import KernelswarmError, ModelCalled
+from .cleaned import cleaned
 from .faults import Fault, ModelFault
 from .prices import Price
-from .reply import Reply, Stop, ToolRequest, Usage
-from .settings import Settings
+from .reply import Reply, Stop, Usage
+from .settings import Settings, public_url
 from .spending import LimitReached
 from .tokens import estimated_tokens
 from .wire import Wire
@@ -159,9 +159,11 @@ class ModelClient(ChatCompletionClient):
     async def _try(self, body: dict[str, Any], attempt: int) -> Reply | Fault:
         begin = time.perf_counter()
         try:
-            reply = self._cleaned(await self._wire.send(body))
+            async with asyncio.timeout(self._settings.longest_answer_s):
+                sent = await self._wire.send(body)
+            reply = cleaned(sent, self._settings.redact)
         except Exception as error:  # noqa: BLE001 - every one is a fault, or raised again without secrets
-            fault = self._wire.fault(error)
+            fault = self._endless() if isinstance(error, TimeoutError) else self._wire.fault(error)
             if fault is None:
                 raise self._defect(error) from None
             self._record(self._failed_call(body, attempt, _since(begin), fault))
@@ -170,20 +172,10 @@ class ModelClient(ChatCompletionClient):
         self._wire.keep(reply)
         return reply
 
-    def _cleaned(self, reply: Reply) -> Reply:
-        """Without secrets, before anybody reads it: what it says may go into events, files and later requests."""
-        redact = self._settings.redact
-        tools = (
-            ToolRequest(id=redact(call.id), name=redact(call.name), arguments=redact(call.arguments))
-            for call in reply.tools
-        )
-        return replace(
-            reply,
-            text=redact(reply.text),
-            tools=tuple(tools),
-            stop_reason=redact(reply.stop_reason),
-            blocks=redact(reply.blocks),
-        )
+    def _endless(self) -> Fault:
+        seconds, url = self._settings.longest_answer_s, public_url(self._settings.url)
+        message = f"the answer of {url} did not end within {seconds:g} s: the server goes on sending"
+        return Fault(kind="timeout", message=message, retryable=False)
 
     def _defect(self, error: Exception) -> KernelswarmError:
         """An error that is nobody's fault but ours, without what it may hold of a request's head."""

@@ -92,12 +92,16 @@ _SENTENCES: Mapping[int, tuple[str, Sentence]] = {
     529: ("overloaded", lambda model, url, _: f"{url} is overloaded: try later"),
 }
 
+_REDIRECTS = (301, 302, 303, 307, 308)
 _IN_STREAM = {"overloaded_error": 529, "rate_limit_error": 429, "api_error": 500, "timeout_error": 504}
 """Errors in the middle of an answer, whose status was 200."""
 
 
 def _status_fault(error: Any, model: str, settings: Settings) -> Fault:
     status, url = error.status_code, public_url(settings.url)
+    if status in _REDIRECTS:
+        message = f"{url} sends requests on to another address: name that one ({settings.vendor.url_variable})"
+        return Fault(kind="redirect", message=message, retryable=False)
     if status < 400:
         status = _IN_STREAM.get(str(getattr(error, "type", "")), 500)
     kind, sentence = _SENTENCES.get(status, ("server" if status >= 500 else "refused", _unknown_status))

@@ -53,6 +53,8 @@ class Settings(Schema, frozen=True, kw_only=True):
     """Sent only if set: newer models refuse it."""
     timeout_s: float = 300.0
     """Longest silence of the server, seconds."""
+    longest_answer_s: float = 900.0
+    """Seconds from a request to the end of its answer: a server that goes on sending is cut off."""
     attempts: int = 3
     """Tries of one request, the first included."""
     secrets: tuple[str, ...] = ()

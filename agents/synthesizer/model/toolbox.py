@@ -33,6 +33,8 @@ class NodeLimits(Schema, frozen=True, kw_only=True):
     """Of requests and answers together."""
     seconds: float = 1800.0
     """From the first request on; what is under way then is finished."""
+    cost: float = 5.0
+    """US dollars, sub-agents included, where prices are known."""
 
 
 NODE_LIMITS = NodeLimits()

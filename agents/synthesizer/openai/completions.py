@@ -55,7 +55,7 @@ class CompletionsWire:
             try:
                 async for chunk in stream:
                     answer.add(chunk)
-            except (AttributeError, IndexError, TypeError) as error:
+            except (AttributeError, IndexError, TypeError, UnicodeDecodeError) as error:
                 raise MalformedAnswer(f"{type(error).__name__}: {error}") from error
         return answer.reply(body)
 
