@@ -107,20 +107,20 @@ async def _judged(
         {**os.environ, "KERNELSWARM_HOME": str(options.home)},
     )
     seconds = round((time.monotonic() - started) / len(kernels), 1)
-    results = {said["candidate"]: said for said in map(json.loads, filter(None, printed.splitlines()))}
+    results = {judged["candidate"]: judged for judged in map(json.loads, filter(None, printed.splitlines()))}
     for name, path in kernels:
-        said = results.get(str(path))
-        row = _row(said) if said else {"judge": "none", "reason": errors.strip()[-400:] or f"status {status}"}
+        judged = results.get(str(path))
+        row = _row(judged) if judged else {"judge": "none", "reason": errors.strip()[-400:] or f"status {status}"}
         yield name, {**row, "judge_s": seconds}
 
 
-def _row(said: Row) -> Row:
-    device, call = said.get("device") or {}, said.get("call") or said.get("ordinary") or {}
+def _row(judged: Row) -> Row:
+    device, call = judged.get("device") or {}, judged.get("call") or judged.get("ordinary") or {}
     return {
-        "judge": said["verdict"],
-        "reason": said["reason"] or said.get("ordinary_missing") or "",
-        "limits": said.get("limits") or [],
-        "judge_device": _over_eager(device) if device else _over_eager({"times_ms": said.get("times_ms") or {}}),
+        "judge": judged["verdict"],
+        "reason": judged["reason"] or judged.get("ordinary_missing") or "",
+        "limits": judged.get("limits") or [],
+        "judge_device": _over_eager(device) if device else _over_eager({"times_ms": judged.get("times_ms") or {}}),
         "judge_call": _over_eager(call),
     }
 

@@ -17,7 +17,7 @@ class Asking:
     cause: Envelope
     """The event that the step answers."""
     consultation: Consultation[Any]
-    said: Callable[[Any], Sequence[Event]]
+    replies: Callable[[Any], Sequence[Event]]
     """What the role says of the consultation's outcome."""
     calls: list[ModelCalled] = field(default_factory=list)
 

@@ -263,8 +263,8 @@ class Replay:
         elif isinstance(event, RoleDecided) and event.role == asking.role:
             del self._asking[envelope.cause]
             decided, outcome = settled(asking.consultation, asking.calls, event.fault)
-            says = [(said, asking.cause.node) for said in (decided, *asking.said(outcome))]
-            for output in self._sealed(asking.role, asking.cause, says):
+            replies = [(reply, asking.cause.node) for reply in (decided, *asking.replies(outcome))]
+            for output in self._sealed(asking.role, asking.cause, replies):
                 self._pending[output.id] = output
         elif _is_given_up(event):
             del self._asking[envelope.cause]

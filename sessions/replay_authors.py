@@ -164,9 +164,9 @@ class _Conversation:
     def _library(self) -> Library:
         """The shipped rules, and what was looked up for the prompt."""
         request = self._request
-        found = (e for _, e in self._records if isinstance(e, KnowledgeRetrieved) and e.by == "prompt")
+        retrievals = (e for _, e in self._records if isinstance(e, KnowledgeRetrieved) and e.by == "prompt")
         shipped = open_library(request.pool, request.hardware.isa)
-        retrieved = next(found, None)
+        retrieved = next(retrievals, None)
         hits = () if retrieved is None else tuple(map(_hit, retrieved.documents))
         return RecordedLibrary(shipped.pool, shipped.platform, shipped.chips, shipped.documents, hits)
 

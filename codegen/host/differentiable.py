@@ -31,8 +31,8 @@ _CLASS = '''class _Differentiable(torch.autograd.Function):
         cotangents = [cotangents[place] for place in {floating}]
         {arguments} = values
         {cotangents} = cotangents
-        found = {gradients}
-        remaining = iter(found if isinstance(found, tuple) else (found,))
+        computed = {gradients}
+        remaining = iter(computed if isinstance(computed, tuple) else (computed,))
         gradients = [None] * {params} + [next(remaining) if place else None for place in {places}]
         weights = [n for n in range({params}) if ctx.needs_input_grad[n]]
         weights = [n for n in weights if torch._C._will_engine_execute_node(ctx.next_functions[n][0])]
@@ -96,7 +96,7 @@ def forward_lines(graph: Graph) -> list[str]:
     viewed = [f"{pyname(node.name)}.view_as({pyname(node.name)})" for node in params]
     arguments = ", ".join([*viewed, *(pyname(node.name) for node in inputs)])
     return [
-        f"if torch.is_grad_enabled() and any(one.requires_grad for one in ({_listed(tensors)},)):",
+        f"if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in ({_listed(tensors)},)):",
         f"    {results}= _Differentiable.apply({arguments})",
         "else:",
         f"    {results}= _kernels({_listed([*inputs, *params])})",

@@ -272,12 +272,12 @@ FILTERS_TEXT = """at = tl.program_id(0).to(tl.int64) * 1024 + tl.arange(0, 1024)
 mask = at < total
 channel = at % CHANNELS
 tap = at // CHANNELS % TAPS
-one = at // (CHANNELS * TAPS)
+filter_index = at // (CHANNELS * TAPS)
 x = tl.load(ks_w_ptr + {source}, mask=mask, other=0.0)
 {rounded}tl.store(ks_filters_out + at, x, mask=mask)"""
 """Filters with their channels last."""
-PLAIN_SOURCE = "(one * CHANNELS + channel) * TAPS + tap"
-TRANSPOSED_SOURCE = "((one // FILTERS * CHANNELS + channel) * FILTERS + one % FILTERS) * TAPS + tap"
+PLAIN_SOURCE = "(filter_index * CHANNELS + channel) * TAPS + tap"
+TRANSPOSED_SOURCE = "((filter_index // FILTERS * CHANNELS + channel) * FILTERS + filter_index % FILTERS) * TAPS + tap"
 
 LAST_TEXT = """place = (tl.program_id(0) * 64 + tl.arange(0, 64)).to(tl.int64)
 channel = (tl.program_id(1) * {block} + tl.arange(0, {block})).to(tl.int64)

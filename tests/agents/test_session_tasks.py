@@ -42,11 +42,11 @@ class Session:
     """Says events, and what was ruled on each."""
 
     graph: SearchGraph = field(default_factory=lambda: SearchGraph(SESSION))
-    said: int = 0
+    count: int = 0
 
     def say(self, event: Event, node: str = "", cause: str = "") -> Envelope:
-        self.said += 1
-        envelope = given.envelope_of(event, node=node, cause=cause, index=self.said, at_ns=self.said)
+        self.count += 1
+        envelope = given.envelope_of(event, node=node, cause=cause, index=self.count, at_ns=self.count)
         self.graph.apply(envelope, event)
         return envelope
 
@@ -232,8 +232,8 @@ async def test_a_lease_of_a_process_that_is_gone_expires_with_the_sessions_next_
     envelope = session.say(TaskReleased(lease="s-test1/n002/1"))
     dispatcher = Dispatcher(bus)
     async with bus.tail(session=SESSION) as tail:
-        await dispatcher.handle(Work(envelope, TaskReleased(lease="s-test1/n002/1"), session.graph, session.said))
-        await dispatcher.handle(Work(envelope, TaskReleased(lease="s-test1/n002/1"), session.graph, session.said))
+        await dispatcher.handle(Work(envelope, TaskReleased(lease="s-test1/n002/1"), session.graph, session.count))
+        await dispatcher.handle(Work(envelope, TaskReleased(lease="s-test1/n002/1"), session.graph, session.count))
         _, expired = await within(anext(tail))
     await dispatcher.close()
     assert expired.event() == TaskExpired(lease=FIRST) and expired.node == "n001"

@@ -250,7 +250,7 @@ async def test_what_is_warmed_up_while_there_is_time_looks_as_before(standby):
 
 ESCAPES = """
 import os, pathlib, socket
-told = []
+escaped = []
 for name, escape in (
     ("file", lambda: pathlib.Path({outside!r}).write_text("x")),
     ("network", lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM).connect(("127.0.0.1", 9))),
@@ -258,12 +258,12 @@ for name, escape in (
 ):
     try:
         escape()
-        told.append(name)
+        escaped.append(name)
     except ConnectionRefusedError:
-        told.append(name)
+        escaped.append(name)
     except OSError:
         pass
-raise RuntimeError(f"could do: {{told}}; scratch {{pathlib.Path('here').write_text('x')}}")
+raise RuntimeError(f"could do: {{escaped}}; scratch {{pathlib.Path('here').write_text('x')}}")
 """
 
 

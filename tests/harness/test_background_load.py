@@ -31,10 +31,10 @@ def test_work_of_others_counts_and_our_own_does_not() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux" or len(CORES) < 2, reason="needs two cores and /proc")
 def test_work_on_cores_that_we_may_not_use_takes_nothing_away() -> None:
-    both = _time_of(CORES[:2])
-    one = _time_of(CORES[:1])
+    on_both = _time_of(CORES[:2])
+    on_one = _time_of(CORES[:1])
 
-    assert 0.25 < one / both < 0.75
+    assert 0.25 < on_one / on_both < 0.75
 
 
 def _time_of(cores: list[int]) -> float:

@@ -29,7 +29,7 @@ code = "import sys; print('made', end='', file=open(sys.argv[1], 'w')); print('d
 path = os.path.join(folder, "made.txt")
 ran = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True)
 status = subprocess.call([sys.executable, "-c", "raise SystemExit(3)"])
-said = subprocess.check_output([sys.executable, "-c", "print(input())"], input="given", text=True)
+printed = subprocess.check_output([sys.executable, "-c", "print(input())"], input="given", text=True)
 shell = os.system("exit 4")
 link = os.path.join(folder, "link.txt")
 subprocess.check_call(["ln", "-s", path, link])
@@ -89,7 +89,7 @@ def imported(folder: Path, runner: Recorder | Player) -> dict[str, object]:
 def facts(names: dict[str, object]) -> tuple[object, ...]:
     ran = names["ran"]
     assert isinstance(ran, subprocess.CompletedProcess)
-    return (ran.returncode, ran.stdout, ran.stderr, names["status"], names["said"], names["shell"], names["made"])
+    return (ran.returncode, ran.stdout, ran.stderr, names["status"], names["printed"], names["shell"], names["made"])
 
 
 def test_what_programs_answered_and_wrote_is_played_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

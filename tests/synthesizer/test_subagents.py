@@ -142,10 +142,10 @@ async def test_a_context_memory_condenses_what_the_step_is_told(work, server):
     (decided,) = by(answer, RoleDecided, "context_memory")
     assert decided.by_model and decided.reason == "5 attempts condensed"
     assert called.model == "claude-sub" and memory_question(request) in json_texts(server.requests[0])
-    told = json_texts(server.requests[1])
-    assert "n003 won by fusing" in told and "What else was tried" not in told
+    asked = json_texts(server.requests[1])
+    assert "n003 won by fusing" in asked and "What else was tried" not in asked
     prompt = compose(request, condensed=note_of([called]))
-    assert prompt.step in told and prompt.session in told, "the same prompt follows from what is recorded"
+    assert prompt.step in asked and prompt.session in asked, "the same prompt follows from what is recorded"
     assert len(ledger._own) == len(answer.calls)
 
 
