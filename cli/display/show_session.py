@@ -4,6 +4,7 @@ from rich.markup import escape
 from rich.text import Text
 from rich.tree import Tree
 
+from ...agents.synthesizer.authors import user_names
 from ...store import NodeRow, SessionReport, SessionRow
 from .summary import count, outcome, speedup_cells, times_text
 from .terminal import out, print_wide
@@ -91,8 +92,8 @@ def _settings(row: SessionRow) -> str:
     limits += [f"target {row.target:g}x"] if row.target is not None else []
     limits += [f"against {row.win_against}"] if row.win_against not in (None, "best") else []
     limits += [f"measure {row.measure}"] if row.measure == "call" else []
-    who = " ".join(filter(None, (row.synthesizer, row.model)))
+    who = " ".join(filter(None, (user_names(row.synthesizer or ""), row.model)))
     place = f"at {row.origin_node}" if row.origin_node else "as of an event"
     fork = f", forked from {row.origin_session} {place}" if row.origin_session else ""
     counts = f"{count(row.candidates, 'candidate')}, {row.correct} correct, {count(row.wins, 'win')}"
-    return f"{', '.join(limits)}, seed {row.seed}, policy {row.policy}, synthesizer {who}{fork}: {counts}"
+    return f"{', '.join(limits)}, seed {row.seed}, policy {row.policy}, author {who}{fork}: {counts}"

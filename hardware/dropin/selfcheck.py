@@ -266,8 +266,12 @@ def _times_in_words(report: dict[str, Any]) -> Iterator[str]:
     times = report.get("times_ms", {})
     for name, median in times.items():
         ratio = f"  {median / times['kernel']:.2f}x" if name != "kernel" and "kernel" in times else ""
-        yield f"{name:8} {median:.4f} ms{ratio}"
-    yield from (f"{name:8} not timed: {why}" for name, why in report.get("not_timed", {}).items())
+        yield f"{_label(name):13} {median:.4f} ms{ratio}"
+    yield from (f"{_label(name):13} not timed: {why}" for name, why in report.get("not_timed", {}).items())
+
+
+def _label(name: str) -> str:
+    return "torch.compile" if name == "compile" else name
 
 
 def _in_words(report: dict[str, Any], file: dict[str, Any]) -> str:

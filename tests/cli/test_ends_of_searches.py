@@ -114,3 +114,13 @@ async def test_a_search_that_was_killed_writes_where_it_was_told_to_once_it_is_r
     status, _, err = await end(await started("resume", session, folder=elsewhere))
     assert status == 0, err
     assert result(tmp_path / "o")["session"] == session
+
+
+async def test_minutes_are_the_time_of_all_of_it_and_what_was_not_judged_by_then_is_said(tmp_path: Path) -> None:
+    (tmp_path / "simple.py").write_text(SIMPLE)
+    options = ("--pool", "bare", "--budget", "500", "--minutes", "0.05", "--out", "o")
+    status, out, err = await end(await started("optimize", "simple.py", *options, folder=tmp_path))
+    assert status == 0, err
+    assert "ended: minutes" in out and result(tmp_path / "o")["reason"] == "minutes"
+    assert "its time was over before a candidate was judged; give it more" in " ".join(out.split())
+    assert "waiting for the baselines" not in err

@@ -69,6 +69,13 @@ def test_every_thread_stands_still_until_it_may_go_on(spinning: tuple[Frozen, in
     assert work_ns(process.pid) != worked
 
 
+def test_a_process_that_ended_while_it_was_stopped_is_said_to_have() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    with pytest.raises(ProcessLookupError, match="has ended"):
+        Frozen(process.pid)._stands_still()
+
+
 def test_threads_start_on_cores_of_their_own_and_may_leave_them(spinning: tuple[Frozen, int]) -> None:
     process, _ = spinning
     assert process.stop(60.0)

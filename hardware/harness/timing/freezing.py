@@ -74,7 +74,11 @@ class Frozen:
 
     def _stands_still(self) -> bool:
         # A thread that is stopped starts none, so what is listed before the look holds after it.
-        listed = os.listdir(f"/proc/{self.pid}/task")  # noqa: PTH208 - it is asked hundreds of times a second
+        try:
+            listed = os.listdir(f"/proc/{self.pid}/task")  # noqa: PTH208 - it is asked hundreds of times a second
+        except FileNotFoundError as error:
+            # It was killed and reaped after it had got the signal: at the end of a session, for one.
+            raise ProcessLookupError(f"process {self.pid} has ended") from error
         for thread in self._threads.keys() - set(listed):
             self._forget(thread)
         # All are looked at, and with that get their signal: one that is busy in the kernel hides none behind it.

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -66,7 +66,9 @@ class TimekeeperProcess:
             TimekeeperDied: it has ended.
         """
         # What was asked is answered, whoever still wants to know: the next answer would be taken for it.
-        return await asyncio.shield(self._ask(command, kind, descriptors))
+        asking = asyncio.ensure_future(self._ask(command, kind, descriptors))
+        asking.add_done_callback(_retrieved)
+        return await asyncio.shield(asking)
 
     async def tell(self, command: object) -> None:
         """Say something that it does not answer. Nothing happens where it does not run."""
@@ -98,6 +100,12 @@ class TimekeeperProcess:
             self._channel = Channel(ours)
             self.generation += 1
         return self._channel
+
+
+def _retrieved(asking: "asyncio.Task[Any]") -> None:
+    """Take note of how it ended: where nobody waits any more, at the end of a session, nobody need be told."""
+    if not asking.cancelled():
+        asking.exception()
 
 
 @dataclass(frozen=True)
