@@ -95,6 +95,7 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
         if isinstance(value, torch.Tensor) and (value.is_meta or value.layout is not torch.strided):
             kind = "has no numbers (it lies on meta)" if value.is_meta else f"is {str(value.layout).split('.')[-1]}"
             raise ProblemError(f"input {label!r} {kind}: give a dense tensor with the numbers of a usual call")
+    _refuse_dropout(operator)
     parameters = _parameters(operator)
     tensors = {label: value for label, value in zip(names, values, strict=True) if isinstance(value, torch.Tensor)}
 
@@ -134,6 +135,11 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
             f"{_label(operator)} cannot be traced: a call changes its attribute {changed!r}, which a kernel would not; "
             "make it a buffer, which a call may write"
         )
+    if not _uses_inputs(graph.graph):
+        raise ProblemError(
+            f"{_label(operator)} cannot be traced: its result does not come from its inputs by PyTorch's operators; do "
+            "without NumPy, lists and numbers of Python on the way"
+        )
     constants = {key: value for key, value in vars(graph).items() if key.startswith("_tensor_constant")}
     constants |= {key: value for key, value in graph.named_buffers() if key.startswith("_tensor_constant")}
     title = name or _label(operator)
@@ -150,6 +156,31 @@ def trace(operator: Callable[..., Any], inputs: Sequence[Any] | Mapping[str, Any
     if not _depends_on_mode(operator, graph.code, traced):
         before = [(kind, {**attributes, "training": None}) for kind, attributes in before]
     return Traced(problem, operator, inputs, tuple(parameters), tuple(constants.values()), tuple(before), structures[0])
+
+
+def _refuse_dropout(operator: Any) -> None:
+    import torch
+
+    kind: Any = torch.nn.modules.dropout._DropoutNd
+    for name, part in operator.named_modules() if isinstance(operator, torch.nn.Module) else ():
+        if isinstance(part, kind) and part.training and part.p > 0:
+            place = f"its part {name!r}, a {type(part).__name__}," if name else "it"
+            raise ProblemError(
+                f"{_label(operator)} is in training mode, where {place} draws random numbers that no kernel can "
+                "repeat: call .eval() on it"
+            )
+
+
+def _uses_inputs(graph: Any) -> bool:
+    """Whether a traced result depends on an argument; yes where there is none, or no tensor among the results."""
+    arguments = [node for node in graph.nodes if node.op == "placeholder"]
+    (output,) = (node for node in graph.nodes if node.op == "output")
+    seen, waiting = {*output.all_input_nodes}, [*output.all_input_nodes]
+    while waiting:
+        further = {*waiting.pop().all_input_nodes} - seen
+        seen |= further
+        waiting += further
+    return not arguments or not seen or any(node in seen for node in arguments)
 
 
 def _reason(error: Exception) -> str:
@@ -299,6 +330,7 @@ def _drawn(value: Any) -> str:
     """A torch expression that draws a tensor like ``value``."""
     import torch
 
+    value = value.detach()
     shape = tuple(value.shape)
     if value.dtype is torch.bool:
         return f"torch.rand({shape}, generator=generator) < {float(value.float().mean()) if value.numel() else 0.5:.4f}"

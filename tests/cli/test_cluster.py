@@ -98,7 +98,7 @@ async def test_a_session_waits_for_workers_is_killed_resumed_replayed_and_forked
         await says(await start(reaper, "record", *cluster), "recording")
 
         # Nobody is there to do the work: it says so, and with which command somebody joins.
-        options = ("--pool", "bare", "--budget", 2, "--minutes", "0.02", "--no-workers")
+        options = ("--pool", "bare", "--budget", 2, "--no-workers")
         search = await start(user, "optimize", problem, *options, *cluster)
         lines = await says(search, "waiting for workers in pool bare")
         session = next(line.removeprefix("session ") for line in lines if line.startswith("session "))
@@ -111,12 +111,12 @@ async def test_a_session_waits_for_workers_is_killed_resumed_replayed_and_forked
         swarm = await start(user, *shlex.split(command))
         result = await ends(resumed)
         assert result.status == 0, result.err
-        assert "nothing is waited for any more" in result.err and "ended: minutes" in result.out
+        assert "nothing is waited for any more" in result.err and "ended: budget" in result.out
 
         # From a host that has no log of its own: what is asked of the cluster's recorder.
         assert (await ends(await start(far, "replay", session, *cluster, "--json"))).value["status"] == "closed"
         (row,) = (await ends(await start(far, "sessions", *cluster, "--json"))).value
-        assert (row["session"], row["kind"], row["reason"]) == (session, "search", "minutes") and row["best"]
+        assert (row["session"], row["kind"], row["reason"]) == (session, "search", "budget") and row["best"]
 
         fork = ("fork", session, "--node", row["best"], "--budget", "1", "--no-workers", "--json")
         child = (await ends(await start(user, *fork, *cluster))).value

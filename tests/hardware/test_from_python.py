@@ -52,7 +52,10 @@ for name, (operator, inputs) in cases.items():
     ordered = name != "lookup" or bool((drawn[1].diff() >= 0).all())
     out[name] = [same, all(alike), repeats, ordered, traced.problem.name]
 for name, bad in {"untraceable": (lambda x: x if x.sum() > 0 else -x, [torch.randn(3)]),
-                  "wrong_arity": (softmax, [torch.randn(3)]), "not_a_tensor": (softmax, ["x", "y"])}.items():
+                  "wrong_arity": (softmax, [torch.randn(3)]), "not_a_tensor": (softmax, ["x", "y"]),
+                  "dropout": (torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Dropout(0.1)), [torch.randn(3)]),
+                  "evaluation": (torch.nn.Sequential(torch.nn.Dropout(0.1)).eval(), [torch.randn(3)]),
+                  "numpy": (lambda x: torch.from_numpy(x.numpy() * 2), [torch.randn(3)])}.items():
     try:
         trace(*bad)
         out[name] = "traced"
@@ -77,7 +80,14 @@ def test_the_file_computes_what_the_operator_does(outcome: dict[str, list[object
 
 
 @pytest.mark.parametrize(
-    ("case", "message"), [("wrong_arity", "does not take these inputs"), ("not_a_tensor", "'x' is a str")]
+    ("case", "message"),
+    [
+        ("wrong_arity", "does not take these inputs"),
+        ("not_a_tensor", "'x' is a str"),
+        ("dropout", "sequential is in training mode, where its part '1', a Dropout, draws random numbers"),
+        ("evaluation", "traced"),
+        ("numpy", "its result does not come from its inputs by PyTorch's operators"),
+    ],
 )
 def test_what_cannot_be_traced_is_one_sentence(outcome: dict[str, str], case: str, message: str) -> None:
     assert message in outcome[case]
