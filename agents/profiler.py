@@ -13,7 +13,7 @@ from ..graph.worth_profiling import uses_profilers, worth_a_look
 from ..hardware.device import Device
 from ..hardware.dropin import finish
 from ..hardware.harness.timing.effort import USUAL, Effort
-from ..hardware.harness.timing.single_calls import doubt
+from ..hardware.harness.timing.one_by_one import doubt
 from ..schemas import (
     FROM_SEED,
     BaselinesMeasured,

@@ -28,7 +28,7 @@ import msgspec
 from _shared import RESULTS, ROOT, WORKSPACE, commit, fresh_folder, machine, now, on_own_cores, save, table, versions
 
 from kernelswarm.hardware.device import Device
-from kernelswarm.hardware.harness.timing.single_calls import doubt
+from kernelswarm.hardware.harness.timing.one_by_one import doubt
 from kernelswarm.hardware.platforms import detect
 from kernelswarm.hardware.pools.pool_files import find_pool
 from kernelswarm.hardware.sources.problem_files import load_candidate, load_problem

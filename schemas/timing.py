@@ -87,9 +87,10 @@ class Timing(Schema, frozen=True, kw_only=True):
     warm_ms: dict[str, float] = {}
     """The same with a warm cache, by name, where calls are replayed."""
 
-    single_ms: dict[str, float] = {}
-    """The least batch of a single call, by name, milliseconds, with what a batch costs: of finalists that are timed
-    from outside. Empty where a batch has one call anyway, for several shapes, and in older events."""
+    alone_ms: dict[str, float] = {}
+    """Time of a call by name, milliseconds, where the inputs of each call come after the answer of the one before: of
+    finalists that are timed from outside. :attr:`speedup` is no higher than these times allow. Empty where a batch has
+    one call anyway, for several shapes, and in older events."""
 
     run_spread: float = 0.0
     """The part of :attr:`spread` that all processes of this run have in common. 0 in older events."""

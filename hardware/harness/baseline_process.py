@@ -168,6 +168,12 @@ class BaselineProcess:
         if self._process is not None:
             self._idle_ns = await idle_ns(self._batch)
 
+    @property
+    def idle(self) -> Implementation:
+        """A call that does nothing: what it takes is what the harness takes."""
+        most_calls = min(baseline.most_calls for baseline in self._implementations)
+        return replace(implementation(IDLE, self._time, most_calls), calls=most_calls)
+
     def go_on(self) -> None:
         """Let the process run: it stands still after each batch."""
         if self._process is not None:
@@ -362,7 +368,8 @@ class BaselineProcess:
             await self.deaths.answered(
                 ask_reference(self._worker, Warm(calls=command.warm, name=command.name), Done), self._worker
             )
-        return self.count(await self._batch(Batch(calls=command.calls, name=command.name)))
+        batch = Batch(calls=command.calls, name=command.name, one_by_one=command.one_by_one)
+        return self.count(await self._batch(batch))
 
     async def _batch(self, command: Batch) -> TimedBatch:
         if self._process is None:

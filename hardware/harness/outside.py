@@ -21,7 +21,7 @@ from .timing import interleaved
 from .timing.background_load import BackgroundLoad
 from .timing.batch_timing import implementation
 from .timing.interleaved import Implementation, Part, Plan, Spent
-from .timing.single_calls import time_single_calls
+from .timing.one_by_one import time_one_by_one
 from .timing.timekeeping import CheckedCall, TimedBatch, TimedProcess
 from .untrusted import Taken
 from .verification import Verification, must_be_right_when_timed
@@ -71,9 +71,8 @@ class TimedOutside(ProcessChecks):
             await candidate.calibrate()
             self.is_counted = True
             # First: batches of many calls take all unseen input sets that there are.
-            rounds = min(plan.single, self.process.judged_in_a_batch)
-            single = await time_single_calls(implementations, rounds)
-            part = replace(await interleaved.hold(implementations, plan, others.share), single_ns=single)
+            alone = await time_one_by_one(implementations, self.timing.idle) if plan.one_by_one else {}
+            part = replace(await interleaved.hold(implementations, plan, others.share), alone_ns=alone)
             counters = await self._counters(candidate)
         finally:
             self.timing.go_on()
@@ -87,12 +86,13 @@ class TimedOutside(ProcessChecks):
         if command.warm:
             self.process.go_on()
             await self.untrusted.ask(Warm(calls=command.warm), Done, case=self.case)
-        return self.timing.count(await self._batch(command.calls, unseen=self.is_counted))
+        batch = Batch(calls=command.calls, one_by_one=command.one_by_one)
+        return self.timing.count(await self._batch(batch, unseen=self.is_counted))
 
-    async def _batch(self, calls: int, *, unseen: bool) -> TimedBatch:
+    async def _batch(self, command: Batch, *, unseen: bool) -> TimedBatch:
         async def timed(seconds: float) -> TimedBatch | Failure:
             most = self._most_checked()
-            return await self.process.batch(Batch(calls=calls), unseen=unseen, most_checked=most, seconds=seconds)
+            return await self.process.batch(command, unseen=unseen, most_checked=most, seconds=seconds)
 
         batch = await self.untrusted.watched(timed, "the call", self.case)
         if isinstance(batch, Failure):
@@ -110,7 +110,7 @@ class TimedOutside(ProcessChecks):
         session = CounterSession()
         if not start_counting(session, self.untrusted.worker.pid):
             return None
-        await self._batch(candidate.calls, unseen=False)
+        await self._batch(Batch(calls=candidate.calls), unseen=False)
         return session.stop(candidate.calls)
 
     async def check_taken(self) -> None:

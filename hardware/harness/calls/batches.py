@@ -1,13 +1,17 @@
 """Batches that are timed from outside, as their process makes them: a call on each input set, all outputs kept."""
 
+import functools
 import gc
 import itertools
 import operator
+import os
+import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from ...processes import wire
 from ...processes.messages import HOST, Done
 from ..messages.batch import Batch, Form, Lay, Made, Warm
 from ..tensors import values
@@ -22,7 +26,10 @@ _LARGEST_INT = 1 << 63
 class Batches:
     """The arena as its process sees it, and the outputs of the last batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, channel: socket.socket) -> None:
+        """``channel`` is where calls are answered that are made one by one."""
+        self._channel = channel
+        self._cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
         self._sets: list[list[Any]] = []
         self._outputs: list[Any] = []
         self._arena: values.MappedFile | None = None
@@ -56,6 +63,8 @@ class Batches:
         """One call on each of the first sets."""
         gc.disable()
         try:
+            if command.one_by_one:
+                return self._stepped(self._left(call), command.calls)
             self._outputs = attempt(lambda: self._called(call, command.calls))
             return _described(self._outputs)
         finally:
@@ -66,6 +75,37 @@ class Batches:
         if self._restarts is None:
             return [call(*inputs) for inputs in sets]
         return [self._restarts.left(call(*inputs), inputs, aliased=self._aliased) for inputs in sets]
+
+    def _left(self, call: Call) -> Call:
+        """``call``, with what it leaves of the state behind what it returns."""
+        restarts = self._restarts
+        if restarts is None:
+            return call
+        return lambda *inputs: restarts.left(call(*inputs), list(inputs), aliased=self._aliased)
+
+    def _stepped(self, call: Call, calls: int) -> Made:
+        """Answer all calls but the last, and wait for the inputs of the next one each time; returns the last answer.
+
+        The outputs of a call are let go before the next one: they have been read where anybody wants to.
+        """
+        self._outputs = []
+        forms: dict[Any, int] = {}
+        made: Made | None = None
+        for inputs in self._sets[:calls]:
+            if made is not None:
+                self._channel.sendall(wire.frame(made))
+                self._wait()
+            self._outputs = []
+            self._outputs.append(attempt(functools.partial(call, *inputs)))
+            made = _described_alone(self._outputs[0], forms)
+        return made or Made(forms=(), calls=())
+
+    def _wait(self) -> None:
+        if not self._channel.recv(1):
+            raise EOFError("the supervisor is gone")
+        if self._cores:
+            # It was woken on the timekeeper's core. Threads that a call starts would have to stay there, too.
+            os.sched_setaffinity(0, self._cores)
 
 
 def _described(outputs: list[Any]) -> Made:
@@ -85,6 +125,16 @@ def _described(outputs: list[Any]) -> Made:
         key = tuple(map(_key, leaves))
         rows.append((indices.setdefault(key, len(indices)), *map(_address, leaves)))
     return Made(forms=tuple(tuple(_form(*leaf_key) for leaf_key in key) for key in indices), calls=tuple(rows))
+
+
+def _described_alone(output: Any, forms: dict[Any, int]) -> Made:
+    """Where the outputs of one call lie; its form comes along if it is none of ``forms``, to which it is added."""
+    leaves = values.leaves(output)
+    key = tuple(map(_key, leaves))
+    count = len(forms)
+    index = forms.setdefault(key, count)
+    new = (tuple(_form(*leaf_key) for leaf_key in key),) if index == count else ()
+    return Made(forms=new, calls=((index, *map(_address, leaves)),))
 
 
 _data_ptr, _is_contiguous, _numel = torch.Tensor.data_ptr, torch.Tensor.is_contiguous, torch.Tensor.numel

@@ -36,7 +36,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
     tensor_device = prepare_process(request)
     # One process: helper processes of the compiler would disturb the timing and outlive us.
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
-    baseline = _Baseline(tensor_device)
+    baseline = _Baseline(channel, tensor_device)
     handlers: Handlers = {
         Open: baseline.open,
         Upload: baseline.upload,
@@ -52,14 +52,14 @@ def serve(channel: socket.socket, request: Spawn) -> None:
 
 
 class _Baseline:
-    def __init__(self, tensor_device: TensorDevice) -> None:
+    def __init__(self, channel: socket.socket, tensor_device: TensorDevice) -> None:
         self._reference: ReferenceProblem | None = None
         nothing = torch.zeros(1)
         self._calls: dict[str, Callable[..., Any]] = {IDLE: lambda *inputs: nothing}
         self._tensor_device = tensor_device
         self._stopwatch = stopwatch_for(tensor_device)
         self._restarts: Restarts | None = None
-        self._batches = Batches()
+        self._batches = Batches(channel)
         self._graphs: Graphs | None = None
 
     def open(self, command: Open, descriptors: list[int]) -> Opened:

@@ -59,7 +59,7 @@ def serve(channel: socket.socket, request: Spawn) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(request.threads)
     torch.set_grad_enabled(False)
-    candidate = _Candidate(tensor_placement.set_device(request.device), Path(request.scratch))
+    candidate = _Candidate(channel, tensor_placement.set_device(request.device), Path(request.scratch))
     handlers: Handlers = {
         Load: candidate.load,
         Run: candidate.run,
@@ -90,7 +90,7 @@ class _Slot:
 
 
 class _Candidate:
-    def __init__(self, tensor_device: TensorDevice, scratch: Path) -> None:
+    def __init__(self, channel: socket.socket, tensor_device: TensorDevice, scratch: Path) -> None:
         self._tensor_device = tensor_device
         self._scratch = scratch
         self._call: Callable[..., Any] | None = None
@@ -103,7 +103,7 @@ class _Candidate:
         self._state: CandidateState | None = None
         self._adoption = Adoption()
         self._restarts: Restarts | None = None
-        self._batches = Batches()
+        self._batches = Batches(channel)
         self._graphs: Graphs | None = None
 
     def load(self, command: Load, descriptors: list[int]) -> Loaded:

@@ -55,6 +55,9 @@ class Batch(Schema, frozen=True, kw_only=True, tag="batch"):
     calls: int
     name: str = ""
     """Which baseline; ignored by a candidate."""
+    one_by_one: bool = False
+    """Answer each call by a ``Made`` of its own, and make the next one when a byte has come: its inputs are there then.
+    A form is in the first answer that has it."""
 
 
 class Form(Schema, frozen=True, kw_only=True):
@@ -122,6 +125,8 @@ class Keep(Schema, frozen=True, kw_only=True, tag="keep"):
     """The frame to send."""
     seconds: float
     """Limit."""
+    one_by_one: bool = False
+    """Whether the inputs of each call are written when the one before it has answered."""
 
 
 class Kept(Schema, frozen=True, kw_only=True, tag="kept"):
@@ -133,6 +138,8 @@ class Kept(Schema, frozen=True, kw_only=True, tag="kept"):
     """What the process answered; empty if it ended."""
     late: bool = False
     """Whether it did not answer in time, or did not stand still."""
+    steps_ns: tuple[int, ...] = ()
+    """Of each call, where they are timed one by one."""
     problems: tuple[str, ...] = ()
     """Of each checked call: why its outputs cannot be read; empty where they can."""
 

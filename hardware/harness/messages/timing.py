@@ -37,6 +37,9 @@ class Time(Schema, frozen=True, kw_only=True, tag="time"):
 
     flushes: int = 0
     """How often an accelerator's last-level cache is flushed before each call; 0: as usual."""
+    one_by_one: bool = False
+    """Time each call alone, on inputs that are written when the one before it has answered (:mod:`..timing.steps`).
+    What counts is the median, times :attr:`calls`."""
 
     form: str = ""
     """Replay what was recorded (:mod:`..calls.recorded_calls`), in this form; empty: make the calls one by one."""

@@ -62,6 +62,11 @@ GRAPH_SPREADS: Spreads = ((math.inf, Spread(process=0.005, run=0.0075)),)
 GRAPH, EVENTS = "graph", "events"
 """What the time of a call on an accelerator is (:attr:`.Timing.measure`)."""
 
+STEP_NOISE_NS = 500
+"""So much may what the harness takes for a call that is made one by one be measured wrong."""
+ALONE_ALLOWANCE = 1.05
+"""A call among many may be so much faster, beside the baseline's, than calls that are made one by one."""
+
 Ask = Callable[[Time], Awaitable[Timed]]
 
 
@@ -80,12 +85,12 @@ class Plan:
     """No further round is begun after so long."""
     width: float
     """Stop when the interval against the best baseline is narrower than this share of its median."""
-    single: int = 0
-    """Rounds of batches of one call before the others, where calls are timed from outside."""
+    one_by_one: bool = False
+    """Whether calls are also timed one by one, where they are timed from outside."""
 
 
 QUICK = Plan(processes=1, least_rounds=5, most_rounds=40, seconds=0.3, width=0.03)
-THOROUGH = Plan(processes=4, least_rounds=4, most_rounds=40, seconds=0.5, width=0.01, single=5)
+THOROUGH = Plan(processes=4, least_rounds=4, most_rounds=40, seconds=0.5, width=0.01, one_by_one=True)
 """Longer in one process would not tell more: what differs from process to process is wider than what is left then."""
 
 
@@ -158,8 +163,8 @@ class Part:
     """As :attr:`.Timing.measure`."""
     warm_ns: dict[str, float] = field(default_factory=dict)
     """Time of a call by name where the cache holds all that fits, if that was measured."""
-    single_ns: dict[str, int] = field(default_factory=dict)
-    """The least batch of one call by name, with what a batch costs, if that was measured."""
+    alone_ns: dict[str, float] = field(default_factory=dict)
+    """Time of a call by name where the inputs of each come after the answer of the one before, if that was measured."""
 
     def samples(self, name: str) -> tuple[int, ...]:
         """Those of one implementation, nanoseconds."""
@@ -202,18 +207,18 @@ def result(parts: Sequence[Part], *, on_processor: bool = True, table: Spreads |
     baselines = [name for name in names if name != CANDIDATE]
     table = table or _table(on_processor, parts[0].measure)
     spread = spread_of(times[CANDIDATE], fmean(part.others for part in parts), table)
-    singles = [part.single_ns for part in parts if part.single_ns]
+    alone = [part.alone_ns for part in parts if part.alone_ns]
     return Timing(
         series=tuple(_joined(name, parts) for name in names),
         rounds=tuple(len(part.samples(CANDIDATE)) for part in parts),
-        speedup={name: _expected(name, parts, spread) for name in baselines},
+        speedup={name: _lowered(_expected(name, parts, spread), one_by_one(name, parts)) for name in baselines},
         best=min(baselines, key=lambda name: times[name]),
         median_ms={name: ns / 1e6 for name, ns in times.items()},
         spread=math.hypot(spread.process / math.sqrt(len(parts)), spread.run),
         run_spread=spread.run,
         measure=parts[0].measure,
         warm_ms={name: _mean([part.warm_ns[name] for part in parts]) / 1e6 for name in parts[0].warm_ns},
-        single_ms={name: min(single[name] for single in singles) / 1e6 for name in names if singles},
+        alone_ms={name: median(ns[name] for ns in alone) / 1e6 for name in names if alone},
     )
 
 
@@ -242,6 +247,25 @@ def _joined(name: str, parts: Sequence[Part]) -> Series:
 def _expected(baseline: str, parts: Sequence[Part], spread: Spread) -> Interval:
     speedups = [speedup(part.samples(baseline), part.samples(CANDIDATE)) for part in parts]
     return in_a_new_run(speedups, spread.process, spread.run)
+
+
+def one_by_one(baseline: str, parts: Sequence[Part]) -> float:
+    """The speedup of calls whose inputs come one after the other, the median of the processes; infinite if unknown.
+
+    A process of the candidate whose call is faster there than among many is taken as fast as that.
+    """
+    ratios = [
+        part.alone_ns[baseline] / max(part.alone_ns[CANDIDATE] - STEP_NOISE_NS, min(part.samples(CANDIDATE)))
+        for part in parts
+        if {baseline, CANDIDATE} <= part.alone_ns.keys()
+    ]
+    return median(ratios) if ratios else math.inf
+
+
+def _lowered(speedup: Interval, alone: float) -> Interval:
+    """``speedup``, but no more than ``alone`` allows: calls that are computed together save nothing there."""
+    factor = min(1.0, ALONE_ALLOWANCE * alone / speedup.median)
+    return Interval(median=speedup.median * factor, low=speedup.low * factor, high=speedup.high * factor)
 
 
 def _is_clear(implementations: list[Implementation], plan: Plan) -> bool:

@@ -8,7 +8,7 @@ they would have found cores of their own.
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 _TICKS, _CORE = slice(11, 13), 36
@@ -43,6 +43,22 @@ def release(allowed: Mapping[str, set[int]]) -> None:
     for thread, cores in allowed.items():
         with contextlib.suppress(OSError):
             os.sched_setaffinity(int(thread), cores)
+
+
+@contextlib.contextmanager
+def sharing_a_core(pid: int) -> Iterator[Callable[[], None]]:
+    """Stay on the core on which the first thread of process ``pid`` was last, until this is closed.
+
+    The function that comes puts that thread there for its next turn. It takes itself off again
+    (:mod:`..calls.batches`): threads that it starts may run where it may.
+    """
+    own = os.sched_getaffinity(0)
+    core = int(fields_of(Path("/proc", str(pid), "stat").read_bytes())[_CORE])
+    release({"0": {core}})
+    try:
+        yield lambda: release({str(pid): {core}})
+    finally:
+        release({"0": own})
 
 
 def threads_of(pid: int) -> dict[str, list[bytes]]:

@@ -22,14 +22,11 @@ import msgspec
 
 from ...processes import linux, wire
 from ...processes.messages import Failure
-from ..inputs.sizes import bytes_of, width_of
 from ..messages.batch import ArenaMade, Clear, Keep, Kept, Made, MakeArena, TimekeeperCommand
-from .freezing import Frozen, Unreadable, elements
+from .answers import payload_of, read_outputs
+from .freezing import Frozen
+from .steps import STOP_SECONDS, timed_one_by_one
 
-STOP_SECONDS = 5.0
-"""Within so long every thread of a process stands still, or something is wrong with it."""
-LONGEST_ANSWER = 16 << 20
-"""Bytes: where the outputs of a batch lie, or why there are none."""
 _F_SEAL_FUTURE_WRITE = 0x10
 """Linux 5.1; Python 3.11 does not name it."""
 _SEALS = fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | _F_SEAL_FUTURE_WRITE | fcntl.F_SEAL_SEAL
@@ -52,10 +49,13 @@ class Arena:
 
     def fill(self, sets: Sequence[int]) -> None:
         """Write these sets of the pool, in this order."""
-        stride = self._stride
         for position, number in enumerate(sets):
-            begin = position * stride
-            self._target[begin : begin + stride] = self._source[number * stride : (number + 1) * stride]
+            self.write(position, number)
+
+    def write(self, position: int, number: int) -> None:
+        """Write one set of the pool."""
+        begin, stride = position * self._stride, self._stride
+        self._target[begin : begin + stride] = self._source[number * stride : (number + 1) * stride]
 
     def process_of(self, pid: int) -> Frozen:
         """The process whose batches these are the inputs of."""
@@ -99,6 +99,11 @@ class Timekeeper:
             try:
                 if not process.stop(STOP_SECONDS):
                     return Kept(ns=0, answer=b"", late=True), []
+                if command.one_by_one:
+                    arena.fill(command.sets[:1])
+                    process.place()
+                    write = arena.write
+                    return timed_one_by_one(process, channel, command, lambda call: write(call, command.sets[call]))
                 arena.fill(command.sets)
                 process.place()
                 return _timed(process, channel, command)
@@ -112,7 +117,7 @@ def _timed(process: Frozen, channel: socket.socket, command: Keep) -> tuple[Kept
     channel.sendall(command.request)
     process.go_on()
     try:
-        payload = _payload(channel)
+        payload = payload_of(channel)
     except (TimeoutError, OverflowError):
         process.stop(STOP_SECONDS)
         return Kept(ns=0, answer=b"", late=True), []
@@ -123,30 +128,6 @@ def _timed(process: Frozen, channel: socket.socket, command: Keep) -> tuple[Kept
     return msgspec.structs.replace(reply, problems=problems), files
 
 
-def _payload(channel: socket.socket) -> bytes:
-    """The whole answer.
-
-    Raises:
-        EOFError: its process has ended.
-        TimeoutError: it did not come.
-        OverflowError: it is too long to be one.
-    """
-    (length,) = wire.HEADER.unpack(_exactly(channel, wire.HEADER.size))
-    if length > LONGEST_ANSWER:
-        raise OverflowError
-    return _exactly(channel, length)
-
-
-def _exactly(channel: socket.socket, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        part = channel.recv(size - len(data))
-        if not part:
-            raise EOFError
-        data += part
-    return bytes(data)
-
-
 def _outputs(process: Frozen, payload: bytes, command: Keep) -> tuple[tuple[str, ...], list[int]]:
     """Why there is nothing in the memory file of a checked call, if so, and these files."""
     try:
@@ -155,31 +136,8 @@ def _outputs(process: Frozen, payload: bytes, command: Keep) -> tuple[tuple[str,
         return (), []
     if isinstance(answer, Failure):
         return (), []
-    problems, files = [], []
-    for call in command.checked:
-        files.append(os.memfd_create("outputs", os.MFD_CLOEXEC))
-        try:
-            _write(process, answer, call, command.most_bytes, files[-1])
-            problems.append("")
-        except (Unreadable, LookupError, ValueError, OverflowError) as error:
-            problems.append(str(error) or type(error).__name__)
-    return tuple(problems), files
-
-
-def _write(process: Frozen, answer: Made, call: int, most_bytes: int, file: int) -> None:
-    form, *addresses = answer.calls[call]
-    for leaf, address in zip(answer.forms[form], addresses, strict=True):
-        if leaf.kind == "tensor":
-            size = bytes_of(leaf.shape, leaf.dtype)
-            if size > most_bytes:
-                raise Unreadable(f"a tensor of {size} bytes, where all outputs may have {most_bytes}")
-            _write_all(file, elements(process, address, leaf.shape, leaf.stride, width_of(leaf.dtype)))
-
-
-def _write_all(file: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(file, view) :]
+    read = [read_outputs(process, answer, call, command.most_bytes) for call in command.checked]
+    return tuple(problem for problem, _ in read), [file for _, file in read]
 
 
 def main(descriptor: int) -> None:

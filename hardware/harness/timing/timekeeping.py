@@ -128,6 +128,8 @@ class TimedBatch:
     ns: int
     """From when its inputs could be read until the answer."""
     checked: tuple[CheckedCall, ...]
+    steps_ns: tuple[int, ...] = ()
+    """Of each call, where they were made one by one."""
 
 
 class Unseen:
@@ -203,11 +205,6 @@ class TimedProcess:
         """Whether there are so many input sets that it has not seen."""
         return self._unseen.has(calls)
 
-    @property
-    def judged_in_a_batch(self) -> int:
-        """How many of the input sets of a batch have right answers, if it has as many calls."""
-        return self._unseen.each
-
     async def can_be_read(self, name: str, seconds: float) -> bool:
         """Whether it can be stopped and its outputs be read: not every system permits that.
 
@@ -238,6 +235,7 @@ class TimedProcess:
         return TimedBatch(
             reply.ns,
             tuple(CheckedCall(numbers[call], _forms(answer, call), file, why) for call, file, why in calls_read),
+            reply.steps_ns,
         )
 
     def _drawn(self, numbers: Sequence[int], most: int) -> list[int]:
@@ -255,6 +253,7 @@ class TimedProcess:
             most_bytes=most_bytes,
             request=wire.frame(command),
             seconds=seconds,
+            one_by_one=command.one_by_one,
         )
         async with self.worker.lent() as channel:
             return await self._timekeeper.ask(keep, Kept, (channel,))

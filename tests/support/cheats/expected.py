@@ -16,6 +16,7 @@ class Guarantee(StrEnum):
     stopped = "what is compared was computed before the clock stopped"
     stands_still = "the candidate neither slows nor measures the baselines: it is stopped meanwhile"
     checked_unseen = "no call knows that it will not be checked: counted calls are drawn outside, on unseen inputs"
+    one_by_one = "the calls of a batch are computed one by one: a speedup is no higher than such calls show"
     outside_clock = "the candidate does not report the time of a batch"
     protocol = "what a candidate's process says counts for nothing but its form: that is checked, and read once"
     intact = "torch, clocks, modes and the harness are what they were when the candidate was loaded"

@@ -80,11 +80,17 @@ WHEN_TIMED = {
 }
 
 SMALL = {
-    "computes_all_at_once": unseen("correct"),
+    "computes_all_at_once": unseen("correct", by=Guarantee.one_by_one),
+    "slow_until_batches_are_sized": unseen("correct", by=Guarantee.one_by_one),
+    "puts_off_calls": unseen(*WRONG, by=Guarantee.one_by_one),
+    "computes_beside_its_answer": unseen(*WRONG, by=Guarantee.one_by_one),
+    "answers_for_later_calls": unseen("tampering", says="out of turn", by=Guarantee.one_by_one),
+    # On a busy machine it may take so long that it has batches of one call.
+    "shortens_the_turns": unseen("tampering", "correct", by=Guarantee.intact),
     "overlaps_calls": unseen("correct"),
     "replaces_the_loop": unseen("correct"),
 }
 
-STEPS = {"joins_long_calls": unseen("correct")}
+STEPS = {"joins_long_calls": unseen("correct", by=Guarantee.one_by_one)}
 
 SHARES = {"no_maximum_when_timed": unseen(*WRONG, by=Guarantee.checked_unseen)}

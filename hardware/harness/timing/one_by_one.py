@@ -1,0 +1,57 @@
+"""Calls that are made one by one, beside batches of many: who computes several calls at once saves nothing there.
+
+The inputs of all calls of a batch lie side by side, so a kernel may compute the whole batch at its first call, in large
+operations and on all cores. Where the inputs of a call are written when the one before it has answered (:mod:`.steps`),
+there is nothing to join. Taking turns costs some microseconds a call, which a call that does nothing shows.
+"""
+
+from collections.abc import Sequence
+
+from ....schemas import Timing
+from ..messages.timing import Time
+from .interleaved import CANDIDATE, STEP_NOISE_NS, Implementation
+
+MOST_STEPS, LEAST_STEPS = 64, 3
+"""Calls that are made one by one, in each process of a candidate, where a batch has as many."""
+DOUBTED = 1.5
+"""Who takes so many times as long alone as among many calls computes calls together."""
+
+
+async def time_one_by_one(implementations: Sequence[Implementation], idle: Implementation) -> dict[str, float]:
+    """The median call of every implementation, nanoseconds; nothing where the candidate's have a batch each anyway.
+
+    The candidate's are on unseen input sets and are checked like others. Batches have their sizes already.
+    """
+    candidate = next(implementation for implementation in implementations if implementation.name == CANDIDATE)
+    if candidate.calls < 2:
+        # Who is slow while batches are sized shall not have longer ones later.
+        candidate.most_calls = 1
+        return {}
+    ns = {implementation.name: await _median(implementation) for implementation in (idle, *implementations)}
+    harness = ns.pop(idle.name)
+    return {name: max(1.0, call - harness) for name, call in ns.items()}
+
+
+async def _median(implementation: Implementation) -> float:
+    calls = min(max(implementation.calls, LEAST_STEPS), MOST_STEPS, implementation.most_calls)
+    command = Time(calls=calls, warm=implementation.warm, name=implementation.name, one_by_one=True)
+    return (await implementation.ask(command)).ns / calls
+
+
+def doubt(timing: Timing, against: str) -> str:
+    """Why the candidate is not believed to be as fast as among many calls, as a clause; empty if it is."""
+    if timing.shapes:
+        doubts = (doubt(shape.timing, against) for shape in timing.shapes)
+        return next(filter(None, doubts), "")
+    name = timing.baseline(against)
+    if not {name, CANDIDATE} <= timing.alone_ms.keys():
+        return ""
+    among, alone = timing.median_ms, timing.alone_ms
+    # Threads that wake up cost the baseline as well; one that is slower among many calls says nothing of the candidate.
+    expected = among[CANDIDATE] * max(1.0, alone[name] / among[name])
+    if alone[CANDIDATE] - STEP_NOISE_NS / 1e6 < DOUBTED * expected:
+        return ""
+    return (
+        f"it computes calls together: one of many takes {among[CANDIDATE]:.4f} ms ({name} {among[name]:.4f}), but "
+        f"{alone[CANDIDATE]:.4f} ms ({name} {alone[name]:.4f}) where its inputs come after the answer before it"
+    )
