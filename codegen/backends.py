@@ -66,6 +66,7 @@ class CppBackend:
         "row_buffer",
         "vector_bits",
         "fusion",
+        "windows",
         "variance",
         "online",
         "huge_pages",

@@ -15,6 +15,7 @@ from ..lowering.regions import Fusion, partition
 from .entry_points import Pass, entry_points, is_module
 from .host_wrapper import HostWrapper
 from .source import Function, Library, library
+from .windows import spell_windows
 
 PREFIXES = {"kernel": "", "backward": "backward_"}
 """What the names of a pass's kernels begin with."""
@@ -40,7 +41,7 @@ def plan_of(graph: Graph, settings: Settings, prefix: str = "") -> Plan:
         keep_shared=settings.keep_shared,
         store_repeated=True,
     )
-    return partition(normalise(graph, settings.variance), fusion, prefix=prefix)
+    return partition(normalise(spell_windows(graph, settings.windows), settings.variance), fusion, prefix=prefix)
 
 
 def generate(facts: ProblemFacts, graph: Graph, settings: Settings) -> Candidate:

@@ -34,6 +34,7 @@ class _Columns:
             place = f"{cname(name)}_acc[j]"
             self.scope.results[name] = f"((float){place})" if _is_wide(accumulation) else place
         self.hoisted: list[Scalar] = []
+        self.stepped: list[Scalar] = []
 
     def lines(self) -> list[str]:
         """The whole function body."""
@@ -56,8 +57,9 @@ class _Columns:
         ]
         items = [Item(a.body, accumulation=a) for a in accumulations] + [Item(s.value, store=s) for s in stores]
         items, hoisted = self._hoist(items)
+        items, steps = self._steps(items)
         head = [line for a in accumulations for line in self._declare(a)]
-        lines = self._columns(self._body(items))
+        lines = [*steps, *self._columns(self._body(items))]
         for name, dim in reversed(list(zip(self.inner, self.kernel.inner, strict=True))):
             head_line = f"for (int64_t {name} = 0; {name} < {self._size(dim)}; ++{name}) {{"
             lines = [head_line, *indent(lines), "}"]
@@ -90,6 +92,37 @@ class _Columns:
             return names.get(node.key)
 
         return [Item(rewrite(i.value, change), i.accumulation, i.store) for i in items], lines
+
+    def _steps(self, items: list[Item]) -> tuple[list[Item], list[str]]:
+        """Values that are the same for all columns: computed once for each point of the reduced dimensions.
+
+        The compiler does not move the check of an index out of the loop, and vectorises none with it in.
+        """
+        inner = set(self.inner)
+        nodes = {
+            node.key: node
+            for item in items
+            for node in item.value.walk()
+            if node.names & inner
+            and self.column not in node.names
+            and not any(name.startswith("@") for name in node.names)
+            and node.op in ("load", "wrap", "search", "segment")
+        }
+        below = {b.key for node in nodes.values() for b in node.walk() if b.key != node.key}
+        top = [node for key, node in nodes.items() if key not in below]
+        if not top:
+            return items, []
+        self.scope.enter_elements()
+        self.scope.count(top)
+        names: dict[str, Scalar] = {}
+        lines = self.scope.lines[ELEMENT]
+        for node in top:
+            name = f"step{len(self.stepped)}"
+            self.stepped.append(node)
+            lines.append(f"const {ctype(node.dtype)} {name} = {self.scope.text(node)};")
+            names[node.key] = Scalar("result", node.dtype, data=name)
+            self.scope.results[name] = name
+        return [Item(rewrite(i.value, lambda node: names.get(node.key)), i.accumulation, i.store) for i in items], lines
 
     def _body(self, items: list[Item]) -> list[str]:
         self.scope.enter_elements()

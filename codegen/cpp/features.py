@@ -11,6 +11,7 @@ from ..lowering.in_place import overwritten
 from ..lowering.plan import Plan
 from ..lowering.row_buffer import shared_values
 from .math import ERROR_ULP, resolve
+from .windows import spell_windows
 
 _COSTLY = (
     "exp exp2 expm1 log log2 log10 log1p tanh erf erfc sin cos tan pow sigmoid asin acos atan sinh cosh asinh acosh "
@@ -44,6 +45,7 @@ def features_of(graph: Graph, plan: Plan) -> Features:
         float_sums=any(a.op in ("sum", "prod") and is_float(a.dtype) for k in rows for a in k.accumulations.values()),
         search=any(v.op == "search" for v in values),
         externs=bool(plan.externs),
+        windows=len(spell_windows(graph, "all").nodes) > len(graph.nodes),
         in_place=any(overwritten(plan, k) for k in loops),
         large_outputs=any(_bytes(plan.nodes[name]) >= _LARGE for k in loops for name in k.stores)
         or any(_elements(plan, k.nodes[0]) * 8 >= _LARGE for k in special),

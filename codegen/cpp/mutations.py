@@ -8,6 +8,7 @@ CPP_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
     AdviceAction.reduce_traffic: (
         ("stream", (True,)),
         ("fusion", ("all",)),
+        ("windows", ("all", "apart")),
         ("row_buffer", ("costly", "all", "none")),
         ("online", (True,)),
         ("variance", ("shifted",)),
@@ -64,6 +65,7 @@ CPP_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
     ),
     AdviceAction.split_kernels: (
         ("fusion", ("rows", "split")),
+        ("windows", ("library",)),
         ("keep_shared", (True,)),
         ("row_buffer", ("all", "none")),
     ),
@@ -73,6 +75,7 @@ CPP_MUTATIONS: dict[AdviceAction, tuple[tuple[str, tuple[Value, ...]], ...]] = {
         ("online", (False,)),
         ("in_place", (False,)),
         ("search", ("branchless_tiled", "binary")),
+        ("windows", ("library",)),
         ("fusion", ("rows", "split")),
         ("row_buffer", ("none",)),
         ("double_sums", (True,)),

@@ -25,6 +25,9 @@ class Settings:
     """Ask for huge pages under fresh outputs of 4 MiB and more, before they are first touched."""
     stream: bool = False
     """Write outputs past the caches, tile by tile: saves reading every line that is written."""
+    windows: str = "apart"
+    """Pools as slices that fuse with what is around: none (``library``), those that compute nothing twice (``apart``)
+    or ``all``."""
     in_place: bool = True
     """What follows a matrix product or convolution overwrites its result instead of a second tensor."""
     lanes: int = 32
@@ -81,6 +84,8 @@ class Features:
     float_sums: bool = False
     search: bool = False
     externs: bool = False
+    windows: bool = False
+    """Whether there are windows that could be slices."""
     in_place: bool = False
     large_outputs: bool = False
     several_anchors: bool = False
@@ -126,6 +131,7 @@ DOMAINS: dict[str, Domain] = {
     "fusion": _when(lambda t: t.several_anchors, "all", "rows", "split"),
     "variance": _when(lambda t: t.variance and t.error_bound >= SHIFTED_ERROR, "two_pass", "shifted"),
     "online": _when(lambda t: t.softmax, False, True),
+    "windows": _when(lambda t: t.windows, "apart", "library", "all"),
     "lanes": _when(lambda t: t.rows, 32, 16, 64, 128),
     "block": _when(lambda t: t.pointwise, 16384, 2048, 4096, 65536),
     "tile": _when(lambda t: t.columns, 256, 64, 128, 512),

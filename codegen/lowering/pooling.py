@@ -1,6 +1,7 @@
 """Pooling spelled out: maxima and sums over shifted, strided slices of the input, which fuse with what is around."""
 
 import math
+from collections.abc import Callable
 
 from ...hardware.machine.work import refs
 from ...schemas import Arg, Graph, Node, Ref, SpecialFloat, TensorMeta
@@ -16,8 +17,11 @@ _NESTED = 32
 """Elements that one element of a pool of a pool may be made of; with more, the first one is stored."""
 
 
-def spell_pools(graph: Graph) -> Graph:
-    """The graph with pooling operators as chains of slices, where windows are small and their sizes known."""
+def spell_pools(graph: Graph, accepts: Callable[[Window, Node], bool] = lambda window, source: True) -> Graph:
+    """The graph with pooling operators as chains of slices, where windows are small and their sizes known.
+
+    ``accepts`` says which windows on what they slide over; the others stay operators.
+    """
     nodes = {node.name: node for node in graph.nodes}
     new_nodes: list[Node] = []
     reads: dict[str, int] = {}
@@ -30,6 +34,9 @@ def spell_pools(graph: Graph) -> Graph:
             continue
         source = nodes[next(refs(pool.args))]
         taps = math.prod(window[0].size)
+        if not accepts(window[0], source):
+            new_nodes.append(node)
+            continue
         if reads[source.name] > 1 and reads[source.name] * taps > _NESTED:
             new_nodes.append(node)
             continue

@@ -30,6 +30,19 @@ def _same(name: str, expression: str, arguments: str = "T a, T b") -> str:
     return f"template <typename T> KS_INLINE T ks_{name}_accurate({arguments}) {{ return {expression}; }}\n"
 
 
+def _extreme(name: str, better: str, wins: str) -> str:
+    """``a`` where it is better, or where ``wins`` is NaN.
+
+    Two choices, one after the other: GCC vectorises no chain of such that are joined in one condition, and a maximum
+    of four numbers took twenty times as long.
+    """
+    first = f"const T best = a {better} b ? a : b;"
+    return (
+        f"template <typename T> KS_INLINE T ks_{name}_accurate(T a, T b) "
+        f"{{ {first} return {wins} != {wins} ? a : best; }}\n"
+    )
+
+
 _POWI = """\
 template <int N, typename T> KS_INLINE T ks_powi_accurate(T x) {  // x^N by repeated squaring, as 1 / x^-N below zero
   constexpr unsigned steps = N < 0 ? -(unsigned)N : (unsigned)N;
@@ -121,10 +134,10 @@ SNIPPETS: dict[tuple[str, Level], Snippet] = {
     ("rsqrt", "accurate"): Snippet(_float("rsqrt", "T(1) / std::sqrt(x)"), 1.5),
     ("reciprocal", "accurate"): Snippet(_float("reciprocal", "T(1) / x"), 0.5),
     ("powi", "accurate"): Snippet(_POWI, 4.0, note="ks_powi_accurate<N>(x), |N| <= 8"),
-    ("maximum", "accurate"): Snippet(_same("maximum", "((a > b) | (a != a)) ? a : b"), 0.0, note="NaN if either is"),
-    ("minimum", "accurate"): Snippet(_same("minimum", "((a < b) | (a != a)) ? a : b"), 0.0, note="NaN if either is"),
-    ("fmax", "accurate"): Snippet(_same("fmax", "((a > b) | (b != b)) ? a : b"), 0.0, note="the number if one is NaN"),
-    ("fmin", "accurate"): Snippet(_same("fmin", "((a < b) | (b != b)) ? a : b"), 0.0, note="the number if one is NaN"),
+    ("maximum", "accurate"): Snippet(_extreme("maximum", ">", "a"), 0.0, note="NaN if either is"),
+    ("minimum", "accurate"): Snippet(_extreme("minimum", "<", "a"), 0.0, note="NaN if either is"),
+    ("fmax", "accurate"): Snippet(_extreme("fmax", ">", "b"), 0.0, note="the number if one is NaN"),
+    ("fmin", "accurate"): Snippet(_extreme("fmin", "<", "b"), 0.0, note="the number if one is NaN"),
     ("relu", "accurate"): Snippet(_same("relu", "x < T(0) ? T(0) : x", "T x"), 0.0, note="keeps NaN"),
     ("fmod", "accurate"): Snippet(_FMOD, 0.0, note="|a / b| < 2^53 for float"),
     ("fmod", "short"): Snippet(_FMOD_SHORT, 0.0, note="|a / b| < 2^22 for float"),
