@@ -11,6 +11,7 @@ from ...schemas import Timing
 from ...schemas.pool import BASELINE_NAMES
 from ...sessions.home import kernelswarm_home
 from ..completion import python_files
+from ..display.live import open_display
 from ..display.terminal import out, print_json, print_wide
 from ..interrupts import Interrupts, run_interruptible
 from ..options import Json, Pool
@@ -40,7 +41,8 @@ def time(
     """Time a finished file as your own program would see it. Exit status 1 if that cannot be done, or it is wrong."""
 
     async def run(interrupts: Interrupts) -> TimedFile:
-        return await time_path(file, problem, pool, kernelswarm_home())
+        with open_display(quiet=json) as display:
+            return await time_path(file, problem, pool, kernelswarm_home(), display.notice)
 
     timed = run_interruptible(run)
     if json:

@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from ...schemas import HardwareFacts, InputError, Pool, Problem, Schema, Timing, sha256
@@ -74,8 +75,15 @@ def carried_problem(text: str, file: str) -> Problem:
     )
 
 
-async def time_path(file: Path, problem: Path | None, pool: str, home: Path) -> TimedFile:
+Notify = Callable[[str], None]
+
+
+async def time_path(
+    file: Path, problem: Path | None, pool: str, home: Path, on_notice: Notify = lambda _: None
+) -> TimedFile:
     """Time the finished file at ``file`` in ordinary processes of this machine; ``problem`` if it does not carry it.
+
+    ``on_notice`` is told in a few words what is happening: all of it takes a minute or more.
 
     Raises:
         InputError: a file or the pool cannot be used.
@@ -84,7 +92,8 @@ async def time_path(file: Path, problem: Path | None, pool: str, home: Path) -> 
     place, text = find_pool(pool, home), _read(file)
     loaded = load_problem(problem) if problem is not None else carried_problem(text, file.name)
     language_taken(text, place, file)
-    return await time_file(text, loaded, place, await asyncio.to_thread(detect, place, home), home)
+    on_notice(f"looking at the hardware of pool {place.name}")
+    return await time_file(text, loaded, place, await asyncio.to_thread(detect, place, home), home, on_notice)
 
 
 def _read(file: Path) -> str:
@@ -97,7 +106,9 @@ def _read(file: Path) -> str:
         raise InputError(f"cannot read {file}: {reason}; give the best.py of a search") from error
 
 
-async def time_file(text: str, problem: Problem, pool: Pool, hardware: HardwareFacts, home: Path) -> TimedFile:
+async def time_file(
+    text: str, problem: Problem, pool: Pool, hardware: HardwareFacts, home: Path, on_notice: Notify = lambda _: None
+) -> TimedFile:
     """Time the finished file ``text`` against eager, ``torch.compile`` and max-autotune of ``problem``.
 
     Raises:
@@ -109,11 +120,13 @@ async def time_file(text: str, problem: Problem, pool: Pool, hardware: HardwareF
     lease = Lease(pool, home, accelerator.uuid if accelerator else "")
     try:
         async with lease.shared():
+            on_notice(f"validating {problem.name}: importing, checking")
             facts = await validate_problem(launcher, problem, accelerator)
             await _compile(text, pool, hardware, home)
     finally:
         await launcher.close()
     settings = Settings(pool, hardware, home, BASELINES, accelerator)
+    on_notice("timing it in turns with eager, torch.compile and max-autotune, each in fresh processes: a minute or two")
     return await _timed(OrdinaryHosts(settings, problem, facts), text, lease)
 
 
