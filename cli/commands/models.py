@@ -61,6 +61,10 @@ class RoleCost(Schema, frozen=True, kw_only=True):
     by_model: int
     """Of these, how often the model's answer was used; else the rules decided."""
     session_wins: int
+    median_ms: float | None = None
+    """Time until the answer, milliseconds, in the median."""
+    cache_hit_rate: float | None = None
+    """Share of the requests' tokens that a cache gave."""
 
 
 class AuthorStatus(Schema, frozen=True, kw_only=True):
@@ -198,12 +202,15 @@ def _wins(won: tuple[Won, ...]) -> Table:
 
 def _roles(roles: tuple[RoleCost, ...]) -> Table:
     shown = Table(title="what each role cost", title_justify="left")
-    for column in ("role", "model", "calls", "failed", "tokens", "cost", "answers used", "sessions", "with a win"):
+    columns = ("role", "model", "calls", "failed", "tokens", "cached", "cost", "median s", "answers used")
+    for column in (*columns, "sessions", "with a win"):
         shown.add_column(column, justify="left" if column in ("role", "model") else "right")
     for row in roles:
         shown.add_row(
             *(row.role, escape(row.model), str(row.calls), str(row.failed_calls), f"{row.tokens:,}"),
+            f"{row.cache_hit_rate:.0%}" if row.cache_hit_rate is not None else "",
             f"${row.cost:.2f}" if row.cost is not None else "",
+            f"{row.median_ms / 1000:.1f}" if row.median_ms is not None else "",
             f"{row.by_model} of {row.decisions}" if row.decisions else "",
             *(str(row.sessions), str(row.session_wins)),
         )

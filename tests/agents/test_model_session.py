@@ -213,3 +213,4 @@ def test_what_the_roles_cost_is_told_by_role(session):
     _, costs = asyncio.run(from_log(home, ""))
     analyst = next(cost for cost in costs if cost.role == "analyst")
     assert (analyst.calls, analyst.decisions, analyst.by_model) == (3, 2, 2) and analyst.tokens > 0
+    assert analyst.median_ms is not None and analyst.median_ms > 0 and analyst.cache_hit_rate == 0

@@ -43,7 +43,7 @@ async def test_a_server_is_asked_for_its_models(monkeypatch, status):
     from model_server import Failed, model_server
 
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    body = {"object": "list", "data": [{"id": name, "object": "model"} for name in ("qwen", "llama")]}
+    body = {"object": "list", "data": [{"id": name, "object": "model"} for name in ("qwen", "llama", None, "\x1b[31m")]}
     async with model_server() as server:
         server.script = [Failed(status, body=json.dumps(body).encode() if status == 200 else b"{}")]
         _, openai = await model_authors(f"{server.url}/v1")

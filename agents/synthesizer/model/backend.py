@@ -138,7 +138,7 @@ class ModelBackend(ABC):
         """Names of the models that the server has; raises what the SDK raises."""
         await self.import_library()
         sdk = self._sdk(settings)
-        return [model.id async for model in sdk.models.list()]
+        return [model.id async for model in sdk.models.list() if isinstance(model.id, str) and model.id.isprintable()]
 
     async def import_library(self) -> ModuleType:
         """The vendor's SDK: seconds of imports must not stop the event loop of every other agent."""

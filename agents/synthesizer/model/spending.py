@@ -100,7 +100,7 @@ class Ledger:
             if answer < LEAST_ANSWER:
                 raise LimitReached(
                     f"the session's limit of {limits.tokens:,} tokens (--max-tokens) leaves no room for another "
-                    f"request: {spent.tokens:,} are used"
+                    f"request: {spent.tokens:,} are used, {self._reserved.tokens:,} under way"
                 )
         if limits.cost is not None and price is None:
             raise LimitReached("--max-cost cannot be kept: nobody knows what this model costs (prices.toml)")
@@ -111,7 +111,7 @@ class Ledger:
             if answer < LEAST_ANSWER:
                 raise LimitReached(
                     f"the session's limit of ${limits.cost:.2f} (--max-cost) leaves no room for another request: "
-                    f"${spent.cost:.2f} are spent"
+                    f"${spent.cost:.2f} are spent, ${self._reserved.cost:.2f} under way"
                 )
         return answer
 
