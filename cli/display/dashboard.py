@@ -90,7 +90,9 @@ class Dashboard:
 
     def _head(self, graph: SearchGraph) -> RenderableType:
         judged, budget = _judged(graph), _budget(graph)
-        status = f"{far_text(graph)}  {self._rate(judged)}{self._clock() - self._started:.0f} s"
+        minutes = graph.opened.minutes if graph.opened and graph.opened.reserve else None
+        limit = f" of {minutes * 60:.0f}" if minutes else ""
+        status = f"{far_text(graph)}  {self._rate(judged)}{self._clock() - self._started:.0f}{limit} s"
         head = Table.grid(padding=(0, 2))
         head.add_row(Text(graph.session, "bold"), ProgressBar(budget or 1, judged, width=20), status, best_text(graph))
         return head

@@ -9,11 +9,13 @@ from rich.live import Live
 
 from ...graph.session_graph import NodeRecord
 from ...schemas import (
+    DEADLINE,
     BaselinesMeasured,
     Envelope,
     Event,
     NodeDiagnosed,
     SkillDistilled,
+    StopRequested,
     TaskClaimed,
     TaskExpired,
     TaskOpened,
@@ -21,7 +23,7 @@ from ...schemas import (
     Verdict,
 )
 from .dashboard import Dashboard, Shown
-from .summary import times_text
+from .summary import NAMES, times_text
 from .task_text import outside_text
 from .terminal import err, is_screen
 
@@ -56,6 +58,19 @@ def open_display(*, quiet: bool, clock: Callable[[], float] = time.monotonic) ->
         yield Silent()
     else:
         yield Lines()
+
+
+def time_text(reason: str, reserve: float) -> str:
+    """What a stop means where a session's minutes end all of it; empty for other stops.
+
+    Args:
+        reason: of the stop.
+        reserve: minutes that belong to the finalists.
+    """
+    if reason == DEADLINE:
+        return "its time is over"
+    confirms = reason == "minutes" and reserve > 0
+    return f"no more candidates: the last {reserve * 60:.0f} s confirm the best" if confirms else ""
 
 
 class Silent:
@@ -119,7 +134,8 @@ class Lines:
             case TaskClaimed():
                 return f"{envelope.node} claimed by {event.agent} for {event.minutes:g} min"
             case BaselinesMeasured():
-                missing = [f"no {status.name}: {status.detail}" for status in event.report.statuses if not status.ok]
+                absent = [status for status in event.report.statuses if not status.ok]
+                missing = [f"no {NAMES.get(status.name, status.name)}: {status.detail}" for status in absent]
                 return "; ".join([f"baselines: {times_text(event.report.median_ms)}", *missing])
             case NodeDiagnosed(verdict=Verdict.synthesis_failed) if event.summary in self._failures:
                 return ""  # of several nodes one sentence says it
@@ -130,6 +146,8 @@ class Lines:
                 intent = "confirm" if event.confirmation else (str(node.plan.intent) if node.plan else "")
                 parent = f" of {node.parent}" if node.parent and not event.confirmation else ""
                 return f"{envelope.node} {intent + parent:<16} {event.summary}"
+            case StopRequested() if self._search and self._search.graph.opened is not None:
+                return time_text(event.reason, self._search.graph.opened.reserve)
             case SkillDistilled():
                 return f"skill {event.skill.id}"
         return ""

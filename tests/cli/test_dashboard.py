@@ -12,7 +12,7 @@ from kernelswarm.cli.display import live, terminal
 from kernelswarm.cli.display.dashboard import Dashboard
 from kernelswarm.cli.display.live import Lines, Silent, open_display
 from kernelswarm.graph.session_graph import SearchGraph
-from kernelswarm.schemas import OUTSIDE, ClaimRequested, Intent, MemoryOperator, NodePlanned
+from kernelswarm.schemas import DEADLINE, OUTSIDE, ClaimRequested, Intent, MemoryOperator, NodePlanned, StopRequested
 
 FIRST_DIAGNOSED = 7
 """Events of the session until its first node is judged."""
@@ -100,6 +100,24 @@ def test_lines_tell_baselines_diagnoses_and_nothing_else(capsys: pytest.CaptureF
     assert printed.out == "" and "\x1b" not in printed.err
     assert [line.split()[0] for line in printed.err.splitlines()] == ["session", "baselines:", "n001", "n002", "n003"]
     assert "improve of n001" in printed.err
+
+
+def test_a_session_with_a_deadline_says_how_far_it_is_and_when_its_last_part_begins(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    graph, lines, dashboard = SearchGraph("s-test1"), Lines(), Dashboard(lambda: 12.0)
+    for display in (lines, dashboard):
+        display.opened(SimpleNamespace(session=graph.session, graph=graph, swarm=None))  # type: ignore[arg-type]
+    events = (given.opened(minutes=5.0, reserve=1.0), StopRequested(reason="minutes"), StopRequested(reason=DEADLINE))
+    for index, event in enumerate(events):
+        envelope = given.envelope_of(event, cause=str(index))
+        graph.apply(envelope, event)
+        lines.show(envelope, event)
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "no more candidates: the last 60 s confirm the best",
+        "its time is over",
+    ]
+    assert "0 of 300 s" in drawn(dashboard)
 
 
 def test_no_color_is_respected_even_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
