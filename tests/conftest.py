@@ -32,18 +32,13 @@ TIMED = (
     "harness/test_floors.py",
     "harness/test_fresh_data.py",
     "harness/test_honest_candidates.py",
-    "harness/test_kernelbench_problems.py",
-    "harness/test_large_problems.py",
-    "harness/test_lifetimes.py",
     "harness/test_processes_of_a_run.py",
     "harness/test_idle_check.py",
     "harness/test_state.py::test_calls_begin_from_the_start_while_they_are_timed",
     "harness/test_state.py::test_state_left_alone_while_it_is_timed_is_wrong",
     "harness/test_stopwatch.py",
     "harness/test_timed_from_outside.py",
-    "hardware/test_neighbours.py",
     "hardware/test_peaks.py",
-    "ordinary/test_ordinary_failures.py",
 )
 """Folders, files and tests whose verdicts hang on how long something takes: ``make test`` runs them by themselves."""
 
