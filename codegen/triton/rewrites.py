@@ -15,6 +15,7 @@ from ..lowering.windows import call
 from .attention import fuse_attention
 from .chain import fuse_chains
 from .convolution import fuse_convolutions
+from .library_attention import library_attention
 from .library_convolutions import library_convolutions
 from .tunables import GpuSettings
 
@@ -29,7 +30,7 @@ def on_gpu(graph: Graph, settings: GpuSettings) -> Graph:
         graph = spell_windows(graph)
     if settings.templates:
         graph = fuse_convolutions(fuse_attention(spell_wide_attention(graph)))
-    graph = library_convolutions(graph, settings.tuned)
+    graph = library_convolutions(library_attention(graph), settings.tuned)
     nodes = list(graph.nodes)
     if settings.reassociate:
         nodes = _reassociated(nodes)

@@ -15,7 +15,7 @@ from kernelswarm.codegen.triton.candidate import generate_triton, gpu_plan
 from kernelswarm.codegen.triton.launch import evaluate
 from kernelswarm.codegen.triton.source import triton_library
 from kernelswarm.codegen.triton.tunables import gpu_settings
-from kernelswarm.schemas import Expr, Intent, Items, MemoryOperator, NodePlanned
+from kernelswarm.schemas import Expr, Intent, Items, MemoryOperator, Node, NodePlanned, Ref
 
 
 def convolution(*after, outputs, bias=None, groups=1):
@@ -175,3 +175,26 @@ def test_columns_are_gone_over_few_elements_at_a_time_and_keep_every_multiproces
     (kernel,) = triton_library(plan_of(source_graph, split=1), gpu_settings({"split": 1})).everything()
     assert f"total_acc = tl.full({tile}" in kernel.text
     assert "eviction_policy" not in kernel.text
+
+
+def test_attention_left_to_the_library_is_the_operator_that_gpus_have():
+    heads = ("s0", 4, 16, 32)
+    attention = call(
+        "attention", "_scaled_dot_product_flash_attention_for_cpu.default", ("q", "k", "v", 0.0, True), *heads
+    )
+    taken = Node(
+        name="taken",
+        op="call",
+        target="operator.getitem",
+        args=(Ref(name="attention"), 0),
+        values=attention.values,
+    )
+    source_graph = graph(
+        *(source(name, *heads) for name in "qkv"),
+        attention,
+        taken,
+        call("relu", "relu.default", ("taken",), *heads),
+        outputs=["relu"],
+    )
+    text = generate_triton(graphs.facts(source_graph), source_graph, gpu_settings({"templates": False})).source
+    assert "taken = torch.ops.aten.scaled_dot_product_attention.default(q, k, v, None, 0.0, True)" in text
