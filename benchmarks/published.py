@@ -31,7 +31,7 @@ from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.machine.nvml import find_devices
 from kernelswarm.hardware.pools.pool_files import find_pool
 from kernelswarm.schemas import Pool
-from kernelswarm.sessions.search import joined_bus
+from kernelswarm.sessions.connection import joined_bus
 
 HEADER = ("kernel", "by hand", "judge", "by hand, device", "judge, device", "by hand, call", "judge, call", "reason")
 TOLERANCE = 1e-2

@@ -44,9 +44,10 @@ from ..schemas import (
     event_tag,
 )
 from ..store import LogBusyError, UnknownSession, log_path, read_recorded, wait_recorded
+from .connection import joined_bus
 from .recorded_session import RecordedSession, read_session
 from .replay import Replay
-from .search import Search, joined_bus
+from .search import Search
 from .swarm import serving
 from .timer import timed
 
@@ -71,7 +72,7 @@ class Standing:
     answered: Mapping[str, frozenset[str]]
     """Ids of events that have their answer, by role."""
     minutes_left: float | None
-    """None without a limit, or if the timer has spoken."""
+    """None without a limit, or if the timer has nothing more to say."""
 
 
 def standing(session: str, events: Sequence[Envelope], before: Sequence[LoggedEvent] = ()) -> Standing:
@@ -106,7 +107,7 @@ def standing(session: str, events: Sequence[Envelope], before: Sequence[LoggedEv
         graph.opened,
         graph,
         {role: frozenset(causes) for role, causes in answered.items()},
-        None if graph.stop is not None else _minutes_left(graph.opened, events),
+        _minutes_left(graph.opened, events) if graph.stop is None or _confirms(graph) else None,
     )
 
 
@@ -161,7 +162,8 @@ async def resuming(
             search.notify_of_memory = partial(device.memory.notify, now.opened.problem)
         if now.minutes_left is not None or now.graph.stop is not None:
             reserve = now.opened.reserve if now.opened is not None else 0.0
-            stack.enter_context(timed(search, now.minutes_left, reserve))
+            is_asked = now.graph.stop is not None
+            stack.enter_context(timed(search, now.minutes_left, reserve, is_asked=is_asked))
         yield search
         if recorded_here:
             await wait_recorded(home, bus, search.seen)
@@ -260,6 +262,12 @@ async def _restore_artifacts(graph: SearchGraph, device: Device, on_notice: Call
         if not all(device.has(artifact) for artifact in report.artifacts):
             on_notice(f"compiling {node.name} again")
             await device.compile(candidate.source, candidate.language)
+
+
+def _confirms(graph: SearchGraph) -> bool:
+    """Whether nothing more is planned, and the deadline is still to come."""
+    has_deadline = graph.opened is not None and graph.opened.reserve > 0
+    return has_deadline and graph.stop is not None and graph.stop.reason == "minutes"
 
 
 def _minutes_left(opened: SessionOpened, events: Sequence[Envelope]) -> float | None:

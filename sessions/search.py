@@ -17,7 +17,7 @@ from ..agents.distiller import lesson
 from ..agents.registry import ALL_ROLES, ROLES, widened
 from ..agents.synthesizer.authors import check_authors, check_prices
 from ..agents.synthesizer.backend import GIVEN
-from ..bus import Bus, NobodyServes, embedded
+from ..bus import Bus
 from ..graph.inheritance import LoggedEvent, inherited_at
 from ..graph.session_graph import SearchGraph
 from ..hardware.device import Device
@@ -26,7 +26,6 @@ from ..hardware.pools.pool_files import find_pool
 from ..schemas import (
     DEADLINE,
     REFERENCE_DIED,
-    BusError,
     Envelope,
     Event,
     HardwareFacts,
@@ -37,12 +36,11 @@ from ..schemas import (
     ProblemFacts,
     SessionClosed,
     SkillDistilled,
-    encode,
 )
-from ..store import check_usable, recording, wait_recorded
-from ..store.query import Query
+from ..store import check_usable, wait_recorded
 from .adaptation import Target
 from .concurrency import kept_busy
+from .connection import Joined, joined_bus
 from .orphaned import left_alone, orphaned_session
 from .results import SearchResult, result_of
 from .search_options import SearchOptions
@@ -68,46 +66,6 @@ BASELINES_WAIT_S = 300.0
 """How long a session in which nothing was timed waits, once closed, for its baselines: max-autotune takes a minute."""
 
 log = structlog.get_logger(__name__)
-
-
-class Joined(NamedTuple):
-    """A bus, and where it is recorded."""
-
-    bus: Bus
-    recorded_here: bool
-    """Whether the log of our own home gets the events; else a recorder elsewhere on the cluster does."""
-
-
-@asynccontextmanager
-async def joined_bus(
-    home: Path, nats: str = "", on_notice: Callable[[str], None] = lambda _: None
-) -> AsyncIterator[Joined]:
-    """A connection to the cluster at ``nats``, or to the embedded server of ``home``; somebody records.
-
-    Where no recorder answers on a cluster, and always on a server of our own, this process records into the log of
-    ``home``.
-
-    Raises:
-        BusError: the cluster cannot be reached.
-        InputError: the home cannot be written.
-    """
-    async with AsyncExitStack() as stack:
-        url = nats or await stack.enter_async_context(embedded(home, on_wait=on_notice))
-        bus = await stack.enter_async_context(await Bus.connect(url, name="kernelswarm"))
-        here = not nats or not await _recorded_elsewhere(bus)
-        if here:
-            await stack.enter_async_context(recording(home, bus))
-        yield Joined(bus, here)
-
-
-async def _recorded_elsewhere(bus: Bus) -> bool:
-    try:
-        await bus.request("sql", encode(Query(sql="SELECT 1")), timeout=5.0)
-    except NobodyServes:
-        return False
-    except BusError as error:
-        log.warning("the recorder is there, and slow to answer", error=str(error))
-    return True
 
 
 class Search:

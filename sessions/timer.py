@@ -20,23 +20,25 @@ class Running(Protocol):
 
 
 @contextmanager
-def timed(search: Running, minutes: float | None, reserve: float = 0.0) -> Iterator[None]:
+def timed(search: Running, minutes: float | None, reserve: float = 0.0, *, is_asked: bool = False) -> Iterator[None]:
     """The timer, while the body runs: asks ``search`` to end after ``minutes`` (None: it was asked before).
 
-    With a ``reserve`` it asks for no more plans so many minutes earlier, and at the end for the close.
+    With a ``reserve`` it asks for no more plans so many minutes earlier (``is_asked``: that was done), and at the end
+    for the close.
     """
-    timer = asyncio.create_task(_keep_time(search, minutes, reserve), name="minutes")
+    timer = asyncio.create_task(_keep_time(search, minutes, reserve, is_asked), name="minutes")
     try:
         yield
     finally:
         timer.cancel()
 
 
-async def _keep_time(search: Running, minutes: float | None, reserve: float) -> None:
+async def _keep_time(search: Running, minutes: float | None, reserve: float, is_asked: bool) -> None:
     with contextlib.suppress(BusError):  # the bus is lost: whoever follows the session says so
         if minutes is not None:
             await asyncio.sleep((minutes - reserve) * 60)
-            await search.stop("minutes")
+            if not is_asked:
+                await search.stop("minutes")
             if reserve:
                 await asyncio.sleep(min(reserve, minutes) * 60)
                 await search.stop(DEADLINE)

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from ...hardware.device import Device
 from ...schemas import BusError, HardwareFacts, InputError, Pool, Problem, ProblemError, ProblemFacts, StoreError
-from ...sessions.search import Joined, Search, SearchContext, session_on
+from ...sessions.connection import Joined
+from ...sessions.search import Search, SearchContext, session_on
 from ...sessions.session import new_session_id
 from ...store import run_sql
 from . import reading

@@ -16,7 +16,7 @@ from ...hardware.device import Device
 from ...hardware.platforms import detect
 from ...hardware.pools.pool_files import find_pool
 from ...schemas import HardwareFacts, Pool, ProblemError, encode, sha256
-from ...sessions.search import joined_bus
+from ...sessions.connection import joined_bus
 from .benchmark import Task
 from .judging import Bench, first, judge
 from .markdown import write_markdown

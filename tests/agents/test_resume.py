@@ -186,10 +186,13 @@ def test_time_that_was_spent_is_not_given_again() -> None:
         at_ns=limited[-1].at_ns,
     )
     assert standing(events[0].session, [*limited, stop]).minutes_left is None
+    # With a deadline the timer has to speak once more.
+    limited = limited_to(events, 10.0, reserve=1.0)
+    assert standing(events[0].session, [*limited, stop]).minutes_left == pytest.approx(left, abs=0.1)
 
 
-def limited_to(events: list[Envelope], minutes: float) -> list[Envelope]:
-    opened = msgspec.structs.replace(events[0].event(), minutes=minutes)  # type: ignore[type-var]
+def limited_to(events: list[Envelope], minutes: float, reserve: float = 0.0) -> list[Envelope]:
+    opened = msgspec.structs.replace(events[0].event(), minutes=minutes, reserve=reserve)  # type: ignore[type-var]
     return [msgspec.structs.replace(events[0], body=msgspec.Raw(encode(opened))), *events[1:]]
 
 

@@ -9,7 +9,8 @@ from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.platforms import detect
 from kernelswarm.hardware.pools.pool_files import find_pool
 from kernelswarm.schemas import Problem, ProblemFacts
-from kernelswarm.sessions.search import SearchContext, joined_bus
+from kernelswarm.sessions.connection import joined_bus
+from kernelswarm.sessions.search import SearchContext
 
 SearchContextOf = Callable[[Problem], Awaitable[SearchContext]]
 
