@@ -34,6 +34,7 @@ TIMED = (
     "harness/test_honest_candidates.py",
     "harness/test_processes_of_a_run.py",
     "harness/test_idle_check.py",
+    "harness/test_joined_calls.py",
     "harness/test_state.py::test_calls_begin_from_the_start_while_they_are_timed",
     "harness/test_state.py::test_state_left_alone_while_it_is_timed_is_wrong",
     "harness/test_stopwatch.py",

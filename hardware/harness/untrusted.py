@@ -8,6 +8,7 @@ from typing import TypeVar
 from ...schemas import Verdict
 from ..processes import wire
 from ..processes.messages import Failure
+from ..processes.time_limit import waited_seconds
 from ..processes.worker import Worker, WorkerConfused, WorkerDied
 from . import judgement
 from .inputs.case import Case
@@ -61,7 +62,7 @@ class UntrustedCandidate:
             Judged: it died, took too long or answered nonsense.
         """
         shape, seed = ("", None) if case is None else (case.shape, case.seed)
-        started = time.monotonic()
+        started, waited = time.monotonic(), waited_seconds(self.worker.pid)
         try:
             return await ask(max(self.left, 0.001))
         except TimeoutError:
@@ -72,7 +73,9 @@ class UntrustedCandidate:
             message = f"its process spoke to the harness out of turn: {error}"
             raise judged(Verdict.tampering, message, shape=shape, seed=seed) from None
         finally:
-            self.left -= time.monotonic() - started
+            # That others kept it from a core is none of its time. Of one that has ended nobody knows.
+            waited = max(0.0, waited_seconds(self.worker.pid) - waited)
+            self.left -= max(0.0, time.monotonic() - started - waited)
 
 
 @dataclass(frozen=True)

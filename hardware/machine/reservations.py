@@ -96,7 +96,7 @@ class MemoryReservations:
         for path in sorted(self._folder.glob("*.held")):
             try:
                 file = os.open(path, os.O_RDWR)
-            except FileNotFoundError:
+            except (FileNotFoundError, IsADirectoryError):
                 continue
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -138,7 +138,7 @@ class MemoryReservations:
         try:
             file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             fcntl.flock(file, fcntl.LOCK_EX)
-            os.write(file, f"{size} {label[:_LONGEST_LABEL]}\n".encode())
+            os.write(file, f"{size} {' '.join(label.split())[:_LONGEST_LABEL]}\n".encode())
             # Only now: whoever looks takes a file without a lock for that of a dead holder.
             new.rename(path)
         except OSError as error:

@@ -20,6 +20,10 @@ JAIL = Path(__file__).with_name("jail.py")
 KEPT_OUTPUT = 1 << 20
 """Bytes of output that are kept; the rest is read and dropped."""
 
+_POLL = 0.005
+_LEFT_BEHIND = 0.5
+"""Seconds in which the output of a command that has ended is read to its end."""
+
 # The shell sets the limits and execs, so there is no process between us and the command. Beside it a watcher reads from
 # a pipe whose other end is ours: when this process dies, however it does, the read ends and the group is killed.
 _LIMITS = """
@@ -135,8 +139,7 @@ async def _finished(
     output, timed_out = bytearray(), False
     try:
         async with asyncio.timeout(limits.seconds):
-            await _drain(process.stdout, output)
-            await process.wait()
+            await _ended(process, process.stdout, output)
     except TimeoutError:
         timed_out = True
     finally:
@@ -159,6 +162,20 @@ def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """What a compiler gets to see of our environment, and ``more``."""
     inherited = {name: os.environ[name] for name in KEPT_ENVIRONMENT if name in os.environ}
     return {**inherited, "LC_ALL": "C", **(more or {})}
+
+
+async def _ended(process: asyncio.subprocess.Process, stream: asyncio.StreamReader, output: bytearray) -> None:
+    """Wait for the end of the command and of its output; not for what it left behind in another process group.
+
+    Such a child holds the pipe for as long as it likes.
+    """
+    drain = asyncio.ensure_future(_drain(stream, output))
+    try:
+        while process.returncode is None:  # noqa: ASYNC110 - process.wait() waits for the pipe
+            await asyncio.sleep(_POLL)
+        await asyncio.wait([drain], timeout=_LEFT_BEHIND)
+    finally:
+        drain.cancel()
 
 
 async def _drain(stream: asyncio.StreamReader, into: bytearray) -> None:

@@ -14,6 +14,7 @@ from . import wire
 from .channel import Channel
 from .linux import LESS_URGENT
 from .messages import Ended, Failure, Hello
+from .time_limit import time_limit, waited_seconds
 
 T = TypeVar("T")
 
@@ -119,7 +120,8 @@ class Worker:
 
         Raises:
             WorkerDied: it ended.
-            TimeoutError: it took longer than ``seconds``; it has been killed.
+            TimeoutError: it took longer than ``seconds``, less what its threads waited for a core (:mod:`.time_limit`);
+                it has been killed.
             WorkerConfused: it answered something else; it has been killed.
         """
         async with self._turn:
@@ -134,7 +136,7 @@ class Worker:
         if self._ended is not None:
             raise WorkerDied(self._ended)
         try:
-            async with asyncio.timeout(seconds):
+            async with time_limit(seconds, lambda: waited_seconds(self.pid) if self.pid else 0.0):
                 await self._channel.send(command, descriptors)
                 return await self._channel.receive(self._answers)
         except TimeoutError:

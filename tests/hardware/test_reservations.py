@@ -206,3 +206,13 @@ def test_demand_on_a_device_is_of_its_memory_and_grows_with_weights():
     assert small > memory_demand.CONTEXTS * memory_demand.CONTEXT_BYTES
     assert memory_demand.demand_of(facts(64 << 20), device) > small
     assert memory_demand.capacity_of(16 * GIB, device) < 80 * GIB and memory_demand.capacity_of(GIB, None) == GIB
+
+
+async def test_a_label_is_one_line_and_what_is_no_reservation_is_none(tmp_path):
+    memory = MemoryReservations(POOL, tmp_path, 8 * GIB)
+    reservation = await memory.reserve(GIB, "softmax\n9 of\tsomebody  else")
+    (held,) = (tmp_path / "leases").glob("*.memory")
+    (held / "folder.held").mkdir()
+    assert [(holding.label, holding.size) for holding in memory.holdings()] == [("softmax 9 of somebody else", GIB)]
+    reservation.release()
+    assert memory.holdings() == [] and (held / "folder.held").is_dir()

@@ -73,6 +73,15 @@ async def test_who_is_late_is_ended_although_its_pipe_is_full_or_held_by_others(
     assert finished.returncode == -9
 
 
+@pytest.mark.asyncio
+async def test_a_child_that_stays_behind_with_the_pipe_holds_nobody_up(tmp_path: Path) -> None:
+    limits = Limits(seconds=60.0, memory_bytes=1 << 40, file_bytes=1 << 20)
+    command = "setsid sleep 40 & seq 100000 | tail -c 20001; exit 3"
+    finished = await run_limited(["/bin/sh", "-c", command], cwd=tmp_path, limits=limits)
+    assert not finished.timed_out and finished.seconds < 30 and finished.returncode == 3
+    assert len(finished.output) == 20001 and finished.output.endswith("100000\n")
+
+
 @pytest.mark.parametrize("turns", range(9))
 def test_a_loop_may_close_while_a_program_starts(turns: int) -> None:
     code = f"""
