@@ -21,7 +21,7 @@ Chain = tuple[Problem, ProblemFacts]
 PROBLEM = """
 import torch
 
-shapes = {"main": dict(rows=4, cols=64), "ragged": dict(rows=3, cols=17)}
+shapes = {"main": dict(rows=2, cols=16), "ragged": dict(rows=3, cols=5)}
 
 def inputs(generator, rows, cols):
     return [torch.randn(rows, cols, generator=generator)]
