@@ -10,12 +10,11 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from ...schemas import CompileReport, Diagnostic, HardwareFacts, InputError, Pool
+from ...schemas import CompileReport, Diagnostic, HardwareFacts, Pool
 from ..machine.compilers import Compiler, find_compiler
 from ..processes.limited_command import Finished, Limits, run_limited
 from ..processes.linux import LESS_URGENT
@@ -51,34 +50,16 @@ async def build(
         InputError: the cache cannot be written.
     """
     compiler = await asyncio.to_thread(find_compiler, pool)
-    try:
-        return await _build(source, language, compiler, pool, hardware, ArtifactCache(cache, SUFFIX, MEDIA_TYPE))
-    except OSError as error:
-        raise InputError(
-            f"cannot compile into {cache}: {error.strerror or error}; free space there or set KERNELSWARM_HOME"
-        ) from error
-
-
-async def _build(
-    source: str, language: str, compiler: Compiler, pool: Pool, hardware: HardwareFacts, cache: ArtifactCache
-) -> tuple[CompileReport, dict[str, Path]]:
-    # What recorded the programs is what can play them back.
-    recorder = await asyncio.to_thread(Path(program_runs.__file__).read_text)
-    key = hashlib.sha256(f"build\0{recorder}\0{source}".encode()).hexdigest()
     cuda = _cuda(pool, hardware)
-    # A GPU pool's target stands for its device: who compiles for it may have none.
-    device = cuda.values() or (hardware.device, *hardware.isa)
-    machine = [str(compiler), compiler.path, sys.version, *device]
-    cached = await asyncio.to_thread(cache.find, key, machine)
-    if cached is not None:
-        return cached
-    place = Path(await asyncio.to_thread(_fresh_folder, cache.folder, source))
-    try:
+    reports: list[CompileReport] = []
+
+    async def build_in(folder: Path) -> tuple[CompileReport, str]:
+        await asyncio.to_thread(_write_files, folder, source)
         seconds = max(pool.candidate_seconds, LEAST_SECONDS)
         memory = max(pool.candidate_memory_bytes or hardware.memory_bytes // 2, LEAST_MEMORY)
         finished = await run_limited(
             [sys.executable, "-P", "program_runs.py", "candidate.py", f"kernel{SUFFIX}"],
-            cwd=place,
+            cwd=folder,
             limits=Limits(seconds, memory + TORCH_BYTES, LARGEST_FILE, LESS_URGENT),
             environment={
                 "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
@@ -87,15 +68,20 @@ async def _build(
             readable=(*compiler.files, *_python(), *filter(None, [cuda.get(_CUDA_HOME)])),
             filtered=True,
         )
-        report = _report(finished, language, compiler, seconds)
-        if not report.ok:
-            return report, {}
-        try:
-            return await asyncio.to_thread(cache.keep, key, place / f"kernel{SUFFIX}", report, machine)
-        except Irregular:
-            return replace(report, ok=False, diagnostics=(Diagnostic(severity="error", message=_NO_ARCHIVE),)), {}
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+        reports.append(_report(finished, language, compiler, seconds))
+        return reports[0], f"kernel{SUFFIX}"
+
+    # What recorded the programs is what can play them back.
+    recorder = await asyncio.to_thread(Path(program_runs.__file__).read_text)
+    key = hashlib.sha256(f"build\0{recorder}\0{source}".encode()).hexdigest()
+    # A GPU pool's target stands for its device: who compiles for it may have none.
+    device = cuda.values() or (hardware.device, *hardware.isa)
+    machine = [str(compiler), compiler.path, sys.version, *device]
+    try:
+        return await ArtifactCache(cache, SUFFIX, MEDIA_TYPE).built(key, machine, build_in)
+    except Irregular:
+        diagnostic = Diagnostic(severity="error", message=_NO_ARCHIVE)
+        return replace(reports[0], ok=False, diagnostics=(diagnostic,)), {}
 
 
 def _cuda(pool: Pool, hardware: HardwareFacts) -> dict[str, str]:
@@ -109,11 +95,9 @@ def _cuda(pool: Pool, hardware: HardwareFacts) -> dict[str, str]:
     return variables | ({_CUDA_HOME: home} if home else {})
 
 
-def _fresh_folder(cache: Path, source: str) -> str:
-    folder = tempfile.mkdtemp(prefix=ArtifactCache.BUILDING, dir=cache)
-    Path(folder, "candidate.py").write_text(source, encoding="utf-8", errors="replace")
-    shutil.copyfile(program_runs.__file__, Path(folder, "program_runs.py"))
-    return folder
+def _write_files(folder: Path, source: str) -> None:
+    (folder / "candidate.py").write_text(source, encoding="utf-8", errors="replace")
+    shutil.copyfile(program_runs.__file__, folder / "program_runs.py")
 
 
 def _python() -> list[str]:

@@ -1,10 +1,12 @@
 """Keeps compiled artifacts by key: whole or not at all, and only for the machine that they were built for."""
 
+import asyncio
 import os
 import shutil
 import stat
 import tempfile
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
@@ -15,6 +17,10 @@ SHARED_OBJECT = "application/x-sharedlib"
 SUFFIX = ".so"
 ABANDONED_SECONDS = 3600
 """A build folder this old belongs to a process that was killed."""
+
+
+Build = Callable[[Path], Awaitable[tuple[CompileReport, str]]]
+"""Compiles in an empty folder: the report, and the name of the artifact there, which only counts if it went well."""
 
 
 class Irregular(OSError):
@@ -39,6 +45,33 @@ class ArtifactCache:
         self.folder = folder
         self._suffix = suffix
         self._media_type = media_type
+
+    async def built(self, key: str, machine: list[str], build: Build) -> tuple[CompileReport, dict[str, Path]]:
+        """Report and artifact of an earlier build for the same ``machine``, else of ``build``, which is then kept.
+
+        Raises:
+            Irregular: what was built is no file.
+            InputError: the folder cannot be written, or its disk is full.
+        """
+        try:
+            cached = await asyncio.to_thread(self.find, key, machine)
+            if cached is not None:
+                return cached
+            folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=self.BUILDING, dir=self.folder))
+            try:
+                report, name = await build(folder)
+                if not report.ok:
+                    return report, {}
+                return await asyncio.to_thread(self.keep, key, folder / name, report, machine)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+        except Irregular:
+            raise
+        except OSError as error:
+            raise InputError(
+                f"cannot compile into {self.folder}: {error.strerror or error}; free space there or set "
+                "KERNELSWARM_HOME elsewhere"
+            ) from error
 
     def find(self, key: str, machine: list[str]) -> tuple[CompileReport, dict[str, Path]] | None:
         """Report and artifact of an earlier build for the same ``machine``, if the file is still what it was.

@@ -8,11 +8,9 @@ import errno
 import hashlib
 import json
 import re
-import shutil
-import tempfile
 from pathlib import Path
 
-from ...schemas import CompileReport, Diagnostic, HardwareFacts, InputError, Pool
+from ...schemas import CompileReport, Diagnostic, HardwareFacts, Pool
 from ..machine.compilers import Compiler, find_compiler
 from ..processes.limited_command import Finished, Limits, run_limited
 from ..processes.linux import LESS_URGENT
@@ -86,40 +84,20 @@ async def compile(
     if native is None:
         return CompileReport(ok=True, language=NAME, compiler=""), {}
     compiler = await asyncio.to_thread(find_compiler, pool)
-    try:
-        return await _compile(native, compiler, pool, hardware, ArtifactCache(cache))
-    except OSError as error:
-        raise InputError(_unwritable(cache, error)) from error
 
-
-async def _compile(
-    native: NativeSource, compiler: Compiler, pool: Pool, hardware: HardwareFacts, cache: ArtifactCache
-) -> tuple[CompileReport, dict[str, Path]]:
-    key = artifact_key(native.text, native.flags)
-    machine = [str(compiler), compiler.path, hardware.device, *hardware.isa]
-    cached = await asyncio.to_thread(cache.find, key, machine)
-    if cached is not None:
-        return cached
-    folder = Path(await asyncio.to_thread(_fresh_folder, cache.folder, native.text))
-    try:
+    async def build(folder: Path) -> tuple[CompileReport, str]:
+        source_file = folder / SOURCE_FILE
+        await asyncio.to_thread(source_file.write_text, native.text, encoding="utf-8", errors="replace")
         finished = await run_limited(
             [compiler.path, *BASE_FLAGS, *native.flags, "-o", "kernel.so", SOURCE_FILE],
             cwd=folder,
             limits=_limits(pool, hardware),
             readable=compiler.files,
         )
-        report = _report(finished, compiler, native, pool)
-        if not report.ok:
-            return report, {}
-        return await asyncio.to_thread(cache.keep, key, folder / "kernel.so", report, machine)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        return _report(finished, compiler, native, pool), "kernel.so"
 
-
-def _fresh_folder(cache: Path, text: str) -> str:
-    folder = tempfile.mkdtemp(prefix=ArtifactCache.BUILDING, dir=cache)
-    Path(folder, SOURCE_FILE).write_text(text, encoding="utf-8", errors="replace")
-    return folder
+    machine = [str(compiler), compiler.path, hardware.device, *hardware.isa]
+    return await ArtifactCache(cache).built(artifact_key(native.text, native.flags), machine, build)
 
 
 def _limits(pool: Pool, hardware: HardwareFacts) -> Limits:
@@ -172,10 +150,6 @@ def _failed(
 def _unexplained(finished: Finished) -> Diagnostic:
     last = next((line for line in reversed(finished.output.splitlines()) if line.strip()), "it printed nothing")
     return Diagnostic(severity="error", message=f"the compiler ended with status {finished.returncode}: {last.strip()}")
-
-
-def _unwritable(cache: Path, error: OSError) -> str:
-    return f"cannot compile into {cache}: {error.strerror or error}; free space there or set KERNELSWARM_HOME elsewhere"
 
 
 __all__ = ["ALLOWED_FLAGS", "BASE_FLAGS", "LOADER", "NAME", "artifact_key", "compile"]

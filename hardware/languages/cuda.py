@@ -10,14 +10,13 @@ import json
 import os
 import platform
 import re
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 import msgspec
 
-from ...schemas import CompileReport, Diagnostic, HardwareFacts, InputError, Pool, PoolError, decode, encode
+from ...schemas import CompileReport, Diagnostic, HardwareFacts, Pool, PoolError, decode, encode
 from ..processes.limited_command import Finished, run_limited
 from ..sources.native_source import Refused, check_flags, native_source
 from . import _cubin
@@ -81,12 +80,14 @@ async def compile(
     if native is None:
         return CompileReport(ok=True, language=NAME, compiler=""), {}
     request = Request(source=native.text, flags=native.flags, target=exact_target(target_of(pool, hardware)))
-    try:
-        return await _compile(request, pool, hardware, ArtifactCache(cache, SUFFIX, MEDIA_TYPE))
-    except OSError as error:
-        raise InputError(
-            f"cannot compile into {cache}: {error.strerror or error}; free space there or set KERNELSWARM_HOME"
-        ) from error
+
+    async def build(folder: Path) -> tuple[CompileReport, str]:
+        finished = await _run(request, folder, pool, hardware)
+        return _report(folder / "result.json", finished, request, pool, hardware), "kernel.cubin"
+
+    key = artifact_key(request.source, request.flags, request.target)
+    machine = [request.target, platform.machine()]
+    return await ArtifactCache(cache, SUFFIX, MEDIA_TYPE).built(key, machine, build)
 
 
 async def intermediate(source: str, *, pool: Pool, hardware: HardwareFacts) -> str:
@@ -111,25 +112,6 @@ def assembly(cubin: Path) -> dict[str, str]:
         PoolError: no ``cuobjdump`` is here, or it does not know the file.
     """
     return {f"{cubin.stem[:8]}.sass": _cubin.machine_code(cubin)}
-
-
-async def _compile(
-    request: Request, pool: Pool, hardware: HardwareFacts, cache: ArtifactCache
-) -> tuple[CompileReport, dict[str, Path]]:
-    key = artifact_key(request.source, request.flags, request.target)
-    machine = [request.target, platform.machine()]
-    cached = await asyncio.to_thread(cache.find, key, machine)
-    if cached is not None:
-        return cached
-    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=ArtifactCache.BUILDING, dir=cache.folder))
-    try:
-        finished = await _run(request, folder, pool, hardware)
-        report = _report(folder / "result.json", finished, request, pool, hardware)
-        if not report.ok:
-            return report, {}
-        return await asyncio.to_thread(cache.keep, key, folder / "kernel.cubin", report, machine)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _run(request: Request, folder: Path, pool: Pool, hardware: HardwareFacts) -> Finished:

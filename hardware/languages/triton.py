@@ -10,12 +10,11 @@ import importlib.metadata
 import json
 import os
 import platform
-import shutil
 import tarfile
 import tempfile
 from pathlib import Path
 
-from ...schemas import CompileReport, Diagnostic, HardwareFacts, InputError, Pool, PoolError
+from ...schemas import CompileReport, Diagnostic, HardwareFacts, Pool, PoolError
 from ..processes.limited_command import Finished
 from ..sources.native_source import Refused
 from . import _cubin, _triton_source
@@ -28,6 +27,7 @@ from .artifact_cache import ArtifactCache
 NAME = "triton"
 SUFFIX = ".triton"
 MEDIA_TYPE = "application/x-tar"
+ARCHIVE = "kernels.tar"
 LOG_CHARACTERS = 8000
 _ENVIRONMENT = ("PYTHONPATH", "CUDA_HOME", "TRITON_LIBCUDA_PATH")
 
@@ -61,12 +61,19 @@ async def compile(
     except Refused as refused:
         return CompileReport(ok=False, language=NAME, compiler=compiler, diagnostics=(refused.diagnostic,)), {}
     request = Request(target=target_of(pool, hardware), launches=launches, kernels=kernels)
-    try:
-        return await _compile(source, request, compiler, pool, hardware, ArtifactCache(cache, SUFFIX, MEDIA_TYPE))
-    except OSError as error:
-        raise InputError(
-            f"cannot compile into {cache}: {error.strerror or error}; free space there or set KERNELSWARM_HOME"
-        ) from error
+
+    async def build(folder: Path) -> tuple[CompileReport, str]:
+        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+        limits = compiler_limits(pool, hardware)
+        result, finished = await compile_in_child(request, folder / "scratch", limits, environment)
+        if result is not None:
+            await asyncio.to_thread((folder / ARCHIVE).write_bytes, result.archive)
+        return _report(result, finished, compiler, request, pool, hardware), ARCHIVE
+
+    # Triton's keys hold its own version and files; a launcher in the artifact is for this Python.
+    machine = [compiler, request.target, platform.python_version(), platform.machine()]
+    key = artifact_key(source, request.target)
+    return await ArtifactCache(cache, SUFFIX, MEDIA_TYPE).built(key, machine, build)
 
 
 def assembly(archive: Path) -> dict[str, str]:
@@ -99,35 +106,6 @@ def _without_launches(source: str, compiler: str) -> CompileReport:
     return CompileReport(
         ok=True, language=NAME, compiler=compiler, diagnostics=(Diagnostic(severity="warning", message=message),)
     )
-
-
-async def _compile(
-    source: str,
-    request: Request,
-    compiler: str,
-    pool: Pool,
-    hardware: HardwareFacts,
-    cache: ArtifactCache,
-) -> tuple[CompileReport, dict[str, Path]]:
-    key = artifact_key(source, request.target)
-    # Triton's keys hold its own version and files; a launcher in the artifact is for this Python.
-    machine = [compiler, request.target, platform.python_version(), platform.machine()]
-    cached = await asyncio.to_thread(cache.find, key, machine)
-    if cached is not None:
-        return cached
-    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=ArtifactCache.BUILDING, dir=cache.folder))
-    try:
-        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-        limits = compiler_limits(pool, hardware)
-        result, finished = await compile_in_child(request, folder / "scratch", limits, environment)
-        report = _report(result, finished, compiler, request, pool, hardware)
-        if result is None or not report.ok:
-            return report, {}
-        archive = folder / "kernels.tar"
-        await asyncio.to_thread(archive.write_bytes, result.archive)
-        return await asyncio.to_thread(cache.keep, key, archive, report, machine)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _report(
