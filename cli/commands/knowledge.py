@@ -74,8 +74,7 @@ def search(
 ) -> int:
     """Find documents for a pool by words, as a model's tool does. Exit status 1: nothing matches.
 
-    The score is in points: up to 6 for the words, relative to the best match; 2 for each operator that is named;
-    3 for a manual of yours. Overviews that score half of the best one stand before details.
+    The score counts points: 0 to 6 for the words, 2 for each operator, 3 for a manual of yours.
     """
     if language and language not in LANGUAGES:
         raise InputError(
