@@ -107,7 +107,10 @@ def _sentence(best: PlannedNode | None, win: bool, opened: SessionOpened | None)
         missing = f"; the worst of its {len(best.shapes)} shapes is {worst[0]}: {worst[1]}{missing}"
     if not win:
         stands = "'s time is" if reported.is_noise else " stands at"
-        return f"no win found: the best candidate{stands} {_over(reported, _against(best))}{beside}{missing}"
+        # Older sessions confirmed it whatever that took.
+        late = opened is not None and opened.reserve > 0 and not best.confirmed
+        surely = ", not confirmed by a second run" if late else ""
+        return f"no win found: the best candidate{stands} {_over(reported, _against(best))}{beside}{surely}{missing}"
     surely = "" if best.confirmed else ", not confirmed by a second run"
     return f"{best.name} is {reported} as fast as {_baseline(_against(best))}{beside}{surely}{missing}"
 

@@ -180,6 +180,15 @@ def test_at_the_deadline_it_closes_with_what_it_has() -> None:
     assert closed.detail.endswith("it ended before a second run confirmed that")
 
 
+def test_what_was_not_confirmed_by_the_deadline_is_said_though_it_is_no_win() -> None:
+    ring = Ring(hopeless_below=0.9, failures_alike=3, minutes=5.0, reserve=1.0, confirmations=3)
+    ring.tell(given.diagnosed(1.2, speedup=given.interval(1.2, 0.3)), "n001")
+    ring.tell(StopRequested(reason=DEADLINE))
+    closed = ring.closed()
+    assert closed is not None and closed.detail.startswith("no win found: the best candidate stands at 1.20x")
+    assert closed.detail.endswith("not confirmed by a second run")
+
+
 def test_a_deadline_while_finalists_of_a_spent_budget_are_confirmed_is_the_reason() -> None:
     ring = Ring(budget=2, hopeless_below=0.9, failures_alike=3, minutes=5.0, reserve=1.0, confirmations=3)
     for node in ("n001", "n002"):
