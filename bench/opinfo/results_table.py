@@ -1,7 +1,7 @@
 """The CSV file of results: every task's rows are on the disk when they are put there."""
 
 import csv
-import fcntl
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ...schemas import InputError
+from ..runs.result_files import cannot_write, write_whole, written_alone
 from .row import COLUMNS, Row, to_cells
 from .task import Task
 
@@ -55,18 +56,14 @@ class ResultsTable:
             with self.path.open("a", newline="", encoding="utf-8") as file:
                 csv.DictWriter(file, COLUMNS, lineterminator="\n").writerows(map(to_cells, rows))
         except OSError as error:
-            raise _cannot_write(self.path, error) from error
+            raise cannot_write(self.path, error) from error
 
     def _write(self) -> None:
-        fresh = self.path.with_name(self.path.name + ".new")
-        try:
-            with fresh.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(to_cells(row) for key in sorted(self._rows) for row in self._rows[key])
-            fresh.replace(self.path)
-        except OSError as error:
-            raise _cannot_write(self.path, error) from error
+        out = io.StringIO()
+        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(to_cells(row) for key in sorted(self._rows) for row in self._rows[key])
+        write_whole(self.path, out.getvalue())
 
 
 @contextmanager
@@ -76,16 +73,7 @@ def open_results_table(path: Path) -> Iterator[ResultsTable]:
     Raises:
         InputError: it cannot be read or written, or another command writes it.
     """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.with_name(f".{path.name}.lock").open("a")
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"another command is writing {path}: choose another file with --out") from None
+    with written_alone(path):
         yield ResultsTable(path)
 
 
@@ -103,7 +91,3 @@ def _read(path: Path) -> list[Row]:
         return [msgspec.convert({k: v for k, v in line.items() if k in COLUMNS}, Row, strict=False) for line in cells]
     except (OSError, UnicodeDecodeError, csv.Error, msgspec.ValidationError) as error:
         raise InputError(f"{path} is no file of opinfo results ({error}): choose another file with --out") from error
-
-
-def _cannot_write(path: Path, error: OSError) -> InputError:
-    return InputError(f"cannot write {path}: {error.strerror}; choose another file with --out")

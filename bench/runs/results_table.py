@@ -1,15 +1,14 @@
 """The CSV file of results: read whole, written whole, by one command at a time."""
 
 import csv
-import fcntl
 import io
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from ...schemas import InputError
 from .benchmark import Task
+from .result_files import write_whole, written_alone
 from .row import COLUMNS, Key, Outcome, Row, from_cells, to_cells
 
 
@@ -42,15 +41,7 @@ class ResultsTable:
         """
         self._rows[row.key] = row
         rows = sorted(self._rows.values(), key=lambda row: (row.subset, row.number, row.problem))
-        fresh = self.path.with_name(self.path.name + ".new")
-        try:
-            with fresh.open("w", newline="", encoding="utf-8") as file:
-                file.write(_text(rows))
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self.path)
-        except OSError as error:
-            raise _cannot_write(self.path, error) from error
+        write_whole(self.path, _text(rows))
 
 
 @contextmanager
@@ -60,19 +51,7 @@ def open_results_table(path: Path) -> Iterator[ResultsTable]:
     Raises:
         InputError: it cannot be read or written, or another command writes it.
     """
-    lock = path.with_name(f".{path.name}.lock")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = lock.open("a")
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"another command is writing {path}: wait for it, or choose another file with --out"
-            ) from None
+    with written_alone(path):
         yield ResultsTable(path)
 
 
@@ -106,7 +85,3 @@ def _row(cells: dict[str | None, str], line: int) -> Row:
         return from_cells(cells)
     except InputError as error:
         raise InputError(f"line {line}: {error}") from error
-
-
-def _cannot_write(path: Path, error: OSError) -> InputError:
-    return InputError(f"cannot write {path}: {error.strerror}; choose another file with --out")

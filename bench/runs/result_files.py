@@ -1,0 +1,53 @@
+"""Files of results: written by one command at a time, whole or not at all."""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ...schemas import InputError
+
+
+@contextmanager
+def written_alone(path: Path) -> Iterator[None]:
+    """``path`` is this process's alone to write as long as the context is open; its folder is made.
+
+    Raises:
+        InputError: it cannot be written, or another command writes it.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.with_name(f".{path.name}.lock").open("a")
+    except OSError as error:
+        raise cannot_write(path, error) from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"another command is writing {path}: wait for it, or choose another file with --out"
+            ) from None
+        yield
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace what ``path`` holds; it is on the disk when the call returns.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    fresh = path.with_name(path.name + ".new")
+    try:
+        with fresh.open("w", newline="", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def cannot_write(path: Path, error: OSError) -> InputError:
+    """What to tell the user."""
+    return InputError(f"cannot write {path}: {error.strerror}; choose another file with --out")
