@@ -53,7 +53,9 @@ _PLACES = {name: module for module, names in _MODULES.items() for name in names}
 def __getattr__(name: str) -> Any:
     """Import the API when it is first used: `import kernelswarm.schemas` must stay cheap."""
     if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # With its object Python adds what was meant.
+        module = import_module(__name__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=module)
     return getattr(import_module(f".{_PLACES[name]}", __name__), name)
 
 

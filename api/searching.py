@@ -198,6 +198,8 @@ def problem_of(
         return Traced(load_problem(Path(operator)))
     if not callable(operator):
         raise InputError(f"the operator is a {type(operator).__name__}: give a function, a module, or a problem file")
+    if isinstance(operator, type):
+        raise InputError(f"{operator.__name__} is a class: give a module that was made of it, or a function")
     if inputs is None:
         raise InputError("give `inputs`: the arguments with which the operator is to be fast, for example [x, weight]")
     if not isinstance(inputs, Sequence | Mapping):

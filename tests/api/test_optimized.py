@@ -187,3 +187,11 @@ def test_the_kernel_of_the_tests_is_what_the_module_computes() -> None:
     file: dict[str, Any] = {}
     exec(RIGHT, file)
     assert torch.equal(file["kernel"](ROWS, Scale().weight), Scale()(ROWS))
+
+
+def test_a_class_in_the_place_of_a_module_is_refused_and_a_misspelt_call_is_known() -> None:
+    with pytest.raises(InputError, match="RMSNorm is a class: give a module that was made of it"):
+        kernelswarm.optimize(torch.nn.RMSNorm, [ROWS])
+    with pytest.raises(AttributeError) as caught:
+        kernelswarm.optimise  # noqa: B018
+    assert (caught.value.name, caught.value.obj) == ("optimise", kernelswarm)
