@@ -38,7 +38,7 @@ class ModelBackend(ABC):
         """``settings`` are read from the environment, with each request, if they are not given."""
         self._settings = settings
         self._sleep = sleep
-        self._sdks: dict[str, Any] = {}
+        self._sdks: dict[tuple[object, ...], Any] = {}
 
     @abstractmethod
     def open_wire(self, sdk: Any, model: str, settings: Settings) -> "Wire":
@@ -154,7 +154,7 @@ class ModelBackend(ABC):
 
     def _sdk(self, settings: Settings) -> Any:
         """The vendor's client, without retries: those are ours, each try is an event, and it would hide all but one."""
-        key = f"{settings.url} {settings.key}"
+        key = (settings.url, settings.key, settings.withheld)
         if key not in self._sdks:
             # A server that needs no key is sent a word in its place.
             library = import_module(self.library)
