@@ -11,6 +11,7 @@ from pathlib import Path
 
 import _results_cpu as cpu
 import _results_gpu as gpu
+import _results_h100 as h100
 from _shared import RESULTS, ROOT
 
 PAGE = ROOT / "docs" / "results.md"
@@ -43,6 +44,7 @@ def page(results: Path = RESULTS) -> str:
     """The whole page."""
     sections = (
         *(cpu.kernels(results), gpu.operators(results), gpu.kernelbench(results), gpu.searches(results)),
+        *(h100.published(results), h100.kernelbench(results)),
         *(cpu.search(results), cpu.judge(results), cpu.log(results), cpu.seeds(results), cpu.fleet(results)),
     )
     return "\n\n".join((INTRODUCTION.strip(), *sections, ELSEWHERE.strip())) + "\n"
