@@ -26,6 +26,7 @@ REFUSALS = (
 """What problem validation's sentences say, and the cause under which such problems are counted together."""
 
 COMPILED = ("compile", "max_autotune")
+EAGER_MISSING = "eager was not timed"
 
 
 def row_of(row: Row, graph: SearchGraph, seconds: float, benchmark: Benchmark) -> Row:
@@ -50,7 +51,8 @@ def row_of(row: Row, graph: SearchGraph, seconds: float, benchmark: Benchmark) -
     if "eager" not in result.speedups and result.reason == "minutes" and _unjudged(graph):
         return timed_out(row, f"{_unjudged(graph)} of {result.candidates} candidates were not judged yet", seconds)
     if "eager" not in result.speedups:
-        cause, detail = _why_none(graph)
+        # Right kernels whose session could time other baselines alone lack no candidate.
+        cause, detail = (EAGER_MISSING, result.detail) if result.speedups else _why_none(graph)
         return replace(row, verdict=Outcome.no_correct_candidate, cause=cause, detail=detail)
     row = _measured(replace(row, verdict=Outcome.correct, node=result.best), result)
     own_check = _own_check(graph.nodes[result.best].verify_report)

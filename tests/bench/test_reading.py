@@ -36,6 +36,14 @@ def test_the_best_kernel_counts() -> None:
     assert (result.candidates, result.correct, result.seconds) == (3, 2, 3.2)
 
 
+def test_where_eager_could_not_be_timed_the_row_says_so() -> None:
+    timing = Timing(series=(), speedup={"compile": given.interval(0.7)}, best="compile", median_ms={"compile": 0.7})
+    graph = folded(a_session())
+    graph.nodes["n002"].confirmation = ProfileReport(verdict=Verdict.correct, isolation="process", timing=timing)
+    result = reading.row_of(BLANK, graph, 1.0, KernelBench())
+    assert (result.verdict, result.cause) == (Outcome.no_correct_candidate, "eager was not timed")
+
+
 @pytest.mark.parametrize(
     ("median", "spread", "cause"),
     [(1.2, 0.1, ""), (1.0, 0.1, "as fast as eager"), (1.05, 0.1, "as fast as eager"), (0.8, 0.1, "slower than eager")],
