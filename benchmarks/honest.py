@@ -95,9 +95,13 @@ class Counts:
         self._save()
 
     def merge(self, path: Path) -> None:
-        """Take the rows of another process, as far as it came."""
+        """Take the rows of another process, as far as it came; rows that have more evaluations here stay."""
         if path.exists():
-            self.content["rows"] |= json.loads(path.read_text(encoding="utf-8"))["rows"]
+            rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+            for name, row in rows.items():
+                mine = self.content["rows"].get(name)
+                if mine is None or mine["key"] != row["key"] or mine["evaluations"] < row["evaluations"]:
+                    self.content["rows"][name] = row
             self._save()
 
     def _save(self) -> None:
@@ -182,6 +186,10 @@ async def run(options: argparse.Namespace, counts: Counts, kernels: list[HonestK
 
 async def side_by_side(options: argparse.Namespace, counts: Counts, kernels: list[HonestKernel]) -> None:
     """``--jobs`` kernels at a time, each by a process of its own, with a home of its own, on cores of its own."""
+    if not options.fresh:
+        # A run that was killed has not merged what it counted.
+        for kept in sorted((options.home / "jobs").glob("*.json")):
+            counts.merge(kept)
     folder = fresh_folder(options.home / "jobs")
     flags = [flag for flag in ("--busy", "--thorough") if getattr(options, flag[2:])]
     mode = mode_of(options)

@@ -16,6 +16,7 @@ from ...processes.messages import HOST, Done
 from ..messages.batch import Batch, Form, Lay, Made, Warm
 from ..tensors import values
 from .answering import attempt
+from .freed_outputs import spoil
 from .restarts import Restarts
 
 Call = Callable[..., Any]
@@ -50,6 +51,7 @@ class Batches:
 
     def warm(self, call: Call, command: Warm) -> Done:
         """Let go of outputs, and make untimed calls on the inputs that are there."""
+        spoil(self._outputs)
         self._outputs = []
 
         def calls() -> None:

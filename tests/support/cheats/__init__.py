@@ -12,7 +12,7 @@ from .expected import Expected, Guarantee, is_
 from .gpu import MIDDLE_GPU, PRODUCT_GPU, ROWS_GPU, SMALL_GPU
 from .problems import AVERAGE, BATCHNORM, DISTANCE, LOSS, PAIR, PRODUCT, SCORES, STEP, TWO_SIZES
 from .rows import ROWS
-from .white_box import ANSWERS, FREEZING, SHARES, SMALL, STEPS, WHEN_TIMED
+from .white_box import ANSWERS, FREEZING, SHARES, SMALL, STEPS, TRIANGLE, WHEN_TIMED
 
 FOLDER = Path(__file__).parent.parent.parent / "adversarial"
 KERNELS, PROBLEMS = FOLDER / "kernels", FOLDER / "problems"
@@ -51,6 +51,7 @@ SUITES = {
     ),
     "small": _suite("small", SMALL | {"plainly_wrong": is_("wrong_numbers", naive=False)}),
     "shares": _suite("shares", SHARES),
+    "triangle": _suite("triangle", TRIANGLE),
     "steps_in_a_row": _suite("steps_in_a_row", STEPS),
     "pair": _suite("pair", PAIR),
     "product": _suite("product", PRODUCT),

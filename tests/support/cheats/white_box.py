@@ -93,4 +93,6 @@ SMALL = {
 
 STEPS = {"joins_long_calls": unseen("correct", by=Guarantee.one_by_one)}
 
+TRIANGLE = {"leaves_zeros_of_old_outputs": unseen(*WRONG, by=Guarantee.written)}
+
 SHARES = {"no_maximum_when_timed": unseen(*WRONG, by=Guarantee.checked_unseen)}
