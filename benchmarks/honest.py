@@ -100,7 +100,7 @@ class Counts:
             rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
             for name, row in rows.items():
                 mine = self.content["rows"].get(name)
-                if mine is None or mine["key"] != row["key"] or mine["evaluations"] < row["evaluations"]:
+                if mine is None or (mine["key"] == row["key"] and mine["evaluations"] < row["evaluations"]):
                     self.content["rows"][name] = row
             self._save()
 
