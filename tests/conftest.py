@@ -29,9 +29,13 @@ TIMED = (
     "harness/test_cheats.py::test_what_computes_after_its_call_is_refused",
     "harness/test_cheats.py::test_what_is_right_until_it_is_timed_gains_nothing",
     "harness/test_clocks.py",
+    "harness/test_compiled_baseline.py",
     "harness/test_floors.py",
     "harness/test_fresh_data.py",
     "harness/test_honest_candidates.py",
+    "harness/test_kernelbench_problems.py",
+    "harness/test_large_problems.py",
+    "harness/test_lifetimes.py",
     "harness/test_processes_of_a_run.py",
     "harness/test_idle_check.py",
     "harness/test_joined_calls.py",
@@ -40,6 +44,7 @@ TIMED = (
     "harness/test_stopwatch.py",
     "harness/test_timed_from_outside.py",
     "hardware/test_peaks.py",
+    "ordinary/test_ordinary_failures.py",
 )
 """Folders, files and tests whose verdicts hang on how long something takes: ``make test`` runs them by themselves."""
 
