@@ -340,7 +340,7 @@ class BaselineProcess:
         supply = await self.timed.supplies.get(round(FASTER * LEAST_BATCHES * BATCH_NS / max(fastest, 1.0)))
         if supply is None or not self._worker.pid:
             return
-        process = TimedProcess(self._launcher.timekeeper, self._worker, supply)
+        process = TimedProcess(self._launcher.timekeeper, self._worker, supply, is_ours=True)
         file = await process.make_arena()
         try:
             await ask_reference(self._worker, await self.lay_for(supply), Done, [file])

@@ -22,14 +22,12 @@ from .timing.background_load import BackgroundLoad
 from .timing.batch_timing import implementation
 from .timing.interleaved import Implementation, Part, Plan, Spent
 from .timing.one_by_one import time_one_by_one
-from .timing.timekeeping import CheckedCall, TimedBatch, TimedProcess
+from .timing.timekeeping import MOST_CHECKED, CheckedCall, TimedBatch, TimedProcess
 from .untrusted import Taken
 from .verification import Verification, must_be_right_when_timed
 
 TAKEN_BYTES = 128 << 20
 """So much of a process's outputs is read and compared, but one of each batch."""
-MOST_CHECKED = 8
-"""Outputs that are read after a batch."""
 
 
 @dataclass

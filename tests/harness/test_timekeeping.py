@@ -210,4 +210,4 @@ def test_all_sets_are_used_where_all_are_judged() -> None:
 
 @pytest.mark.parametrize(("passed", "idle", "counts"), [(1000, 90, 910), (100, 90, 50), (100, 300, 50)])
 def test_what_an_empty_batch_takes_is_taken_off_but_never_more_than_half(passed: int, idle: int, counts: int) -> None:
-    assert counted(TimedBatch(passed, ()), idle).ns == counts
+    assert counted(TimedBatch(1, passed, ()), idle).ns == counts

@@ -35,8 +35,7 @@ def counted(batch: TimedBatch, idle_ns: int) -> Timed:
     would be faster than the machine. So nobody looks faster than half of what passed.
     """
     if batch.steps_ns:
-        # What waking up costs the first one, and those after a check, is nobody's.
-        return Timed(ns=round(median(batch.steps_ns)) * len(batch.steps_ns), whole_ns=batch.ns, kept=-1)
+        return Timed(ns=round(median(batch.steps_ns)) * batch.calls, whole_ns=batch.ns, kept=-1)
     return Timed(ns=max(1, batch.ns - idle_ns, batch.ns // 2), whole_ns=batch.ns, kept=-1)
 
 

@@ -23,6 +23,8 @@ from ..messages.batch import ArenaMade, Batch, Clear, Form, Keep, Kept, Made, Ma
 
 T = TypeVar("T")
 
+MOST_CHECKED = 8
+"""Outputs that are read of a batch."""
 ANY_BYTES = 1 << 62
 """Of what a call in a process of our own returns: one that does nothing leaves the state of its problem."""
 
@@ -125,11 +127,12 @@ class CheckedCall:
 class TimedBatch:
     """How long a batch took, by the timekeeper's clock."""
 
+    calls: int
     ns: int
     """From when its inputs could be read until the answer."""
     checked: tuple[CheckedCall, ...]
     steps_ns: tuple[int, ...] = ()
-    """Of each call, where they were made one by one."""
+    """Of each call that did not follow a stop, where they were made one by one."""
 
 
 class Unseen:
@@ -162,8 +165,11 @@ class Unseen:
 class TimedProcess:
     """One process, the arena that its inputs lie in, and the input sets that it has not seen yet."""
 
-    def __init__(self, timekeeper: TimekeeperProcess, worker: Worker, supply: InputSets) -> None:
-        """``worker`` is the process, not yet given its arena."""
+    def __init__(
+        self, timekeeper: TimekeeperProcess, worker: Worker, supply: InputSets, *, is_ours: bool = False
+    ) -> None:
+        """``worker`` is the process, not yet given its arena; ``is_ours``: nothing has to be kept from it."""
+        self._is_ours = is_ours
         self.worker = worker
         self._timekeeper = timekeeper
         self._supply = supply
@@ -216,7 +222,7 @@ class TimedProcess:
         return reply.problems == ("",)
 
     async def batch(
-        self, command: Batch, *, unseen: bool, most_checked: int = 0, seconds: float
+        self, command: Batch, *, unseen: bool, most_checked: int = MOST_CHECKED, seconds: float
     ) -> TimedBatch | Failure:
         """Time one batch, on sets that it has not seen or on those that it has been warmed up on.
 
@@ -224,23 +230,43 @@ class TimedProcess:
             WorkerDied, WorkerConfused, TimeoutError: as :meth:`.Worker.ask`.
         """
         calls = command.calls
-        numbers = self._unseen.take(calls) if unseen else [number % self._supply.warm for number in range(calls)]
-        checked = self._drawn(numbers, most_checked) if unseen else []
+        numbers = self._unseen.take(calls) if unseen else self._seen(calls)
+        checked = self._drawn(command, numbers, most_checked, unseen)
         reply, files = await self._exchange(command, numbers, checked, seconds, self._supply.most_output_bytes)
         answer = await self._answer(reply)
         if isinstance(answer, Failure):
+            wire.close_all(files)
             return answer
+        steps_ns = _undisturbed(reply.steps_ns, checked)
+        if not unseen:
+            wire.close_all(files)
+            return TimedBatch(calls, reply.ns, (), steps_ns)
         problems = reply.problems or ("it does not stand still",) * len(files)
         calls_read = zip(checked, files, problems, strict=True)
         return TimedBatch(
+            calls,
             reply.ns,
             tuple(CheckedCall(numbers[call], _forms(answer, call), file, why) for call, file, why in calls_read),
-            reply.steps_ns,
+            steps_ns,
         )
 
-    def _drawn(self, numbers: Sequence[int], most: int) -> list[int]:
-        judged = [call for call, number in enumerate(numbers) if number in self._supply.cases]
-        return sorted(self._draw.sample(judged, min(most, len(judged))))
+    def _seen(self, calls: int) -> list[int]:
+        """Sets of which it may have seen some: of a process of ours any, since others lie in no cache yet."""
+        if self._is_ours:
+            return self._draw.choices(range(self._supply.sets), k=calls)
+        return [number % self._supply.warm for number in range(calls)]
+
+    def _drawn(self, command: Batch, numbers: Sequence[int], most: int, unseen: bool) -> list[int]:
+        """After which calls, made one by one, it is stopped, or which of a batch are read when it is over.
+
+        Who is not judged is stopped as often: its threads lie on other cores afterwards, as those of a candidate do.
+        """
+        if command.one_by_one:
+            most = min(most, command.calls // 2)
+        elif not unseen:
+            return []
+        eligible = [call for call, number in enumerate(numbers) if not unseen or number in self._supply.cases]
+        return sorted(self._draw.sample(eligible, min(most, len(eligible))))
 
     async def _exchange(
         self, command: Batch, numbers: Sequence[int], checked: Sequence[int], seconds: float, most_bytes: int
@@ -269,6 +295,12 @@ class TimedProcess:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             await self.worker.kill()
             raise WorkerConfused(str(error)) from error
+
+
+def _undisturbed(steps_ns: tuple[int, ...], checked: Sequence[int]) -> tuple[int, ...]:
+    """Without the calls before which the process stood still: its threads sleep then, and its caches are others'."""
+    stopped = {0, *(call + 1 for call in checked)}
+    return tuple(ns for call, ns in enumerate(steps_ns) if call not in stopped) or steps_ns
 
 
 def _forms(answer: Made, call: int) -> tuple[Form, ...]:
