@@ -168,7 +168,7 @@ class SelfTimed(ProcessChecks):
             comparison = clocks.ClockCrossCheck(checked, short, counted, beside, cores, tally.flushes)
             if comparison.result is ClockResult.agrees:
                 return counters
-            steady = comparison.needs_steadiness and await self._is_steady(honest, tally.flushes)
+            steady = comparison.needs_steadiness and await self._is_steady(honest, tally.flushes, tally.times)
             tally.count(comparison, steady=steady)
             if tally.has_passed:
                 return counters
@@ -176,12 +176,12 @@ class SelfTimed(ProcessChecks):
                 raise clocks.cross_check_failure(comparison.believed_ns, checked)
         raise HarnessError("the machine is so busy that the clocks of two processes cannot be compared")
 
-    async def _is_steady(self, honest: Implementation, flushes: int = 1) -> bool:
-        """Whether our clock and that of a process which we know to be honest agree just now."""
+    async def _is_steady(self, honest: Implementation, flushes: int = 1, times: int = 1) -> bool:
+        """Whether our clock and that of a process which we know to be honest agree just now, on so long a batch."""
         others = self._background_load()
         pid = self._working(self.timing.pid)
         short = await clocks.by_all(honest.ask, clocks.as_counted(honest), pid)
-        calls = clocks.checked_calls(honest.calls, short.claimed_ns)
+        calls = times * clocks.checked_calls(honest.calls, short.claimed_ns)
         checked = await clocks.by_all(honest.ask, Time(calls=calls, name=honest.name, flushes=flushes), pid)
         cores, beside = others.cores(), await self._beside_ns(calls, flushes)
         comparison = clocks.ClockCrossCheck(checked, [short], short.claimed_ns, beside, cores, flushes)

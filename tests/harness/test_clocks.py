@@ -98,6 +98,52 @@ def test_more_flushes_tell_who_launches_late_from_who_hides_work(hidden_us: int)
     assert (again.result is ClockResult.agrees) == (hidden_us == 0)
 
 
+def long_calls(tally: CrossCheckTally, hidden_share: float = 0.0) -> ClockCrossCheck:
+    """Calls of 4.4 ms on a loaded H100: nothing is hidden, but what surrounds a batch takes 7 to 15 ms more by ours."""
+    calls = 9 * tally.times
+    shown, flushed = 4_200_000, tally.flushes * 100_000
+    timed = Timed(ns=calls * shown, whole_ns=calls * (shown + flushed), kept=0)
+    around = 15_000_000 if tally.tries % 2 else 7_500_000
+    checked = Batch(calls, 0, timed, round(calls * (shown * (1 + hidden_share) + flushed)) + around)
+    short = batch(1, shown, 20_000_000, None)
+    return ClockCrossCheck(checked, [short], shown, beside_ns=calls * flushed, flushes=tally.flushes)
+
+
+def count_until_decided(tally: CrossCheckTally, hidden_share: float, *, steady: bool) -> ClockResult:
+    while tally.is_open and not tally.has_failed:
+        comparison = long_calls(tally, hidden_share)
+        if comparison.result is ClockResult.agrees:
+            return comparison.result
+        tally.count(comparison, steady=steady)
+    return ClockResult.differs
+
+
+@pytest.mark.parametrize("steady", [True, False])
+def test_what_surrounds_a_batch_of_long_calls_convicts_nobody(steady: bool) -> None:
+    tally = CrossCheckTally(most_flushes=MOST_FLUSHES)
+
+    assert count_until_decided(tally, 0.0, steady=steady) is ClockResult.agrees
+    assert tally.flushes == 1, "more flushes say nothing of calls that are longer than they"
+
+
+def test_a_share_of_long_calls_that_is_hidden_is_seen() -> None:
+    tally = CrossCheckTally(most_flushes=MOST_FLUSHES)
+
+    assert count_until_decided(tally, 0.25, steady=True) is ClockResult.differs
+    assert tally.has_failed
+
+
+def test_a_claim_that_grows_in_the_checked_batch_buys_no_tolerance() -> None:
+    flushed, hidden = MOST_FLUSHES * 174_000, 30_000
+    elapsed = 700 * (8_000 + hidden + flushed)
+    boasts = Batch(700, 0, Timed(ns=elapsed, whole_ns=elapsed, kept=0), elapsed)
+    check = ClockCrossCheck(
+        boasts, [batch(200, 8_000, 400_000, None)], 8_000, beside_ns=700 * flushed, flushes=MOST_FLUSHES
+    )
+
+    assert check.result is ClockResult.differs
+
+
 def test_threads_of_its_own_are_no_excuse() -> None:
     alone = ClockCrossCheck(SPINS.checked, SPINS.short, SPINS.counted_ns, others=0.0)
 

@@ -32,6 +32,8 @@ AGREED_BESIDE = 3
 the contrary: what slowed the machine in the meantime slows a dishonest process's short batches too, now and then."""
 LONGEST_CHECK_NS = 500_000_000
 """A batch whose clocks differ is doubled up to this: what a process leaves out grows with it, waiting does not."""
+LONG_CALLS = 0.5
+"""Of a batch: where its calls alone take so much of it, more flushes change little, and it is doubled at once."""
 MOST_FLUSHES = 8
 """On an accelerator a batch whose clocks differ is repeated with more flushes before each call, up to so many: on a
 busy machine launching a call and what poisons its inputs takes longer than one flush, and the device waits. Seen on an
@@ -123,7 +125,17 @@ class ClockCrossCheck:
     others: float = 0.0
     """Cores that others used during the long batch."""
     flushes: int = 1
-    """Before each call of the long batch. The clocks may be no farther apart than with one."""
+    """Before each call of the long batch. For them the clocks may be no farther apart than with one."""
+
+    @property
+    def calls_dominate(self) -> bool:
+        """Whether the calls themselves, by what was counted, are most of the long batch."""
+        return self._calls_ns > LONG_CALLS * self.checked.elapsed_ns
+
+    @property
+    def _calls_ns(self) -> float:
+        # By what was counted at most: in the long batch it may claim what it likes.
+        return min(self.checked.timed.ns, self.counted_ns * self.checked.calls)
 
     @property
     def believed_ns(self) -> int:
@@ -149,7 +161,10 @@ class ClockCrossCheck:
         return self._agrees(self._shown_ns)
 
     def _agrees(self, shown: int) -> bool:
-        return agree(shown, self.checked.elapsed_ns, CLOCK_SHARE / self.flushes)
+        elapsed = self.checked.elapsed_ns
+        # The calls allow their share however many flushes there are, which allow no more than one does.
+        calls = min(1.0, self._calls_ns / max(1, elapsed))
+        return agree(shown, elapsed, CLOCK_SHARE * max(1 / self.flushes, calls))
 
     def _believed_ns(self, claimed: float) -> int:
         return min(self._shown_ns, round(SAMPLE_SHARE * claimed * self.checked.calls) + self.beside_ns)
@@ -228,12 +243,13 @@ class CrossCheckTally:
         self.tries += 1
         self._failures += comparison.result is ClockResult.differs and (steady or not comparison.needs_steadiness)
         self._beside += comparison.result is ClockResult.agrees_beside
+        may_double = 2 * comparison.checked.elapsed_ns <= LONGEST_CHECK_NS
         if comparison.clock_agrees:
             self.times = self.flushes = 1
+        elif may_double and (comparison.calls_dominate or self.flushes >= self._most_flushes):
+            self.times *= 2
         elif self.flushes < self._most_flushes:
             self.flushes *= 2
-        elif 2 * comparison.checked.elapsed_ns <= LONGEST_CHECK_NS:
-            self.times *= 2
 
     @property
     def is_open(self) -> bool:
