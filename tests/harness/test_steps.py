@@ -46,9 +46,7 @@ for call in range(command.calls):
     made = Made(forms=() if call else (form,), calls=((0, ctypes.addressof(outputs) + call),))
     if conduct == "answers for two":
         made = Made(forms=made.forms, calls=made.calls * 2)
-    wire.send(channel, made)
-    if conduct == "answers ahead" and call == 2:
-        wire.send(channel, made)
+    channel.sendall(wire.frame(made) * (2 if conduct == "answers ahead" and call == 2 else 1))
 channel.recv(1)
 """
 

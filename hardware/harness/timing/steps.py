@@ -94,6 +94,9 @@ def timed_one_by_one(
                     problems.append(problem)
                     files.append(file)
                     process.go_on()
+        _stop(process)
+        # Who once answered ahead, unseen, has one answer more than was asked for.
+        _expect_silence(channel)
         return _reply(process, steps, answers.payload(), problems), files
     except (TimeoutError, OverflowError):
         wire.close_all(files)
