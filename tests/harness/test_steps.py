@@ -46,7 +46,7 @@ for call in range(command.calls):
     made = Made(forms=() if call else (form,), calls=((0, ctypes.addressof(outputs) + call),))
     if conduct == "answers for two":
         made = Made(forms=made.forms, calls=made.calls * 2)
-    channel.sendall(wire.frame(made) * (2 if conduct == "answers ahead" and call == 2 else 1))
+    channel.sendall(wire.frame(made) * (2 if conduct == f"answers ahead of {call}" else 1))
 channel.recv(1)
 """
 
@@ -107,7 +107,7 @@ def test_its_threads_may_run_where_they_might_before() -> None:
     assert os.sched_getaffinity(0) == own
 
 
-@pytest.mark.parametrize("conduct", ["answers ahead", "answers for two"])
+@pytest.mark.parametrize("conduct", ["answers ahead of 2", "answers ahead of 5", "answers for two"])
 def test_who_answers_out_of_turn_has_said_nonsense(conduct: str) -> None:
     reply, outputs = _timed(conduct, (0,))
     assert reply.answer == NONSENSE and not reply.steps_ns and outputs == []

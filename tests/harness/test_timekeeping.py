@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,14 +23,22 @@ from kernelswarm.hardware.harness.inputs.input_sets import (
     judged_sets,
     sets_for,
 )
-from kernelswarm.hardware.harness.messages.batch import Made, MakeArena
+from kernelswarm.hardware.harness.messages.batch import Batch, Kept, Made, MakeArena
 from kernelswarm.hardware.harness.tensors.values import Values
 from kernelswarm.hardware.harness.timing.batch_timing import counted
 from kernelswarm.hardware.harness.timing.clocks import work_ns
 from kernelswarm.hardware.harness.timing.freezing import Frozen, Unreadable, elements
 from kernelswarm.hardware.harness.timing.timekeeper import Arena
-from kernelswarm.hardware.harness.timing.timekeeping import TimedBatch, Unseen
+from kernelswarm.hardware.harness.timing.timekeeping import (
+    MOST_CHECKED,
+    TimedBatch,
+    TimedProcess,
+    TimekeeperProcess,
+    Unseen,
+)
 from kernelswarm.hardware.processes import wire
+from kernelswarm.hardware.processes.messages import Failure
+from kernelswarm.hardware.processes.worker import Worker
 
 SPINS = """
 import ctypes, sys, threading, time
@@ -211,3 +219,44 @@ def test_all_sets_are_used_where_all_are_judged() -> None:
 @pytest.mark.parametrize(("passed", "idle", "counts"), [(1000, 90, 910), (100, 90, 50), (100, 300, 50)])
 def test_what_an_empty_batch_takes_is_taken_off_but_never_more_than_half(passed: int, idle: int, counts: int) -> None:
     assert counted(TimedBatch(1, passed, ()), idle).ns == counts
+
+
+def test_calls_made_one_by_one_count_as_often_as_they_were_made() -> None:
+    batch = TimedBatch(calls=15, ns=9_000, checked=(), steps_ns=(300, 200, 200, 250, 200))
+    assert counted(batch, idle_ns=0).ns == 15 * 200
+
+
+class RecordedSteps(TimedProcess):
+    """Takes ``call`` microseconds for each call, and notes after which it was stopped."""
+
+    stops: tuple[int, ...] = ()
+
+    async def _exchange(
+        self, command: Batch, numbers: Sequence[int], checked: Sequence[int], seconds: float, most_bytes: int
+    ) -> tuple[Kept, list[int]]:
+        self.stops = tuple(checked)
+        answer = wire.frame(Made(forms=(), calls=()))[wire.HEADER.size :]
+        files = [os.memfd_create("outputs") for _ in checked]
+        steps = tuple(1000 * call for call in range(command.calls))
+        return Kept(ns=sum(steps), answer=answer, steps_ns=steps, problems=("",) * len(files)), files
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+async def test_baselines_are_stopped_as_often_and_no_call_after_a_stop_counts(
+    monkeypatch: pytest.MonkeyPatch, is_ours: bool
+) -> None:
+    file = os.memfd_create("pool")
+    supply = InputSets(file, Values(items=(), size=0), 64, 200, 64, {number: number for number in range(200)})
+    worker = object.__new__(Worker)
+    monkeypatch.setattr(worker, "go_on", lambda: None)
+    process = RecordedSteps(TimekeeperProcess(Path), worker, supply, is_ours=is_ours)
+
+    command = Batch(calls=20, one_by_one=True)
+    batch = await process.batch(command, unseen=not is_ours, most_checked=MOST_CHECKED, seconds=1.0)
+
+    assert not isinstance(batch, Failure)
+    wire.close_all([file, *(call.file for call in batch.checked)])
+    await process.clear()
+    assert len(process.stops) == MOST_CHECKED and len(batch.checked) == (0 if is_ours else MOST_CHECKED)
+    after_stops = {0, *(call + 1 for call in process.stops)}
+    assert set(batch.steps_ns) == {1000 * call for call in range(20) if call not in after_stops}

@@ -94,10 +94,10 @@ def timed_one_by_one(
                     problems.append(problem)
                     files.append(file)
                     process.go_on()
-        _stop(process)
+        reply = _reply(process, steps, answers.payload(), problems)
         # Who once answered ahead, unseen, has one answer more than was asked for.
         _expect_silence(channel)
-        return _reply(process, steps, answers.payload(), problems), files
+        return reply, files
     except (TimeoutError, OverflowError):
         wire.close_all(files)
         process.stop(STOP_SECONDS)

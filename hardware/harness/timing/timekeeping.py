@@ -224,7 +224,7 @@ class TimedProcess:
     async def batch(
         self, command: Batch, *, unseen: bool, most_checked: int = MOST_CHECKED, seconds: float
     ) -> TimedBatch | Failure:
-        """Time one batch, on sets that it has not seen or on those that it has been warmed up on.
+        """Time one batch, on sets that it has not seen or on such as :meth:`_seen` gives.
 
         Raises:
             WorkerDied, WorkerConfused, TimeoutError: as :meth:`.Worker.ask`.
