@@ -40,7 +40,8 @@ def test_text_in_a_candidate_changes_nothing(judge: Judge) -> None:
 def test_the_baseline_is_measured_in_the_same_run(judge: Judge) -> None:
     """Each candidate has a time of the baseline of its own, though the baseline's process is shared."""
     all_times = [evaluation["times_ms"] for evaluation in judge.evaluations("rows") if evaluation["correct"]]
-    assert len(all_times) > 5 and all(set(times) == {"eager", "candidate"} for times in all_times)
+    # Three are honest; attacks that are right may be refused, and then have no times.
+    assert len(all_times) >= 3 and all(set(times) == {"eager", "candidate"} for times in all_times)
     assert len({times["eager"] for times in all_times}) > 1
 
 
