@@ -152,7 +152,7 @@ class BaselineProcess:
         """How a process is given its arena."""
         main = (await self.timed.cases())[0]
         return Lay(
-            inputs=supply.inputs,
+            inputs=supply.described(range(supply.warm)) or supply.inputs,
             stride=supply.stride,
             sets=supply.most_calls,
             state=await self.timed.state(),
@@ -346,6 +346,10 @@ class BaselineProcess:
             await ask_reference(self._worker, await self.lay_for(supply), Done, [file])
         finally:
             os.close(file)
+        for name in () if supply.are_alike else names:
+            # Compilers compile anew for other sizes, up to a limit. Not in what is timed.
+            command = Warm(calls=supply.most_calls, name=name)
+            await ask_reference(self._worker, command, Done, seconds=BUILD_SECONDS)
         if not await process.can_be_read(IDLE, BATCH_SECONDS):
             await process.clear()
             return

@@ -9,6 +9,7 @@ from .inputs.case import Case, Planned
 from .inputs.input_sets import HARDER_OF, LEAST_SETS, InputSets, fits, judged_sets, sets_for, warm_sets, write_inputs
 from .inputs.sizes import bytes_of
 from .messages.batch import Draw, Drawn
+from .messages.commands import Values
 
 if TYPE_CHECKING:
     from .timed_shape import TimedShape
@@ -33,7 +34,7 @@ class InputSetPool:
     async def get(self, count: int = 0) -> InputSets | None:
         """The pool, of about ``count`` sets the first time.
 
-        None where input sets are too large for a pool, or differ in more than their numbers.
+        None where input sets are too large for a pool, or too few alike for an accelerator.
 
         Raises:
             HarnessError: the reference cannot draw them.
@@ -69,17 +70,24 @@ class InputSetPool:
             os.close(file)
             return None
         outputs = sum(bytes_of(output.shape, output.dtype) for output in main.outputs if output.dtype)
-        cases = await self._judged(main, drawn, file, judged_sets(len(drawn.seeds), drawn.stride, outputs))
-        return InputSets(file, drawn.inputs, drawn.stride, len(drawn.seeds), outputs, cases)
+        inputs = list(drawn.inputs)
+        judged = judged_sets(len(drawn.seeds), drawn.stride, outputs)
+        cases = await self._judged(main, drawn, inputs, file, judged)
+        return InputSets(file, tuple(inputs), drawn.stride, len(drawn.seeds), outputs, cases)
 
-    async def _judged(self, main: Case, drawn: Drawn, file: int, judged: int) -> dict[int, int]:
-        """Numbers of the cases that know the right answers, by set: of ``judged`` sets, and of harder inputs."""
+    async def _judged(self, main: Case, drawn: Drawn, inputs: list[Values], file: int, judged: int) -> dict[int, int]:
+        """Numbers of the cases that know the right answers, by set: of ``judged`` sets, and of harder inputs.
+
+        ``inputs`` are what the sets are like; those of harder inputs take the place of others.
+        """
         count = len(drawn.seeds)
         numbers = random.SystemRandom().sample(range(warm_sets(count), count), count - warm_sets(count))
         cases = {number: self._cases.plan(Planned(main.shape, drawn.seeds[number])) for number in numbers[:judged]}
         # What takes another path while it is timed meets harder inputs there, too.
-        harder = [case for case in await self._cases.derived_cases() if fits(case, main.shape, drawn.inputs)]
+        harder = [case for case in await self._cases.derived_cases() if fits(case, main.shape, drawn)]
         for number, case in zip(numbers[judged : judged + count // HARDER_OF], harder, strict=False):
-            write_inputs(case, drawn.inputs, file, number * drawn.stride)
+            if len(inputs) > 1:
+                inputs[number] = case.inputs
+            write_inputs(case, inputs[number % len(inputs)], file, number * drawn.stride)
             cases[number] = case.number
         return cases

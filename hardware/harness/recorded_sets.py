@@ -51,6 +51,7 @@ def laid(
     file = os.memfd_create("sets", os.MFD_CLOEXEC)
     for index, number in enumerate(numbers):
         _copy(supply.file, number * supply.stride, file, index * supply.stride, supply.stride)
+    assert supply.are_alike
     message = Lay(
         inputs=supply.inputs, stride=supply.stride, sets=len(numbers), state=state, aliased=aliased, later=later
     )

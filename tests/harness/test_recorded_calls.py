@@ -61,7 +61,7 @@ def graphs(recorder: Processor) -> Graphs:
 
 def _sets(first: int, count: int = SETS) -> tuple[Lay, int, list[torch.Tensor]]:
     drawn = [torch.arange(1000.0) + 1000.0 * (first + number) for number in range(count)]
-    described, stride, _, file = values.pack_sets([[tensor] for tensor in drawn])
+    described, stride, _, file = values.pack_sets([[tensor] for tensor in drawn], alike=True)
     return Lay(inputs=described, stride=stride, sets=count), file, drawn
 
 

@@ -36,6 +36,31 @@ KINDS = {
         "def reference(x, y):\n    x += y\n    return x * y\n",
         "def kernel(x, y):\n    x += y\n    return x * y\n",
     ),
+    "sizes that differ from set to set": (
+        'shapes = {"main": dict(n=256)}\n'
+        "def inputs(generator, n):\n"
+        "    lengths = torch.randint(1, 32, (n,), generator=generator)\n"
+        "    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])\n"
+        "    return [torch.randn(int(offsets[-1]), 8, generator=generator), offsets]\n"
+        "def reference(rows, offsets): return rows * 2, torch.segment_reduce(rows, 'sum', offsets=offsets, axis=0)\n",
+        "def kernel(rows, offsets): return rows * 2, torch.segment_reduce(rows, 'sum', offsets=offsets, axis=0)\n",
+    ),
+    "sizes that differ, and an input that is written": (
+        'shapes = {"main": dict(n=256)}\n'
+        "def inputs(generator, n):\n"
+        "    rows = int(torch.randint(n, 2 * n, (), generator=generator))\n"
+        "    return [torch.randn(rows, 8, generator=generator), torch.randn(8, generator=generator)]\n"
+        "def reference(x, y):\n    x += y\n    return x * y\n",
+        "def kernel(x, y):\n    x += y\n    return x * y\n",
+    ),
+    "a number among the inputs that differs": (
+        'shapes = {"main": dict(n=512)}\n'
+        "def inputs(generator, n):\n"
+        "    power = 1 + int(torch.randint(0, 9, (), generator=generator))\n"
+        "    return [torch.randn(n, generator=generator), power]\n"
+        "def reference(x, power): return x.pow(power)\n",
+        "def kernel(x, power): return x.pow(power)\n",
+    ),
     "both passes": (
         'backward = True\nshapes = {"main": dict(n=2048)}\n'
         "def inputs(generator, n): return [torch.randn(n, generator=generator)]\n"

@@ -186,7 +186,7 @@ def test_a_pool_has_sets_for_eight_batches() -> None:
     assert sets_for(1 << 16, 1, memory) == LEAST_SETS
     assert sets_for(1 << 30, 100, memory) == 0
     assert sets_for(32 << 20, 1000, memory) == 16
-    supply = InputSets(-1, Values(items=(), size=0), 1 << 16, 1000, 0, {})
+    supply = InputSets(-1, (Values(items=(), size=0),), 1 << 16, 1000, 0, {})
     assert supply.warm + LEAST_BATCHES * supply.most_calls <= 1000 < supply.warm + (LEAST_BATCHES + 1) * 124
     assert 0 < judged_sets(15, 32 << 20, 32 << 20) < judged_sets(1000, 1 << 16, 1 << 16) <= 1000
 
@@ -246,7 +246,7 @@ async def test_baselines_are_stopped_as_often_and_no_call_after_a_stop_counts(
     monkeypatch: pytest.MonkeyPatch, is_ours: bool
 ) -> None:
     file = os.memfd_create("pool")
-    supply = InputSets(file, Values(items=(), size=0), 64, 200, 64, {number: number for number in range(200)})
+    supply = InputSets(file, (Values(items=(), size=0),), 64, 200, 64, {number: number for number in range(200)})
     worker = object.__new__(Worker)
     monkeypatch.setattr(worker, "go_on", lambda: None)
     process = RecordedSteps(TimekeeperProcess(Path), worker, supply, is_ours=is_ours)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ...processes import wire
+from ...processes.arguments import Values
 from ...processes.messages import HOST, Done
 from ..messages.batch import Batch, Form, Lay, Made, Warm
 from ..tensors import values
@@ -36,6 +37,7 @@ class Batches:
         self._arena: values.MappedFile | None = None
         self._restarts: Restarts | None = None
         self._aliased = False
+        self._stride = 0
 
     def lay(self, command: Lay, file: int, restarts: Restarts | None) -> Done:
         """Make tensors of the arena's memory. What calls write gets memory of its own: the arena stays as it is."""
@@ -44,10 +46,21 @@ class Batches:
         # The first look at a page takes longer than many a call.
         arena.touch()
         self._restarts, self._aliased = restarts, command.aliased
-        for number in range(command.sets):
-            inputs = values.viewed(command.inputs, arena.address + number * command.stride)
-            self._sets.append(inputs if restarts is None else restarts.begin_from(inputs))
+        self._stride = command.stride
+        for slot in range(command.sets):
+            self._sets.append(self._set(slot, command.inputs[slot % len(command.inputs)]))
         return Done()
+
+    def _set(self, slot: int, described: Values) -> list[Any]:
+        assert self._arena is not None
+        inputs = values.viewed(described, self._arena.address + slot * self._stride)
+        return inputs if self._restarts is None else self._restarts.begin_from(inputs)
+
+    def _describe(self, slot: int, described: Values) -> None:
+        """What lies there is not like what lay there before."""
+        if self._restarts is not None:
+            self._restarts.forget(self._sets[slot])
+        self._sets[slot] = self._set(slot, described)
 
     def warm(self, call: Call, command: Warm) -> Done:
         """Let go of outputs, and make untimed calls on the inputs that are there."""
@@ -65,8 +78,10 @@ class Batches:
         """One call on each of the first sets."""
         gc.disable()
         try:
+            for slot, described in enumerate(command.inputs):
+                self._describe(slot, described)
             if command.one_by_one:
-                return self._stepped(self._left(call), command.calls)
+                return self._stepped(self._left(call), command)
             self._outputs = attempt(lambda: self._called(call, command.calls))
             return _described(self._outputs)
         finally:
@@ -85,7 +100,7 @@ class Batches:
             return call
         return lambda *inputs: restarts.left(call(*inputs), list(inputs), aliased=self._aliased)
 
-    def _stepped(self, call: Call, calls: int) -> Made:
+    def _stepped(self, call: Call, command: Batch) -> Made:
         """Answer all calls but the last, and wait for the inputs of the next one each time; returns the last answer.
 
         The outputs of a call are let go before the next one: they have been read where anybody wants to.
@@ -93,17 +108,20 @@ class Batches:
         self._outputs = []
         forms: dict[Any, int] = {}
         made: Made | None = None
-        for inputs in self._sets[:calls]:
+        for slot in range(command.calls):
             if made is not None:
                 self._channel.sendall(wire.frame(made))
-                self._wait()
+                self._wait(slot, described=bool(command.inputs))
             self._outputs = []
-            self._outputs.append(attempt(functools.partial(call, *inputs)))
+            self._outputs.append(attempt(functools.partial(call, *self._sets[slot])))
             made = _described_alone(self._outputs[0], forms)
         return made or Made(forms=(), calls=())
 
-    def _wait(self) -> None:
-        if not self._channel.recv(1):
+    def _wait(self, slot: int, *, described: bool) -> None:
+        """Until the inputs of the next call are there, which may come with their description."""
+        if described:
+            self._describe(slot, wire.receive(self._channel, Values)[0])
+        elif not self._channel.recv(1):
             raise EOFError("the supervisor is gone")
         if self._cores:
             # It was woken on the timekeeper's core. Threads that a call starts would have to stay there, too.

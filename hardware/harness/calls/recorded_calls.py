@@ -197,14 +197,14 @@ class Graphs:
         (command, source), self._coming = self._coming, None
         if self._base:
             for number, inputs in enumerate(self._base):
-                values.refill(inputs, command.inputs, source, begin=number * command.stride)
+                values.refill(inputs, command.inputs[0], source, begin=number * command.stride)
                 # At once: a kernel on a stream of its own would begin on them before they are timed.
                 if self._poisonings:
                     self._poisonings[number].refresh()
                     self._poisonings[number].poison()
             return
         for number in range(command.sets):
-            inputs = values.unpack(command.inputs, source, begin=number * command.stride)
+            inputs = values.unpack(command.inputs[0], source, begin=number * command.stride)
             self._base.append(inputs)
             self._sets.append(inputs if self._restarts is None else self._restarts.begin_from(inputs))
 

@@ -38,6 +38,11 @@ class Restarts:
         self.save_originals(own, values.tensors_of(inputs))
         return own
 
+    def forget(self, inputs: list[Any]) -> None:
+        """No call gets these any more, which :meth:`begin_from` returned."""
+        if self.written:
+            del self._originals[id(inputs[self._argument])]
+
     def save_originals(self, inputs: list[Any], starts: Sequence[torch.Tensor] = ()) -> None:
         """Remember what a copy of the inputs holds, or that its tensors begin from ``starts``."""
         if not self.written:

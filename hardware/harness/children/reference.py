@@ -12,7 +12,7 @@ import msgspec
 import torch
 
 from ...processes.linux import LESS_URGENT
-from ...processes.messages import Spawn
+from ...processes.messages import HOST, Spawn
 from ..calls.answering import Handlers, serve_commands
 from ..calls.sleeping_threads import sleep_while_waiting
 from ..calls.state import roles
@@ -92,7 +92,9 @@ class _Reference:
         assert self._reference is not None
         reference = self._reference
         draws = (reference.draw(command.shape, seed) for seed in command.seeds)
-        inputs, stride, taken, file = values.pack_sets(draws)
+        # What an accelerator does is recorded on tensors that stay, of one description.
+        alike = current_device().device.type != HOST
+        inputs, stride, taken, file = values.pack_sets(draws, alike=alike)
         return Drawn(inputs=inputs, stride=stride, seeds=tuple(command.seeds[number] for number in taken)), (file,)
 
     def make_case(self, command: MakeCase, descriptors: list[int]) -> tuple[CaseMade, Sequence[int]]:

@@ -1,12 +1,14 @@
 """Input sets of the timed shape: a pool that is drawn once for a problem, of which each process sees a set once."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from ...processes.arguments import Values, specs_of
+from ..messages.batch import Drawn
 from .case import Case
 from .variants import STRIDED, parts
 
@@ -32,8 +34,8 @@ class InputSets:
 
     file: int
     """Descriptor of its memory file."""
-    inputs: Values
-    """What one set is like."""
+    inputs: tuple[Values, ...]
+    """What the sets are like: one for all, or one each."""
     stride: int
     """Bytes from one set to the next."""
     sets: int
@@ -41,6 +43,15 @@ class InputSets:
     """Of what a call returns and leaves of its state."""
     cases: dict[int, int]
     """Numbers of the cases that know the right answer, by set."""
+
+    @property
+    def are_alike(self) -> bool:
+        """Whether they differ in nothing but the numbers of their tensors."""
+        return len(self.inputs) == 1
+
+    def described(self, numbers: Sequence[int]) -> tuple[Values, ...]:
+        """What these sets are like, if they are not all alike."""
+        return () if self.are_alike else tuple(self.inputs[number] for number in numbers)
 
     @property
     def warm(self) -> int:
@@ -78,14 +89,17 @@ def judged_sets(sets: int, stride: int, outputs: int) -> int:
     return min(sets, MOST_JUDGED, max(LEAST_JUDGED, ORACLE_BYTES // (stride + 3 * outputs + 1)))
 
 
-def fits(case: Case, shape: str, inputs: Values) -> bool:
+def fits(case: Case, shape: str, drawn: Drawn) -> bool:
     """Whether the inputs of the derived ``case`` can stand in the place of a set of a pool at ``shape``."""
-    same = case.shape == shape and _form(case.inputs) == _form(inputs)
-    return same and STRIDED not in parts(case.kind)
+    if case.shape != shape or STRIDED in parts(case.kind):
+        return False
+    if len(drawn.inputs) > 1:
+        return case.inputs.size <= drawn.stride
+    return _form(case.inputs) == _form(drawn.inputs[0])
 
 
 def write_inputs(case: Case, inputs: Values, file: int, position: int) -> None:
-    """Write the inputs of ``case`` into a pool's ``file`` as the set at ``position``."""
+    """Write the inputs of ``case`` into a pool's ``file`` as the set at ``position``, laid out as ``inputs``."""
     for source, target in zip(specs_of(case.inputs.items), specs_of(inputs.items), strict=True):
         os.pwrite(file, os.pread(case.file, source.size, source.position), position + target.position)
 

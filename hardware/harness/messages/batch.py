@@ -15,12 +15,12 @@ class Draw(Schema, frozen=True, kw_only=True, tag="draw"):
 class Drawn(Schema, frozen=True, kw_only=True, tag="drawn"):
     """Beside it: the memory file of all sets."""
 
-    inputs: Values
-    """What one set is like; its positions count from where the set begins."""
+    inputs: tuple[Values, ...]
+    """What the sets are like: one for all, or one each. Positions count from where the set begins."""
     stride: int
     """Bytes from one set to the next."""
     seeds: tuple[int, ...]
-    """Of the sets in the file, in order: those that are like the first one in everything but their numbers."""
+    """Of the sets in the file, in order."""
 
 
 class Lay(Schema, frozen=True, kw_only=True, tag="lay"):
@@ -29,7 +29,8 @@ class Lay(Schema, frozen=True, kw_only=True, tag="lay"):
     On an accelerator they are copied there; those of a second one into the same tensors.
     """
 
-    inputs: Values
+    inputs: tuple[Values, ...]
+    """What the sets are like, in turn."""
     stride: int
     sets: int
     """How many it has room for."""
@@ -55,9 +56,11 @@ class Batch(Schema, frozen=True, kw_only=True, tag="batch"):
     calls: int
     name: str = ""
     """Which baseline; ignored by a candidate."""
+    inputs: tuple[Values, ...] = ()
+    """What they are like, if not as before. Of calls made one by one, the first one's only."""
     one_by_one: bool = False
-    """Answer each call by a ``Made`` of its own, and make the next one when a byte has come: its inputs are there then.
-    A form is in the first answer that has it."""
+    """Answer each call by a ``Made`` of its own, and make the next one when a byte has come, or what its inputs are
+    like (``Values``): they are there then. A form is in the first answer that has it."""
 
 
 class Form(Schema, frozen=True, kw_only=True):
@@ -127,6 +130,8 @@ class Keep(Schema, frozen=True, kw_only=True, tag="keep"):
     """Limit."""
     one_by_one: bool = False
     """Whether the inputs of each call are written when the one before it has answered."""
+    releases: tuple[bytes, ...] = ()
+    """What is sent then, from the second call on; nothing given: a byte."""
 
 
 class Kept(Schema, frozen=True, kw_only=True, tag="kept"):

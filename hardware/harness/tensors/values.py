@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ...processes import arguments, objects
-from ...processes.arguments import DTypeValue, TensorSpec, Value, Values
+from ...processes.arguments import DTypeValue, TensorSpec, Value, Values, specs_of
 from ...processes.messages import HOST
 from . import tensor_placement
 from .staging import write_by_threads
@@ -56,33 +56,53 @@ def pack(arguments: Sequence[Any]) -> tuple[Values, int]:
     return Values(items=items, size=writer.position), writer.file
 
 
-def pack_sets(draws: Iterable[Sequence[Any]]) -> tuple[Values, int, list[int], int]:
-    """Write sets of arguments into one fresh memory file, one behind the other.
+def pack_sets(draws: Iterable[Sequence[Any]], *, alike: bool) -> tuple[tuple[Values, ...], int, list[int], int]:
+    """Write sets of arguments into one fresh memory file, one behind the other, with room for another layout of theirs.
+
+    ``alike``: leave out what differs from the first in more than the numbers of its tensors.
 
     Returns:
-        What describes the first; bytes from one to the next; which of ``draws`` are in the file, in order: those that
-        differ from the first in nothing but the numbers of their tensors; the file's descriptor (the caller closes it).
+        What describes them: one for all if they differ in nothing else, or one each; bytes from one to the next; which
+        of ``draws`` are in the file, in order; the file's descriptor (the caller closes it).
 
     Raises:
         Unsupported: as :func:`pack`.
     """
-    file, stride = os.memfd_create("sets", os.MFD_CLOEXEC), 0
-    first: Values | None = None
+    file, end = os.memfd_create("sets", os.MFD_CLOEXEC), 0
+    begins: list[int] = []
+    described: list[Values] = []
     taken: list[int] = []
     try:
         for number, draw in enumerate(draws):
-            writer = _Writer(file, len(taken) * stride, _SET_ALIGNMENT)
-            described = Values(items=tuple(map(writer.value, draw)), size=writer.position)
-            if first is None:
-                first, stride = described, max(writer.position, 1) + _SET_GAP
-            if described == first:
-                taken.append(number)
-        assert first is not None
-        os.ftruncate(file, len(taken) * stride)
+            writer = _Writer(file, end, _SET_ALIGNMENT)
+            values = Values(items=tuple(map(writer.value, draw)), size=writer.position)
+            if alike and described and values != described[0]:
+                continue
+            taken.append(number)
+            begins.append(end)
+            described.append(values)
+            end += max(writer.position, 1) + _SET_GAP
+        if all(values == described[0] for values in described):
+            os.ftruncate(file, end)
+            return (described[0],), end // len(taken), taken, file
+        stride = max(values.size + ALIGNMENT * len(specs_of(values.items)) for values in described) + _SET_GAP
+        return tuple(described), stride, taken, _spread(file, begins, described, stride)
     except BaseException:
         os.close(file)
         raise
-    return first, stride, taken, file
+
+
+def _spread(file: int, begins: Sequence[int], described: Sequence[Values], stride: int) -> int:
+    """Sets of different sizes, so that one begins every ``stride`` bytes: in another file, ``file`` is closed.
+
+    Nothing lies between them: a process that is given one shall not find a piece of another one there.
+    """
+    target = os.memfd_create("sets", os.MFD_CLOEXEC)
+    os.ftruncate(target, stride * len(begins))
+    for number, (begin, values) in enumerate(zip(begins, described, strict=True)):
+        os.pwrite(target, os.pread(file, values.size, begin), number * stride)
+    os.close(file)
+    return target
 
 
 def is_packable(value: Any) -> bool:

@@ -23,7 +23,7 @@ from .placement import sharing_a_core
 STOP_SECONDS = 5.0
 """Within so long every thread of a process stands still, or something is wrong with it."""
 RELEASE = b"\0"
-"""The inputs of the next call are there."""
+"""The inputs of the next call are there, and like those of the last one."""
 NONSENSE = b"\xc1"
 """No MessagePack: what the supervisor is given where answers are none."""
 
@@ -78,7 +78,7 @@ def timed_one_by_one(
                 channel.settimeout(max(deadline - time.monotonic(), 1e-3))
                 began = time.perf_counter_ns()
                 if call:
-                    channel.send(RELEASE)
+                    channel.sendall(command.releases[call - 1] if command.releases else RELEASE)
                 else:
                     channel.sendall(command.request)
                     process.go_on()

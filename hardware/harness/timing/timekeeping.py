@@ -271,6 +271,9 @@ class TimedProcess:
     async def _exchange(
         self, command: Batch, numbers: Sequence[int], checked: Sequence[int], seconds: float, most_bytes: int
     ) -> tuple[Kept, list[int]]:
+        described = self._supply.described(numbers)
+        now = 1 if command.one_by_one else len(described)
+        command = msgspec.structs.replace(command, inputs=described[:now])
         keep = Keep(
             pid=self.worker.pid,
             arena=self._arena,
@@ -280,6 +283,7 @@ class TimedProcess:
             request=wire.frame(command),
             seconds=seconds,
             one_by_one=command.one_by_one,
+            releases=tuple(map(wire.frame, described[now:])),
         )
         async with self.worker.lent() as channel:
             return await self._timekeeper.ask(keep, Kept, (channel,))
