@@ -12,6 +12,7 @@ from ..schemas import (
     ConfirmationPlanned,
     Envelope,
     Event,
+    Interval,
     NodeDiagnosed,
     NodePlanned,
     ProfileReport,
@@ -49,10 +50,21 @@ class NodeRecord:
         return self.plan.parent if self.plan else ""
 
     @property
+    def speedup(self) -> Interval | None:
+        """Against the baseline that counts, of the confirmation where there was one; None if wrong or unknown."""
+        diagnosis = self.confirmation_diagnosis or self.diagnosis
+        return diagnosis.speedup if diagnosis else None
+
+    @property
     def fitness(self) -> float:
-        """Median speedup against the best baseline, of the confirmation where there was one; 0 if wrong or unknown."""
+        """What :attr:`speedup` counts as: see :attr:`.NodeDiagnosed.fitness`; 0 if wrong or unknown."""
         diagnosis = self.confirmation_diagnosis or self.diagnosis
         return diagnosis.fitness if diagnosis else 0.0
+
+    @property
+    def is_too_noisy(self) -> bool:
+        """Whether :attr:`fitness` is the low end of a speedup that nobody can tell; of older sessions it is never."""
+        return self.speedup is not None and self.speedup.is_noise and self.fitness != self.speedup.median
 
     @property
     def state(self) -> str:

@@ -24,6 +24,16 @@ class Interval(Schema, frozen=True, kw_only=True):
         return self.low <= 1.0 <= self.high and self.high > LARGEST_REACH * self.low
 
     @property
+    def cautious(self) -> float:
+        """What may be gone on from: the median, or where that is no finding the low end."""
+        return self.low if self.is_noise else self.median
+
+    @property
+    def brief(self) -> str:
+        """``1.20x``; where the median is no finding ``too noisy (0.15 to 2.85)``."""
+        return str(self) if self.is_noise else f"{self.median:.2f}x"
+
+    @property
     def cells(self) -> tuple[str, str]:
         """For a table: the ratio, and its interval."""
         return ("too noisy" if self.is_noise else f"{self.median:.2f}x"), f"{self.low:.2f} to {self.high:.2f}"

@@ -33,6 +33,8 @@ class SearchResult(Schema, frozen=True, kw_only=True):
     speedup: Interval | None = None
     """The one that counts: of ordinary processes where that was measured, else the judge's; on an accelerator by
     :attr:`measure`."""
+    noisy: bool = False
+    """Whether ``speedup`` is too noisy to tell: its interval has 1 in it, and its ends are far apart."""
     against: str = ""
     """Name of the baseline that it is measured against."""
     ordinary: Ordinary | None = None
@@ -92,6 +94,8 @@ class Evaluation(Schema, frozen=True, kw_only=True):
     """By the judge, median milliseconds."""
     roofline_fraction: float | None
     session: str
+    noisy: bool = False
+    """As in :class:`SearchResult`."""
     detail: str = ""
     """What the session came to, in a sentence."""
     judged: Speedup | None = None
@@ -147,6 +151,7 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
     profile = node.confirmation if node.confirmation and node.confirmation.timing else node.profile_report
     timing = profile.timing if profile else None
     numbers = measured(opened, profile)
+    speedup = closed.call if numbers.measure == "call" else closed.speedup
     return SearchResult(
         session=graph.session,
         problem=opened.problem.name,
@@ -156,7 +161,8 @@ def result_of(graph: SearchGraph, pool: str, seconds: float, path: str = "") -> 
         win=closed.win,
         best=closed.best,
         source=node.candidate.source if node.candidate else "",
-        speedup=closed.call if numbers.measure == "call" else closed.speedup,
+        speedup=speedup,
+        noisy=speedup is not None and speedup.is_noise,
         against=closed.against,
         measure=numbers.measure,
         ordinary=numbers.ordinary,
@@ -206,6 +212,7 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
     )
     if graph.opened is not None and graph.opened.counts_device_alone:
         ordinary = None
+    counted = _counted(judged, ordinary, result.measure) if correct else None
     isolations = [report.isolation for report in (profiled, verified) if report is not None and report.isolation]
     return Evaluation(
         verdict=diagnosis.verdict,
@@ -215,7 +222,8 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
         evidence=_evidence(node, correct),
         isolation=isolations[0] if isolations else "none: it never ran",
         pool=pool,
-        speedup=_counted(judged, ordinary, result.measure) if correct else None,
+        speedup=counted,
+        noisy=counted is not None and counted.is_noise,
         times_ms=result.times_ms if correct else {},
         roofline_fraction=diagnosis.roofline_fraction if correct else None,
         session=graph.session,

@@ -83,6 +83,7 @@ async def open_session(
         failures_alike=FAILURES_ALIKE,
         # The one candidate of an evaluation is timed as a user would, whatever came of it.
         hopeless_below=0.0 if options.is_evaluation else HOPELESS_BELOW,
+        cautious=True,
         version=version,
     )
     envelope = said_by_user(event, session, pool.name)

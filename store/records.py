@@ -76,6 +76,7 @@ class NodeRow(Schema, frozen=True, kw_only=True):
     speedup: float | None = None
     speedup_low: float | None = None
     speedup_high: float | None = None
+    noisy: bool | None = None
     against: str | None = None
     ordinary_speedup: float | None = None
     ordinary_low: float | None = None

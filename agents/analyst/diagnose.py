@@ -73,10 +73,11 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
     analysis = _on_processor(limits) if _has_processor(graph) else _on_device(graph, node, first, limits)
     return NodeDiagnosed(
         verdict=report.verdict,
-        fitness=speedup.median,
+        fitness=graph.opened.worth(speedup) if graph.opened is not None else speedup.median,
         bottleneck=analysis.named,
         summary=_summary(
-            speedup.median,
+            graph.opened is not None and graph.opened.cautious,
+            speedup,
             against,
             ordinary,
             analysis,
@@ -93,7 +94,7 @@ def _measured(graph: SearchGraph, node: str, report: ProfileReport, confirmation
         shapes=shapes,
         absent=timing.absent,
         roofline_fraction=roofline.fraction if roofline else None,
-        evidence=(*analysis.findings, *evidence.of_family(graph, node, speedup.median)),
+        evidence=(*analysis.findings, *evidence.of_family(graph, node, speedup)),
         advice=analysis.advice,
         confirmation=confirmation,
     )
@@ -140,7 +141,8 @@ def _on_device(graph: SearchGraph, node: str, report: ProfileReport, limits: Lim
 
 
 def _summary(
-    speedup: float,
+    cautious: bool,
+    speedup: Interval,
     against: str,
     ordinary: Interval | None,
     analysis: _Limit,
@@ -149,12 +151,15 @@ def _summary(
     *,
     on_processor: bool,
 ) -> str:
+    def ratio(interval: Interval) -> str:
+        return interval.brief if cautious else f"{interval.median:.2f}x"
+
     share = f", {fraction:.0%} of the roofline" if fraction is not None else ""
     beside = ""
     if ordinary is not None:
-        call = f" on the device, {ordinary.median:.2f}x as a call"
-        beside = f", {ordinary.median:.2f}x in ordinary processes" if on_processor else call
+        call = f" on the device, {ratio(ordinary)} as a call"
+        beside = f", {ratio(ordinary)} in ordinary processes" if on_processor else call
     worst = min(shapes, key=lambda shape: shape.speedup.median, default=None)
-    least = f" ({worst.speedup.median:.2f}x at shape {worst.shape}, the worst of {len(shapes)})" if worst else ""
-    summary = f"{speedup:.2f}x against {BASELINE_NAMES.get(against, against)}{least}{beside}{share}; limited by "
+    least = f" ({ratio(worst.speedup)} at shape {worst.shape}, the worst of {len(shapes)})" if worst else ""
+    summary = f"{ratio(speedup)} against {BASELINE_NAMES.get(against, against)}{least}{beside}{share}; limited by "
     return summary + analysis.named.replace("_", " ") + (f" ({analysis.in_short})" if analysis.in_short else "")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ...graph.session_graph import NodeRecord, SearchGraph
-from ...schemas import Config, Finding
+from ...schemas import Config, Finding, Interval
 from .limits import Limits
 
 
@@ -35,13 +35,19 @@ def of_limits(limits: Limits) -> Iterator[Finding]:
         )
 
 
-def of_family(graph: SearchGraph, node: str, fitness: float) -> Iterator[Finding]:
+def of_family(graph: SearchGraph, node: str, speedup: Interval) -> Iterator[Finding]:
     """What the change from the parent did, tunable by tunable where a config tells."""
     record = graph.nodes.get(node)
     parent = graph.nodes.get(record.parent) if record else None
     if record is None or parent is None or parent.fitness <= 0 or record.candidate is None:
         return
     changed = ", ".join(_changes(parent, record.candidate.recipe)) or "its source"
+    cautious = graph.opened is not None and graph.opened.cautious
+    if cautious and (speedup.is_noise or (parent.speedup is not None and parent.speedup.is_noise)):
+        meaning = f"the times do not tell whether {changed} helped"
+        yield Finding(name="parent", value=f"too noisy beside {parent.name}", meaning=meaning)
+        return
+    fitness = speedup.median
     yield Finding(
         name="parent",
         value=f"{fitness / parent.fitness:.2f}x of {parent.name}",

@@ -82,9 +82,8 @@ def _parent(graph: SearchGraph, record: NodeRecord) -> str:
     parent = graph.nodes.get(record.parent)
     if parent is None or parent.diagnosis is None:
         return ""
-    return (
-        f"# Parent {parent.name}\n{parent.diagnosis.verdict.value}, {parent.fitness:.4g}x. {parent.diagnosis.summary}"
-    )
+    speedup = parent.speedup if parent.is_too_noisy else f"{parent.fitness:.4g}x"
+    return f"# Parent {parent.name}\n{parent.diagnosis.verdict.value}, {speedup}. {parent.diagnosis.summary}"
 
 
 def fenced(text: str) -> str:

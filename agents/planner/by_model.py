@@ -79,7 +79,10 @@ def _node(record: NodeRecord) -> str:
 
 
 def _choice(graph: SearchGraph, choice: NodeChoice) -> str:
-    start = f"from {choice.parent} ({graph.nodes[choice.parent].fitness:.4g}x)" if choice.parent in graph.nodes else ""
+    parent = graph.nodes.get(choice.parent)
+    start = ""
+    if parent is not None:
+        start = f"from {choice.parent} ({parent.speedup if parent.is_too_noisy else f'{parent.fitness:.4g}x'})"
     second = f", joined with {choice.second}" if choice.second else ""
     advice = "; ".join(f"{advice.action.value}: {advice.reason}" for advice in choice.advice[:3])
     sees = choice.memory.value.replace("_", " ")

@@ -1,18 +1,22 @@
 """The last word of a session: what was found, and why it ended."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...schemas import Interval, SessionClosed, SessionOpened
 from ...schemas.pool import BASELINE_NAMES
 from .state import PlannedNode, PlannerState
 
+Worth = Callable[[Interval], float]
+"""What a speedup counts as: :meth:`.SessionOpened.worth`."""
+
 
 def closing(state: PlannerState) -> SessionClosed:
     """SessionClosed as it follows from the state. A win needs intervals above 1, confirmed where it could be."""
     correct = [node for node in state.correct() if not node.inherited]
     confirmed = [node for node in correct if node.confirmed]
-    best = _best(confirmed or correct)
+    worth = state.opened.worth if state.opened is not None else _median
+    best = _best(confirmed or correct, worth)
     # Where ordinary processes have their say, only finalists were timed there.
     has_ordinary = any(_is_timed_ordinarily(node) for node in confirmed)
     # Sessions of older versions knew one confirmation at most, and went by the judge where there was none.
@@ -48,27 +52,33 @@ def _against(node: PlannedNode) -> str:
     return node.against if node.counts_device_alone else node.ordinary_against or node.against
 
 
-def _best(nodes: Sequence[PlannedNode]) -> PlannedNode | None:
+def _median(speedup: Interval) -> float:
+    return speedup.median
+
+
+def _best(nodes: Sequence[PlannedNode], worth: Worth) -> PlannedNode | None:
     """The fastest win; where there is none, what is nearest to one. ``nodes``: the fittest first, which is what counts
     where nothing was measured in ordinary processes."""
     if not any(node.ordinary or node.ordinary_missing for node in nodes):
         return next(iter(nodes), None)
-    return max(nodes, key=_rank) if any(map(_is_timed_ordinarily, nodes)) else _best_on_device(nodes)
+    if any(map(_is_timed_ordinarily, nodes)):
+        return max(nodes, key=lambda node: _rank(node, worth))
+    return _best_on_device(nodes, worth)
 
 
-def _rank(node: PlannedNode) -> tuple[bool, bool, float]:
+def _rank(node: PlannedNode, worth: Worth) -> tuple[bool, bool, float]:
     # A win needs both numbers: one that is far below 1 says more than the other far above it.
     counted = (node.reported,) if node.is_win else (node.speedup, node.ordinary)
-    medians = [interval.median for interval in counted if interval is not None]
-    return node.is_win, node.ordinary is not None, min(medians, default=0.0)
+    worths = [worth(interval) for interval in counted if interval is not None]
+    return node.is_win, node.ordinary is not None, min(worths, default=0.0)
 
 
-def _best_on_device(nodes: Sequence[PlannedNode]) -> PlannedNode:
+def _best_on_device(nodes: Sequence[PlannedNode], worth: Worth) -> PlannedNode:
     """The fastest on the device; of those that another run might find as fast, the one whose call is the fastest."""
-    first = max(nodes, key=lambda node: (node.is_win, node.speedup.median if node.speedup else 0.0))
+    first = max(nodes, key=lambda node: (node.is_win, worth(node.speedup) if node.speedup else 0.0))
     low = first.speedup.low if first.speedup else 0.0
-    alike = [node for node in nodes if node.is_win == first.is_win and node.speedup and node.speedup.median >= low]
-    return max(alike, key=lambda node: node.ordinary.median if node.ordinary else 0.0, default=first)
+    alike = [node for node in nodes if node.is_win == first.is_win and node.speedup and worth(node.speedup) >= low]
+    return max(alike, key=lambda node: worth(node.ordinary) if node.ordinary else 0.0, default=first)
 
 
 @dataclass(frozen=True)

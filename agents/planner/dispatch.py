@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from ...schemas import Intent, MemoryOperator, NodePlanned
+from ...schemas import Intent, MemoryOperator, NodePlanned, SessionOpened
 from .state import PlannedNode, PlannerState
 
 LEAST_GAIN = 1.02
@@ -19,10 +19,11 @@ def dispatch_plan(state: PlannerState) -> NodePlanned | None:
     if any(node.plan.intent is Intent.dispatch for node in state.own()):
         return None
     best = nodes[0]
-    fastest = {shape.shape: _fastest(nodes, shape.shape) for shape in best.shapes}
+    opened = state.opened
+    fastest = {shape.shape: _fastest(nodes, shape.shape, opened) for shape in best.shapes}
     weights = {shape.shape: shape.weight for shape in best.shapes}
     gain = math.fsum(
-        weight * (math.log(_speedup(fastest[shape], shape)) - math.log(_speedup(best, shape)))
+        weight * (math.log(_speedup(fastest[shape], shape, opened)) - math.log(_speedup(best, shape, opened)))
         for shape, weight in weights.items()
     )
     if math.exp(gain / math.fsum(weights.values())) < LEAST_GAIN:
@@ -37,9 +38,9 @@ def dispatch_plan(state: PlannerState) -> NodePlanned | None:
     )
 
 
-def _fastest(nodes: Sequence[PlannedNode], shape: str) -> PlannedNode:
-    return max(nodes, key=lambda node: _speedup(node, shape))
+def _fastest(nodes: Sequence[PlannedNode], shape: str, opened: SessionOpened) -> PlannedNode:
+    return max(nodes, key=lambda node: _speedup(node, shape, opened))
 
 
-def _speedup(node: PlannedNode, shape: str) -> float:
-    return next((entry.speedup.median for entry in node.shapes if entry.shape == shape), 0.0)
+def _speedup(node: PlannedNode, shape: str, opened: SessionOpened) -> float:
+    return next((opened.worth(entry.speedup) for entry in node.shapes if entry.shape == shape), 0.0)

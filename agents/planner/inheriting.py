@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from ...graph.nodes import NodeRecord
 from ...graph.session_graph import SearchGraph
-from ...schemas import Verdict
+from ...schemas import SessionOpened, Verdict
 from .state import PlannedNode, PlannerState
 
 
@@ -18,7 +18,7 @@ def begun(graph: SearchGraph) -> PlannerState:
     state = PlannerState(starts=inheritance.starts, first_number=inheritance.last_number + 1)
     assert graph.opened is not None or not inheritance.nodes, "what is inherited is known from the opening event on"
     for record in _eligible(graph):
-        state.nodes[record.name] = _planned(record, graph.opened.against if graph.opened else "best")
+        state.nodes[record.name] = _planned(record, graph.opened)
     for node in state.nodes.values():
         if node.plan.parent in state.nodes:
             state.nodes[node.plan.parent].children.append(node.name)
@@ -35,7 +35,8 @@ def _eligible(graph: SearchGraph) -> Iterable[NodeRecord]:
     return [r for r in records if r.diagnosis is not None and r.diagnosis.verdict is Verdict.correct]
 
 
-def _planned(record: NodeRecord, against: str) -> PlannedNode:
+def _planned(record: NodeRecord, opened: SessionOpened | None) -> PlannedNode:
+    against = opened.against if opened else "best"
     diagnosis = record.confirmation_diagnosis or record.diagnosis
     report = record.confirmation or record.profile_report
     assert diagnosis is not None and record.plan is not None
@@ -44,7 +45,7 @@ def _planned(record: NodeRecord, against: str) -> PlannedNode:
         # The fork's wins are measured against another baseline than its parent's.
         name = report.timing.baseline(against)
         speedup = report.timing.speedup[name]
-        fitness = speedup.median
+        fitness = opened.worth(speedup) if opened else speedup.median
     return PlannedNode(
         record.name,
         record.plan,

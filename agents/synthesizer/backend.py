@@ -13,6 +13,7 @@ from ...schemas import (
     Config,
     HardwareFacts,
     InputError,
+    Interval,
     KnowledgeRetrieved,
     ModelCalled,
     NodeDiagnosed,
@@ -44,7 +45,9 @@ class Attempt(Schema, frozen=True, kw_only=True):
     verdict: Verdict | None = None
     """What became of it; None while it is still under way."""
     fitness: float = 0.0
-    """Median speedup against the best baseline; 0 if wrong or unknown."""
+    """What its speedup against the best baseline counts as; 0 if wrong or unknown."""
+    too_noisy: Interval | None = None
+    """Its speedup where nobody can tell it: :attr:`fitness` is the low end then."""
     diagnosis: NodeDiagnosed | None = None
     """The analyst's word on it; None while it is under way."""
     diagnostics: str = ""

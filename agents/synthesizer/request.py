@@ -60,6 +60,7 @@ def attempt_of(record: NodeRecord) -> Attempt:
         rationale=candidate.rationale if candidate else "",
         verdict=_verdict(record),
         fitness=record.fitness,
+        too_noisy=record.speedup if record.is_too_noisy else None,
         diagnosis=record.diagnosis,
         diagnostics="\n".join(f"{d.line}:{d.column}: {d.severity}: {d.message}" for d in report.diagnostics)
         if report

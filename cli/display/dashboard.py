@@ -133,7 +133,11 @@ def best_text(graph: SearchGraph) -> Text:
     best = graph.best()
     if best is None:
         return Text("")
-    return Text(f"best {best.fitness:.2f}x", style="bold green" if best.fitness > 1 else "yellow")
+    return Text(f"best {_speedup(best)}", style="bold green" if best.fitness > 1 else "yellow")
+
+
+def _speedup(node: NodeRecord) -> str:
+    return node.speedup.cells[0] if node.speedup is not None else f"{node.fitness:.2f}x"
 
 
 def _baselines(graph: SearchGraph) -> Text:
@@ -148,7 +152,7 @@ def _path(graph: SearchGraph) -> Text:
         return Text("best path  none yet", style="dim")
     # Of a fork, ancestors measured on other hardware have no number here.
     here = [node for node in reversed(graph.lineage(best.name)) if not node.elsewhere]
-    steps = [f"{node.name} {node.fitness:.2f}x" for node in here]
+    steps = [f"{node.name} {_speedup(node)}" for node in here]
     return Text("best path  " + " → ".join(steps), style="green", no_wrap=True, overflow="ellipsis")
 
 

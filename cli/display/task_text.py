@@ -21,7 +21,7 @@ def print_tasks(rows: Sequence[TaskRow]) -> None:
     for row in rows:
         wanted = f"{row.intent} of {row.parent}" if row.parent else row.intent
         left = f" ({row.minutes_left:.0f} min left)" if row.minutes_left is not None else ""
-        speedup = f"{row.speedup:.2f}x" if row.speedup else ""
+        speedup = "too noisy" if row.noisy else f"{row.speedup:.2f}x" if row.speedup else ""
         cells = (row.task, row.problem, row.pool, wanted, row.state + left, row.agent, row.verdict or "", speedup)
         table.add_row(*map(Text, cells))
     print_wide(table)

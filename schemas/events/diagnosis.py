@@ -12,7 +12,8 @@ class NodeDiagnosed(Event, frozen=True, kw_only=True, tag="node.diagnosed.v1"):
     verdict: Verdict
     """``correct`` or what is wrong."""
     fitness: float
-    """Median speedup against the session's baseline, by the interleaved benchmark; 0 if wrong."""
+    """Median speedup against the session's baseline, by the interleaved benchmark; 0 if wrong. The interval's low end
+    where it is too noisy and the session is :attr:`~.SessionOpened.cautious`."""
     bottleneck: Bottleneck
     summary: str
     """One sentence for people."""

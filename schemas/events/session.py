@@ -2,6 +2,7 @@
 
 from ..pool import HardwareFacts, Pool
 from ..problem import Problem, ProblemFacts
+from ..timing import Interval
 from .author import AuthorShare
 from .base import Event
 from .origin import Origin
@@ -77,8 +78,15 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     """A correct candidate whose interval ends below this speedup is not timed again when the search ends; and a search
     that is out of minutes confirms the best that it has, without waiting for what is under way. Older sessions do not
     say so (0): they timed all finalists again, and waited."""
+    cautious: bool = False
+    """Whether a speedup that is too noisy (:attr:`.Interval.is_noise`) counts as its interval's low end, and diagnoses
+    say that it is. Older sessions do not say so: they went by the median, however noisy."""
     version: str = ""
     """Version of kernelswarm that opened it."""
+
+    def worth(self, speedup: Interval) -> float:
+        """What a speedup counts as where candidates are ranked."""
+        return speedup.cautious if self.cautious else speedup.median
 
     @property
     def is_on_processor(self) -> bool:

@@ -38,6 +38,8 @@ class TaskRow(Schema, frozen=True, kw_only=True):
     verdict: Verdict | None = None
     speedup: float | None = None
     """Median, where it was timed."""
+    noisy: bool = False
+    """Whether that is too noisy to tell."""
 
 
 class NodeAnswer(Schema, frozen=True, kw_only=True):
@@ -55,6 +57,8 @@ class NodeAnswer(Schema, frozen=True, kw_only=True):
     summary: str = ""
     """One sentence: what it is worth, or what is wrong."""
     speedup: Interval | None = None
+    noisy: bool = False
+    """Whether ``speedup`` is too noisy to tell: its interval has 1 in it, and its ends are far apart."""
     against: str = ""
     times_ms: dict[str, float] = {}
     """Median milliseconds by name, from one interleaved run."""
@@ -176,6 +180,8 @@ class Place(Schema, frozen=True, kw_only=True):
     verdict: Verdict
     win: bool
     speedup: Interval | None
+    noisy: bool
+    """Whether ``speedup`` is too noisy to tell."""
     confirmed: bool
     summary: str
 

@@ -79,6 +79,7 @@ def _row(graph: SearchGraph, opened: SessionOpened, task: Task) -> TaskRow:
         minutes_left=minutes_left(holder) if holder else None,
         verdict=diagnosis.verdict if diagnosis else None,
         speedup=diagnosis.speedup.median if diagnosis and diagnosis.speedup else None,
+        noisy=is_noise(diagnosis.speedup if diagnosis else None),
     )
 
 
@@ -153,6 +154,7 @@ def node_answer(graph: SearchGraph, name: str, *, source: bool = False) -> NodeA
         win=is_win(diagnosis.speedup if diagnosis else None),
         summary=_without_seeds(diagnosis.summary) if diagnosis else "",
         speedup=diagnosis.speedup if diagnosis else None,
+        noisy=is_noise(diagnosis.speedup if diagnosis else None),
         against=diagnosis.against if diagnosis else "",
         times_ms=dict(timing.median_ms) if timing else {},
         roofline_fraction=diagnosis.roofline_fraction if diagnosis else None,
@@ -192,6 +194,11 @@ def _progress(record: NodeRecord) -> str:
 def is_win(speedup: Interval | None) -> bool:
     """Whether the interval lies above 1."""
     return speedup is not None and speedup.is_win
+
+
+def is_noise(speedup: Interval | None) -> bool:
+    """Whether it is too noisy to tell."""
+    return speedup is not None and speedup.is_noise
 
 
 def author(graph: SearchGraph, record: NodeRecord) -> str:
@@ -275,6 +282,7 @@ def _places(graph: SearchGraph, ranked: Sequence[NodeRecord]) -> list[Place]:
                 verdict=diagnosis.verdict,
                 win=is_win(diagnosis.speedup),
                 speedup=diagnosis.speedup,
+                noisy=is_noise(diagnosis.speedup),
                 confirmed=record.confirmation_diagnosis is not None,
                 summary=_without_seeds(diagnosis.summary),
             )

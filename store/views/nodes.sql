@@ -10,10 +10,11 @@
 --   advice: actions that the planner passed on from the parent's diagnosis
 --   state: last step it reached (planned, proposed, compiled, verified, profiled) or the step that failed (…_failed)
 --   verdict: correct, or the name of what is wrong; NULL until it is diagnosed
---   fitness: median speedup by the judge against the baseline that counts, 0 if wrong; NULL until it is diagnosed
+--   fitness: median speedup by the judge against the baseline that counts, the low end if it is noisy, 0 if wrong; NULL until it is diagnosed
 --   speedup_low: low end of the speedup's 95 % interval
 --   speedup: median speedup by the judge; NULL if it was not timed
 --   speedup_high: high end of the speedup's 95 % interval
+--   noisy: whether that is too noisy to tell: its interval has 1 in it, and its ends are more than a factor of six apart
 --   against: name of the baseline that counts: the best one of that run, or what the session was told to beat
 --   ordinary_low: low end of the 95 % interval of the speedup in ordinary processes
 --   ordinary_speedup: median speedup in ordinary processes; NULL where that was not measured, and on an accelerator
@@ -78,6 +79,7 @@ SELECT
     judged.speedup_low,
     judged.speedup,
     judged.speedup_high,
+    judged.speedup_low <= 1 AND judged.speedup_high >= 1 AND judged.speedup_high > 6 * judged.speedup_low AS noisy,
     judged.against,
     if(measure IS NULL, judged.ordinary_low, NULL)      AS ordinary_low,
     if(measure IS NULL, judged.ordinary_speedup, NULL)  AS ordinary_speedup,

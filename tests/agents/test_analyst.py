@@ -19,6 +19,7 @@ from kernelswarm.schemas import (
     Event,
     Evidence,
     Intent,
+    Interval,
     KernelProfile,
     KernelResources,
     MemoryOperator,
@@ -129,6 +130,41 @@ def test_what_a_tunable_did_is_evidence() -> None:
     (family,) = [finding for finding in diagnose(graph, "n002", event).evidence if finding.name == "parent"]
     assert family.value == "2.00x of n001"
     assert family.meaning == "huge_pages False → True helped"
+
+
+def noisy_profile() -> ProfileReport:
+    """A candidate that stands at 10.77x, and may as well be slower than the baseline."""
+    report = given.profile(1.0, 10.77)
+    assert report.timing is not None
+    noise = Interval(median=10.77, low=0.6, high=14.0)
+    return msgspec.structs.replace(report, timing=msgspec.structs.replace(report.timing, speedup={"eager": noise}))
+
+
+def test_a_speedup_that_is_too_noisy_counts_as_its_low_end_and_is_said_to_be() -> None:
+    diagnosis = measured(noisy_profile(), cautious=True)
+    assert (diagnosis.fitness, diagnosis.speedup) == (0.6, Interval(median=10.77, low=0.6, high=14.0))
+    assert diagnosis.summary.startswith("too noisy (0.60 to 14.00) against eager")
+
+
+def test_older_sessions_went_by_the_median_however_noisy() -> None:
+    diagnosis = measured(noisy_profile())
+    assert diagnosis.fitness == 10.77 and diagnosis.summary.startswith("10.77x against eager")
+
+
+@pytest.mark.parametrize("noisy", ["parent", "child"])
+def test_of_a_time_that_is_too_noisy_nobody_says_what_a_change_did(noisy: str) -> None:
+    event = CandidateProfiled(report=noisy_profile() if noisy == "child" else given.profile(1.0, 3.0))
+    parent = {"speedup": Interval(median=1.5, low=0.1, high=9.0)} if noisy == "parent" else {}
+    graph = graph_with(
+        ("n001", given.candidate()),
+        ("n001", given.diagnosed(1.5, **parent)),
+        ("n002", NodePlanned(parent="n001", intent=Intent.improve, memory=MemoryOperator.inherit)),
+        ("n002", given.candidate(recipe={"huge_pages": True})),
+        ("n002", event),
+        opened=given.opened(cautious=True),
+    )
+    (family,) = [finding for finding in diagnose(graph, "n002", event).evidence if finding.name == "parent"]
+    assert family.value == "too noisy beside n001" and family.meaning.startswith("the times do not tell whether")
 
 
 def test_a_compiler_error_is_quoted_and_to_be_repaired() -> None:

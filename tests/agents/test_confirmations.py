@@ -5,7 +5,7 @@ from planner_ring import Ring
 
 import given
 from kernelswarm.agents.planner.machine import Decision
-from kernelswarm.schemas import ConfirmationPlanned, SessionClosed, StopRequested
+from kernelswarm.schemas import ConfirmationPlanned, Interval, SessionClosed, StopRequested
 
 
 def confirmed(ring: Ring, node: str, speedup: float, ordinary: "float | None", **changes: object) -> list[Decision]:
@@ -83,6 +83,18 @@ def test_without_a_win_one_fast_number_does_not_make_up_for_a_slow_one() -> None
     (closing,) = confirmed(ring, "n002", 0.9, 1.2)
     assert isinstance(closing.event, SessionClosed)
     assert (closing.event.best, closing.event.win) == ("n002", False)
+
+
+@pytest.mark.parametrize(("cautious", "best"), [(True, "n002"), (False, "n001")])
+def test_without_a_win_the_best_is_none_that_is_too_noisy(cautious: bool, best: str) -> None:
+    ring = Ring(budget=2, cautious=cautious)
+    for node in ("n001", "n002"):
+        ring.tell(given.diagnosed(1.5), node)
+    noise = Interval(median=3.0, low=0.4, high=9.0)
+    ring.tell(given.diagnosed(3.0, confirmation=True, speedup=noise, ordinary=noise), "n001")
+    (closing,) = confirmed(ring, "n002", 0.9, 0.95)
+    assert isinstance(closing.event, SessionClosed) and not closing.event.win
+    assert closing.event.best == best
 
 
 def test_a_baseline_that_could_not_be_timed_is_named() -> None:

@@ -17,3 +17,9 @@ from kernelswarm.schemas import Interval
 )
 def test_a_ratio_that_says_nothing_is_not_shown_as_a_finding(low, median, high, shown):
     assert str(Interval(low=low, median=median, high=high)) == shown
+
+
+def test_what_says_nothing_is_gone_on_from_at_its_low_end():
+    noise, finding = Interval(low=0.5, median=3.0, high=9.0), Interval(low=1.1, median=1.2, high=1.3)
+    assert (noise.cautious, noise.brief) == (0.5, "too noisy (0.50 to 9.00)")
+    assert (finding.cautious, finding.brief) == (1.2, "1.20x")

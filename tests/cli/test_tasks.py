@@ -15,8 +15,9 @@ from kernelswarm.bus import embedded
 from kernelswarm.cli.commands.task_files import Draft, drafts
 from kernelswarm.cli.commands.tasks import EXAMPLES, app
 from kernelswarm.cli.display import task_text
+from kernelswarm.cli.display.dashboard import best_text
 from kernelswarm.graph.session_graph import SearchGraph
-from kernelswarm.schemas import OUTSIDE, ClaimRequested, InputError, Intent, MemoryOperator, NodePlanned
+from kernelswarm.schemas import OUTSIDE, ClaimRequested, InputError, Intent, Interval, MemoryOperator, NodePlanned
 from kernelswarm.sessions.outside import views
 from kernelswarm.sessions.outside.joining import outside_author
 
@@ -131,3 +132,19 @@ def test_a_leaderboard_has_a_row_for_each_candidate(graph: SearchGraph, capsys: 
     task_text.print_leaderboard(views.leaderboard(graph))
     text = capsys.readouterr().out
     assert "s-test1/n001" in text and "1.40x" in text and "s-test1/n002" not in text
+
+
+def test_a_time_that_is_too_noisy_is_said_to_be_wherever_a_speedup_is_shown(
+    graph: SearchGraph, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noise = Interval(median=10.77, low=0.6, high=14.0)
+    event = given.diagnosed(0.6, speedup=noise)
+    graph.apply(given.envelope_of(event, node="n001", index=9), event)
+    answer, board, (row, _) = views.node_answer(graph, "n001"), views.leaderboard(graph), views.rows(graph)
+    assert answer.noisy and board.places[0].noisy and row.noisy
+    task_text.print_answer(answer)
+    task_text.print_leaderboard(board)
+    task_text.print_tasks([row])
+    shown = capsys.readouterr().out
+    assert "10.77" not in shown and shown.count("too noisy") == 3
+    assert best_text(graph).plain == "best too noisy"

@@ -123,6 +123,8 @@ def outcome(attempt: Attempt) -> str:
     if attempt.verdict is None:
         return f"{attempt.node}: still being evaluated"
     speed = f", {attempt.fitness:.3g}x the best baseline's speed" if attempt.fitness > 0 else ""
+    if attempt.too_noisy is not None:
+        speed = f", speed against the best baseline {attempt.too_noisy}"
     return f"{attempt.node}: {attempt.verdict.value}{speed}"
 
 
