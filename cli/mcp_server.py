@@ -16,7 +16,7 @@ from ..graph.tasks import MINUTES
 from ..schemas import KernelswarmError, Schema
 from ..sessions.outside.brief import agent_brief
 from ..sessions.outside.client import OutsideAuthor
-from ..sessions.outside.joining import outside_author
+from ..sessions.outside.joining import Reader, outside_author, session_reader
 from ..sessions.outside.research import Question
 
 BRIEF_URI = "kernelswarm://brief"
@@ -65,8 +65,8 @@ class Tools:
 
     async def list_tasks(self, session: str = "") -> dict[str, Any]:
         """List tasks of open sessions (or of one): which are free, who holds which, what became of the others."""
-        async with self._author() as author:
-            return {"tasks": msgspec.to_builtins(await author.tasks(session))}
+        async with self._reader(session) as reader:
+            return {"tasks": msgspec.to_builtins(await reader.tasks(session))}
 
     async def claim(
         self,
@@ -84,9 +84,9 @@ class Tools:
 
     async def show_task(self, task: Task, wait_seconds: Wait = 0.0) -> dict[str, Any]:
         """Show a task: its brief while nothing was handed in, then the verdict. Use it to wait for one."""
-        async with self._author() as author:
-            answer = await author.answer(task, wait_s=wait_seconds)
-            return _plain(await author.brief(task) if answer.state == "waiting" else answer)
+        async with self._reader(task) as reader:
+            answer = await reader.answer(task, wait_s=wait_seconds)
+            return _plain(await reader.brief(task) if answer.state == "waiting" else answer)
 
     async def check(self, lease: Lease, source: Source) -> dict[str, Any]:
         """Compile a draft and try it on small inputs, untimed. A lease permits a few; use it before you submit."""
@@ -110,9 +110,9 @@ class Tools:
             return _plain(await author.release(lease))
 
     async def leaderboard(self, session: Annotated[str, Field(description="SESSION.")]) -> dict[str, Any]:
-        """Rank a session's candidates, whoever wrote them."""
-        async with self._author() as author:
-            return _plain(await author.leaderboard(session))
+        """Rank a session's candidates, whoever wrote them; also of a session that has ended."""
+        async with self._reader(session) as reader:
+            return _plain(await reader.leaderboard(session))
 
     async def show_node(
         self,
@@ -120,9 +120,9 @@ class Tools:
         assembly: Annotated[bool, Field(description="Its machine code as well, innermost loops first.")] = False,
     ) -> dict[str, Any]:
         """Show a node whole: source, verdict, times, diagnosis, compiler messages; on request its machine code."""
-        async with self._author() as author:
-            answer = _plain(await author.answer(node))
-            return {**answer, "assembly": await author.assembly(node)} if assembly else answer
+        async with self._reader(node) as reader:
+            answer = _plain(await reader.answer(node))
+            return {**answer, "assembly": await reader.assembly(node)} if assembly else answer
 
     async def search_knowledge(self, task: Task, question: str) -> dict[str, Any]:
         """Search the documents on the task's chip, language and operators. read_document gives the text."""
@@ -142,6 +142,19 @@ class Tools:
         """Ask the log of all sessions what was tried on like operators, what helped, and why candidates fail."""
         async with self._author() as author:
             return _plain(await author.history(question, operator))
+
+    @asynccontextmanager
+    async def _reader(self, session: str) -> AsyncIterator[Reader]:
+        """Who reads ``session``, which may have ended; without one, the sessions that run."""
+        if not session:
+            async with self._author() as author:
+                yield author
+            return
+        try:
+            async with session_reader(self._home, self._nats) as reader:
+                yield reader
+        except KernelswarmError as error:
+            raise ToolError(str(error)) from error
 
     @asynccontextmanager
     async def _author(self, agent: str = "") -> AsyncIterator[OutsideAuthor]:

@@ -1,9 +1,11 @@
 """``kernelswarm tasks``: work for outside authors. List, claim, check, hand in, give back; JSON in and out."""
 
 import asyncio
+import functools
+import re
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.markup import escape
@@ -13,7 +15,7 @@ from ...schemas import InputError, KernelswarmError
 from ...sessions.home import kernelswarm_home
 from ...sessions.outside.brief import agent_brief
 from ...sessions.outside.client import OutsideAuthor
-from ...sessions.outside.joining import AGENT_VARIABLE, NoSearchRuns, outside_author
+from ...sessions.outside.joining import AGENT_VARIABLE, NoSearchRuns, Reader, outside_author, session_reader
 from ...sessions.outside.records import HandInAnswer
 from ..completion import free_tasks, held_leases, open_sessions, task_names
 from ..connecting import connecting
@@ -26,6 +28,9 @@ from .task_files import Draft, drafts
 T = TypeVar("T")
 
 EXIT_NO = 1
+
+_COMMAND_LINE = re.compile(r"`(kernelswarm [^`]+)`")
+"""How sentences name a way out."""
 
 WAIT_S = 300.0
 """How long a hand-in waits for its verdict, by default."""
@@ -60,12 +65,15 @@ Files = Annotated[
 
 
 def list_(session: Session = "", json: Json = False, nats: Nats = "") -> int:
-    """List the tasks of open sessions: which are free, who holds which, what became of the others."""
+    """List the tasks of open sessions: which are free, who holds which, what became of the others. A session that has
+    ended is read out of the log."""
     try:
-        rows = _with_author(nats, "", lambda author: author.tasks(session))
+        rows = (
+            _with_reader(nats, lambda reader: reader.tasks(session))
+            if session
+            else _with_author(nats, "", lambda author: author.tasks())
+        )
     except NoSearchRuns as error:
-        if session:
-            raise
         # That nothing is there to be claimed is an answer.
         err.print(str(error), markup=False)
         rows = []
@@ -82,17 +90,18 @@ def list_(session: Session = "", json: Json = False, nats: Nats = "") -> int:
 
 
 def show(task: Task, wait: Wait = 0.0, json: Json = False, nats: Nats = "") -> int:
-    """Show a task: its brief while it is open, the verdict on its candidate once there is one."""
+    """Show a task: its brief while it is open, the verdict on its candidate once there is one. A session that has ended
+    is read out of the log."""
 
-    async def ask(author: OutsideAuthor) -> int:
-        answer = await author.answer(task, wait_s=wait)
+    async def ask(reader: Reader) -> int:
+        answer = await reader.answer(task, wait_s=wait)
         if answer.state == "waiting":
-            _print(await author.brief(task), task_text.print_brief, json=json)
+            _print(await reader.brief(task), task_text.print_brief, json=json)
         else:
             _print(answer, task_text.print_answer, json=json)
         return 0
 
-    return _with_author(nats, "", ask)
+    return _with_reader(nats, ask)
 
 
 def claim(
@@ -189,8 +198,8 @@ def leaderboard(
     json: Json = False,
     nats: Nats = "",
 ) -> int:
-    """Rank a session's candidates, whoever wrote them."""
-    board = _with_author(nats, "", lambda author: author.leaderboard(session))
+    """Rank a session's candidates, whoever wrote them. A session that has ended is read out of the log."""
+    board = _with_reader(nats, lambda reader: reader.leaderboard(session))
     _print(board, task_text.print_leaderboard, json=json)
     return 0
 
@@ -231,9 +240,25 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "brief": brief,
 }
 
+
+def _with_json_errors(command: Callable[..., int]) -> Callable[..., int]:
+    """``command``, which with ``--json`` prints what stopped it as one object, beside the sentence on stderr."""
+
+    @functools.wraps(command)
+    def answering(*args: Any, **kwargs: Any) -> int:
+        try:
+            return command(*args, **kwargs)
+        except KernelswarmError as error:
+            if kwargs.get("json"):
+                print_json({"error": str(error), "try": _COMMAND_LINE.findall(str(error))})
+            raise
+
+    return answering
+
+
 for _name, _command in _COMMANDS.items():
     _examples = "\n\n".join(["[bold]Examples[/]", *map(escape, EXAMPLES[_name])])
-    app.command(_name, epilog=_examples)(connecting(_command))
+    app.command(_name, epilog=_examples)(connecting(_with_json_errors(_command)))
 
 
 def _with_author(
@@ -245,6 +270,14 @@ def _with_author(
     async def run(interrupts: Interrupts) -> T:
         async with outside_author(kernelswarm_home(), nats, agent, wait_s=wait_s, waiting=waiting) as author:
             return await work(author)
+
+    return run_interruptible(run)
+
+
+def _with_reader(nats: str, work: Callable[[Reader], Coroutine[None, None, T]]) -> T:
+    async def run(interrupts: Interrupts) -> T:
+        async with session_reader(kernelswarm_home(), nats) as reader:
+            return await work(reader)
 
     return run_interruptible(run)
 

@@ -30,8 +30,9 @@ from ...schemas import (
 )
 from . import views
 from .answers import Refused, Unserved, answered, gone_on_from, judged
-from .following import Followed, following
+from .following import Followed, NotOnTheBus, following
 from .names import Name, lease_name, name, task_name
+from .recorded import RecordedSessions
 from .records import CheckAnswer, HandInAnswer, Leaderboard, NodeAnswer, Release, TaskBrief, TaskRow
 from .research import DocumentHit, HistoryTable, Question, history, library_of, search_knowledge
 
@@ -56,6 +57,7 @@ class OutsideAuthor:
         self.agent = agent
         self._bus = bus
         self._home = home
+        self._recorded = RecordedSessions(home, bus)
 
     async def tasks(self, session: str = "") -> list[TaskRow]:
         """Tasks of ``session``, or of every open session, the newest session first.
@@ -147,11 +149,13 @@ class OutsideAuthor:
             InputError: there is no such node.
         """
         wanted = task_name(task)
-        async with following(self._bus, self._home, wanted.session) as followed:
-            if wanted.node not in followed.graph.nodes:
-                raise InputError(f"session {wanted.session} has no node {wanted.node!r}")
-            await followed.until(judged(wanted.node), wait_s)
-            return views.node_answer(followed.graph, wanted.node, source=True)
+        try:
+            async with following(self._bus, self._home, wanted.session) as followed:
+                views.known_node(followed.graph, wanted.node)
+                await followed.until(judged(wanted.node), wait_s)
+                return views.known_node(followed.graph, wanted.node)
+        except NotOnTheBus:
+            return await self._recorded.answer(task)
 
     async def assembly(self, task: str) -> str:
         """Machine code of a node's candidate, innermost loops first. Errors: :func:`.assembly.assembly_of`."""
@@ -178,7 +182,12 @@ class OutsideAuthor:
         Raises:
             InputError: there is no such session.
         """
-        return views.leaderboard(await self._graph(name(session).session))
+        wanted = name(session).session
+        try:
+            async with following(self._bus, self._home, wanted) as followed:
+                return views.leaderboard(followed.graph)
+        except NotOnTheBus:
+            return await self._recorded.leaderboard(wanted)
 
     async def search_knowledge(self, task: str, words: str) -> list[DocumentHit]:
         """The documents on the session's chip and operators that answer ``words`` best; the look-up is an event.
@@ -207,8 +216,11 @@ class OutsideAuthor:
         return await history(self._bus, self._home, asked, operator)
 
     async def _graph(self, session: str) -> SearchGraph:
-        async with following(self._bus, self._home, session) as followed:
-            return followed.graph
+        try:
+            async with following(self._bus, self._home, session) as followed:
+                return followed.graph
+        except NotOnTheBus:
+            return await self._recorded.graph(session)
 
     async def _sessions(self) -> list[str]:
         return list(reversed(await self._bus.open_sessions(TaskOpened)))

@@ -12,6 +12,10 @@ from ...graph.session_graph import SearchGraph
 from ...schemas import Envelope, Event, InputError, SessionOpened
 
 
+class NotOnTheBus(InputError):
+    """The bus holds no such session: it has ended, is not served, or there is none."""
+
+
 class Followed:
     """A session as far as it was followed."""
 
@@ -31,13 +35,13 @@ class Followed:
         """Fold what the bus holds.
 
         Raises:
-            InputError: it holds no such session, or lost its beginning.
+            NotOnTheBus: it holds no such session, or lost its beginning.
             BusError: the server stays away.
         """
         for seq, envelope in await self._bus.history(self.graph.session, after=self.seen):
             await self._fold(seq, envelope)
         if self.graph.opened is None:
-            raise InputError(
+            raise NotOnTheBus(
                 f"there is no session {self.graph.session!r} on the bus: `kernelswarm tasks list` shows the open ones"
             )
 

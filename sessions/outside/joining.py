@@ -12,6 +12,7 @@ from ...bus import Bus
 from ...bus.bulk import running
 from ...schemas import InputError
 from .client import OutsideAuthor
+from .recorded import RecordedSessions
 
 AGENT_VARIABLE = "KERNELSWARM_AGENT"
 """Environment variable that names an author, for people."""
@@ -20,6 +21,10 @@ MOST_NAME = 64
 
 LOOK_S = 0.5
 """How often a home is asked whether a search runs there by now."""
+
+
+Reader = OutsideAuthor | RecordedSessions
+"""Who can be asked about a session."""
 
 
 class NoSearchRuns(InputError):
@@ -48,6 +53,20 @@ async def outside_author(
     name = agent_name(agent)
     async with await Bus.connect(url, name=f"kernelswarm author {name}") as bus:
         yield OutsideAuthor(bus, home, name)
+
+
+@asynccontextmanager
+async def session_reader(home: Path, nats: str) -> AsyncIterator[Reader]:
+    """Who reads a session: of those that run, or where no search runs on ``home``, out of its log.
+
+    Raises:
+        BusError: the bus cannot be reached.
+    """
+    try:
+        async with outside_author(home, nats, "") as author:
+            yield author
+    except NoSearchRuns:
+        yield RecordedSessions(home)
 
 
 async def _running(home: Path, wait_s: float, waiting: Callable[[], None]) -> str | None:

@@ -52,8 +52,10 @@ def task_of(graph: SearchGraph, node: str) -> Task:
     return graph.tasks.tasks[node]
 
 
-def state_of(task: Task) -> str:
-    """One of the states of :class:`TaskRow`."""
+def state_of(graph: SearchGraph, task: Task) -> str:
+    """One of the states of :class:`TaskRow`; what was open when its session closed is withdrawn."""
+    if graph.closed is not None and not task.outcome:
+        return "withdrawn"
     return task.outcome or ("free" if task.is_free else "held")
 
 
@@ -73,7 +75,7 @@ def _row(graph: SearchGraph, opened: SessionOpened, task: Task) -> TaskRow:
         languages=opened.pool.languages,
         intent=task.plan.intent,
         parent=task.plan.parent,
-        state=state_of(task),
+        state=state_of(graph, task),
         agent=holder.agent if holder else task.author,
         lease=holder.id if holder else "",
         minutes_left=minutes_left(holder) if holder else None,
@@ -106,7 +108,7 @@ def brief(graph: SearchGraph, node: str) -> TaskBrief:
     best = graph.best()
     return TaskBrief(
         task=f"{graph.session}/{node}",
-        state=state_of(task),
+        state=state_of(graph, task),
         lease=terms(task.holder) if task.holder else None,
         intent=plan.intent,
         write=what_to_write(opened),
@@ -136,6 +138,19 @@ def what_to_write(opened: SessionOpened) -> str:
     if opened.facts.is_module:
         return f"class ModelNew(nn.Module): Model's constructor and parameter names, forward(self, {parameters})"
     return f"def kernel({parameters}): the parameters and answers of `reference`"
+
+
+def known_node(graph: SearchGraph, name: str) -> NodeAnswer:
+    """What is known of a node, source included.
+
+    Raises:
+        InputError: the session has none of that name.
+    """
+    if name not in graph.nodes:
+        names = list(graph.nodes)
+        there = f"there is {names[0]} to {names[-1]}" if names else "it has none"
+        raise InputError(f"session {graph.session} has no node {name!r}; {there}")
+    return node_answer(graph, name, source=True)
 
 
 def node_answer(graph: SearchGraph, name: str, *, source: bool = False) -> NodeAnswer:

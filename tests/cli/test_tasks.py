@@ -29,6 +29,36 @@ def test_without_a_running_search_the_way_to_one_is_named(kernelswarm: Callable,
     assert "no search is running" in ran.err and "kernelswarm optimize PROBLEM --author outside" in ran.err
 
 
+@pytest.mark.parametrize(
+    ("command", "status", "error", "ways"),
+    [
+        ("show nowhere/n001", 2, "there is no session 'nowhere'", ["kernelswarm sessions"]),
+        ("leaderboard nowhere", 2, "there is no session 'nowhere'", ["kernelswarm sessions"]),
+        ("show rmsnorm-7kq2m/n099", 2, "has no node 'n099'; there is n001 to n003", []),
+        ("show rmsnorm-7kq2m", 2, "'rmsnorm-7kq2m' is not SESSION/NODE", ["kernelswarm tasks list"]),
+        ("claim", 2, "no search is running", ["kernelswarm optimize PROBLEM --author outside"]),
+    ],
+)
+def test_json_is_asked_for_and_comes_where_nothing_can_be_shown(
+    kernelswarm: Callable, recorded: Path, command: str, status: int, error: str, ways: list[str]
+) -> None:
+    ran = kernelswarm("tasks", *command.split(), "--json")
+    answer = msgspec.json.decode(ran.out)
+    assert ran.status == status and error in answer["error"] and error in " ".join(ran.err.split())
+    assert answer["try"][: len(ways)] == ways
+
+
+def test_a_session_that_has_ended_is_read_out_of_the_log(kernelswarm: Callable, recorded: Path) -> None:
+    ran = kernelswarm("tasks", "leaderboard", "rmsnorm-7kq2m", "--json")
+    board = msgspec.json.decode(ran.out)
+    assert (ran.status, board["state"], board["best"]) == (0, "closed", board["places"][0]["task"][-4:])
+    ran = kernelswarm("tasks", "show", board["places"][0]["task"], "--json")
+    answer = msgspec.json.decode(ran.out)
+    assert ran.status == 0 and answer["correct"] and answer["source"]
+    ran = kernelswarm("tasks", "list", "rmsnorm-7kq2m", "--json")
+    assert (ran.status, msgspec.json.decode(ran.out)) == (0, [])
+
+
 def test_a_claim_that_waits_says_so_in_a_line_and_is_refused_when_its_time_is_over(kernelswarm: Callable) -> None:
     ran = kernelswarm("tasks", "claim", "--wait", "0.2")
     assert ran.status == 2 and ran.out == ""
