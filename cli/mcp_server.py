@@ -52,6 +52,7 @@ class Tools:
             self.check,
             self.submit,
             self.release,
+            self.finish,
             self.leaderboard,
             self.show_node,
             self.search_knowledge,
@@ -108,6 +109,13 @@ class Tools:
         """Give a task back, for others to claim."""
         async with self._author() as author:
             return _plain(await author.release(lease))
+
+    async def finish(
+        self, session: Annotated[str, Field(description="SESSION.")], wait_seconds: Wait = 0.0
+    ) -> dict[str, Any]:
+        """End a session: nothing more comes, the best is confirmed. Only if whoever gave you the session wants that."""
+        async with self._author() as author:
+            return _plain(await author.finish(session, wait_s=wait_seconds))
 
     async def leaderboard(self, session: Annotated[str, Field(description="SESSION.")]) -> dict[str, Any]:
         """Rank a session's candidates, whoever wrote them; also of a session that has ended."""

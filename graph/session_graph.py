@@ -89,6 +89,13 @@ class SearchGraph:
             case ModelCalled():
                 self.calls.append(event)
 
+    @property
+    def waits_for_outside(self) -> bool:
+        """Whether nothing is under way but tasks that nobody holds, after outside authors had some."""
+        free = {task.node for task in self.tasks.free()}
+        under_way = {node.name for node in self.own() if node.diagnosis is None}
+        return self.stop is None and bool(free) and under_way == free and self.tasks.had_authors
+
     def own(self) -> list[NodeRecord]:
         """The session's own nodes, in order of planning: what was inherited is not among them."""
         return [node for name, node in self.nodes.items() if name not in self.inheritance.nodes]

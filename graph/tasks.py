@@ -179,6 +179,11 @@ class SessionTasks:
         free = [] if self._closed else [task for task in self.tasks.values() if task.is_free]
         return [task for task in reversed(free) if task.plan.parent] + [task for task in free if not task.plan.parent]
 
+    @property
+    def had_authors(self) -> bool:
+        """Whether a lease was ever granted."""
+        return bool(self._leases)
+
     def held(self) -> list[Lease]:
         """Leases that are held, in order of their tasks."""
         return [lease for task in self.tasks.values() if (lease := task.holder) is not None]

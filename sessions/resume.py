@@ -49,7 +49,7 @@ from .recorded_session import RecordedSession, read_session
 from .replay import Replay
 from .search import Search
 from .swarm import serving
-from .timer import timed
+from .timer import idle_limit, timed
 
 LONGEST_STEP_S = 120.0
 """Between two events of a session that is being served; a longer pause does not count into its minutes."""
@@ -164,6 +164,8 @@ async def resuming(
             reserve = now.opened.reserve if now.opened is not None else 0.0
             is_asked = now.graph.stop is not None
             stack.enter_context(timed(search, now.minutes_left, reserve, is_asked=is_asked))
+        if now.opened is not None and now.opened.idle:
+            stack.enter_context(idle_limit(search, now.opened.idle * 60))
         yield search
         if recorded_here:
             await wait_recorded(home, bus, search.seen)

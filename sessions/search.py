@@ -48,7 +48,7 @@ from .seed import seeding
 from .session import new_session_id, open_session, request_stop
 from .skills import skills_for
 from .swarm import Swarm, serving
-from .timer import timed
+from .timer import idle_limit, timed
 from .worker_availability import watch_availability
 
 SKILL_WAIT_S = 60.0
@@ -94,6 +94,7 @@ class Search:
         self._opened_id = opened_id
         self.seen = after
         """Stream sequence of the last event that was followed."""
+        self._last_event = time.monotonic()
         self._started = time.monotonic()
         self._seconds: float | None = None
         self._deadline: float | None = None
@@ -127,6 +128,7 @@ class Search:
                 if event is None:
                     continue
                 self.graph.apply(envelope, event)
+                self._last_event = time.monotonic()
                 yield envelope, event
                 self._taught = self._taught or isinstance(event, SkillDistilled)
                 if isinstance(event, SessionClosed):
@@ -144,6 +146,11 @@ class Search:
             return False
         ended = closed is not None and not closed.best and closed.reason not in WITHOUT_BASELINES
         return ended and not self._is_late and self._serves_itself()
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since something happened, while it waits for nobody but outside authors; else 0."""
+        return time.monotonic() - self._last_event if self.graph.waits_for_outside else 0.0
 
     @property
     def _is_late(self) -> bool:
@@ -356,6 +363,8 @@ async def session_on(
         if options.minutes is not None:
             spent = 0.0 if began is None else (time.monotonic() - began) / 60
             stack.enter_context(timed(search, options.minutes - spent, options.reserve))
+        if options.idle:
+            stack.enter_context(idle_limit(search, options.idle * 60))
         yield search
         if recorded_here:
             await wait_recorded(home, bus, search.seen)

@@ -43,6 +43,11 @@ class SearchOptions:
         "Minutes that all of it may take. The last of them confirm finalists: 40 % of a short search, one minute of "
         "five, a tenth of a long one.",
     )
+    idle: float = _option(
+        30.0,
+        "Minutes after which a search confirms what it has that waits for outside authors alone, once they have given "
+        "back or handed in all that they held; 0: it waits on.",
+    )
     target: float | None = _option(None, "Stop at this speedup over what wins are measured against.")
     against: str = _option(
         "best", "What a win is measured against: best (of eager, torch.compile and max-autotune), compile or eager."
@@ -129,6 +134,8 @@ class SearchOptions:
                 raise InputError(f"{name} {value}: give a number that 64 bits hold")
         if self.minutes is not None and not 0 < self.minutes < math.inf:
             raise InputError(f"minutes {self.minutes:g}: give a time above 0, or none for no limit")
+        if not 0 <= self.idle < math.inf:
+            raise InputError(f"idle {self.idle:g}: give minutes from 0 on; 0 waits for ever")
         if self.target is not None and not 0 < self.target < math.inf:
             raise InputError(f"target {self.target:g}: a speedup is above 0; 2.0 means twice as fast")
         if self.against not in AGAINST:
@@ -190,6 +197,7 @@ class SearchChoices(ForkChoices, total=False):
 
     seed_from: str | Sequence[str]
     inject: float
+    idle: float
 
 
 HELP: dict[str, str] = {entry.name: entry.metadata["help"] for entry in fields(SearchOptions) if entry.metadata}

@@ -62,6 +62,7 @@ async def open_session(
         policy_options=options.policy_options | ({"inject": options.inject} if seed_kernels else {}),
         minutes=options.minutes,
         reserve=options.reserve,
+        idle=options.idle or None,
         target=options.target,
         against=options.against,
         measure=options.measure,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from ..schemas import DEADLINE, BusError
+from ..schemas import DEADLINE, IDLE, BusError
 
 
 class Running(Protocol):
@@ -17,6 +17,17 @@ class Running(Protocol):
 
     async def end_orphaned(self) -> None:
         """Stop following it once it goes nowhere."""
+
+
+class WaitsForOutside(Protocol):
+    """A search that may wait for outside authors (:class:`.search.Search`)."""
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since something happened, while it waits for nobody else."""
+
+    async def stop(self, reason: str) -> None:
+        """Ask it to end."""
 
 
 @contextmanager
@@ -31,6 +42,23 @@ def timed(search: Running, minutes: float | None, reserve: float = 0.0, *, is_as
         yield
     finally:
         timer.cancel()
+
+
+@contextmanager
+def idle_limit(search: WaitsForOutside, limit_s: float) -> Iterator[None]:
+    """While the body runs, ask ``search`` to confirm what it has once it was idle for ``limit_s`` seconds."""
+    watch = asyncio.create_task(_end_idle(search, limit_s), name="idle limit")
+    try:
+        yield
+    finally:
+        watch.cancel()
+
+
+async def _end_idle(search: WaitsForOutside, limit_s: float) -> None:
+    with contextlib.suppress(BusError):
+        while (left := limit_s - search.idle_s) > 0:  # noqa: ASYNC110 - it is time that passes, no event
+            await asyncio.sleep(left)
+        await search.stop(IDLE)
 
 
 async def _keep_time(search: Running, minutes: float | None, reserve: float, is_asked: bool) -> None:

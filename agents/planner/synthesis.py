@@ -6,13 +6,13 @@ every node as a candidate. Their replay must do the same.
 
 from msgspec.structs import replace
 
-from ...schemas import REFERENCE_DIED, NodeDiagnosed, SessionClosed, SessionOpened, Verdict
+from ...schemas import FINISHED, IDLE, REFERENCE_DIED, NodeDiagnosed, SessionClosed, SessionOpened, Verdict
 from .state import PlannedNode, PlannerState
 
 NOTHING_TO_TRY = "nothing_to_try"
 """Reason of a close: the search ended by itself, and not one candidate was made."""
 
-CUT_SHORT = frozenset({"interrupted", "minutes", "user"})
+CUT_SHORT = frozenset({"interrupted", "minutes", FINISHED, IDLE})
 """Reasons that say nothing of whether a candidate could be made."""
 
 

@@ -1,4 +1,4 @@
-"""``kernelswarm tasks``: work for outside authors. List, claim, check, hand in, give back; JSON in and out."""
+"""``kernelswarm tasks``: work for outside authors. List, claim, check, hand in, give back, end; JSON in and out."""
 
 import asyncio
 import functools
@@ -193,6 +193,19 @@ def release(
     return _with_author(nats, "", ask)
 
 
+def finish(
+    session: Annotated[str, typer.Argument(help="Session.", autocompletion=open_sessions)],
+    wait: Annotated[float, typer.Option("--wait", min=0.0, help="Seconds to wait for the close.")] = 0.0,
+    json: Json = False,
+    nats: Nats = "",
+) -> int:
+    """Say that nothing more comes: free tasks are withdrawn, the best is confirmed, and the session closes. What is
+    held may still be handed in."""
+    finished = _with_author(nats, "", lambda author: author.finish(session, wait_s=wait))
+    _print(finished, lambda done: out.print(f"{done.session}  {done.state}: {done.detail}", markup=False), json=json)
+    return 0
+
+
 def leaderboard(
     session: Annotated[str, typer.Argument(help="Session.", autocompletion=open_sessions)],
     json: Json = False,
@@ -226,6 +239,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         """echo '{"lease": "mapid-7kq2m/n003/1", "file": "kernel.py"}' | kernelswarm tasks submit - --json""",
     ),
     "release": ("kernelswarm tasks release mapid-7kq2m/n003/1",),
+    "finish": ("kernelswarm tasks finish mapid-7kq2m --wait 300",),
     "brief": ("kernelswarm tasks brief > AGENTS.md", 'my-agent "$(kernelswarm tasks brief)"'),
     "leaderboard": ("kernelswarm tasks leaderboard mapid-7kq2m", "kernelswarm tasks leaderboard mapid-7kq2m --json"),
 }
@@ -236,6 +250,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "check": check,
     "submit": submit,
     "release": release,
+    "finish": finish,
     "leaderboard": leaderboard,
     "brief": brief,
 }

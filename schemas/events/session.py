@@ -31,6 +31,9 @@ class SessionOpened(Event, frozen=True, kw_only=True, tag="session.opened.v1"):
     """Minutes before the end of :attr:`minutes` at which nothing new is planned, so that the best can be confirmed; at
     the end the session closes with what it has by then. Older sessions do not say so (0): they planned nothing new once
     their minutes were spent, and then took the time that was needed."""
+    idle: float | None = None
+    """Minutes after which a session ends that waits for nobody but outside authors, of whom none holds a task. None:
+    never, as older sessions."""
     target: float | None = None
     """Speedup over the session's baseline at which the search may stop."""
     against: str = "best"

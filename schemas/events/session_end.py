@@ -5,6 +5,10 @@ from .base import Event
 
 REFERENCE_DIED = "reference_died"
 """Why a session stops, and closes: the reference ends its process every time, so no candidate can be judged."""
+FINISHED = "user"
+"""Reason of the stop with which an outside author ends a session: what there is gets confirmed."""
+IDLE = "idle"
+"""Reason of the stop of a session that waited for outside authors for too long."""
 DEADLINE = "deadline"
 """Reason of the stop at which all of a session's time is over."""
 
@@ -13,7 +17,8 @@ class StopRequested(Event, frozen=True, kw_only=True, tag="session.stop_requeste
     """Somebody or a timer wants the session to end: what is under way is finished, nothing new is planned."""
 
     reason: str
-    """``minutes`` (nothing new is planned), ``deadline`` (it closes with what it has), ``interrupted``, ``user`` or
+    """``minutes`` (nothing new is planned), ``deadline`` (it closes with what it has), ``interrupted``, ``user`` (an
+    outside author says that nothing more comes), ``idle`` (it waits for outside authors, and none comes) or
     ``reference_died`` (a worker found that no candidate can be judged)."""
     detail: str = ""
     """Of ``reference_died``: how it died; one sentence."""
@@ -23,7 +28,8 @@ class SessionClosed(Event, frozen=True, kw_only=True, tag="session.closed.v1"):
     """The planner ended the session."""
 
     reason: str
-    """``budget``, ``target``, ``stall``, ``floor``, ``minutes``, ``interrupted``, ``exhausted``, ``nothing_to_try``
+    """``budget``, ``target``, ``stall``, ``floor``, ``minutes``, ``interrupted``, ``exhausted``, ``user`` and ``idle``
+    (as in :class:`StopRequested`), ``nothing_to_try``
     (not one candidate was made), ``reference_died`` (baselines or oracle cannot be had) or ``failed``."""
     best: str = ""
     """Node of the best correct candidate; empty if there is none."""

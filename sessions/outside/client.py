@@ -14,6 +14,7 @@ from ...graph.tasks import MINUTES
 from ...hardware.languages.loaders import with_loader
 from ...hardware.sources.problem_files import LARGEST_FILE
 from ...schemas import (
+    FINISHED,
     CandidateChecked,
     CandidateProposed,
     CheckRequested,
@@ -28,12 +29,13 @@ from ...schemas import (
     seal,
     sha256,
 )
+from ..session import request_stop
 from . import views
 from .answers import Refused, Unserved, answered, gone_on_from, judged
 from .following import Followed, NotOnTheBus, following
 from .names import Name, lease_name, name, task_name
 from .recorded import RecordedSessions
-from .records import CheckAnswer, HandInAnswer, Leaderboard, NodeAnswer, Release, TaskBrief, TaskRow
+from .records import CheckAnswer, Finish, HandInAnswer, Leaderboard, NodeAnswer, Release, TaskBrief, TaskRow
 from .research import DocumentHit, HistoryTable, Question, history, library_of, search_knowledge
 
 SERVED_S = 20.0
@@ -175,6 +177,30 @@ class OutsideAuthor:
             outcomes = [ruling.outcome for ruling in followed.graph.tasks.rulings.get(id, ())]
             reason = next((outcome.reason for outcome in outcomes if isinstance(outcome, TaskRefused)), "")
             return Release(lease=lease, released=not reason, reason=reason)
+
+    async def finish(self, session: str, *, wait_s: float = 0.0) -> Finish:
+        """Say that nothing more comes: free tasks are withdrawn, what there is gets confirmed, and the session closes.
+
+        What is held may still be handed in. Waits for the close up to ``wait_s`` seconds.
+
+        Raises:
+            InputError: there is no such session.
+            Refused: nobody serves it.
+        """
+        wanted = name(session, most=1).session
+        try:
+            async with following(self._bus, self._home, wanted) as followed:
+                graph = followed.graph
+                if graph.closed is None and graph.stop is None:
+                    await request_stop(self._bus, wanted, followed.pool, graph.opened_id, FINISHED)
+                await followed.until(lambda now: bool(now.graph.stop or now.graph.closed), SERVED_S)
+                await followed.until(lambda now: now.graph.closed is not None, wait_s)
+                return views.finish(followed.graph)
+        except NotOnTheBus:
+            graph = await self._recorded.graph(wanted)
+            if graph.closed is None:
+                raise Refused(f"nobody serves session {wanted}: `kernelswarm resume {wanted}` goes on") from None
+            return views.finish(graph)
 
     async def leaderboard(self, session: str) -> Leaderboard:
         """The candidates of a session, best first.

@@ -171,6 +171,23 @@ class Release(Schema, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class Finish(Schema, frozen=True, kw_only=True):
+    """How far a session is on its way to its end, after an author said that nothing more comes."""
+
+    session: str
+    state: str
+    """``closed``, or ``open`` while files are judged, finalists confirmed, or tasks held."""
+    held: tuple[str, ...]
+    """Leases that it waits for: until they are handed in, given back or expired."""
+    judging: tuple[str, ...]
+    """Tasks whose files are being judged."""
+    best: str
+    """Once it is closed: node of the best; empty if none is correct."""
+    win: bool
+    detail: str
+    """What it came to, or what it waits for."""
+
+
 class Place(Schema, frozen=True, kw_only=True):
     """A row of the leaderboard."""
 

@@ -20,7 +20,7 @@ from ...schemas import (
     SessionOpened,
     Verdict,
 )
-from .records import CheckAnswer, Leaderboard, LeaseTerms, NodeAnswer, Place, TaskBrief, TaskRow
+from .records import CheckAnswer, Finish, Leaderboard, LeaseTerms, NodeAnswer, Place, TaskBrief, TaskRow
 
 _SEED = re.compile(r" ?\(seed \d+\)")
 """How messages of the judge name the seed of its inputs."""
@@ -281,6 +281,21 @@ def leaderboard(graph: SearchGraph) -> Leaderboard:
         places=tuple(_places(graph, ranked)),
         judged=len(judged),
         budget=opened.budget,
+    )
+
+
+def finish(graph: SearchGraph) -> Finish:
+    """How far a session is that was asked to end."""
+    closed, held = graph.closed, tuple(lease.id for lease in graph.tasks.held()) if graph.closed is None else ()
+    waits = f"it waits for what is held: {', '.join(held)}" if held else "the best candidates are confirmed"
+    return Finish(
+        session=graph.session,
+        state="closed" if closed else "open",
+        held=held,
+        judging=tuple(f"{graph.session}/{node.name}" for node in graph.own() if _progress(node) == "judging"),
+        best=closed.best if closed else "",
+        win=closed is not None and closed.win,
+        detail=closed.detail if closed else waits,
     )
 
 

@@ -13,7 +13,19 @@ import given
 from kernelswarm.bus import Bus
 from kernelswarm.bus.bulk import running
 from kernelswarm.hardware.sources.problem_files import load_problem
-from kernelswarm.schemas import InputError, TaskExpired, Verdict
+from kernelswarm.schemas import (
+    FINISHED,
+    OUTSIDE,
+    ClaimRequested,
+    InputError,
+    Intent,
+    MemoryOperator,
+    NodePlanned,
+    SessionClosed,
+    StopRequested,
+    TaskExpired,
+    Verdict,
+)
 from kernelswarm.sessions.outside import client
 from kernelswarm.sessions.outside.answers import Refused, Unserved
 from kernelswarm.sessions.outside.client import OutsideAuthor
@@ -198,6 +210,22 @@ async def test_a_session_that_nobody_serves_is_told_from_one_without_tasks(
     await bus.publish(opening)
     with pytest.raises(Unserved, match="nobody serves it just now"):
         await dave.claim("s-test1")
+
+
+async def test_an_author_says_that_nothing_more_comes_and_hears_what_is_waited_for(home: Path, bus: Bus) -> None:
+    dave = OutsideAuthor(bus, home, "dave")
+    plan = NodePlanned(parent="", intent=Intent.draft, memory=MemoryOperator.inherit, synthesizer=OUTSIDE)
+    claim = ClaimRequested(agent="dave", minutes=30.0)
+    for index, (event, node) in enumerate([(given.opened(synthesizer=OUTSIDE), ""), (plan, "n001"), (claim, "")]):
+        await bus.publish(given.envelope_of(event, node=node, index=index))
+    finish = await dave.finish("s-test1")
+    assert (finish.state, finish.held) == ("open", ("s-test1/n001/1",)) and "s-test1/n001/1" in finish.detail
+    assert (await dave.finish("s-test1")).held == finish.held
+    stops = [entry for _, entry in await bus.history("s-test1") if isinstance(entry.event(), StopRequested)]
+    assert [stop.event() for stop in stops] == [StopRequested(reason=FINISHED)], "it is said once"
+    await bus.publish(given.envelope_of(SessionClosed(reason=FINISHED, best="n001", detail="no win found"), index=9))
+    closed = await dave.finish("s-test1", wait_s=LONG_S)
+    assert (closed.state, closed.best, closed.win, closed.detail) == ("closed", "n001", False, "no win found")
 
 
 @pytest.mark.parametrize("name", ["", "a//b", "a/b/c/d", "just-a-session"])

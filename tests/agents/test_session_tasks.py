@@ -1,5 +1,6 @@
 """Tasks of outside authors: what every request of an outside author comes to follows from the order of events alone."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 import msgspec
@@ -13,6 +14,7 @@ from kernelswarm.bus import Bus
 from kernelswarm.graph.session_graph import SearchGraph
 from kernelswarm.graph.tasks import CHECKS, HandIn, Permit
 from kernelswarm.schemas import (
+    IDLE,
     OUTSIDE,
     CandidateProposed,
     CheckRequested,
@@ -32,6 +34,7 @@ from kernelswarm.schemas import (
     TaskSubmitted,
     sha256,
 )
+from kernelswarm.sessions.timer import idle_limit
 
 SESSION = "s-test1"
 FIRST = f"{SESSION}/n001/1"
@@ -223,6 +226,44 @@ def test_an_answer_in_the_log_counts_where_this_version_would_have_ruled_otherwi
     candidate = CandidateProposed(source="x", sha256=sha256("x"), language="cpp", backend=OUTSIDE)
     session.say(candidate, "n002", handed_in.id)
     assert session.graph.tasks.tasks["n002"].author == "alice" and session.graph.tasks.tasks["n001"].is_free
+
+
+def test_a_session_waits_idly_once_all_that_was_held_is_given_back(session: Session) -> None:
+    assert not session.graph.waits_for_outside, "nobody came yet: an author may be on the way"
+    session.claim("n001")
+    assert not session.graph.waits_for_outside
+    session.say(TaskReleased(lease=FIRST))
+    assert session.graph.waits_for_outside
+    session.plan("n003", synthesizer="playbook")
+    assert not session.graph.waits_for_outside, "somebody else is at work"
+    session.say(given.diagnosed(1.5), "n003")
+    assert session.graph.waits_for_outside
+    session.say(StopRequested(reason=IDLE))
+    assert not session.graph.waits_for_outside
+
+
+async def test_a_session_that_waited_for_too_long_is_asked_to_confirm_what_it_has() -> None:
+    class Waiting:
+        """Idle from its second look on."""
+
+        def __init__(self) -> None:
+            self.looks = 0
+            self.reasons: list[str] = []
+            self.stopped = asyncio.Event()
+
+        @property
+        def idle_s(self) -> float:
+            self.looks += 1
+            return 0.0 if self.looks == 1 else 60.0
+
+        async def stop(self, reason: str) -> None:
+            self.reasons.append(reason)
+            self.stopped.set()
+
+    waiting = Waiting()
+    with idle_limit(waiting, 0.01):
+        await within(waiting.stopped.wait())
+    assert (waiting.reasons, waiting.looks) == ([IDLE], 2)
 
 
 async def test_a_lease_of_a_process_that_is_gone_expires_with_the_sessions_next_event(

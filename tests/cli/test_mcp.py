@@ -34,7 +34,7 @@ PLAIN = "import torch\n\n\ndef kernel(x, w):\n    return torch.nn.functional.rms
 WRONG = PLAIN.replace("1e-6", "1e-1")
 COMMAND = ["-m", "kernelswarm.cli", "mcp"]
 TOOLS = {
-    *("brief", "list_tasks", "claim", "show_task", "check", "submit", "release", "leaderboard"),
+    *("brief", "list_tasks", "claim", "show_task", "check", "submit", "release", "finish", "leaderboard"),
     *("show_node", "search_knowledge", "read_document", "history"),
 }
 TOKEN = "a-token-that-nobody-guesses"
