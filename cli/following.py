@@ -11,6 +11,7 @@ from .interrupts import Interrupts
 async def follow(search: Search, display: Display, interrupts: Interrupts) -> None:
     """Show every event of ``search``. The first Ctrl-C closes the session, the second gives up waiting for that."""
     display.opened(search)
+    search.notify_of_others(display.say)
     stop_tasks: set[asyncio.Task[None]] = set()
 
     def stop() -> None:

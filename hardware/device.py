@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -120,6 +120,10 @@ class Device:
         """Start what :meth:`inspect` needs, so that it holds up nobody who judges. Nothing to do for a processor."""
         if self._profilers is not None:
             self._profilers.get_ready(self._lease)
+
+    def notify_of_others(self, notice: Callable[[str], None]) -> None:
+        """Tell ``notice`` once, in a sentence, when another process has the machine while this one waits for it."""
+        self._lease.on_others = notice
 
     async def validate_problem(self, problem: Problem) -> ProblemFacts:
         """Import, check, capture and count a problem.

@@ -160,6 +160,7 @@ async def resuming(
         search = Search(session, pool.name, bus, swarm, now.graph.opened_id, 0, before)
         if device is not None and now.opened is not None:
             search.notify_of_memory = partial(device.memory.notify, now.opened.problem)
+            search.notify_of_others = device.notify_of_others
         if now.minutes_left is not None or now.graph.stop is not None:
             reserve = now.opened.reserve if now.opened is not None else 0.0
             is_asked = now.graph.stop is not None

@@ -87,6 +87,8 @@ class Search:
         self.swarm = swarm
         self.notify_of_memory: Callable[[Callable[[str], None]], None] = lambda _: None
         """Has somebody told when its device has no memory left for it."""
+        self.notify_of_others: Callable[[Callable[[str], None]], None] = lambda _: None
+        """Has somebody told, once, that another session uses its device."""
         self.notes: tuple[str, ...] = ()
         """What a person should know of how it was opened, a line each."""
         self._pool = pool
@@ -360,6 +362,7 @@ async def session_on(
         search = Search(session, pool.name, bus, swarm, opened.id, seq - 1, before)
         search.notes = seeds.notes
         search.notify_of_memory = lambda notice: device.memory.notify(problem, notice)
+        search.notify_of_others = device.notify_of_others
         if options.minutes is not None:
             spent = 0.0 if began is None else (time.monotonic() - began) / 60
             stack.enter_context(timed(search, options.minutes - spent, options.reserve))

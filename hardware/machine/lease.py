@@ -17,13 +17,21 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 from ...schemas import InputError, Pool
 
 MOST_IN_A_ROW = 4
 """Exclusive holders of one process in a row, before whoever else waits has a turn."""
+
+PATIENCE_S = 1.0
+"""How long somebody waits before it is said that others have the machine."""
+
+OTHERS = (
+    "another session of this home is at work on this machine: timing takes turns, so both take longer, and what they "
+    "do between (planning, writing) makes short times less certain"
+)
 
 
 def stem_of(pool: Pool, device: str = "") -> str:
@@ -46,6 +54,24 @@ def is_locked(path: Path) -> bool:
     return False
 
 
+@contextlib.contextmanager
+def alone_now(pool: Pool, home: Path) -> Iterator[bool]:
+    """Hold the machine alone while the body runs, if nobody has it: whether that is so. Blocks nobody who asks."""
+    folder = home / "leases"
+    folder.mkdir(parents=True, exist_ok=True)
+    room = os.open(folder / f"{stem_of(pool)}.room", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(room, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+    finally:
+        # By name: a child that was forked meanwhile shares the lock until it execs.
+        fcntl.flock(room, fcntl.LOCK_UN)
+        os.close(room)
+
+
 class Lease:
     """The lease on this host's hardware for ``pool``'s platform, or on one ``device`` of it (its uuid).
 
@@ -64,6 +90,10 @@ class Lease:
         self._taken = False
         """Whether this process has the exclusive lease, or asks for it."""
         self._in_a_row = 0
+        self._holders = 0
+        """How many hold it here, together or alone."""
+        self.on_others: Callable[[str], None] | None = None
+        """Told once, in a sentence, that others than the holders here have the machine, while somebody here waits."""
 
     @contextlib.asynccontextmanager
     async def shared(self) -> AsyncIterator[None]:
@@ -74,10 +104,10 @@ class Lease:
         """
         attempt = self._attempt(fcntl.LOCK_SH)
         try:
-            await attempt.enter()
+            await self._enter(attempt)
             yield
         finally:
-            attempt.give_up()
+            self._leave(attempt)
 
     @contextlib.asynccontextmanager
     async def compiling(self) -> AsyncIterator[None]:
@@ -134,11 +164,33 @@ class Lease:
         attempt = None
         try:
             attempt = self._attempt(fcntl.LOCK_EX)
-            await attempt.enter()
+            await self._enter(attempt)
         except BaseException:
             self._let_go(attempt)
             raise
         return attempt
+
+    async def _enter(self, attempt: "_Attempt") -> None:
+        """Go in. Who waits for long while nobody here is in says that others are."""
+        telling = asyncio.get_running_loop().create_task(self._tell_of_others())
+        try:
+            await attempt.enter()
+        finally:
+            telling.cancel()
+        attempt.entered = True
+        self._holders += 1
+
+    def _leave(self, attempt: "_Attempt") -> None:
+        self._holders -= attempt.entered
+        attempt.entered = False
+        attempt.give_up()
+
+    async def _tell_of_others(self) -> None:
+        while self.on_others is not None:
+            await asyncio.sleep(PATIENCE_S)
+            if not self._holders and self.on_others is not None:
+                told, self.on_others = self.on_others, None
+                told(OTHERS)
 
     def _hand_on(self, attempt: "_Attempt") -> None:
         heir = self._next_heir() if self._in_a_row < MOST_IN_A_ROW - 1 else None
@@ -151,7 +203,7 @@ class Lease:
     def _let_go(self, attempt: "_Attempt | None") -> None:
         """Give the lease, or the place in the queue for it, back."""
         if attempt is not None:
-            attempt.give_up()
+            self._leave(attempt)
         self._taken = False
         self._in_a_row = 0
         self._wake()
@@ -201,6 +253,8 @@ class _Attempt:
             raise
         self._in_queue = False
         self._given_up = False
+        self.entered = False
+        """Whether the holder counts as one."""
 
     async def enter(self) -> None:
         """Go in, at once or when it is our turn."""

@@ -16,6 +16,7 @@ import msgspec
 from ...schemas import HardwareFacts, Pool, PoolError, Schema, sha256
 from .compilers import Compiler, find_compiler
 from .kept_peaks import kept_path, measuring, read_kept, write_kept
+from .lease import alone_now
 
 PROGRAM = Path(__file__).parent / "peaks.cpp"
 FLAGS = ("-O3", "-march=native", "-std=gnu++17", "-fopenmp", "-ffp-contract=fast")
@@ -54,7 +55,8 @@ class _CachedPeaks(Schema, frozen=True, kw_only=True):
 
 
 def measured_peaks(pool: Pool, facts: HardwareFacts, home: Path, *, refresh: bool = False) -> Peaks:
-    """The peaks of this machine for ``pool``, kept or measured now.
+    """The peaks of this machine for ``pool``, kept or measured now. Kept ones do while others of ``home`` are at work:
+    to measure would disturb their timing, and see a busy machine.
 
     Raises:
         PoolError: no compiler is installed, or the program that measures does not build or run.
@@ -72,9 +74,9 @@ def measured_peaks(pool: Pool, facts: HardwareFacts, home: Path, *, refresh: boo
         *map(str, FACTORS),
     )
     path = kept_path(home, pool, machine)
-    with measuring(path.parent):
+    with measuring(path.parent), alone_now(pool, home) as alone:
         record = None if refresh else read_kept(path, _CachedPeaks)
-        if record is not None and (record.quiet or record.runs >= MOST_RUNS):
+        if record is not None and (record.quiet or record.runs >= MOST_RUNS or not alone):
             return record.peaks
         quiet = os.getloadavg()[0] < 0.25 * facts.cores
         peaks = measure(compiler, threads, working_sets(facts, threads))

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from waiting import LIMIT_S
 
+from kernelswarm.hardware.machine import lease as lease_module
 from kernelswarm.hardware.machine.lease import MOST_IN_A_ROW, Lease
 from kernelswarm.schemas import InputError, Pool
 
@@ -143,6 +144,28 @@ async def test_a_killed_holder_lets_the_next_one_in(tmp_path, holder):
     await entered.wait()
     leave.set()
     await task
+
+
+async def test_who_waits_for_another_process_hears_once_that_there_is_one(tmp_path, holder, monkeypatch):
+    monkeypatch.setattr(lease_module, "PATIENCE_S", 0.01)
+    lease, told, sentences = Lease(POOL, tmp_path), asyncio.Event(), []
+    lease.on_others = lambda sentence: (sentences.append(sentence), told.set())
+    async with lease.shared():  # who holds it here is no other
+        task, entered, leave = ask(lease.exclusive())
+        assert await waits(task) and not sentences
+    await entered.wait()
+    leave.set()
+    await task
+    for mode in ("shared", "exclusive"):
+        other = await holder("exclusive")
+        assert await other.says() == "in"
+        task, entered, leave = ask(getattr(lease, mode)())
+        await asyncio.wait_for(told.wait(), LIMIT_S)
+        await other.leave()
+        await entered.wait()
+        leave.set()
+        await task
+    assert sentences == [lease_module.OTHERS]
 
 
 async def test_a_stream_of_sharers_does_not_starve_an_exclusive_waiter(tmp_path, holder):

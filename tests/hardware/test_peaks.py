@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from kernelswarm.hardware.machine import peaks as measuring
+from kernelswarm.hardware.machine.lease import Lease
 from kernelswarm.hardware.machine.peaks import Peaks, higher, measured_peaks, working_sets
 from kernelswarm.hardware.platforms import detect
 from kernelswarm.schemas import HardwareFacts, InputError, Pool, PoolError
@@ -69,6 +70,15 @@ def test_what_was_measured_on_a_busy_machine_is_measured_again_and_only_raised(t
     assert compilations() == measuring.MOST_RUNS
     assert [p.peak_gflops for p in runs] == sorted(p.peak_gflops for p in runs)
     assert runs[3] == runs[2]
+
+
+async def test_nothing_is_measured_again_while_somebody_times(tmp_path, monkeypatch, compilations):
+    quiet(monkeypatch, 9.0)
+    first = measured_peaks(POOL, facts(), tmp_path)
+    async with Lease(POOL, tmp_path).exclusive():
+        assert measured_peaks(POOL, facts(), tmp_path) == first and compilations() == 1
+    measured_peaks(POOL, facts(), tmp_path)
+    assert compilations() == 2
 
 
 def test_the_higher_of_two_runs_counts_everywhere():
