@@ -278,14 +278,14 @@ class ReferenceProcess:
 
         return await self._healed(ask)
 
-    async def precision_of(self, case: Case, output: int, file: int) -> str:
-        """The sentence that says in which lower precision a wrong output in ``file`` was computed; empty if none."""
+    async def explain(self, case: Case, output: int, file: int) -> Explained:
+        """What a wrong output in ``file`` looks like."""
 
-        async def ask(worker: Worker) -> str:
+        async def ask(worker: Worker) -> Explained:
             await self._ensure_case(worker, case.number)
             command = Explain(case=case.number, output=output, inputs=case.inputs)
             answer, _ = await ask_reference(worker, command, Explained, [file, case.file])
-            return answer.precision
+            return answer
 
         return await self._healed(ask)
 

@@ -13,7 +13,7 @@ from .gradient_verification import check_gradients
 from .inputs.variants import NORMAL, allows_nonfinite, in_words
 from .judgement import Judged, judged
 from .limits import further_limit
-from .messages.commands import UNMEASURABLE, Compared, Dump, Dumped, Output, Ran, Release, Run
+from .messages.commands import UNMEASURABLE, Compared, Dump, Dumped, Explained, Output, Ran, Release, Run
 from .messages.state import CheckState, StateChecked
 from .reference_process import Case, ReferenceProcess
 from .state_verification import check_form, check_unchanged
@@ -23,6 +23,8 @@ _DIAGNOSIS_SLOT = 2000
 """Slot of a call that only explains what is wrong."""
 EARLY = " (a kernel on a stream of its own must wait for the current one: inputs are written just before the call)"
 """What to tell somebody whose kernel is wrong on an accelerator only when it is timed."""
+EQUAL_VALUES = "equal values in another order than the reference's, which counts as wrong"
+"""Where nothing but the order of ties is wrong (docs/problems.md says what a problem can do about it)."""
 LATE_SECONDS = 0.1
 """A wrong output is looked at once more after so long: has something written to it behind our back?"""
 
@@ -222,11 +224,13 @@ class Verification:
                 message = f"{result.unwritten} elements of output {result.output} were never written"
                 return wrong(Verdict.incomplete_output, message, case, result)
             # Lower precisions are computed from the start alone.
-            precision = "" if case.earlier else await self.host.precision_of(case, result.output, files[0])
+            seen = Explained() if case.earlier else await self.host.explain(case, result.output, files[0])
         finally:
             wire.close_all(files)
-        if precision:
-            return wrong(Verdict.lower_precision, f"{precision}; {explain_numbers(result)}", case, result)
+        if seen.precision:
+            return wrong(Verdict.lower_precision, f"{seen.precision}; {explain_numbers(result)}", case, result)
+        if seen.is_reordered:
+            return wrong(Verdict.wrong_numbers, f"{EQUAL_VALUES}; {explain_numbers(result)}", case, result)
         message = explain_numbers(result) + (case.when if case.earlier else "")
         return wrong(Verdict.wrong_numbers, message, case, result)
 

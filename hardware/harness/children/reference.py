@@ -25,6 +25,7 @@ from ..reference.precision import Answer, step_for, suspected
 from ..reference.problem import ReferenceProblem, open_reference
 from ..reference.published import Published, published
 from ..reference.targets import targets_of
+from ..reference.ties import floating, names_equal_values
 from ..reference.validity import TOO_SLOW, InvalidVariant, Usual, changed, elsewhere, is_slow, usual
 from ..reference.wrong_answers import distances, passing
 from ..tensors import values
@@ -204,11 +205,14 @@ class _Reference:
         return worst if other is None else msgspec.structs.replace(worst, published=is_published)
 
     def explain(self, command: Explain, descriptors: list[int]) -> Explained:
-        """Whether a wrong output is what the reference computes in a lower precision."""
+        """Whether a wrong output is what the reference computes in a lower precision, or equal values reordered."""
         assert self._reference is not None and self._problem is not None
         output, inputs = descriptors
-        answer = _written(self._cases[command.case], command.output, output)
-        precision = suspected(self._reference, unpacked(command.inputs, inputs), command.output, answer)
+        targets, given = self._cases[command.case], unpacked(command.inputs, inputs)
+        if targets[command.output].is_index:
+            return Explained(is_reordered=_is_reordered(targets, command.output, output, given))
+        answer = _written(targets, command.output, output)
+        precision = suspected(self._reference, given, command.output, answer)
         current_device().tidy()
         return Explained(precision=precision)
 
@@ -241,6 +245,15 @@ def _written(targets: list[Target], index: int, file: int) -> Answer:
     with written(file, _end_of(targets)) as outputs:
         got, oracle = targets[index].written(outputs, _end_of(targets[:index]), step)
     return Answer(got, oracle, targets[index].dtype, step)
+
+
+def _is_reordered(targets: list[Target], index: int, file: int, inputs: list[Any]) -> bool:
+    target = targets[index]
+    with written(file, _end_of(targets)) as outputs:
+        got = target.whole(outputs, _end_of(targets[:index]))
+    answers = [other.right for other in targets if other.kind == "tensor" and other.floating and not other.is_complex]
+    drawn = [tensor.to(got.device) for tensor in floating(inputs)]
+    return names_equal_values(got, target.right, [*drawn, *answers])
 
 
 def _end_of(targets: Sequence[Target]) -> int:

@@ -261,6 +261,8 @@ class Explained(Schema, frozen=True, kw_only=True, tag="explained"):
 
     precision: str = ""
     """The sentence that says in which lower precision; empty if it does not look so."""
+    is_reordered: bool = False
+    """Whether it is indices of equal values in another order than the reference's."""
 
 
 UNMEASURABLE = 1e300

@@ -278,6 +278,26 @@ class Target:
         ]
         return torch.cat([self._oracle[:0].double(), *parts]), self._oracle[::step].double()
 
+    def whole(self, file: Written, position: int) -> torch.Tensor:
+        """What a candidate wrote at ``position``, in this output's own type and shape; it is no number."""
+        # A copy of each: all parts are read into one buffer.
+        return torch.cat([chunk.clone() for chunk in self.read(file, position)]).view(self.shape)
+
+    @property
+    def right(self) -> torch.Tensor:
+        """What is right, in this output's shape: integers as they are, else in float64. It is no complex tensor."""
+        return self._oracle.view(self.shape)
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether it is a tensor of complex numbers."""
+        return self.kind == "tensor" and self._dtype.is_complex
+
+    @property
+    def is_index(self) -> bool:
+        """Whether it may be indices: a tensor of whole numbers."""
+        return self.kind == "tensor" and not self.floating and self._dtype is not torch.bool
+
     def after(self, position: int) -> int:
         """Where the next output begins in a file that has this one at ``position``."""
         return position + (math.prod(self.shape) * self._dtype.itemsize if self.kind == "tensor" else 0)
