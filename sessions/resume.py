@@ -26,6 +26,8 @@ from ..hardware.device import Device
 from ..hardware.platforms import detect
 from ..hardware.pools.pool_files import find_pool
 from ..schemas import (
+    FINISHED,
+    IDLE,
     BusError,
     CheckRequested,
     Envelope,
@@ -270,7 +272,7 @@ async def _restore_artifacts(graph: SearchGraph, device: Device, on_notice: Call
 def _confirms(graph: SearchGraph) -> bool:
     """Whether nothing more is planned, and the deadline is still to come."""
     has_deadline = graph.opened is not None and graph.opened.reserve > 0
-    return has_deadline and graph.stop is not None and graph.stop.reason == "minutes"
+    return has_deadline and graph.stop is not None and graph.stop.reason in ("minutes", FINISHED, IDLE)
 
 
 def _minutes_left(opened: SessionOpened, events: Sequence[Envelope]) -> float | None:

@@ -10,6 +10,8 @@ from rich.live import Live
 from ...graph.session_graph import NodeRecord
 from ...schemas import (
     DEADLINE,
+    FINISHED,
+    IDLE,
     BaselinesMeasured,
     Envelope,
     Event,
@@ -60,13 +62,21 @@ def open_display(*, quiet: bool, clock: Callable[[], float] = time.monotonic) ->
         yield Lines()
 
 
+_AUTHORS_DONE = {
+    FINISHED: "an outside author says that nothing more comes",
+    IDLE: "no outside author came back in time",
+}
+
+
 def time_text(reason: str, reserve: float) -> str:
-    """What a stop means where a session's minutes end all of it; empty for other stops.
+    """What a stop means where a session's minutes end all of it, or its outside authors; empty for other stops.
 
     Args:
         reason: of the stop.
         reserve: minutes that belong to the finalists.
     """
+    if reason in _AUTHORS_DONE:
+        return f"{_AUTHORS_DONE[reason]}: the best candidates are confirmed"
     if reason == DEADLINE:
         return "its time is over"
     confirms = reason == "minutes" and reserve > 0

@@ -12,7 +12,17 @@ from kernelswarm.cli.display import live, terminal
 from kernelswarm.cli.display.dashboard import Dashboard
 from kernelswarm.cli.display.live import Lines, Silent, open_display
 from kernelswarm.graph.session_graph import SearchGraph
-from kernelswarm.schemas import DEADLINE, OUTSIDE, ClaimRequested, Intent, MemoryOperator, NodePlanned, StopRequested
+from kernelswarm.schemas import (
+    DEADLINE,
+    FINISHED,
+    IDLE,
+    OUTSIDE,
+    ClaimRequested,
+    Intent,
+    MemoryOperator,
+    NodePlanned,
+    StopRequested,
+)
 
 FIRST_DIAGNOSED = 7
 """Events of the session until its first node is judged."""
@@ -108,7 +118,8 @@ def test_a_session_with_a_deadline_says_how_far_it_is_and_when_its_last_part_beg
     graph, lines, dashboard = SearchGraph("s-test1"), Lines(), Dashboard(lambda: 12.0)
     for display in (lines, dashboard):
         display.opened(SimpleNamespace(session=graph.session, graph=graph, swarm=None))  # type: ignore[arg-type]
-    events = (given.opened(minutes=5.0, reserve=1.0), StopRequested(reason="minutes"), StopRequested(reason=DEADLINE))
+    reasons = ("minutes", DEADLINE, FINISHED, IDLE)
+    events = (given.opened(minutes=5.0, reserve=1.0), *(StopRequested(reason=reason) for reason in reasons))
     for index, event in enumerate(events):
         envelope = given.envelope_of(event, cause=str(index))
         graph.apply(envelope, event)
@@ -116,6 +127,8 @@ def test_a_session_with_a_deadline_says_how_far_it_is_and_when_its_last_part_beg
     assert capsys.readouterr().err.splitlines()[1:] == [
         "no more candidates: the last 60 s confirm the best",
         "its time is over",
+        "an outside author says that nothing more comes: the best candidates are confirmed",
+        "no outside author came back in time: the best candidates are confirmed",
     ]
     assert "0 of 300 s" in drawn(dashboard)
 
