@@ -20,8 +20,6 @@ from .errors import (
 from .events import (
     DEADLINE,
     EVENTS,
-    FINISHED,
-    IDLE,
     OUTSIDE,
     REFERENCE_DIED,
     AuthorShare,
@@ -68,6 +66,7 @@ from .events import (
     ToolCalled,
     VerificationFailed,
 )
+from .events.session_end import FINISHED, IDLE
 from .graph import Arg, Dim, DType, Expr, Graph, Items, Node, Ref, SpecialFloat, SymbolSource, TensorMeta
 from .measurement import (
     CONTIGUOUS,

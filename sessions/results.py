@@ -9,6 +9,7 @@ from ..graph.measured import Ordinary, ShapeResult, measured
 from ..graph.session_graph import NodeRecord, SearchGraph
 from ..schemas import Interval, ModelCalled, Schema, Verdict
 from ..schemas.pool import BASELINE_NAMES
+from .private_inputs import shown_case, without_seed, without_seeds
 
 
 class SearchResult(Schema, frozen=True, kw_only=True):
@@ -218,7 +219,7 @@ def evaluation_of(graph: SearchGraph, pool: str) -> Evaluation:
         verdict=diagnosis.verdict,
         correct=correct,
         win=correct and result.win,
-        reason=None if correct else diagnosis.summary,
+        reason=None if correct else without_seeds(diagnosis.summary),
         evidence=_evidence(node, correct),
         isolation=isolations[0] if isolations else "none: it never ran",
         pool=pool,
@@ -252,12 +253,13 @@ def _speedup(interval: Interval | None, against: str) -> Speedup | None:
 
 def _evidence(node: NodeRecord, correct: bool) -> dict[str, object]:
     if correct and node.verify_report:
-        evidence = {"cases": msgspec.to_builtins(node.verify_report.cases)}
+        evidence: dict[str, object] = {"cases": [shown_case(case) for case in node.verify_report.cases]}
+        declined = tuple(map(without_seeds, node.verify_report.declined))
         # Shapes that it refuses: who uses the kernel should know.
-        return {**evidence, "declined": node.verify_report.declined} if node.verify_report.declined else evidence
+        return {**evidence, "declined": declined} if declined else evidence
     for report in (node.confirmation, node.profile_report, node.verify_report):
         if report is not None and report.evidence is not None:
-            return dict(msgspec.to_builtins(report.evidence))
+            return dict(msgspec.to_builtins(without_seed(report.evidence)))
     if node.compile_report is not None:
         return {"diagnostics": msgspec.to_builtins(node.compile_report.diagnostics), "log": node.compile_report.log}
     return {"message": node.synthesis_failure.reason if node.synthesis_failure else "no evidence"}

@@ -69,6 +69,8 @@ class NodeRow(Schema, frozen=True, kw_only=True):
     confirmed: bool
     at: str
     backend: str | None = None
+    author: str | None = None
+    """As users name it; of an outside author the name that it gave itself."""
     language: str | None = None
     sha256: str | None = None
     verdict: str | None = None

@@ -25,6 +25,10 @@ FAULT_US = 0.25
 FAULT_SHARE = 0.15
 """Share of the time in page faults that makes them worth naming."""
 
+MOST_CORES = 1.1
+"""Share of the cores up to which a candidate may have used them. More was counted beside short calls: what prepares and
+checks a batch."""
+
 LOOKUPS = ("bucketize", "searchsorted", "gather", "index", "embedding")
 TRANSCENDENTAL = ("exp", "log", "tanh", "erf", "sigmoid", "sin", "cos", "pow", "gelu", "silu", "softmax")
 
@@ -59,14 +63,18 @@ class Limits:
         median = report.timing.median_ms["candidate"]
         cpu_ms = counters.get("cpu_ms")
         cycles = counters.get("cycles", 0.0)
+        cores = opened.pool.threads or opened.hardware.cores
+        cores_used = cpu_ms / median if cpu_ms and median > 0 else None
+        if opened.cautious and cores_used is not None and cores_used > MOST_CORES * cores:
+            cores_used = None
         return Limits(
             median_ms=median,
             fraction=report.roofline.fraction if report.roofline else None,
             floor_ms=report.roofline.floor_ms if report.roofline else None,
             limit=report.roofline.limit if report.roofline else "",
             page_faults=counters.get("page_faults", 0.0),
-            cores_used=cpu_ms / median if cpu_ms and median > 0 else None,
-            cores=opened.pool.threads or opened.hardware.cores,
+            cores_used=cores_used,
+            cores=cores,
             lookups=any(word in names for word in LOOKUPS),
             transcendental=any(word in names for word in TRANSCENDENTAL),
             outputs_bytes=opened.facts.work.write_bytes,

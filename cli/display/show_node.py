@@ -6,7 +6,6 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from ...agents.synthesizer.authors import user_name
 from ...store import DiagnosisRow, MeasurementRow, NodeReport
 from .show_profile import counter_lines, profile_lines, profile_table
 from .summary import NAMES, rank, speedup_cells
@@ -70,7 +69,7 @@ def _head(report: NodeReport) -> Iterator[str]:
     origin = f"{node.intent} of {node.parent}" if node.parent else node.intent
     verdict = f": {node.verdict.replace('_', ' ')}" if node.verdict else ""
     yield f"[bold]{escape(node.node)}[/] of {escape(node.session)}  {escape(origin)}, {node.state}{escape(verdict)}"
-    parts = [f"memory {node.memory}"] + [f"{node.language} by {user_name(node.backend or '')}"] * bool(node.language)
+    parts = [f"memory {node.memory}"] + [f"{node.language} by {node.author}"] * bool(node.language)
     if node.seconds is not None:
         parts.append(f"{node.seconds:.1f} s from plan to diagnosis")
     yield escape(", ".join(parts))

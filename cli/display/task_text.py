@@ -51,6 +51,8 @@ def _brief(brief: TaskBrief) -> Iterator[str]:
         left = f"{brief.lease.minutes_left:.0f} min, {brief.lease.checks_left} checks left"
         yield f"lease     {brief.lease.lease}  ({left})"
     yield f"write     {brief.write}; in {', '.join(brief.languages)} or plain PyTorch"
+    for note in brief.notes:
+        yield f"note      {note}"
     yield f"machine   {brief.hardware.device}, {brief.hardware.cores} cores (pool {brief.pool})"
     for shape in brief.shapes:
         yield f"shape     {shape.name}: {_shape(shape)}"

@@ -104,6 +104,8 @@ class TaskBrief(Schema, frozen=True, kw_only=True):
     """``draft``: write one; ``improve``: make the parent faster; ``repair``: make it right."""
     write: str
     """What the file must define."""
+    notes: tuple[str, ...]
+    """What to know besides, a sentence each: that the baselines are not timed yet, that ties matter."""
     languages: tuple[str, ...]
     problem: str
     """Name of the problem."""

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -20,10 +20,12 @@ from ...schemas import (
     SessionOpened,
     Verdict,
 )
+from ..private_inputs import without_seed, without_seeds
 from .records import CheckAnswer, Finish, Leaderboard, LeaseTerms, NodeAnswer, Place, TaskBrief, TaskRow
 
-_SEED = re.compile(r" ?\(seed \d+\)")
-"""How messages of the judge name the seed of its inputs."""
+_INDEX_TYPES = ("int64", "int32")
+_ORDERING = re.compile(r"\b(?:sort|topk|argsort|argmax|argmin|max|min|kthvalue|median|mode|msort)\b")
+"""ATen operators that choose among equal values."""
 
 LOG_CHARACTERS = 4000
 """Of a compiler's output that an author gets."""
@@ -112,6 +114,7 @@ def brief(graph: SearchGraph, node: str) -> TaskBrief:
         lease=terms(task.holder) if task.holder else None,
         intent=plan.intent,
         write=what_to_write(opened),
+        notes=tuple(_notes(graph, opened)),
         languages=opened.pool.languages,
         problem=opened.problem.name,
         reference=opened.problem.source,
@@ -138,6 +141,20 @@ def what_to_write(opened: SessionOpened) -> str:
     if opened.facts.is_module:
         return f"class ModelNew(nn.Module): Model's constructor and parameter names, forward(self, {parameters})"
     return f"def kernel({parameters}): the parameters and answers of `reference`"
+
+
+def _notes(graph: SearchGraph, opened: SessionOpened) -> Iterator[str]:
+    if graph.baselines is None:
+        yield (
+            "the baselines are not timed yet: begin all the same; this task shows their times once they are there, and "
+            "verdicts have them"
+        )
+    outputs = [fact for shape in opened.facts.shapes[:1] for fact in shape.outputs]
+    if any(fact.dtype in _INDEX_TYPES for fact in outputs) and _ORDERING.search(" ".join(opened.facts.operators)):
+        yield (
+            "the answer has indices: of equal values those count that the reference chooses, another order is wrong; "
+            "judged inputs have ties also where small ones have none"
+        )
 
 
 def known_node(graph: SearchGraph, name: str) -> NodeAnswer:
@@ -167,7 +184,7 @@ def node_answer(graph: SearchGraph, name: str, *, source: bool = False) -> NodeA
         verdict=diagnosis.verdict if diagnosis else None,
         correct=diagnosis is not None and diagnosis.verdict is Verdict.correct,
         win=is_win(diagnosis.speedup if diagnosis else None),
-        summary=_without_seeds(diagnosis.summary) if diagnosis else "",
+        summary=without_seeds(diagnosis.summary) if diagnosis else "",
         speedup=diagnosis.speedup if diagnosis else None,
         noisy=is_noise(diagnosis.speedup if diagnosis else None),
         against=diagnosis.against if diagnosis else "",
@@ -180,7 +197,7 @@ def node_answer(graph: SearchGraph, name: str, *, source: bool = False) -> NodeA
         diagnostics=compiled.diagnostics if compiled else (),
         log=compiled.log[-LOG_CHARACTERS:] if compiled and not compiled.ok else "",
         kernels=compiled.kernels if compiled else (),
-        declined=tuple(map(_without_seeds, record.verify_report.declined)) if record.verify_report else (),
+        declined=tuple(map(without_seeds, record.verify_report.declined)) if record.verify_report else (),
         confirmed=record.confirmation_diagnosis is not None,
         rationale=candidate.rationale if candidate else "",
         source=candidate.source if candidate and source else "",
@@ -189,13 +206,13 @@ def node_answer(graph: SearchGraph, name: str, *, source: bool = False) -> NodeA
 
 def _findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(
-        replace(finding, value=_without_seeds(finding.value), meaning=_without_seeds(finding.meaning))
+        replace(finding, value=without_seeds(finding.value), meaning=without_seeds(finding.meaning))
         for finding in findings
     )
 
 
 def _advice(advice: Sequence[Advice]) -> tuple[Advice, ...]:
-    return tuple(replace(item, reason=_without_seeds(item.reason)) for item in advice)
+    return tuple(replace(item, reason=without_seeds(item.reason)) for item in advice)
 
 
 def _progress(record: NodeRecord) -> str:
@@ -226,15 +243,6 @@ def _evidence(record: NodeRecord) -> Evidence | None:
     reports = (record.confirmation, record.profile_report, record.verify_report)
     shown = [report.evidence for report in reports if report is not None and report.evidence is not None]
     return without_seed(shown[0]) if shown else None
-
-
-def without_seed(evidence: Evidence) -> Evidence:
-    """``evidence`` without what its inputs can be drawn again from: they judge later candidates, too."""
-    return replace(evidence, seed=None, message=_without_seeds(evidence.message))
-
-
-def _without_seeds(text: str) -> str:
-    return _SEED.sub("", text)
 
 
 def check_answer(graph: SearchGraph, lease: str, checked: CandidateChecked) -> CheckAnswer:
@@ -314,7 +322,7 @@ def _places(graph: SearchGraph, ranked: Sequence[NodeRecord]) -> list[Place]:
                 speedup=diagnosis.speedup,
                 noisy=is_noise(diagnosis.speedup),
                 confirmed=record.confirmation_diagnosis is not None,
-                summary=_without_seeds(diagnosis.summary),
+                summary=without_seeds(diagnosis.summary),
             )
         )
     return places

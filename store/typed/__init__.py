@@ -17,6 +17,8 @@ NAMES = (
     "baseline_events",
     "planned_events",
     "proposed_events",
+    "claimed_events",
+    "submitted_events",
     "called_events",
     "step_events",
     "series_events",

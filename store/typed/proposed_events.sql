@@ -1,5 +1,5 @@
 -- Candidates, without their sources.
-SELECT seq, session, pool, node, at_ns,
+SELECT seq, session, pool, node, cause, at_ns,
     b.language, b.backend, b.sha256,
     coalesce(b.recipe, '{}'::JSON)  AS recipe,
     coalesce(b.parents, [])         AS parents,

@@ -5,6 +5,7 @@
 --   node: node it is the candidate of
 --   language: language it is written in
 --   backend: synthesizer that made it
+--   author: the same as users name it, as in nodes
 --   rationale: why it should be faster, in the synthesizer's words
 --   recipe: tunable settings by name, for synthesizers that have tunables
 --   parents: nodes whose source it was made from
@@ -24,6 +25,7 @@ SELECT
     proposed.node,
     proposed.language,
     proposed.backend,
+    nodes.author,
     events.body->>'$.rationale'               AS rationale,
     proposed.recipe,
     proposed.parents,

@@ -36,6 +36,7 @@
 --   sha256: hash of the candidate's source; NULL if there is none
 --   language: language of the candidate
 --   backend: synthesizer that made it, or was asked to
+--   author: the same as users name it: generator, anthropic, …; of an outside author the name that it gave itself
 --   seconds: from the plan to the latest diagnosis
 --   at_ns: when it was planned, nanoseconds since the epoch
 --   at: when it was planned, UTC
@@ -43,6 +44,12 @@ WITH proposed AS (
     SELECT session, node, arg_min_null(sha256, seq) AS sha256, arg_min_null(language, seq) AS language,
         arg_min_null(backend, seq) AS backend
     FROM proposed_events GROUP BY session, node
+), outside AS (
+    SELECT proposed.session, proposed.node, arg_min(claimed.agent, proposed.seq) AS agent
+    FROM proposed_events AS proposed
+    JOIN submitted_events AS submitted ON submitted.id = proposed.cause
+    JOIN (SELECT lease, arg_min(agent, seq) AS agent FROM claimed_events GROUP BY lease) AS claimed USING (lease)
+    GROUP BY proposed.session, proposed.node
 ), reached AS (
     SELECT session, node, max(rank) AS rank FROM step_events GROUP BY session, node
 ), judged AS (
@@ -101,11 +108,14 @@ SELECT
     proposed.sha256,
     proposed.language,
     coalesce(proposed.backend, planned.synthesizer) AS backend,
+    coalesce(nullif(outside.agent, ''), if(coalesce(proposed.backend, planned.synthesizer) = 'playbook', 'generator',
+        coalesce(proposed.backend, planned.synthesizer))) AS author,
     (judged.at_ns - planned.at_ns) / 1e9            AS seconds,
     planned.at_ns,
     make_timestamp(planned.at_ns // 1000)           AS at
 FROM planned_events AS planned
 LEFT JOIN proposed USING (session, node)
+LEFT JOIN outside USING (session, node)
 LEFT JOIN reached USING (session, node)
 LEFT JOIN judged USING (session, node)
 LEFT JOIN eager USING (session, node)

@@ -104,6 +104,12 @@ def test_idle_cores_are_a_lack_of_parallelism() -> None:
     assert actions(diagnosis)[0] is AdviceAction.more_parallelism
 
 
+@pytest.mark.parametrize(("cautious", "names"), [(True, set()), (False, {"cores_used"})])
+def test_nobody_uses_more_cores_than_there_are(cautious: bool, names: set[str]) -> None:
+    diagnosis = measured(given.profile(1.0, counters={"cpu_ms": 51.0}), cautious=cautious)
+    assert {finding.name for finding in diagnosis.evidence} & {"cores_used"} == names
+
+
 def test_a_search_far_from_the_floor_is_bound_by_latency() -> None:
     facts = given.facts(operators=("aten.bucketize.Tensor",))
     assert actions(measured(given.profile(2.0), facts=facts))[0] is AdviceAction.faster_lookup

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from logged import a_session
 from typer.testing import CliRunner
 
 import given
@@ -17,7 +18,16 @@ from kernelswarm.cli.commands.tasks import EXAMPLES, app
 from kernelswarm.cli.display import task_text
 from kernelswarm.cli.display.dashboard import best_text
 from kernelswarm.graph.session_graph import SearchGraph
-from kernelswarm.schemas import OUTSIDE, ClaimRequested, InputError, Intent, Interval, MemoryOperator, NodePlanned
+from kernelswarm.schemas import (
+    OUTSIDE,
+    BaselinesMeasured,
+    ClaimRequested,
+    InputError,
+    Intent,
+    Interval,
+    MemoryOperator,
+    NodePlanned,
+)
 from kernelswarm.sessions.outside import views
 from kernelswarm.sessions.outside.joining import outside_author
 
@@ -150,6 +160,18 @@ def test_a_brief_says_what_to_write_and_what_to_start_from(
     assert "s-test1/n002  improve, held" in text and "lease     s-test1/n002/1" in text
     assert "def kernel(x, w)" in text and "def reference(x, w)" in text
     assert "the kernel to start from\ndef kernel(x, w):\n    return x" in text
+
+
+def test_a_brief_says_that_baselines_are_not_timed_yet_and_that_ties_matter(graph: SearchGraph) -> None:
+    (note,) = views.brief(graph, "n002").notes
+    assert note.startswith("the baselines are not timed yet")
+    facts = given.facts(operators=("aten.topk.default",))
+    index = msgspec.structs.replace(facts.shapes[0].outputs[0], dtype="int64")
+    shape = msgspec.structs.replace(facts.shapes[0], outputs=(facts.shapes[0].outputs[0], index))
+    graph.opened = given.opened(synthesizer=OUTSIDE, facts=msgspec.structs.replace(facts, shapes=(shape,)))
+    graph.baselines = next(event for event, _ in a_session() if isinstance(event, BaselinesMeasured))
+    (note,) = views.brief(graph, "n002").notes
+    assert "of equal values those count that the reference chooses" in note
 
 
 def test_a_live_display_says_who_it_waits_for_and_how_to_claim(graph: SearchGraph) -> None:

@@ -1,12 +1,14 @@
 """Sorts and top-k: an answer that differs in the order of equal values alone is wrong, and is said to be just that."""
 
+from pathlib import Path
+
 import pytest
 import torch
-from conftest import problem_from
 
 from kernelswarm.hardware.device import Device
 from kernelswarm.hardware.harness.reference.ties import names_equal_values
 from kernelswarm.hardware.harness.verification import EQUAL_VALUES
+from kernelswarm.hardware.sources.problem_files import load_problem
 from kernelswarm.schemas import Verdict
 
 SORT = """
@@ -62,8 +64,10 @@ def test_an_argmax_may_point_at_another_of_the_largest() -> None:
     assert not names_equal_values(torch.tensor([2, 0]), torch.tensor([0, 1]), [X])
 
 
-async def test_another_order_of_equal_values_is_wrong_and_named(device: Device, tmp_path) -> None:
-    problem = problem_from(tmp_path, SORT, "sort")
+@pytest.mark.asyncio(loop_scope="session")
+async def test_another_order_of_equal_values_is_wrong_and_named(device: Device, tmp_path: Path) -> None:
+    (tmp_path / "sort.py").write_text(SORT)
+    problem = load_problem(tmp_path / "sort.py")
     await device.validate_problem(problem)
     report, _ = await device.compile(LAST_FIRST, "cpp")
     for judge in (device.verify, device.check):

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from story import story, wire
+from story import Story, story, wire
 
+from kernelswarm.schemas import Envelope, Intent, TaskClaimed, TaskSubmitted
 from kernelswarm.store import Log, log_path, run_sql
 from kernelswarm.store.typed import NAMES, SQL
 
@@ -21,9 +22,29 @@ def rows(path: Path, name: str) -> list[tuple]:
         return cursor.execute(f"FROM {name} ORDER BY ALL").fetchall()
 
 
+def handed_in() -> list[Envelope]:
+    """A session whose first node somebody outside wrote, the second the generator."""
+    history = Story("handed-in-b2")
+    history.open()
+    history.plan("n1", "", 1, Intent.draft)
+    history.say(TaskClaimed(lease="handed-in-b2/n1/1", agent="alice", minutes=30.0), node="n1")
+    history.say(TaskSubmitted(lease="handed-in-b2/n1/1", source="x", sha256="a"), node="n1", agent="user")
+    history.propose("n1")
+    history.plan("n2", "", 2, Intent.draft)
+    history.propose("n2")
+    return history.envelopes
+
+
+async def test_a_node_has_the_author_whom_its_user_named(path: Path) -> None:
+    asked = "SELECT node, author FROM nodes WHERE session = 'handed-in-b2' ORDER BY number"
+    assert (await run_sql(path.parent, asked)).rows == (("n1", "alice"), ("n2", "generator"))
+    candidates = "SELECT DISTINCT author FROM candidates ORDER BY author"
+    assert (await run_sql(path.parent, candidates)).rows == (("alice",), ("generator",))
+
+
 @pytest.fixture
 def path(tmp_path: Path, log: Log) -> Path:
-    messages = wire(story())
+    messages = wire([*story(), *handed_in()])
     for start in range(0, len(messages), 5):
         log.append(messages[start : start + 5])
     log.close()
@@ -53,7 +74,9 @@ async def test_what_an_older_program_wrote_is_caught_up(path: Path) -> None:
     before = {name: rows(path, name) for name in NAMES}
     edit(path, *(f"DELETE FROM {name} WHERE seq > {half}" for name in NAMES),
          f"UPDATE meta SET value = '{half}' WHERE key = 'typed_events'")  # fmt: skip
-    assert (await run_sql(path.parent, "SELECT status FROM sessions")).rows == (("closed",),)
+    assert (await run_sql(path.parent, "SELECT status FROM sessions WHERE session = 'rmsnorm-a1'")).rows == (
+        ("closed",),
+    )
     Log.open(path).close()
     assert {name: rows(path, name) for name in NAMES} == before
 
