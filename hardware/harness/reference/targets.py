@@ -14,6 +14,7 @@ from ..tensors.compare import Target
 from .effects import Called, called
 from .other_kernels import by_other_kernels
 from .problem import ReferenceProblem
+from .tie_order import TieOrder
 from .user_values import explained
 
 FEW, FEW_SHAKES = 4096, 2
@@ -33,7 +34,8 @@ def targets_of(
     that it leaves.
 
     With ``shake`` the bounds also know how far the answer moves when every input moves by an epsilon of the outputs:
-    the farthest of several movements, of one where inputs are large and outputs have many numbers.
+    the farthest of several movements, of one where inputs are large and outputs have many numbers. And it is known
+    whether it hangs on the order of equal numbers.
     ``first`` is the reference's call on ``inputs`` where that was made already, and is emptied; calls on ``earlier``
     come before it.
 
@@ -51,9 +53,14 @@ def targets_of(
 
     others = by_other_kernels(reference, problem, inputs, earlier, native)
     # Where it does not run in float64, it is its own oracle, in its own precision (see bounds.OWN_PRECISION).
-    precise = precise_for(0.0)
+    with TieOrder() as ties:
+        precise = precise_for(0.0)
     epsilon, count = epsilon_of(native), _movements(inputs, native) if shake else 0
     shaken = [precise_for(epsilon, seed) for seed in range(count)]
+    reordered: list[Any] = []
+    if shake and ties.met:
+        with TieOrder(reverse=True):
+            reordered = precise_for(0.0)
     tolerance = read_tolerance(reference.tolerance)
     for leaf in native:
         if not isinstance(leaf, torch.Tensor | int | float | None):
@@ -66,6 +73,7 @@ def targets_of(
         moved, other = [outputs.pop(0) for outputs in shaken], others.pop(0) if others else None
         targets.append(Target(native.pop(0), precise.pop(0), tolerance, moved, other))
         targets[-1].entry = parts[len(targets) - 1]
+        targets[-1].hangs_on_ties = bool(reordered) and targets[-1].differs(reordered.pop(0))
     return targets
 
 

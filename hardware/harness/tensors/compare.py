@@ -32,6 +32,8 @@ class Target:
     """What it is of the state; None for what a call returns."""
     is_judged = True
     """Whether candidates are held to it."""
+    hangs_on_ties = False
+    """Whether it is another one where equal numbers are taken in another order."""
 
     @property
     def is_answer(self) -> bool:
@@ -105,6 +107,8 @@ class Target:
 
         An error like the ``usual`` one, on the problem's own inputs, raises no doubt.
         """
+        if self.hangs_on_ties:
+            return "it hangs on the order of equal numbers, which is not defined (as in topk)"
         if not self._is_stable:
             return "float64 gives another answer"
         if not self.floating:
@@ -124,6 +128,14 @@ class Target:
             usual = statistics.median(self._movements)
             return f"its answer moves by {usual:.2g} or {self.sensitivity:.2g} when inputs move by an epsilon"
         return ""
+
+    def differs(self, precise: Any) -> bool:
+        """Whether ``precise``, an answer of float64, is another one; None: there is no such thing."""
+        if precise is None:
+            return False
+        if not self.floating:
+            return not self.accepts(precise)
+        return self.error(chunks_of(flat(precise, False), self._chunk), enough=self.bound)[0] > self.bound
 
     def _agrees_on_nonfinite(self) -> bool:
         if self._special is None:

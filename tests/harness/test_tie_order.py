@@ -1,0 +1,87 @@
+"""Operators that may take equal numbers in any order: what hangs on it convicts nobody, all else is judged."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelswarm.hardware.device import Device
+from kernelswarm.hardware.harness.reference.tie_order import TieOrder
+from kernelswarm.schemas import Verdict
+
+from .conftest import problem_from
+
+ROUTE = """
+import torch
+shapes = {"main": dict(tokens=64)}
+def inputs(generator, tokens): return [torch.randn(tokens, 16, generator=generator)]
+def reference(logits):
+    chosen, experts = torch.topk(logits, 2, dim=-1)
+    return torch.zeros_like(logits).scatter(-1, experts, chosen.softmax(-1)), experts
+"""
+FIRST_OF_EQUALS = """
+import torch
+def kernel(logits):
+    ordered = torch.sort(logits, dim=-1, descending=True, stable=True)
+    chosen, experts = ordered.values[:, :2], ordered.indices[:, :2].contiguous()
+    return torch.zeros_like(logits).scatter(-1, experts, chosen.softmax(-1)), experts
+"""
+TWICE_THE_FIRST = FIRST_OF_EQUALS.replace("indices[:, :2]", "indices[:, :1].expand(-1, 2)")
+
+
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda x: torch.topk(x, 2),
+        lambda x: torch.sort(x, descending=True),
+        lambda x: torch.kthvalue(x, 2),
+        lambda x: x.topk(k=2, dim=0),
+        lambda x: torch.median(x, dim=-1),
+    ],
+)
+def test_equal_numbers_are_met_and_taken_in_the_other_order(
+    choose: Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]],
+) -> None:
+    equal, other = torch.zeros(5, 4), torch.randperm(20).view(5, 4).float()
+    with TieOrder() as ties:
+        choose(other)
+    assert not ties.met
+    with TieOrder() as ties:
+        values, places = choose(equal)
+    assert ties.met
+    with TieOrder(reverse=True):
+        same_values, other_places = choose(equal)
+        there = choose(other)
+    assert torch.equal(values, same_values) and not torch.equal(places, other_places)
+    assert all(map(torch.equal, there, choose(other)))
+
+
+@pytest.mark.parametrize("choose", [lambda x: torch.argmax(x, -1), lambda x: x.max(-1), lambda x: x.sort(stable=True)])
+def test_where_the_order_is_defined_nothing_is_noted(choose: Callable[[torch.Tensor], object]) -> None:
+    with TieOrder() as ties:
+        choose(torch.zeros(3, 4))
+    assert not ties.met
+
+
+@pytest.mark.parametrize("rows", [torch.zeros(0, 4), torch.zeros(4, 1), torch.tensor(1.0)])
+def test_what_holds_no_two_numbers_has_no_ties(rows: torch.Tensor) -> None:
+    with TieOrder() as ties:
+        torch.sort(rows, dim=-1)
+    assert not ties.met
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize(
+    ("kernel", "verdict"), [(FIRST_OF_EQUALS, Verdict.correct), (TWICE_THE_FIRST, Verdict.wrong_numbers)]
+)
+async def test_a_router_may_choose_any_of_equal_experts(
+    device: Device, tmp_path: Path, kernel: str, verdict: Verdict
+) -> None:
+    problem = problem_from(tmp_path, ROUTE)
+    facts = await device.validate_problem(problem)
+    refused = [kind.refused for kind in facts.input_kinds if "equal numbers" in kind.refused]
+    report, _ = await device.compile(kernel, "cpp")
+    verified = await device.verify(problem, kernel, report)
+    assert verified.verdict is verdict, verified.evidence
+    assert refused
