@@ -14,6 +14,7 @@ from .embedded import Later
 from .own_backward import differentiable
 
 _increment_version = torch.autograd.graph.increment_version
+_SLOT = object()
 
 
 class Packing:
@@ -26,15 +27,20 @@ class Packing:
         self.is_known = outputs == 1
         self._wanted: Any = None
         self._kind: Any = None
-        """Class of the result, where that is a dataclass, which pytrees do not look into."""
+        """Class of the result, where that is a dataclass or kind of dictionary that pytrees do not look into."""
+        self._constants: list[Any] = []
+        """What the result holds, a slot for every tensor."""
         self._packs: dict[Any, bool] = {}
 
     def learn(self, result: Any) -> Any:
         """Note the structure of the reference's ``result``, and return that."""
         if not self.is_known:
-            if dataclasses.is_dataclass(result) and _pytree.tree_structure(result).is_leaf():
+            is_object = isinstance(result, dict) or dataclasses.is_dataclass(result)
+            if is_object and _pytree.tree_structure(result).is_leaf():
                 self._kind = type(result)
-            self._wanted = _pytree.tree_structure(vars(result) if self._kind else result)
+            held = result if not self._kind else dict(result) if isinstance(result, dict) else vars(result)
+            leaves, self._wanted = _pytree.tree_flatten(held)
+            self._constants = [_SLOT if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
             self.is_known = True
         return result
 
@@ -43,13 +49,24 @@ class Packing:
         if self._wanted is None:
             return result
         if self._kind is not None:
-            packed = object.__new__(self._kind)
-            vars(packed).update(_pytree.tree_unflatten(_pytree.tree_leaves(result), self._wanted))
+            packed = self._kind.__new__(self._kind)
+            if isinstance(packed, dict):
+                for key, item in self._filled(result).items():
+                    packed[key] = item
+            else:
+                vars(packed).update(self._filled(result))
             return packed
         kind = type(result)
         if kind not in self._packs:
             self._packs[kind] = _pytree.tree_structure(result) != self._wanted
-        return _pytree.tree_unflatten(_pytree.tree_leaves(result), self._wanted) if self._packs[kind] else result
+        return self._filled(result) if self._packs[kind] else result
+
+    def _filled(self, result: Any) -> Any:
+        leaves = _pytree.tree_leaves(result)
+        if len(leaves) != len(self._constants):  # A kernel may return the tensors alone.
+            tensors = iter(leaves)
+            leaves = [next(tensors) if leaf is _SLOT else leaf for leaf in self._constants]
+        return _pytree.tree_unflatten(leaves, self._wanted)
 
 
 def written(arguments: tuple[Any, ...], indices: list[int]) -> None:

@@ -7,6 +7,7 @@ they read comes from the process of the reference, never from a candidate.
 """
 
 import copy
+import copyreg
 import dataclasses
 import enum
 import functools
@@ -105,6 +106,10 @@ class _Pickler(pickle.Pickler):
         if isinstance(value, types.FunctionType | types.BuiltinFunctionType):
             return _function(value)
         kind = type(value)
+        if isinstance(value, dict) and dataclasses.is_dataclass(kind):
+            # Results of Hugging Face's models hold every tensor as an item and as a field, and reduce to both.
+            rest = {name: item for name, item in vars(value).items() if name not in value}
+            return copyreg.__newobj__, (kind,), rest, None, iter(value.items())  # type: ignore[attr-defined]
         # A class may have other slots where it is made again, so the state is a dictionary of attributes.
         reduced = vars(object)
         is_plain = all(getattr(kind, name) is reduced[name] for name in ("__reduce__", "__reduce_ex__"))

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import model_outputs
 import pytest
 import pytest_asyncio
 from graphs import HARDWARE
@@ -59,6 +60,21 @@ class Model(torch.nn.Module):
 
 def get_inputs(): return [torch.randn(2048, 64)]
 def get_init_inputs(): return [64]
+""",
+    "model output": Path(model_outputs.__file__).read_text()
+    + """
+class Model(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(size, size), torch.nn.LayerNorm(size)
+
+    def forward(self, x):
+        inner = F.gelu(self.first(x))
+        last = self.second(inner + x)
+        return Output(last_hidden_state=last, hidden_states=(inner, last))
+
+def get_inputs(): return [torch.randn(64, 48)]
+def get_init_inputs(): return [48]
 """,
 }
 CONFIGS: tuple[Config, ...] = ({}, {"fusion": "split"})

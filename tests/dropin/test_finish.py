@@ -5,14 +5,20 @@ import json
 import subprocess
 import sys
 import types
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import model_outputs
 import pytest
 import torch
 from msgspec.structs import replace
 
 from kernelswarm.hardware.dropin import finish
 from kernelswarm.hardware.dropin.finishing import literal
+from kernelswarm.hardware.dropin.functions import Packing
 from kernelswarm.hardware.languages.assembly import language_of
 from kernelswarm.hardware.sources.native_source import candidate_in
 from kernelswarm.schemas import (
@@ -235,6 +241,32 @@ def second(call) -> list[torch.Tensor]:
 def test_gradients_of_gradients_come_from_the_reference(best: types.ModuleType) -> None:
     for expected, actual in zip(second(best.REFERENCE.reference), second(best.kernel), strict=True):
         assert torch.allclose(expected, actual, rtol=1e-4)
+
+
+class Kept(OrderedDict):
+    """A dictionary of which PyTorch was not told."""
+
+
+@dataclass
+class Scores:
+    """A result with a field that is no tensor."""
+
+    loss: object
+    logits: object
+
+
+@pytest.mark.parametrize(
+    "make", [model_outputs.Output, lambda first, second: Kept(a=first, b=second), Scores], ids=["model", "kept", "data"]
+)
+@pytest.mark.parametrize("shape", [tuple, dict], ids=["tuple", "dict"])
+def test_results_are_of_the_references_class(make: Callable[..., Any], shape: type) -> None:
+    wanted, packing = make(None, torch.ones(2)), Packing(2)
+    assert packing.learn(wanted) is wanted
+    logits = torch.zeros(2)
+    got = packing.pack((logits,) if shape is tuple else {"logits": logits})
+
+    assert type(got) is type(wanted)
+    assert list(vars(got)) == list(vars(wanted)) and got == make(None, logits)
 
 
 def run(text: str, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:

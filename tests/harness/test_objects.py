@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import model_outputs
 import numpy as np
 import pytest
 import torch
@@ -151,6 +152,16 @@ def test_tensors_inside_objects_are_counted_changed_and_filled_again(module: typ
     doubled = values.mapped(inputs, lambda tensor: tensor + 1)
     assert float(doubled[0].width[0]) == 2 and float(inputs[0].width[0]) == 1
     assert same(inputs, values.mapped(inputs, torch.clone)) and not same(inputs, doubled)
+
+
+def test_a_result_that_is_a_dictionary_and_a_dataclass_has_every_tensor_once() -> None:
+    last, first = torch.ones(3), torch.zeros(2)
+    output = model_outputs.Output(last_hidden_state=last, hidden_states=(first, last))
+
+    assert [id(leaf) for leaf in values.leaves(output)] == [id(last), id(first), id(last)]
+    (got,) = sent([output])
+    assert [tuple(leaf.shape) for leaf in values.leaves(got)] == [(3,), (2,), (3,)]
+    assert torch.equal(got["hidden_states"][1], last) and got.loss is None
 
 
 def test_an_object_may_hold_itself(module: types.ModuleType) -> None:

@@ -267,7 +267,7 @@ def leaves(value: Any) -> list[Any]:
         return [value]
     if isinstance(value, list | tuple):
         return [leaf for item in value for leaf in leaves(item)]
-    if type(value) is dict:
+    if isinstance(value, dict):
         return [leaf for item in value.values() for leaf in leaves(item)]
     return objects.tensors_in(value) or [value]
 
