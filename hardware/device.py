@@ -40,6 +40,7 @@ from .harness.reference_process import ReferenceProcess
 from .harness.timing import several_shapes
 from .harness.timing.effort import USUAL, Effort
 from .harness.validation_process import OutOfMemory, validate_problem
+from .harness.verification import Verification
 from .languages.artifact_cache import install
 from .languages.compiling import compile_candidate
 from .machine.lease import Lease
@@ -203,6 +204,15 @@ class Device:
             return VerifyReport(
                 verdict=Verdict.compile_error, isolation="none", evidence=judgement.not_compiled(compile_report)
             )
+        return await self._verified(problem, source, compile_report, Verification.check_everything)
+
+    async def check(self, problem: Problem, source: str, compile_report: CompileReport) -> VerifyReport:
+        """Try a draft that was compiled on small inputs, which judge nobody; nothing is timed."""
+        return await self._verified(problem, source, compile_report, check_small_inputs)
+
+    async def _verified(
+        self, problem: Problem, source: str, compile_report: CompileReport, check: judging.Check
+    ) -> VerifyReport:
         # Before the lease: whoever times a large candidate waits for that with this in hand.
         async with (
             self._using(problem),
@@ -211,20 +221,7 @@ class Device:
             self._launcher.getting_ready(),
         ):
             return await judging.verify(
-                self._launcher, cases, problem, source, compile_report, self._pool.candidate_seconds
-            )
-
-    async def check(self, problem: Problem, source: str, compile_report: CompileReport) -> VerifyReport:
-        """Try a draft that was compiled on small inputs, which judge nobody; nothing is timed."""
-        async with (
-            self._using(problem),
-            self._alone_if_large(problem) as cases,
-            self._lease.shared(),
-            self._launcher.getting_ready(),
-        ):
-            return await judging.verify(
-                *(self._launcher, cases, problem, source, compile_report, self._pool.candidate_seconds),
-                check_small_inputs,
+                self._launcher, cases, problem, source, compile_report, self._pool.candidate_seconds, check
             )
 
     async def profile(

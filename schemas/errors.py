@@ -8,9 +8,8 @@ KernelswarmError            anything this package raises on purpose
 ├── StoreError              the log cannot be opened, read or written
 │   └── LogCorrupted        the log's chain does not verify: the first bad event is named
 ├── ReplayDivergence        a fresh agent, fed the log, says something else than the log holds
-├── HarnessError            the evaluation harness itself (not the candidate) failed
-│   └── ReferenceDied       the reference dies, hangs or fails in every process that runs it: trying again is no use
-└── SynthesisError          a synthesizer backend could not produce a candidate
+└── HarnessError            the evaluation harness itself (not the candidate) failed
+    └── ReferenceDied       the reference dies, hangs or fails in every process that runs it: trying again is no use
 """
 
 
@@ -79,7 +78,3 @@ class ReferenceDied(HarnessError):
     def sentence(self) -> str:
         """The sentence without what was printed."""
         return str(self).partition("\n")[0]
-
-
-class SynthesisError(KernelswarmError):
-    """A synthesizer backend could not produce a candidate; the message becomes the SynthesisFailed event's reason."""

@@ -5,10 +5,31 @@ from typing import Any
 from ..schemas import Counters, DeviceProfile, Schema
 
 
-class SessionRow(Schema, frozen=True, kw_only=True):
-    """A session as the view ``sessions`` has it (columns: ``views/sessions.sql``)."""
+class SpeedupRow(Schema, frozen=True, kw_only=True):
+    """Columns of both ``sessions`` and ``nodes``: the speedups of one candidate."""
 
     session: str
+    speedup: float | None = None
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+    against: str | None = None
+    ordinary_speedup: float | None = None
+    ordinary_low: float | None = None
+    ordinary_high: float | None = None
+    measure: str | None = None
+    """Which number a win is on an accelerator: ``device`` or ``call``; None on a processor."""
+    device_speedup: float | None = None
+    device_low: float | None = None
+    device_high: float | None = None
+    call_speedup: float | None = None
+    call_low: float | None = None
+    call_high: float | None = None
+    over_eager: float | None = None
+
+
+class SessionRow(SpeedupRow, frozen=True, kw_only=True):
+    """A session as the view ``sessions`` has it (columns: ``views/sessions.sql``)."""
+
     problem: str
     pool: str
     status: str
@@ -33,33 +54,16 @@ class SessionRow(Schema, frozen=True, kw_only=True):
     detail: str | None = None
     best: str | None = None
     """Node of the best candidate."""
-    speedup: float | None = None
-    speedup_low: float | None = None
-    speedup_high: float | None = None
-    against: str | None = None
     win_against: str | None = None
-    ordinary_speedup: float | None = None
-    ordinary_low: float | None = None
-    ordinary_high: float | None = None
-    measure: str | None = None
-    """Which number a win is on an accelerator: ``device`` or ``call``; None on a processor."""
-    device_speedup: float | None = None
-    device_low: float | None = None
-    device_high: float | None = None
-    call_speedup: float | None = None
-    call_low: float | None = None
-    call_high: float | None = None
-    over_eager: float | None = None
     target: float | None = None
     minutes: float | None = None
     origin_session: str | None = None
     origin_node: str | None = None
 
 
-class NodeRow(Schema, frozen=True, kw_only=True):
+class NodeRow(SpeedupRow, frozen=True, kw_only=True):
     """A node as the view ``nodes`` has it (columns: ``views/nodes.sql``)."""
 
-    session: str
     node: str
     number: int
     parent: str
@@ -75,25 +79,9 @@ class NodeRow(Schema, frozen=True, kw_only=True):
     sha256: str | None = None
     verdict: str | None = None
     fitness: float | None = None
-    speedup: float | None = None
-    speedup_low: float | None = None
-    speedup_high: float | None = None
     noisy: bool | None = None
-    against: str | None = None
-    ordinary_speedup: float | None = None
-    ordinary_low: float | None = None
-    ordinary_high: float | None = None
     ordinary_against: str | None = None
-    measure: str | None = None
-    """Which number a win is on an accelerator: ``device`` or ``call``; None on a processor."""
-    device_speedup: float | None = None
-    device_low: float | None = None
-    device_high: float | None = None
-    call_speedup: float | None = None
-    call_low: float | None = None
-    call_high: float | None = None
     call_against: str | None = None
-    over_eager: float | None = None
     roofline_fraction: float | None = None
     bottleneck: str | None = None
     summary: str | None = None

@@ -7,7 +7,7 @@ from ..ir.build import binary, cast, compute_dtype, const
 from ..ir.poly import Poly
 from ..ir.scalar import Scalar
 from .pointwise import base_name
-from .views import Index, dims_of
+from .views import dims_of
 
 _ACCUMULATE = {
     "sum": "sum", "mean": "sum", "prod": "prod", "amax": "max", "amin": "min", "any": "any", "all": "all",
@@ -86,19 +86,3 @@ def result_dtype(reduction: Reduction) -> str:
     if reduction.accumulate in ("argmax", "argmin"):
         return "int64"
     return "bool" if reduction.accumulate in ("any", "all") else reduction.dtype
-
-
-def source_position(reduction: Reduction, at: Index, variables: Index) -> Index:
-    """Index into the source for the result's index ``at``; ``variables`` run over the reduced dimensions."""
-    rest = iter(at)
-    inner = iter(variables)
-    total = len(reduction.dims) + (len(at) - (len(reduction.dims) if reduction.keepdim else 0))
-    index = []
-    for dim in range(total):
-        if dim in reduction.dims:
-            index.append(next(inner))
-            if reduction.keepdim:
-                next(rest)
-        else:
-            index.append(next(rest))
-    return tuple(index)

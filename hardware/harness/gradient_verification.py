@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from ...schemas import Evidence, Verdict
+from ...schemas import Verdict
 from . import judgement
-from .judgement import Judged, judged
-from .messages.commands import UNMEASURABLE, Compared, Differentiate, Ran
+from .judgement import Judged, explain_numbers, judged, wrong
+from .messages.commands import Differentiate, Ran
 from .reference_process import Case
 
 if TYPE_CHECKING:
@@ -52,26 +52,6 @@ async def _whose(verification: "Verification", case: Case) -> str:
     # Case results are of outputs.
     verification.results.pop()
     if not result.ok:
-        raise _wrong(case, result)
+        message = explain_numbers(result, case.labels[result.output])
+        raise wrong(Verdict.wrong_gradients, message, case, result, inputs=case.kind)
     return OWN
-
-
-def _wrong(case: Case, result: Compared) -> Judged:
-    subscript = f"[{', '.join(map(str, result.element))}]" if result.element else ""
-    message = f"{case.labels[result.output]} is wrong: {subscript or 'it'} is {result.got}, expected {result.expected}"
-    if result.error < UNMEASURABLE:
-        message += (
-            f": error {result.error:.3g}, allowed {result.bound:.3g} (the reference's own is "
-            f"{result.reference_error:.3g})"
-        )
-    evidence = Evidence(
-        message=message,
-        shape=case.shape,
-        seed=case.seed,
-        output=result.output,
-        element=result.element,
-        expected=result.expected,
-        got=result.got,
-        inputs=case.kind,
-    )
-    return Judged(Verdict.wrong_gradients, evidence)

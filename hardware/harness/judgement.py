@@ -1,13 +1,15 @@
 """From what happened in a candidate's process to a verdict with evidence."""
 
 import re
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from ...schemas import CompileReport, Evidence, Verdict
 from ..processes.messages import Ended, Failure
 from ..processes.worker import Worker, describe_end
-from .messages.commands import Expected, Output
+from .inputs.case import Case
+from .messages.commands import UNMEASURABLE, Compared, Expected, Output
 
 _SHUT_OFF = re.compile(r"PermissionError|Operation not permitted|Read-only file system")
 _WALLS = "; a judged process starts no program and writes in its own folder alone: compile while the file is imported"
@@ -46,6 +48,39 @@ def judged(
 ) -> Judged:
     """A verdict without an element to point at."""
     return Judged(verdict, Evidence(message=message, shape=shape, seed=seed, output=output, log=log))
+
+
+def wrong(verdict: Verdict, message: str, case: Case, result: Compared, *, inputs: str = "") -> Judged:
+    """A verdict with the element to look at, and the shape that it is wrong at; ``inputs``: which variant of them."""
+    suffix = "" if case.shape in message else f", at shape {case.shape}"
+    return Judged(
+        verdict,
+        Evidence(
+            message=f"{message}{suffix}",
+            shape=case.shape,
+            seed=case.seed,
+            output=result.output,
+            element=result.element,
+            expected=result.expected,
+            got=result.got,
+            inputs=inputs,
+        ),
+    )
+
+
+def explain_numbers(result: Compared, name: str = "") -> str:
+    """The worst element in words; ``name`` takes the place of its output's."""
+    message = f"{name or f'output {result.output}'}{subscript(result.element)} is {result.got}"
+    message += f", expected {result.expected}"
+    if result.error >= UNMEASURABLE:
+        return message
+    own = f"the reference's own is {result.reference_error:.3g}"
+    return f"{message}: error {result.error:.3g}, allowed {result.bound:.3g} ({own})"
+
+
+def subscript(element: Sequence[int]) -> str:
+    """``[0, 3]``; empty for a number."""
+    return f"[{', '.join(map(str, element))}]" if element else ""
 
 
 def failed(failure: Failure, shape: str, seed: int | None, printed: str) -> Judged:

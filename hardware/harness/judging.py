@@ -16,6 +16,9 @@ from .reference_process import ReferenceProcess
 from .untrusted import UntrustedCandidate
 from .verification import Verification
 
+Check = Callable[[Verification], Awaitable[None]]
+"""What a candidate is put through; raises :class:`.Judged`."""
+
 
 async def verify(
     launcher: Launcher,
@@ -24,7 +27,7 @@ async def verify(
     source: str,
     compiled: CompileReport,
     seconds: float,
-    check: Callable[[Verification], Awaitable[None]] = Verification.check_everything,
+    check: Check = Verification.check_everything,
 ) -> VerifyReport:
     """Judge a candidate by ``check``. Every fault of it is a verdict.
 
@@ -49,7 +52,7 @@ async def _verify(
     source: str,
     compiled: CompileReport,
     seconds: float,
-    check: Callable[[Verification], Awaitable[None]],
+    check: Check,
     limits: tuple[str, ...],
 ) -> tuple[VerifyReport, str]:
     """The verdict within ``limits``, and the limit within which it may be another one."""

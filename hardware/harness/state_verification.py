@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ...schemas import Evidence, Verdict
 from .inputs.case import Case
-from .judgement import Judged
+from .judgement import Judged, subscript
 from .messages.commands import UNMEASURABLE, Compared, Expected, Output
 from .messages.state import INPUT, StateChecked, StateEntry, in_words
 
@@ -53,10 +53,9 @@ def check_unchanged(checked: StateChecked, case: Case, when: str = "") -> None:
 
 
 def _name(entry: StateEntry, element: tuple[int, ...] = ()) -> str:
-    subscript = f"[{', '.join(map(str, element))}]" if element else ""
     if entry.kind == INPUT:
-        return f"input {entry.name}{subscript}, which the reference writes,"
-    return f"{in_words(entry.kind)} {entry.name}{subscript}"
+        return f"input {entry.name}{subscript(element)}, which the reference writes,"
+    return f"{in_words(entry.kind)} {entry.name}{subscript(element)}"
 
 
 def _form(output: Output | Expected) -> str:

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from ...schemas import CONTIGUOUS, FINITE, CaseResult, Evidence, Verdict
+from ...schemas import CONTIGUOUS, FINITE, CaseResult, Verdict
 from ..processes import wire
 from ..processes.messages import Done
 from . import judgement, redraws, state_verification
 from .gradient_verification import check_gradients
 from .inputs.variants import NORMAL, allows_nonfinite, in_words
-from .judgement import Judged, judged
+from .judgement import Judged, explain_numbers, judged, wrong
 from .limits import further_limit
-from .messages.commands import UNMEASURABLE, Compared, Dump, Dumped, Explained, Output, Ran, Release, Run
+from .messages.commands import Compared, Dump, Dumped, Explained, Output, Ran, Release, Run
 from .messages.state import CheckState, StateChecked
 from .reference_process import Case, ReferenceProcess
 from .state_verification import check_form, check_unchanged
@@ -294,34 +294,6 @@ def run_on(case: Case, slot: int, *, reuse: int = -1, repeat: bool = False, pois
 
 def _form(case: Case) -> list[tuple[str, str, tuple[int, ...]]]:
     return [(expected.kind, expected.dtype, expected.shape) for expected in case.outputs]
-
-
-def explain_numbers(result: Compared) -> str:
-    """The worst element in words."""
-    subscript = f"[{', '.join(map(str, result.element))}]" if result.element else ""
-    if result.error >= UNMEASURABLE:
-        return f"output {result.output}{subscript} is {result.got}, expected {result.expected}"
-    return (
-        f"output {result.output}{subscript} is {result.got}, expected {result.expected}: error {result.error:.3g}, "
-        f"allowed {result.bound:.3g} (the reference's own is {result.reference_error:.3g})"
-    )
-
-
-def wrong(verdict: Verdict, message: str, case: Case, result: Compared) -> Judged:
-    """A verdict with the element to look at, and the shape that it is wrong at."""
-    suffix = "" if case.shape in message else f", at shape {case.shape}"
-    return Judged(
-        verdict,
-        Evidence(
-            message=f"{message}{suffix}",
-            shape=case.shape,
-            seed=case.seed,
-            output=result.output,
-            element=result.element,
-            expected=result.expected,
-            got=result.got,
-        ),
-    )
 
 
 def must_be_right_when_timed(result: Compared, case: Case, limits: tuple[str, ...], hint: str = "") -> None:

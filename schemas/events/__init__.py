@@ -16,7 +16,7 @@ from .profile import CandidateProfiled, ProfilingFailed
 from .role import RoleDecided, RoleModel
 from .seed import SeedKernel
 from .session import SessionOpened
-from .session_end import DEADLINE, REFERENCE_DIED, SessionClosed, StopRequested
+from .session_end import DEADLINE, FINISHED, IDLE, REFERENCE_DIED, SessionClosed, StopRequested
 from .skill import Skill, SkillDistilled
 from .task import (
     OUTSIDE,
@@ -72,6 +72,8 @@ EVENTS: dict[str, type[Event]] = {
 __all__ = [
     "DEADLINE",
     "EVENTS",
+    "FINISHED",
+    "IDLE",
     "OUTSIDE",
     "REFERENCE_DIED",
     "AuthorShare",

@@ -12,7 +12,6 @@ import given
 from kernelswarm.agents.runtime import SESSIONS_KEPT, Answer, Folds, Histories, LatestUsed, Work, Worker
 from kernelswarm.bus import Bus
 from kernelswarm.bus.alive import running_beside
-from kernelswarm.bus.copies import publish_copy
 from kernelswarm.schemas import (
     CandidateProposed,
     Envelope,
@@ -26,6 +25,7 @@ from kernelswarm.schemas import (
     SynthesisFailed,
     event_id,
 )
+from kernelswarm.tests.chaos.copies import publish_copy
 
 
 class Planning:

@@ -12,8 +12,8 @@ from waiting import LIMIT_S
 import given
 from kernelswarm.bus import Bus
 from kernelswarm.bus.consumer import Delivery
-from kernelswarm.bus.copies import publish_copy
 from kernelswarm.schemas import CandidateProposed, Envelope, StopRequested, event_id
+from kernelswarm.tests.chaos.copies import publish_copy
 
 MISHAPS = ("none", "killed before the answer", "acknowledgement lost", "answered twice", "leaves and comes back")
 

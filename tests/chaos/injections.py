@@ -8,9 +8,9 @@ import signal
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
-from kernelswarm.bus.copies import publish_copy
 from kernelswarm.store import log_path
 
+from .copies import publish_copy
 from .fleet import Fleet
 from .leftover_processes import descendants
 from .plans import Injection, RoundPlan

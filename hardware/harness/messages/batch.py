@@ -150,4 +150,3 @@ class Kept(Schema, frozen=True, kw_only=True, tag="kept"):
 
 
 TimekeeperCommand = MakeArena | Clear | Keep
-TimekeeperAnswer = ArenaMade | Kept

@@ -1,12 +1,12 @@
 """A second copy of an event on the stream, as one that comes after the window in which the stream knows ids."""
 
-from ..schemas import Envelope, encode
-from .client import Bus
-from .subjects import event_subject
+from kernelswarm.bus import Bus
+from kernelswarm.bus.subjects import event_subject
+from kernelswarm.schemas import Envelope, encode
 
 
 async def publish_copy(bus: Bus, envelope: Envelope) -> None:
-    """Store ``envelope`` once more, without the id by which the stream would drop it. For fault injection and tests.
+    """Store ``envelope`` once more, without the id by which the stream would drop it.
 
     Raises:
         BusError: the server stays away or refuses.
