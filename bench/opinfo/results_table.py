@@ -1,7 +1,6 @@
 """The CSV file of results: every task's rows are on the disk when they are put there."""
 
 import csv
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ...schemas import InputError
-from ..runs.result_files import cannot_write, write_whole, written_alone
+from ..runs.result_files import cannot_write, write_csv, written_alone
 from .row import COLUMNS, Row, to_cells
 from .task import Task
 
@@ -49,7 +48,8 @@ class ResultsTable:
         if is_new and self.path.exists():
             self._append(rows)
         else:
-            self._write()
+            kept = (to_cells(row) for key in sorted(self._rows) for row in self._rows[key])
+            write_csv(self.path, COLUMNS, kept)
 
     def _append(self, rows: Sequence[Row]) -> None:
         try:
@@ -57,13 +57,6 @@ class ResultsTable:
                 csv.DictWriter(file, COLUMNS, lineterminator="\n").writerows(map(to_cells, rows))
         except OSError as error:
             raise cannot_write(self.path, error) from error
-
-    def _write(self) -> None:
-        out = io.StringIO()
-        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(to_cells(row) for key in sorted(self._rows) for row in self._rows[key])
-        write_whole(self.path, out.getvalue())
 
 
 @contextmanager

@@ -1,8 +1,10 @@
 """Files of results: written by one command at a time, whole or not at all."""
 
+import csv
 import fcntl
+import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,6 +48,19 @@ def write_whole(path: Path, text: str) -> None:
         fresh.replace(path)
     except OSError as error:
         raise cannot_write(path, error) from error
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
+    """Replace what ``path`` holds by a line of ``columns`` and one of cells for each row.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(path, text.getvalue())
 
 
 def cannot_write(path: Path, error: OSError) -> InputError:

@@ -1,14 +1,13 @@
 """The CSV file of results: read whole, written whole, by one command at a time."""
 
 import csv
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from ...schemas import InputError
 from .benchmark import Task
-from .result_files import write_whole, written_alone
+from .result_files import write_csv, written_alone
 from .row import COLUMNS, Key, Outcome, Row, from_cells, to_cells
 
 
@@ -41,7 +40,7 @@ class ResultsTable:
         """
         self._rows[row.key] = row
         rows = sorted(self._rows.values(), key=lambda row: (row.subset, row.number, row.problem))
-        write_whole(self.path, _text(rows))
+        write_csv(self.path, COLUMNS, map(to_cells, rows))
 
 
 @contextmanager
@@ -53,14 +52,6 @@ def open_results_table(path: Path) -> Iterator[ResultsTable]:
     """
     with written_alone(path):
         yield ResultsTable(path)
-
-
-def _text(rows: Sequence[Row]) -> str:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(map(to_cells, rows))
-    return out.getvalue()
 
 
 def _read(path: Path) -> list[Row]:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 
 from ..ir.loops import buffers_read
+from ..ir.printing import unused_name
 from ..ir.scalar import Scalar
 from .text import Needs, constant, ctype, index_text, load_text, operation
 
@@ -86,7 +87,7 @@ class Scope:
         level = self.level(value)
         if self.inline or not self._deserves_name(value, level):
             return expression
-        name = self._name(value)
+        name = unused_name(cname(value.label[0] if value.label else "t"), self.taken)
         self.lines[level].append(f"const {ctype(value.dtype)} {name} = {_bare(expression)};")
         self.available[level][value.key] = name
         return name
@@ -143,16 +144,6 @@ class Scope:
         self.needs.lookups.add("binary")
         side = "true" if value.flag else "false"
         return f"ks_lookup_one<{side}, {ctype(value.args[0].dtype)}>({table}, {length}, {key})"
-
-    def _name(self, value: Scalar) -> str:
-        base = value.label[0] if value.label else "t"
-        base = cname(base)
-        name, number = base, 1
-        while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
-        self.taken.add(name)
-        return name
 
 
 def cname(name: str) -> str:

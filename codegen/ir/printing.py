@@ -6,6 +6,16 @@ from collections.abc import Callable, Iterable
 from .poly import Atom, Poly
 
 
+def unused_name(base: str, taken: set[str]) -> str:
+    """``base``, with a number behind it where ``taken`` has it; ``taken`` has the name from then on."""
+    name, number = base, 1
+    while name in taken:
+        number += 1
+        name = f"{base}_{number}"
+    taken.add(name)
+    return name
+
+
 def python_poly(p: Poly) -> str:
     """A polynomial as a Python expression over its symbols."""
     return text_poly(p, _python_atom)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..ir.loops import Store
 from ..ir.poly import ZERO, Atom, Poly, variable
-from ..ir.printing import text_poly
+from ..ir.printing import text_poly, unused_name
 from ..ir.scalar import Scalar
 from .text import TYPES, TritonNeeds, constant, number_text, operation, typed
 
@@ -170,13 +170,7 @@ class TritonScope:
 
     def fresh(self, base: str) -> str:
         """A name that nothing has yet."""
-        base = pname(base)
-        name, number = base, 1
-        while name in self.taken:
-            number += 1
-            name = f"{base}_{number}"
-        self.taken.add(name)
-        return name
+        return unused_name(pname(base), self.taken)
 
     def _expression(self, value: Scalar) -> str:
         match value.op:
