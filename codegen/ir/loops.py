@@ -6,10 +6,12 @@ reductions and writes elements; between passes stand values of the row. Reductio
 (``level == "full"``) come last. *Pointwise* kernels have one pass and no reductions.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from .poly import Poly, variable
-from .scalar import Scalar
+from .scalar import Scalar, rewrite
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,14 @@ class Kernel:
         """The first pass in which ``value`` is known: one after the last row reduction it needs."""
         needed = [a for a in self.accumulations.values() if f"@{a.name}" in value.names and a.level == "row"]
         return max((self.pass_of(a.body) + 1 for a in needed), default=0)
+
+    def rewritten(self, change: Callable[[Scalar], Scalar | None]) -> Self:
+        """The same with every value changed as :func:`.rewrite` does."""
+        return replace(
+            self,
+            accumulations={n: replace(a, body=rewrite(a.body, change)) for n, a in self.accumulations.items()},
+            stores={n: replace(s, value=rewrite(s.value, change)) for n, s in self.stores.items()},
+        )
 
     def roots(self) -> list[Scalar]:
         """Everything that is computed."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ..ir.loops import Kernel
 from ..ir.poly import ZERO, Atom, Poly
-from ..ir.scalar import Scalar, rewrite
+from ..ir.scalar import Scalar
 
 
 def rejoined(kernel: Kernel) -> Kernel:
@@ -18,11 +18,9 @@ def rejoined(kernel: Kernel) -> Kernel:
             return None
         return Scalar("load", value.dtype, value.args, (offset,), value.data, value.flag, value.label)
 
-    accumulations = {n: replace(a, body=rewrite(a.body, change)) for n, a in kernel.accumulations.items()}
-    stores = {
-        n: replace(s, offset=together(s.offset), value=rewrite(s.value, change)) for n, s in kernel.stores.items()
-    }
-    return replace(kernel, accumulations=accumulations, stores=stores)
+    changed = kernel.rewritten(change)
+    stores = {n: replace(s, offset=together(s.offset)) for n, s in changed.stores.items()}
+    return replace(changed, stores=stores)
 
 
 def together(p: Poly) -> Poly:

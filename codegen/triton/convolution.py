@@ -1,16 +1,14 @@
 """Convolutions as implicit matrix products in Triton: which ones, how they are cut, and what comes before them."""
 
 import math
-from dataclasses import replace
 
 from ...schemas import Graph, Items, Node, Ref
-from ..ir.loops import Buffer, Kernel, Store, buffers_read
-from ..ir.poly import ONE, Poly, floordiv, poly, product, variable
+from ..ir.loops import Buffer, Kernel
+from ..ir.poly import ONE, Poly, floordiv, poly, product
 from ..ir.printing import python_poly
-from ..ir.scalar import Scalar, rewrite
 from ..lowering.anchors import squeezed
 from ..lowering.plan import Plan
-from ..lowering.views import linear, shape_of
+from ..lowering.views import shape_of
 from .convolution_text import (
     FILTERS_TEXT,
     LAST_TEXT,
@@ -23,7 +21,8 @@ from .convolution_text import (
     Cut,
     Slide,
 )
-from .function_text import function_text, names_fixed, symbols_of
+from .epilogue import SUMS, epilogue, finishing
+from .function_text import function_text, names_fixed, symbols_of, tensors_of
 from .launch import Launch, TritonKernel
 from .prepare import Sizes, Tile, power
 from .rows import RowWriter, Shape
@@ -88,13 +87,8 @@ def _convolution(node: Node, nodes: dict[str, Node]) -> Node | None:
 
 def convolution_user(node: Node, plan: Plan) -> Kernel | None:
     """The pointwise kernel that alone reads the convolution's result, and no element of it but the one it writes."""
-    readers = plan.readers(node.name)
-    if len(readers) != 1 or not isinstance(readers[0], Kernel) or not plan.is_only_user(readers[0], node.name):
-        return None
-    kernel = readers[0]
-    whole = linear(kernel.variables, kernel.dims)
-    offsets = {n.polys[0] for r in kernel.roots() for n in r.walk() if n.op == "load" and n.data[0] == node.name}
-    fits = kernel.reduced is None and kernel.dims == squeezed(shape_of(node)) and offsets == {whole}
+    kernel = epilogue(node, plan)
+    fits = kernel is not None and kernel.reduced is None and kernel.dims == squeezed(shape_of(node))
     return kernel if fits else None
 
 
@@ -267,57 +261,38 @@ def convolution_kernels(
     """The kernels of one convolution and of what follows it."""
     needs.floats = {}
     node, cut = convolution.node, convolution.cut
-    kernel = _with_result(node, user)
-    after, reads = _after(kernel, cut, convolution.settings, needs)
+    kernel = _finishing(node, user)
+    after = _after(kernel, cut, convolution.settings, needs)
     tensors = [
         ("ks_x_ptr", convolution.channels_last.name if convolution.last else convolution.x, convolution.dtype),
         ("ks_w_ptr", convolution.filters_last.name, convolution.dtype),
     ]
     tensors += [("ks_bias_ptr", convolution.bias[0], convolution.dtype)] if convolution.bias else []
-    tensors += [(f"{pname(n)}_ptr", n, t) for n, t in reads.items()]
-    tensors += [(f"{pname(s.buffer.name)}_out", s.buffer.name, s.buffer.dtype) for s in kernel.stores.values()]
+    tensors += tensors_of(kernel)
     numbers = [*convolution.numbers(), *((name, name) for name in sorted(symbols_of(kernel)))]
     numbers += [(name, f"float({text})") for text, name in needs.floats.items()]
     fixed = {n for n, _ in numbers if n.isupper()} | names_fixed(kernel.dims[1:])
-    name = pname(f"convolution_{node.name}") if user is None else user.name
     body = [*convolution.text.lines(), *after]
-    text = function_text(name, tuple(tensors), numbers, fixed, body, "convolution and what follows it")
+    text = function_text(kernel.name, tuple(tensors), numbers, fixed, body, "convolution and what follows it")
     conditions.extend(convolution.conditions())
     options: dict[str, str | int] = {"num_warps": cut.warps, "num_stages": cut.stages}
-    launch = Launch(name, (convolution.grid(),), tuple(tensors), tuple(numbers), options)
+    launch = Launch(kernel.name, (convolution.grid(),), tuple(tensors), tuple(numbers), options)
     outputs = tuple(store.buffer.name for store in kernel.stores.values())
     return [*convolution.before(), TritonKernel(text, launch, outputs)]
 
 
-def _with_result(node: Node, user: Kernel | None) -> Tile:
-    """The user's kernel with the accumulator instead of the result in memory; else one that stores it.
-
-    Filters are its rows; images and their positions are its columns.
-    """
+def _finishing(node: Node, user: Kernel | None) -> Tile:
+    """What follows a convolution: filters are its rows, images and their positions its columns."""
     shape = shape_of(node)
     dims = squeezed(shape)
-    acc = Scalar("result", "float32", data=RESULT)
     filters = [d for d, size in enumerate(shape) if size != ONE].index(1)
-    columns = frozenset(d for d in range(len(dims)) if d != filters)
-    if user is None:
-        offset = linear([variable(f"i{d}") for d in range(len(dims))], dims)
-        store = Store(Buffer(node.name, node.values[0].dtype, shape), offset, acc, "element")
-        return Tile(pname(f"convolution_{node.name}"), 0, dims, columns, {}, {node.name: store})
-
-    def change(value: Scalar) -> Scalar | None:
-        return acc if value.op == "load" and value.data[0] == node.name else None
-
-    stores = {n: replace(s, value=rewrite(s.value, change)) for n, s in user.stores.items()}
-    return Tile(user.name, user.rank, dims, columns, {}, stores, user.nodes)
+    columns = (d for d in range(len(dims)) if d != filters)
+    return finishing(node, user, dims, columns, f"convolution_{node.name}")
 
 
-def _after(kernel: Tile, cut: Cut, settings: GpuSettings, needs: TritonNeeds) -> tuple[list[str], dict[str, str]]:
-    """Statements that use the accumulator, and the buffers that they read."""
+def _after(kernel: Tile, cut: Cut, settings: GpuSettings, needs: TritonNeeds) -> list[str]:
+    """Statements that use the accumulator."""
     rows = RowWriter(kernel, Shape(max(2, cut.m), 0), settings, needs)
-    rows.scope.results[RESULT] = "acc"
+    rows.scope.results[SUMS] = "acc"
     rows.scope.taken |= LOCALS
-    return [*rows.passes(), *rows.drained(OUTSIDE)], buffers_read(kernel.roots())
-
-
-RESULT = "convolution"
-"""Name of the accumulator, as an expression refers to it."""
+    return [*rows.passes(), *rows.drained(OUTSIDE)]

@@ -1,11 +1,13 @@
 """The text of a function under ``@triton.jit``, and the sizes that are compiled into it."""
 
 import re
+from collections.abc import Iterable
 
-from ..ir.loops import Kernel
+from ..ir.loops import Kernel, buffers_read
 from ..ir.poly import Poly
 from .prepare import Tile
 from .rows import indent
+from .scope import pname
 
 
 def names_fixed(polys: "tuple[Poly, ...] | list[Poly]") -> set[str]:
@@ -24,6 +26,15 @@ def symbols_of(kernel: Kernel) -> set[str]:
     if isinstance(kernel, Tile) and kernel.below is not None:
         names |= kernel.below[0].names | kernel.below[1].names
     return {name for name in names if not name.startswith("@") and not re.fullmatch(r"i\d+", name)}
+
+
+def tensors_of(kernel: Kernel, befores: Iterable[Kernel] = ()) -> tuple[tuple[str, str, str], ...]:
+    """Parameter, buffer and dtype of what ``befores`` and ``kernel`` read, and of what this writes."""
+    roots = [root for before in befores for root in before.roots()]
+    reads = buffers_read([*roots, *kernel.roots()])
+    inputs = tuple((f"{pname(name)}_ptr", name, dtype) for name, dtype in reads.items())
+    outputs = tuple((f"{pname(s.buffer.name)}_out", s.buffer.name, s.buffer.dtype) for s in kernel.stores.values())
+    return (*inputs, *outputs)
 
 
 def function_text(

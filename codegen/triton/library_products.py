@@ -1,16 +1,13 @@
 """Products as kernels of the library: parameters, strides and launches."""
 
-from ..ir.loops import buffers_read
 from ..ir.poly import ZERO, Poly
 from ..ir.printing import python_poly
 from ..lowering.plan import Plan
-from .function_text import function_text, names_fixed, symbols_of
+from .function_text import function_text, names_fixed, symbols_of, tensors_of
 from .launch import Launch, TritonKernel
 from .layout import Layout
 from .product_text import ProductWriter
 from .products import Product
-from .prologue import reads_of
-from .scope import pname
 
 
 def product_kernel(writer: ProductWriter, plan: Plan) -> TritonKernel:
@@ -20,19 +17,11 @@ def product_kernel(writer: ProductWriter, plan: Plan) -> TritonKernel:
     body = writer.lines()
     kernel, dtype = writer.kernel, matmul.node.values[0].dtype
     operands = tuple((f"ks_{side}_ptr", writer.value(side), dtype) for side in writer.read)
-    befores = [before for _, before in matmul.before] if writer.operands else []
-    reads = {**reads_of(befores), **buffers_read(kernel.roots())}
-    stored = [store.buffer for store in kernel.stores.values()]
-    tensors = (
-        *operands,
-        *((f"{pname(n)}_ptr", n, t) for n, t in reads.items()),
-        *((f"{pname(buffer.name)}_out", buffer.name, buffer.dtype) for buffer in stored),
-        *writer.scratch,
-    )
+    befores = [before.kernel for _, before in matmul.before] if writer.operands else []
+    tensors = (*operands, *tensors_of(kernel, befores), *writer.scratch)
     layouts = {f"ks_{side}_ptr": writer.layout(side, plan) for side in writer.read}
-    kernels = [kernel, *(before.kernel for before in befores)]
     sizes = (matmul.m, matmul.n, matmul.k, matmul.batch)
-    symbols = set[str]().union(*(symbols_of(k) for k in kernels), *(p.names for p in sizes))
+    symbols = set[str]().union(*(symbols_of(k) for k in (kernel, *befores)), *(p.names for p in sizes))
     numbers = [(name, name) for name in sorted(symbols)]
     numbers += _strides(matmul, layouts)
     numbers += [(name, f"float({text})") for text, name in needs.floats.items()]
@@ -41,7 +30,7 @@ def product_kernel(writer: ProductWriter, plan: Plan) -> TritonKernel:
     text = function_text(writer.name, tensors, numbers, fixed, body, f"{matmul.node.target} and what follows it")
     options: dict[str, str | int] = {"num_warps": writer.tiles.warps, "num_stages": writer.tiles.stages}
     launch = Launch(writer.name, writer.grid(), tensors, tuple(numbers), options, layouts)
-    return TritonKernel(text, launch, tuple(buffer.name for buffer in stored))
+    return TritonKernel(text, launch, tuple(store.buffer.name for store in kernel.stores.values()))
 
 
 def _strides(matmul: Product, layouts: dict[str, Layout]) -> list[tuple[str, str]]:

@@ -1,13 +1,10 @@
 """The text of matrix products in Triton: a tile of the result for every program, and what follows it."""
 
-from dataclasses import replace
-
-from ..ir.loops import Buffer, Store
-from ..ir.poly import Poly, variable
+from ..ir.loops import Buffer
+from ..ir.poly import Poly
 from ..ir.printing import python_poly
-from ..ir.scalar import Scalar, rewrite
 from ..lowering.plan import Plan
-from ..lowering.views import linear, shape_of
+from .epilogue import SUMS, finishing
 from .layout import Layout, layout_of
 from .prepare import Tile
 from .products import Product, Tiles, split_at
@@ -16,9 +13,6 @@ from .rows import RowWriter, Shape, indent
 from .scope import OUTSIDE, pname
 from .text import TritonNeeds
 from .tunables import GpuSettings
-
-RESULT = "product"
-"""Name of the accumulator, as an expression refers to it."""
 
 _LOCALS = {
     "acc", "batch", "rm", "rn", "rk", "left", "right", "x", "y", "steps", "step", "share", "low", "high", "inside",
@@ -43,12 +37,12 @@ class ProductWriter:
         self.tiles = tiles
         self.settings = settings
         self.parts = parts
-        self.kernel = self._with_result()
+        self.kernel = self._finishing()
         self.rows = RowWriter(self.kernel, Shape(max(2, tiles.m), 0, row_split=tiles.row_split), settings, needs)
         self.rows.part_columns = self._enter
         self.scope = self.rows.scope
-        self.scope.results[RESULT] = "acc"
-        self.scope.inner.add(f"@{RESULT}")
+        self.scope.results[SUMS] = "acc"
+        self.scope.inner.add(f"@{SUMS}")
         self.scope.varying = {"element": ("rows", "cols"), "row": ("rows",)}
         self.scope.taken |= _LOCALS
         self.m, self.n, self.k, self.batch = (
@@ -83,30 +77,12 @@ class ProductWriter:
         """Parameter, buffer and dtype of what is handed on beside the results."""
         return ()
 
-    def _with_result(self) -> Tile:
-        """The user's kernel with the accumulator instead of the product in memory; else one that stores it."""
+    def _finishing(self) -> Tile:
         matmul, user = self.matmul, self.matmul.user
-        acc = Scalar("result", "float32", data=RESULT)
-        if user is None:
-            dims = (matmul.batch * matmul.m, matmul.n)
-            offset = linear((variable("i0"), variable("i1")), dims)
-            buffer = self.parts or Buffer(matmul.node.name, matmul.node.values[0].dtype, shape_of(matmul.node))
-            store = Store(buffer, offset, acc, "element")
-            return Tile(pname(f"product_{matmul.node.name}"), 0, dims, frozenset({1}), {}, {buffer.name: store})
-
-        def change(value: Scalar) -> Scalar | None:
-            return acc if value.op == "load" and value.data[0] == matmul.node.name else None
-
-        place = split_at(user, matmul) or 0
-        return Tile(
-            user.name,
-            user.rank,
-            user.dims,
-            user.reduced or frozenset(range(place, len(user.dims))),
-            {n: replace(a, body=rewrite(a.body, change)) for n, a in user.accumulations.items()},
-            {n: replace(s, value=rewrite(s.value, change)) for n, s in user.stores.items()},
-            user.nodes,
-        )
+        place = 1 if user is None else split_at(user, matmul) or 0
+        dims = (matmul.batch * matmul.m, matmul.n) if user is None else user.dims
+        columns = (user and user.reduced) or range(place, len(dims))
+        return finishing(matmul.node, user, dims, columns, f"product_{matmul.node.name}", self.parts)
 
     def lines(self) -> list[str]:
         """The body."""
@@ -125,7 +101,7 @@ class ProductWriter:
         return [(str(p), width) for p, width in enumerate(self.tiles.row_split)] or [("", self.tiles.n)]
 
     def _enter(self, part: int) -> list[str]:
-        self.scope.results[RESULT] = f"acc{part}"
+        self.scope.results[SUMS] = f"acc{part}"
         return [f"cols = rn{part}[None, :]", f"col_mask = (rn{part} < {self.n})[None, :]"]
 
     def extent(self) -> list[str]:

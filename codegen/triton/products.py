@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from ...schemas import Node, Ref
 from ..ir.loops import Kernel
 from ..ir.poly import Poly, product
-from ..ir.scalar import Scalar
 from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
-from ..lowering.views import linear, shape_of
+from ..lowering.views import shape_of
+from .epilogue import epilogue
 from .power_of_two_split import can_split_rows, row_split_of
 from .prepare import Sizes, power
 from .prologue import Prologue, dimension_of, prologue
@@ -138,26 +138,15 @@ def _product(node: Node, plan: Plan) -> Product:
 
 
 def _user(matmul: Product, plan: Plan, sizes: Sizes) -> Kernel | None:
-    """The only kernel that reads the product, if it reads the element that it writes."""
-    name = matmul.node.name
-    readers = [k for k in plan.readers(name) if any(_loads(root, name) for root in k.roots())]
-    if len(readers) != 1 or not isinstance(readers[0], Kernel) or not plan.is_only_user(readers[0], name):
-        return None
-    kernel = readers[0]
-    if kernel.name in {k.name for k in plan.kernels if not isinstance(k, Kernel)} or split_at(kernel, matmul) is None:
-        return None
-    whole = linear(kernel.variables, kernel.dims)
-    if any(load.polys[0] != whole for root in kernel.roots() for load in _loads(root, name)):
+    """The kernel that follows the product on its tiles, if there is one."""
+    kernel = epilogue(matmul.node, plan)
+    if kernel is None or split_at(kernel, matmul) is None:
         return None
     if kernel.reduced is None:
         return kernel
     fits = kernel.inner == tuple(range(split_at(kernel, matmul) or 0, len(kernel.dims))) and bool(kernel.outer)
     full = any(a.level == "full" for a in kernel.accumulations.values())
     return kernel if fits and not full and sizes.is_backed(matmul.n) and 16 <= sizes.of(matmul.n) <= WIDEST else None
-
-
-def _loads(root: Scalar, name: str) -> list[Scalar]:
-    return [node for node in root.walk() if node.op == "load" and node.data[0] == name]
 
 
 def split_at(kernel: Kernel, matmul: Product) -> int | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...hardware.machine.work import refs
-from ..ir.loops import Kernel, buffers_read
+from ..ir.loops import Kernel
 from ..ir.poly import Poly, product
 from ..lowering.plan import Plan
 from ..lowering.pointwise import base_name
@@ -77,8 +77,3 @@ class PrologueWriter:
             *self.scope.lines[OUTSIDE],
             f"{target} = tl.cast(tl.where(row_mask & col_mask, {value}, 0.0), {dtype})",
         ]
-
-
-def reads_of(befores: Iterable[Prologue]) -> dict[str, str]:
-    """Names and dtypes of the buffers that prologues read."""
-    return buffers_read([root for before in befores for root in before.kernel.roots()])

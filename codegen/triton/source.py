@@ -12,7 +12,7 @@ from ..lowering.views import shape_of
 from .attention import ATTENTION, attention_kernel
 from .chain import CHAIN, chain_kernel
 from .convolution import CONVOLUTION, Convolution, convolution_kernels, convolution_user
-from .function_text import function_text, names_fixed, symbols_of
+from .function_text import function_text, names_fixed, symbols_of, tensors_of
 from .launch import Launch, TritonKernel, settled
 from .library_products import product_kernel
 from .points import PointShape, PointWriter, shape_of_points
@@ -21,7 +21,6 @@ from .product_text import ProductWriter
 from .products import Product, Tiles, is_split_ahead, products, tiles_of
 from .rows import WHOLE_LIMIT, RowWriter, Shape, shape_of_tile
 from .scan import scan_kernel
-from .scope import pname
 from .split_3xtf32 import Split3xTF32Writer, splits_3xtf32, with_room
 from .split_k import parts_of, split_product
 from .stream_k import StreamEndWriter, StreamWriter, fits, stream_scratch
@@ -207,7 +206,7 @@ def _kernel(
     numbers += [(name, name) for name in sorted(symbols_of(kernel))]
     numbers += [(name, f"float({text})") for text, name in needs.floats.items()]
     numbers += [*constants, ("WIDE", _wide(kernel, sizes, nodes))]
-    tensors = _tensors(kernel)
+    tensors = tensors_of(kernel)
     comment = _comment(kernel, nodes)
     text = function_text(kernel.name, tensors, numbers, fixed, body, comment)
     options: dict[str, str | int] = {"num_warps": settings.warps or warps}
@@ -249,12 +248,6 @@ def _points(kernel: Tile, shape: PointShape) -> tuple[str, list[tuple[str, str]]
         [("EVEN", f"({last}) % {block} == 0")],
         shape.warps or max(1, min(8, rows * block // 512)),
     )
-
-
-def _tensors(kernel: Kernel) -> tuple[tuple[str, str, str], ...]:
-    inputs = tuple((f"{pname(name)}_ptr", name, dtype) for name, dtype in buffers_read(kernel.roots()).items())
-    outputs = tuple((f"{pname(s.buffer.name)}_out", s.buffer.name, s.buffer.dtype) for s in kernel.stores.values())
-    return (*inputs, *outputs)
 
 
 def _comment(kernel: Kernel, nodes: Mapping[str, Node]) -> str:

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..ir.build import apply, load
-from ..ir.loops import Buffer, Kernel, Store
-from ..ir.poly import ONE, Poly, poly, variable
-from ..ir.scalar import Scalar, rewrite
-from ..lowering.views import linear, shape_of
+from ..ir.loops import Buffer, Kernel
+from ..ir.poly import Poly, poly
+from ..ir.scalar import Scalar
+from ..lowering.anchors import squeezed
+from .epilogue import replacing, stored
 from .prepare import Sizes
 from .products import Product, Tiles, tiles_of
 from .scope import pname
@@ -60,26 +61,13 @@ def split_product(matmul: Product, parts: int, sizes: Sizes, settings: GpuSettin
             result = apply("add", "float32", result, term)
         return result
 
-    def change(value: Scalar) -> Scalar | None:
-        is_product = value.op == "load" and value.data[0] == matmul.node.name
-        return added(value.polys[0]) if is_product else None
-
-    rest = _stored(matmul, added) if matmul.user is None else _changed(matmul.user, change)
+    user = matmul.user
+    rest = _stored(matmul, added) if user is None else user.rewritten(replacing(matmul.node, added))
     return Split(alone, tiles_of(alone, sizes, settings), parts, scratch, rest)
-
-
-def _changed(user: Kernel, change: Callable[[Scalar], Scalar | None]) -> Kernel:
-    return replace(
-        user,
-        accumulations={n: replace(a, body=rewrite(a.body, change)) for n, a in user.accumulations.items()},
-        stores={n: replace(s, value=rewrite(s.value, change)) for n, s in user.stores.items()},
-    )
 
 
 def _stored(matmul: Product, added: Callable[[Poly], Scalar]) -> Kernel:
     """The sum of the parts as the product's result."""
-    dims = tuple(size for size in (matmul.batch * matmul.m, matmul.n) if size != ONE)
-    offset = linear([variable(f"i{d}") for d in range(len(dims))], dims)
-    buffer = Buffer(matmul.node.name, matmul.node.values[0].dtype, shape_of(matmul.node))
-    store = Store(buffer, offset, added(offset), "element")
+    dims = squeezed((matmul.batch * matmul.m, matmul.n))
+    store = stored(matmul.node, dims, added)
     return Kernel(pname(f"sum_{matmul.node.name}"), 0, dims, None, {}, {matmul.node.name: store}, [matmul.node.name])
