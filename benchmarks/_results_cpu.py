@@ -129,7 +129,6 @@ run. [judge.md](judge.md) has the details.
                 for record, name, device in ((agreement, "agreement.json", ""), (honest, "honest.json", ""), *timed)
             )
         ),
-        "judge.md cites the last as 92ad05a.",
         table(header, rows),
     )
 

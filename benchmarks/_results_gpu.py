@@ -193,7 +193,7 @@ def searches(folder: Path) -> str:
         run_line(record, SEARCHES, "NVIDIA H200"),
         table(header, [search_row(name, record["entries"][name]["result"]) for name in names]),
         "Candidates a minute, from the first plan on (goal: 40):",
-        run_line(rates, RATES, "NVIDIA H200") + " Cited elsewhere as 6d81953.",
+        run_line(rates, RATES, "NVIDIA H200"),
         table(rate_header, [rate_row(name, rates["problems"][name]) for name in sorted(rates["problems"])]),
         "Beside three busy GPUs of one host it was 30.0 (commit 12f6e96).",
     )

@@ -6,7 +6,9 @@ python benchmarks/results_page.py --check    # exit status 1 where docs/results.
 """
 
 import argparse
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import _results_cpu as cpu
@@ -21,11 +23,14 @@ INTRODUCTION = """
 
 How fast the kernels, the search and the log are, how steady the judge is, and against what. The
 tables come from files in [benchmarks/results/](../benchmarks/results/), with raw samples.
-[benchmarks/README.md](../benchmarks/README.md) has the command that measures each.
+[benchmarks/README.md](../benchmarks/README.md) has the command that measures each. This page is
+generated: `python benchmarks/results_page.py --write`.
 
-This page is generated: `python benchmarks/results_page.py --write`. A `+` after a commit means
-that the working tree had changes. Speedups are ratios of medians. An interval covers 95 %, and a
-win is an interval above 1.
+- A speedup is a ratio of medians, with a 95 % interval in brackets. A win is an interval above 1.
+- Baselines are eager PyTorch, `torch.compile` and max-autotune. The best one is the fastest of them.
+- A draft is a first kernel of the code generator, without a search. The judge is the harness that
+  verifies and times kernels ([judge.md](judge.md)).
+- Each table names the commit and machine of its run. A `+` after a commit: with uncommitted changes.
 """
 
 ELSEWHERE = """
@@ -47,7 +52,15 @@ def page(results: Path = RESULTS) -> str:
         *(h100.published(results), h100.kernelbench(results)),
         *(cpu.search(results), cpu.judge(results), cpu.log(results), cpu.seeds(results), cpu.fleet(results)),
     )
-    return "\n\n".join((INTRODUCTION.strip(), *sections, ELSEWHERE.strip())) + "\n"
+    parts = (*sections, ELSEWHERE.strip())
+    return "\n\n".join((INTRODUCTION.strip(), contents(parts), *parts)) + "\n"
+
+
+def contents(parts: Sequence[str]) -> str:
+    """Links to the sections, each of which begins with its title."""
+    titles = [part.partition("\n")[0].removeprefix("## ") for part in parts]
+    anchors = [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles]
+    return "Sections:\n\n" + "\n".join(f"- [{title}](#{anchor})" for title, anchor in zip(titles, anchors, strict=True))
 
 
 def main() -> int:

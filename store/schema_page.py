@@ -2,6 +2,7 @@
 
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
@@ -14,34 +15,63 @@ from .views import VIEWS, columns, meaning
 
 _HEAD = """# The log in SQL
 
-Made from the schema by `python -m kernelswarm.store.schema_page > docs/sql.md`; a test holds it to that.
+All searches of a home are in one DuckDB file, the log. `kernelswarm sql` asks it in SQL, while
+searches run and afterwards; `kernelswarm.sql("SELECT …")` does the same in Python.
 
-`kernelswarm sql "SELECT …"` asks it in DuckDB's SQL, while searches run and after, and with `--nats URL` from any
-host. From Python: `kernelswarm.sql("SELECT …")`. It can only read: one SELECT, no files, no settings, and it is
-stopped after `--timeout` seconds. `--as-of EVENT|SEQ|TIME` shows the log as it was after an event
-(its id), up to a position, or at a time in UTC. The same descriptions are in the database:
-`SELECT column_name, comment FROM duckdb_columns() WHERE table_name = 'nodes'`.
+    kernelswarm sql "SELECT session, problem, win, speedup FROM sessions ORDER BY at_ns DESC LIMIT 5"
+    kernelswarm sql --list                                    # the named questions
+    kernelswarm sql --question best_kernels
+    kernelswarm sql --question tried_on_operator --set operator=aten.mean%
+    kernelswarm sql "SELECT count(*) FROM nodes" --as-of 100  # the log as it was after event 100
+    kernelswarm sql "SELECT * FROM measurements" --format csv > measurements.csv
+
+- A query is one SELECT. It reads no files and changes no settings, and `--timeout` ends it.
+- `--as-of` takes an event's id, a position in the log, or a time in UTC.
+- With `--nats URL` it asks the recorder of a cluster, from any host.
+- The descriptions below are in the database, too:
+  `SELECT column_name, comment FROM duckdb_columns() WHERE table_name = 'nodes'`.
+
+This page is generated: `python -m kernelswarm.store.schema_page > docs/sql.md`.
+
+## Words
+
+| word | meaning |
+| --- | --- |
+| session | one search, or one evaluation of a file that you handed in |
+| node | one attempt in a session: a plan, the candidate kernel that came of it, its verdict and times |
+| baseline | eager PyTorch, `torch.compile` and max-autotune, timed beside each candidate |
+| speedup | time of the best baseline over the candidate's, with a 95 % interval |
+| win | the whole interval lies above 1 |
+| fitness | the speedup; 0 if the candidate is wrong |
+| the judge | the harness that verifies and times candidates ([judge.md](judge.md)) |
+| ordinary processes | fresh Python processes, as a user's, in which finalists are timed again |
+| confirmation | the longer, second timing of a finalist; it replaces the first |
+| floor | the least time that the device's memory and arithmetic allow |
+| roofline fraction | floor over measured time; 1 is the device's limit |
 
 """
-_VERIFY = f"""SQL answers from what is there. To follow the chain of hashes over a million events takes the better part
-of a minute, so that is `kernelswarm log verify`; `show`, `diff`, `lineage`, `replay`, `fork` and `resume` do it for the
-sessions that they read. In a log of at most {SMALL:,} events that no process has in use, `sql`, `sessions`, `log stats`
-and `log tail` do it after they have answered: a warning on stderr names the first bad event, and the exit status stays
-that of the answer. `kernelswarm.sql` does not.
+_VERIFY = f"""## What is checked
+
+A query does not check the log's hash chain: for a million events that takes most of a minute.
+`kernelswarm log verify` checks all of it. `show`, `diff`, `lineage`, `replay`, `fork` and `resume`
+check the sessions that they read. In a log of at most {SMALL:,} events that no other process has
+open, `sql`, `sessions`, `log stats` and `log tail` check it after they have answered: a warning on
+stderr names the first bad event, and the exit status stays 0. `kernelswarm.sql` does not check.
 
 """
 _UNDER = """## Under the views
 
-`events` is the log itself: one row per event, with `body`, the JSON that was on the wire, and the `hash` that chains it
-to the one before. Beside it stand tables with the typed columns of what is asked often, filled in the transaction that
-writes the events and derived from nothing else; `kernelswarm log verify` compares them. They are quicker than the
-views where a view looks into bodies. Each row has the `seq` of its event.
+`events` is the log itself, with one row per event. `body` is the JSON that was on the wire, and
+`hash` chains the event to the one before. The other tables hold typed columns of what is asked
+often. They are derived from the events alone, in the transaction that writes these, and
+`kernelswarm log verify` compares both. They are faster than a view that reads bodies. The `seq` of a
+row is that of its event.
 
 """
 _QUESTIONS = """## Questions
 
-`kernelswarm sql --question NAME [--set PARAMETER=VALUE]` asks one of these; `kernelswarm sql --list` lists them; their
-SQL lies in `store/questions/`.
+`kernelswarm sql --question NAME [--set PARAMETER=VALUE]` asks one of these. Their SQL is in
+`store/questions/`.
 
 """
 
@@ -51,7 +81,17 @@ def page() -> str:
     with tempfile.TemporaryDirectory() as folder, Log.open(log_path(Path(folder))) as log, log.cursor() as con:
         views = "".join(_view(con, name) for name in sorted(VIEWS))
         tables = "".join(_table(con, name) for name in ("events", *NAMES))
-    return _HEAD + _VERIFY + views + _UNDER + tables + "\n" + _QUESTIONS + "".join(map(_question, questions()))
+    rows = {name: meaning(name).removeprefix("One row per ").partition(". ")[0].rstrip(".") for name in sorted(VIEWS)}
+    index = _index("view", "one row per", rows)
+    asked = _index("question", "", {question.name: question.title for question in questions()})
+    details = "".join(map(_question, questions()))
+    return f"{_HEAD}## Views\n\n{index}{_VERIFY}{views}{_UNDER}{tables}\n{_QUESTIONS}{asked}{details}"
+
+
+def _index(name: str, text: str, entries: Mapping[str, str]) -> str:
+    """A table of links to sections of this page."""
+    rows = "".join(f"| [{entry}](#{entry}) | {_cell(line)} |\n" for entry, line in entries.items())
+    return f"| {name} | {text} |\n| --- | --- |\n{rows}\n"
 
 
 def _view(con: duckdb.DuckDBPyConnection, name: str) -> str:

@@ -1,7 +1,7 @@
--- title: Who won what, and at which cost?
+-- title: Which author won what, and at what cost?
 -- meaning: >-
---   Every author by model: how many nodes it wrote, what they came to, and what that cost. The generator costs nothing. What
---   other roles ask is not counted (cost_by_role).
+--   Every author by model: how many nodes it wrote, what came of them, and what that cost. The generator costs nothing.
+--   Requests of other roles are not counted; they are in cost_by_role.
 -- columns:
 --   backend: author
 --   model: model that was asked; '' for authors that ask none

@@ -1,6 +1,6 @@
 -- title: Which baseline is the one to beat?
 -- meaning: >-
---   How often each baseline was the fastest at a session's first look, by problem and pool, and how far from the
+--   How often each baseline was the fastest in a session's first timing, by problem and pool, and how far from the
 --   floor it is.
 -- columns:
 --   problem: problem

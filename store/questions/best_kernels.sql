@@ -13,7 +13,7 @@
 -- parameters:
 --   problem:
 --     default: '%'
---     meaning: problem as in LIKE
+--     meaning: problem, a pattern as in LIKE
 SELECT problem, device, speedup, speedup_low, against, session, best AS node
 FROM sessions WHERE win AND problem ILIKE $problem
 QUALIFY row_number() OVER (PARTITION BY problem, device ORDER BY speedup_low DESC, session) = 1

@@ -1,13 +1,13 @@
 -- title: How much of a first timing is luck?
 -- meaning: >-
---   Finalists' speedup at first and when they were timed again, longer. A median ratio below 1 is what choosing the
---   best of noisy numbers costs.
+--   Speedups of finalists in their first timing and in the longer, second one. A median ratio below 1 comes from choosing
+--   the best of noisy numbers.
 -- columns:
 --   pool: pool
 --   finalists: nodes that were timed again
 --   median_ratio: median of confirmed over first speedup
 --   worst_ratio: smallest of them
---   lost: of them, interval above 1 at first and not any more
+--   lost: of them, a win in the first timing and not in the second
 WITH again AS MATERIALIZED (
     SELECT session, node, arg_max(speedup, seq) AS speedup, arg_max(speedup_low, seq) AS low, any_value(pool) AS pool
     FROM diagnosed_events WHERE confirmation AND verdict = 'correct' GROUP BY session, node

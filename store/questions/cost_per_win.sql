@@ -1,8 +1,8 @@
 -- title: What does a win cost, by model?
 -- meaning: >-
 --   Tokens and money that sessions with a language model spent, over the sessions that ended with a confirmed win.
---   Prices are parameters, because the log holds tokens only; what a cache gave counts a tenth, what was written to
---   it five quarters.
+--   Prices are parameters. Tokens that were read from a cache count a tenth of an input token, tokens that were written to
+--   one 1.25.
 -- columns:
 --   model: model
 --   sessions: sessions that asked it

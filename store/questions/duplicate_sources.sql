@@ -1,7 +1,7 @@
 -- title: Which sources were proposed more than once?
 -- meaning: >-
---   Files that were proposed again, letter by letter. Inside one session that is budget spent for nothing; across
---   sessions of one problem it is knowledge that was not found.
+--   Files that were proposed again, byte for byte. Within one session that wastes budget; across sessions of a problem
+--   it means that the earlier result was not used.
 -- columns:
 --   sha256: hash of the source
 --   proposed: how often

@@ -12,7 +12,7 @@
 -- parameters:
 --   device:
 --     default: '%'
---     meaning: part of a device or pool name as in LIKE
+--     meaning: part of a device or pool name, a pattern as in LIKE
 WITH chosen AS (
     SELECT session FROM sessions WHERE coalesce(device, '') ILIKE $device OR pool ILIKE $device
 ), judged AS MATERIALIZED (

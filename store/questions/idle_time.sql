@@ -1,8 +1,8 @@
 -- title: How idle is each role?
 -- meaning: >-
---   Time that workers of a role spent at work, over the time that sessions of the pool were open, for each worker.
---   Workers that serve several sessions at once can have more than one session's time; near 0 a role has workers to
---   spare, near 1 it holds the others up.
+--   How long workers of a role were at work, over the time that sessions of the pool were open, for each worker. Time is
+--   counted for each session, so a worker that serves several at once may exceed 1. Near 0 a role has workers to spare;
+--   near 1 the others wait for it.
 -- columns:
 --   pool: pool
 --   role: role

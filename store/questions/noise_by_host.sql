@@ -11,7 +11,7 @@
 -- parameters:
 --   pool:
 --     default: '%'
---     meaning: pool as in LIKE
+--     meaning: pool, a pattern as in LIKE
 SELECT regexp_replace(worker, '\.[^.]*\.[^.]*\.[^.]*$', '') AS host, pool, count(*) AS series,
     median(noise) AS median_noise, quantile_cont(noise, 0.9) AS p90_noise
 FROM series_events WHERE pool ILIKE $pool AND NOT ordinary AND noise IS NOT NULL

@@ -14,7 +14,7 @@
 -- parameters:
 --   problem:
 --     default: '%'
---     meaning: problem as in LIKE
+--     meaning: problem, a pattern as in LIKE
 WITH chosen AS (
     SELECT session FROM sessions WHERE problem ILIKE $problem
 ), leases AS (

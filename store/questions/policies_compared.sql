@@ -13,7 +13,7 @@
 -- parameters:
 --   problem:
 --     default: '%'
---     meaning: problem as in LIKE
+--     meaning: problem, a pattern as in LIKE
 SELECT policy, synthesizer, count(DISTINCT problem) AS problems, count(*) AS sessions, count(*) FILTER (win) AS wins,
     median(speedup) AS median_speedup, sum(candidates) / nullif(count(*) FILTER (win), 0) AS candidates_per_win
 FROM sessions WHERE status = 'closed' AND problem ILIKE $problem

@@ -11,7 +11,7 @@
 -- parameters:
 --   sessions:
 --     default: 500
---     meaning: how many of the latest sessions to look at
+--     meaning: how many of the latest sessions to read
 WITH chosen AS MATERIALIZED (
     SELECT session FROM opened_events ORDER BY seq DESC LIMIT $sessions
 ), reached AS (

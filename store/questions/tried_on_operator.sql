@@ -15,7 +15,7 @@
 -- parameters:
 --   operator:
 --     default: '%'
---     meaning: an ATen operator or a problem as in LIKE, like aten.mean%
+--     meaning: an ATen operator or a problem, a pattern as in LIKE, like aten.mean%
 SELECT problem, device, synthesizer, count(*) AS sessions, sum(candidates)::BIGINT AS candidates,
     sum(correct)::BIGINT AS correct, count(*) FILTER (win) AS wins, max(speedup) AS best_speedup,
     arg_max(session, speedup) AS best_session

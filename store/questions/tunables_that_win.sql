@@ -13,10 +13,10 @@
 -- parameters:
 --   problem:
 --     default: '%'
---     meaning: problem as in LIKE
+--     meaning: problem, a pattern as in LIKE
 --   sessions:
 --     default: 500
---     meaning: how many of the latest sessions to look at
+--     meaning: how many of the latest sessions to read
 WITH chosen AS MATERIALIZED (
     SELECT session, problem FROM sessions WHERE problem ILIKE $problem ORDER BY at_ns DESC LIMIT $sessions
 ), judged AS (

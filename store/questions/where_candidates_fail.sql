@@ -12,7 +12,7 @@
 -- parameters:
 --   pool:
 --     default: '%'
---     meaning: pool as in LIKE
+--     meaning: pool, a pattern as in LIKE
 WITH counted AS (
     SELECT pool, backend, state, coalesce(verdict, 'undiagnosed') AS verdict, count(*) AS nodes
     FROM nodes WHERE pool ILIKE $pool GROUP BY ALL

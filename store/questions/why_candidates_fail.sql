@@ -1,10 +1,10 @@
 -- title: Why do candidates fail?
 -- meaning: >-
---   The most frequent reasons of failed steps, numbers in them replaced by #, so that like faults count together.
+--   The most frequent reasons of failed steps, with numbers replaced by #, so that the same fault counts once.
 -- columns:
---   role: who found it
+--   role: agent that found it
 --   verdict: verdict, where there is one
---   reason: first line of the message, numbers as #
+--   reason: "first line of the message, numbers as #"
 --   failures: how often
 --   sessions: in how many sessions
 -- parameters:

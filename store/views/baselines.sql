@@ -1,5 +1,5 @@
--- One row per session and baseline: the first look at what is to be beaten, before any candidate.
---   session: session that looked
+-- One row per session and baseline: its times before any candidate was timed.
+--   session: session that timed it
 --   pool: pool of the session
 --   baseline: eager, compile or max_autotune
 --   median_ms: median time of one call, milliseconds

@@ -18,7 +18,7 @@
 --   roofline_fraction: floor over the candidate's time; 1 is the machine's limit
 --   bottleneck: what limits it, or fault
 --   summary: one sentence
---   evidence: what was looked at: name, value, meaning
+--   evidence: what the diagnosis rests on: name, value, meaning
 --   advice: what to try: action, reason, weight
 --   at_ns: when it was diagnosed, nanoseconds since the epoch
 --   at: when it was diagnosed, UTC

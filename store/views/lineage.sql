@@ -1,5 +1,5 @@
--- One row per node and ancestor, the node itself at depth 0. What a fork inherits is looked for in the session that it came
--- from, and so on up to the first.
+-- One row per node and ancestor, the node itself at depth 0. The ancestors of a fork go on in the session that it was
+-- forked from, up to the first.
 --   session: session of the node
 --   node: the node
 --   depth: 0 for the node itself, 1 for its parent, and so on

@@ -1,4 +1,4 @@
--- One row per skill that a session left, the latest word on each id.
+-- One row per skill that a session left, the latest version of each id.
 --   skill: id of the skill
 --   session: session that taught it
 --   title: what it is about

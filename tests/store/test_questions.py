@@ -45,6 +45,11 @@ def test_there_are_enough_and_each_says_what_it_means() -> None:
         assert all(f"${name}" in query.sql for name in query.parameters)
 
 
+def test_no_meaning_ends_at_a_hash_sign() -> None:
+    """YAML takes `` #`` for the beginning of a comment."""
+    assert ALL["why_candidates_fail"].columns["reason"].endswith("numbers as #")
+
+
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("sessions", [0, 2])
 async def test_every_question_answers_with_the_columns_it_promises(
